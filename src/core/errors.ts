@@ -1,0 +1,151 @@
+/**
+ * Every error holdfast throws on its own account. Bad arguments are TypeError or RangeError; an aborted wait rethrows
+ * `signal.reason`. `code` is stable; `instanceof` also works between two copies of the package.
+ */
+import type { Blocked, Holder } from './driver.js'
+import { quote } from './name.js'
+
+const brand = Symbol.for('holdfast.error')
+
+export type ErrorCode =
+  | 'ACQUIRE_TIMEOUT'
+  | 'LEASE_LOST'
+  | 'STALE_TOKEN'
+  | 'DEADLOCK'
+  | 'UNSUPPORTED'
+  | 'BACKEND'
+  | 'CLOSED'
+
+/** The base of every error below; not thrown itself. */
+export abstract class HoldfastError extends Error {
+  abstract readonly code: ErrorCode
+  override get name(): string {
+    return this.constructor.name
+  }
+  get [brand](): string {
+    return this.constructor.name
+  }
+  /** Matches by brand, so that an error from a second copy of holdfast in node_modules is still recognised. */
+  static [Symbol.hasInstance](value: unknown): boolean {
+    if (typeof value !== 'object' || value === null || !(brand in value)) return false
+    return this.name === 'HoldfastError' || this.name === value[brand]
+  }
+}
+
+/** The lock was not free within `wait`. */
+export class AcquireTimeoutError extends HoldfastError {
+  readonly code = 'ACQUIRE_TIMEOUT'
+  readonly lock: string
+  /** Milliseconds waited. */
+  readonly waited: number
+  /** Who held it when last heard; undefined when the store did not say. */
+  readonly holder: Holder | undefined
+  /** Place in line when last heard, 1 = next. */
+  readonly position: number | undefined
+  constructor(lock: string, waited: number, blocked: Blocked | undefined) {
+    super(`lock ${quote(lock)} was not free within ${Math.round(waited)} ms${heldBy(blocked)}`)
+    this.lock = lock
+    this.waited = waited
+    this.holder = blocked?.holder
+    this.position = blocked?.position
+  }
+}
+
+/** Why a lease ended without release. */
+export type LossCause =
+  /** Not proven in time: renewals failed, the event loop stood still, or the machine slept. */
+  | 'expired'
+  /** The store said it belongs to somebody else or to nobody. */
+  | 'taken'
+  /** The store gave notice: session expired, connection ended, an operator released it. */
+  | 'revoked'
+  /** It was held longer than `maxHold`. */
+  | 'max-hold'
+
+const lossWords: Record<LossCause, string> = {
+  expired: 'could not be proven in time',
+  taken: 'is no longer ours in the store',
+  revoked: 'was ended by the store',
+  'max-hold': 'was held longer than maxHold',
+}
+
+/** The lease ended without release: somebody else may hold the lock now. */
+export class LeaseLostError extends HoldfastError {
+  readonly code = 'LEASE_LOST'
+  readonly lock: string
+  readonly token: number
+  readonly why: LossCause
+  /** Only from `run()`: what the function returned, although the lease was lost before it ended. */
+  result?: unknown
+  constructor(lock: string, token: number, why: LossCause, cause?: unknown) {
+    super(
+      `lease of ${quote(lock)} (token ${token}) ${lossWords[why]}; stop, and let the resource refuse tokens older than the newest it saw`,
+      cause === undefined ? undefined : { cause },
+    )
+    this.lock = lock
+    this.token = token
+    this.why = why
+  }
+}
+
+/** A guarded resource has seen a newer token. */
+export class StaleTokenError extends HoldfastError {
+  readonly code = 'STALE_TOKEN'
+  readonly lock: string
+  readonly token: number
+  readonly newest: number | undefined
+  constructor(lock: string, token: number, newest?: number) {
+    super(
+      `token ${token} of ${quote(lock)} is stale${newest === undefined ? '' : `: ${newest} was seen already`}; the lease was lost, do not retry with it`,
+    )
+    this.lock = lock
+    this.token = token
+    this.newest = newest
+  }
+}
+
+/** Waiting would never end: the caller itself holds what it waits for. */
+export class DeadlockError extends HoldfastError {
+  readonly code = 'DEADLOCK'
+  readonly lock: string
+  constructor(lock: string, detail: string) {
+    super(`waiting for ${quote(lock)} would never end: ${detail}`)
+    this.lock = lock
+  }
+}
+
+/** The driver cannot do what was asked; thrown when the lock is made. */
+export class UnsupportedError extends HoldfastError {
+  readonly code = 'UNSUPPORTED'
+  readonly driver: string
+  constructor(driver: string, ability: string, remedy: string) {
+    super(`driver ${driver} has no ${ability}; ${remedy}`)
+    this.driver = driver
+  }
+}
+
+/** The store cannot be used: unreachable, refusing, answering nonsense. Says nothing about who holds the lock. */
+export class BackendError extends HoldfastError {
+  readonly code: 'BACKEND' | 'CLOSED'
+  readonly driver: string
+  constructor(driver: string, message: string, options?: { readonly cause?: unknown; readonly closed?: boolean }) {
+    super(`${driver}: ${message}`, options?.cause === undefined ? undefined : { cause: options.cause })
+    this.driver = driver
+    this.code = options?.closed === true ? 'CLOSED' : 'BACKEND'
+  }
+}
+
+/** Two users of one semaphore name must agree on its limit. Thrown by drivers, which alone see the other user. */
+export function permitLimitError(name: string, theirs: number, ours: number): RangeError {
+  return new RangeError(
+    `semaphore ${quote(name)} has ${theirs} permits for those who use it now, got permits: ${ours}; use one limit everywhere or another name`,
+  )
+}
+
+function heldBy(blocked: Blocked | undefined): string {
+  const holder = blocked?.holder
+  const place = blocked?.position === undefined ? '' : `; place ${blocked.position} in line`
+  if (holder === undefined) return place
+  const note = holder.note === undefined ? '' : ` (${quote(holder.note)})`
+  return `; held by ${holder.by ?? 'somebody'}${note} for ${Math.round(holder.heldFor)} ms, token ${holder.token}${place}`
+}

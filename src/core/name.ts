@@ -1,0 +1,46 @@
+/** Checks the names of locks. A driver encodes them; nothing is escaped, shortened or changed here. */
+
+/** Longest name in bytes of UTF-8. */
+export const maxNameBytes = 512
+
+/**
+ * @throws TypeError when it is not a string or not well-formed Unicode; RangeError when it is empty, too long or has control characters.
+ */
+export function checkName(name: unknown, what = 'lock name'): string {
+  if (typeof name !== 'string') {
+    throw new TypeError(`${what} must be a string, got ${describe(name)}; convert it first, for example String(id)`)
+  }
+  if (name === '') throw new RangeError(`${what} must not be empty; name the thing it protects, for example 'account:42'`)
+  if (Buffer.byteLength(name) > maxNameBytes) {
+    throw new RangeError(
+      `${what} ${quote(name)} is ${Buffer.byteLength(name)} bytes long; the limit is ${maxNameBytes}, use a hash for long keys`,
+    )
+  }
+  for (let i = 0; i < name.length; i++) {
+    const code = name.charCodeAt(i)
+    if (code < 0x20 || (code >= 0x7f && code <= 0x9f)) {
+      throw new RangeError(`${what} ${quote(name)} has the control character U+${hex(code)} at ${i}; remove or encode it`)
+    }
+    if (code < 0xd800 || code > 0xdfff) continue
+    const next = name.charCodeAt(i + 1)
+    if (code > 0xdbff || !(next >= 0xdc00 && next <= 0xdfff)) {
+      throw new TypeError(`${what} ${quote(name)} has half a surrogate pair at ${i}; it is not well-formed Unicode`)
+    }
+    i++
+  }
+  return name
+}
+
+/** For messages: JSON quoting shows control characters, and a huge name is cut. */
+export function quote(text: string): string {
+  return JSON.stringify(text.length > 80 ? `${text.slice(0, 77)}...` : text)
+}
+
+/** For messages: the value got, short. */
+export function describe(value: unknown): string {
+  if (typeof value === 'string') return quote(value)
+  if (value === null || typeof value !== 'object') return typeof value === 'bigint' ? `${value}n` : String(value)
+  return Array.isArray(value) ? 'an array' : 'an object'
+}
+
+const hex = (code: number) => code.toString(16).toUpperCase().padStart(4, '0')

@@ -1,0 +1,25 @@
+/**
+ * For people who write a driver of their own: the contract and the small parts drivers share.
+ * @module
+ */
+export type { Clock } from '../../core/clock.js'
+export { deadline, driftShare, margin } from '../../core/clock.js'
+export type {
+  Blocked,
+  Claim,
+  Driver,
+  DriverFactory,
+  Env,
+  GaveBack,
+  Grant,
+  Holder,
+  Standing,
+  Traits,
+  Wait,
+  Waiter,
+} from '../../core/driver.js'
+export { BackendError, permitLimitError, UnsupportedError } from '../../core/errors.js'
+export type { Mode, ModeKind } from '../../core/mode.js'
+export { admits } from '../../core/mode.js'
+export { checkName, quote } from '../../core/name.js'
+export { nextToken, tokenReserve } from '../../core/token.js'
