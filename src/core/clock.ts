@@ -14,6 +14,8 @@ export interface Clock {
   noticeSleep(): number
   /** Calls `fn` once, not before `at`. `ref: false` lets the process end meanwhile. Returns a function that cancels. */
   at(at: number, fn: () => void, options?: { readonly ref?: boolean }): () => void
+  /** Calls `fn` once the microtasks at hand are done: for work that is mostly unneeded by then. */
+  soon(fn: () => void): void
 }
 
 /** Less than this between the two clocks is their difference in resolution (10 ms) and in reading time, not sleep. */
@@ -49,7 +51,7 @@ export function systemClock(boot: () => number = () => uptime() * 1000): Clock {
   }
 
   noticeSleep()
-  return { now, noticeSleep, at }
+  return { now, noticeSleep, at, soon: (fn) => void setImmediate(fn) }
 }
 
 /** Share of a ttl that clocks may drift apart: 1 %, twenty times what ntpd slews; chrony's default bound is higher (docs/guarantees.md). */

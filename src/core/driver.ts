@@ -74,7 +74,7 @@ export interface Grant {
    * used up and the grant must go back. Absent: the driver cannot pass (shared and permit grants never can).
    */
   pass?(): number | undefined
-  /** Does another process wait for this name? As last heard; only read while passing on. Absent counts as true. */
+  /** Does anybody stand in the store's own line for this name? As last heard; only read while passing on. Absent counts as true. */
   contended?(): boolean
   /** Turns an exclusive grant into a shared one in one step, so that no writer gets in between. */
   downgrade?(): Promise<void>

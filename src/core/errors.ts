@@ -19,21 +19,25 @@ export type ErrorCode =
 /** The base of every error below; not thrown itself. */
 export abstract class HoldfastError extends Error {
   abstract readonly code: ErrorCode
-  override get name(): string {
-    return this.constructor.name
+  /** The codes by which an instance of this class is recognised; undefined: any. */
+  protected static readonly codes: readonly ErrorCode[] | undefined = undefined
+
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options)
+    Object.defineProperty(this, brand, { value: true })
   }
-  get [brand](): string {
-    return this.constructor.name
-  }
-  /** Matches by brand, so that an error from a second copy of holdfast in node_modules is still recognised. */
-  static [Symbol.hasInstance](value: unknown): boolean {
+
+  /** Matches by code, so that an error from a second copy of holdfast in node_modules is still recognised. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
     if (typeof value !== 'object' || value === null || !(brand in value)) return false
-    return this.name === 'HoldfastError' || this.name === value[brand]
+    return this.codes === undefined || this.codes.includes((value as { code?: unknown }).code as ErrorCode)
   }
 }
 
 /** The lock was not free within `wait`. */
 export class AcquireTimeoutError extends HoldfastError {
+  protected static override readonly codes: readonly ErrorCode[] = ['ACQUIRE_TIMEOUT']
+  override readonly name = 'AcquireTimeoutError'
   readonly code = 'ACQUIRE_TIMEOUT'
   readonly lock: string
   /** Milliseconds waited. */
@@ -71,6 +75,8 @@ const lossWords: Record<LossCause, string> = {
 
 /** The lease ended without release: somebody else may hold the lock now. */
 export class LeaseLostError extends HoldfastError {
+  protected static override readonly codes: readonly ErrorCode[] = ['LEASE_LOST']
+  override readonly name = 'LeaseLostError'
   readonly code = 'LEASE_LOST'
   readonly lock: string
   readonly token: number
@@ -90,6 +96,8 @@ export class LeaseLostError extends HoldfastError {
 
 /** A guarded resource has seen a newer token. */
 export class StaleTokenError extends HoldfastError {
+  protected static override readonly codes: readonly ErrorCode[] = ['STALE_TOKEN']
+  override readonly name = 'StaleTokenError'
   readonly code = 'STALE_TOKEN'
   readonly lock: string
   readonly token: number
@@ -106,6 +114,8 @@ export class StaleTokenError extends HoldfastError {
 
 /** Waiting would never end: the caller itself holds what it waits for. */
 export class DeadlockError extends HoldfastError {
+  protected static override readonly codes: readonly ErrorCode[] = ['DEADLOCK']
+  override readonly name = 'DeadlockError'
   readonly code = 'DEADLOCK'
   readonly lock: string
   constructor(lock: string, detail: string) {
@@ -116,6 +126,8 @@ export class DeadlockError extends HoldfastError {
 
 /** The driver cannot do what was asked; thrown when the lock is made. */
 export class UnsupportedError extends HoldfastError {
+  protected static override readonly codes: readonly ErrorCode[] = ['UNSUPPORTED']
+  override readonly name = 'UnsupportedError'
   readonly code = 'UNSUPPORTED'
   readonly driver: string
   constructor(driver: string, ability: string, remedy: string) {
@@ -126,9 +138,15 @@ export class UnsupportedError extends HoldfastError {
 
 /** The store cannot be used: unreachable, refusing, answering nonsense. Says nothing about who holds the lock. */
 export class BackendError extends HoldfastError {
+  protected static override readonly codes: readonly ErrorCode[] = ['BACKEND', 'CLOSED']
+  override readonly name = 'BackendError'
   readonly code: 'BACKEND' | 'CLOSED'
   readonly driver: string
-  constructor(driver: string, message: string, options?: { readonly cause?: unknown; readonly closed?: boolean }) {
+  constructor(
+    driver: string,
+    message: string,
+    options?: { readonly cause?: unknown; readonly closed?: boolean },
+  ) {
     super(`${driver}: ${message}`, options?.cause === undefined ? undefined : { cause: options.cause })
     this.driver = driver
     this.code = options?.closed === true ? 'CLOSED' : 'BACKEND'

@@ -8,9 +8,12 @@ export const maxNameBytes = 512
  */
 export function checkName(name: unknown, what = 'lock name'): string {
   if (typeof name !== 'string') {
-    throw new TypeError(`${what} must be a string, got ${describe(name)}; convert it first, for example String(id)`)
+    throw new TypeError(
+      `${what} must be a string, got ${describe(name)}; convert it first, for example String(id)`,
+    )
   }
-  if (name === '') throw new RangeError(`${what} must not be empty; name the thing it protects, for example 'account:42'`)
+  if (name === '')
+    throw new RangeError(`${what} must not be empty; name the thing it protects, for example 'account:42'`)
   if (Buffer.byteLength(name) > maxNameBytes) {
     throw new RangeError(
       `${what} ${quote(name)} is ${Buffer.byteLength(name)} bytes long; the limit is ${maxNameBytes}, use a hash for long keys`,
@@ -19,12 +22,16 @@ export function checkName(name: unknown, what = 'lock name'): string {
   for (let i = 0; i < name.length; i++) {
     const code = name.charCodeAt(i)
     if (code < 0x20 || (code >= 0x7f && code <= 0x9f)) {
-      throw new RangeError(`${what} ${quote(name)} has the control character U+${hex(code)} at ${i}; remove or encode it`)
+      throw new RangeError(
+        `${what} ${quote(name)} has the control character U+${hex(code)} at ${i}; remove or encode it`,
+      )
     }
     if (code < 0xd800 || code > 0xdfff) continue
     const next = name.charCodeAt(i + 1)
     if (code > 0xdbff || !(next >= 0xdc00 && next <= 0xdfff)) {
-      throw new TypeError(`${what} ${quote(name)} has half a surrogate pair at ${i}; it is not well-formed Unicode`)
+      throw new TypeError(
+        `${what} ${quote(name)} has half a surrogate pair at ${i}; it is not well-formed Unicode`,
+      )
     }
     i++
   }
@@ -39,7 +46,8 @@ export function quote(text: string): string {
 /** For messages: the value got, short. */
 export function describe(value: unknown): string {
   if (typeof value === 'string') return quote(value)
-  if (value === null || typeof value !== 'object') return typeof value === 'bigint' ? `${value}n` : String(value)
+  if (value === null || typeof value !== 'object')
+    return typeof value === 'bigint' ? `${value}n` : String(value)
   return Array.isArray(value) ? 'an array' : 'an object'
 }
 

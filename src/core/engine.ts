@@ -1,0 +1,113 @@
+/** What all locks of one `createLocks` share: the driver, time, chance, events, and who waits and holds in this process. */
+import { randomFillSync } from 'node:crypto'
+import { hostname } from 'node:os'
+import { type Clock, systemClock } from './clock.js'
+import type { Driver, DriverFactory, Env, Traits } from './driver.js'
+import { BackendError } from './errors.js'
+import { Events } from './events.js'
+import { type Defaults, resolveDefaults, type Terms } from './options.js'
+import { Line } from './queue.js'
+import { Timetable } from './timetable.js'
+import { Unarmed } from './wait.js'
+
+export class Engine {
+  readonly driver: Driver
+  readonly clock: Clock
+  readonly env: Env
+  readonly random: () => number
+  readonly defaults: Terms
+  readonly events: Events = new Events()
+  readonly timetable: Timetable
+  readonly unarmed: Unarmed
+  /** The local lines by name; a line exists only while somebody in this process holds or waits. */
+  readonly lines: Map<string, Line> = new Map()
+  /** The limit each semaphore name was first used with here. */
+  readonly limits: Map<string, number> = new Map()
+  readonly #later = new Set<() => void>()
+  #closing: Promise<void> | undefined
+
+  constructor(factory: DriverFactory, defaults: Defaults | undefined, env: Env) {
+    this.env = env
+    this.clock = env.clock
+    this.random = env.random
+    this.timetable = new Timetable(env.clock)
+    this.unarmed = new Unarmed(env.clock)
+    this.driver = factory(env)
+    this.defaults = resolveDefaults(this.driver.name, this.driver.traits, defaults)
+  }
+
+  get traits(): Traits {
+    return this.driver.traits
+  }
+
+  get closed(): boolean {
+    return this.#closing !== undefined
+  }
+
+  /** @throws BackendError with code CLOSED */
+  assertOpen(): void {
+    if (this.closed) throw this.closedError()
+  }
+
+  closedError(): BackendError {
+    return new BackendError(this.driver.name, 'these locks were closed; make new ones with createLocks()', {
+      closed: true,
+    })
+  }
+
+  line(name: string): Line {
+    let line = this.lines.get(name)
+    if (line === undefined) {
+      line = new Line(this, name)
+      this.lines.set(name, line)
+    }
+    return line
+  }
+
+  /** Background work at a later moment, which neither keeps the process alive nor outlives `close()`. */
+  later(at: number, fn: () => void): void {
+    const cancel = this.clock.at(
+      at,
+      () => {
+        this.#later.delete(cancel)
+        fn()
+      },
+      { ref: false },
+    )
+    this.#later.add(cancel)
+  }
+
+  /** Rejects who waits, gives back what is held, then closes the driver. Idempotent. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    // The first await comes after #closing is set: nothing can join a line any more.
+    await undefined
+    await Promise.all([...this.lines.values()].map((line) => line.close()))
+    for (const cancel of this.#later) cancel()
+    this.#later.clear()
+    this.timetable.clear()
+    await this.driver.close()
+    this.events.clear()
+  }
+}
+
+export function systemEnv(): Env {
+  return { clock: systemClock(), id: randomId, random: Math.random, by: `${hostname()}:${process.pid}` }
+}
+
+/** Random bytes are fetched for many ids at once: one call to the generator costs more than a local hand-over. */
+const pool = Buffer.alloc(16 * 256)
+let used = pool.length
+
+function randomId(): string {
+  if (used === pool.length) {
+    randomFillSync(pool)
+    used = 0
+  }
+  used += 16
+  return pool.toString('hex', used - 16, used)
+}

@@ -1,0 +1,86 @@
+/**
+ * What happens to locks, for logs and metrics: `locks.on('lost', ({ name }) => …)`. Also on
+ * `node:diagnostics_channel` as `holdfast:waiting`, `holdfast:granted` and so on, for tools that never see a `Locks`.
+ * Listeners are called synchronously; one that throws is reported as a process warning and harms nobody.
+ */
+import { channel } from 'node:diagnostics_channel'
+import type { Blocked, GaveBack } from './driver.js'
+import type { LossCause } from './errors.js'
+import type { Mode } from './mode.js'
+
+export interface About {
+  readonly name: string
+  readonly driver: string
+  readonly mode: Mode
+  readonly note?: string | undefined
+}
+export interface AboutLease extends About {
+  readonly token: number
+}
+
+export interface LockEvents {
+  /** A claim has to wait; again whenever the driver learns more about who stands in the way. */
+  readonly waiting: About & { readonly blocked: Blocked }
+  /** `waited` in ms; `passed`: handed on inside the process, without asking the store. */
+  readonly granted: AboutLease & { readonly waited: number; readonly passed: boolean }
+  /** `remaining` in ms. */
+  readonly renewed: AboutLease & { readonly remaining: number }
+  /** A renewal is overdue; the lease still holds for `remaining` ms. */
+  readonly doubtful: AboutLease & { readonly remaining: number; readonly error?: unknown }
+  readonly lost: AboutLease & { readonly why: LossCause; readonly cause?: unknown }
+  /** `held` in ms; `unknown`: the store did not answer, the lease runs out by its ttl. */
+  readonly released: AboutLease & { readonly held: number; readonly outcome: GaveBack | 'unknown' }
+}
+
+export type LockEvent = keyof LockEvents
+type Listener<E extends LockEvent> = (event: LockEvents[E]) => void
+
+const names = [
+  'waiting',
+  'granted',
+  'renewed',
+  'doubtful',
+  'lost',
+  'released',
+] as const satisfies readonly LockEvent[]
+
+/** The diagnostics channel of each event. */
+export const channels = Object.fromEntries(
+  names.map((name) => [name, channel(`holdfast:${name}`)]),
+) as Readonly<Record<LockEvent, ReturnType<typeof channel>>>
+
+export class Events {
+  readonly #listeners = new Map<LockEvent, Set<(event: never) => void>>()
+
+  /** Returns a function that takes the listener off again. @throws TypeError for an unknown event */
+  on<E extends LockEvent>(event: E, listener: Listener<E>): () => void {
+    if (!names.includes(event))
+      throw new TypeError(`unknown event ${String(event)}; known are ${names.join(', ')}`)
+    const listeners = this.#listeners.get(event) ?? new Set()
+    this.#listeners.set(event, listeners)
+    // A fresh function, so that the same listener added twice is called twice and taken off once.
+    const entry = (payload: LockEvents[E]) => listener(payload)
+    listeners.add(entry)
+    return () => void listeners.delete(entry)
+  }
+
+  /** Lets the hot path leave out making a payload nobody reads. */
+  wants(event: LockEvent): boolean {
+    return (this.#listeners.get(event)?.size ?? 0) > 0 || channels[event].hasSubscribers
+  }
+
+  emit<E extends LockEvent>(event: E, payload: LockEvents[E]): void {
+    for (const listener of this.#listeners.get(event) ?? []) {
+      try {
+        ;(listener as Listener<E>)(payload)
+      } catch (error) {
+        process.emitWarning(`a listener of '${event}' threw: ${String(error)}`, 'HoldfastWarning')
+      }
+    }
+    if (channels[event].hasSubscribers) channels[event].publish(payload)
+  }
+
+  clear(): void {
+    this.#listeners.clear()
+  }
+}

@@ -1,0 +1,303 @@
+/**
+ * The line inside one process for one name.
+ *
+ * ```
+ *   ask ──► queue ──► turn ──► the driver ──► Hold ──► released ──┐
+ *             ▲         (one at a time)         ▲                 │
+ *             │                                 └── passed on ◄───┤ a local heir may have it
+ *             └─────────────────── pump ◄───────────────────────────┘ else it goes back to the store
+ * ```
+ * A thousand requests in one process cost the store one waiter: only the head of the queue has the *turn* and stands in
+ * the store's line. When the head gives up, the next compatible request takes over its turn, and with it its place.
+ * While an exclusive hold is alive here nobody takes the turn: the hold will be passed on, or given back first.
+ * `fair` requests and single attempts have a turn of their own beside the queue.
+ *
+ * Passing on: an exclusive grant may go to the next local request without asking the store, with the next token of its
+ * reserve. While others stand in the store's line that is bounded to 16 passes or 50 ms, then the grant goes back.
+ */
+import type { Claim, GaveBack, Grant, Holder } from './driver.js'
+import type { Engine } from './engine.js'
+import { answered, Hold } from './lease.js'
+import { type Mode, shared } from './mode.js'
+import type { Terms } from './options.js'
+import { DriverWait, type Patience } from './wait.js'
+import { Watchdog } from './watchdog.js'
+
+export const passesWhileContended = 16
+export const passingTimeWhileContended = 50
+
+export interface Request {
+  readonly mode: Mode
+  readonly terms: Terms
+  readonly patience: Patience
+  /** Clock reading of the call. */
+  readonly asked: number
+  /** `undefined`: a single attempt found it not free. */
+  readonly granted: (hold: Hold | undefined) => void
+  readonly failed: (error: unknown) => void
+}
+
+interface Turn {
+  readonly claim: Claim
+  readonly wait: DriverWait
+  readonly once: boolean
+  /** Undefined once it is abandoned: a grant that still comes is given back. */
+  owner: Request | undefined
+  adopted: boolean
+}
+
+export class Line {
+  readonly engine: Engine
+  readonly name: string
+  readonly #queue = new Set<Request>()
+  readonly #holds = new Set<Hold>()
+  /** The queue's turn. */
+  #turn: Turn | undefined
+  /** Every turn the driver has not answered yet, with the promise of its answer. */
+  readonly #turns = new Map<Turn, Promise<void>>()
+  #passes = 0
+  #contendedSince: number | undefined
+
+  constructor(engine: Engine, name: string) {
+    this.engine = engine
+    this.name = name
+  }
+
+  /** A single attempt (`once`) never waits behind others: it finds the line busy without any I/O. */
+  ask(request: Request, once: boolean): void {
+    if (!once && !request.terms.fair) {
+      this.#queue.add(request)
+      this.#pump()
+    } else if (
+      once &&
+      (this.#queue.size > 0 || this.#turn !== undefined || this.#exclusive() !== undefined)
+    ) {
+      request.patience.done()
+      request.granted(undefined)
+    } else {
+      this.#begin(request, once)
+    }
+  }
+
+  /** The caller has gone: deadline, abort or close. */
+  leave(request: Request): void {
+    if (!this.#queue.delete(request)) {
+      for (const turn of this.#turns.keys()) if (turn.owner === request) this.#abandon(turn)
+    }
+    this.#pump()
+  }
+
+  /** Who in this process stands in the way, for error messages. */
+  localHolder(): Holder | undefined {
+    const [hold] = this.#holds
+    if (hold === undefined) return undefined
+    const { claim } = hold.watchdog
+    return {
+      attempt: claim.attempt,
+      mode: hold.mode,
+      token: hold.token,
+      heldFor: this.engine.clock.now() - hold.since,
+      expiresIn: hold.watchdog.remaining,
+      by: `${this.engine.env.by} (this process)`,
+      ...(hold.note === undefined ? {} : { note: hold.note }),
+    }
+  }
+
+  /** A hold ended by loss. */
+  ended(hold: Hold): void {
+    this.#holds.delete(hold)
+    this.#pump()
+  }
+
+  /** A hold ended by release: to the next local request if it may have it, else back to the store. */
+  async giveAway(hold: Hold): Promise<GaveBack | 'unknown'> {
+    this.#holds.delete(hold)
+    if (this.#passOn(hold)) return 'released'
+    const answer = answered(this.engine, hold.watchdog.release(), hold.watchdog.ttl)
+    this.#pump()
+    return answer
+  }
+
+  /** The writer has left, its readers stay. A driver that cannot do that keeps the exclusive hold for them. */
+  async downgrade(hold: Hold): Promise<void> {
+    const downgrade = hold.watchdog.grant.downgrade?.()
+    if (downgrade === undefined) return
+    // If the answer is lost the hold stays exclusive in the store: safe, and renewals go on.
+    await downgrade.catch(() => undefined)
+    hold.mode = shared
+    this.#pump()
+  }
+
+  async close(): Promise<void> {
+    for (const request of [...this.#queue]) request.patience.end('closed')
+    for (const turn of [...this.#turns.keys()]) turn.owner?.patience.end('closed')
+    await Promise.all([...[...this.#holds].map((hold) => hold.close()), ...this.#turns.values()])
+  }
+
+  #exclusive(): Hold | undefined {
+    for (const hold of this.#holds) if (hold.mode.kind === 'exclusive' && hold.state() !== 'lost') return hold
+    return undefined
+  }
+
+  #pump(): void {
+    if (this.#turn !== undefined || this.engine.closed) return
+    const [head] = this.#queue
+    if (head === undefined) {
+      if (this.#holds.size === 0 && this.#turns.size === 0) this.engine.lines.delete(this.name)
+      return
+    }
+    if (this.#exclusive() !== undefined) return
+    this.#queue.delete(head)
+    this.#turn = this.#begin(head, false)
+  }
+
+  #begin(request: Request, once: boolean): Turn {
+    const { mode, terms } = request
+    const { driver, env, events } = this.engine
+    const claim: Claim = {
+      name: this.name,
+      attempt: env.id(),
+      mode,
+      fair: terms.fair,
+      ttl: terms.ttl,
+      ...(terms.note === undefined ? {} : { note: terms.note }),
+    }
+    const wait = new DriverWait(request.patience, once, (blocked) =>
+      events.emit('waiting', { name: this.name, driver: driver.name, mode, note: terms.note, blocked }),
+    )
+    const turn: Turn = { claim, wait, once, owner: request, adopted: false }
+    const answer = driver.acquire(claim, wait).then(
+      (grant) => this.#arrived(turn, grant),
+      (error) => this.#failed(turn, error),
+    )
+    this.#turns.set(turn, answer)
+    return turn
+  }
+
+  #answeredTurn(turn: Turn): Request | undefined {
+    this.#turns.delete(turn)
+    if (this.#turn === turn) this.#turn = undefined
+    return turn.owner
+  }
+
+  #failed(turn: Turn, error: unknown): void {
+    const owner = this.#answeredTurn(turn)
+    owner?.patience.done()
+    owner?.failed(error)
+    this.#pump()
+  }
+
+  #arrived(turn: Turn, grant: Grant | undefined): void {
+    const owner = this.#answeredTurn(turn)
+    if (grant === undefined) this.#nothing(turn, owner)
+    else if (owner?.patience.stillThere() !== true) this.#returnUnused(grant)
+    else if (grant.validUntil - this.engine.clock.now() < Math.min(turn.claim.ttl / 5, 100)) {
+      // It came so late that hardly anything is left of it: not worth having, ask again while there is time.
+      this.#returnUnused(grant)
+      this.#nothing({ ...turn, adopted: true }, owner)
+    } else {
+      this.#passes = 0
+      this.#contendedSince = undefined
+      this.#deliver(
+        owner,
+        new Watchdog(this.engine, turn.claim, grant, owner.terms.autoRenew),
+        grant.token,
+        false,
+      )
+    }
+    this.#pump()
+  }
+
+  /** No grant. A turn that was begun for somebody less patient goes on for its new owner. */
+  #nothing(turn: Turn, owner: Request | undefined): void {
+    if (owner === undefined) return
+    if (turn.once) {
+      owner.patience.done()
+      owner.granted(undefined)
+    } else if (turn.adopted && owner.patience.stillThere()) {
+      const again = this.#begin(owner, false)
+      if (!owner.terms.fair) this.#turn = again
+    } else owner.patience.end('deadline')
+  }
+
+  #returnUnused(grant: Grant): void {
+    grant.release().catch(() => undefined)
+  }
+
+  #abandon(turn: Turn): void {
+    const [heir] = this.#queue
+    if (this.#turn === turn && heir !== undefined && fits(heir, turn.claim)) {
+      this.#queue.delete(heir)
+      turn.owner = heir
+      turn.adopted = true
+      turn.wait.owner = heir.patience
+      return
+    }
+    turn.owner = undefined
+    if (this.#turn === turn) this.#turn = undefined
+    turn.wait.end()
+  }
+
+  #deliver(request: Request, watchdog: Watchdog, token: number, passed: boolean): void {
+    const { terms, asked } = request
+    request.patience.done()
+    const hold = new Hold(this, watchdog, token, terms.note, terms.maxHold)
+    this.#holds.add(hold)
+    const { events } = this.engine
+    if (events.wants('granted'))
+      events.emit('granted', { ...hold.about(), waited: hold.since - asked, passed })
+    request.granted(hold)
+  }
+
+  #passOn(hold: Hold): boolean {
+    const { watchdog } = hold
+    const heir = this.#heir(hold)
+    if (heir === undefined || !this.#mayPass(watchdog.grant) || watchdog.proof() !== 'held') return false
+    const token = watchdog.grant.pass?.()
+    if (token === undefined) return false
+    this.#queue.delete(heir)
+    this.#deliver(heir, watchdog, token, true)
+    return true
+  }
+
+  /** The head of the queue, if this very grant is what it asks for. */
+  #heir(hold: Hold): Request | undefined {
+    if (hold.mode.kind !== 'exclusive' || hold.watchdog.grant.pass === undefined) return undefined
+    for (const request of this.#queue) {
+      if (!request.patience.stillThere()) continue
+      const { terms } = request
+      const same =
+        request.mode.kind === 'exclusive' &&
+        terms.ttl === hold.watchdog.ttl &&
+        terms.autoRenew &&
+        hold.watchdog.autoRenew
+      return same ? request : undefined
+    }
+    return undefined
+  }
+
+  #mayPass(grant: Grant): boolean {
+    if (grant.contended?.() === false) {
+      this.#contendedSince = undefined
+      return true
+    }
+    const now = this.engine.clock.now()
+    if (this.#contendedSince === undefined) {
+      this.#contendedSince = now
+      this.#passes = 0
+    }
+    this.#passes++
+    return this.#passes <= passesWhileContended && now - this.#contendedSince <= passingTimeWhileContended
+  }
+}
+
+/** May this request take over a place in the store's line that was taken with `claim`? */
+function fits({ mode, terms }: Request, claim: Claim): boolean {
+  return (
+    mode.kind === claim.mode.kind &&
+    (mode.kind !== 'permits' ||
+      (claim.mode.kind === 'permits' && mode.take === claim.mode.take && mode.of === claim.mode.of)) &&
+    terms.ttl === claim.ttl &&
+    terms.note === claim.note
+  )
+}

@@ -1,0 +1,88 @@
+/**
+ * Which locks the current async context holds: known inside `run`, and only there, because only `run` can tell where a
+ * hold begins and ends. A promise started inside `run` that outlives it no longer counts: its frame's lease has ended.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import type { Engine } from './engine.js'
+import { DeadlockError } from './errors.js'
+import { HeldLease, type Hold } from './lease.js'
+import type { Mode } from './mode.js'
+import { describe } from './name.js'
+
+interface Frame {
+  readonly lease: HeldLease
+  readonly outer: Frame | undefined
+}
+
+const frames = new AsyncLocalStorage<Frame>()
+
+/** Runs `fn` as the inside of `lease`. */
+export function inside<R>(lease: HeldLease, fn: () => R): R {
+  return frames.run({ lease, outer: frames.getStore() }, fn)
+}
+
+/**
+ * Enters what this context (or the lease given as `reentrant`) already holds; `undefined`: it holds nothing of that name.
+ * A reader inside its own writer always enters: the writer's grant covers it, and it may outlive the writer.
+ * @throws DeadlockError when waiting could never end: the same lock again without `reentrant`, a writer inside its own reader.
+ */
+export function reenter(
+  engine: Engine,
+  name: string,
+  mode: Mode,
+  reentrant: unknown,
+  once: boolean,
+): HeldLease | undefined {
+  const explicit = typeof reentrant !== 'boolean'
+  if (explicit && !(reentrant instanceof HeldLease)) {
+    throw new TypeError(
+      `reentrant must be true, false or a lease of this library, got ${describe(reentrant)}`,
+    )
+  }
+  const holds = explicit ? [reentrant.hold] : heldHere(engine, name)
+  const hold = holds[0]
+  if (hold === undefined) return undefined
+  if (explicit && (hold.engine !== engine || hold.name !== name)) {
+    throw new TypeError(
+      `reentrant was given a lease of ${describe(hold.name)}, which cannot be entered as ${describe(name)}`,
+    )
+  }
+  if (hold.mode.kind === 'permits' || mode.kind === 'permits') return permitsAgain(name, holds, mode, once)
+  const covers = hold.mode.kind === 'exclusive' || mode.kind === 'shared'
+  if (covers && (reentrant !== false || (hold.mode.kind === 'exclusive' && mode.kind === 'shared'))) {
+    hold.assertEnterable()
+    return new HeldLease(hold, mode.kind)
+  }
+  if (once) return undefined
+  throw new DeadlockError(
+    name,
+    covers
+      ? 'this async context holds it already; pass reentrant: true to enter it again'
+      : 'this async context holds it for reading; release that first, a reader cannot become a writer while others may read',
+  )
+}
+
+/** More permits of the same semaphore are an ordinary claim, unless it could not be met even if everybody else let go. */
+function permitsAgain(name: string, holds: readonly Hold[], mode: Mode, once: boolean): undefined {
+  if (once) return undefined
+  let taken = 0
+  for (const hold of holds) if (hold.mode.kind === 'permits') taken += hold.mode.take
+  if (mode.kind === 'permits' && taken + mode.take <= mode.of) return undefined
+  throw new DeadlockError(
+    name,
+    mode.kind === 'permits'
+      ? `this async context holds ${taken} of ${mode.of} permits already and asks for ${mode.take} more`
+      : 'this async context holds permits of the same name',
+  )
+}
+
+/** Holds of `name` that this context is inside of, the innermost first. */
+function heldHere(engine: Engine, name: string): Hold[] {
+  const holds: Hold[] = []
+  for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) {
+    const { hold } = frame.lease
+    if (hold.engine !== engine || hold.name !== name || hold.over || holds.includes(hold)) continue
+    holds.push(hold)
+  }
+  return holds
+}

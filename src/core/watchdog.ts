@@ -1,0 +1,233 @@
+/**
+ * Keeps one grant alive, and knows at every moment whether it is.
+ *
+ * ```
+ *            renewal overdue              validUntil passed (from the clock, not from a timer)
+ *   held ───────────────────► doubtful ─────────────────────────────────────────────► lost: expired
+ *    ▲                           │        the store says "not yours" / gives notice
+ *    └───────── renewed ─────────┘       ────────────────────────────────────────────► lost: taken / revoked
+ * ```
+ * A third of what is left after each proof, a renewal is tried. A try may take a sixth of the ttl (at least 50 ms);
+ * then the next one starts, so at least three fit into a ttl. Silence, time-outs and connection errors only make the
+ * grant doubtful: the old `validUntil` stands until it passes. A late answer to an earlier try still counts, because it
+ * carries the deadline of its own request. Lost is sticky.
+ *
+ * After a loss the grant is given back in the background, but not before the store would have let go by itself: the
+ * holder that has just been told may need those last milliseconds.
+ */
+import { driftShare, margin } from './clock.js'
+import type { Claim, GaveBack, Grant } from './driver.js'
+import type { Engine } from './engine.js'
+import type { LossCause } from './errors.js'
+import type { Entry } from './timetable.js'
+
+export type Proof = 'held' | 'doubtful' | 'lost'
+
+export interface WatchdogHooks {
+  onRenewed(): void
+  onDoubtful(error: unknown): void
+  onLost(why: LossCause, cause?: unknown): void
+}
+
+export class Watchdog implements Entry {
+  readonly grant: Grant
+  readonly claim: Claim
+  ttl: number
+  autoRenew: boolean
+  hooks: WatchdogHooks | undefined
+  /** Set once the grant has ended, by loss or by giving it back. */
+  ended: LossCause | 'released' | undefined
+  readonly #engine: Engine
+  /** A renewal that should have been answered by then makes the grant doubtful. */
+  #overdueAt = Number.POSITIVE_INFINITY
+  #renewAt = 0
+  /** Has this doubt been reported? */
+  #told = false
+  #trying: AbortController | undefined
+  #tryEndsAt = 0
+  #lastError: unknown
+  #maxHoldAt = Number.POSITIVE_INFINITY
+  readonly #onNotice = () => this.#noticed()
+
+  constructor(engine: Engine, claim: Claim, grant: Grant, autoRenew: boolean) {
+    this.#engine = engine
+    this.claim = claim
+    this.grant = grant
+    this.ttl = claim.ttl
+    this.autoRenew = autoRenew
+    if (grant.lost !== undefined) {
+      if (grant.lost.aborted) this.ended = 'revoked'
+      else grant.lost.addEventListener('abort', this.#onNotice, { once: true })
+    }
+    this.#schedule()
+  }
+
+  get remaining(): number {
+    return this.ended === undefined ? Math.max(0, this.grant.validUntil - this.#engine.clock.now()) : 0
+  }
+
+  /** The truth at this moment, computed from the clock; notices an expiry that no timer has reported yet. */
+  proof(): Proof {
+    if (this.ended !== undefined) return 'lost'
+    const now = this.#engine.clock.now()
+    if (now >= this.grant.validUntil) {
+      this.lose('expired', this.#lastError)
+      return 'lost'
+    }
+    if (now >= this.#maxHoldAt) {
+      this.lose('max-hold')
+      return 'lost'
+    }
+    return now >= this.#overdueAt ? 'doubtful' : 'held'
+  }
+
+  /** The same after a look at the boot clock: a machine that has just woken up has lost what ran out meanwhile. */
+  proofAwake(): Proof {
+    this.#engine.clock.noticeSleep()
+    return this.proof()
+  }
+
+  /** From now on the grant is lost at `at`, however healthy. */
+  limit(at: number): void {
+    this.#maxHoldAt = at
+    this.#schedule()
+  }
+
+  due(now: number): void {
+    if (this.proof() === 'lost') return
+    if (this.#trying !== undefined && now >= this.#tryEndsAt) this.#giveUpTry(new Error('no answer in time'))
+    if (now >= this.#overdueAt) this.#tellDoubtful()
+    if (this.#trying === undefined && this.autoRenew && now >= this.#renewAt) void this.#try()
+    this.#schedule()
+  }
+
+  /** One explicit renewal. Resolves with false when the store says it is lost; rejects when it cannot tell. */
+  async renewNow(ttl: number): Promise<boolean> {
+    this.ttl = ttl
+    const controller = new AbortController()
+    const stop = this.#engine.clock.at(
+      Math.min(this.#engine.clock.now() + this.#tryTime(), this.grant.validUntil),
+      () => controller.abort(new Error(`no answer within ${Math.round(this.#tryTime())} ms`)),
+    )
+    try {
+      const answer = await Promise.race([
+        this.grant.renew(ttl, controller.signal),
+        rejection(controller.signal),
+      ])
+      this.#answered(answer)
+      return this.ended === undefined
+    } finally {
+      stop()
+    }
+  }
+
+  lose(why: LossCause, cause?: unknown): void {
+    if (this.ended !== undefined) return
+    this.#end(why)
+    this.hooks?.onLost(why, cause)
+    const giveBack = () => void this.release().catch(() => undefined)
+    if (why === 'taken' || why === 'revoked') giveBack()
+    else this.#engine.later(this.grant.validUntil + this.ttl * driftShare + margin, giveBack)
+  }
+
+  /**
+   * Gives the grant back. Rejects when the store did not answer; the grant is over here in any case, and it is tried
+   * again in the background for as long as it could still block others.
+   */
+  release(): Promise<GaveBack> {
+    if (this.ended === undefined) this.#end('released')
+    const answer = this.grant.release()
+    answer.catch(() => {
+      const again = this.#engine.clock.now() + this.ttl / 6
+      if (again < this.grant.validUntil)
+        this.#engine.later(again, () => void this.release().catch(() => undefined))
+    })
+    return answer
+  }
+
+  #end(how: LossCause | 'released'): void {
+    this.ended = how
+    this.#trying?.abort()
+    this.#trying = undefined
+    this.grant.lost?.removeEventListener('abort', this.#onNotice)
+    this.#engine.timetable.remove(this)
+  }
+
+  #tryTime(): number {
+    return Math.max(50, this.ttl / 6)
+  }
+
+  async #try(): Promise<void> {
+    const controller = new AbortController()
+    this.#trying = controller
+    this.#tryEndsAt = this.#engine.clock.now() + this.#tryTime()
+    try {
+      const answer = await this.grant.renew(this.ttl, controller.signal)
+      if (this.#trying === controller) this.#trying = undefined
+      this.#answered(answer)
+    } catch (error) {
+      if (this.#trying === controller) this.#giveUpTry(error)
+    }
+  }
+
+  #answered(validUntil: number | undefined): void {
+    if (this.ended !== undefined) return
+    if (validUntil === undefined) this.lose('taken')
+    if (this.proof() === 'lost') return
+    this.#lastError = undefined
+    this.#overdueAt = Number.POSITIVE_INFINITY
+    this.#schedule()
+    this.hooks?.onRenewed()
+  }
+
+  #giveUpTry(error: unknown): void {
+    this.#trying?.abort(error)
+    this.#trying = undefined
+    if (this.ended !== undefined) return
+    this.#lastError = error
+    const now = this.#engine.clock.now()
+    // A refused connection fails at once: a twentieth of the ttl, with jitter, keeps a dead store from being hammered.
+    this.#renewAt = now + Math.max(10, this.ttl / 20) * (0.5 + this.#engine.random())
+    this.#overdueAt = Math.min(this.#overdueAt, now)
+    this.#tellDoubtful()
+    this.#schedule()
+  }
+
+  #tellDoubtful(): void {
+    if (this.#told || this.ended !== undefined) return
+    this.#told = true
+    this.hooks?.onDoubtful(this.#lastError)
+  }
+
+  #noticed(): void {
+    this.lose('revoked', this.grant.lost?.reason)
+  }
+
+  /** When to look again: to renew, to give up a try, to say doubtful, to say lost. */
+  #schedule(): void {
+    if (this.ended !== undefined) return
+    let next = Math.min(this.grant.validUntil, this.#maxHoldAt)
+    if (this.autoRenew) {
+      if (this.#overdueAt === Number.POSITIVE_INFINITY) this.#plan()
+      next = Math.min(next, this.#trying === undefined ? this.#renewAt : this.#tryEndsAt)
+    }
+    this.#engine.timetable.set(this, next)
+  }
+
+  /** After a proof: renew at a third of what is left, on a common beat so that many leases renew in one round trip. */
+  #plan(): void {
+    this.#told = false
+    const now = this.#engine.clock.now()
+    const left = this.grant.validUntil - now
+    const beat = this.ttl / 12
+    const at = now + left / 3
+    this.#renewAt = left > this.ttl / 2 ? Math.max(now, Math.floor(at / beat) * beat) : at
+    this.#overdueAt = this.#renewAt + this.#tryTime()
+  }
+}
+
+function rejection(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) =>
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true }),
+  )
+}

@@ -1,0 +1,36 @@
+/**
+ * Distributed locks that can prove they hold.
+ *
+ * ```ts
+ * import { createLocks } from 'holdfast'
+ * import { local } from 'holdfast/local'
+ *
+ * const locks = createLocks(local())
+ * await locks.mutex('account:42').run(async (lease) => {
+ *   lease.assertHeld()
+ * })
+ * await locks.close()
+ * ```
+ * @module
+ */
+export type { Lock } from './core/acquire.js'
+export type { Blocked, DriverFactory, GaveBack, Holder, Standing, Traits, Waiter } from './core/driver.js'
+export {
+  AcquireTimeoutError,
+  BackendError,
+  DeadlockError,
+  type ErrorCode,
+  HoldfastError,
+  LeaseLostError,
+  type LossCause,
+  StaleTokenError,
+  UnsupportedError,
+} from './core/errors.js'
+export type { LockEvent, LockEvents } from './core/events.js'
+export type { Lease, LeaseState, ReleaseOutcome } from './core/lease.js'
+export type { Mode, ModeKind } from './core/mode.js'
+export type { AcquireOptions, Defaults, TryOptions } from './core/options.js'
+export { createLocks, type Locks } from './create-locks.js'
+export type { MultiLease, MultiLock } from './locks/multi-lock.js'
+export type { ReadWriteLock } from './locks/read-write.js'
+export type { SemaphoreOptions } from './locks/semaphore.js'

@@ -1,0 +1,218 @@
+/**
+ * Several locks as one: all or nothing.
+ *
+ * They are taken one after the other in one canonical order, whatever order they were given in, so two callers who want
+ * the same locks cannot wait for each other in a ring. `wait` bounds the whole. When one cannot be had, those already
+ * taken are given back in reverse order before the caller hears of it.
+ */
+import { EngineLock, type Lock } from '../core/acquire.js'
+import type { Engine } from '../core/engine.js'
+import { AcquireTimeoutError, LeaseLostError } from '../core/errors.js'
+import type { HeldLease, Lease, LeaseState, ReleaseOutcome } from '../core/lease.js'
+import { describe, quote } from '../core/name.js'
+import type { AcquireOptions, TryOptions } from '../core/options.js'
+import { inside } from '../core/reentrancy.js'
+
+/** One lease over several locks. `token` is the greatest; give each resource the token of the lock that protects it. */
+export interface MultiLease extends Lease {
+  /** One lease per lock, in the order in which the locks were given. */
+  readonly leases: readonly Lease[]
+}
+
+export interface MultiLock extends Lock {
+  acquire(options?: AcquireOptions): Promise<MultiLease>
+  tryAcquire(options?: TryOptions): Promise<MultiLease | undefined>
+  run<R>(fn: (lease: MultiLease) => R | PromiseLike<R>, options?: AcquireOptions): Promise<R>
+}
+
+/** @throws TypeError for something that is not a lock of `locks`; RangeError for none, or the same name twice. */
+export function all(engine: Engine, locks: readonly Lock[]): MultiLock {
+  engine.assertOpen()
+  if (!Array.isArray(locks)) throw new TypeError(`all() takes an array of locks, got ${describe(locks)}`)
+  if (locks.length === 0) throw new RangeError('all() needs at least one lock, got an empty array')
+  const parts = locks.map((lock, place) => {
+    if (!(lock instanceof EngineLock)) {
+      throw new TypeError(
+        `all() takes mutexes, read or write sides and semaphores; item ${place} is ${describe(lock)}`,
+      )
+    }
+    return { lock, place }
+  })
+  parts.sort((a, b) => (a.lock.name < b.lock.name ? -1 : a.lock.name > b.lock.name ? 1 : 0))
+  for (const [i, part] of parts.entries()) {
+    const next = parts[i + 1]
+    if (next !== undefined && next.lock.name === part.lock.name && next.lock.engine === part.lock.engine) {
+      throw new RangeError(`all() was given ${quote(part.lock.name)} twice; it would wait for itself`)
+    }
+  }
+  return new Multi(engine, locks.map((lock) => lock.name).join(' + '), parts)
+}
+
+interface Part {
+  readonly lock: EngineLock
+  readonly place: number
+}
+
+class Multi implements MultiLock {
+  readonly name: string
+  readonly #engine: Engine
+  readonly #parts: readonly Part[]
+
+  constructor(engine: Engine, name: string, parts: readonly Part[]) {
+    this.#engine = engine
+    this.name = name
+    this.#parts = parts
+  }
+
+  async acquire(options: AcquireOptions = {}): Promise<MultiLease> {
+    const { clock, defaults } = this.#engine
+    const wait = options.wait ?? defaults.wait
+    const asked = clock.now()
+    return this.#takeAll(async (lock) => {
+      const left = Math.max(0, wait - (clock.now() - asked))
+      try {
+        return await lock.take({ ...options, wait: left })
+      } catch (error) {
+        if (!(error instanceof AcquireTimeoutError)) throw error
+        throw new AcquireTimeoutError(lock.name, clock.now() - asked, {
+          ...(error.holder === undefined ? {} : { holder: error.holder }),
+          ...(error.position === undefined ? {} : { position: error.position }),
+        })
+      }
+    }) as Promise<MultiLease>
+  }
+
+  tryAcquire(options?: TryOptions): Promise<MultiLease | undefined> {
+    return this.#takeAll(async (lock) => (await lock.tryAcquire(options)) as HeldLease | undefined)
+  }
+
+  async run<R>(fn: (lease: MultiLease) => R | PromiseLike<R>, options?: AcquireOptions): Promise<R> {
+    const lease = (await this.acquire(options)) as HeldTogether
+    const within = lease.held.reduceRight<() => R | PromiseLike<R>>(
+      (inner, part) => () => inside(part, inner),
+      () => fn(lease),
+    )
+    let result: R
+    try {
+      result = await within()
+    } catch (error) {
+      await lease.release()
+      throw error
+    }
+    if ((await lease.release()) !== 'lost') return result
+    const lost = lease.lostError()
+    lost.result = result
+    throw lost
+  }
+
+  async #takeAll(
+    take: (lock: EngineLock) => Promise<HeldLease | undefined>,
+  ): Promise<HeldTogether | undefined> {
+    const taken: { lease: HeldLease; place: number }[] = []
+    const undo = async () => {
+      for (const { lease } of taken.toReversed()) await lease.release()
+    }
+    for (const { lock, place } of this.#parts) {
+      let lease: HeldLease | undefined
+      try {
+        lease = await take(lock)
+      } catch (error) {
+        await undo()
+        throw error
+      }
+      if (lease === undefined) {
+        await undo()
+        return undefined
+      }
+      taken.push({ lease, place })
+    }
+    const together = new HeldTogether(
+      this.name,
+      taken.sort((a, b) => a.place - b.place).map(({ lease }) => lease),
+    )
+    if (together.state === 'lost') {
+      // The first one may have run out while the last one was waited for.
+      const lost = together.lostError()
+      await together.release()
+      throw lost
+    }
+    return together
+  }
+}
+
+const worse: Record<LeaseState, number> = { held: 0, doubtful: 1, released: 2, lost: 3 }
+const worseOutcome: Record<ReleaseOutcome, number> = {
+  'already-released': 0,
+  released: 1,
+  unknown: 2,
+  lost: 3,
+}
+
+class HeldTogether implements MultiLease {
+  readonly name: string
+  readonly held: readonly HeldLease[]
+  #signal: AbortSignal | undefined
+  #released: Promise<ReleaseOutcome> | undefined
+
+  constructor(name: string, held: readonly HeldLease[]) {
+    this.name = name
+    this.held = held
+  }
+
+  get leases(): readonly Lease[] {
+    return this.held
+  }
+
+  get token(): number {
+    return Math.max(...this.held.map((lease) => lease.token))
+  }
+
+  get state(): LeaseState {
+    return this.held.map((lease) => lease.state).reduce((a, b) => (worse[b] > worse[a] ? b : a))
+  }
+
+  /** Aborts with the reason of the first that is lost. */
+  get signal(): AbortSignal {
+    this.#signal ??= AbortSignal.any(this.held.map((lease) => lease.signal))
+    return this.#signal
+  }
+
+  get isHeld(): boolean {
+    return this.held.every((lease) => lease.isHeld)
+  }
+
+  get holdCount(): number {
+    return Math.min(...this.held.map((lease) => lease.holdCount))
+  }
+
+  remaining(): number {
+    return Math.min(...this.held.map((lease) => lease.remaining()))
+  }
+
+  assertHeld(minMs?: number): void {
+    for (const lease of this.held) lease.assertHeld(minMs)
+  }
+
+  async extend(ttl?: number): Promise<number> {
+    await Promise.all(this.held.map((lease) => lease.extend(ttl)))
+    return this.remaining()
+  }
+
+  release(): Promise<ReleaseOutcome> {
+    if (this.#released !== undefined)
+      return this.#released.then((first) => (first === 'lost' ? first : 'already-released'))
+    this.#released = Promise.all(this.held.toReversed().map((lease) => lease.release())).then((outcomes) =>
+      outcomes.reduce((a, b) => (worseOutcome[b] > worseOutcome[a] ? b : a)),
+    )
+    return this.#released
+  }
+
+  lostError(): LeaseLostError {
+    const lost = this.held.find((lease) => lease.state === 'lost') ?? this.held[0]
+    return lost?.hold.lost ?? new LeaseLostError(this.name, this.token, 'taken')
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release()
+  }
+}
