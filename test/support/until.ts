@@ -1,0 +1,62 @@
+// The tests' only way to wait: look again until it is so, and say what was awaited when it never is.
+
+/** How long and how often `until` looks. */
+export interface UntilOptions {
+  /** Give up after this many milliseconds. Default 5000. */
+  readonly within?: number
+  /** Milliseconds between two looks. Default 10. */
+  readonly every?: number
+  /** What is awaited, for the message: "the second process to be granted". Default: the condition's text. */
+  readonly what?: string
+}
+
+/** What is left of `T` once it is known to be truthy. */
+export type Truthy<T> = Exclude<T, false | 0 | '' | null | undefined>
+
+const expired: unique symbol = Symbol('expired')
+
+/**
+ * Resolves with the condition's first truthy result. A condition that throws ends the wait with its own error;
+ * one that hangs is given up at the deadline like one that stays false.
+ *
+ * @throws Error naming what was awaited, for how long, and the last result seen.
+ */
+export async function until<T>(
+  condition: () => T | Promise<T>,
+  { within = 5000, every = 10, what = sourceOf(condition) }: UntilOptions = {},
+): Promise<Truthy<T>> {
+  const deadline = performance.now() + within
+  let last = 'it was never answered'
+  for (;;) {
+    const left = deadline - performance.now()
+    const result = await beforeDeadline(condition, left)
+    if (result === expired) break
+    if (result) return result as Truthy<T>
+    last = `the last answer was ${show(result)}`
+    if (performance.now() + every > deadline) break
+    await new Promise((resolve) => setTimeout(resolve, every))
+  }
+  throw new Error(`waited ${within} ms in vain for ${what}: ${last}`)
+}
+
+async function beforeDeadline<T>(condition: () => T | Promise<T>, left: number): Promise<T | typeof expired> {
+  const answer = condition()
+  if (!(answer instanceof Promise)) return answer
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<typeof expired>((resolve) => {
+    timer = setTimeout(resolve, Math.max(0, left), expired)
+  })
+  try {
+    return await Promise.race([answer, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function sourceOf(condition: () => unknown): string {
+  return condition.toString().replace(/^(async )?\(\) => /, '')
+}
+
+function show(value: unknown): string {
+  return typeof value === 'string' ? `'${value}'` : String(value)
+}
