@@ -30,7 +30,9 @@ export abstract class HoldfastError extends Error {
   /** Matches by code, so that an error from a second copy of holdfast in node_modules is still recognised. */
   static override [Symbol.hasInstance](value: unknown): boolean {
     if (typeof value !== 'object' || value === null || !(brand in value)) return false
-    return this.codes === undefined || this.codes.includes((value as { code?: unknown }).code as ErrorCode)
+    // biome-ignore lint/complexity/noThisInStatic: the subclass that instanceof was asked about, which has codes of its own
+    const { codes } = this
+    return codes === undefined || codes.includes((value as { code?: unknown }).code as ErrorCode)
   }
 }
 
