@@ -92,7 +92,7 @@ export async function settled(within: number = settleWithin): Promise<void> {
     await sleep(20)
     found = leaks()
   }
-  assert.equal(found.length, 0, `left behind after the tests:\n${found.join('\n')}`)
+  if (found.length > 0) assert.fail(`left behind after the tests:\n${found.join('\n')}`)
 }
 
 /** What is left right now, one line each, with the stack that made it where that is known. */
