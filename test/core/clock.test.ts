@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import fc from 'fast-check'
+import { deadline, systemClock } from '../../src/core/clock.js'
+import { Timetable } from '../../src/core/timetable.js'
+import { nextToken } from '../../src/core/token.js'
+import { fakeClock } from '../support/fake-clock.js'
+import { leakCheck } from '../support/leaks.js'
+
+after(leakCheck)
+
+test('a timer never fires before its moment', async () => {
+  const clock = systemClock()
+  for (const delay of [0, 0.2, 1, 3.7, 12]) {
+    const at = clock.now() + delay
+    await new Promise<void>((resolve) => void clock.at(at, resolve))
+    assert.ok(clock.now() >= at)
+  }
+})
+
+test('a moment further away than a timer can count does not fire at once', async () => {
+  const clock = systemClock()
+  const cancel = clock.at(clock.now() + 2 ** 40, () => assert.fail('fired'))
+  await new Promise<void>((resolve) => void clock.at(clock.now() + 20, resolve))
+  cancel()
+})
+
+test('sleep of the machine moves the clock forward by what was slept, once', () => {
+  let asleep = 0
+  const clock = systemClock(() => performance.now() + 5_000 + asleep)
+  assert.equal(clock.noticeSleep(), 0)
+  asleep = 60_000
+  const before = clock.now()
+  const noticed = clock.noticeSleep()
+  assert.ok(Math.abs(noticed - 60_000) < 100, `noticed ${noticed}`)
+  assert.ok(clock.now() - before >= 59_900)
+  assert.equal(clock.noticeSleep(), 0)
+})
+
+test('the coarse steps of the boot clock are not mistaken for sleep', () => {
+  const clock = systemClock(() => Math.floor(performance.now() / 10) * 10 + 77_777)
+  for (let i = 0; i < 1_000; i++) assert.equal(clock.noticeSleep(), 0)
+})
+
+test('the deadline is never later than what the store keeps, whatever the drift up to 1 %', () => {
+  fc.assert(
+    fc.property(
+      fc.double({ min: 0, max: 1e9, noNaN: true }),
+      fc.integer({ min: 10, max: 86_400_000 }),
+      fc.double({ min: -0.0099, max: 0.0099, noNaN: true }),
+      (sent, ttl, drift) => {
+        // The store counts ttl on a clock that runs faster by `drift`: in our time it lets go at the earliest here.
+        const storeEnd = sent + ttl / (1 + Math.abs(drift))
+        assert.ok(deadline(sent, ttl) <= storeEnd)
+      },
+    ),
+  )
+})
+
+test('tokens grow whatever the wall clock of the store does, and are safe integers', () => {
+  fc.assert(
+    fc.property(fc.array(fc.integer({ min: 0, max: 4_102_444_800_000 })), (walls) => {
+      let last = 0
+      for (const wall of walls) {
+        const token = nextToken(last, wall)
+        assert.ok(token > last && Number.isSafeInteger(token))
+        last = token
+      }
+    }),
+  )
+})
+
+test('a counter that was lost starts above every token given before, by the clock', () => {
+  const before = nextToken(0, 1_700_000_000_000)
+  assert.ok(nextToken(0, 1_700_000_000_001) > before)
+})
+
+test('the timetable calls every entry once, in order, never early, with one timer armed', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(
+        fc.record({
+          at: fc.integer({ min: 0, max: 500 }),
+          moveTo: fc.option(fc.integer({ min: 0, max: 500 })),
+          drop: fc.boolean(),
+        }),
+        { maxLength: 60 },
+      ),
+      async (plans) => {
+        const clock = fakeClock(0)
+        const table = new Timetable(clock)
+        const called: number[] = []
+        const expected: number[] = []
+        for (const { at, moveTo, drop } of plans) {
+          const due = moveTo ?? at
+          const entry = { due: (now: number) => called.push(due) && assert.ok(now >= due) }
+          table.set(entry, at)
+          if (moveTo !== null) table.set(entry, moveTo)
+          if (drop) table.remove(entry)
+          else expected.push(due)
+          assert.ok(clock.pending <= 1)
+        }
+        await clock.advance(600)
+        assert.deepEqual(
+          called,
+          expected.sort((a, b) => a - b),
+        )
+        assert.equal(table.size, 0)
+        assert.equal(clock.pending, 0)
+      },
+    ),
+    { numRuns: 30 },
+  )
+})
