@@ -1,0 +1,219 @@
+/**
+ * The queue-and-grant state machine as plain data: one `Row` per name (`row.ts`) and one pure function per command that
+ * gives the next row. No clock, no I/O, no classes; a row is never changed, so a caller may keep, compare, send or
+ * discard it. It runs inside `memory` and in the broker of `local`, and is the model other stores are compared with.
+ *
+ * The rules:
+ * - An attempt waits, then holds, then has ended, and never goes back. So every command may arrive twice: a repeated
+ *   acquire gives the same token, a repeated release is told so, and an acquire that arrives after its own release or
+ *   cancel is `over` instead of making a lock nobody knows of. (Overdue is not ended: the attempt may ask again.)
+ * - The line is first come, first served for all; a try does not overtake it, nor does `fair: false`. Readers join readers
+ *   and permits join permits only while nobody waits ahead of them, so a waiting writer or big request is not starved.
+ * - Everything that fits at the head of the line is granted in the step that made room for it.
+ * - A token is minted in the step of its grant. An exclusive grant reserves `tokenReserve` more for passing the lock on
+ *   inside its process; the release says which was used last, and those after it are free again.
+ * - An overdue hold is dropped by whatever looks at the row next; `nextExpiry` says when to look.
+ *
+ * `now` is monotonic milliseconds; `wall` is the store's wall clock in milliseconds, the floor of tokens and no more.
+ * (Over 200 lines: all transitions stand in one file, to be read and modelled together.)
+ */
+import type { GaveBack } from '../../core/driver.js'
+import { shared } from '../../core/mode.js'
+import { admit, fits, type Look, look, mint } from './grant.js'
+import { type Ask, type Hold, limitOf, none, type Place, type Row, remembered, rowOf } from './row.js'
+
+export { emptyRow, holderOf, isIdle, nextExpiry, standingOf } from './row.js'
+export type { Ask, Hold, Place, Row }
+
+/** What a command did. */
+export interface Step<Answer> {
+  readonly row: Row
+  readonly answer: Answer
+  /** Attempts that waited and hold now, in order. Never the one the command is about: that is in the answer. */
+  readonly granted: readonly Hold[]
+  /** Holds found overdue. */
+  readonly expired: readonly Hold[]
+}
+
+export type Acquired =
+  | { readonly is: 'granted'; readonly hold: Hold }
+  /** `position` 1 is next. */
+  | { readonly is: 'waiting'; readonly position: number; readonly ticket: number }
+  | { readonly is: 'busy' }
+  /** The attempt has been released or cancelled before. */
+  | { readonly is: 'over' }
+  /** A semaphore of this name is in use with another limit. */
+  | { readonly is: 'limit'; readonly limit: number }
+
+export function acquire(before: Row, ask: Ask, now: number, wall: number): Step<Acquired> {
+  const seen = look(before, now, wall)
+  const { row } = seen
+  const { attempt, mode } = ask
+  if (row.ended.includes(attempt)) return step(seen, { is: 'over' })
+  const held = holdOf(row, attempt)
+  if (held !== undefined) {
+    const hold: Hold = { ...held, ttl: ask.ttl, expires: now + ask.ttl }
+    return step(seen, { is: 'granted', hold }, swap(row, held, hold), attempt)
+  }
+  const index = row.line.findIndex((place) => place.attempt === attempt)
+  const place = row.line[index]
+  if (place !== undefined) return step(seen, { is: 'waiting', position: index + 1, ticket: place.ticket })
+  if (mode.kind === 'permits') {
+    const limit = limitOf(row)
+    if (limit !== undefined && limit !== mode.of) return step(seen, { is: 'limit', limit })
+  }
+  if (row.line.length === 0 && fits(row, mode)) {
+    const hold = mint(ask, row.token, now, wall)
+    const held = row.held.length === 0 ? [hold] : [...row.held, hold]
+    return step(seen, { is: 'granted', hold }, rowOf(row.name, hold.upTo, held, row.line, row.ended))
+  }
+  return ask.wait ? standInLine(seen, ask, now, wall) : step(seen, { is: 'busy' })
+}
+
+/** Proves a hold again, for `ttl` ms from now. Answers the hold; undefined: it is not (any more) held. */
+export function renew(
+  before: Row,
+  attempt: string,
+  ttl: number,
+  now: number,
+  wall: number,
+): Step<Hold | undefined> {
+  const seen = look(before, now, wall)
+  const held = holdOf(seen.row, attempt)
+  if (held === undefined) return step(seen, undefined)
+  const hold: Hold = { ...held, ttl, expires: now + ttl }
+  return step(seen, hold, swap(seen.row, held, hold), attempt)
+}
+
+/** Ends a hold. `last` is the greatest token its process used; when it is unknown, the whole reserve counts as used. */
+export function release(
+  before: Row,
+  attempt: string,
+  last: number | undefined,
+  now: number,
+  wall: number,
+): Step<GaveBack> {
+  const seen = look(before, now, wall)
+  const held = holdOf(seen.row, attempt)
+  if (held === undefined) {
+    return step(seen, seen.row.ended.includes(attempt) ? 'already-released' : 'lost')
+  }
+  return leave(seen, 'released', withoutHold(seen.row, held, last), attempt, now, wall)
+}
+
+/** Ends an attempt wherever it is: in line, holding, or still on its way. Answers whether it was here. */
+export function cancel(before: Row, attempt: string, now: number, wall: number): Step<boolean> {
+  const seen = look(before, now, wall)
+  const { row } = seen
+  const held = holdOf(row, attempt)
+  if (held !== undefined) {
+    return leave(seen, true, withoutHold(row, held, held.token), attempt, now, wall)
+  }
+  const line = row.line.filter((place) => place.attempt !== attempt)
+  const was = line.length < row.line.length
+  return leave(seen, was, { ...row, line, ended: remember(row, attempt) }, attempt, now, wall)
+}
+
+/**
+ * Turns an exclusive hold into a shared one; readers at the head of the line come in with it. It keeps the token used
+ * last. Answers the hold as it is now, unchanged if it is shared already; undefined: not held, or not exclusive.
+ */
+export function downgrade(
+  before: Row,
+  attempt: string,
+  last: number | undefined,
+  now: number,
+  wall: number,
+): Step<Hold | undefined> {
+  const seen = look(before, now, wall)
+  const held = holdOf(seen.row, attempt)
+  if (held?.mode.kind !== 'exclusive') {
+    return step(seen, held?.mode.kind === 'shared' ? held : undefined, seen.row, attempt)
+  }
+  const token = lastUsed(held, last)
+  const hold: Hold = { ...held, mode: shared, token, upTo: token }
+  return leave(seen, hold, { ...seen.row, token, held: [hold] }, attempt, now, wall)
+}
+
+/** Ends every hold: an operator's decision. Answers the holds it ended. */
+export function force(before: Row, now: number, wall: number): Step<readonly Hold[]> {
+  const held = before.held.filter((hold) => hold.expires > now)
+  const seen: Look = {
+    row: before,
+    granted: none,
+    expired: before.held.filter((hold) => hold.expires <= now),
+  }
+  return leave(seen, held, { ...before, held: none }, undefined, now, wall)
+}
+
+/** Only time has passed. */
+export function expire(before: Row, now: number, wall: number): Step<undefined> {
+  return step(look(before, now, wall), undefined)
+}
+
+function standInLine(seen: Look, ask: Ask, now: number, wall: number): Step<Acquired> {
+  const { row } = seen
+  const { attempt, mode, ttl, note, by } = ask
+  const last = row.line.at(-1)?.ticket ?? 0
+  const ticket = ask.ticket ?? nextTicket(last, wall)
+  const later = ticket > last ? -1 : row.line.findIndex((other) => other.ticket > ticket)
+  const index = later < 0 ? row.line.length : later
+  const place: Place = { attempt, mode, ttl, since: now, ticket, note, by }
+  const line =
+    later < 0 ? row.line.concat(place) : [...row.line.slice(0, index), place, ...row.line.slice(index)]
+  // Only one that goes to the very head can fit: whoever is there now does not, and it is in the way of the others.
+  const next = index === 0 ? admit({ ...row, line }, now, wall) : { row: { ...row, line }, granted: none }
+  const hold = next.granted.find((one) => one.attempt === attempt)
+  const answer: Acquired = hold ? { is: 'granted', hold } : { is: 'waiting', position: index + 1, ticket }
+  return step({ ...seen, granted: [...seen.granted, ...next.granted] }, answer, next.row, attempt)
+}
+
+/** Tickets grow by the wall clock, so that places taken before a restart stay ahead of those taken after it. */
+function nextTicket(last: number, wall: number): number {
+  return Math.max(last + 1, Math.floor(wall * 1000))
+}
+
+/** `row` has just lost a hold or a place: lets in what fits now. */
+function leave<Answer>(
+  seen: Look,
+  answer: Answer,
+  row: Row,
+  about: string | undefined,
+  now: number,
+  wall: number,
+): Step<Answer> {
+  if (row.line.length === 0) return step(seen, answer, row, about)
+  const next = admit(row, now, wall)
+  const granted = seen.granted.length === 0 ? next.granted : [...seen.granted, ...next.granted]
+  return step({ ...seen, granted }, answer, next.row, about)
+}
+
+function step<Answer>(seen: Look, answer: Answer, row: Row = seen.row, about?: string): Step<Answer> {
+  const { expired } = seen
+  const granted = seen.granted.length === 0 ? none : seen.granted.filter((hold) => hold.attempt !== about)
+  return { row, answer, granted, expired }
+}
+
+function holdOf(row: Row, attempt: string): Hold | undefined {
+  return row.held.find((hold) => hold.attempt === attempt)
+}
+
+function swap(row: Row, old: Hold, hold: Hold): Row {
+  return { ...row, held: row.held.length === 1 ? [hold] : row.held.map((one) => (one === old ? hold : one)) }
+}
+
+function withoutHold(row: Row, hold: Hold, last: number | undefined): Row {
+  const token = hold.mode.kind === 'exclusive' ? lastUsed(hold, last) : row.token
+  const held = row.held.length === 1 ? none : row.held.filter((one) => one !== hold)
+  return rowOf(row.name, token, held, row.line, remember(row, hold.attempt))
+}
+
+/** What its process says it used, kept inside its reserve: no mistake of a client may send tokens back or far ahead. */
+function lastUsed(hold: Hold, last = hold.upTo): number {
+  return Math.min(Math.max(last, hold.token), hold.upTo)
+}
+
+function remember(row: Row, attempt: string): readonly string[] {
+  if (row.ended.includes(attempt)) return row.ended
+  return [attempt, ...row.ended.slice(0, remembered - 1)]
+}
