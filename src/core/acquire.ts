@@ -4,7 +4,8 @@
  */
 import type { Engine } from './engine.js'
 import { AcquireTimeoutError, BackendError, LeaseLostError, UnsupportedError } from './errors.js'
-import { HeldLease, type Hold, type Lease } from './lease.js'
+import type { Hold } from './hold.js'
+import { HeldLease, type Lease } from './lease.js'
 import type { Mode, ModeKind } from './mode.js'
 import { type AcquireOptions, resolveTerms, type Terms, type TryOptions } from './options.js'
 import type { Request } from './queue.js'

@@ -1,5 +1,6 @@
 /**
  * The line inside one process for one name.
+ * Long because it is one state machine: whoever changes a transition should see them all.
  *
  * ```
  *   ask ──► queue ──► turn ──► the driver ──► Hold ──► released ──┐
@@ -11,20 +12,16 @@
  * the store's line. When the head gives up, the next compatible request takes over its turn, and with it its place.
  * While an exclusive hold is alive here nobody takes the turn: the hold will be passed on, or given back first.
  * `fair` requests and single attempts have a turn of their own beside the queue.
- *
- * Passing on: an exclusive grant may go to the next local request without asking the store, with the next token of its
- * reserve. While others stand in the store's line that is bounded to 16 passes or 50 ms, then the grant goes back.
+ * Passing on is bounded while others stand in the store's line: see `passing.ts`.
  */
 import type { Claim, GaveBack, Grant, Holder } from './driver.js'
 import type { Engine } from './engine.js'
-import { answered, Hold } from './lease.js'
+import { answered, Hold } from './hold.js'
 import { type Mode, shared } from './mode.js'
 import type { Terms } from './options.js'
+import { mayInherit, mayTakeOver, Passing } from './passing.js'
 import { DriverWait, type Patience } from './wait.js'
 import { Watchdog } from './watchdog.js'
-
-export const passesWhileContended = 16
-export const passingTimeWhileContended = 50
 
 export interface Request {
   readonly mode: Mode
@@ -55,12 +52,12 @@ export class Line {
   #turn: Turn | undefined
   /** Every turn the driver has not answered yet, with the promise of its answer. */
   readonly #turns = new Map<Turn, Promise<void>>()
-  #passes = 0
-  #contendedSince: number | undefined
+  readonly #passing: Passing
 
   constructor(engine: Engine, name: string) {
     this.engine = engine
     this.name = name
+    this.#passing = new Passing(engine.clock)
   }
 
   /** A single attempt (`once`) never waits behind others: it finds the line busy without any I/O. */
@@ -196,8 +193,7 @@ export class Line {
       this.#returnUnused(grant)
       this.#nothing({ ...turn, adopted: true }, owner)
     } else {
-      this.#passes = 0
-      this.#contendedSince = undefined
+      this.#passing.begin()
       this.#deliver(
         owner,
         new Watchdog(this.engine, turn.claim, grant, owner.terms.autoRenew),
@@ -226,7 +222,7 @@ export class Line {
 
   #abandon(turn: Turn): void {
     const [heir] = this.#queue
-    if (this.#turn === turn && heir !== undefined && fits(heir, turn.claim)) {
+    if (this.#turn === turn && heir !== undefined && mayTakeOver(heir, turn.claim)) {
       this.#queue.delete(heir)
       turn.owner = heir
       turn.adopted = true
@@ -252,7 +248,8 @@ export class Line {
   #passOn(hold: Hold): boolean {
     const { watchdog } = hold
     const heir = this.#heir(hold)
-    if (heir === undefined || !this.#mayPass(watchdog.grant) || watchdog.proof() !== 'held') return false
+    if (heir === undefined || !this.#passing.allowed(watchdog.grant) || watchdog.proof() !== 'held')
+      return false
     const token = watchdog.grant.pass?.()
     if (token === undefined) return false
     this.#queue.delete(heir)
@@ -262,42 +259,8 @@ export class Line {
 
   /** The head of the queue, if this very grant is what it asks for. */
   #heir(hold: Hold): Request | undefined {
-    if (hold.mode.kind !== 'exclusive' || hold.watchdog.grant.pass === undefined) return undefined
-    for (const request of this.#queue) {
-      if (!request.patience.stillThere()) continue
-      const { terms } = request
-      const same =
-        request.mode.kind === 'exclusive' &&
-        terms.ttl === hold.watchdog.ttl &&
-        terms.autoRenew &&
-        hold.watchdog.autoRenew
-      return same ? request : undefined
-    }
+    for (const request of this.#queue)
+      if (request.patience.stillThere()) return mayInherit(request, hold) ? request : undefined
     return undefined
   }
-
-  #mayPass(grant: Grant): boolean {
-    if (grant.contended?.() === false) {
-      this.#contendedSince = undefined
-      return true
-    }
-    const now = this.engine.clock.now()
-    if (this.#contendedSince === undefined) {
-      this.#contendedSince = now
-      this.#passes = 0
-    }
-    this.#passes++
-    return this.#passes <= passesWhileContended && now - this.#contendedSince <= passingTimeWhileContended
-  }
-}
-
-/** May this request take over a place in the store's line that was taken with `claim`? */
-function fits({ mode, terms }: Request, claim: Claim): boolean {
-  return (
-    mode.kind === claim.mode.kind &&
-    (mode.kind !== 'permits' ||
-      (claim.mode.kind === 'permits' && mode.take === claim.mode.take && mode.of === claim.mode.of)) &&
-    terms.ttl === claim.ttl &&
-    terms.note === claim.note
-  )
 }

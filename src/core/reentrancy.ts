@@ -5,7 +5,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Engine } from './engine.js'
 import { DeadlockError } from './errors.js'
-import { HeldLease, type Hold } from './lease.js'
+import type { Hold } from './hold.js'
+import { HeldLease } from './lease.js'
 import type { Mode } from './mode.js'
 import { describe } from './name.js'
 

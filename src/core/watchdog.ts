@@ -1,5 +1,6 @@
 /**
  * Keeps one grant alive, and knows at every moment whether it is.
+ * Long because it is one state machine: whoever changes a transition should see them all.
  *
  * ```
  *            renewal overdue              validUntil passed (from the clock, not from a timer)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { passesWhileContended, passingTimeWhileContended } from '../../src/core/queue.js'
+import { passesWhileContended, passingTimeWhileContended } from '../../src/core/passing.js'
 import type { Lease } from '../../src/index.js'
 import { settle } from '../support/fake-clock.js'
 import { leakCheck } from '../support/leaks.js'

@@ -1,0 +1,155 @@
+import type { GaveBack } from './driver.js'
+import type { Engine } from './engine.js'
+import { LeaseLostError, type LossCause } from './errors.js'
+import type { AboutLease } from './events.js'
+import type { HeldLease, LeaseState, ReleaseOutcome } from './lease.js'
+import type { Mode } from './mode.js'
+import type { Line } from './queue.js'
+import type { Watchdog, WatchdogHooks } from './watchdog.js'
+
+/**
+ * One holder: a slice of a grant. When the lock is passed on inside the process the grant and its watchdog live on under
+ * the next hold, which has a token of its own.
+ */
+export class Hold implements WatchdogHooks {
+  readonly engine: Engine
+  readonly line: Line
+  readonly watchdog: Watchdog
+  readonly token: number
+  readonly since: number
+  readonly note: string | undefined
+  mode: Mode
+  lost: LeaseLostError | undefined
+  count = 0
+  #readers = 0
+  #over = false
+  #controller: AbortController | undefined
+
+  constructor(line: Line, watchdog: Watchdog, token: number, note: string | undefined, maxHold: number) {
+    this.engine = line.engine
+    this.line = line
+    this.watchdog = watchdog
+    this.token = token
+    this.note = note
+    this.mode = watchdog.claim.mode
+    this.since = this.engine.clock.now()
+    watchdog.hooks = this
+    watchdog.limit(this.since + maxHold)
+  }
+
+  get name(): string {
+    return this.line.name
+  }
+
+  get over(): boolean {
+    return this.#over
+  }
+
+  state(): LeaseState {
+    if (this.#over) return this.lost === undefined ? 'released' : 'lost'
+    return this.watchdog.proof()
+  }
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController()
+    if (!this.#over) this.watchdog.proof()
+    if (this.lost !== undefined) this.#controller.abort(this.lost)
+    return this.#controller.signal
+  }
+
+  /** The reason why it is not held: lost, or released by its own holder. */
+  lostError(): LeaseLostError {
+    return (
+      this.lost ??
+      new LeaseLostError(this.name, this.token, 'taken', new Error('it was released by its holder'))
+    )
+  }
+
+  enter(mode: HeldLease['mode']): void {
+    this.count++
+    if (mode === 'shared') this.#readers++
+  }
+
+  /** @throws LeaseLostError when there is nothing left to enter */
+  assertEnterable(): void {
+    this.engine.clock.noticeSleep()
+    const state = this.state()
+    if (state === 'lost' || state === 'released') throw this.lostError()
+  }
+
+  /** The locks are being closed: given back whoever is inside. */
+  async close(): Promise<void> {
+    if (this.#over) return
+    this.#over = true
+    await answered(this.engine, this.watchdog.release(), this.watchdog.ttl)
+  }
+
+  /** One entry is left. The last one gives the lock away; a writer that leaves readers behind becomes a reader. */
+  leave(mode: HeldLease['mode']): Promise<ReleaseOutcome> {
+    this.count--
+    if (mode === 'shared') this.#readers--
+    if (this.state() === 'released') return Promise.resolve('already-released')
+    if (this.state() === 'lost') return this.#leaveLost()
+    if (this.count === 0) return this.#giveAway()
+    if (mode === 'exclusive' && this.#readers === this.count)
+      return this.line.downgrade(this).then(() => 'released')
+    return Promise.resolve('released')
+  }
+
+  onRenewed(): void {
+    const { events } = this.engine
+    if (events.wants('renewed'))
+      events.emit('renewed', { ...this.about(), remaining: this.watchdog.remaining })
+  }
+
+  onDoubtful(error: unknown): void {
+    const { events } = this.engine
+    if (events.wants('doubtful'))
+      events.emit('doubtful', { ...this.about(), remaining: this.watchdog.remaining, error })
+  }
+
+  /** From the watchdog: every synchronous check says lost before any listener hears of it. */
+  onLost(why: LossCause, cause?: unknown): void {
+    if (this.#over) return
+    this.#over = true
+    this.lost = new LeaseLostError(this.name, this.token, why, cause)
+    this.line.ended(this)
+    this.engine.events.emit('lost', { ...this.about(), why, cause })
+    this.#controller?.abort(this.lost)
+  }
+
+  /** What every event about this hold says. */
+  about(): AboutLease {
+    const { name, engine, mode, note, token } = this
+    return { name, driver: engine.driver.name, mode, note, token }
+  }
+
+  #leaveLost(): Promise<ReleaseOutcome> {
+    // The holder says it has stopped, so nobody needs to wait for the ttl; its answer does not depend on the store's.
+    if (this.count === 0) this.watchdog.release().catch(() => undefined)
+    return Promise.resolve('lost')
+  }
+
+  async #giveAway(): Promise<ReleaseOutcome> {
+    this.#over = true
+    const outcome = await this.line.giveAway(this)
+    if (outcome === 'lost') this.lost = new LeaseLostError(this.name, this.token, 'taken')
+    const { events, clock } = this.engine
+    if (events.wants('released'))
+      events.emit('released', { ...this.about(), held: clock.now() - this.since, outcome })
+    return outcome === 'already-released' ? 'released' : outcome
+  }
+}
+
+/** The store's answer to a release, or `unknown` when it does not answer within a sixth of the ttl. */
+export async function answered(
+  engine: Engine,
+  release: Promise<GaveBack>,
+  ttl: number,
+): Promise<GaveBack | 'unknown'> {
+  const patience = Math.max(50, ttl / 6)
+  return new Promise((resolve) => {
+    const stop = engine.clock.at(engine.clock.now() + patience, () => resolve('unknown'))
+    release.then(resolve, () => resolve('unknown')).finally(stop)
+  })
+}

@@ -1,0 +1,61 @@
+/**
+ * Who may follow whom inside one process, and for how long.
+ *
+ * An exclusive grant may go to the next local request without asking the store, with the next token of its reserve. While
+ * others stand in the store's line that is bounded, so that a busy process cannot keep them out; then the grant goes back.
+ */
+import type { Clock } from './clock.js'
+import type { Claim, Grant } from './driver.js'
+import type { Hold } from './hold.js'
+import type { Mode } from './mode.js'
+import type { Request } from './queue.js'
+
+/** Passes of one grant while others wait in the store. */
+export const passesWhileContended = 16
+/** Milliseconds of passing on while others wait in the store. */
+export const passingTimeWhileContended = 50
+
+/** Counts for one grant, from the moment it is known that others wait. */
+export class Passing {
+  readonly #clock: Clock
+  #passes = 0
+  #contendedSince: number | undefined
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** A new grant came from the store. */
+  begin(): void {
+    this.#passes = 0
+    this.#contendedSince = undefined
+  }
+
+  /** May this grant be passed on once more? Counts the pass. */
+  allowed(grant: Grant): boolean {
+    if (grant.contended?.() === false) {
+      this.begin()
+      return true
+    }
+    const now = this.#clock.now()
+    this.#contendedSince ??= now
+    this.#passes++
+    return this.#passes <= passesWhileContended && now - this.#contendedSince <= passingTimeWhileContended
+  }
+}
+
+/** May this request have a grant that was asked for with these terms, without asking the store? */
+export function mayInherit({ mode, terms }: Request, { mode: held, watchdog }: Hold): boolean {
+  const exclusive = held.kind === 'exclusive' && mode.kind === 'exclusive'
+  return exclusive && terms.ttl === watchdog.ttl && terms.autoRenew && watchdog.autoRenew
+}
+
+/** May this request take over a place in the store's line that was taken with `claim`? */
+export function mayTakeOver({ mode, terms }: Request, claim: Claim): boolean {
+  return sameMode(mode, claim.mode) && terms.ttl === claim.ttl && terms.note === claim.note
+}
+
+function sameMode(a: Mode, b: Mode): boolean {
+  if (a.kind !== 'permits' || b.kind !== 'permits') return a.kind === b.kind
+  return a.take === b.take && a.of === b.of
+}

@@ -1,0 +1,85 @@
+import { LeaseLostError } from '../core/errors.js'
+import type { HeldLease, Lease, LeaseState, ReleaseOutcome } from '../core/lease.js'
+
+/** One lease over several locks. `token` is the greatest; give each resource the token of the lock that protects it. */
+export interface MultiLease extends Lease {
+  /** One lease per lock, in the order in which the locks were given. */
+  readonly leases: readonly Lease[]
+}
+
+const worse: Record<LeaseState, number> = { held: 0, doubtful: 1, released: 2, lost: 3 }
+const worseOutcome: Record<ReleaseOutcome, number> = {
+  'already-released': 0,
+  released: 1,
+  unknown: 2,
+  lost: 3,
+}
+
+export class HeldTogether implements MultiLease {
+  readonly name: string
+  readonly held: readonly HeldLease[]
+  #signal: AbortSignal | undefined
+  #released: Promise<ReleaseOutcome> | undefined
+
+  constructor(name: string, held: readonly HeldLease[]) {
+    this.name = name
+    this.held = held
+  }
+
+  get leases(): readonly Lease[] {
+    return this.held
+  }
+
+  get token(): number {
+    return Math.max(...this.held.map((lease) => lease.token))
+  }
+
+  get state(): LeaseState {
+    return this.held.map((lease) => lease.state).reduce((a, b) => (worse[b] > worse[a] ? b : a))
+  }
+
+  /** Aborts with the reason of the first that is lost. */
+  get signal(): AbortSignal {
+    this.#signal ??= AbortSignal.any(this.held.map((lease) => lease.signal))
+    return this.#signal
+  }
+
+  get isHeld(): boolean {
+    return this.held.every((lease) => lease.isHeld)
+  }
+
+  get holdCount(): number {
+    return Math.min(...this.held.map((lease) => lease.holdCount))
+  }
+
+  remaining(): number {
+    return Math.min(...this.held.map((lease) => lease.remaining()))
+  }
+
+  assertHeld(minMs?: number): void {
+    for (const lease of this.held) lease.assertHeld(minMs)
+  }
+
+  async extend(ttl?: number): Promise<number> {
+    await Promise.all(this.held.map((lease) => lease.extend(ttl)))
+    return this.remaining()
+  }
+
+  release(): Promise<ReleaseOutcome> {
+    if (this.#released !== undefined)
+      return this.#released.then((first) => (first === 'lost' ? first : 'already-released'))
+    this.#released = Promise.all(this.held.toReversed().map((lease) => lease.release())).then((outcomes) =>
+      outcomes.reduce((a, b) => (worseOutcome[b] > worseOutcome[a] ? b : a)),
+    )
+    return this.#released
+  }
+
+  lostError(): LeaseLostError {
+    const lost = this.held.find((lease) => lease.state === 'lost') ?? this.held[0]
+    return lost?.hold.lost ?? new LeaseLostError(this.name, this.token, 'taken')
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release()
+  }
+}
