@@ -1,0 +1,145 @@
+// The public API as text, one file per entry point, so that a change to it is seen in review.
+//
+//   npm run api:write    writes docs/api/<entry>.txt
+//   npm run check:api    fails if what is written there is not what the code says
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { CompilerState, Extractor, ExtractorConfig, ExtractorLogLevel } from '@microsoft/api-extractor'
+
+interface Entry {
+  /** `holdfast/redis` */
+  readonly specifier: string
+  /** `redis.txt` */
+  readonly file: string
+  readonly declarations: string
+}
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const folder = join(root, 'docs/api')
+const scratch = join(root, 'build/api')
+const silent = { default: { logLevel: ExtractorLogLevel.None } }
+
+const entries = readEntries()
+const missing = entries.filter(({ declarations }) => !existsSync(declarations))
+for (const { specifier, declarations } of missing) {
+  console.error(`'${specifier}' is exported by package.json, but ${declarations} is missing`)
+}
+if (missing.length > 0) process.exit(1)
+const reports = report(entries)
+if (process.argv.includes('--write')) write(reports)
+else check(reports)
+
+function readEntries(): Entry[] {
+  const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    exports: Record<string, string | { types: string }>
+  }
+  return Object.entries(exports).flatMap(([path, target]) => {
+    if (typeof target === 'string') return []
+    const name = path === '.' ? 'holdfast' : path.slice(2)
+    const specifier = path === '.' ? name : `holdfast/${name}`
+    return [{ specifier, file: `${name.replaceAll('/', '-')}.txt`, declarations: join(root, target.types) }]
+  })
+}
+
+function report(entries: readonly Entry[]): Map<string, string> {
+  mkdirSync(scratch, { recursive: true })
+  const configs = entries.map(configure)
+  const [first] = configs
+  if (first === undefined) throw new Error('package.json exports no entry point')
+  const compilerState = CompilerState.create(first, {
+    additionalEntryPoints: entries.map(({ declarations }) => declarations),
+  })
+  return new Map(
+    configs.map((config, at) => {
+      const { specifier = '', file = '' } = entries[at] ?? {}
+      const { succeeded } = Extractor.invoke(config, {
+        compilerState,
+        localBuild: true,
+        messageCallback: (message) => {
+          if (message.logLevel !== ExtractorLogLevel.Error) message.handled = true
+        },
+      })
+      if (!succeeded) throw new Error(`the API of '${specifier}' could not be read`)
+      return [file, readable(specifier, readFileSync(config.reportFilePath, 'utf8'))]
+    }),
+  )
+}
+
+function configure({ file, declarations }: Entry): ExtractorConfig {
+  return ExtractorConfig.prepare({
+    configObjectFullPath: undefined,
+    packageJsonFullPath: join(root, 'package.json'),
+    configObject: {
+      projectFolder: root,
+      mainEntryPointFilePath: declarations,
+      compiler: {
+        overrideTsconfig: {
+          files: [declarations],
+          compilerOptions: {
+            target: 'es2022',
+            lib: ['es2023', 'esnext.disposable'],
+            module: 'nodenext',
+            moduleResolution: 'nodenext',
+            strict: true,
+            skipLibCheck: true,
+            types: ['node'],
+            typeRoots: [join(root, 'node_modules/@types')],
+          },
+        },
+      },
+      apiReport: {
+        enabled: true,
+        includeForgottenExports: true,
+        reportFileName: file.replace('.txt', ''),
+        reportFolder: scratch,
+        reportTempFolder: join(scratch, 'temp'),
+      },
+      docModel: { enabled: false },
+      dtsRollup: { enabled: false },
+      tsdocMetadata: { enabled: false },
+      newlineKind: 'lf',
+      messages: {
+        compilerMessageReporting: silent,
+        extractorMessageReporting: silent,
+        tsdocMessageReporting: silent,
+      },
+    },
+  })
+}
+
+/** What API Extractor wrote, without its Markdown around it and the remarks that everything is public. */
+function readable(specifier: string, report: string): string {
+  const code = /```ts\n([\s\S]*?)```/.exec(report)?.[1] ?? ''
+  const lines = code
+    .split('\n')
+    .filter((line) => !/^\s*\/\/ (@public|\(undocumented\)|\(No @package)/.test(line))
+  const body = lines
+    .join('\n')
+    .replace(/\n{3,}/g, '\n\n')
+    .trim()
+  return `What '${specifier}' exports. Written by 'npm run api:write'.\n\n${body}\n`
+}
+
+function write(reports: ReadonlyMap<string, string>): void {
+  mkdirSync(folder, { recursive: true })
+  for (const stale of written().filter((file) => !reports.has(file))) rmSync(join(folder, stale))
+  for (const [file, text] of reports) writeFileSync(join(folder, file), text)
+}
+
+function check(reports: ReadonlyMap<string, string>): void {
+  const wrong = [...new Set([...written(), ...reports.keys()])].filter((file) => {
+    const path = join(folder, file)
+    return !existsSync(path) || readFileSync(path, 'utf8') !== reports.get(file)
+  })
+  if (wrong.length === 0) return
+  console.error(`The public API is not what docs/api/ says: ${wrong.join(', ')}.`)
+  console.error(
+    "If the change is meant, run 'npm run api:write' and commit the result with a line in CHANGELOG.md.",
+  )
+  process.exitCode = 1
+}
+
+function written(): string[] {
+  return existsSync(folder) ? readdirSync(folder).filter((file) => file.endsWith('.txt')) : []
+}
