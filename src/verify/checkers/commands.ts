@@ -1,0 +1,23 @@
+import type { History } from '../history.js'
+import { type Violation, violation } from '../violation.js'
+
+export interface CommandsOptions {
+  /** Commands the store may see for each acquisition, on average. */
+  readonly most: number
+}
+
+/** What the store was asked, by its own counter (`commands` events), divided by how many acquisitions were served. */
+export function commands(history: History, options: CommandsOptions): Violation[] {
+  const readings = history.events.filter((event) => event.op === 'commands')
+  const first = readings[0]
+  const last = readings.at(-1)
+  if (first === undefined || last === undefined || first === last) return []
+  const sent = (last.count ?? 0) - (first.count ?? 0)
+  const isServed = (t: number | undefined) => t !== undefined && t >= first.t && t <= last.t
+  const served = history.acquisitions.filter((one) => isServed(one.granted)).length
+  if (sent <= options.most * served) return []
+  const each =
+    served === 0 ? 'for no acquisition' : `for ${served} acquisitions, ${(sent / served).toFixed(2)} each`
+  const message = `${sent} commands ${each}; at most ${options.most} each are allowed`
+  return [violation(history, { rule: 'commands', name: '', message, at: last.t, parties: [] })]
+}

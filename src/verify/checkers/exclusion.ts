@@ -1,0 +1,22 @@
+import { claimsByName } from '../claims.js'
+import type { History } from '../history.js'
+import { ms, type Violation, violation } from '../violation.js'
+
+/** No two exclusive claims of a name overlap. One sweep over the claims in order of beginning. */
+export function exclusion(history: History): Violation[] {
+  const found: Violation[] = []
+  for (const [name, claims] of claimsByName(history)) {
+    let furthest: (typeof claims)[number] | undefined
+    for (const claim of claims) {
+      if (claim.mode !== 'exclusive') continue
+      if (furthest !== undefined && furthest.to > claim.from) {
+        const lasted = Math.min(furthest.to, claim.to, history.end) - claim.from
+        const message = `${JSON.stringify(name)} was held twice at once for ${ms(lasted)}: tokens ${furthest.of.token} and ${claim.of.token}`
+        const parties = [furthest.of, claim.of]
+        found.push(violation(history, { rule: 'exclusion', name, message, at: claim.from, lasted, parties }))
+      }
+      if (furthest === undefined || claim.to > furthest.to) furthest = claim
+    }
+  }
+  return found
+}

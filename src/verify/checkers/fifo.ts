@@ -1,0 +1,118 @@
+import { type Acquisition, groupBy, type History } from '../history.js'
+import { type Violation, violation } from '../violation.js'
+
+export interface FifoOptions {
+  /** How many may be served before a waiter although they asked after it stood in line; for `fair` acquisitions. @default 0 */
+  readonly bound?: number
+  /** The same for the others. @default Infinity */
+  readonly unfairBound?: number
+  /**
+   * A waiter that was never heard to be in line is taken to be there after so many ms. @default 100
+   */
+  readonly settle?: number
+  /**
+   * How many more are allowed for each fault done to the waiter's process or to everybody while it waited. It may have
+   * lost its place, so nothing is said about it by default. @default Infinity
+   */
+  readonly perFault?: number
+}
+
+/**
+ * First come, first served, up to a bound. `x` went before `w` unduly if `w` was in line when `x` was called, and `x` was
+ * granted first: by token, which is the order of grants, or, where `w` was never granted, by time.
+ */
+export function fifo(history: History, options: FifoOptions = {}): Violation[] {
+  const {
+    bound = 0,
+    unfairBound = Number.POSITIVE_INFINITY,
+    settle = 100,
+    perFault = Number.POSITIVE_INFINITY,
+  } = options
+  const faults = history.events.filter((event) => event.op === 'fault')
+  const found: Violation[] = []
+  for (const [name, all] of groupBy(history.acquisitions, (one) => one.name)) {
+    const queuedAt = (one: Acquisition) => one.queued ?? one.invoked + settle * 1e6
+    for (const { waiter, count } of overtaken(all, queuedAt)) {
+      const allowed = waiter.fair ? bound : unfairBound
+      if (count <= allowed) continue
+      const ended = waiter.granted ?? waiter.failed ?? history.end
+      const hits = faults.filter((fault) => touches(fault, waiter, ended)).length
+      if (hits > 0 && count <= allowed + hits * perFault) continue
+      const message = `${JSON.stringify(name)}: ${count} that came later were served before a waiter; ${allowed} may be`
+      const parties = [
+        waiter,
+        ...all.filter((one) => one.invoked > queuedAt(waiter) && before(one, waiter)).slice(0, 3),
+      ]
+      found.push(violation(history, { rule: 'fifo', name, message, at: ended, parties }))
+    }
+  }
+  return found
+}
+
+function touches(
+  fault: { readonly t: number; readonly target?: number },
+  waiter: Acquisition,
+  ended: number,
+): boolean {
+  return (
+    (fault.target === undefined || fault.target === waiter.pid) &&
+    fault.t >= waiter.invoked &&
+    fault.t <= ended
+  )
+}
+
+/** Was `x` served before `w`? */
+function before(x: Acquisition, w: Acquisition): boolean {
+  if (x.granted === undefined) return false
+  if (w.granted !== undefined && w.token !== undefined && x.token !== undefined) return x.token < w.token
+  return x.granted < (w.granted ?? w.failed ?? w.died ?? Number.POSITIVE_INFINITY)
+}
+
+/** For each waiter, how many were called after it stood in line and served before it: from the last call backwards. */
+function overtaken(
+  all: readonly Acquisition[],
+  queuedAt: (one: Acquisition) => number,
+): { waiter: Acquisition; count: number }[] {
+  const served = all.filter((one) => one.granted !== undefined).sort((a, b) => b.invoked - a.invoked)
+  const byToken = ranks(served.map((one) => one.token ?? Number.POSITIVE_INFINITY))
+  const byTime = ranks(served.map((one) => one.granted ?? 0))
+  let next = 0
+  return [...all]
+    .sort((a, b) => queuedAt(b) - queuedAt(a))
+    .map((waiter) => {
+      for (let x = served[next]; x !== undefined && x.invoked > queuedAt(waiter); x = served[++next]) {
+        byToken.add(x.token ?? Number.POSITIVE_INFINITY)
+        byTime.add(x.granted ?? 0)
+      }
+      const useTokens = waiter.granted !== undefined && waiter.token !== undefined
+      const ended = waiter.granted ?? waiter.failed ?? waiter.died ?? Number.POSITIVE_INFINITY
+      return { waiter, count: useTokens ? byToken.below(waiter.token ?? 0) : byTime.below(ended) }
+    })
+    .reverse()
+}
+
+/** Counts how many of the numbers added so far lie below a limit, in log n: a Fenwick tree over all that may be added. */
+function ranks(values: readonly number[]): { add(value: number): void; below(limit: number): number } {
+  const sorted = [...new Set(values)].sort((a, b) => a - b)
+  const tree = new Int32Array(sorted.length + 1)
+  const rankOf = (value: number) => {
+    let low = 0
+    let high = sorted.length
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if ((sorted[middle] ?? 0) < value) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+  return {
+    add(value) {
+      for (let i = rankOf(value) + 1; i < tree.length; i += i & -i) tree[i] = (tree[i] ?? 0) + 1
+    },
+    below(limit) {
+      let count = 0
+      for (let i = rankOf(limit); i > 0; i -= i & -i) count += tree[i] ?? 0
+      return count
+    },
+  }
+}

@@ -1,0 +1,27 @@
+import { type Claim, claimsByName } from '../claims.js'
+import type { History } from '../history.js'
+import { ms, type Violation, violation } from '../violation.js'
+
+/** No shared claim overlaps an exclusive one. Two exclusive ones are for `exclusion`; shared ones may overlap. */
+export function readWrite(history: History): Violation[] {
+  const found: Violation[] = []
+  for (const [name, claims] of claimsByName(history)) {
+    let reader: Claim | undefined
+    let writer: Claim | undefined
+    for (const claim of claims) {
+      if (claim.mode === 'permits') continue
+      const other = claim.mode === 'shared' ? writer : reader
+      if (other !== undefined && other.to > claim.from && other.of !== claim.of) {
+        const lasted = Math.min(other.to, claim.to, history.end) - claim.from
+        const message = `${JSON.stringify(name)} was read and written at once for ${ms(lasted)}: tokens ${other.of.token} and ${claim.of.token}`
+        const parties = [other.of, claim.of]
+        found.push(violation(history, { rule: 'read-write', name, message, at: claim.from, lasted, parties }))
+      }
+      if (claim.mode === 'shared') reader = later(reader, claim)
+      else writer = later(writer, claim)
+    }
+  }
+  return found
+}
+
+const later = (a: Claim | undefined, b: Claim) => (a === undefined || b.to > a.to ? b : a)

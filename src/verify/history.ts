@@ -1,0 +1,144 @@
+/** Puts the events of each acquisition together and sorts everything by time. */
+import { type Event, lethal, type ModeKind } from './event.js'
+
+/**
+ * One acquisition from the call to its end. All times are nanoseconds since the first event; `undefined` = has not
+ * happened, as far as the history tells.
+ */
+export interface Acquisition {
+  readonly attempt: string
+  readonly name: string
+  readonly pid: number
+  readonly client: string
+  readonly mode: ModeKind
+  readonly permits: number
+  readonly of: number
+  readonly fair: boolean
+  /** Milliseconds it was ready to wait; Infinity = for ever. */
+  readonly wait: number
+  readonly invoked: number
+  /** When it was heard to be in line. */
+  readonly queued: number | undefined
+  readonly granted: number | undefined
+  readonly token: number | undefined
+  /** The last deadline it was told. */
+  readonly until: number | undefined
+  /** When it asked to be made a shared hold; from then on it claims no more than that. */
+  readonly downgrading: number | undefined
+  readonly releasing: number | undefined
+  readonly released: number | undefined
+  readonly lost: number | undefined
+  /** Timed out, refused, cancelled or broken: no lease came of it. */
+  readonly failed: number | undefined
+  /** Its process was killed, and wrote nothing after this. */
+  readonly died: number | undefined
+  readonly events: readonly Event[]
+}
+
+export interface History {
+  /** In order of time. */
+  readonly events: readonly Event[]
+  /** In order of their calls. */
+  readonly acquisitions: readonly Acquisition[]
+  /** The time of the last event. */
+  readonly end: number
+}
+
+type Draft = { -readonly [K in keyof Acquisition]: Acquisition[K] } & { events: Event[] }
+
+export function historyOf(unsorted: readonly Event[]): History {
+  // Sorting is stable, so events of one process that share a nanosecond stay in their order.
+  const events = [...unsorted].sort((a, b) => a.t - b.t)
+  const drafts = new Map<string, Draft>()
+  const lastSeen = new Map<string, number>()
+  const kills: Event[] = []
+  for (const event of events) {
+    lastSeen.set(event.client, event.t)
+    if (event.op === 'fault') {
+      if (event.kind === lethal && event.phase === 'invoke') kills.push(event)
+    } else if (event.attempt !== undefined) {
+      apply(drafts, event, event.attempt)
+    }
+  }
+  const acquisitions = [...drafts.values()]
+  markDead(acquisitions, kills, lastSeen)
+  return { events, acquisitions, end: events.at(-1)?.t ?? 0 }
+}
+
+function apply(drafts: Map<string, Draft>, event: Event, attempt: string): void {
+  const known = drafts.get(attempt)
+  const draft = known ?? begin(event, attempt)
+  // Writes and reads without an acquisition of their own are not one.
+  if (known === undefined) {
+    if (event.op !== 'acquire') return
+    drafts.set(attempt, draft)
+  }
+  draft.events.push(event)
+  if (event.until !== undefined) draft.until = Math.max(draft.until ?? 0, event.until)
+  if (event.op === 'acquire') {
+    if (event.phase === 'ok') {
+      draft.granted ??= event.t
+      draft.token ??= event.token
+    } else if (event.phase === 'fail') draft.failed ??= event.t
+    else if (event.phase === 'info') draft.queued ??= event.t
+  } else if (event.op === 'release') {
+    if (event.phase === 'invoke') draft.releasing ??= event.t
+    else if (event.phase === 'ok') draft.released ??= event.t
+  } else if (event.op === 'lost') draft.lost ??= event.t
+  else if (event.op === 'downgrade' && event.phase === 'invoke') draft.downgrading ??= event.t
+}
+
+function begin(event: Event, attempt: string): Draft {
+  return {
+    attempt,
+    name: event.name ?? '',
+    pid: event.pid,
+    client: event.client,
+    mode: event.mode ?? 'exclusive',
+    permits: event.permits ?? 1,
+    of: event.of ?? 1,
+    fair: event.fair ?? false,
+    wait: event.wait ?? Number.POSITIVE_INFINITY,
+    invoked: event.t,
+    queued: undefined,
+    granted: undefined,
+    token: undefined,
+    until: undefined,
+    downgrading: undefined,
+    releasing: undefined,
+    released: undefined,
+    lost: undefined,
+    failed: undefined,
+    died: undefined,
+    events: [],
+  }
+}
+
+/**
+ * A process may still have acted between the decision to kill it and its end, so it lived at least until its last word.
+ * A process id may come again; a client does not, so only acquisitions begun before the kill are touched.
+ */
+function markDead(
+  drafts: readonly Draft[],
+  kills: readonly Event[],
+  lastSeen: ReadonlyMap<string, number>,
+): void {
+  if (kills.length === 0) return
+  const killsOf = groupBy(kills, (kill) => kill.target)
+  for (const draft of drafts) {
+    const kill = killsOf.get(draft.pid)?.find((kill) => kill.t >= draft.invoked)
+    if (kill !== undefined) draft.died = Math.max(kill.t, lastSeen.get(draft.client) ?? 0)
+  }
+}
+
+/** Keeps the order inside every group. */
+export function groupBy<T, K>(items: Iterable<T>, keyOf: (item: T) => K): Map<K, T[]> {
+  const groups = new Map<K, T[]>()
+  for (const item of items) {
+    const key = keyOf(item)
+    const group = groups.get(key)
+    if (group === undefined) groups.set(key, [item])
+    else group.push(item)
+  }
+  return groups
+}

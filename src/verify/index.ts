@@ -1,0 +1,41 @@
+/**
+ * Proves or refutes, from what was written down while locks were used, that they did what locks promise.
+ *
+ * ```ts
+ * import { createLocks } from 'holdfast'
+ * import { memory } from 'holdfast/memory'
+ * import { check, memoryRecorder, printViolation, recorded } from 'holdfast/verify'
+ *
+ * const recorder = memoryRecorder()
+ * const locks = recorded(createLocks(memory()), recorder)
+ * await locks.mutex('seat:12A').run(() => undefined)
+ * await locks.close()
+ * for (const violation of check(recorder.history())) console.log(printViolation(violation))
+ * ```
+ * @module
+ */
+export { type CheckOptions, check } from './check.js'
+export { type CommandsOptions, commands } from './checkers/commands.js'
+export { exclusion } from './checkers/exclusion.js'
+export { type FalseBusyOptions, falseBusy } from './checkers/false-busy.js'
+export { type FifoOptions, fifo } from './checkers/fifo.js'
+export { guard } from './checkers/guard.js'
+export { leaks } from './checkers/leaks.js'
+export { type LivenessOptions, liveness } from './checkers/liveness.js'
+export { permits } from './checkers/permits.js'
+export { readWrite } from './checkers/read-write.js'
+export { tokens } from './checkers/tokens.js'
+export { witness } from './checkers/witness.js'
+export { type Claim, claimEnd, claimsByName } from './claims.js'
+export { type Entry, type Event, lethal, type ModeKind, type Op, type Phase } from './event.js'
+export { type Acquisition, type History, historyOf } from './history.js'
+export {
+  type MemoryRecorder,
+  memoryRecorder,
+  type Recorder,
+  type RecorderOptions,
+  readHistory,
+  recorder,
+} from './record.js'
+export { recorded } from './recorded.js'
+export { printViolation, type Rule, type Story, type Violation } from './violation.js'

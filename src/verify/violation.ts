@@ -1,0 +1,141 @@
+/** What a checker found, with what one needs to see why: the story of everybody involved. */
+import type { Event } from './event.js'
+import type { Acquisition, History } from './history.js'
+
+export type Rule =
+  | 'exclusion'
+  | 'permits'
+  | 'read-write'
+  | 'tokens'
+  | 'guard'
+  | 'witness'
+  | 'false-busy'
+  | 'fifo'
+  | 'liveness'
+  | 'leaks'
+  | 'commands'
+
+/** One side of a violation: its own events, and what its process did and suffered around the moment. */
+export interface Story {
+  readonly client: string
+  readonly pid: number
+  readonly attempt: string
+  readonly events: readonly Event[]
+}
+
+export interface Violation {
+  readonly rule: Rule
+  readonly name: string
+  /** One sentence with the numbers in it. */
+  readonly message: string
+  /** The moment it can be seen, in nanoseconds since the first event, and how long it lasted. */
+  readonly at: number
+  readonly lasted: number
+  readonly parties: readonly Acquisition[]
+  /** Made when first read, because a broken lock has many violations and few are looked at. */
+  readonly stories: readonly Story[]
+}
+
+/** How many events of the same process are told before and after the moment. */
+const context = 3
+
+export function violation(
+  history: History,
+  about: Omit<Violation, 'stories' | 'lasted'> & { readonly lasted?: number },
+): Violation {
+  let stories: readonly Story[] | undefined
+  return {
+    lasted: 0,
+    ...about,
+    get stories() {
+      stories ??= about.parties.map((party) => storyOf(history, party, about.at))
+      return stories
+    },
+  }
+}
+
+const indexes = new WeakMap<History, Map<string, Event[]>>()
+
+/** Events by client; faults by the word `fault`. */
+function indexOf(history: History): Map<string, Event[]> {
+  const known = indexes.get(history)
+  if (known !== undefined) return known
+  const index = new Map<string, Event[]>()
+  for (const event of history.events) {
+    const key = event.op === 'fault' ? 'fault' : event.client
+    const events = index.get(key)
+    if (events === undefined) index.set(key, [event])
+    else events.push(event)
+  }
+  indexes.set(history, index)
+  return index
+}
+
+function storyOf(history: History, party: Acquisition, at: number): Story {
+  const index = indexOf(history)
+  const told = new Set<Event>(party.events)
+  const own = index.get(party.client) ?? []
+  const middle = firstAfter(own, at)
+  for (const event of own.slice(Math.max(0, middle - context), middle + context)) told.add(event)
+  const ends = party.events.at(-1)?.t ?? at
+  for (const fault of index.get('fault') ?? []) {
+    const touches = fault.target === undefined || fault.target === party.pid
+    if (touches && fault.t >= party.invoked && fault.t <= Math.max(ends, at)) told.add(fault)
+  }
+  const events = [...told].sort((a, b) => a.t - b.t)
+  return { client: party.client, pid: party.pid, attempt: party.attempt, events }
+}
+
+function firstAfter(events: readonly Event[], t: number): number {
+  let low = 0
+  let high = events.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((events[middle]?.t ?? 0) <= t) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/** Nanoseconds as milliseconds, for sentences. */
+export function ms(nanoseconds: number): string {
+  const value = nanoseconds / 1e6
+  return `${Math.abs(value) >= 100 ? value.toFixed(0) : value.toFixed(3)} ms`
+}
+
+/** A violation as text: the sentence, then everybody's story with times relative to the moment. */
+export function printViolation(violation: Violation): string {
+  const lines = [
+    `${violation.rule}: ${violation.message}`,
+    `  seen ${ms(violation.at)} after the first event`,
+  ]
+  for (const story of violation.stories) {
+    lines.push('', `  ${story.client} (process ${story.pid}), acquisition ${story.attempt}`)
+    for (const event of story.events) {
+      const mark = event.attempt === story.attempt ? '*' : ' '
+      lines.push(`  ${mark} ${relative(event.t - violation.at)}  ${describe(event, violation.at)}`)
+    }
+  }
+  return lines.join('\n')
+}
+
+function relative(nanoseconds: number): string {
+  const text = (nanoseconds / 1e6).toFixed(3)
+  return `${nanoseconds >= 0 ? '+' : ''}${text} ms`.padStart(16)
+}
+
+function describe(event: Event, at: number): string {
+  const parts =
+    event.op === 'fault' ? ['fault', event.kind ?? '', faultPhase(event)] : [event.op, event.phase]
+  if (event.name !== undefined) parts.push(JSON.stringify(event.name))
+  if (event.op === 'fault' && event.target !== undefined) parts.push(`process ${event.target}`)
+  if (event.mode !== undefined && event.mode !== 'exclusive') parts.push(event.mode)
+  if (event.permits !== undefined) parts.push(`${event.permits}/${event.of ?? '?'}`)
+  if (event.token !== undefined) parts.push(`token ${event.token}`)
+  if (event.value !== undefined) parts.push(`value ${event.value}`)
+  if (event.until !== undefined) parts.push(`until ${relative(event.until - at).trim()}`)
+  if (event.kind !== undefined && event.op !== 'fault') parts.push(`(${event.kind})`)
+  return parts.join(' ')
+}
+
+const faultPhase = (event: Event) => (event.phase === 'invoke' ? 'begins' : 'ends')
