@@ -1,0 +1,140 @@
+// A server's process: started, watched until it is ready, paused, killed. Knows no particular server.
+//
+// Every server leads a process group of its own, so children it forks (a background save) are signalled with it, and a
+// Ctrl-C in the terminal reaches the test, not the servers. Output goes to a file: a pipe would need this process to read.
+// Handles are unreferenced: a server somebody forgot to stop must not keep a test process from ending (and taking the
+// server with it, see guardian.sh).
+import { type ChildProcess, spawn } from 'node:child_process'
+import { closeSync, fstatSync, openSync, readdirSync, readFileSync } from 'node:fs'
+import { until } from '../until.js'
+import { freePort } from './ports.js'
+
+/** What to run. */
+export interface Program {
+  /** For messages: `redis7 on port 12345`. */
+  readonly name: string
+  readonly command: string
+  readonly args: readonly string[]
+  /** The whole environment but for PATH. */
+  readonly env: Readonly<Record<string, string>>
+  /** Working directory; inside a folder of `makeFolder`, or the guardian does not see the process. */
+  readonly folder: string
+  /** File that stdout and stderr are appended to. */
+  readonly log: string
+  /** Whether it serves, judging by what it logged since its start, or by asking it. */
+  readonly ready: (logged: string) => boolean | Promise<boolean>
+  /** Default 15 000 ms. */
+  readonly readyWithin?: number
+}
+
+/** A process that was ready once. */
+export interface Running {
+  readonly pid: number
+  readonly alive: boolean
+  /** SIGSTOP; returns when every thread stands still. */
+  pause(): void
+  resume(): void
+  /** Sends `signal` (awake first, if paused) and resolves when the process is gone; SIGKILL after `patience` ms. */
+  end(signal: NodeJS.Signals, patience?: number): Promise<void>
+}
+
+/** The server did not come up because its port belongs to someone else. */
+export class AddressInUse extends Error {
+  override readonly name = 'AddressInUse'
+}
+
+/** Runs `start` with a free port, and again with another one when someone else was quicker to take it. */
+export async function onFreePort<T>(start: (port: number) => Promise<T>, wanted?: number): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await start(wanted ?? (await freePort()))
+    } catch (error) {
+      if (wanted !== undefined || tries === 5 || !(error instanceof AddressInUse)) throw error
+    }
+  }
+}
+
+/**
+ * Starts a program and resolves when it is ready.
+ *
+ * @throws AddressInUse when it says that its address is taken; Error with its last words when it ends or is not ready in time.
+ */
+export async function launch(program: Program): Promise<Running> {
+  const log = openSync(program.log, 'a')
+  const start = fstatSync(log).size
+  const child = spawn(program.command, program.args, {
+    cwd: program.folder,
+    env: { PATH: process.env['PATH'] ?? '/usr/bin:/bin', LANG: 'C.UTF-8', ...program.env },
+    detached: true,
+    stdio: ['ignore', log, log],
+  })
+  closeSync(log)
+  child.unref()
+  let failure: Error | undefined
+  child.once('error', (error) => {
+    failure = error
+  })
+  const running = control(child)
+  const logged = (): string => readFileSync(program.log).subarray(start).toString()
+  try {
+    const state = async (): Promise<'ready' | 'gone' | false> => {
+      if (failure || !running.alive) return 'gone'
+      return (await program.ready(logged())) && 'ready'
+    }
+    const within = program.readyWithin ?? 15_000
+    const reached = await until(state, { within, every: 2, what: `${program.name} to be ready` })
+    if (reached === 'ready') return running
+    throw failure ?? new Error(`${program.name} ended with ${child.exitCode ?? child.signalCode}`)
+  } catch (error) {
+    if (child.pid !== undefined) await running.end('SIGKILL')
+    throw explain(error as Error, logged())
+  }
+}
+
+function explain(error: Error, logged: string): Error {
+  const words = logged.trimEnd().split('\n').slice(-15).join('\n')
+  const Kind = /address already in use/i.test(logged) ? AddressInUse : Error
+  return new Kind(`${error.message}; its last words:\n${words || '(none)'}`, { cause: error })
+}
+
+function control(child: ChildProcess): Running {
+  const gone = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  const alive = (): boolean => child.pid !== undefined && child.exitCode === null && child.signalCode === null
+  const signal = (name: NodeJS.Signals): void => {
+    if (child.pid === undefined || !alive()) return
+    process.kill(-child.pid, name)
+  }
+  return {
+    get pid() {
+      if (child.pid === undefined) throw new Error('the process was never started')
+      return child.pid
+    },
+    get alive() {
+      return alive()
+    },
+    pause: () => {
+      signal('SIGSTOP')
+      if (child.pid !== undefined && alive()) awaitStandstill(child.pid)
+    },
+    resume: () => signal('SIGCONT'),
+    end: async (name, patience = 5000) => {
+      if (!alive()) return
+      child.ref()
+      const late = setTimeout(signal, patience, 'SIGKILL')
+      signal(name)
+      if (name !== 'SIGKILL') signal('SIGCONT')
+      await gone
+      clearTimeout(late)
+    },
+  }
+}
+
+// Busy on purpose: it takes microseconds, and after pause() the very next line of a test may rely on it.
+function awaitStandstill(pid: number): void {
+  const giveUp = performance.now() + 2000
+  const stopped = (task: string): boolean =>
+    /^\d+ \(.*\) [TtZ]/s.test(readFileSync(`/proc/${pid}/task/${task}/stat`, 'utf8'))
+  while (!readdirSync(`/proc/${pid}/task`).every(stopped)) {
+    if (performance.now() > giveUp) throw new Error(`process ${pid} did not stop within 2 s of SIGSTOP`)
+  }
+}

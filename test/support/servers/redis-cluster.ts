@@ -1,0 +1,159 @@
+// A Redis Cluster, its slots, and their migration step by step.
+import { until } from '../until.js'
+import { onFreePort } from './process.js'
+import { type RedisOptions, startAll, startRedis, stopAll } from './redis.js'
+import { idOf, type Migration, migration, untilAll } from './redis-migration.js'
+import type { RedisServer } from './redis-node.js'
+
+export type { Migration } from './redis-migration.js'
+
+/** How to start a cluster; the rest holds for every node. */
+export interface ClusterOptions extends Omit<RedisOptions, 'port'> {
+  /** Default 3. */
+  readonly masters?: number
+  /** Per master. Default 0. */
+  readonly replicas?: number
+  /** A node silent for this many milliseconds is taken for down. Default 2000. */
+  readonly nodeTimeout?: number
+}
+
+/** A running cluster. */
+export interface ClusterSetup extends AsyncDisposable {
+  /** Masters first, as they were started. */
+  readonly nodes: readonly RedisServer[]
+  readonly masters: readonly RedisServer[]
+  readonly replicas: readonly RedisServer[]
+  readonly addresses: readonly { readonly host: string; readonly port: number }[]
+  /** `redis+cluster://127.0.0.1:P1,127.0.0.1:P2` */
+  readonly url: string
+  slotOf(key: string): Promise<number>
+  /** The node that serves the slot now, as the running nodes see it. */
+  ownerOf(slot: number): Promise<RedisServer>
+  migrateSlot(slot: number, to: RedisServer): Promise<void>
+  /** Starts a migration and leaves it half-way. */
+  beginMigration(slot: number, to: RedisServer): Promise<Migration>
+  /** Makes a replica the master of its slots: on its own (default), by vote, or with its master's consent. */
+  failOver(replica: RedisServer, mode?: 'takeover' | 'force' | 'agreed'): Promise<void>
+  stop(): Promise<void>
+}
+
+const slots = 16_384
+
+/**
+ * Starts a cluster and resolves when every node says that all of it works. That takes a good 2 s, however small it is:
+ * a Redis master waits that long after its start before it believes in its cluster.
+ */
+export async function startCluster(options: ClusterOptions = {}): Promise<ClusterSetup> {
+  const { masters = 3, replicas = 0, nodeTimeout = 2000, ...each } = options
+  const start = (bus: number): Promise<RedisServer> => {
+    const own = [
+      '--cluster-enabled',
+      'yes',
+      '--cluster-port',
+      `${bus}`,
+      '--cluster-node-timeout',
+      `${nodeTimeout}`,
+    ]
+    return startRedis({ ...each, args: [...own, ...(each.args ?? [])] })
+  }
+  const nodes = await startAll(masters * (1 + replicas), () => onFreePort(start))
+  try {
+    await join(nodes, masters)
+  } catch (error) {
+    await stopAll(nodes)
+    throw error
+  }
+  return operate(nodes, masters)
+}
+
+async function join(nodes: readonly RedisServer[], masters: number): Promise<void> {
+  const buses = await Promise.all(
+    nodes.map(async (node) => Number((await configOf(node, 'cluster-port')) ?? 0)),
+  )
+  for (const [index, node] of nodes.entries()) {
+    await node.cli('CLUSTER', 'SET-CONFIG-EPOCH', index + 1)
+    if (index >= masters) continue
+    const first = Math.floor((index * slots) / masters)
+    const last = Math.floor(((index + 1) * slots) / masters) - 1
+    await node.cli('CLUSTER', 'ADDSLOTSRANGE', first, last)
+  }
+  for (const node of nodes) {
+    for (const [index, { host, port }] of nodes.entries())
+      await node.cli('CLUSTER', 'MEET', host, port, buses[index]!)
+  }
+  const ids = await Promise.all(nodes.map(idOf))
+  const acquainted = async (node: RedisServer): Promise<boolean> => {
+    const known = String(await node.cli('CLUSTER', 'NODES'))
+    return ids.every((id) => known.includes(id)) && !known.includes('handshake')
+  }
+  await untilAll(nodes, acquainted, 'every node to know every other')
+  for (const [index, replica] of nodes.slice(masters).entries()) {
+    await replica.cli('CLUSTER', 'REPLICATE', ids[index % masters]!)
+  }
+  await untilAll(nodes, isWell, 'every node to say that the cluster works')
+  await untilAll(nodes.slice(masters), hasMaster, 'every replica to be in sync')
+}
+
+// Longer than a function should be: a table of short verbs over the nodes.
+function operate(nodes: readonly RedisServer[], masters: number): ClusterSetup {
+  const addresses = nodes.map(({ host, port }) => ({ host, port }))
+  const running = (): RedisServer[] => nodes.filter((node) => node.running)
+  const any = (): RedisServer => {
+    const node = running()[0]
+    if (!node) throw new Error('no node of the cluster runs')
+    return node
+  }
+  const ownerOf = async (slot: number): Promise<RedisServer> => {
+    for (const node of running()) {
+      const line = String(await node.cli('CLUSTER', 'NODES'))
+        .split('\n')
+        .find((line) => /myself,master/.test(line))
+      const ranges = (line?.split(' ').slice(8) ?? []).filter((range) => !range.startsWith('['))
+      const bounds = ranges.map((range) => range.split('-').map(Number) as [number, number?])
+      if (bounds.some(([first, last = first]) => slot >= first && slot <= last)) return node
+    }
+    throw new Error(`no running node owns slot ${slot}`)
+  }
+  const beginMigration = async (slot: number, to: RedisServer): Promise<Migration> => {
+    const from = await ownerOf(slot)
+    if (from === to) throw new Error(`slot ${slot} is already on port ${to.port}`)
+    await to.cli('CLUSTER', 'SETSLOT', slot, 'IMPORTING', await idOf(from))
+    await from.cli('CLUSTER', 'SETSLOT', slot, 'MIGRATING', await idOf(to))
+    return migration(slot, from, to, running)
+  }
+  const failOver = async (
+    replica: RedisServer,
+    mode: 'takeover' | 'force' | 'agreed' = 'takeover',
+  ): Promise<void> => {
+    await replica.cli('CLUSTER', 'FAILOVER', ...(mode === 'agreed' ? [] : [mode.toUpperCase()]))
+    const isMaster = async () => String(await replica.cli('INFO', 'replication')).includes('role:master')
+    await until(isMaster, { within: 10_000, what: `the replica on port ${replica.port} to be a master` })
+  }
+  const stop = () => stopAll(nodes)
+  return {
+    nodes,
+    masters: nodes.slice(0, masters),
+    replicas: nodes.slice(masters),
+    addresses,
+    url: `redis+cluster://${addresses.map(({ host, port }) => `${host}:${port}`).join(',')}`,
+    slotOf: async (key) => Number(await any().cli('CLUSTER', 'KEYSLOT', key)),
+    ownerOf,
+    beginMigration,
+    migrateSlot: async (slot, to) => (await beginMigration(slot, to)).finish(),
+    failOver,
+    stop,
+    [Symbol.asyncDispose]: stop,
+  }
+}
+
+async function configOf(node: RedisServer, key: string): Promise<string | undefined> {
+  return ((await node.cli('CONFIG', 'GET', key)) as string[])[1]
+}
+
+async function isWell(node: RedisServer): Promise<boolean> {
+  return String(await node.cli('CLUSTER', 'INFO')).includes('cluster_state:ok')
+}
+
+async function hasMaster(node: RedisServer): Promise<boolean> {
+  return String(await node.cli('INFO', 'replication')).includes('master_link_status:up')
+}

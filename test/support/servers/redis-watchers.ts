@@ -1,0 +1,84 @@
+// The Sentinels of a setup: how one is started, and what they say.
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Reply, RespError } from '../resp.js'
+import { until } from '../until.js'
+import { command } from './redis-controls.js'
+import { type Flavour, type RedisServer, startNode } from './redis-node.js'
+
+/** What the Sentinels call the master. */
+export const masterName = 'holdfast'
+
+/** Starts one Sentinel over the master on that port. */
+export function startWatcher(
+  flavour: Flavour,
+  master: number,
+  quorum: number,
+  downAfter: number,
+): Promise<RedisServer> {
+  return startNode({
+    flavour,
+    role: 'sentinel',
+    preload: [],
+    args: (port, data) => {
+      const path = join(data, 'sentinel.conf') // the Sentinel rewrites it with what it learns
+      const lines = [`port ${port}`, 'bind 127.0.0.1', `dir ${data}`, 'logfile ""']
+      lines.push(`sentinel monitor ${masterName} 127.0.0.1 ${master} ${quorum}`)
+      lines.push(`sentinel down-after-milliseconds ${masterName} ${downAfter}`)
+      // Two Sentinels that become candidates at once may split the vote; the next election starts after twice this.
+      lines.push(`sentinel failover-timeout ${masterName} 1000`)
+      writeFileSync(path, `${lines.join('\n')}\n`)
+      return [path, '--sentinel']
+    },
+    ready: /\+monitor master|Sentinel ID is/,
+    // Sentinels find each other by messages every 2 s and look at servers every 10 s; tests have no time for that.
+    settle: (port) =>
+      command(port, ['SENTINEL', 'DEBUG', 'INFO-PERIOD', 200, 'PUBLISH-PERIOD', 100, 'ASK-PERIOD', 100]),
+  })
+}
+
+/** Asks the first Sentinel that runs for a fail-over, until it sees a replica fit for it. */
+export async function askForFailover(sentinels: readonly RedisServer[]): Promise<void> {
+  const awake = sentinels.find((sentinel) => sentinel.running)
+  if (!awake) throw new Error('no Sentinel runs that could be asked for a fail-over')
+  const accepted = async (): Promise<boolean> => {
+    try {
+      return (await awake.cli('SENTINEL', 'FAILOVER', masterName)) === 'OK'
+    } catch (error) {
+      if (error instanceof RespError && error.message.startsWith('NOGOODSLAVE')) return false
+      throw error
+    }
+  }
+  await until(accepted, { within: 10_000, what: 'a Sentinel to find a replica fit to be promoted' })
+}
+
+/** Resolves with the server other than `old` that every running Sentinel names, once it is a master. */
+export async function agreedMaster(
+  nodes: readonly RedisServer[],
+  sentinels: readonly RedisServer[],
+  old: RedisServer,
+): Promise<RedisServer> {
+  const agreed = async (): Promise<RedisServer | undefined> => {
+    const voters = sentinels.filter((sentinel) => sentinel.running)
+    const named = await Promise.all(
+      voters.map((one) => one.cli('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', masterName)),
+    )
+    const ports = new Set(named.map((address) => Number((address as Reply[])[1])))
+    const chosen = nodes.find((node) => ports.size === 1 && ports.has(node.port))
+    if (!chosen || chosen === old) return undefined
+    return field(await chosen.cli('INFO', 'replication'), 'role') === 'master' ? chosen : undefined
+  }
+  return until(agreed, { within: 20_000, what: 'every Sentinel to name the same new master' })
+}
+
+/** Whether it knows that many replicas, and the other Sentinels. */
+export async function knows(sentinel: RedisServer, replicas: number, watchers: number): Promise<boolean> {
+  const reply = (await sentinel.cli('SENTINEL', 'MASTER', masterName)) as string[]
+  const value = (key: string): number => Number(reply[reply.indexOf(key) + 1])
+  return value('num-slaves') === replicas && value('num-other-sentinels') === watchers - 1
+}
+
+/** A line of INFO. */
+export function field(info: Reply, key: string): string | undefined {
+  return new RegExp(`^${key}:(.*?)\\r?$`, 'm').exec(String(info))?.[1]
+}
