@@ -66,6 +66,7 @@ export class Engine {
 
   /** Background work at a later moment, which neither keeps the process alive nor outlives `close()`. */
   later(at: number, fn: () => void): void {
+    if (this.closed) return
     const cancel = this.clock.at(
       at,
       () => {

@@ -147,9 +147,13 @@ export async function answered(
   release: Promise<GaveBack>,
   ttl: number,
 ): Promise<GaveBack | 'unknown'> {
-  const patience = Math.max(50, ttl / 6)
+  return (await within(engine, Math.max(50, ttl / 6), release)) ?? 'unknown'
+}
+
+/** What `work` resolves with, or undefined when it rejects or takes longer than `ms`. */
+export function within<R>(engine: Engine, ms: number, work: Promise<R>): Promise<R | undefined> {
   return new Promise((resolve) => {
-    const stop = engine.clock.at(engine.clock.now() + patience, () => resolve('unknown'))
-    release.then(resolve, () => resolve('unknown')).finally(stop)
+    const stop = engine.clock.at(engine.clock.now() + ms, () => resolve(undefined))
+    work.then(resolve, () => resolve(undefined)).finally(stop)
   })
 }

@@ -16,12 +16,15 @@
  */
 import type { Claim, GaveBack, Grant, Holder } from './driver.js'
 import type { Engine } from './engine.js'
-import { answered, Hold } from './hold.js'
+import { answered, Hold, within } from './hold.js'
 import { type Mode, shared } from './mode.js'
 import type { Terms } from './options.js'
 import { mayInherit, mayTakeOver, Passing } from './passing.js'
 import { DriverWait, type Patience } from './wait.js'
 import { Watchdog } from './watchdog.js'
+
+/** A driver that hangs must not hold up `close()` for longer than this, in ms. */
+const longestGoodbye = 5_000
 
 export interface Request {
   readonly mode: Mode
@@ -48,6 +51,8 @@ export class Line {
   readonly name: string
   readonly #queue = new Set<Request>()
   readonly #holds = new Set<Hold>()
+  /** The hold among them that is exclusive. */
+  #writer: Hold | undefined
   /** The queue's turn. */
   #turn: Turn | undefined
   /** Every turn the driver has not answered yet, with the promise of its answer. */
@@ -65,10 +70,7 @@ export class Line {
     if (!once && !request.terms.fair) {
       this.#queue.add(request)
       this.#pump()
-    } else if (
-      once &&
-      (this.#queue.size > 0 || this.#turn !== undefined || this.#exclusive() !== undefined)
-    ) {
+    } else if (once && (this.#queue.size > 0 || this.#turn !== undefined || this.#writer !== undefined)) {
       request.patience.done()
       request.granted(undefined)
     } else {
@@ -102,14 +104,15 @@ export class Line {
 
   /** A hold ended by loss. */
   ended(hold: Hold): void {
-    this.#holds.delete(hold)
+    this.#forget(hold)
     this.#pump()
   }
 
   /** A hold ended by release: to the next local request if it may have it, else back to the store. */
   async giveAway(hold: Hold): Promise<GaveBack | 'unknown'> {
-    this.#holds.delete(hold)
-    if (this.#passOn(hold)) return 'released'
+    const passed = this.#passOn(hold)
+    this.#forget(hold)
+    if (passed) return 'released'
     const answer = answered(this.engine, hold.watchdog.release(), hold.watchdog.ttl)
     this.#pump()
     return answer
@@ -122,18 +125,20 @@ export class Line {
     // If the answer is lost the hold stays exclusive in the store: safe, and renewals go on.
     await downgrade.catch(() => undefined)
     hold.mode = shared
+    if (this.#writer === hold) this.#writer = undefined
     this.#pump()
   }
 
   async close(): Promise<void> {
     for (const request of [...this.#queue]) request.patience.end('closed')
     for (const turn of [...this.#turns.keys()]) turn.owner?.patience.end('closed')
-    await Promise.all([...[...this.#holds].map((hold) => hold.close()), ...this.#turns.values()])
+    const holds = [...this.#holds].map((hold) => hold.close())
+    await within(this.engine, longestGoodbye, Promise.all([...holds, ...this.#turns.values()]))
   }
 
-  #exclusive(): Hold | undefined {
-    for (const hold of this.#holds) if (hold.mode.kind === 'exclusive' && hold.state() !== 'lost') return hold
-    return undefined
+  #forget(hold: Hold): void {
+    this.#holds.delete(hold)
+    if (this.#writer === hold) this.#writer = undefined
   }
 
   #pump(): void {
@@ -143,7 +148,7 @@ export class Line {
       if (this.#holds.size === 0 && this.#turns.size === 0) this.engine.lines.delete(this.name)
       return
     }
-    if (this.#exclusive() !== undefined) return
+    if (this.#writer !== undefined) return
     this.#queue.delete(head)
     this.#turn = this.#begin(head, false)
   }
@@ -239,6 +244,7 @@ export class Line {
     request.patience.done()
     const hold = new Hold(this, watchdog, token, terms.note, terms.maxHold)
     this.#holds.add(hold)
+    if (hold.mode.kind === 'exclusive') this.#writer = hold
     const { events } = this.engine
     if (events.wants('granted'))
       events.emit('granted', { ...hold.about(), waited: hold.since - asked, passed })
