@@ -1,0 +1,115 @@
+/** Locks inside one process: the table of `table.ts` with promises parked on it. Also the twin other stores are compared with. */
+import type { Clock } from '../../core/clock.js'
+import { deadline } from '../../core/clock.js'
+import type { Claim, Driver, DriverFactory, Grant, Traits, Wait } from '../../core/driver.js'
+import { BackendError, permitLimitError } from '../../core/errors.js'
+import { grantOf } from './memory-grant.js'
+import { makeStore, type Store } from './store.js'
+import { type Hold, holderOf } from './table.js'
+
+export interface MemoryTraits extends Traits {
+  readonly modes: readonly ('exclusive' | 'shared' | 'permits')[]
+  readonly fair: true
+  readonly shared: false
+}
+
+const traits: MemoryTraits = Object.freeze({
+  modes: Object.freeze(['exclusive', 'shared', 'permits'] as const),
+  fair: true,
+  minTtl: 1,
+  shared: false,
+})
+
+/**
+ * Locks for the tasks of one process. Every `createLocks` over the same factory value shares its locks:
+ *
+ * ```ts
+ * const store = memory()
+ * const one = createLocks(store)
+ * const two = createLocks(store) // competes with `one`
+ * ```
+ * Time is that of the first client's clock. Never throws BackendError but after `close()`.
+ */
+export function memory(): DriverFactory<MemoryTraits> {
+  let store: Store | undefined
+  return (env) => {
+    store ??= makeStore(env.clock, performance.timeOrigin + performance.now())
+    return memoryDriver(store, env.clock, env.by)
+  }
+}
+
+function memoryDriver(store: Store, clock: Clock, by: string): Driver<MemoryTraits> {
+  /** How to end each wait of this client. */
+  const waits = new Set<() => void>()
+  let closed = false
+
+  function acquire(claim: Claim, wait: Wait): Promise<Grant | undefined> {
+    if (closed) return Promise.reject(new BackendError('memory', 'this driver was closed', { closed: true }))
+    if (wait.over) return Promise.resolve(undefined)
+    const { name, attempt, mode, ttl, note } = claim
+    const answer = store.acquire(name, { attempt, mode, ttl, wait: wait.remaining() > 0, note, by })
+    switch (answer.is) {
+      case 'granted':
+        return Promise.resolve(grantOf(store, clock, claim, answer.hold, ends(answer.hold)))
+      case 'waiting':
+        return park(claim, wait, answer.position)
+      case 'limit':
+        return Promise.reject(permitLimitError(name, answer.limit, mode.kind === 'permits' ? mode.of : 0))
+      case 'busy':
+        tellHolder(name, wait)
+        return Promise.resolve(undefined)
+      case 'over':
+        return Promise.resolve(undefined)
+    }
+  }
+
+  /** By the store's clock it was proven at `expires - ttl`. Our clock is read first, so this can only be too early. */
+  function ends({ expires, ttl }: Hold): number {
+    const proven = expires - ttl
+    return deadline(clock === store.clock ? proven : clock.now() - (store.clock.now() - proven), ttl)
+  }
+
+  function park(claim: Claim, wait: Wait, position: number): Promise<Grant | undefined> {
+    return new Promise((resolve) => {
+      const { signal } = wait
+      const end = () => {
+        unpark()
+        store.cancel(claim.name, claim.attempt)
+        resolve(undefined)
+      }
+      const unpark = () => {
+        waits.delete(end)
+        signal.removeEventListener('abort', end)
+      }
+      store.park(claim.attempt, (hold) => {
+        unpark()
+        resolve(grantOf(store, clock, claim, hold, ends(hold)))
+      })
+      waits.add(end)
+      signal.addEventListener('abort', end)
+      if (signal.aborted) end()
+      else tellHolder(claim.name, wait, position)
+    })
+  }
+
+  function tellHolder(name: string, wait: Wait, position?: number): void {
+    const hold = store.holder(name)
+    wait.blocked?.({
+      ...(hold && { holder: holderOf(hold, store.clock.now()) }),
+      ...(position !== undefined && { position }),
+    })
+  }
+
+  return {
+    name: 'memory',
+    traits,
+    acquire,
+    inspect: async (name) => store.standing(name),
+    list: async (prefix) => store.standings(prefix),
+    forceRelease: async (name) => store.force(name).length,
+    async close() {
+      closed = true
+      for (const end of [...waits]) end()
+    },
+  }
+}

@@ -1,0 +1,73 @@
+/** What `memory()` gives: a hold in the store, with the tokens reserved for passing it on. */
+import { type Clock, deadline } from '../../core/clock.js'
+import type { Claim, GaveBack, Grant } from '../../core/driver.js'
+import type { Store } from './store.js'
+import type { Hold } from './table.js'
+
+export function grantOf(store: Store, clock: Clock, claim: Claim, hold: Hold, validUntil: number): Grant {
+  const Kind = hold.mode.kind === 'exclusive' ? ExclusiveGrant : MemoryGrant
+  return new Kind(store, clock, claim, hold, validUntil)
+}
+
+/** A class, because an object literal with its closures costs as much as all the rest of an acquisition. */
+class MemoryGrant implements Grant {
+  readonly token: number
+  protected readonly store: Store
+  protected readonly name: string
+  protected readonly attempt: string
+  /** The greatest token used so far. */
+  protected last: number
+  readonly #clock: Clock
+  #provenUntil: number
+
+  constructor(store: Store, clock: Clock, { name, attempt }: Claim, hold: Hold, validUntil: number) {
+    this.store = store
+    this.name = name
+    this.attempt = attempt
+    this.token = hold.token
+    this.last = hold.token
+    this.#provenUntil = validUntil
+    this.#clock = clock
+  }
+
+  /** Looks into the store, which costs less than an AbortSignal per grant to hear of `forceRelease`. */
+  get validUntil(): number {
+    if (this.store.holds(this.name, this.attempt)) return this.#provenUntil
+    return Math.min(this.#provenUntil, this.#clock.now())
+  }
+
+  async renew(ttl: number): Promise<number | undefined> {
+    const sent = this.#clock.now()
+    if (this.store.renew(this.name, this.attempt, ttl) === undefined) return undefined
+    this.#provenUntil = deadline(sent, ttl)
+    return this.#provenUntil
+  }
+
+  release(): Promise<GaveBack> {
+    return Promise.resolve(this.store.release(this.name, this.attempt, this.last))
+  }
+}
+
+class ExclusiveGrant extends MemoryGrant {
+  #upTo: number
+
+  constructor(store: Store, clock: Clock, claim: Claim, hold: Hold, validUntil: number) {
+    super(store, clock, claim, hold, validUntil)
+    this.#upTo = hold.upTo
+  }
+
+  pass(): number | undefined {
+    if (this.last >= this.#upTo) return undefined
+    this.last += 1
+    return this.last
+  }
+
+  contended(): boolean {
+    return this.store.contended(this.name)
+  }
+
+  async downgrade(): Promise<void> {
+    this.#upTo = this.last
+    this.store.downgrade(this.name, this.attempt, this.last)
+  }
+}

@@ -1,0 +1,113 @@
+/**
+ * The rows of one `memory()`, and the promises parked on them. All clients made from one factory value share a store, as
+ * processes share a server; that is how a test or a simulation has several clients in one process.
+ *
+ * Each command runs to its end in one go: the table decides, the new row is kept, whoever was granted is told. Time is
+ * watched only for rows on which somebody waits, with one timer each; nobody needs to hear of an overdue hold otherwise.
+ */
+import type { Clock } from '../../core/clock.js'
+import type { GaveBack, Standing } from '../../core/driver.js'
+import * as table from './table.js'
+
+/** Idle rows kept for their memory of ended attempts; beyond that only their tokens count, in the floor of new rows. */
+const idleRowsKept = 1024
+
+export interface Store {
+  readonly clock: Clock
+  acquire(name: string, ask: table.Ask): table.Acquired
+  /** Right after the answer `waiting`: `granted` is called when the line reaches the attempt, in the step that grants it. */
+  park(attempt: string, granted: (hold: table.Hold) => void): void
+  renew(name: string, attempt: string, ttl: number): table.Hold | undefined
+  release(name: string, attempt: string, last: number): GaveBack
+  cancel(name: string, attempt: string): boolean
+  downgrade(name: string, attempt: string, last: number): table.Hold | undefined
+  force(name: string): readonly table.Hold[]
+  /** Does anybody stand in line? */
+  contended(name: string): boolean
+  standing(name: string): Standing
+  standings(prefix: string): readonly Standing[]
+  holder(name: string): table.Hold | undefined
+  holds(name: string, attempt: string): boolean
+}
+
+interface Watch {
+  readonly at: number
+  readonly stop: () => void
+}
+
+/** @param wallAtStart milliseconds since 1970: tokens begin there and go on with `clock`, which never steps back. */
+export function makeStore(clock: Clock, wallAtStart: number): Store {
+  const rows = new Map<string, table.Row>()
+  const parked = new Map<string, (hold: table.Hold) => void>()
+  const watches = new Map<string, Watch>()
+  const wallAtZero = wallAtStart - clock.now()
+  let floor = 0
+
+  function apply<A>(command: (row: table.Row, now: number, wall: number) => table.Step<A>, name: string): A {
+    const now = clock.now()
+    const step = command(rows.get(name) ?? table.emptyRow(name, floor), now, wallAtZero + now)
+    keep(step.row)
+    for (const hold of step.granted) tell(hold)
+    return step.answer
+  }
+
+  function keep(row: table.Row): void {
+    const { name } = row
+    if (row.line.length > 0 || watches.size > 0) watch(row)
+    if (table.isIdle(row) && rows.size > idleRowsKept) {
+      floor = Math.max(floor, row.token)
+      rows.delete(name)
+    } else rows.set(name, row)
+  }
+
+  function tell(hold: table.Hold): void {
+    const granted = parked.get(hold.attempt)
+    parked.delete(hold.attempt)
+    granted?.(hold)
+  }
+
+  /** A timer that is early is left alone and set again when it fires: most hand-overs then touch no timer at all. */
+  function watch(row: table.Row): void {
+    const { name } = row
+    const before = watches.get(name)
+    const at = row.line.length === 0 ? Infinity : table.nextExpiry(row)
+    if (before !== undefined && before.at <= at && at !== Infinity) return
+    before?.stop()
+    watches.delete(name)
+    if (at === Infinity) return
+    // It keeps the process alive: somebody waits, and time alone may be what serves him.
+    const stop = clock.at(at, () => {
+      watches.delete(name)
+      apply(table.expire, name)
+    })
+    watches.set(name, { at, stop })
+  }
+
+  return {
+    clock,
+    acquire: (name, ask) => apply((row, now, wall) => table.acquire(row, ask, now, wall), name),
+    park: (attempt, granted) => void parked.set(attempt, granted),
+    renew: (name, attempt, ttl) => apply((row, now, wall) => table.renew(row, attempt, ttl, now, wall), name),
+    release: (name, attempt, last) =>
+      apply((row, now, wall) => table.release(row, attempt, last, now, wall), name),
+    cancel(name, attempt) {
+      parked.delete(attempt)
+      return apply((row, now, wall) => table.cancel(row, attempt, now, wall), name)
+    },
+    downgrade: (name, attempt, last) =>
+      apply((row, now, wall) => table.downgrade(row, attempt, last, now, wall), name),
+    force: (name) => apply(table.force, name),
+    contended: (name) => (rows.get(name)?.line.length ?? 0) > 0,
+    holder: (name) => rows.get(name)?.held[0],
+    holds: (name, attempt) => rows.get(name)?.held.some((hold) => hold.attempt === attempt) ?? false,
+    standing(name) {
+      apply(table.expire, name)
+      return table.standingOf(rows.get(name) ?? table.emptyRow(name, floor), clock.now())
+    },
+    standings(prefix) {
+      for (const name of [...rows.keys()]) if (name.startsWith(prefix)) apply(table.expire, name)
+      const used = [...rows.values()].filter((row) => row.name.startsWith(prefix) && !table.isIdle(row))
+      return used.map((row) => table.standingOf(row, clock.now()))
+    },
+  }
+}
