@@ -38,4 +38,15 @@ export {
   recorder,
 } from './record.js'
 export { recorded } from './recorded.js'
+export {
+  type Band,
+  type Bar,
+  type Mark,
+  type Row,
+  type Timeline,
+  type TimelineOptions,
+  timelineOf,
+} from './timeline.js'
+export { renderSvg, type SvgOptions } from './timeline-svg.js'
+export { renderText, type TextOptions } from './timeline-text.js'
 export { printViolation, type Rule, type Story, type Violation } from './violation.js'

@@ -1,0 +1,195 @@
+/**
+ * A timeline as one SVG file that needs nothing else: light and dark by the viewer's setting, colours that colour-blind
+ * people can tell apart, and never colour alone (waits are thin, violations hatched, ends have shapes).
+ */
+import { type Bar, type Mark, milliseconds, type Timeline, ticks } from './timeline.js'
+
+export interface SvgOptions {
+  /** Pixels. @default 960 */
+  readonly width?: number
+}
+
+const rowHeight = 30
+const top = 58
+const right = 24
+
+/** Okabe and Ito's palette. https://jfly.uni-koeln.de/color/ */
+const style = `
+  text { font: 12px ui-sans-serif, system-ui, sans-serif; fill: #222 }
+  .title { font-size: 16px; font-weight: 600 } .small { font-size: 11px; fill: #666 }
+  .back { fill: #fff } .stripe { fill: #f5f6f8 } .grid { stroke: #dde1e6 }
+  .waiting { fill: #c3c9d1 } .exclusive { fill: #0072b2 } .shared { fill: #009e73 } .permits { fill: #7a5195 }
+  .token { fill: #fff; font-size: 11px; font-weight: 600; text-anchor: middle }
+  .lost { stroke: #e69f00; stroke-width: 3 } .killed { stroke: #222; stroke-width: 2 }
+  .fault { fill: #e69f00 } .during { fill: #e69f00; opacity: .25 } .everybody { stroke: #e69f00; stroke-dasharray: 4 3 }
+  .band { fill: #d55e00; opacity: .16 } .bad { fill: url(#hatch); stroke: #d55e00; stroke-width: 1.5 } .hatch { stroke: #d55e00 }
+  @media (prefers-color-scheme: dark) {
+    text { fill: #e6e8eb } .small { fill: #9aa3ad } .back { fill: #16191d } .stripe { fill: #1d2126 } .grid { stroke: #333a42 }
+    .waiting { fill: #4c555f } .exclusive { fill: #2a8fd0 } .killed { stroke: #e6e8eb } .band { opacity: .3 }
+  }`
+
+export function renderSvg(timeline: Timeline, options: SvgOptions = {}): string {
+  const { width = 960 } = options
+  const left = 24 + 7 * Math.min(26, Math.max(6, ...timeline.rows.map((row) => row.label.length)))
+  const bottom = top + timeline.rows.length * rowHeight
+  const height = bottom + 86
+  const scale = (width - left - right) / (timeline.to - timeline.from)
+  const x = (t: number) => round(Math.min(width - right, Math.max(left, left + (t - timeline.from) * scale)))
+  const frame: Frame = { timeline, width, left, bottom, x }
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-labelledby="title desc">`,
+    `<title id="title">${escaped(timeline.title)}</title><desc id="desc">${escaped(summary(timeline))}</desc>`,
+    `<style>${style}\n</style>`,
+    '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><line class="hatch" y2="6" stroke-width="3"/></pattern></defs>',
+    `<rect class="back" width="${width}" height="${height}"/><text class="title" x="24" y="30">${escaped(timeline.title)}</text>`,
+    ...grid(frame),
+    ...timeline.marks.map((mark) => everybody(frame, mark)),
+    ...timeline.rows.map((row, i) => group(frame, i, row.label, row.bars, row.marks)),
+    ...legend(frame),
+    '</svg>',
+    '',
+  ].join('\n')
+}
+
+interface Frame {
+  readonly timeline: Timeline
+  readonly width: number
+  readonly left: number
+  readonly bottom: number
+  readonly x: (t: number) => number
+}
+
+const round = (value: number) => Math.round(value * 100) / 100
+
+function summary({ rows, bands, marks, from, to }: Timeline): string {
+  const held = rows.flatMap((row) => row.bars).filter((bar) => bar.kind !== 'waiting').length
+  const faults = marks.length + rows.reduce((sum, row) => sum + row.marks.length, 0)
+  return `${held} holds by ${rows.length} processes in ${milliseconds(to - from)}, ${faults} faults, ${bands.length} violations`
+}
+
+function grid({ timeline, width, left, bottom, x }: Frame): string[] {
+  const stripes = timeline.rows.map((_, i) =>
+    i % 2 === 1
+      ? ''
+      : `<rect class="stripe" x="${left}" y="${top + i * rowHeight}" width="${width - right - left}" height="${rowHeight}"/>`,
+  )
+  const lines = ticks(timeline.from, timeline.to, (width - left) / 110).map(
+    ({ at, text }) =>
+      `<line class="grid" x1="${x(at)}" x2="${x(at)}" y1="${top}" y2="${bottom}"/><text class="small" x="${x(at)}" y="${bottom + 16}" text-anchor="middle">${text}</text>`,
+  )
+  // Behind the bars, over all rows: where to look. The rows concerned are hatched on top of their bars.
+  const bands = timeline.bands.map(
+    (band) =>
+      `<rect class="band" x="${x(band.from) - 2}" y="${top}" width="${round(x(band.to) - x(band.from) + 4)}" height="${bottom - top}"><title>${escaped(band.text)}</title></rect>`,
+  )
+  return [...stripes.filter(Boolean), ...lines, ...bands]
+}
+
+function group(
+  frame: Frame,
+  index: number,
+  label: string,
+  bars: readonly Bar[],
+  marks: readonly Mark[],
+): string {
+  const { timeline, x } = frame
+  const y = top + index * rowHeight
+  const seen = (from: number, to: number) => to >= timeline.from && from <= timeline.to
+  const waits = bars
+    .filter((bar) => bar.kind === 'waiting' && seen(bar.from, bar.to))
+    .map((bar) => box(bar, x, y + 12, 6))
+  const holds = bars
+    .filter((bar) => bar.kind !== 'waiting' && seen(bar.from, bar.to))
+    .map((bar) => holdBox(bar, x, y))
+  const bad = timeline.bands
+    .filter((band) => band.rows.includes(index) && seen(band.from, band.to))
+    .map((band) => {
+      const width = round(Math.max(3, x(band.to) - x(band.from)))
+      return `<rect class="bad" x="${x(band.from)}" y="${y + 3}" width="${width}" height="24" rx="3"><title>${escaped(band.text)}</title></rect>`
+    })
+  const faults = marks
+    .filter((mark) => seen(mark.at, mark.to ?? mark.at))
+    .map((mark) => faultMark(mark, x, y))
+  const text = label.length > 26 ? `${label.slice(0, 25)}…` : label
+  return `<g><text x="24" y="${y + 19}">${escaped(text)}</text>${[...waits, ...holds, ...bad, ...faults].join('')}</g>`
+}
+
+function box(bar: Bar, x: Frame['x'], y: number, height: number): string {
+  const width = round(Math.max(1.5, x(bar.to) - x(bar.from)))
+  return `<rect class="${bar.kind}" x="${x(bar.from)}" y="${y}" width="${width}" height="${height}" rx="${Math.min(3, width / 2)}"><title>${escaped(bar.detail)}</title></rect>`
+}
+
+function holdBox(bar: Bar, x: Frame['x'], y: number): string {
+  const parts = [box(bar, x, y + 5, 20)]
+  const middle = round((x(bar.from) + x(bar.to)) / 2)
+  const fits = x(bar.to) - x(bar.from) > bar.text.length * 7 + 6
+  if (fits && bar.text !== '')
+    parts.push(`<text class="token" x="${middle}" y="${y + 19}">${escaped(bar.text)}</text>`)
+  const end = x(bar.to)
+  if (bar.end === 'lost')
+    parts.push(`<line class="lost" x1="${end}" x2="${end}" y1="${y + 2}" y2="${y + 28}"/>`)
+  if (bar.end === 'killed') parts.push(`<path class="killed" d="M${end - 4} ${y + 11}l8 8m0 -8l-8 8"/>`)
+  return parts.join('')
+}
+
+function faultMark(mark: Mark, x: Frame['x'], y: number): string {
+  const begin = x(mark.at)
+  const lasted = mark.to === undefined ? '' : ` for ${milliseconds(mark.to - mark.at)}`
+  const during =
+    mark.to === undefined
+      ? ''
+      : `<rect class="during" x="${begin}" y="${y}" width="${round(x(mark.to) - begin)}" height="${rowHeight}"/>`
+  return `${during}<path class="fault" d="M${begin} ${y + 8}l-5 -8h10z"><title>${escaped(mark.text + lasted)}</title></path>`
+}
+
+function everybody({ x, bottom, width }: Frame, mark: Mark): string {
+  const begin = x(mark.at)
+  const during =
+    mark.to === undefined
+      ? ''
+      : `<rect class="during" x="${begin}" y="${top}" width="${round(x(mark.to) - begin)}" height="${bottom - top}"/>`
+  const anchor = begin > width - 120 ? 'end' : 'start'
+  return `${during}<line class="everybody" x1="${begin}" x2="${begin}" y1="${top - 6}" y2="${bottom}"/><text class="small" x="${begin}" y="${top - 8}" text-anchor="${anchor}">${escaped(mark.text)}</text>`
+}
+
+function legend({ timeline, left, bottom }: Frame): string[] {
+  const bars = timeline.rows.flatMap((row) => row.bars)
+  const marked = timeline.marks.length + timeline.rows.reduce((sum, row) => sum + row.marks.length, 0) > 0
+  const y = bottom + 46
+  const swatch = (kind: string) => (x: number) =>
+    `<rect class="${kind}" x="${x}" y="${kind === 'waiting' ? y - 7 : y - 11}" width="18" height="${kind === 'waiting' ? 6 : 14}" rx="3"/>`
+  const items: [text: string, draw: (x: number) => string][] = [['waits', swatch('waiting')]]
+  for (const [kind, text] of [
+    ['exclusive', 'holds (token)'],
+    ['shared', 'shared'],
+    ['permits', 'permits'],
+  ] as const) {
+    if (bars.some((bar) => bar.kind === kind)) items.push([text, swatch(kind)])
+  }
+  const ends = new Set(bars.filter((bar) => bar.kind !== 'waiting').map((bar) => bar.end))
+  if (ends.has('lost'))
+    items.push([
+      'lost',
+      (x) => `<line class="lost" x1="${x + 9}" x2="${x + 9}" y1="${y - 13}" y2="${y + 3}"/>`,
+    ])
+  if (ends.has('killed'))
+    items.push(['killed', (x) => `<path class="killed" d="M${x + 5} ${y - 8}l8 8m0 -8l-8 8"/>`])
+  if (marked) items.push(['fault', (x) => `<path class="fault" d="M${x + 9} ${y - 1}l-5 -8h10z"/>`])
+  if (timeline.bands.length > 0) items.push(['violation', swatch('bad')])
+  let at = left
+  const drawn = items.map(([text, draw]) => {
+    const item = `${draw(at)}<text class="small" x="${at + 24}" y="${y}">${text}</text>`
+    at += 24 + text.length * 6.5 + 22
+    return item
+  })
+  const { note } = timeline
+  return note === undefined
+    ? drawn
+    : [...drawn, `<text class="small" x="${left}" y="${y + 24}">${escaped(note)}</text>`]
+}
+
+function escaped(text: string): string {
+  const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' }
+  // XML has no way to write most control characters, not even escaped.
+  return text.replace(/[&<>"]/g, (char) => entities[char] ?? char).replace(/\p{Cc}/gu, '�')
+}
