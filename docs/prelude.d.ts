@@ -1,0 +1,15 @@
+// What the code in README.md and docs/ may use without saying where it comes from. test/docs.test.ts compiles each fence with
+// this beside it; a fence that declares a name itself uses its own.
+
+import type { Lease, Lock, Locks } from 'holdfast'
+import type { MemoryTraits } from 'holdfast/memory'
+import type { Redis } from 'ioredis'
+
+declare global {
+  const locks: Locks<MemoryTraits>
+  const lock: Lock
+  const lease: Lease
+  const client: Redis
+  const signal: AbortSignal
+  function work(signal?: AbortSignal): Promise<void>
+}

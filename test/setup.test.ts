@@ -1,0 +1,85 @@
+// What comes with every driver, file and entry point, so that none is half there.
+import assert from 'node:assert/strict'
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { entries, filesIn, manifest, read, root } from './support/checkout.js'
+import { leakCheck } from './support/leaks.js'
+
+const here = (path: string): boolean => existsSync(join(root, path))
+const drivers = readdirSync(join(root, 'src/drivers'), { withFileTypes: true })
+  .filter((entry) => entry.isDirectory() && entry.name !== 'kit')
+  .map((entry) => entry.name)
+
+for (const name of drivers) {
+  test(`the ${name} driver has its entry point, test, page and row in the README`, () => {
+    const lacks: string[] = []
+    const source = `src/drivers/${name}/index.ts`
+    if (!here(source)) lacks.push(source)
+    if (entries.find(({ specifier }) => specifier === `holdfast/${name}`)?.source !== source) {
+      lacks.push(`exports["./${name}"] in package.json`)
+    }
+    for (const path of [`test/drivers/${name}.test.ts`, `docs/drivers/${name}.md`])
+      if (!here(path)) lacks.push(path)
+    const rows = here('README.md')
+      ? read('README.md')
+          .split('\n')
+          .filter((line) => line.startsWith('|'))
+      : []
+    if (!rows.some((row) => row.includes(`docs/drivers/${name}.md`))) {
+      lacks.push(`a row of README.md's driver table that links to docs/drivers/${name}.md`)
+    }
+    assert.deepEqual(lacks, [])
+  })
+}
+
+test('there are drivers', () => {
+  assert.ok(drivers.includes('memory'))
+})
+
+for (const { specifier, source, built } of entries) {
+  test(`${specifier} has a source and was built`, () => {
+    assert.deepEqual(
+      [source, built].filter((path) => !here(path)),
+      [],
+    )
+  })
+}
+
+test('the command line has a source', () => {
+  for (const path of Object.values(manifest.bin)) {
+    assert.ok(here(path.replace('./build/', '').replace(/\.js$/, '.ts')), `${path} has none`)
+  }
+})
+
+test('a file of more than 200 lines says at its top why it is long', () => {
+  const sources = ['src', 'lab', 'bench', 'scripts', 'examples'].flatMap((folder) => filesIn(folder, '.ts'))
+  assert.deepEqual(
+    sources.flatMap((path) => tooLong(path, read(path)) ?? []),
+    [],
+  )
+})
+
+test('the length check finds a long file without a reason, and takes one with it', () => {
+  const long = 'x\n'.repeat(201)
+  assert.equal(tooLong('a.ts', long), "a.ts has 201 lines and no comment 'Long because ...' in its first 12")
+  assert.equal(tooLong('a.ts', 'x\n'.repeat(200)), undefined)
+  assert.equal(
+    tooLong('a.ts', `// What it is.\n// Long because one table is easier to read than two.\n${long}`),
+    undefined,
+  )
+  assert.equal(tooLong('a.ts', `/**\n * What it is.\n *\n * Long because it is.\n */\n${long}`), undefined)
+  assert.notEqual(tooLong('a.ts', `${'\n'.repeat(12)}// Long because.\n${long}`), undefined)
+})
+
+function tooLong(path: string, text: string): string | undefined {
+  const lines = text.trimEnd().split('\n')
+  if (
+    lines.length <= 200 ||
+    lines.slice(0, 12).some((line) => /^\s*(?:\/\/|\/?\*+)\s*Long because /.test(line))
+  )
+    return
+  return `${path} has ${lines.length} lines and no comment 'Long because ...' in its first 12`
+}
+
+after(leakCheck)
