@@ -1,6 +1,6 @@
 /** `createLocks(driver)`: the object users keep. It makes locks; each lock makes leases. */
 import type { Lock } from './core/acquire.js'
-import type { Driver, DriverFactory, Standing, Traits } from './core/driver.js'
+import type { DriverFactory, Standing, Traits } from './core/driver.js'
 import { Engine, systemEnv } from './core/engine.js'
 import { UnsupportedError } from './core/errors.js'
 import type { LockEvent, LockEvents } from './core/events.js'
@@ -23,9 +23,9 @@ export interface Locks<T extends Traits = Traits> extends AsyncDisposable {
   /** One holder at a time. @throws TypeError, RangeError for a bad name */
   mutex(name: string): Lock
   /** Many readers or one writer. */
-  readonly readWrite: IfMode<T, 'shared', (name: string) => ReadWriteLock>
+  readonly readWrite: IfMode<Known, 'shared', (name: string) => ReadWriteLock>
   /** At most n holders. */
-  readonly semaphore: IfMode<T, 'permits', (name: string, options: SemaphoreOptions) => Lock>
+  readonly semaphore: IfMode<Known, 'permits', (name: string, options: SemaphoreOptions) => Lock>
   /** Several locks, all or nothing. */
   all(locks: readonly Lock[]): MultiLock
   /** Who holds `name`, who waits, since when, with what note. */
@@ -46,20 +46,23 @@ export interface Locks<T extends Traits = Traits> extends AsyncDisposable {
  * @param defaults for every lock made from it; the built-in ones are those of `AcquireOptions`.
  * @throws TypeError, RangeError for bad defaults; UnsupportedError for a default the driver cannot meet.
  */
-export function createLocks<T extends Traits>(driver: DriverFactory<T>, defaults?: Defaults): Locks<T> {
+export function createLocks<T extends Traits>(
+  driver: DriverFactory<T>,
+  defaults?: Defaults,
+): Locks<T['modes'][number]> {
   if (typeof driver !== 'function') {
     throw new TypeError(`createLocks takes a driver such as memory() or local(), got ${describe(driver)}`)
   }
   const engine = new Engine(driver, defaults, systemEnv())
-  return locksOver<T>(engine)
+  return locksOver<T['modes'][number]>(engine)
 }
 
 /** The same over an engine whose clock and chance are given: for simulation. */
-export function locksOver<T extends Traits>(engine: Engine): Locks<T> {
-  const driver = engine.driver as Driver<T>
+export function locksOver<Known extends ModeKind>(engine: Engine): Locks<Known> {
+  const { driver } = engine
   const missing = (ability: string) =>
     new UnsupportedError(driver.name, ability, 'use the tools of the store itself')
-  const locks: Locks<Traits> = {
+  const locks: Locks = {
     driver: { name: driver.name, traits: driver.traits },
     mutex: (name) => mutex(engine, name),
     readWrite: (name) => readWrite(engine, name),
@@ -83,6 +86,6 @@ export function locksOver<T extends Traits>(engine: Engine): Locks<T> {
     close: () => engine.close(),
     [Symbol.asyncDispose]: () => engine.close(),
   }
-  // The modes were checked against T's traits when they were declared; what a type leaves out throws when it is called.
-  return locks as unknown as Locks<T>
+  // What the type leaves out throws UnsupportedError when it is called all the same.
+  return locks as unknown as Locks<Known>
 }

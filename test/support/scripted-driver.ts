@@ -14,6 +14,7 @@ import type {
   Wait,
 } from '../../src/core/driver.js'
 import { Engine } from '../../src/core/engine.js'
+import type { ModeKind } from '../../src/core/mode.js'
 import type { Defaults } from '../../src/core/options.js'
 import { type Locks, locksOver } from '../../src/create-locks.js'
 import { type FakeClock, fakeClock } from './fake-clock.js'
@@ -110,5 +111,5 @@ export function script(options: { traits?: Partial<Traits>; defaults?: Defaults 
   let ids = 0
   const env: Env = { clock, id: () => `attempt-${++ids}`, random: () => 0.5, by: 'test:1' }
   const engine = new Engine(factory, options.defaults, env)
-  return Object.assign(result, { engine, locks: locksOver<Traits>(engine) })
+  return Object.assign(result, { engine, locks: locksOver<ModeKind>(engine) })
 }
