@@ -13,13 +13,12 @@ import { type ReadWriteLock, readWrite } from './locks/read-write.js'
 import { type SemaphoreOptions, semaphore } from './locks/semaphore.js'
 
 /** `Yes` where the driver's type says it knows the mode; otherwise calling it does not compile. */
-type IfMode<T extends Traits, M extends ModeKind, Yes> = M extends T['modes'][number]
-  ? Yes
-  : (name: never) => never
+type IfMode<Known extends ModeKind, M extends ModeKind, Yes> = M extends Known ? Yes : (name: never) => never
 
-export interface Locks<T extends Traits = Traits> extends AsyncDisposable {
+/** `Known`: the modes of the driver, so that what it cannot do does not compile. */
+export interface Locks<Known extends ModeKind = ModeKind> extends AsyncDisposable {
   /** The driver's name and abilities. */
-  readonly driver: { readonly name: string; readonly traits: T }
+  readonly driver: { readonly name: string; readonly traits: Traits }
   /** One holder at a time. @throws TypeError, RangeError for a bad name */
   mutex(name: string): Lock
   /** Many readers or one writer. */

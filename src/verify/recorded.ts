@@ -16,7 +16,6 @@ import type {
   Locks,
   MultiLease,
   ReleaseOutcome,
-  Traits,
   TryOptions,
 } from 'holdfast'
 import type { ModeKind } from './event.js'
@@ -24,7 +23,7 @@ import { Journal, type Open, type Part } from './journal.js'
 import type { Recorder } from './record.js'
 
 /** @returns the same locks, recorded. `inspect`, `list` and the like are passed through and leave no trace. */
-export function recorded<T extends Traits>(locks: Locks<T>, recorder: Recorder): Locks<T> {
+export function recorded<M extends ModeKind>(locks: Locks<M>, recorder: Recorder): Locks<M> {
   const journal = new Journal(recorder)
   const stops = [
     locks.on('waiting', ({ name }) => journal.waiting(name)),
@@ -40,12 +39,12 @@ export function recorded<T extends Traits>(locks: Locks<T>, recorder: Recorder):
     const about = parts.flatMap((lock) => (lock instanceof RecordedLock ? lock.parts : []))
     return new RecordedLock(journal, locks.all(plain), about, (lease) => (lease as MultiLease).leases)
   }
-  const any = locks as unknown as Locks<Traits>
+  const any = locks as unknown as Locks
   const close = async () => {
     await locks.close()
     for (const stop of stops) stop()
   }
-  const wrapped: Locks<Traits> = {
+  const wrapped: Locks = {
     ...any,
     mutex: (name) => one(any.mutex(name), 'exclusive'),
     readWrite: (name) => {
@@ -57,7 +56,7 @@ export function recorded<T extends Traits>(locks: Locks<T>, recorder: Recorder):
     close,
     [Symbol.asyncDispose]: close,
   }
-  return wrapped as unknown as Locks<T>
+  return wrapped as unknown as Locks<M>
 }
 
 class RecordedLock implements Lock {

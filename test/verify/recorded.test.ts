@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
 import { createLocks, type Locks } from 'holdfast'
-import { type MemoryTraits, memory } from 'holdfast/memory'
+import { memory } from 'holdfast/memory'
 import { check, type MemoryRecorder, memoryRecorder, recorded } from 'holdfast/verify'
 import { leakCheck } from '../support/leaks.js'
 import { until } from '../support/until.js'
@@ -9,7 +9,7 @@ import { until } from '../support/until.js'
 after(leakCheck)
 
 async function recording(
-  use: (locks: Locks<MemoryTraits>, recorder: MemoryRecorder) => Promise<void>,
+  use: (locks: Locks, recorder: MemoryRecorder) => Promise<void>,
 ): Promise<MemoryRecorder> {
   const recorder = memoryRecorder()
   const locks = recorded(createLocks(memory()), recorder)
