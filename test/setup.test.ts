@@ -52,6 +52,18 @@ test('the command line has a source', () => {
   }
 })
 
+test('the lock file has the programs of every platform, or `npm ci` refuses it elsewhere', () => {
+  const { packages } = JSON.parse(read('package-lock.json')) as {
+    packages: Record<string, { optionalDependencies?: Record<string, string> }>
+  }
+  const wanted = Object.values(packages).flatMap((entry) => Object.keys(entry.optionalDependencies ?? {}))
+  assert.ok(wanted.length > 0)
+  assert.deepEqual(
+    wanted.filter((name) => !packages[`node_modules/${name}`]),
+    [],
+  )
+})
+
 test('a file of more than 200 lines says at its top why it is long', () => {
   const sources = ['src', 'lab', 'bench', 'scripts', 'examples'].flatMap((folder) => filesIn(folder, '.ts'))
   assert.deepEqual(
