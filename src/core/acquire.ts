@@ -7,10 +7,11 @@ import { AcquireTimeoutError, BackendError, LeaseLostError, UnsupportedError } f
 import type { Hold } from './hold.js'
 import { HeldLease, type Lease } from './lease.js'
 import type { Mode, ModeKind } from './mode.js'
+import { quote } from './name.js'
 import { type AcquireOptions, resolveTerms, type Terms, type TryOptions } from './options.js'
-import type { Request } from './queue.js'
+import type { Line, Request } from './queue.js'
 import { inside, reenter } from './reentrancy.js'
-import { Patience, type WaitEnd } from './wait.js'
+import { Patience, type WaitEnd, type Waiting } from './wait.js'
 
 /** The object one acquires from. Cheap, holds nothing; make as many as you like. */
 export interface Lock {
@@ -56,11 +57,26 @@ export class EngineLock implements Lock {
     return this.take(options)
   }
 
-  async tryAcquire(options?: TryOptions): Promise<Lease | undefined> {
-    if (options !== undefined && 'wait' in options) {
-      throw new TypeError('tryAcquire makes one attempt and takes no wait; use acquire({ wait })')
-    }
-    return this.#ask(options, true)
+  /** As `acquire`, with the class that other parts of the core need. */
+  take(options?: AcquireOptions): Promise<HeldLease> {
+    return new Promise((resolve, reject) => {
+      const notFree = () => reject(new AcquireTimeoutError(this.name, 0, undefined))
+      this.#ask(
+        options,
+        options?.wait === 0,
+        (lease) => (lease === undefined ? notFree() : resolve(lease)),
+        reject,
+      )
+    })
+  }
+
+  tryAcquire(options?: TryOptions): Promise<HeldLease | undefined> {
+    return new Promise((resolve, reject) => {
+      if (options !== undefined && 'wait' in options) {
+        throw new TypeError('tryAcquire makes one attempt and takes no wait; use acquire({ wait })')
+      }
+      this.#ask(options, true, resolve, reject)
+    })
   }
 
   async run<R>(fn: (lease: Lease) => R | PromiseLike<R>, options?: AcquireOptions): Promise<R> {
@@ -78,15 +94,14 @@ export class EngineLock implements Lock {
     throw lost
   }
 
-  /** As `acquire`, with the class that other parts of the core need. */
-  async take(options?: AcquireOptions): Promise<HeldLease> {
-    const lease = await this.#ask(options, options?.wait === 0)
-    if (lease !== undefined) return lease
-    throw new AcquireTimeoutError(this.name, 0, undefined)
-  }
-
-  #ask(options: AcquireOptions | undefined, once: boolean): Promise<HeldLease | undefined> {
-    const { engine } = this
+  /** Throws what is wrong with the request; everything later goes to `reject`. */
+  #ask(
+    options: AcquireOptions | undefined,
+    once: boolean,
+    resolve: (lease: HeldLease | undefined) => void,
+    reject: (error: unknown) => void,
+  ): void {
+    const { engine, name } = this
     engine.assertOpen()
     const terms =
       options === undefined
@@ -94,9 +109,9 @@ export class EngineLock implements Lock {
         : resolveTerms(engine.driver.name, engine.traits, engine.defaults, options)
     const mode = this.#modeOf(terms)
     terms.signal?.throwIfAborted()
-    const nested = reenter(engine, this.name, mode, terms.reentrant, once)
-    if (nested !== undefined) return Promise.resolve(nested)
-    return new Promise((resolve, reject) => this.#stand(terms, mode, once, resolve, reject))
+    const nested = reenter(engine, name, mode, terms.reentrant, once)
+    if (nested === undefined) this.#stand(terms, mode, once, resolve, reject)
+    else resolve(nested)
   }
 
   #stand(
@@ -106,41 +121,68 @@ export class EngineLock implements Lock {
     resolve: (lease: HeldLease | undefined) => void,
     reject: (error: unknown) => void,
   ): void {
-    const { engine, name } = this
-    const asked = engine.clock.now()
-    const line = engine.line(name)
-    const ended = (how: WaitEnd) => {
-      const why = this.#whyEnded(how, request, once)
-      line.leave(request)
-      reject(why)
-    }
-    const deadline = asked + (once ? Math.min(terms.ttl, longestAttempt) : terms.wait)
-    const request: Request = {
-      mode,
-      terms,
-      asked,
-      patience: new Patience(engine.clock, engine.unarmed, deadline, terms.signal, ended),
-      granted: (hold: Hold | undefined) => resolve(hold && new HeldLease(hold, mode.kind)),
-      failed: reject,
-    }
-    line.ask(request, once)
+    const line = this.engine.line(this.name)
+    line.ask(new Acquisition(line, terms, mode, once, resolve, reject), once)
+  }
+}
+
+/** One call of `acquire`, until it is settled one way or the other. */
+class Acquisition implements Request, Waiting {
+  readonly terms: Terms
+  readonly mode: Mode
+  readonly asked: number
+  readonly patience: Patience
+  readonly #line: Line
+  readonly #once: boolean
+  readonly #resolve: (lease: HeldLease | undefined) => void
+  readonly #reject: (error: unknown) => void
+
+  constructor(
+    line: Line,
+    terms: Terms,
+    mode: Mode,
+    once: boolean,
+    resolve: (lease: HeldLease | undefined) => void,
+    reject: (error: unknown) => void,
+  ) {
+    const { clock, unarmed } = line.engine
+    this.#line = line
+    this.#once = once
+    this.#resolve = resolve
+    this.#reject = reject
+    this.terms = terms
+    this.mode = mode
+    this.asked = clock.now()
+    const patience = once ? Math.min(terms.ttl, longestAttempt) : terms.wait
+    this.patience = new Patience(clock, unarmed, this.asked + patience, terms.signal, this)
   }
 
-  #whyEnded(how: WaitEnd, { patience, terms, asked }: Request, once: boolean): unknown {
-    const { engine, name } = this
-    if (how === 'aborted') return terms.signal?.reason
+  granted(hold: Hold | undefined): void {
+    this.#resolve(hold && new HeldLease(hold, this.mode.kind))
+  }
+
+  failed(error: unknown): void {
+    this.#reject(error)
+  }
+
+  waitEnded(how: WaitEnd): void {
+    const why = this.#why(how)
+    this.#line.leave(this)
+    this.#reject(why)
+  }
+
+  #why(how: WaitEnd): unknown {
+    const { engine, name } = this.#line
+    if (how === 'aborted') return this.terms.signal?.reason
     if (how === 'closed') return engine.closedError()
-    const waited = engine.clock.now() - asked
-    if (once)
+    const waited = engine.clock.now() - this.asked
+    if (this.#once)
       return new BackendError(
         engine.driver.name,
-        `gave no answer about ${name} within ${Math.round(waited)} ms`,
+        `gave no answer about ${quote(name)} within ${Math.round(waited)} ms`,
       )
-    const holder = patience.blocked?.holder ?? engine.lines.get(name)?.localHolder()
-    return new AcquireTimeoutError(
-      name,
-      waited,
-      holder === undefined ? patience.blocked : { ...patience.blocked, holder },
-    )
+    const { blocked } = this.patience
+    const holder = blocked?.holder ?? this.#line.localHolder()
+    return new AcquireTimeoutError(name, waited, holder === undefined ? blocked : { ...blocked, holder })
   }
 }

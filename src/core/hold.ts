@@ -4,6 +4,7 @@ import { LeaseLostError, type LossCause } from './errors.js'
 import type { AboutLease } from './events.js'
 import type { HeldLease, LeaseState, ReleaseOutcome } from './lease.js'
 import type { Mode } from './mode.js'
+import type { Terms } from './options.js'
 import type { Line } from './queue.js'
 import type { Watchdog, WatchdogHooks } from './watchdog.js'
 
@@ -25,16 +26,16 @@ export class Hold implements WatchdogHooks {
   #over = false
   #controller: AbortController | undefined
 
-  constructor(line: Line, watchdog: Watchdog, token: number, note: string | undefined, maxHold: number) {
+  constructor(line: Line, watchdog: Watchdog, token: number, { note, maxHold }: Terms, now: number) {
     this.engine = line.engine
     this.line = line
     this.watchdog = watchdog
     this.token = token
     this.note = note
     this.mode = watchdog.claim.mode
-    this.since = this.engine.clock.now()
+    this.since = now
     watchdog.hooks = this
-    watchdog.limit(this.since + maxHold)
+    watchdog.limit(now + maxHold)
   }
 
   get name(): string {
@@ -88,12 +89,13 @@ export class Hold implements WatchdogHooks {
   leave(mode: HeldLease['mode']): Promise<ReleaseOutcome> {
     this.count--
     if (mode === 'shared') this.#readers--
-    if (this.state() === 'released') return Promise.resolve('already-released')
-    if (this.state() === 'lost') return this.#leaveLost()
+    const state = this.state()
+    if (state === 'released') return Promise.resolve('already-released')
+    if (state === 'lost') return this.#leaveLost()
     if (this.count === 0) return this.#giveAway()
-    if (mode === 'exclusive' && this.#readers === this.count)
-      return this.line.downgrade(this).then(() => 'released')
-    return Promise.resolve('released')
+    const left =
+      mode === 'exclusive' && this.#readers === this.count ? this.line.downgrade(this) : Promise.resolve()
+    return left.then(() => 'released')
   }
 
   onRenewed(): void {
@@ -130,13 +132,20 @@ export class Hold implements WatchdogHooks {
     return Promise.resolve('lost')
   }
 
-  async #giveAway(): Promise<ReleaseOutcome> {
+  #giveAway(): Promise<ReleaseOutcome> {
     this.#over = true
-    const outcome = await this.line.giveAway(this)
+    if (this.line.passOn(this)) return Promise.resolve(this.#gone('released'))
+    const answer = answered(this.engine, this.watchdog.release(), this.watchdog.ttl)
+    this.line.sentBack()
+    return answer.then((outcome) => this.#gone(outcome))
+  }
+
+  #gone(outcome: GaveBack | 'unknown'): ReleaseOutcome {
     if (outcome === 'lost') this.lost = new LeaseLostError(this.name, this.token, 'taken')
     const { events, clock } = this.engine
     if (events.wants('released'))
       events.emit('released', { ...this.about(), held: clock.now() - this.since, outcome })
+    // The store may have carried out the same release before, when its answer was lost.
     return outcome === 'already-released' ? 'released' : outcome
   }
 }
@@ -153,7 +162,18 @@ export async function answered(
 /** What `work` resolves with, or undefined when it rejects or takes longer than `ms`. */
 export function within<R>(engine: Engine, ms: number, work: Promise<R>): Promise<R | undefined> {
   return new Promise((resolve) => {
-    const stop = engine.clock.at(engine.clock.now() + ms, () => resolve(undefined))
-    work.then(resolve, () => resolve(undefined)).finally(stop)
+    let stop: (() => void) | undefined
+    const patience = {
+      arm: () => {
+        stop = engine.clock.at(engine.clock.now() + ms, () => resolve(undefined))
+      },
+    }
+    const done = (result?: R) => {
+      engine.unarmed.delete(patience)
+      stop?.()
+      resolve(result)
+    }
+    engine.unarmed.add(patience)
+    work.then(done, () => done())
   })
 }

@@ -14,13 +14,14 @@
  * `fair` requests and single attempts have a turn of their own beside the queue.
  * Passing on is bounded while others stand in the store's line: see `passing.ts`.
  */
-import type { Claim, GaveBack, Grant, Holder } from './driver.js'
+import type { Blocked, Claim, Grant, Holder } from './driver.js'
 import type { Engine } from './engine.js'
-import { answered, Hold, within } from './hold.js'
+import { Hold, within } from './hold.js'
 import { type Mode, shared } from './mode.js'
 import type { Terms } from './options.js'
 import { mayInherit, mayTakeOver, Passing } from './passing.js'
-import { DriverWait, type Patience } from './wait.js'
+import { Turn } from './turn.js'
+import type { Patience } from './wait.js'
 import { Watchdog } from './watchdog.js'
 
 /** A driver that hangs must not hold up `close()` for longer than this, in ms. */
@@ -33,17 +34,8 @@ export interface Request {
   /** Clock reading of the call. */
   readonly asked: number
   /** `undefined`: a single attempt found it not free. */
-  readonly granted: (hold: Hold | undefined) => void
-  readonly failed: (error: unknown) => void
-}
-
-interface Turn {
-  readonly claim: Claim
-  readonly wait: DriverWait
-  readonly once: boolean
-  /** Undefined once it is abandoned: a grant that still comes is given back. */
-  owner: Request | undefined
-  adopted: boolean
+  granted(hold: Hold | undefined): void
+  failed(error: unknown): void
 }
 
 export class Line {
@@ -68,8 +60,9 @@ export class Line {
   /** A single attempt (`once`) never waits behind others: it finds the line busy without any I/O. */
   ask(request: Request, once: boolean): void {
     if (!once && !request.terms.fair) {
-      this.#queue.add(request)
-      this.#pump()
+      if (this.#queue.size === 0 && this.#turn === undefined && this.#writer === undefined) {
+        this.#turn = this.#begin(request, false)
+      } else this.#queue.add(request)
     } else if (once && (this.#queue.size > 0 || this.#turn !== undefined || this.#writer !== undefined)) {
       request.patience.done()
       request.granted(undefined)
@@ -108,14 +101,31 @@ export class Line {
     this.#pump()
   }
 
-  /** A hold ended by release: to the next local request if it may have it, else back to the store. */
-  async giveAway(hold: Hold): Promise<GaveBack | 'unknown'> {
-    const passed = this.#passOn(hold)
+  /** A hold ended by release. True: the next local request has inherited it; else it must go back to the store. */
+  passOn(hold: Hold): boolean {
+    const { watchdog } = hold
+    const heir = this.#heir(hold)
+    const may = heir !== undefined && this.#passing.allowed(watchdog.grant) && watchdog.proof() === 'held'
+    const token = may ? watchdog.grant.pass?.() : undefined
+    if (heir !== undefined && token !== undefined) {
+      this.#queue.delete(heir)
+      this.#deliver(heir, watchdog, token, this.engine.clock.now(), true)
+    }
     this.#forget(hold)
-    if (passed) return 'released'
-    const answer = answered(this.engine, hold.watchdog.release(), hold.watchdog.ttl)
+    return token !== undefined
+  }
+
+  /** A hold that nobody inherited has been sent back to the store. */
+  sentBack(): void {
     this.#pump()
-    return answer
+  }
+
+  /** The driver told what stands in the way of a request. */
+  blocked(request: Request, by: Blocked): void {
+    request.patience.blocked = by
+    const { driver, events } = this.engine
+    const { mode, terms } = request
+    events.emit('waiting', { name: this.name, driver: driver.name, mode, note: terms.note, blocked: by })
   }
 
   /** The writer has left, its readers stay. A driver that cannot do that keeps the exclusive hold for them. */
@@ -155,20 +165,18 @@ export class Line {
 
   #begin(request: Request, once: boolean): Turn {
     const { mode, terms } = request
-    const { driver, env, events } = this.engine
+    const { fair, ttl, note } = terms
+    const { driver, env } = this.engine
     const claim: Claim = {
       name: this.name,
       attempt: env.id(),
       mode,
-      fair: terms.fair,
-      ttl: terms.ttl,
-      ...(terms.note === undefined ? {} : { note: terms.note }),
+      fair,
+      ttl,
+      ...(note === undefined ? {} : { note }),
     }
-    const wait = new DriverWait(request.patience, once, (blocked) =>
-      events.emit('waiting', { name: this.name, driver: driver.name, mode, note: terms.note, blocked }),
-    )
-    const turn: Turn = { claim, wait, once, owner: request, adopted: false }
-    const answer = driver.acquire(claim, wait).then(
+    const turn = new Turn(this, claim, request, once)
+    const answer = driver.acquire(claim, turn).then(
       (grant) => this.#arrived(turn, grant),
       (error) => this.#failed(turn, error),
     )
@@ -191,18 +199,21 @@ export class Line {
 
   #arrived(turn: Turn, grant: Grant | undefined): void {
     const owner = this.#answeredTurn(turn)
+    const now = this.engine.clock.now()
     if (grant === undefined) this.#nothing(turn, owner)
-    else if (owner?.patience.stillThere() !== true) this.#returnUnused(grant)
-    else if (grant.validUntil - this.engine.clock.now() < Math.min(turn.claim.ttl / 5, 100)) {
-      // It came so late that hardly anything is left of it: not worth having, ask again while there is time.
+    else if (owner?.patience.stillThere(now) !== true) this.#returnUnused(grant)
+    else if (!usable(grant, turn.claim, now)) {
       this.#returnUnused(grant)
-      this.#nothing({ ...turn, adopted: true }, owner)
+      // Ask again while there is time.
+      turn.adopted = true
+      this.#nothing(turn, owner)
     } else {
       this.#passing.begin()
       this.#deliver(
         owner,
-        new Watchdog(this.engine, turn.claim, grant, owner.terms.autoRenew),
+        new Watchdog(this.engine, turn.claim, grant, owner.terms.autoRenew, now),
         grant.token,
+        now,
         false,
       )
     }
@@ -229,38 +240,22 @@ export class Line {
     const [heir] = this.#queue
     if (this.#turn === turn && heir !== undefined && mayTakeOver(heir, turn.claim)) {
       this.#queue.delete(heir)
-      turn.owner = heir
-      turn.adopted = true
-      turn.wait.owner = heir.patience
+      turn.adopt(heir)
       return
     }
-    turn.owner = undefined
     if (this.#turn === turn) this.#turn = undefined
-    turn.wait.end()
+    turn.abandon()
   }
 
-  #deliver(request: Request, watchdog: Watchdog, token: number, passed: boolean): void {
-    const { terms, asked } = request
+  #deliver(request: Request, watchdog: Watchdog, token: number, now: number, passed: boolean): void {
     request.patience.done()
-    const hold = new Hold(this, watchdog, token, terms.note, terms.maxHold)
+    const hold = new Hold(this, watchdog, token, request.terms, now)
     this.#holds.add(hold)
     if (hold.mode.kind === 'exclusive') this.#writer = hold
     const { events } = this.engine
     if (events.wants('granted'))
-      events.emit('granted', { ...hold.about(), waited: hold.since - asked, passed })
+      events.emit('granted', { ...hold.about(), waited: now - request.asked, passed })
     request.granted(hold)
-  }
-
-  #passOn(hold: Hold): boolean {
-    const { watchdog } = hold
-    const heir = this.#heir(hold)
-    if (heir === undefined || !this.#passing.allowed(watchdog.grant) || watchdog.proof() !== 'held')
-      return false
-    const token = watchdog.grant.pass?.()
-    if (token === undefined) return false
-    this.#queue.delete(heir)
-    this.#deliver(heir, watchdog, token, true)
-    return true
   }
 
   /** The head of the queue, if this very grant is what it asks for. */
@@ -269,4 +264,9 @@ export class Line {
       if (request.patience.stillThere()) return mayInherit(request, hold) ? request : undefined
     return undefined
   }
+}
+
+/** False for a grant that came so late that hardly anything is left of it, or that has been revoked on the way. */
+function usable(grant: Grant, { ttl }: Claim, now: number): boolean {
+  return grant.validUntil - now >= Math.min(ttl / 5, 100) && grant.lost?.aborted !== true
 }

@@ -5,21 +5,26 @@
  * when those have run, or when a driver asks for the signal because it is about to park.
  */
 import type { Clock } from './clock.js'
-import type { Blocked, Wait } from './driver.js'
+import type { Blocked } from './driver.js'
 
 export type WaitEnd = 'deadline' | 'aborted' | 'closed'
 
-/** Shared by all waits of one `createLocks`: those whose timers are not armed yet. */
+/** Something that needs a timer or a listener, unless it ends within the microtasks at hand. */
+export interface Armed {
+  arm(): void
+}
+
+/** Shared by everything that waits in one `createLocks`: what is not armed yet. */
 export class Unarmed {
   readonly #clock: Clock
-  readonly #waits = new Set<Patience>()
+  readonly #waits = new Set<Armed>()
   #scheduled = false
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  add(wait: Patience): void {
+  add(wait: Armed): void {
     this.#waits.add(wait)
     if (this.#scheduled) return
     this.#scheduled = true
@@ -30,12 +35,17 @@ export class Unarmed {
     })
   }
 
-  delete(wait: Patience): void {
+  delete(wait: Armed): void {
     this.#waits.delete(wait)
   }
 }
 
-export class Patience {
+/** Who is told, once, that the wait ended before a grant came. */
+export interface Waiting {
+  waitEnded(how: WaitEnd): void
+}
+
+export class Patience implements Armed {
   /** Clock reading after which the caller has no use for a grant. */
   readonly deadline: number
   /** How the wait ended, if it did before a grant came. */
@@ -45,23 +55,23 @@ export class Patience {
   readonly #clock: Clock
   readonly #unarmed: Unarmed
   readonly #signal: AbortSignal | undefined
-  #onEnd: ((how: WaitEnd) => void) | undefined
+  #waiting: Waiting | undefined
   #disarm: (() => void) | undefined
   #armed = false
-  readonly #aborted = () => this.end('aborted')
+  #aborted: (() => void) | undefined
 
   constructor(
     clock: Clock,
     unarmed: Unarmed,
     deadline: number,
     signal: AbortSignal | undefined,
-    onEnd: (how: WaitEnd) => void,
+    waiting: Waiting,
   ) {
     this.#clock = clock
     this.#unarmed = unarmed
     this.deadline = deadline
     this.#signal = signal
-    this.#onEnd = onEnd
+    this.#waiting = waiting
     unarmed.add(this)
   }
 
@@ -71,94 +81,46 @@ export class Patience {
 
   /** Idempotent. The timer keeps the process alive: somebody waits for the answer. */
   arm(): void {
-    if (this.#armed || this.#onEnd === undefined) return
+    if (this.#armed || this.#waiting === undefined) return
     this.#armed = true
     if (this.#signal?.aborted === true) {
       this.end('aborted')
       return
     }
-    this.#signal?.addEventListener('abort', this.#aborted)
+    if (this.#signal !== undefined) {
+      this.#aborted = () => this.end('aborted')
+      this.#signal.addEventListener('abort', this.#aborted)
+    }
     if (this.deadline < Number.POSITIVE_INFINITY) {
       this.#disarm = this.#clock.at(this.deadline, () => this.end('deadline'))
     }
   }
 
   end(how: WaitEnd): void {
-    const onEnd = this.#onEnd
-    if (onEnd === undefined) return
+    const waiting = this.#waiting
+    if (waiting === undefined) return
     this.ended = how
     this.done()
-    onEnd(how)
+    waiting.waitEnded(how)
   }
 
   /**
    * The grant is here: is the caller still there? Checks what a timer or an abort event not yet delivered would say,
    * so that a late grant never reaches a caller who has gone.
    */
-  stillThere(): boolean {
-    if (this.#onEnd === undefined) return false
+  stillThere(now: number = this.#clock.now()): boolean {
+    if (this.#waiting === undefined) return false
     if (this.#signal?.aborted === true) this.end('aborted')
-    else if (this.#clock.now() > this.deadline) this.end('deadline')
+    else if (now > this.deadline) this.end('deadline')
     return this.ended === undefined
   }
 
   /** Takes timer and listener off; the wait is over without having ended by itself. */
   done(): void {
-    this.#onEnd = undefined
+    this.#waiting = undefined
     this.#unarmed.delete(this)
     if (!this.#armed) return
     this.#disarm?.()
-    this.#signal?.removeEventListener('abort', this.#aborted)
-  }
-}
-
-/**
- * The wait a driver sees. It outlives the caller it was begun for when another caller of the same process takes its
- * place in line over.
- */
-export class DriverWait implements Wait {
-  over = false
-  #owner: Patience | undefined
-  #controller: AbortController | undefined
-  readonly #once: boolean
-  readonly #onBlocked: (by: Blocked) => void
-
-  constructor(owner: Patience, once: boolean, onBlocked: (by: Blocked) => void) {
-    this.#owner = owner
-    this.#once = once
-    this.#onBlocked = onBlocked
-  }
-
-  get owner(): Patience | undefined {
-    return this.#owner
-  }
-
-  set owner(owner: Patience) {
-    this.#owner = owner
-    owner.arm()
-  }
-
-  get signal(): AbortSignal {
-    this.#owner?.arm()
-    this.#controller ??= new AbortController()
-    if (this.over) this.#controller.abort()
-    return this.#controller.signal
-  }
-
-  remaining(): number {
-    return this.over || this.#once ? 0 : (this.#owner?.remaining ?? 0)
-  }
-
-  blocked(by: Blocked): void {
-    if (this.#owner === undefined) return
-    this.#owner.blocked = by
-    this.#onBlocked(by)
-  }
-
-  end(): void {
-    if (this.over) return
-    this.over = true
-    this.#owner = undefined
-    this.#controller?.abort()
+    if (this.#aborted !== undefined) this.#signal?.removeEventListener('abort', this.#aborted)
   }
 }

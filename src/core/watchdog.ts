@@ -48,19 +48,22 @@ export class Watchdog implements Entry {
   #tryEndsAt = 0
   #lastError: unknown
   #maxHoldAt = Number.POSITIVE_INFINITY
-  readonly #onNotice = () => this.#noticed()
+  #onNotice: (() => void) | undefined
 
-  constructor(engine: Engine, claim: Claim, grant: Grant, autoRenew: boolean) {
+  constructor(
+    engine: Engine,
+    claim: Claim,
+    grant: Grant,
+    autoRenew: boolean,
+    now: number = engine.clock.now(),
+  ) {
     this.#engine = engine
     this.claim = claim
     this.grant = grant
     this.ttl = claim.ttl
     this.autoRenew = autoRenew
-    if (grant.lost !== undefined) {
-      if (grant.lost.aborted) this.ended = 'revoked'
-      else grant.lost.addEventListener('abort', this.#onNotice, { once: true })
-    }
-    this.#schedule()
+    if (grant.lost !== undefined) this.#heed(grant.lost)
+    this.#schedule(now)
   }
 
   get remaining(): number {
@@ -90,6 +93,7 @@ export class Watchdog implements Entry {
 
   /** From now on the grant is lost at `at`, however healthy. */
   limit(at: number): void {
+    if (this.#maxHoldAt === at) return
     this.#maxHoldAt = at
     this.#schedule()
   }
@@ -150,7 +154,7 @@ export class Watchdog implements Entry {
     this.ended = how
     this.#trying?.abort()
     this.#trying = undefined
-    this.grant.lost?.removeEventListener('abort', this.#onNotice)
+    if (this.#onNotice !== undefined) this.grant.lost?.removeEventListener('abort', this.#onNotice)
     this.#engine.timetable.remove(this)
   }
 
@@ -200,25 +204,25 @@ export class Watchdog implements Entry {
     this.hooks?.onDoubtful(this.#lastError)
   }
 
-  #noticed(): void {
-    this.lose('revoked', this.grant.lost?.reason)
+  #heed(notice: AbortSignal): void {
+    this.#onNotice = () => this.lose('revoked', notice.reason)
+    notice.addEventListener('abort', this.#onNotice, { once: true })
   }
 
   /** When to look again: to renew, to give up a try, to say doubtful, to say lost. */
-  #schedule(): void {
+  #schedule(now: number = this.#engine.clock.now()): void {
     if (this.ended !== undefined) return
     let next = Math.min(this.grant.validUntil, this.#maxHoldAt)
     if (this.autoRenew) {
-      if (this.#overdueAt === Number.POSITIVE_INFINITY) this.#plan()
+      if (this.#overdueAt === Number.POSITIVE_INFINITY) this.#plan(now)
       next = Math.min(next, this.#trying === undefined ? this.#renewAt : this.#tryEndsAt)
     }
     this.#engine.timetable.set(this, next)
   }
 
   /** After a proof: renew at a third of what is left, on a common beat so that many leases renew in one round trip. */
-  #plan(): void {
+  #plan(now: number): void {
     this.#told = false
-    const now = this.#engine.clock.now()
     const left = this.grant.validUntil - now
     const beat = this.ttl / 12
     const at = now + left / 3

@@ -1,0 +1,59 @@
+/**
+ * One claim before the driver, and the wait the driver sees. A turn may outlive the caller it was begun for: another caller of
+ * the same process can take it over, and with it the place in the store's line.
+ */
+import type { Blocked, Claim, Wait } from './driver.js'
+import type { Line, Request } from './queue.js'
+
+export class Turn implements Wait {
+  readonly claim: Claim
+  /** A single attempt. */
+  readonly once: boolean
+  over = false
+  /** It was taken over, or begun again: an answer "not granted" does not end the wait of its present owner. */
+  adopted = false
+  readonly #line: Line
+  #owner: Request | undefined
+  #controller: AbortController | undefined
+
+  constructor(line: Line, claim: Claim, owner: Request, once: boolean) {
+    this.#line = line
+    this.claim = claim
+    this.#owner = owner
+    this.once = once
+  }
+
+  /** Undefined once it is abandoned: a grant that still comes is given back. */
+  get owner(): Request | undefined {
+    return this.#owner
+  }
+
+  get signal(): AbortSignal {
+    // The driver is about to park: now the deadline needs its timer.
+    this.#owner?.patience.arm()
+    this.#controller ??= new AbortController()
+    if (this.over) this.#controller.abort()
+    return this.#controller.signal
+  }
+
+  remaining(): number {
+    return this.over || this.once ? 0 : (this.#owner?.patience.remaining ?? 0)
+  }
+
+  blocked(by: Blocked): void {
+    if (this.#owner !== undefined) this.#line.blocked(this.#owner, by)
+  }
+
+  adopt(owner: Request): void {
+    this.#owner = owner
+    this.adopted = true
+    owner.patience.arm()
+  }
+
+  /** Nobody wants the grant any more. */
+  abandon(): void {
+    this.over = true
+    this.#owner = undefined
+    this.#controller?.abort()
+  }
+}
