@@ -55,7 +55,7 @@ export interface Lane {
 }
 
 /** A proxy in front of one server. */
-export interface Proxy extends AsyncDisposable {
+export interface TcpProxy extends AsyncDisposable {
   readonly host: string
   /** Stays the same over `refuse()` and `accept()`. */
   readonly port: number
@@ -84,7 +84,10 @@ export interface Proxy extends AsyncDisposable {
 }
 
 /** Starts a proxy on a free port of 127.0.0.1. */
-export async function startProxy(target: { readonly host?: string; readonly port: number }): Promise<Proxy> {
+export async function startProxy(target: {
+  readonly host?: string
+  readonly port: number
+}): Promise<TcpProxy> {
   const up = createLane()
   const down = createLane()
   const links = new Map<number, LinkControl>()
