@@ -10,6 +10,9 @@ import { Line } from './queue.js'
 import { Timetable } from './timetable.js'
 import { Unarmed } from './wait.js'
 
+const idleLinesKept = 256
+const limitsKept = 10_000
+
 export class Engine {
   readonly driver: Driver
   readonly clock: Clock
@@ -19,10 +22,9 @@ export class Engine {
   readonly events: Events = new Events()
   readonly timetable: Timetable
   readonly unarmed: Unarmed
-  /** The local lines by name; a line exists only while somebody in this process holds or waits. */
+  /** The local lines by name: of those who hold or wait in this process, and a few idle ones that may be wanted again. */
   readonly lines: Map<string, Line> = new Map()
-  /** The limit each semaphore name was first used with here. */
-  readonly limits: Map<string, number> = new Map()
+  readonly #limits = new Map<string, number>()
   readonly #later = new Set<() => void>()
   #closing: Promise<void> | undefined
 
@@ -62,6 +64,24 @@ export class Engine {
       this.lines.set(name, line)
     }
     return line
+  }
+
+  /** Nobody holds or waits in this line any more. */
+  idle(line: Line): void {
+    if (this.lines.size > idleLinesKept) this.lines.delete(line.name)
+  }
+
+  /**
+   * The limit this process already uses a semaphore name with, if any; the given one is remembered otherwise. The store has
+   * the last word: names beyond the newest ten thousand are forgotten here.
+   */
+  limitOf(name: string, limit: number): number {
+    const known = this.#limits.get(name)
+    if (known !== undefined) return known
+    this.#limits.set(name, limit)
+    const [oldest] = this.#limits.keys()
+    if (this.#limits.size > limitsKept && oldest !== undefined) this.#limits.delete(oldest)
+    return limit
   }
 
   /** Background work at a later moment, which neither keeps the process alive nor outlives `close()`. */

@@ -6,6 +6,7 @@ import type { HeldLease, LeaseState, ReleaseOutcome } from './lease.js'
 import type { Mode } from './mode.js'
 import type { Terms } from './options.js'
 import type { Line } from './queue.js'
+import type { Armed } from './wait.js'
 import type { Watchdog, WatchdogHooks } from './watchdog.js'
 
 /**
@@ -82,7 +83,7 @@ export class Hold implements WatchdogHooks {
   async close(): Promise<void> {
     if (this.#over) return
     this.#over = true
-    await answered(this.engine, this.watchdog.release(), this.watchdog.ttl)
+    await within(this.engine, answerTime(this.watchdog.ttl), this.watchdog.release())
   }
 
   /** One entry is left. The last one gives the lock away; a writer that leaves readers behind becomes a reader. */
@@ -135,9 +136,9 @@ export class Hold implements WatchdogHooks {
   #giveAway(): Promise<ReleaseOutcome> {
     this.#over = true
     if (this.line.passOn(this)) return Promise.resolve(this.#gone('released'))
-    const answer = answered(this.engine, this.watchdog.release(), this.watchdog.ttl)
+    const answer = within(this.engine, answerTime(this.watchdog.ttl), this.watchdog.release())
     this.line.sentBack()
-    return answer.then((outcome) => this.#gone(outcome))
+    return answer.then((outcome) => this.#gone(outcome ?? 'unknown'))
   }
 
   #gone(outcome: GaveBack | 'unknown'): ReleaseOutcome {
@@ -150,30 +151,43 @@ export class Hold implements WatchdogHooks {
   }
 }
 
-/** The store's answer to a release, or `unknown` when it does not answer within a sixth of the ttl. */
-export async function answered(
-  engine: Engine,
-  release: Promise<GaveBack>,
-  ttl: number,
-): Promise<GaveBack | 'unknown'> {
-  return (await within(engine, Math.max(50, ttl / 6), release)) ?? 'unknown'
+/** How long a release waits for the store's answer before it is called unknown, in ms. */
+function answerTime(ttl: number): number {
+  return Math.max(50, ttl / 6)
 }
 
 /** What `work` resolves with, or undefined when it rejects or takes longer than `ms`. */
 export function within<R>(engine: Engine, ms: number, work: Promise<R>): Promise<R | undefined> {
   return new Promise((resolve) => {
-    let stop: (() => void) | undefined
-    const patience = {
-      arm: () => {
-        stop = engine.clock.at(engine.clock.now() + ms, () => resolve(undefined))
-      },
-    }
-    const done = (result?: R) => {
-      engine.unarmed.delete(patience)
-      stop?.()
-      resolve(result)
-    }
-    engine.unarmed.add(patience)
-    work.then(done, () => done())
+    const answer = new Answer(engine, ms, resolve)
+    work.then(
+      (result) => answer.done(result),
+      () => answer.done(undefined),
+    )
+    engine.unarmed.add(answer)
   })
+}
+
+class Answer<R> implements Armed {
+  isOver = false
+  readonly #engine: Engine
+  readonly #ms: number
+  readonly #resolve: (result: R | undefined) => void
+  #disarm: (() => void) | undefined
+
+  constructor(engine: Engine, ms: number, resolve: (result: R | undefined) => void) {
+    this.#engine = engine
+    this.#ms = ms
+    this.#resolve = resolve
+  }
+
+  arm(): void {
+    this.#disarm = this.#engine.clock.at(this.#engine.clock.now() + this.#ms, () => this.done(undefined))
+  }
+
+  done(result: R | undefined): void {
+    this.isOver = true
+    this.#disarm?.()
+    this.#resolve(result)
+  }
 }

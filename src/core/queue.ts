@@ -57,6 +57,11 @@ export class Line {
     this.#passing = new Passing(engine.clock)
   }
 
+  /** Nobody here holds or waits. */
+  get idle(): boolean {
+    return this.#queue.size === 0 && this.#holds.size === 0 && this.#turns.size === 0
+  }
+
   /** A single attempt (`once`) never waits behind others: it finds the line busy without any I/O. */
   ask(request: Request, once: boolean): void {
     if (!once && !request.terms.fair) {
@@ -155,7 +160,7 @@ export class Line {
     if (this.#turn !== undefined || this.engine.closed) return
     const [head] = this.#queue
     if (head === undefined) {
-      if (this.#holds.size === 0 && this.#turns.size === 0) this.engine.lines.delete(this.name)
+      if (this.idle) this.engine.idle(this)
       return
     }
     if (this.#writer !== undefined) return

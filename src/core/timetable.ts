@@ -5,6 +5,8 @@
 import type { Clock } from './clock.js'
 
 export interface Entry {
+  /** Where it stands, kept by the timetable: undefined while it is not set. */
+  slot: number | undefined
   /** Called once, not before the moment it was set for. May set itself again. */
   due(now: number): void
 }
@@ -12,7 +14,7 @@ export interface Entry {
 export class Timetable {
   readonly #clock: Clock
   readonly #slots = new Map<number, Set<Entry>>()
-  readonly #slotOf = new Map<Entry, number>()
+  #size = 0
   /**
    * Binary heap of slot times. A slot that has been emptied stays until its turn, and so does the armed timer: taking a
    * lease out must cost next to nothing, because most are released long before they are due.
@@ -26,20 +28,20 @@ export class Timetable {
   }
 
   get size(): number {
-    return this.#slotOf.size
+    return this.#size
   }
 
   /** Sets `entry` for `at`, instead of what it was set for before. `Infinity` takes it out. */
   set(entry: Entry, at: number): void {
-    const slot = Math.ceil(at)
-    const before = this.#slotOf.get(entry)
-    if (before === slot) return
-    if (before !== undefined) this.#slots.get(before)?.delete(entry)
-    if (at === Number.POSITIVE_INFINITY) {
-      this.#slotOf.delete(entry)
-      return
+    const slot = at === Number.POSITIVE_INFINITY ? undefined : Math.ceil(at)
+    if (entry.slot === slot) return
+    if (entry.slot !== undefined) {
+      this.#slots.get(entry.slot)?.delete(entry)
+      this.#size--
     }
-    this.#slotOf.set(entry, slot)
+    entry.slot = slot
+    if (slot === undefined) return
+    this.#size++
     const entries = this.#slots.get(slot)
     if (entries !== undefined) {
       entries.add(entry)
@@ -56,7 +58,8 @@ export class Timetable {
 
   /** Takes everything out and disarms the timer. */
   clear(): void {
-    this.#slotOf.clear()
+    for (const entries of this.#slots.values()) for (const entry of entries) entry.slot = undefined
+    this.#size = 0
     this.#slots.clear()
     this.#heap.length = 0
     this.#arm()
@@ -82,7 +85,8 @@ export class Timetable {
       const entries = this.#slots.get(slot)
       this.#slots.delete(slot)
       for (const entry of entries ?? []) {
-        this.#slotOf.delete(entry)
+        entry.slot = undefined
+        this.#size--
         entry.due(now)
       }
     }

@@ -9,34 +9,42 @@ import type { Blocked } from './driver.js'
 
 export type WaitEnd = 'deadline' | 'aborted' | 'closed'
 
-/** Something that needs a timer or a listener, unless it ends within the microtasks at hand. */
+/** Something that needs a timer or a listener, unless it is over within the microtasks at hand. */
 export interface Armed {
+  readonly isOver: boolean
   arm(): void
 }
 
 /** Shared by everything that waits in one `createLocks`: what is not armed yet. */
 export class Unarmed {
   readonly #clock: Clock
-  readonly #waits = new Set<Armed>()
+  #waits: Armed[] = []
   #scheduled = false
+  #sweepAt = 1024
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
   add(wait: Armed): void {
-    this.#waits.add(wait)
-    if (this.#scheduled) return
+    this.#waits.push(wait)
+    if (!this.#scheduled) this.#schedule()
+    if (this.#waits.length >= this.#sweepAt) this.#sweep()
+  }
+
+  #schedule(): void {
     this.#scheduled = true
     this.#clock.soon(() => {
       this.#scheduled = false
-      for (const wait of this.#waits) wait.arm()
-      this.#waits.clear()
+      for (const wait of this.#waits) if (!wait.isOver) wait.arm()
+      this.#waits.length = 0
     })
   }
 
-  delete(wait: Armed): void {
-    this.#waits.delete(wait)
+  /** A loop that never leaves the microtasks must not pile up what is over already. */
+  #sweep(): void {
+    this.#waits = this.#waits.filter((wait) => !wait.isOver)
+    this.#sweepAt = Math.max(1024, 2 * this.#waits.length)
   }
 }
 
@@ -53,7 +61,6 @@ export class Patience implements Armed {
   /** The newest the driver said about who stands in the way. */
   blocked: Blocked | undefined
   readonly #clock: Clock
-  readonly #unarmed: Unarmed
   readonly #signal: AbortSignal | undefined
   #waiting: Waiting | undefined
   #disarm: (() => void) | undefined
@@ -68,11 +75,14 @@ export class Patience implements Armed {
     waiting: Waiting,
   ) {
     this.#clock = clock
-    this.#unarmed = unarmed
     this.deadline = deadline
     this.#signal = signal
     this.#waiting = waiting
     unarmed.add(this)
+  }
+
+  get isOver(): boolean {
+    return this.#waiting === undefined
   }
 
   get remaining(): number {
@@ -118,7 +128,6 @@ export class Patience implements Armed {
   /** Takes timer and listener off; the wait is over without having ended by itself. */
   done(): void {
     this.#waiting = undefined
-    this.#unarmed.delete(this)
     if (!this.#armed) return
     this.#disarm?.()
     if (this.#aborted !== undefined) this.#signal?.removeEventListener('abort', this.#aborted)

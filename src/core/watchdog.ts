@@ -31,6 +31,7 @@ export interface WatchdogHooks {
 }
 
 export class Watchdog implements Entry {
+  slot: number | undefined
   readonly grant: Grant
   readonly claim: Claim
   ttl: number

@@ -22,9 +22,8 @@ export function semaphore(engine: Engine, name: string, options: SemaphoreOption
   const lock = new EngineLock(engine, name, 'permits', (terms) =>
     permitsMode(count(`permits asked of semaphore ${quote(name)}`, terms.permits ?? 1, of), of),
   )
-  const theirs = engine.limits.get(name)
-  if (theirs !== undefined && theirs !== of) throw permitLimitError(name, theirs, of)
-  engine.limits.set(name, of)
+  const theirs = engine.limitOf(name, of)
+  if (theirs !== of) throw permitLimitError(name, theirs, of)
   return lock
 }
 

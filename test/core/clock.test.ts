@@ -93,7 +93,7 @@ test('the timetable calls every entry once, in order, never early, with one time
         const expected: number[] = []
         for (const { at, moveTo, drop } of plans) {
           const due = moveTo ?? at
-          const entry = { due: (now: number) => called.push(due) && assert.ok(now >= due) }
+          const entry = { slot: undefined, due: (now: number) => called.push(due) && assert.ok(now >= due) }
           table.set(entry, at)
           if (moveTo !== null) table.set(entry, moveTo)
           if (drop) table.remove(entry)

@@ -258,7 +258,7 @@ test('a failing store fails the one who asked, and the next one asks again', asy
   await settle()
   s.asked[1]!.grant()
   await (await second).release()
-  assert.equal(s.engine.lines.size, 0, 'nothing is remembered about a name nobody uses')
+  assert.equal(s.engine.lines.get('m')?.idle, true)
 })
 
 test('a release that gets no answer is unknown, and is tried again until the lease would have ended', async () => {
@@ -294,5 +294,29 @@ test('close rejects who waits, gives back what is held, and refuses what comes a
   assert.equal(grant.releases, 1)
   assert.equal(lease.state, 'released')
   assert.throws(() => s.locks.mutex('a'), { code: 'CLOSED' })
+  assert.equal(s.clock.pending, 0)
+})
+
+test('of names nobody uses any more only a few lines are kept', async () => {
+  const s = script()
+  for (let i = 0; i < 400; i++) {
+    const acquiring = s.locks.mutex(`name ${i}`).acquire()
+    await Promise.resolve()
+    s.asked[i]!.grant()
+    await (await acquiring).release()
+  }
+  assert.ok(s.engine.lines.size <= 257, `${s.engine.lines.size} lines`)
+})
+
+test('a loop that never leaves the microtasks piles nothing up', async () => {
+  const s = script()
+  for (let i = 0; i < 5_000; i++) {
+    const acquiring = s.locks.mutex('m').acquire()
+    s.asked.pop()!.grant()
+    await (await acquiring).release()
+  }
+  await s.clock.advance(0)
+  assert.equal(s.clock.pending, 1, 'only the timetable has a timer, none of the five thousand waits')
+  await s.locks.close()
   assert.equal(s.clock.pending, 0)
 })
