@@ -64,6 +64,11 @@ test('the lock file has the programs of every platform, or `npm ci` refuses it e
   )
 })
 
+test('every test file has its leak check', () => {
+  const lacks = filesIn('test', '.test.ts').filter((path) => !/^after\(leakCheck\)$/m.test(read(path)))
+  assert.deepEqual(lacks, [])
+})
+
 test('a file of more than 200 lines says at its top why it is long', () => {
   const sources = ['src', 'lab', 'bench', 'scripts', 'examples'].flatMap((folder) => filesIn(folder, '.ts'))
   assert.deepEqual(

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
+import { after, describe, it } from 'node:test'
 import { check, type Event, historyOf } from 'holdfast/verify'
+import { leakCheck } from '../support/leaks.js'
 import { simulate } from './simulate.js'
 
 describe('all checkers together', () => {
@@ -52,3 +53,5 @@ function longHistory(length: number): Event[] {
   }
   return events
 }
+
+after(leakCheck)

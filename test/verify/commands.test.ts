@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
+import { after, describe, it } from 'node:test'
 import { commands, historyOf } from 'holdfast/verify'
+import { leakCheck } from '../support/leaks.js'
 import { event, held } from './bugs.js'
 
 const counter = (t: number, count: number) =>
@@ -24,3 +25,5 @@ describe('the commands checker', () => {
     assert.deepEqual(commands(historyOf([...served, counter(10, 7)]), { most: 0 }), [])
   })
 })
+
+after(leakCheck)

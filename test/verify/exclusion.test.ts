@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
+import { after, describe, it } from 'node:test'
 import { exclusion, historyOf, printViolation } from 'holdfast/verify'
+import { leakCheck } from '../support/leaks.js'
 import { event, held, hunt, neighbours, pick, prolong } from './bugs.js'
 
 describe('the exclusion checker', () => {
@@ -81,3 +82,5 @@ describe('the exclusion checker', () => {
     })
   })
 })
+
+after(leakCheck)

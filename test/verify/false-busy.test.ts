@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
+import { after, describe, it } from 'node:test'
 import { type Event, falseBusy, historyOf } from 'holdfast/verify'
+import { leakCheck } from '../support/leaks.js'
 import { edit, event, held, hunt, pick } from './bugs.js'
 
 const attempt = (at: number, facts: Partial<Event> = {}): Event[] => [
@@ -60,3 +61,5 @@ describe('the false busy checker', () => {
     })
   })
 })
+
+after(leakCheck)

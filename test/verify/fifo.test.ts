@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
+import { after, describe, it } from 'node:test'
 import { fifo, historyOf } from 'holdfast/verify'
+import { leakCheck } from '../support/leaks.js'
 import { edit, event, held, hunt, pick } from './bugs.js'
 
 const fair = (token: number) => ({ token, fair: true })
@@ -88,3 +89,5 @@ describe('the first come, first served checker', () => {
     })
   })
 })
+
+after(leakCheck)

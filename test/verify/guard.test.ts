@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
+import { after, describe, it } from 'node:test'
 import { type Event, guard, type History, historyOf } from 'holdfast/verify'
+import { leakCheck } from '../support/leaks.js'
 import { event, hunt, pick } from './bugs.js'
 
 const write = (
@@ -68,3 +69,5 @@ describe('the guard checker', () => {
     }
   })
 })
+
+after(leakCheck)

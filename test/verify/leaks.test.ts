@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
+import { after, describe, it } from 'node:test'
 import { historyOf, leaks } from 'holdfast/verify'
+import { leakCheck } from '../support/leaks.js'
 import { edit, event, held, hunt, pick } from './bugs.js'
 
 describe('the leak checker', () => {
@@ -35,3 +36,5 @@ describe('the leak checker', () => {
     })
   })
 })
+
+after(leakCheck)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
+import { after, describe, it } from 'node:test'
 import { historyOf, liveness } from 'holdfast/verify'
+import { leakCheck } from '../support/leaks.js'
 import { edit, event, held, hunt, pick } from './bugs.js'
 
 const fault = event(50, 'nemesis', 'cut', { op: 'fault', phase: 'ok', kind: 'cut' })
@@ -58,3 +59,5 @@ describe('the liveness checker', () => {
     })
   })
 })
+
+after(leakCheck)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
+import { after, describe, it } from 'node:test'
 import { historyOf, permits } from 'holdfast/verify'
+import { leakCheck } from '../support/leaks.js'
 import { edit, held, hunt, pick } from './bugs.js'
 
 const take = (permits: number) => ({ mode: 'permits', permits, of: 3 }) as const
@@ -58,3 +59,5 @@ function isHeldAt(
   if (one.granted === undefined || one.granted > t) return false
   return [one.releasing, one.died, one.lost, one.until].every((end) => end === undefined || end > t)
 }
+
+after(leakCheck)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
+import { after, describe, it } from 'node:test'
 import { exclusion, historyOf, readWrite } from 'holdfast/verify'
+import { leakCheck } from '../support/leaks.js'
 import { event, held, hunt, neighbours, pick, prolong } from './bugs.js'
 
 const read = { mode: 'shared' } as const
@@ -49,3 +50,5 @@ describe('the read/write checker', () => {
     })
   })
 })
+
+after(leakCheck)

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { memoryRecorder, readHistory, recorder } from 'holdfast/verify'
+import { leakCheck } from '../support/leaks.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'holdfast-record-'))
 after(() => rmSync(folder, { recursive: true }))
@@ -95,3 +96,5 @@ describe('the recorder', () => {
     assert.deepEqual({ events, acquisitions, end }, { events: [], acquisitions: [], end: 0 })
   })
 })
+
+after(leakCheck)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
+import { after, describe, it } from 'node:test'
 import { check, historyOf, renderSvg, renderText, timelineOf } from 'holdfast/verify'
+import { leakCheck } from '../support/leaks.js'
 import { event, held } from './bugs.js'
 import { simulate } from './simulate.js'
 
@@ -123,3 +124,5 @@ function assertWellFormed(xml: string): void {
   assert.doesNotMatch(xml.replaceAll('\n', ''), /\p{Cc}/u)
   assert.doesNotMatch(xml, /NaN|Infinity|undefined/)
 }
+
+after(leakCheck)

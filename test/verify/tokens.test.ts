@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
+import { after, describe, it } from 'node:test'
 import { type Acquisition, type History, historyOf, tokens } from 'holdfast/verify'
+import { leakCheck } from '../support/leaks.js'
 import { edit, event, held, hunt, pick } from './bugs.js'
 
 describe('the token checker', () => {
@@ -88,3 +89,5 @@ describe('the token checker', () => {
     })
   })
 })
+
+after(leakCheck)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
+import { after, describe, it } from 'node:test'
 import { type Event, historyOf, witness } from 'holdfast/verify'
+import { leakCheck } from '../support/leaks.js'
 import { event, hunt, pick } from './bugs.js'
 
 const access = (
@@ -56,3 +57,5 @@ describe('the witness checker', () => {
     })
   })
 })
+
+after(leakCheck)
