@@ -24,18 +24,20 @@ export interface Open {
   readonly entered: Record<ModeKind, number>
 }
 
+/** Counted over all journals, because several may share a recorder. */
+let attempts = 0
+
 export class Journal {
   readonly recorder: Recorder
   readonly #pending = new Map<string, Set<Open>>()
   readonly #held = new Map<string, Open>()
-  #count = 0
 
   constructor(recorder: Recorder) {
     this.recorder = recorder
   }
 
   asked({ name, mode, of }: Part, options: AcquireOptions): Open {
-    const attempt = `${this.recorder.client}:${++this.#count}`
+    const attempt = `${this.recorder.client}:${++attempts}`
     const open: Open = { attempt, name, mode, ...fresh() }
     const set = this.#pending.get(name) ?? new Set()
     this.#pending.set(name, set.add(open))

@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict'
+import type { Fixture } from './fixture.js'
+import type { It } from './suite.js'
+
+const closed = { code: 'CLOSED' }
+
+export function closing(it: It, { make }: Fixture): void {
+  it('gives back what is held, so that others can have it', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const lease = await a.locks.mutex(name).acquire()
+    const next = b.locks.mutex(name).acquire()
+    await stage.inLine(b, name, 1)
+    await a.locks.close()
+    assert.equal(lease.isHeld, false)
+    await (await stage.soon('the waiter', next)).release()
+  })
+
+  it('rejects who waits and leaves no place in line', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const lease = await b.locks.mutex(name).acquire()
+    const waits = Array.from({ length: 3 }, () => assert.rejects(a.locks.mutex(name).acquire(), closed))
+    await stage.inLine(b, name, 1)
+    await a.locks.close()
+    await Promise.all(waits)
+    await stage.until('the place to be gone', async () => (await b.locks.inspect(name)).waiters.length === 0)
+    await lease.release()
+  })
+
+  it('refuses whatever is asked afterwards, and may be repeated', async (stage) => {
+    const { locks } = stage.client()
+    const lock = locks.mutex(stage.name())
+    await lock.run(() => undefined)
+    await Promise.all([locks.close(), locks.close()])
+    await locks.close()
+    await assert.rejects(lock.acquire(), closed)
+    await assert.rejects(lock.tryAcquire(), closed)
+    await assert.rejects(async () => locks.mutex('x'), closed)
+    await assert.rejects(async () => locks.inspect('x'), closed)
+  })
+
+  it('harms no other client', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    await a.locks.mutex(stage.name()).run(() => undefined)
+    const lease = await b.locks.mutex(name).acquire()
+    await a.locks.close()
+    assert.equal(lease.isHeld, true)
+    await lease.extend()
+    await b.locks.mutex(stage.name()).run(() => undefined)
+    await lease.release()
+  })
+
+  it('of a client that was never used does nothing', async (stage) => {
+    const client = stage.client()
+    client.locks.mutex('x')
+    await stage.soon('the end', client.locks.close())
+    assert.equal(client.asked(), 0)
+  })
+
+  it('leaves nothing that keeps the process alive', async (stage) => {
+    const use = async () => {
+      const client = stage.client()
+      const name = stage.name()
+      const lease = await client.locks.mutex(name).acquire({ ttl: stage.ttl })
+      const gone = client.locks.mutex(name).acquire({ wait: 10 })
+      await assert.rejects(gone, { code: 'ACQUIRE_TIMEOUT' })
+      await lease.release()
+      await client.locks.close()
+    }
+    // What the store's client opens once for all is there before the count begins.
+    await use()
+    await settled(stage)
+    const before = resources()
+    for (let i = 0; i < 5; i++) await use()
+    const rest = () => resources() - before
+    await stage.until('what was opened to be closed', () => rest() <= 0).catch(() => undefined)
+    assert.ok(rest() <= 0, `left: ${process.getActiveResourcesInfo().join(', ')}`)
+  })
+
+  it('makes no use of the store before the first request', async (stage) => {
+    const before = resources()
+    const factories = Array.from({ length: 5 }, () => make())
+    assert.equal(factories.length, 5)
+    const client = stage.client()
+    client.locks.mutex('x')
+    assert.equal(resources(), before)
+  })
+}
+
+const resources = () => process.getActiveResourcesInfo().filter((kind) => kind !== 'Immediate').length
+
+/** Sockets of clients closed before need a moment to go. */
+async function settled(stage: import('./stage.js').Stage): Promise<void> {
+  let last = -1
+  await stage.until('resources to settle', async () => {
+    const now = resources()
+    const same = now === last
+    last = now
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    return same
+  })
+}

@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict'
+import { check, memoryRecorder, printViolation, recorded } from 'holdfast/verify'
+import type { Fixture } from './fixture.js'
+import type { It } from './suite.js'
+
+export function exclusion(it: It, { traits }: Fixture): void {
+  it('gives a lock to one client only, until it is released', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const lease = await a.locks.mutex(name).acquire()
+    assert.equal(lease.isHeld, true)
+    assert.equal(lease.state, 'held')
+    await stage.assertTaken(b, name)
+    assert.equal(await lease.release(), 'released')
+    assert.equal(lease.state, 'released')
+    await stage.assertFree(b, name)
+  })
+
+  it('lets different names be held at once', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const first = await a.locks.mutex(stage.name()).acquire()
+    const second = await b.locks.mutex(stage.name()).acquire({ wait: stage.patience })
+    assert.equal(first.isHeld && second.isHeld, true)
+    await Promise.all([first.release(), second.release()])
+  })
+
+  it('never has two holders while clients come, wait, try, give up and go', async (stage) => {
+    const name = stage.name()
+    const recorder = memoryRecorder()
+    let counter = 0
+    let served = 0
+    const client = async () => {
+      const lock = recorded(stage.client().locks, recorder).mutex(name)
+      const section = async () => {
+        const seen = counter
+        await new Promise(setImmediate)
+        counter = seen + 1
+        served++
+      }
+      const turns = Array.from({ length: 12 }, async (_, i) => {
+        if (i % 4 === 3) return await (await lock.tryAcquire())?.release()
+        if (i % 6 === 5) return await lock.run(section, { wait: 20 }).catch(timedOut)
+        return await lock.run(section, { wait: stage.patience * 4 })
+      })
+      await Promise.all(turns)
+    }
+    await Promise.all(Array.from({ length: 4 }, client))
+    const violations = check(recorder.history(), {
+      falseBusy: false,
+      liveness: { within: stage.patience * 4 },
+    })
+    assert.equal(violations.slice(0, 3).map(printViolation).join('\n\n'), '')
+    assert.equal(counter, served, 'increments were lost')
+    assert.ok(served >= 4 * 8)
+  })
+
+  if (traits.modes.includes('shared')) {
+    it('has readers, writers and mutexes of one name stand in the same line', async (stage) => {
+      const [a, b] = [stage.client(), stage.client()]
+      const name = stage.name()
+      const lease = await a.locks.mutex(name).acquire()
+      assert.equal(await b.locks.readWrite(name).read.tryAcquire(), undefined)
+      assert.equal(await b.locks.readWrite(name).write.tryAcquire(), undefined)
+      await lease.release()
+      const reader = await a.locks.readWrite(name).read.acquire()
+      await stage.assertTaken(b, name)
+      await reader.release()
+    })
+  } else refuses(it, 'read/write lock', 'shared', (locks, name) => locks.readWrite(name))
+
+  if (traits.modes.includes('permits')) {
+    it('has permits and mutexes of one name exclude each other', async (stage) => {
+      const [a, b] = [stage.client(), stage.client()]
+      const name = stage.name()
+      const permit = await a.locks.semaphore(name, { permits: 3 }).acquire()
+      await stage.assertTaken(b, name)
+      await permit.release()
+      const lease = await a.locks.mutex(name).acquire()
+      assert.equal(await b.locks.semaphore(name, { permits: 3 }).tryAcquire(), undefined)
+      await lease.release()
+    })
+  } else refuses(it, 'semaphore', 'permits', (locks, name) => locks.semaphore(name, { permits: 2 }))
+}
+
+function refuses(
+  it: It,
+  what: string,
+  mode: string,
+  make: (locks: import('holdfast').Locks, name: string) => unknown,
+): void {
+  it(`refuses a ${what} when it is made, because the store has no ${mode} mode`, async (stage) => {
+    const { locks } = stage.client()
+    assert.throws(() => make(locks, stage.name()), { code: 'UNSUPPORTED' })
+  })
+}
+
+function timedOut(error: { code?: unknown }): void {
+  if (error.code !== 'ACQUIRE_TIMEOUT') throw error
+}

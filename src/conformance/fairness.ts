@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict'
+import type { Lease } from 'holdfast'
+import type { Fixture } from './fixture.js'
+import { passLimit } from './pass-limit.js'
+import { pause } from './stage.js'
+import type { It } from './suite.js'
+
+export function fairness(it: It, { traits }: Fixture): void {
+  if (traits.fair) {
+    it('with `fair: true` is first come, first served over clients', async (stage) => {
+      const clients = [stage.client(), stage.client(), stage.client()]
+      const [holder] = clients
+      if (holder === undefined) return
+      const name = stage.name()
+      const lease = await holder.locks.mutex(name).acquire({ fair: true })
+      const served: number[] = []
+      const waits: Promise<void>[] = []
+      for (let i = 0; i < 9; i++) {
+        const client = clients[(i * 2) % 3] ?? holder
+        waits.push(client.locks.mutex(name).run(() => void served.push(i), { fair: true }))
+        await stage.inLine(holder, name, i + 1)
+      }
+      await lease.release()
+      await stage.soon('nine waiters to be served', Promise.all(waits))
+      assert.deepEqual(served, [0, 1, 2, 3, 4, 5, 6, 7, 8])
+    })
+
+    it('with `fair: true` goes on in order when one in the middle gives up', async (stage) => {
+      const clients = [stage.client(), stage.client(), stage.client()]
+      const [holder] = clients
+      if (holder === undefined) return
+      const name = stage.name()
+      const lease = await holder.locks.mutex(name).acquire({ fair: true })
+      const served: number[] = []
+      const stop = new AbortController()
+      const waits: Promise<unknown>[] = []
+      for (const [i, client] of clients.entries()) {
+        const options = i === 1 ? { fair: true, signal: stop.signal } : { fair: true }
+        const wait = client.locks.mutex(name).run(() => void served.push(i), options)
+        waits.push(i === 1 ? assert.rejects(wait, { message: 'gave up' }) : wait)
+        await stage.inLine(holder, name, i + 1)
+      }
+      stop.abort(new Error('gave up'))
+      await stage.until(
+        'the place to be gone',
+        async () => (await holder.locks.inspect(name)).waiters.length === 2,
+      )
+      await lease.release()
+      await stage.soon('the others to be served', Promise.all(waits))
+      assert.deepEqual(served, [0, 2])
+    })
+  } else {
+    it('is not to be had with `fair: true`, which is refused before anything is sent', async (stage) => {
+      const client = stage.client()
+      await assert.rejects(client.locks.mutex(stage.name()).acquire({ fair: true }), { code: 'UNSUPPORTED' })
+      assert.equal(client.asked(), 0)
+    })
+  }
+
+  it('without it is bounded: a busy process does not keep the lock from another one', async (stage) => {
+    const [busy, other] = [stage.client(), stage.client()]
+    const name = stage.name()
+    let servedBusy = 0
+    let waits: Promise<Lease> | undefined
+    let servedBefore = 0
+    const section = async () => {
+      servedBusy++
+      if (servedBusy === 5) {
+        waits = other.locks.mutex(name).acquire()
+        await stage.inLine(other, name, 1)
+        servedBefore = servedBusy
+      }
+      await pause(1)
+    }
+    const all = Promise.all(Array.from({ length: 300 }, () => busy.locks.mutex(name).run(section)))
+    await stage.until('the other client to wait', () => servedBefore > 0)
+    const lease = await stage.soon(
+      'the other client to be served',
+      waits ?? Promise.reject(new Error('never asked')),
+    )
+    const passed = servedBusy - servedBefore
+    await lease.release()
+    await all
+    assert.ok(
+      passed <= passLimit,
+      `${passed} others were served while it waited, at most ${passLimit} may be`,
+    )
+  })
+}

@@ -1,0 +1,109 @@
+/**
+ * A cable for stores that have none: what a client does goes through a gate that can be shut. A request made while it is shut
+ * never arrives; an answer that comes while it is shut is lost, although the store has done what was asked.
+ */
+import type { DriverFactory } from 'holdfast'
+import type { Claim, Driver, GaveBack, Grant, Wait } from 'holdfast/driver'
+import type { Breakage, Fixture } from './fixture.js'
+
+/** `make` and `breakage` for a store that lives in this process: each call of `open` is one more client of it. */
+export function inProcess(
+  open: () => DriverFactory,
+): Pick<Fixture, 'make'> & { readonly breakage: Breakage } {
+  const gates = new Map<DriverFactory, Gate>()
+  const make = () => {
+    const gate = new Gate()
+    const factory = gated(open(), gate)
+    gates.set(factory, gate)
+    return factory
+  }
+  const breakage: Breakage = {
+    cut: (client) => gates.get(client)?.shut(),
+    heal: () => {
+      for (const gate of gates.values()) gate.open()
+    },
+  }
+  return { make, breakage }
+}
+
+class Gate {
+  #shut = false
+  #stuck = new Set<(error: Error) => void>()
+
+  shut(): void {
+    this.#shut = true
+  }
+
+  /** What was on its way fails, as on a connection that is made again. */
+  open(): void {
+    this.#shut = false
+    for (const fail of this.#stuck) fail(new Error('the connection was lost'))
+    this.#stuck.clear()
+  }
+
+  /** There and back. While shut it hangs until the gate opens again or `signal` ends it. */
+  async cross<T>(request: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    if (this.#shut) return this.#hang(signal)
+    const answer = await request()
+    return this.#shut ? this.#hang(signal) : answer
+  }
+
+  #hang(signal: AbortSignal | undefined): Promise<never> {
+    return new Promise((_, reject) => {
+      const end = () => fail(signal?.reason)
+      const fail = (error: unknown) => {
+        this.#stuck.delete(fail)
+        signal?.removeEventListener('abort', end)
+        reject(error)
+      }
+      this.#stuck.add(fail)
+      signal?.addEventListener('abort', end)
+      if (signal?.aborted === true) end()
+    })
+  }
+}
+
+function gated(factory: DriverFactory, gate: Gate): DriverFactory {
+  return (env) => {
+    const driver = factory(env)
+    const { list, forceRelease } = driver
+    const wrapped: Driver = {
+      name: driver.name,
+      traits: driver.traits,
+      acquire: (claim, wait) => acquire(driver, gate, claim, wait),
+      inspect: (name) => gate.cross(() => driver.inspect(name)),
+      ...(list !== undefined && { list: (prefix: string) => gate.cross(() => list(prefix)) }),
+      ...(forceRelease !== undefined && {
+        forceRelease: (name: string) => gate.cross(() => forceRelease(name)),
+      }),
+      close: () => driver.close(),
+    }
+    return wrapped
+  }
+}
+
+async function acquire(driver: Driver, gate: Gate, claim: Claim, wait: Wait): Promise<Grant | undefined> {
+  try {
+    const grant = await gate.cross(() => driver.acquire(claim, wait), wait.signal)
+    return grant && throughGate(grant, gate)
+  } catch (error) {
+    if (wait.over) return undefined
+    throw error
+  }
+}
+
+function throughGate(grant: Grant, gate: Gate): Grant {
+  const { lost, pass, contended, downgrade } = grant
+  return {
+    token: grant.token,
+    get validUntil() {
+      return grant.validUntil
+    },
+    renew: (ttl, signal) => gate.cross(() => grant.renew(ttl, signal), signal),
+    release: (): Promise<GaveBack> => gate.cross(() => grant.release()),
+    ...(lost !== undefined && { lost }),
+    ...(pass !== undefined && { pass: () => pass.call(grant) }),
+    ...(contended !== undefined && { contended: () => contended.call(grant) }),
+    ...(downgrade !== undefined && { downgrade: () => gate.cross(() => downgrade.call(grant)) }),
+  }
+}

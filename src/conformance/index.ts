@@ -1,0 +1,17 @@
+/**
+ * The suite every driver passes. For drivers of your own:
+ *
+ * ```ts
+ * import { describe, it } from 'node:test'
+ * import { conformance, inProcess } from 'holdfast/conformance'
+ * import { memory } from 'holdfast/memory'
+ *
+ * const store = memory()
+ * const traits = { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 1, shared: false } as const
+ * conformance({ describe, it }, { name: 'memory', traits, ...inProcess(() => store) })
+ * ```
+ * @module
+ */
+export type { Breakage, Fixture, Runner, Taker } from './fixture.js'
+export { inProcess } from './in-process.js'
+export { conformance } from './suite.js'

@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict'
+import { getEventListeners } from 'node:events'
+import type { Fixture } from './fixture.js'
+import { pause } from './stage.js'
+import type { It } from './suite.js'
+
+export function leaks(it: It, _fixture: Fixture): void {
+  it('do not come of a thousand acquisitions with one long-lived signal', async (stage) => {
+    const client = stage.client()
+    const lock = client.locks.mutex(stage.name())
+    const { signal } = new AbortController()
+    let most = 0
+    for (let i = 0; i < 1_000; i++) {
+      const lease = await lock.acquire({ signal })
+      most = Math.max(most, listeners(signal))
+      await lease.release()
+    }
+    assert.ok(most <= 1, `${most} listeners on the signal of one acquisition`)
+    assert.equal(listeners(signal), 0)
+  })
+
+  it('do not come of waits that end in any way', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const lock = a.locks.mutex(name)
+    const { signal } = new AbortController()
+    const lease = await b.locks.mutex(name).acquire()
+    for (let i = 0; i < 10; i++) {
+      await assert.rejects(lock.acquire({ signal, wait: 3 }), { code: 'ACQUIRE_TIMEOUT' })
+      assert.equal(await lock.tryAcquire({ signal }), undefined)
+      const own = new AbortController()
+      const gone = assert.rejects(lock.acquire({ signal: own.signal }), { message: 'gone' })
+      if (i % 2 === 0) await pause(2)
+      own.abort(new Error('gone'))
+      await gone
+      assert.equal(listeners(own.signal), 0)
+    }
+    assert.equal(listeners(signal), 0)
+    await lease.release()
+  })
+
+  it('do not come of failed renewals: none becomes an unhandled rejection', async (stage) => {
+    const client = stage.client()
+    const unhandled: unknown[] = []
+    const note = (reason: unknown) => void unhandled.push(reason)
+    process.on('unhandledRejection', note)
+    stage.cleanup(() => void process.off('unhandledRejection', note))
+    const leases = await Promise.all(
+      Array.from({ length: 5 }, () => client.locks.mutex(stage.name()).acquire({ ttl: stage.ttl })),
+    )
+    await stage.cut(client)
+    await stage.until(
+      'the losses',
+      () => leases.every((lease) => !lease.isHeld),
+      2 * stage.ttl + stage.patience,
+    )
+    await stage.heal()
+    await pause(50)
+    assert.deepEqual(unhandled, [])
+    assert.ok(leases.every((lease) => lease.signal.aborted))
+  })
+
+  it('do not come of listeners: each is taken off again', async (stage) => {
+    const client = stage.client()
+    let heard = 0
+    const stop = client.locks.on('granted', () => heard++)
+    await client.locks.mutex(stage.name()).run(() => undefined)
+    stop()
+    await client.locks.mutex(stage.name()).run(() => undefined)
+    assert.equal(heard, 1)
+  })
+}
+
+const listeners = (signal: AbortSignal) => getEventListeners(signal, 'abort').length

@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict'
+import { LeaseLostError } from 'holdfast'
+import type { Fixture } from './fixture.js'
+import { block, type Client, pause, type Stage } from './stage.js'
+import type { It } from './suite.js'
+
+export function loss(it: It, fixture: Fixture): void {
+  it('is told to a holder that is cut off before anybody else can have the lock', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const states: string[] = []
+    for (const event of ['doubtful', 'lost'] as const) a.locks.on(event, () => states.push(event))
+    const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl })
+    const { signal } = lease
+    let heldAtGrant: boolean | undefined
+    const next = b.locks
+      .mutex(name)
+      .acquire()
+      .then((granted) => {
+        heldAtGrant = lease.isHeld
+        return granted
+      })
+    await stage.inLine(b, name, 1)
+    await stage.cut(a)
+    const second = await stage.soon('the lock to be free again', next, 3 * stage.ttl + stage.patience)
+    assert.equal(heldAtGrant, false, 'two clients believed to hold it')
+    assert.equal(lease.state, 'lost')
+    assert.throws(() => lease.assertHeld(), LeaseLostError)
+    assert.ok(signal.aborted && signal.reason instanceof LeaseLostError)
+    const { why } = signal.reason
+    assert.deepEqual(states, why === 'expired' ? ['doubtful', 'lost'] : states.slice(-1))
+    await second.release()
+  })
+
+  it('does not come of a cut that is healed in time', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const ttl = Math.max(stage.ttl * 4, 2_000)
+    const lease = await a.locks.mutex(name).acquire({ ttl })
+    await stage.cut(a)
+    await pause(ttl * 0.4)
+    assert.equal(lease.isHeld, true)
+    await stage.heal()
+    await stage.until('a renewal', () => lease.remaining() > ttl * 0.7, ttl)
+    assert.equal(lease.state, 'held')
+    await stage.assertTaken(b, name)
+    await lease.release()
+  })
+
+  it('is known to a synchronous check at once when the event loop was blocked too long', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl })
+    const { signal } = lease
+    block(stage.ttl + 20)
+    assert.equal(signal.aborted, false, 'nothing could have told the signal yet')
+    assert.throws(() => lease.assertHeld(), { code: 'LEASE_LOST', why: 'expired' })
+    assert.equal(lease.isHeld, false)
+    assert.equal(lease.remaining(), 0)
+    assert.equal(signal.aborted, true)
+    await stage.soon('the lock to be free', stage.assertFree(b, name))
+    assert.equal(await lease.release(), 'lost')
+  })
+
+  it('is for good: neither healing nor extending revives a lost lease', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const lease = await loseByCut(stage, a, name)
+    await stage.heal()
+    await assert.rejects(lease.extend(), LeaseLostError)
+    assert.equal(lease.state, 'lost')
+    assert.equal(lease.isHeld, false)
+    const second = await b.locks.mutex(name).acquire({ wait: stage.ttl + stage.patience })
+    assert.equal(await lease.release(), 'lost')
+    assert.equal(await lease.release(), 'lost')
+    await stage.assertTaken(a, name)
+    assert.equal(second.isHeld, true)
+    await second.release()
+  })
+
+  it('throws from `run`, with what the function returned', async (stage) => {
+    const [a] = [stage.client()]
+    const name = stage.name()
+    const answer = a.locks.mutex(name).run(
+      async (lease) => {
+        await takeAway(stage, a, name)
+        await stage.until('the loss to be noticed', () => !lease.isHeld, stage.ttl + stage.patience)
+        return 'receipt'
+      },
+      { ttl: stage.ttl },
+    )
+    const error = await answer.catch((error: unknown) => error)
+    assert.ok(error instanceof LeaseLostError, String(error))
+    assert.equal(error.result, 'receipt')
+    assert.equal(error.lock, name)
+  })
+
+  it('is noticed within a renewal when the store has taken the lock away', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const lost: string[] = []
+    a.locks.on('lost', ({ why }) => lost.push(why))
+    const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl })
+    await takeAway(stage, b, name)
+    await stage.until('the loss', () => lease.state === 'lost', stage.ttl + stage.patience)
+    assert.equal(lost.length, 1)
+    assert.notEqual(lost[0], 'max-hold')
+    assert.equal(await lease.release(), 'lost')
+    await stage.assertFree(b, name)
+  })
+
+  it('comes by itself after one ttl without renewal, and not before', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const begin = performance.now()
+    const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl, autoRenew: false })
+    assert.ok(lease.remaining() > stage.ttl * 0.4 && lease.remaining() <= stage.ttl)
+    const second = await b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.patience })
+    const took = performance.now() - begin
+    assert.equal(lease.isHeld, false)
+    assert.ok(took >= stage.ttl * 0.95, `another client had it after ${took} ms of a ttl of ${stage.ttl} ms`)
+    await second.release()
+  })
+
+  it('is put off by `extend`', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl, autoRenew: false })
+    const left = await lease.extend(stage.ttl * 4)
+    assert.ok(left > stage.ttl * 1.5, `${left} ms are left`)
+    await pause(stage.ttl * 1.3)
+    assert.equal(lease.isHeld, true)
+    await stage.assertTaken(b, name)
+    await lease.release()
+  })
+
+  it('does not come while renewals are answered', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const ttl = Math.max(stage.ttl, 1_000)
+    const lease = await a.locks.mutex(name).acquire({ ttl })
+    await pause(ttl * 1.5)
+    assert.equal(lease.isHeld, true)
+    await stage.assertTaken(b, name)
+    assert.equal(await lease.release(), 'released')
+  })
+
+  it('comes when a lease has lasted for `maxHold`, and the lock is free for others', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl, maxHold: stage.ttl / 2 })
+    await stage.until('the loss', () => !lease.isHeld, stage.ttl + stage.patience)
+    assert.throws(() => lease.assertHeld(), { why: 'max-hold' })
+    const second = await b.locks.mutex(name).acquire({ wait: 2 * stage.ttl + stage.patience })
+    await second.release()
+  })
+
+  async function loseByCut(stage: Stage, client: Client, name: string) {
+    const lease = await client.locks.mutex(name).acquire({ ttl: stage.ttl })
+    await stage.cut(client)
+    await stage.until('the loss', () => !lease.isHeld, 2 * stage.ttl + stage.patience)
+    return lease
+  }
+
+  async function takeAway(stage: Stage, client: Client, name: string): Promise<void> {
+    const { loseHold } = fixture.breakage
+    if (loseHold !== undefined) return loseHold(name)
+    assert.ok(
+      (await client.locks.forceRelease(name)) > 0,
+      'the fixture needs loseHold: forceRelease ended nothing',
+    )
+    await stage.until(
+      'the hold to be gone',
+      async () => (await client.locks.inspect(name)).holders.length === 0,
+    )
+  }
+}

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict'
+import type { Fixture } from './fixture.js'
+import { pause } from './stage.js'
+import type { It } from './suite.js'
+
+export function operators(it: It, _fixture: Fixture): void {
+  it('tell who holds and who waits, in order, with notes', async (stage) => {
+    const [a, b, c] = [stage.client(), stage.client(), stage.client()]
+    const name = stage.name()
+    const lease = await a.locks.mutex(name).acquire({ note: 'first', ttl: 30_000 })
+    const fair = a.driver.traits.fair
+    const waits = []
+    for (const [i, client] of [b, c].entries()) {
+      waits.push(client.locks.mutex(name).run(() => undefined, { note: `waiter ${i}`, fair }))
+      await stage.inLine(a, name, i + 1)
+    }
+    await pause(30)
+    const standing = await c.locks.inspect(name)
+    assert.equal(standing.name, name)
+    const [holder, ...others] = standing.holders
+    assert.equal(others.length, 0)
+    assert.deepEqual(
+      { token: holder?.token, note: holder?.note, by: holder?.by },
+      { token: lease.token, note: 'first', by: a.env.by },
+    )
+    assert.equal(holder?.mode.kind, 'exclusive')
+    assert.ok(
+      (holder?.heldFor ?? 0) >= 20 && (holder?.heldFor ?? 0) < stage.patience * 2,
+      `held for ${holder?.heldFor} ms`,
+    )
+    assert.ok((holder?.expiresIn ?? 0) > 10_000, `expires in ${holder?.expiresIn} ms`)
+    const notes = standing.waiters.map((waiter) => waiter.note)
+    assert.deepEqual(fair ? notes : notes.sort(), ['waiter 0', 'waiter 1'])
+    assert.ok(standing.waiters.every((waiter) => waiter.waitedFor >= 0 && waiter.mode.kind === 'exclusive'))
+    await lease.release()
+    await Promise.all(waits)
+  })
+
+  it('tell that a free name is free, also one never used', async (stage) => {
+    const client = stage.client()
+    const name = stage.name()
+    const { holders, waiters } = await client.locks.inspect(name)
+    assert.deepEqual({ holders, waiters }, { holders: [], waiters: [] })
+    await client.locks.mutex(name).run(() => undefined)
+    await stage.until(
+      'nobody to hold it',
+      async () => (await client.locks.inspect(name)).holders.length === 0,
+    )
+  })
+
+  it('list what is held or waited for by the beginning of its name, or say that it cannot be', async (stage) => {
+    const client = stage.client()
+    const prefix = stage.name('list')
+    const names = [`${prefix}:a`, `${prefix}:b`, `${prefix}`]
+    if (client.driver.list === undefined) return assert.rejects(client.locks.list(), { code: 'UNSUPPORTED' })
+    const leases = []
+    for (const name of names) leases.push(await client.locks.mutex(name).acquire())
+    const other = await client.locks.mutex(stage.name('other')).acquire()
+    const listed = (await client.locks.list(prefix)).map((standing) => standing.name)
+    assert.deepEqual(listed.sort(), [...names].sort())
+    assert.deepEqual(
+      (await client.locks.list(`${prefix}:`)).map((standing) => standing.name).sort(),
+      names.slice(0, 2),
+    )
+    const all = (await client.locks.list()).map((standing) => standing.name)
+    assert.ok([...names, other.name].every((name) => all.includes(name)))
+    for (const lease of [...leases, other]) await lease.release()
+    await stage.until('nothing to be listed', async () => (await client.locks.list(prefix)).length === 0)
+  })
+
+  it('take a lock from its holder by force, who is told, or say that it cannot be', async (stage) => {
+    const [a, b, c] = [stage.client(), stage.client(), stage.client()]
+    const name = stage.name()
+    if (a.driver.forceRelease === undefined)
+      return assert.rejects(a.locks.forceRelease(name), { code: 'UNSUPPORTED' })
+    assert.equal(await b.locks.forceRelease(name), 0)
+    const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl })
+    const next = c.locks.mutex(name).acquire()
+    await stage.inLine(b, name, 1)
+    assert.equal(await b.locks.forceRelease(name), 1)
+    const second = await stage.soon('the waiter to be granted', next)
+    assert.ok(second.token > lease.token)
+    await stage.until('the old holder to be told', () => lease.state === 'lost', stage.ttl + stage.patience)
+    assert.equal(await lease.release(), 'lost')
+    await stage.assertTaken(a, name)
+    assert.equal(await second.release(), 'released')
+  })
+}

@@ -1,0 +1,140 @@
+/** Clients resend after they have reconnected: every message may arrive twice, late, or after its answer was lost. */
+import assert from 'node:assert/strict'
+import type { Grant } from 'holdfast/driver'
+import type { Fixture } from './fixture.js'
+import { type Client, claimOf, type Stage, waitOf } from './stage.js'
+import type { It } from './suite.js'
+
+export function repeats(it: It, _fixture: Fixture): void {
+  it('give the same token to a repeated claim, one after the other', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const claim = claimOf(a, stage.name())
+    const first = await take(stage, a, claim)
+    const second = await take(stage, a, claim)
+    assert.equal(second.token, first.token)
+    await stage.assertTaken(b, claim.name)
+    assert.equal(await second.release(), 'released')
+    await stage.assertFree(b, claim.name)
+    assert.notEqual(await first.release(), 'released')
+  })
+
+  it('give the same token to a repeated claim of another connection', async (stage) => {
+    const [a, b, c] = [stage.client(), stage.client(), stage.client()]
+    const claim = claimOf(a, stage.name())
+    const first = await take(stage, a, claim)
+    const second = await take(stage, b, claim)
+    assert.equal(second.token, first.token)
+    await stage.assertTaken(c, claim.name)
+    await second.release()
+    await stage.assertFree(c, claim.name)
+    await first.release()
+  })
+
+  it('do not put a repeated claim in line behind itself', async (stage) => {
+    const [a, b, c] = [stage.client(), stage.client(), stage.client()]
+    const name = stage.name()
+    const holder = await take(stage, b, claimOf(b, name))
+    const claim = claimOf(a, name)
+    const waits = [waitOf(), waitOf()] as const
+    const answers = [a.driver.acquire(claim, waits[0]), c.driver.acquire(claim, waits[1])]
+    await stage.inLine(b, name, 1)
+    await holder.release()
+    // Only one of the two may hear of it: the store knows one claim.
+    const grant = await stage.soon('one answer', Promise.race(answers))
+    assert.ok(grant !== undefined)
+    assert.equal((await b.locks.inspect(name)).waiters.length, 0)
+    assert.equal(await grant.release(), 'released')
+    for (const wait of waits) wait.end()
+    for (const other of await stage.soon('both answers', Promise.all(answers))) {
+      if (other !== undefined) assert.equal(other.token, grant.token)
+    }
+    await stage.assertFree(b, name)
+  })
+
+  it('answer a repeated release, and never free a later holder by it', async (stage) => {
+    const [a, b, c] = [stage.client(), stage.client(), stage.client()]
+    const name = stage.name()
+    const first = await take(stage, a, claimOf(a, name))
+    assert.equal(await first.release(), 'released')
+    assert.equal(await first.release(), 'already-released')
+    const second = await take(stage, b, claimOf(b, name))
+    for (let i = 0; i < 3; i++) assert.notEqual(await first.release(), 'released')
+    await stage.assertTaken(c, name)
+    assert.equal(await second.release(), 'released')
+  })
+
+  it('answer two releases under way at once, and free the lock once', async (stage) => {
+    const [a, b, c] = [stage.client(), stage.client(), stage.client()]
+    const name = stage.name()
+    const first = await take(stage, a, claimOf(a, name))
+    const [one, two] = [waitOf(), waitOf()]
+    const waiting = [b.driver.acquire(claimOf(b, name), one), c.driver.acquire(claimOf(c, name), two)]
+    await stage.inLine(a, name, 2)
+    await Promise.all([first.release(), first.release(), first.release()])
+    const granted = await stage.soon('one waiter', Promise.race(waiting))
+    await stage.inLine(a, name, 1)
+    const { holders } = await a.locks.inspect(name)
+    assert.equal(holders.length, 1, 'one release let two in')
+    await granted?.release()
+    for (const grant of await stage.soon('the other waiter', Promise.all(waiting))) await grant?.release()
+  })
+
+  it('do not renew what was released', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const grant = await take(stage, a, claimOf(a, name))
+    await grant.release()
+    assert.equal(await grant.renew(30_000, new AbortController().signal), undefined)
+    await stage.assertFree(b, name)
+  })
+
+  it('let a renewal be repeated, with deadlines that only move forward', async (stage) => {
+    const client = stage.client()
+    const grant = await take(
+      stage,
+      client,
+      claimOf(client, stage.name(), { ttl: Math.max(stage.ttl, 1_000) }),
+    )
+    const begin = grant.validUntil
+    const { signal } = new AbortController()
+    const first = await grant.renew(30_000, signal)
+    const second = await grant.renew(30_000, signal)
+    assert.ok(first !== undefined && second !== undefined)
+    assert.ok(first >= begin && second >= first)
+    assert.ok(grant.validUntil >= second)
+    const most = client.env.clock.now() + 30_000
+    assert.ok(second < most || second === Number.POSITIVE_INFINITY, 'the deadline lies beyond the ttl')
+    await grant.release()
+  })
+
+  it('do not let a claim that arrives once more after its release hold for long', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const claim = claimOf(a, stage.name(), { ttl: stage.ttl })
+    const grant = await take(stage, a, claim)
+    await grant.release()
+    const wait = waitOf('once')
+    await a.driver.acquire(claim, wait)
+    wait.end()
+    const lease = await b.locks.mutex(claim.name).acquire({ wait: 2 * stage.ttl + stage.patience })
+    await lease.release()
+  })
+
+  it('count deadlines from before the request was sent', async (stage) => {
+    const client = stage.client()
+    const ttl = 30_000
+    for (let i = 0; i < 5; i++) {
+      const before = client.env.clock.now()
+      const grant = await take(stage, client, claimOf(client, stage.name(), { ttl }))
+      const after = client.env.clock.now()
+      const bound = grant.validUntil === Number.POSITIVE_INFINITY ? before : grant.validUntil
+      assert.ok(bound <= after + ttl * 0.99 - 1, 'the deadline leaves nothing for drift')
+      await grant.release()
+    }
+  })
+}
+
+async function take(stage: Stage, client: Client, claim: ReturnType<typeof claimOf>): Promise<Grant> {
+  const grant = await stage.soon('a grant', client.driver.acquire(claim, waitOf()))
+  assert.ok(grant !== undefined, 'the driver gave nothing although the wait had not ended')
+  return grant
+}

@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict'
+import { cancelling } from './cancelling.js'
+import { closing } from './closing.js'
+import { crash } from './crash.js'
+import { exclusion } from './exclusion.js'
+import { fairness } from './fairness.js'
+import type { Fixture, Runner } from './fixture.js'
+import { leaks } from './leaks.js'
+import { localQueue } from './local-queue.js'
+import { loss } from './loss.js'
+import { names } from './names.js'
+import { operators } from './operators.js'
+import { outage } from './outage.js'
+import { permits } from './permits.js'
+import { repeats } from './repeats.js'
+import { shared } from './shared.js'
+import { Stage } from './stage.js'
+import { tokens } from './tokens.js'
+import { waiting } from './waiting.js'
+
+/** Registers one test; it gets a stage of its own, which is checked for left-overs afterwards. */
+export type It = (name: string, fn: (stage: Stage) => Promise<void>) => void
+
+const aspects: Readonly<Record<string, (it: It, fixture: Fixture) => void>> = {
+  exclusion,
+  waiting,
+  'cancelling a wait': cancelling,
+  'losing a lease': loss,
+  tokens,
+  fairness,
+  'read/write locks': shared,
+  semaphores: permits,
+  'messages that come twice': repeats,
+  'an outage of the store': outage,
+  'a crash': crash,
+  'tools for operators': operators,
+  names,
+  'many requests in one process': localQueue,
+  closing,
+  leaks,
+}
+
+/**
+ * Registers what every driver must do, as tests of the given runner. What a driver does not have must be refused, and that
+ * is a test, too; nothing is skipped.
+ */
+export function conformance(runner: Runner, fixture: Fixture): void {
+  runner.describe(`${fixture.name} conforms`, () => {
+    for (const [aspect, register] of Object.entries(aspects)) {
+      runner.describe(aspect, () => register(testsOf(runner, fixture), fixture))
+    }
+    runner.describe('the fixture', () => {
+      testsOf(runner, fixture)('tells the traits that the driver has', async (stage) => {
+        assert.deepEqual(stage.client().driver.traits, fixture.traits)
+      })
+    })
+  })
+}
+
+function testsOf(runner: Runner, fixture: Fixture): It {
+  return (name, fn) => {
+    runner.it(name, async () => {
+      const stage = new Stage(fixture)
+      try {
+        await stage.soon('the end of the test', fn(stage), fixture.limit ?? 60_000)
+      } catch (error) {
+        // What the test found matters more than what it then could not tidy up.
+        await stage.close().catch(() => undefined)
+        throw error
+      }
+      await stage.close()
+    })
+  }
+}

@@ -1,0 +1,67 @@
+/** Starts `taker.ts` in a process of its own and listens to it. */
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import type { Taker } from './fixture.js'
+import type { Stage } from './stage.js'
+import type { Task } from './taker.js'
+
+export type FromTaker =
+  | { readonly is: 'ready' }
+  | { readonly is: 'waiting' }
+  | { readonly is: 'granted'; readonly token: number }
+  | { readonly is: 'state'; readonly isHeld: boolean }
+
+export type ToTaker = 'state' | 'release'
+
+export interface Child {
+  readonly process: ChildProcess
+  /** Resolves with the first such message, also if it came before. */
+  heard<K extends FromTaker['is']>(is: K): Promise<Extract<FromTaker, { is: K }>>
+  send(message: ToTaker): void
+  /** Sends a signal; `SIGKILL` resolves once the process is gone. */
+  kill(): Promise<void>
+}
+
+/** How long a child may take to start on a busy machine, in ms. */
+export const startUp = 20_000
+
+export function takeInChild(stage: Stage, taker: Taker, name: string, ttl: number): Child {
+  const task: Task = { taker, name, ttl }
+  const file = fileURLToPath(new URL('./taker.js', import.meta.url))
+  const child = fork(file, [JSON.stringify(task)], {
+    execArgv: [],
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  })
+  const told = new Map<string, FromTaker>()
+  const listeners = new Set<() => void>()
+  child.on('message', (message: FromTaker) => {
+    told.set(message.is, message)
+    for (const listener of listeners) listener()
+  })
+  const exited = once(child, 'exit')
+  const kill = async () => {
+    child.kill('SIGCONT')
+    child.kill('SIGKILL')
+    await exited
+  }
+  stage.cleanup(kill)
+  return {
+    process: child,
+    kill,
+    send: (message) => void child.send(message),
+    heard: (is) => {
+      const heard = new Promise<never>((resolve) => {
+        const look = () => {
+          const message = told.get(is)
+          if (message === undefined) return
+          listeners.delete(look)
+          resolve(message as never)
+        }
+        listeners.add(look)
+        look()
+      })
+      return stage.soon(`the child to say '${is}'`, heard, startUp)
+    },
+  }
+}

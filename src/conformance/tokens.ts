@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict'
+import type { Fixture } from './fixture.js'
+import type { It } from './suite.js'
+
+export function tokens(it: It, { traits }: Fixture): void {
+  it('grow with every grant of a name, over clients, and are safe integers', async (stage) => {
+    const clients = [stage.client(), stage.client(), stage.client()]
+    const name = stage.name()
+    const seen: number[] = []
+    for (let i = 0; i < 12; i++) {
+      const client = clients[i % 3]
+      await client?.locks.mutex(name).run((lease) => void seen.push(lease.token))
+    }
+    assertGrowing(seen)
+  })
+
+  it('grow when the lock is handed to a waiter', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const first = await a.locks.mutex(name).acquire()
+    const next = b.locks.mutex(name).acquire()
+    await stage.inLine(a, name, 1)
+    await first.release()
+    const second = await stage.soon('the waiter to be granted', next)
+    assertGrowing([first.token, second.token])
+    await second.release()
+  })
+
+  it('grow when the lock is passed on inside one process, and after it has gone back to the store', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const seen: number[] = []
+    const note = (lease: { token: number }) => void seen.push(lease.token)
+    for (let i = 0; i < 3; i++) {
+      await Promise.all(Array.from({ length: 50 }, () => a.locks.mutex(name).run(note)))
+      await b.locks.mutex(name).run(note)
+    }
+    assert.equal(seen.length, 153)
+    assertGrowing(seen)
+  })
+
+  it('grow when a lease has run out', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const first = await a.locks.mutex(name).acquire({ ttl: stage.ttl, autoRenew: false })
+    const second = await b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.patience })
+    assertGrowing([first.token, second.token])
+    await second.release()
+  })
+
+  it('grow when every client has gone and new ones come', async (stage) => {
+    const name = stage.name()
+    const seen: number[] = []
+    for (let i = 0; i < 3; i++) {
+      const client = stage.client()
+      await client.locks.mutex(name).run((lease) => void seen.push(lease.token))
+      await client.locks.close()
+    }
+    assertGrowing(seen)
+  })
+
+  it('stay the same for as long as a lease is held, renewed, extended and entered again', async (stage) => {
+    const client = stage.client()
+    const name = stage.name()
+    const lock = client.locks.mutex(name)
+    const lease = await lock.acquire({ ttl: Math.max(stage.ttl, 1_000) })
+    const { token } = lease
+    await lease.extend()
+    const again = await lock.acquire({ reentrant: lease })
+    assert.equal(again.token, token)
+    assert.equal(lease.holdCount, 2)
+    await again.release()
+    assert.equal(lease.token, token)
+    assert.equal(lease.isHeld, true)
+    await lease.release()
+  })
+
+  it('are told by `inspect`, also after the lock was released', async (stage) => {
+    const client = stage.client()
+    const name = stage.name()
+    const lease = await client.locks.mutex(name).acquire()
+    const { holders, lastToken } = await client.locks.inspect(name)
+    assert.equal(holders[0]?.token, lease.token)
+    assert.ok(lastToken >= lease.token)
+    await lease.release()
+  })
+
+  it('are kept apart by name', async (stage) => {
+    const client = stage.client()
+    const one = stage.name()
+    await client.locks.mutex(one).run(() => undefined)
+    const other = await client.locks.mutex(stage.name()).acquire()
+    assert.ok(Number.isSafeInteger(other.token) && other.token > 0)
+    await other.release()
+  })
+
+  if (traits.modes.includes('shared')) {
+    it('grow over readers and writers, and differ between readers who hold together', async (stage) => {
+      const [a, b] = [stage.client(), stage.client()]
+      const name = stage.name()
+      const seen: number[] = []
+      for (let i = 0; i < 3; i++) {
+        const readers = [
+          await a.locks.readWrite(name).read.acquire(),
+          await b.locks.readWrite(name).read.acquire(),
+        ]
+        seen.push(...readers.map((lease) => lease.token))
+        for (const lease of readers) await lease.release()
+        await b.locks.readWrite(name).write.run((lease) => void seen.push(lease.token))
+      }
+      assertGrowing(seen)
+    })
+  }
+
+  if (traits.modes.includes('permits')) {
+    it('grow over the permits of a semaphore', async (stage) => {
+      const [a, b] = [stage.client(), stage.client()]
+      const name = stage.name()
+      const leases = []
+      for (const client of [a, b, a])
+        leases.push(await client.locks.semaphore(name, { permits: 3 }).acquire())
+      for (const lease of leases) await lease.release()
+      const last = await b.locks.semaphore(name, { permits: 3 }).acquire()
+      assertGrowing([...leases, last].map((lease) => lease.token))
+      await last.release()
+    })
+  }
+}
+
+export function assertGrowing(tokens: readonly number[]): void {
+  for (const [i, token] of tokens.entries()) {
+    assert.ok(Number.isSafeInteger(token), `${token} is no safe integer`)
+    const before = tokens[i - 1]
+    if (before !== undefined) assert.ok(token > before, `token ${token} came after ${before}`)
+  }
+}

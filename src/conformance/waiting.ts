@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict'
+import { AcquireTimeoutError } from 'holdfast'
+import type { Fixture } from './fixture.js'
+import { pause } from './stage.js'
+import type { It } from './suite.js'
+
+export function waiting(it: It, fixture: Fixture): void {
+  it('hands the lock to who waits for it when the holder releases it', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const first = await a.locks.mutex(name).acquire()
+    const next = b.locks.mutex(name).acquire({ wait: Number.POSITIVE_INFINITY })
+    await stage.inLine(a, name, 1)
+    await first.release()
+    const second = await stage.soon('the waiter to be granted', next)
+    assert.equal(second.isHeld, true)
+    await stage.assertTaken(a, name)
+    await second.release()
+  })
+
+  it('tells the waiter at once instead of letting it ask again and again', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const took: number[] = []
+    let lease = await a.locks.mutex(name).acquire()
+    for (let i = 0; i < 15; i++) {
+      const next = (i % 2 === 0 ? b : a).locks.mutex(name).acquire()
+      await stage.inLine(a, name, 1)
+      const begin = performance.now()
+      const [granted] = await Promise.all([next, lease.release()])
+      took.push(performance.now() - begin)
+      lease = granted
+    }
+    await lease.release()
+    const median = took.sort((a, b) => a - b)[7] ?? 0
+    const most = fixture.handOver ?? 100
+    assert.ok(median <= most, `a hand-over took ${median} ms (median of 15), at most ${most} ms are allowed`)
+  })
+
+  it('gives up after `wait` and says who holds it', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const lease = await a.locks.mutex(name).acquire({ note: 'nightly report' })
+    const begin = performance.now()
+    const error = await b.locks
+      .mutex(name)
+      .acquire({ wait: 120 })
+      .catch((error: unknown) => error)
+    const took = performance.now() - begin
+    assert.ok(error instanceof AcquireTimeoutError, String(error))
+    assert.equal(error.lock, name)
+    assert.equal(error.holder?.token, lease.token)
+    assert.equal(error.holder?.note, 'nightly report')
+    assert.equal(error.holder?.by, a.env.by)
+    assert.ok(took >= 119 && took < 120 + stage.patience, `took ${took} ms`)
+    assert.equal(lease.isHeld, true)
+    await lease.release()
+  })
+
+  it('makes one attempt with `wait: 0` and with `tryAcquire`, and does not stand in line', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const lease = await a.locks.mutex(name).acquire()
+    await assert.rejects(b.locks.mutex(name).acquire({ wait: 0 }), { code: 'ACQUIRE_TIMEOUT' })
+    assert.equal(await b.locks.mutex(name).tryAcquire(), undefined)
+    assert.deepEqual((await a.locks.inspect(name)).waiters, [])
+    await lease.release()
+    const taken = await b.locks.mutex(name).acquire({ wait: 0 })
+    await taken.release()
+  })
+
+  it('does not let a try overtake those who wait', async (stage) => {
+    const [a, b, c] = [stage.client(), stage.client(), stage.client()]
+    const name = stage.name()
+    const lease = await a.locks.mutex(name).acquire()
+    const next = b.locks.mutex(name).acquire()
+    await stage.inLine(a, name, 1)
+    const [, tried] = await Promise.all([lease.release(), c.locks.mutex(name).tryAcquire()])
+    assert.equal(tried, undefined)
+    await (await stage.soon('the waiter to be granted', next)).release()
+  })
+
+  it('serves everybody who waits', async (stage) => {
+    const name = stage.name()
+    const clients = Array.from({ length: 5 }, () => stage.client())
+    let inside = 0
+    const serve = clients.map((client) =>
+      client.locks.mutex(name).run(
+        async () => {
+          assert.equal(++inside, 1)
+          await pause(5)
+          inside--
+        },
+        { wait: Number.POSITIVE_INFINITY },
+      ),
+    )
+    await stage.soon('five waiters to be served', Promise.all(serve))
+  })
+
+  it('rejects with the reason of an abort and leaves no place in line', async (stage) => {
+    const [a, b, c] = [stage.client(), stage.client(), stage.client()]
+    const name = stage.name()
+    const lease = await a.locks.mutex(name).acquire()
+    const stop = new AbortController()
+    const gone = b.locks
+      .mutex(name)
+      .acquire({ signal: stop.signal })
+      .catch((reason: unknown) => reason)
+    await stage.inLine(a, name, 1)
+    const reason = new Error('the user went away')
+    stop.abort(reason)
+    assert.equal(await stage.soon('the abort to be heard', gone), reason)
+    await stage.until(
+      'the place in line to be gone',
+      async () => (await a.locks.inspect(name)).waiters.length === 0,
+    )
+    const next = c.locks.mutex(name).acquire()
+    await stage.inLine(a, name, 1)
+    await lease.release()
+    await (await stage.soon('the next one to be granted', next)).release()
+  })
+
+  it('sends nothing when the signal is aborted already', async (stage) => {
+    const client = stage.client()
+    const reason = new Error('too late')
+    const signal = AbortSignal.abort(reason)
+    const lock = client.locks.mutex(stage.name())
+    const answers = [
+      lock.acquire({ signal }),
+      lock.tryAcquire({ signal }),
+      lock.run(() => undefined, { signal }),
+    ]
+    for (const answer of answers) assert.equal(await answer.catch((error: unknown) => error), reason)
+    assert.equal(client.asked(), 0)
+  })
+
+  it('does not stop holding when the signal of the wait is aborted later', async (stage) => {
+    const client = stage.client()
+    const stop = new AbortController()
+    const lease = await client.locks.mutex(stage.name()).acquire({ signal: stop.signal })
+    stop.abort()
+    await pause(20)
+    assert.equal(lease.isHeld, true)
+    assert.equal(lease.signal.aborted, false)
+    await lease.release()
+  })
+
+  it('refuses bad options before it sends anything', async (stage) => {
+    const client = stage.client()
+    const lock = client.locks.mutex(stage.name())
+    for (const bad of [
+      { wait: -1 },
+      { wait: Number.NaN },
+      { ttl: 0 },
+      { ttl: Number.POSITIVE_INFINITY },
+      { maxHold: -5 },
+    ]) {
+      await assert.rejects(lock.acquire(bad), RangeError)
+    }
+    assert.equal(client.asked(), 0)
+  })
+}

@@ -1,0 +1,15 @@
+/** The memory driver as a fixture: several clients of one store, behind gates that can be shut. */
+import type { DriverFactory } from 'holdfast'
+import { type Fixture, inProcess } from 'holdfast/conformance'
+import { memory } from 'holdfast/memory'
+
+const traits = { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 1, shared: false } as const
+
+/** `broken` stands between the store and the clients, for the proof that the suite sees what it should. */
+export function memoryFixture(
+  name = 'memory',
+  broken: (factory: DriverFactory) => DriverFactory = (one) => one,
+): Fixture {
+  const store = memory()
+  return { name, traits, ttl: 300, patience: 5_000, ...inProcess(() => broken(store)) }
+}
