@@ -1,0 +1,119 @@
+/** `ls`, `inspect` and `release`: what operators ask a store. */
+import type { Command } from 'commander'
+import type { Locks, Standing } from 'holdfast'
+import { target } from '../connect.js'
+import { badInput, CliError, exits } from '../exit.js'
+import { holderCells, holderHeadings, json, plain, table, waiterCells } from '../print.js'
+
+interface StoreOptions {
+  readonly on?: string
+  readonly json?: true
+}
+interface ReleaseOptions extends StoreOptions {
+  readonly yes?: true
+}
+
+export function storeCommandLines(program: Command): void {
+  command(program, 'ls', 'list the locks that are held or waited for')
+    .argument('[prefix]', 'only names that begin with it')
+    .action(async (prefix: string | undefined, options: StoreOptions) => {
+      const all = await using(options.on, (locks) => locks.list(prefix))
+      await print(options, all, () => listing(all, prefix))
+    })
+  command(program, 'inspect', 'who holds a lock, who waits, since when, with what note')
+    .argument('<name>', 'the lock')
+    .action(async (name: string, options: StoreOptions) => {
+      const standing = await using(options.on, (locks) => locks.inspect(name))
+      await print(options, standing, () => story(standing))
+    })
+  command(program, 'release', 'take a lock from whoever holds it')
+    .argument('<name>', 'the lock')
+    .option('-y, --yes', 'do not ask')
+    .action(release)
+}
+
+function command(program: Command, name: string, summary: string): Command {
+  return program
+    .command(name)
+    .summary(summary)
+    .description(`${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`)
+    .option('--on <url>', 'the store (default: $HOLDFAST_URL, else local:)')
+    .option('--json', 'print JSON')
+}
+
+async function using<R>(on: string | undefined, use: (locks: Locks) => Promise<R>): Promise<R> {
+  const [{ createLocks }, connection] = await Promise.all([
+    import('holdfast'),
+    target(on ?? process.env.HOLDFAST_URL).connect(),
+  ])
+  const locks = createLocks(connection.driver)
+  try {
+    return await use(locks)
+  } finally {
+    await locks.close()
+    await connection.close()
+  }
+}
+
+async function print(options: StoreOptions, data: unknown, text: () => Promise<string>): Promise<void> {
+  console.log(options.json === true ? json(data) : await text())
+}
+
+async function listing(all: readonly Standing[], prefix: string | undefined): Promise<string> {
+  if (all.length === 0) {
+    return `no lock${prefix === undefined ? '' : ` that begins with "${plain(prefix)}"`} is held or waited for`
+  }
+  const rows = all.flatMap(({ name, holders, waiters }) => {
+    const waiting = waiters.length === 0 ? '' : `${waiters.length}`
+    if (holders.length === 0) return [[plain(name), '', '', '', '', '', '', waiting]]
+    return holders.map((holder, i) => [
+      i === 0 ? plain(name) : '',
+      ...holderCells(holder),
+      i === 0 ? waiting : '',
+    ])
+  })
+  return await table(['NAME', ...holderHeadings, 'WAITING'], rows)
+}
+
+async function story({ name, holders, waiters, lastToken }: Standing): Promise<string> {
+  const lines = [`"${plain(name)}" is ${holders.length === 0 ? 'free' : 'held'}`]
+  if (holders.length === 0 && lastToken > 0) lines[0] += `; its newest token is ${lastToken}`
+  if (holders.length > 0) lines.push('', await table(holderHeadings, holders.map(holderCells)))
+  if (waiters.length > 0) {
+    lines.push('', await table(['PLACE', 'WANTS', 'WAITING', 'FOR', 'NOTE'], waiters.map(waiterCells)))
+  }
+  return lines.join('\n')
+}
+
+/** The holder is told, but nothing makes it stop first: between the two the lock excludes nobody. */
+async function release(name: string, options: ReleaseOptions): Promise<void> {
+  if (options.yes !== true && !(process.stdin.isTTY && process.stderr.isTTY)) {
+    throw badInput(
+      `release takes "${name}" from its holder, who may still be at work; not on a terminal it needs --yes, got none`,
+    )
+  }
+  const taken = await using(options.on, async (locks) => {
+    const standing = await locks.inspect(name)
+    if (standing.holders.length === 0) return 0
+    if (options.yes !== true && !(await confirmed(await story(standing)))) return undefined
+    return await locks.forceRelease(name)
+  })
+  if (taken === undefined) throw new CliError(exits.failed, 'nothing was released')
+  await print(options, { name, released: taken }, async () => {
+    if (taken === 0) return `"${plain(name)}" was not held`
+    return `released "${plain(name)}"; ${taken === 1 ? 'its holder was' : `${taken} holders were`} told`
+  })
+  if (taken === 0) process.exitCode = exits.failed
+}
+
+async function confirmed(about: string): Promise<boolean> {
+  const { createInterface } = await import('node:readline/promises')
+  const prompt = createInterface({ input: process.stdin, output: process.stderr })
+  try {
+    const warning =
+      'Whoever holds it may still be at work when the next one is granted. Release it anyway? [y/N] '
+    return /^y(es)?$/i.test((await prompt.question(`${about}\n\n${warning}`)).trim())
+  } finally {
+    prompt.close()
+  }
+}

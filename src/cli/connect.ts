@@ -1,0 +1,84 @@
+/**
+ * Turns a URL (`--on`, `HOLDFAST_URL`) into a driver: the only place that knows which scheme is which store. Drivers and client
+ * packages are loaded when their URL is used, so that `holdfast run` starts fast and works without them.
+ */
+import type { DriverFactory } from 'holdfast'
+import { badInput } from './exit.js'
+
+export interface Target {
+  /** The URL without its password, for messages and output. */
+  readonly shown: string
+  /** Loads the driver; no I/O to the store yet. */
+  readonly connect: () => Promise<Connection>
+}
+
+export interface Connection {
+  readonly driver: DriverFactory
+  /** Closes the client, if one was made for this URL. Call it after `locks.close()`. */
+  readonly close: () => Promise<void>
+}
+
+const nothing = async () => undefined
+
+/** What follows the scheme → a connection. `undefined`: the scheme is reserved for a driver that does not exist yet. */
+const schemes: Readonly<Record<string, ((rest: string, url: string) => Target['connect']) | undefined>> = {
+  local: (rest) => {
+    const directory = rest.replace(/^\/\/(?=\/)/, '')
+    if (directory.startsWith('//'))
+      throw badInput(`local: takes a directory of this machine, as in local:/run/locks, got 'local:${rest}'`)
+    return async () => {
+      const { local } = await import('holdfast/local')
+      return { driver: local(directory === '' ? {} : { directory }), close: nothing }
+    }
+  },
+  memory: () => {
+    throw badInput(
+      'memory: locks live inside one process, so no command could see those of another; use local: (no server needed)',
+    )
+  },
+  redis: undefined,
+  rediss: undefined,
+  'redis+sentinel': undefined,
+  'redis+cluster': undefined,
+  redlock: undefined,
+  zookeeper: undefined,
+  etcd: undefined,
+  consul: undefined,
+  postgres: undefined,
+  mysql: undefined,
+}
+
+/**
+ * @param url from `--on` or `HOLDFAST_URL`; `undefined` or empty is `local:`.
+ * @throws CliError for an unknown scheme, one whose driver does not exist yet, or one that makes no sense here.
+ */
+export function target(url: string | undefined): Target {
+  const whole = url === undefined || url === '' ? 'local:' : url
+  const [, scheme, rest = ''] = /^([a-z][a-z0-9+.-]*):(.*)$/is.exec(whole) ?? []
+  const shown = withoutPassword(whole)
+  if (scheme === undefined) throw badInput(`'${shown}' is no URL of a store; known are ${known()}`)
+  const key = scheme.toLowerCase()
+  if (!Object.hasOwn(schemes, key)) {
+    throw badInput(`unknown scheme '${scheme}:' in '${shown}'; known are ${known()}`)
+  }
+  const make = schemes[key]
+  if (make === undefined) {
+    throw badInput(
+      `this version of holdfast has no driver for '${scheme}:' yet (asked for by '${shown}'); it has ${ready()}`,
+    )
+  }
+  return { shown, connect: make(rest, whole) }
+}
+
+const known = () => `${Object.keys(schemes).join(':, ')}:`
+
+const ready = () =>
+  Object.entries(schemes)
+    .filter(([scheme, make]) => make !== undefined && scheme !== 'memory')
+    .map(([scheme]) => `${scheme}:`)
+    .join(', ')
+
+/** Passwords stay out of messages, JSON and process lists. */
+export function withoutPassword(url: string): string {
+  return url.replace(/(:\/\/[^/?#@]*?):[^/?#]*@/, '$1:***@')
+}

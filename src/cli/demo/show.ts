@@ -1,0 +1,81 @@
+/** The demo's outcome as a table, as a picture in the terminal and as one SVG file. */
+import { renderSvg, renderText, type Timeline, timelineOf, type Violation } from 'holdfast/verify'
+import { table } from '../print.js'
+import type { Outcome } from './phase.js'
+
+export interface Halves {
+  readonly name: string
+  readonly without: Outcome
+  readonly with: Outcome
+}
+
+export async function comparison({ without, with: held }: Halves): Promise<string> {
+  const accounts = Object.keys(held.expected)
+  const points = accounts.map((account) => [
+    `points of ${account}`,
+    `${held.expected[account]}`,
+    off(without, account),
+    off(held, account),
+  ])
+  const counts = [
+    ['orders booked', `${distinctOrders(held)}`, `${without.booked}`, `${held.booked}`],
+    ['booked twice or more', '0', `${without.duplicates}`, `${held.duplicates}`],
+    ['bookings overwritten (lost)', '0', `${without.lost}`, `${held.lost}`],
+    ['two workers inside at once', '0', `${inside(without)}`, `${inside(held)}`],
+  ]
+  return await table(['', 'SHOULD BE', 'WITHOUT LOCK', 'WITH LOCK'], [...points, ...counts])
+}
+
+const distinctOrders = ({ booked, duplicates, missing }: Outcome) => booked - duplicates + missing
+
+function off({ balances, expected }: Outcome, account: string): string {
+  const got = balances[account] ?? 0
+  const wrong = got - (expected[account] ?? 0)
+  return wrong === 0 ? `${got}` : `${got} (${wrong > 0 ? '+' : ''}${wrong})`
+}
+
+function inside({ violations }: Outcome): number {
+  return violations.filter((one) => one.rule === 'exclusion').length
+}
+
+export function picture(
+  title: string,
+  name: string,
+  outcome: Outcome,
+  width: number,
+  color: boolean,
+): string {
+  return renderText(drawing(title, name, outcome), { width, color, footnotes: 0 })
+}
+
+/** Both halves in one file, one below the other. */
+export function svg({ name, without, with: held }: Halves): string {
+  return stacked([
+    renderSvg(drawing('Without the lock: hatched is where two workers were inside at once', name, without)),
+    renderSvg(drawing('With the lock: one at a time, each hold with its token', name, held)),
+  ])
+}
+
+function drawing(title: string, name: string, { history, violations }: Outcome): Timeline {
+  const exclusion = violations.filter((one: Violation) => one.rule === 'exclusion')
+  return timelineOf(history, { name, title, violations: exclusion })
+}
+
+function stacked(pictures: readonly string[]): string {
+  let y = 0
+  let width = 0
+  const placed = pictures.map((picture, i) => {
+    const [, w = '0', h = '0'] = /width="(\d+)" height="(\d+)"/.exec(picture) ?? []
+    const at = y
+    y += Number(h)
+    width = Math.max(width, Number(w))
+    // Ids are the file's, not the picture's.
+    return picture
+      .replace('<svg ', `<svg y="${at}" `)
+      .replace(
+        /(id="|url\(#|aria-labelledby=")([a-z ]+)/g,
+        (_, before: string, ids: string) => `${before}${ids.replace(/\w+/g, `$&${i}`)}`,
+      )
+  })
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${y}" width="${width}" height="${y}">\n${placed.join('')}</svg>\n`
+}

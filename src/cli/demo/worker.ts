@@ -1,0 +1,145 @@
+/**
+ * One worker process of the demo: takes its orders one after the other, each as read, check, work, write. With and without the
+ * lock it runs the same code.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { createLocks, type Lease } from 'holdfast'
+import { type Recorder, recorded, recorder } from 'holdfast/verify'
+import { target } from '../connect.js'
+import type { Order } from './input.js'
+import { readLedger, writeLedger } from './ledger.js'
+
+export interface Task {
+  readonly label: string
+  readonly ledger: string
+  readonly history: string
+  readonly orders: readonly Order[]
+  /** Undefined: without a lock. */
+  readonly lock: { readonly on: string; readonly name: string } | undefined
+  /** The name under which sections without a lock are written down. */
+  readonly name: string
+}
+
+export interface Tally {
+  /** Names of orders this worker booked. */
+  readonly applied: readonly string[]
+  /** Orders it found booked already. */
+  readonly skipped: number
+  /** Redemptions for which it saw too few points. */
+  readonly refused: number
+}
+
+export type FromWorker = { readonly type: 'ready' } | { readonly type: 'done'; readonly tally: Tally }
+
+/** How long the work between read and write takes, in ms: a call to a payment service, a template, a slow disk. */
+const work = { least: 2, spread: 6 }
+/** Between two orders, in ms. */
+const breath = 2
+
+/** Runs `fn` alone, or pretends to. */
+type Section = (fn: (lease: Lease | undefined, attempt: string) => Promise<void>) => Promise<void>
+
+async function main(): Promise<void> {
+  const task = await message<Task>()
+  const notes = recorder(task.history, { label: task.label })
+  const { section, close } = await (task.lock === undefined
+    ? without(task.name, notes)
+    : within(task.lock, notes))
+  tell({ type: 'ready' })
+  await message<'go'>()
+  const tally = { applied: [] as string[], skipped: 0, refused: 0 }
+  for (const order of task.orders) {
+    await section(async (lease, attempt) => {
+      const outcome = await book(task.ledger, order, notes, attempt, lease)
+      if (outcome === 'applied') tally.applied.push(order.order)
+      else tally[outcome]++
+    })
+    await pause(breath * Math.random())
+  }
+  await close()
+  notes.close()
+  tell({ type: 'done', tally })
+  process.disconnect()
+}
+
+/** The job itself. */
+async function book(
+  file: string,
+  { order, account, points }: Order,
+  notes: Recorder,
+  attempt: string,
+  lease: Lease | undefined,
+): Promise<'applied' | 'skipped' | 'refused'> {
+  const about = { name: 'points.json', attempt, ...(lease !== undefined && { token: lease.token }) }
+  notes.write({ op: 'read', phase: 'invoke', ...about })
+  const { revision, balances, applied } = readLedger(file)
+  notes.write({ op: 'read', phase: 'ok', value: revision, ...about })
+  // A lock alone does not make an order count once: whoever comes second has to look.
+  if (applied.includes(order)) return 'skipped'
+  const balance = balances[account] ?? 0
+  if (balance + points < 0) return 'refused'
+  await pause(work.least + Math.random() * work.spread)
+  lease?.assertHeld()
+  notes.write({ op: 'write', phase: 'invoke', value: revision + 1, ...about })
+  writeLedger(file, {
+    revision: revision + 1,
+    balances: { ...balances, [account]: balance + points },
+    applied: [...applied, order],
+  })
+  notes.write({ op: 'write', phase: 'ok', value: revision + 1, ...about })
+  return 'applied'
+}
+
+async function within({ on, name }: NonNullable<Task['lock']>, notes: Recorder): Promise<Sections> {
+  const connection = await target(on).connect()
+  const locks = recorded(createLocks(connection.driver), notes)
+  // Connects, so that all start with an open line.
+  await locks.inspect(name)
+  let accesses = 0
+  return {
+    section: (fn) => locks.mutex(name).run((lease) => fn(lease, `${notes.client}:access:${++accesses}`)),
+    close: async () => {
+      await locks.close()
+      await connection.close()
+    },
+  }
+}
+
+/** Writes down when it was inside as a lock would, and keeps nobody out. */
+async function without(name: string, notes: Recorder): Promise<Sections> {
+  let sections = 0
+  return {
+    section: async (fn) => {
+      const about = { name, attempt: `${notes.client}:${++sections}` }
+      notes.write({ op: 'acquire', phase: 'invoke', mode: 'exclusive', ...about })
+      notes.write({ op: 'acquire', phase: 'ok', mode: 'exclusive', ...about })
+      try {
+        await fn(undefined, about.attempt)
+      } finally {
+        notes.write({ op: 'release', phase: 'invoke', ...about })
+        notes.write({ op: 'release', phase: 'ok', ...about })
+      }
+    },
+    close: async () => undefined,
+  }
+}
+
+interface Sections {
+  readonly section: Section
+  readonly close: () => Promise<void>
+}
+
+function message<M>(): Promise<M> {
+  return new Promise((resolve) => {
+    process.once('message', (found) => resolve(found as M))
+  })
+}
+
+function tell(what: FromWorker): void {
+  process.send?.(what)
+}
+
+// Whoever started us is gone: nobody wants the result.
+process.once('disconnect', () => process.exit())
+
+await main()

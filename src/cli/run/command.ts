@@ -1,0 +1,36 @@
+/** Looks for the command before anything is locked, so that a typing error is no reason to stand in line. */
+import { accessSync, constants, statSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { badInput, CliError, exits } from '../exit.js'
+import { plain } from '../print.js'
+
+/** @throws CliError with the shell's codes: 127 not found, 126 not executable. */
+export function checkCommand([file]: readonly string[], env: NodeJS.ProcessEnv): void {
+  if (file === undefined || file === '')
+    throw badInput("there is no command after '--'; give one: holdfast run deploy -- ./deploy.sh")
+  if (file.startsWith('-'))
+    throw badInput(`'${plain(file)}' after '--' is no command; options of holdfast go before '--'`)
+  // Windows adds endings to names, and knows itself which.
+  if (process.platform === 'win32') return
+  const places = file.includes('/')
+    ? [file]
+    : (env.PATH ?? '/usr/local/bin:/usr/bin:/bin').split(delimiter).map((folder) => join(folder || '.', file))
+  const found = places.map(standing)
+  if (found.includes('executable')) return
+  if (found.includes('there'))
+    throw new CliError(
+      exits.notExecutable,
+      `${plain(file)} is not executable; chmod +x it, or name its interpreter`,
+    )
+  throw new CliError(exits.notFound, `command not found: ${plain(file)}`)
+}
+
+function standing(path: string): 'executable' | 'there' | 'absent' {
+  try {
+    if (!statSync(path).isFile()) return 'there'
+    accessSync(path, constants.X_OK)
+    return 'executable'
+  } catch (error) {
+    return ['EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '') ? 'there' : 'absent'
+  }
+}

@@ -1,0 +1,89 @@
+/** Ends a process group when its lease ends, its time is up, or it is told to; before the lease could be somebody else's. */
+import type { Lease } from 'holdfast'
+import { groupAlive, signalGroup } from './group.js'
+import type { StopCause, Terms } from './messages.js'
+import { decide } from './policy.js'
+
+/** A look at the clock at least this often, in ms: after a sleep of the machine no timer fires at its moment. */
+const beat = 500
+/** How often to look whether the group is gone, after TERM and after KILL. */
+const glances = { SIGTERM: 50, SIGKILL: 10 } as const
+
+export interface Enforcer {
+  /** The lease changed: decide again. */
+  look(): void
+  /** Ends the group: TERM, then KILL. Idempotent; a first cause stands. */
+  stop(why: StopCause): void
+  /** The command ended by itself: from now on nothing is enforced, unless the group is being ended already. */
+  release(): void
+  readonly stopped: StopCause | undefined
+  /** Resolves once the group that was being ended is gone, or when it cannot be ended by us. */
+  readonly gone: Promise<void>
+}
+
+export type Report = (why: StopCause, signal: NodeJS.Signals, detail: string) => void
+
+export function enforce(
+  group: number,
+  lease: Pick<Lease, 'remaining' | 'state'>,
+  terms: Terms,
+  report: Report,
+): Enforcer {
+  const started = performance.now()
+  let termed: number | undefined
+  let stopped: StopCause | undefined
+  let timer: NodeJS.Timeout | undefined
+  let over = false
+  let resolveGone: () => void
+  const gone = new Promise<void>((resolve) => {
+    resolveGone = resolve
+  })
+
+  const finish = () => {
+    over = true
+    clearTimeout(timer)
+    resolveGone()
+  }
+  const send = (why: StopCause, signal: 'SIGTERM' | 'SIGKILL') => {
+    const first = stopped === undefined
+    stopped ??= why
+    const fate = signalGroup(group, signal)
+    if (first || fate === 'denied')
+      report(stopped, signal, fate === 'denied' ? 'it runs as another user' : '')
+    if (signal === 'SIGTERM') termed = performance.now()
+    // Nothing more can be done: the lease ends while a process we may not signal goes on.
+    if (fate === 'denied' && lease.remaining() === 0) finish()
+  }
+  const look = () => {
+    if (over) return
+    clearTimeout(timer)
+    if (stopped !== undefined && !groupAlive(group)) return finish()
+    const now = performance.now()
+    const { signal, why, again } = decide(terms, {
+      remaining: lease.remaining(),
+      held: now - started,
+      stopping: termed === undefined ? undefined : now - termed,
+    })
+    if (signal !== undefined) send(why, signal)
+    if (over) return
+    const glance = glances[signal ?? 'SIGTERM']
+    timer = setTimeout(look, Math.min(again === 0 ? glance : again, stopped === undefined ? beat : glance))
+  }
+
+  look()
+  return {
+    look,
+    stop: (why) => {
+      if (stopped !== undefined || over) return
+      send(why, 'SIGTERM')
+      look()
+    },
+    release: () => {
+      if (stopped === undefined) finish()
+    },
+    get stopped() {
+      return stopped
+    },
+    gone,
+  }
+}

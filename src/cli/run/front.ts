@@ -1,0 +1,322 @@
+/**
+ * The front: the process the user started (see `messages.ts` for what it and the keeper say). Everything about the command but the
+ * decision when it must end is here: terminal, signals, exit code.
+ *
+ * It is also the keeper's understudy: if the keeper is killed or stopped, the command is ended from here before the last proven
+ * moment of the lease.
+ */
+import { type ChildProcess, fork } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { formatDuration } from '../duration.js'
+import { exits } from '../exit.js'
+import { inForeground } from '../tty.js'
+import { type Child, type Ending, type Stdin, startChild } from './child.js'
+import { checkCommand } from './command.js'
+import { groupAlive, signalGroup } from './group.js'
+import { type Claim, machineTime, type ToFront, type ToKeeper } from './messages.js'
+import { holderText, type Report } from './report.js'
+import { endsWait, signalNumber, type Taken, takeSignals } from './signals.js'
+import { startWatcher, type Watcher } from './watcher.js'
+
+export interface Plan {
+  readonly claim: Claim
+  readonly command: readonly string[]
+  readonly env: NodeJS.ProcessEnv
+  readonly conflictExitCode: number
+}
+
+/** @returns the exit code. @throws CliError before anything is locked. */
+export async function runCommand(plan: Plan, report: Report): Promise<number> {
+  checkCommand(plan.command, plan.env)
+  return await new Front(plan, report).run()
+}
+
+class Front {
+  readonly #plan: Plan
+  readonly #report: Report
+  readonly #watcher: Watcher | undefined
+  readonly #keeper: ChildProcess
+  readonly #result: Promise<number>
+  #resolve: (code: number) => void = () => undefined
+  #child: Child | undefined
+  #ending: Ending | undefined
+  /** The gate was opened. */
+  #running = false
+  /** The signal that ended the wait. */
+  #cancelled: Taken | undefined
+  /** INT came to this process alone, not to the whole terminal. */
+  #sentInt = false
+  #onTerminal = false
+  #understudy: NodeJS.Timeout | undefined
+  #over = false
+
+  constructor(plan: Plan, report: Report) {
+    this.#plan = plan
+    this.#report = report
+    this.#result = new Promise((resolve) => {
+      this.#resolve = resolve
+    })
+    this.#watcher = startWatcher()
+    this.#keeper = startKeeper(this.#watcher)
+  }
+
+  async run(): Promise<number> {
+    const restore = takeSignals((signal) => this.#take(signal))
+    this.#keeper.on(
+      'message',
+      (message: ToFront) => void this.#hear(message).catch((error) => this.#fail(error)),
+    )
+    this.#keeper.once('error', (error) => this.#fail(error))
+    this.#keeper.once('exit', () => void this.#keeperGone())
+    this.#tell(this.#plan.claim)
+    try {
+      return await this.#result
+    } finally {
+      this.#over = true
+      clearTimeout(this.#understudy)
+      this.#report.waited()
+      this.#watcher?.dismiss()
+      if (this.#keeper.connected) this.#keeper.disconnect()
+      restore()
+      this.#passInterruptOn()
+    }
+  }
+
+  #tell(message: ToKeeper): void {
+    // A keeper that is gone is noticed by its exit.
+    if (this.#keeper.connected) this.#keeper.send(message, () => undefined)
+  }
+
+  async #hear(message: ToFront): Promise<void> {
+    if (this.#over) return
+    switch (message.type) {
+      case 'waiting':
+        return this.#report.waiting(message.blocked, message.waiters)
+      case 'granted':
+        return await this.#granted(message.token)
+      case 'busy':
+        return this.#busy(message)
+      case 'failed':
+        this.#report.tell('failed', { message: message.message }, message.message, true)
+        return await this.#endWith(message.exitCode)
+      case 'go':
+        return this.#go(message.killBy)
+      case 'proof':
+        return this.#understudyAt(message.killBy)
+      case 'doubtful':
+        return this.#report.tell(
+          'doubtful',
+          { stopIn: Math.round(message.stopIn) },
+          `the store does not answer; the command will be stopped in ${formatDuration(message.stopIn)} unless it does`,
+        )
+      case 'stopping':
+        return this.#tellStopping(message)
+      case 'signal':
+        return this.#take(message.signal as Taken)
+      case 'done':
+        return this.#done(message)
+    }
+  }
+
+  async #granted(token: number): Promise<void> {
+    this.#report.waited()
+    if (this.#cancelled !== undefined) return
+    const { command, claim, env } = this.#plan
+    const foreground = inForeground()
+    this.#onTerminal = foreground && process.stdin.isTTY && process.stdout.isTTY
+    // A background job that reads the terminal would take the shell's input.
+    const stdin: Stdin = process.stdin.isTTY && !foreground ? 'ignore' : 'inherit'
+    const childEnv = { ...env, HOLDFAST_NAME: claim.name, HOLDFAST_TOKEN: `${token}` }
+    const child = await startChild(command, childEnv, this.#onTerminal, stdin, () => this.#stopped())
+    this.#child = child
+    child.ended.then(
+      (ending) => this.#ended(ending),
+      (error) => this.#fail(error),
+    )
+    if (this.#cancelled !== undefined) return child.abandon()
+    this.#watcher?.watch(child.group)
+    this.#tell({ type: 'started', group: child.group })
+    this.#report.tell('granted', { token, group: child.group }, undefined)
+  }
+
+  #go(killBy: number): void {
+    if (this.#cancelled !== undefined || this.#child === undefined) return
+    this.#running = true
+    this.#understudyAt(killBy)
+    this.#child.open()
+  }
+
+  #ended(ending: Ending): void {
+    this.#ending = ending
+    this.#tell({ type: 'ended' })
+  }
+
+  #busy({ blocked, waited }: Extract<ToFront, { type: 'busy' }>): void {
+    this.#report.waited()
+    const { name } = this.#plan.claim
+    const after = waited < 1 ? 'is not free' : `was not free within ${formatDuration(waited)}`
+    const own = this.#plan.env.HOLDFAST_NAME === name ? '; this command itself runs under it' : ''
+    this.#report.tell(
+      'busy',
+      { waited: Math.round(waited), ...blocked },
+      `"${name}" ${after}${holderText(blocked.holder)}${own}; the command was not started`,
+      true,
+    )
+    this.#resolve(this.#plan.conflictExitCode)
+  }
+
+  #tellStopping({ why, signal, detail }: Extract<ToFront, { type: 'stopping' }>): void {
+    const { maxHold } = this.#plan.claim
+    const reason =
+      why === 'max-hold' ? `it ran longer than ${formatDuration(maxHold)}` : 'the lease is being lost'
+    const more = detail === '' ? '' : ` (${detail})`
+    this.#report.tell(
+      'stopping',
+      { why, signal, ...(detail !== '' && { detail }) },
+      `stopping the command with ${signal}: ${reason}${more}`,
+      true,
+    )
+  }
+
+  #done({ outcome, stopped }: Extract<ToFront, { type: 'done' }>): void {
+    const code =
+      this.#ending?.code ??
+      (this.#cancelled === undefined ? exits.internal : 128 + signalNumber(this.#cancelled))
+    const ran = this.#running
+    this.#warnOfLeftovers(stopped !== undefined)
+    this.#report.tell('ended', { code, ran, outcome, ...(stopped !== undefined && { stopped }) }, undefined)
+    if (stopped === 'max-hold') return this.#resolve(exits.maxHold)
+    if (ran && outcome === 'lost') {
+      if (stopped === undefined) {
+        this.#report.tell(
+          'lost',
+          { code },
+          `the command ended with code ${code}, but the lease was lost before`,
+          true,
+        )
+      }
+      return this.#resolve(exits.lost)
+    }
+    if (stopped === 'lost') return this.#resolve(exits.lost)
+    if (outcome === 'unknown') {
+      const { ttl } = this.#plan.claim
+      const text = `the store did not answer to the release; it lets go by itself within ${formatDuration(ttl)}`
+      this.#report.tell('unreleased', {}, text, true)
+    }
+    this.#resolve(this.#cancelled !== undefined && !ran ? 128 + signalNumber(this.#cancelled) : code)
+  }
+
+  /** A command that leaves something running in the background has it run without the lock. */
+  #warnOfLeftovers(stopped: boolean): void {
+    const group = this.#child?.group
+    if (stopped || group === undefined || process.platform === 'win32' || !groupAlive(group)) return
+    this.#report.tell(
+      'left-running',
+      { group },
+      `the command left processes running (group ${group}); they do not hold the lock`,
+    )
+  }
+
+  #take(signal: Taken): void {
+    if (!this.#running || this.#ending !== undefined) return this.#takeIdle(signal)
+    const group = this.#child?.group ?? 0
+    if (signal === 'SIGINT') this.#sentInt = true
+    if (signal === 'SIGTSTP' && !this.#onTerminal) {
+      // Its session has no terminal, so the kernel would ignore TSTP.
+      signalGroup(group, 'SIGSTOP')
+      return this.#stopSelf()
+    }
+    signalGroup(group, signal)
+  }
+
+  /** Before the command runs a signal ends the wait; after it has ended, the rest of --min-hold. */
+  #takeIdle(signal: Taken): void {
+    if (signal === 'SIGTSTP') return this.#stopSelf()
+    if (!endsWait(signal)) return
+    if (this.#ending === undefined) this.#cancelled ??= signal
+    this.#report.waited()
+    this.#child?.abandon()
+    this.#tell({ type: 'cancel' })
+  }
+
+  #stopSelf(): void {
+    process.kill(process.pid, 'SIGSTOP')
+  }
+
+  /** ^Z stopped the job: stop, too, so that the shell takes over; go on where the shell wants it. */
+  #stopped(): void {
+    process.once('SIGCONT', () => this.#child?.resume(inForeground() ? 'fg' : 'bg'))
+    this.#stopSelf()
+  }
+
+  #understudyAt(killBy: number): void {
+    clearTimeout(this.#understudy)
+    if (killBy === Number.POSITIVE_INFINITY) return
+    const act = () => {
+      const left = killBy - machineTime()
+      if (left > 0) {
+        this.#understudy = setTimeout(act, Math.min(left, 2 ** 30))
+      } else {
+        void this.#takeOver('the keeper of the lock does not react')
+      }
+    }
+    act()
+  }
+
+  async #keeperGone(): Promise<void> {
+    if (!this.#over) await this.#takeOver('the keeper of the lock was killed')
+  }
+
+  /** The lock is free, or will be soon, and nobody else ends the command. */
+  async #takeOver(why: string): Promise<void> {
+    this.#report.tell(
+      'stopping',
+      { why: 'lost', signal: 'SIGKILL', detail: why },
+      `${why}; ending the command with SIGKILL`,
+      true,
+    )
+    await this.#endWith(exits.lost)
+  }
+
+  async #endWith(code: number): Promise<void> {
+    const child = this.#child
+    if (child !== undefined) {
+      child.abandon()
+      await endGroup(child.group)
+    }
+    // One that is stopped would hold the lock for ever.
+    this.#keeper.kill('SIGKILL')
+    this.#resolve(code)
+  }
+
+  #fail(error: unknown): void {
+    const message = error instanceof Error ? error.message : String(error)
+    this.#report.tell('failed', { message }, message, true)
+    void this.#endWith(exits.internal)
+  }
+
+  /**
+   * ^C went to the command alone. Had it been in our process group, a script or a loop that runs us would have got it, too, and
+   * stopped; so they get it now.
+   */
+  #passInterruptOn(): void {
+    if (this.#onTerminal && this.#ending?.interrupted === true && !this.#sentInt) process.kill(0, 'SIGINT')
+  }
+}
+
+function startKeeper(watcher: Watcher | undefined): ChildProcess {
+  // Its fd 4 is the watcher's line, only to be held open.
+  return fork(fileURLToPath(new URL('./keeper.js', import.meta.url)), [], {
+    detached: true,
+    serialization: 'advanced',
+    execArgv: [],
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc', watcher?.line ?? 'ignore'],
+  })
+}
+
+/** Resolves once it is gone; `stuck` processes keep it waiting, and rightly so. */
+async function endGroup(group: number): Promise<void> {
+  while (signalGroup(group, 'SIGKILL') === 'sent' && groupAlive(group)) {
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+}

@@ -1,0 +1,69 @@
+/** Process groups: who is in one, and how to end all of it. */
+import { spawnSync } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+
+const windows = process.platform === 'win32'
+
+/**
+ * Sends `signal` to every process of the group at once. A stopped process sees other signals only once it is continued, so
+ * CONT follows those that are meant to end it.
+ * @returns `gone`: there is no such group. `denied`: none of its processes may be signalled by us (they run as another user).
+ */
+export function signalGroup(group: number, signal: NodeJS.Signals): 'sent' | 'gone' | 'denied' {
+  if (windows) return endTree(group, signal)
+  try {
+    process.kill(-group, signal)
+    if (signal === 'SIGTERM') process.kill(-group, 'SIGCONT')
+    return 'sent'
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM' ? 'denied' : 'gone'
+  }
+}
+
+/** Windows has no groups and no signals: the tree of a process can be ended, nothing else. */
+function endTree(pid: number, signal: NodeJS.Signals): 'sent' | 'gone' {
+  if (!['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGKILL'].includes(signal)) return 'sent'
+  const { status } = spawnSync('taskkill', ['/PID', `${pid}`, '/T', '/F'], { stdio: 'ignore' })
+  return status === 0 ? 'sent' : 'gone'
+}
+
+/**
+ * Does any process of the group still run? Zombies have ended, but the kernel counts them until their parent has asked, and
+ * in a container without an init nobody ever does.
+ */
+export function groupAlive(group: number): boolean {
+  try {
+    process.kill(windows ? group : -group, 0)
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+  return process.platform !== 'linux' || membersOf(group).length > 0
+}
+
+/** Process ids of the group, from /proc (Linux; elsewhere empty), without zombies. */
+export function membersOf(group: number): number[] {
+  const pids = process.platform === 'linux' ? readdirSync('/proc').filter((name) => /^\d+$/.test(name)) : []
+  return pids.map(Number).filter((pid) => {
+    const [state, , itsGroup] = statOf(pid)
+    return Number(itsGroup) === group && (state !== 'Z' || hasThreads(pid)) && state !== 'X'
+  })
+}
+
+/** State, parent and group, or nothing if it is gone by now. */
+function statOf(pid: number): string[] {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ', 3)
+  } catch {
+    return []
+  }
+}
+
+/** A process whose first thread has ended shows as a zombie while its other threads go on. */
+function hasThreads(pid: number): boolean {
+  try {
+    return readdirSync(`/proc/${pid}/task`).length > 1
+  } catch {
+    return false
+  }
+}

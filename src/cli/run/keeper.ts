@@ -1,0 +1,260 @@
+/**
+ * The keeper: a process of its own that holds the lock for one `holdfast run` (see `messages.ts` for what is said when).
+ *
+ * Why a second process: whatever ends the front — a supervisor's kill -9, an out-of-memory kill — must not free the lock while
+ * the command still runs. The keeper is in another session, so nothing that is done to the front's process group or
+ * terminal reaches it; when the front is gone it ends the command first and releases afterwards. It does nothing else, so renewals
+ * are never late, also while the front is stopped by ^Z.
+ */
+import { writeSync } from 'node:fs'
+import { hostname } from 'node:os'
+import { type Blocked, createLocks, type Lease, type Lock, type Locks } from 'holdfast'
+import { target } from '../connect.js'
+import { CliError, exitCodeOf, exits } from '../exit.js'
+import { type Enforcer, enforce } from './enforce.js'
+import { type Claim, machineTime, type ToFront, type ToKeeper } from './messages.js'
+import { takeSignals } from './signals.js'
+
+/** A front that was stopped before it could start its command must not keep the lock for ever, in ms. */
+const startWithin = 10_000
+/** How often to ask who is in the way while somebody watches, in ms. */
+const askEvery = 1000
+/** fd of the watcher's line, see `front.ts`. */
+const watcherLine = 4
+
+const by = `${hostname()}:${process.pid}`
+
+/** What the front says, as promises. `gone`: it will say nothing more. */
+interface Front {
+  readonly claim: Promise<Claim | undefined>
+  readonly started: Promise<number | undefined>
+  readonly ended: Promise<void>
+  readonly cancelled: AbortSignal
+  readonly gone: AbortSignal
+  tell(message: ToFront): void
+}
+
+async function main(): Promise<void> {
+  process.title = 'holdfast keeper'
+  const front = listen()
+  takeSignals((signal) => front.tell({ type: 'signal', signal }))
+  const claim = await front.claim
+  if (claim === undefined) return
+  try {
+    const connection = await target(claim.on).connect()
+    const locks = createLocks(connection.driver)
+    try {
+      await serve(locks, claim, front)
+    } finally {
+      await locks.close()
+      await connection.close()
+    }
+  } catch (error) {
+    front.tell({ type: 'failed', exitCode: exitCodeOf(error), message: messageOf(error) })
+  }
+  if (process.connected) process.disconnect()
+}
+
+function listen(): Front {
+  const cancel = new AbortController()
+  const gone = new AbortController()
+  const heard = new Map<ToKeeper['type'], (message: never) => void>()
+  const once = <M extends ToKeeper>(type: M['type']) =>
+    new Promise<M | undefined>((resolve) => {
+      heard.set(type, resolve as (message: never) => void)
+      gone.signal.addEventListener('abort', () => resolve(undefined))
+    })
+  heard.set('cancel', () => cancel.abort())
+  process.on('message', (message: ToKeeper) => heard.get(message.type)?.(message as never))
+  process.on('disconnect', () => {
+    cancel.abort()
+    gone.abort()
+  })
+  return {
+    claim: once<Claim>('claim'),
+    started: once<Extract<ToKeeper, { type: 'started' }>>('started').then((message) => message?.group),
+    ended: once('ended').then(() => undefined),
+    cancelled: cancel.signal,
+    gone: gone.signal,
+    // The front may be gone at any moment; `disconnect` tells.
+    tell: (message) => void (process.connected && process.send?.(message, () => undefined)),
+  }
+}
+
+async function serve(locks: Locks, claim: Claim, front: Front): Promise<void> {
+  const lease = await stand(locks, claim, front)
+  if (lease === undefined) return
+  front.tell({ type: 'granted', token: lease.token })
+  const group = await Promise.race([front.started, settled(front.cancelled), later(startWithin)])
+  const { killAfter, margin } = claim
+  if (typeof group !== 'number') {
+    const outcome = await lease.release()
+    if (front.cancelled.aborted) return front.tell({ type: 'done', outcome, stopped: undefined })
+    throw new CliError(exits.conflict, 'the lock was granted while holdfast was stopped, and given back')
+  }
+  if (lease.remaining() <= killAfter + margin) {
+    await lease.release()
+    throw new CliError(
+      exits.lost,
+      'the lease was nearly over before the command could start; it was given back',
+    )
+  }
+  await guard(locks, lease, group, claim, front)
+}
+
+/** Stands in line. `undefined`: there is no lease, and the front knows why. */
+async function stand(locks: Locks, claim: Claim, front: Front): Promise<Lease | undefined> {
+  const lock = lockOf(locks, claim)
+  const { name, wait, ttl, fair, note, asked } = claim
+  const options = {
+    ttl,
+    signal: front.cancelled,
+    ...(fair && { fair }),
+    ...(note !== undefined && { note }),
+    ...(asked.kind === 'permits' && { permits: asked.take }),
+  }
+  const unwatch = watch(locks, claim, front)
+  const begun = performance.now()
+  try {
+    if (wait > 0) return await lock.acquire({ ...options, wait })
+    const lease = await lock.tryAcquire(options)
+    if (lease === undefined) {
+      const blocked = await lookAround(locks, name).catch(() => ({}))
+      front.tell({ type: 'busy', waited: 0, blocked })
+    }
+    return lease
+  } catch (error) {
+    if (front.cancelled.aborted) front.tell({ type: 'done', outcome: 'already-released', stopped: undefined })
+    else if (isTimeout(error))
+      front.tell({ type: 'busy', waited: performance.now() - begun, blocked: blockedBy(error) })
+    else throw error
+    return undefined
+  } finally {
+    unwatch()
+  }
+}
+
+function lockOf(locks: Locks, { name, asked }: Claim): Lock {
+  switch (asked.kind) {
+    case 'exclusive':
+      return locks.mutex(name)
+    case 'shared':
+      return locks.readWrite(name).read
+    case 'permits':
+      return locks.semaphore(name, { permits: asked.of })
+  }
+}
+
+/** Tells the front who is in the way: when the store says so, and every second while somebody watches. */
+function watch(locks: Locks, { name, watched }: Claim, front: Front): () => void {
+  const off = locks.on('waiting', ({ blocked }) => front.tell({ type: 'waiting', blocked }))
+  const ask = async () => {
+    const found = await lookAround(locks, name).catch(() => undefined)
+    if (found?.position !== undefined) front.tell({ type: 'waiting', blocked: found, waiters: found.waiters })
+  }
+  const timer = watched ? setInterval(() => void ask(), askEvery) : undefined
+  return () => {
+    off()
+    clearInterval(timer)
+  }
+}
+
+async function lookAround(locks: Locks, name: string): Promise<Blocked & { readonly waiters: number }> {
+  const { holders, waiters } = await locks.inspect(name)
+  const [holder] = holders
+  const index = waiters.findIndex((waiter) => waiter.by === by)
+  return {
+    waiters: waiters.length,
+    ...(holder !== undefined && { holder }),
+    ...(index >= 0 && { position: index + 1 }),
+  }
+}
+
+/** From the grant to the release. */
+async function guard(locks: Locks, lease: Lease, group: number, claim: Claim, front: Front): Promise<void> {
+  const started = performance.now()
+  const enforcer = enforce(group, lease, claim, (why, signal, detail) =>
+    front.tell({ type: 'stopping', why, signal, detail: `${detail}${lostBecause(lease)}` }),
+  )
+  // Half the margin later than our own KILL: the front acts only if we did not.
+  const killBy = () => machineTime() + lease.remaining() - claim.margin / 2
+  const stops = [
+    locks.on('renewed', () => {
+      enforcer.look()
+      front.tell({ type: 'proof', killBy: killBy() })
+    }),
+    locks.on('doubtful', ({ remaining }) =>
+      front.tell({ type: 'doubtful', stopIn: Math.max(0, remaining - claim.killAfter - claim.margin) }),
+    ),
+    locks.on('lost', () => enforcer.look()),
+  ]
+  front.gone.addEventListener('abort', () => enforcer.stop('front-gone'))
+  if (front.gone.aborted) enforcer.stop('front-gone')
+  front.tell({ type: 'go', killBy: killBy() })
+  await finish(lease, started, enforcer, claim, front)
+  for (const stop of stops) stop()
+}
+
+async function finish(
+  lease: Lease,
+  started: number,
+  enforcer: Enforcer,
+  claim: Claim,
+  front: Front,
+): Promise<void> {
+  // A front that is gone says nothing more, and the enforcer is ending the group.
+  await Promise.race([front.ended, enforcer.gone])
+  const proven = lease.isHeld
+  enforcer.release()
+  await enforcer.gone
+  if (enforcer.stopped === 'front-gone') dismissWatcher()
+  const rest = started + claim.minHold - performance.now()
+  if (proven && enforcer.stopped === undefined && rest > 0) {
+    await Promise.race([later(rest), settled(front.cancelled)])
+  }
+  const outcome = await lease.release()
+  front.tell({ type: 'done', outcome: proven ? outcome : 'lost', stopped: enforcer.stopped })
+}
+
+function dismissWatcher(): void {
+  try {
+    writeSync(watcherLine, 'over\n')
+  } catch {
+    // There is none.
+  }
+}
+
+function lostBecause(lease: Lease): string {
+  return lease.signal.aborted ? messageOf(lease.signal.reason) : ''
+}
+
+const isTimeout = (error: unknown) => (error as { code?: unknown } | null)?.code === 'ACQUIRE_TIMEOUT'
+
+function blockedBy(error: unknown): Blocked {
+  const { holder, position } = error as Blocked
+  return { ...(holder !== undefined && { holder }), ...(position !== undefined && { position }) }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+/** Resolves when it aborts. */
+function settled(signal: AbortSignal): Promise<undefined> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(undefined)
+    else signal.addEventListener('abort', () => resolve(undefined), { once: true })
+  })
+}
+
+function later(ms: number): Promise<undefined> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms, undefined).unref()
+  })
+}
+
+main().catch((error: unknown) => {
+  // The front ends the command as soon as we are gone, and says so.
+  console.error(error)
+  process.exitCode = exits.internal
+})
