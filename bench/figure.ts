@@ -1,0 +1,41 @@
+/** One line of the table: what was measured, beside its floor, its counts and what was aimed at. */
+import type { Spread } from './spread.js'
+
+export interface Figure {
+  readonly suite: string
+  readonly what: string
+  readonly unit: string
+  readonly ours: Spread
+  /** The least that anybody could do, measured in the same run, in the same unit. */
+  readonly floor?: Floor
+  /** Exact numbers that belong to it: commands, messages, hand-overs. */
+  readonly counts?: Readonly<Record<string, number>>
+  readonly aim?: Aim
+  /** What a reader must know to read the number. */
+  readonly note?: string
+}
+
+export interface Floor {
+  readonly what: string
+  readonly value: Spread
+  /** Ours divided by the floor, inside each round. */
+  readonly ratio: Spread
+}
+
+export interface Aim {
+  readonly text: string
+  readonly met: boolean
+}
+
+export function atLeast(value: number, least: number, unit: string): Aim {
+  return { text: `≥ ${least.toLocaleString('en')} ${unit}`.trim(), met: value >= least }
+}
+
+export function atMost(value: number, most: number, unit: string): Aim {
+  return { text: `≤ ${most.toLocaleString('en')} ${unit}`.trim(), met: value <= most }
+}
+
+/** Several at once: met when each of them is. */
+export function both(...aims: readonly Aim[]): Aim {
+  return { text: aims.map(({ text }) => text).join('; '), met: aims.every(({ met }) => met) }
+}

@@ -1,0 +1,34 @@
+/** Where and with what it was measured: figures without it mean nothing. */
+import { readFileSync } from 'node:fs'
+import { cpus, loadavg, release, type } from 'node:os'
+
+export interface Machine {
+  /** Day of the run, `2026-01-31`. */
+  readonly date: string
+  readonly runtime: string
+  readonly system: string
+  readonly processor: string
+  readonly cores: number
+  /** Average number of runnable tasks over the minute before the start: above 0.5 per core the times are those of a busy machine. */
+  readonly load: number
+  /** Of holdfast and of what it was measured with. */
+  readonly versions: Readonly<Record<string, string>>
+}
+
+export function machine(versions: Readonly<Record<string, string>>): Machine {
+  const [processor] = cpus()
+  return {
+    date: new Date().toISOString().slice(0, 10),
+    runtime: `Node ${process.versions.node}`,
+    system: `${type()} ${release()}`,
+    processor: processor?.model.trim() || 'unknown processor',
+    cores: cpus().length,
+    load: Math.round((loadavg()[0] ?? 0) * 100) / 100,
+    versions: { holdfast: ownVersion(), ...versions },
+  }
+}
+
+function ownVersion(): string {
+  const url = new URL(import.meta.resolve('holdfast/package.json'))
+  return (JSON.parse(readFileSync(url, 'utf8')) as { version: string }).version
+}
