@@ -32,8 +32,7 @@ class MemoryGrant implements Grant {
 
   /** Looks into the store, which costs less than an AbortSignal per grant to hear of `forceRelease`. */
   get validUntil(): number {
-    if (this.store.holds(this.name, this.attempt)) return this.#provenUntil
-    return Math.min(this.#provenUntil, this.#clock.now())
+    return this.store.holds(this.name, this.attempt) ? this.#provenUntil : Number.NEGATIVE_INFINITY
   }
 
   async renew(ttl: number): Promise<number | undefined> {
