@@ -1,0 +1,142 @@
+/** What the parts of the driver share: the connection, the ear, who waits and who holds. */
+import type { Clock } from '../../core/clock.js'
+import type { Env } from '../../core/driver.js'
+import { BackendError } from '../../core/errors.js'
+import { tokenReserve } from '../../core/token.js'
+import type { Connection } from './client.js'
+import { createEar, type Ear, type Push } from './ear.js'
+import type { Hold } from './hold.js'
+import { micros } from './hold.js'
+import { bootKey, channelOf, type Keys } from './keys.js'
+import { createLink, type Header, type Link } from './link.js'
+import type { Settings } from './options.js'
+import { cancel } from './scripts/verbs.js'
+import { createServer, type Server } from './server.js'
+import { troubleOf } from './trouble.js'
+import type { Waiter } from './waiter.js'
+
+export interface Desk {
+  readonly clock: Clock
+  readonly random: () => number
+  readonly settings: Settings
+  readonly link: Link
+  readonly server: Server
+  readonly ear: Ear
+  readonly waiters: Map<string, Waiter>
+  readonly holds: Map<string, Hold>
+  /** A ttl longer than any before: quarantines must last for it. */
+  stretch(ttl: number): void
+  /**
+   * Ends an attempt, in the background for as long as it could block others if the server does not answer now. Resolves
+   * when it has been tried once. @param ghost ms for which a late request of it is to be refused
+   */
+  cancel(attempt: string, keys: Keys, ttl: number, ghost: number): Promise<void>
+  tooFew(replicas: number): BackendError
+  close(): void
+}
+
+/** @param listener of which the ear makes its own connection, or which is set apart for it */
+export function createDesk(
+  connection: Connection,
+  listener: { readonly connection: Connection | undefined; readonly setApart: boolean },
+  settings: Settings,
+  env: Env,
+): Desk {
+  const { clock } = env
+  const waiters = new Map<string, Waiter>()
+  const holds = new Map<string, Hold>()
+  const later = new Set<() => void>()
+  let longest = settings.maxTtl
+  const { replicas, replicaTimeout } = settings
+  const link = createLink(connection, clock, settings.commandTimeout, header, {
+    replicas,
+    timeout: replicaTimeout,
+  })
+  const server = createServer(connection, settings, clock)
+  const channel = channelOf(settings.prefix, env.id())
+  const ear = createEar(listener.connection, listener.setApart, channel, {
+    push: (push) => hear(push),
+    up: () => {
+      for (const waiter of waiters.values()) waiter.ask()
+    },
+  })
+  const by = env.by.replace(/\s/g, '_') || '?'
+
+  function header(): Header {
+    const { identity, marked } = server
+    const max = micros(longest)
+    const boot = identity?.boot ?? '-'
+    const strict = marked || settings.quarantine === 'strict'
+    // Marked: when the data went is unknown, unless the server has been started since.
+    const since = identity === undefined ? 0 : identity.since
+    return {
+      boot: identity === undefined ? undefined : bootKey(settings.prefix),
+      args: [
+        identity === undefined ? '' : `0 ${max} ${boot} `,
+        `${ear.channel} ${by}`,
+        String(tokenReserve),
+        String(settings.retention),
+        `${boot} ${since} ${max} ${strict ? 1 : 0} ${connection.cluster ? 1 : 0}`,
+      ],
+    }
+  }
+
+  function hear(push: Push): void {
+    const { attempt } = push
+    if (push.is !== 'granted') return holds.get(attempt)?.hear(push.is)
+    const waiter = waiters.get(attempt)
+    if (waiter !== undefined) return waiter.push(push)
+    if (holds.has(attempt)) return
+    // Nobody here knows of it: it was given up, or a request of it arrived after that. Others must not wait for its claim.
+    const hash = push.hash.slice(connection.keyPrefix.length)
+    void desk.cancel(attempt, [hash, `${hash}:q`, `${hash}:d`], push.claim / 1000, 0)
+  }
+
+  const desk: Desk = {
+    clock,
+    random: env.random,
+    settings,
+    link,
+    server,
+    ear,
+    waiters,
+    holds,
+    stretch(ttl) {
+      if (ttl > longest) longest = ttl
+    },
+    async cancel(attempt, keys, ttl, ghost) {
+      const until = clock.now() + ttl
+      const attemptToCancel = async () => {
+        try {
+          await link.ask(cancel, keys, [attempt, micros(ghost)])
+        } catch (error) {
+          if (!troubleOf(error, connection.ended).passing || clock.now() >= until) return
+          const stop = clock.at(
+            clock.now() + 250,
+            () => {
+              later.delete(stop)
+              void attemptToCancel()
+            },
+            { ref: false },
+          )
+          later.add(stop)
+        }
+      }
+      await attemptToCancel()
+    },
+    tooFew: (got) =>
+      new BackendError(
+        'redis',
+        `${got} of ${replicas} replicas acknowledged within ${replicaTimeout} ms; the grant does not count`,
+      ),
+    close() {
+      for (const waiter of waiters.values()) waiter.stop()
+      for (const hold of holds.values()) hold.drop()
+      for (const stop of later) stop()
+      later.clear()
+      ear.close()
+      link.close()
+    },
+  }
+  return desk
+}

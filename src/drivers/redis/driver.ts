@@ -1,0 +1,131 @@
+/** The driver: `scripts/` decide, `waiter.ts` and `hold.ts` ask, this hands out. */
+import type { Driver, DriverFactory, Env, Grant, Standing, Traits } from '../../core/driver.js'
+import { BackendError } from '../../core/errors.js'
+import { type Connection, connect, type Reply } from './client.js'
+import { createDesk, type Desk } from './desk.js'
+import { standingOf } from './inspect.js'
+import { type Keys, keysOf, nameOf, patternOf } from './keys.js'
+import { shaOf } from './link.js'
+import { type RedisOptions, settingsOf } from './options.js'
+import { inspect } from './scripts/inspect.js'
+import { force } from './scripts/verbs.js'
+import { inTime } from './server.js'
+import { troubleOf } from './trouble.js'
+import { Waiter } from './waiter.js'
+
+export interface RedisTraits extends Traits {
+  readonly modes: readonly ['exclusive', 'shared', 'permits']
+  readonly fair: true
+  readonly shared: true
+}
+
+const traits: RedisTraits = Object.freeze({
+  modes: ['exclusive', 'shared', 'permits'] as const,
+  fair: true,
+  // Below that, the way to the server and back eats up a lease.
+  minTtl: 20,
+  shared: true,
+})
+
+/**
+ * Locks in Redis 7+ or Valkey: standalone, Sentinel or Cluster, over an ioredis or node-redis client.
+ * @throws TypeError, RangeError for bad options, before any I/O
+ */
+export function redis(options: RedisOptions): DriverFactory<RedisTraits> {
+  const settings = settingsOf(options)
+  return (env) => {
+    const { clock } = env
+    // Looked at now, so that a wrong client is told at once; nothing is sent.
+    const given = connect(options.client, clock)
+    const { subscriber } = settings
+    const apart = subscriber ? connect(subscriber, clock, 'subscriber') : undefined
+    let own: Connection | undefined
+    let desk: Desk | undefined
+    let closed = false
+
+    const open = (): Desk => {
+      if (closed) throw new BackendError('redis', 'these locks were closed', { closed: true })
+      if (desk !== undefined) return desk
+      if (settings.replicas > 0) own = given.duplicate()
+      const listener = {
+        connection: subscriber === false ? undefined : (apart ?? given),
+        setApart: apart !== undefined,
+      }
+      desk = createDesk(own ?? given, listener, settings, env)
+      return desk
+    }
+
+    return driverOver(open, env, settings.prefix, () => {
+      closed = true
+      desk?.close()
+      own?.close()
+    })
+  }
+}
+
+function driverOver(
+  open: () => Desk,
+  { clock }: Env,
+  prefix: string,
+  close: () => void,
+): Driver<RedisTraits> {
+  const show = async (desk: Desk, name: string): Promise<Standing> => {
+    const { connection } = desk.link
+    const keys = keysOf(prefix, name)
+    const once = (how: 'EVALSHA' | 'EVAL', text: string) =>
+      inTime(clock, desk.settings.commandTimeout, connection.run(how, text, keys, []))
+    const reply = await once('EVALSHA', shaOf(inspect)).catch((error) => {
+      if (error instanceof Error && error.message.startsWith('NOSCRIPT')) return once('EVAL', inspect.text)
+      throw error
+    })
+    return standingOf(name, reply as readonly Reply[])
+  }
+
+  const told = async <T>(work: (desk: Desk) => Promise<T>): Promise<T> => {
+    const desk = open()
+    try {
+      return await work(desk)
+    } catch (error) {
+      throw troubleOf(error, desk.link.connection.ended).error
+    }
+  }
+
+  return {
+    name: 'redis',
+    traits,
+
+    acquire(claim, wait) {
+      return new Promise<Grant | undefined>((resolve, reject) => {
+        const desk = open()
+        desk.stretch(claim.ttl)
+        new Waiter(desk, claim, keysOf(prefix, claim.name), wait, resolve, reject).ask()
+      })
+    },
+
+    inspect: (name) => told((desk) => show(desk, name)),
+
+    list: (beginning) =>
+      told(async (desk) => {
+        const { connection } = desk.link
+        const found: Standing[] = []
+        for await (const page of connection.scan(patternOf(connection.keyPrefix + prefix, beginning))) {
+          const names = page.map((key) => nameOf(connection.keyPrefix + prefix, key))
+          const standings = await Promise.all(
+            names.filter((name) => name !== undefined).map((name) => show(desk, name)),
+          )
+          found.push(...standings.filter(({ holders, waiters }) => holders.length + waiters.length > 0))
+        }
+        return found.sort((a, b) => (a.name < b.name ? -1 : 1))
+      }),
+
+    forceRelease: (name) =>
+      told(async (desk) => {
+        const keys: Keys = keysOf(prefix, name)
+        return Number((await desk.link.ask(force, keys, ['-'])).reply)
+      }),
+
+    async close() {
+      close()
+    },
+  }
+}

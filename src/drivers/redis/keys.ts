@@ -1,0 +1,46 @@
+/**
+ * Where a lock lives. All keys of a name carry it as their hash tag, so that in a Cluster they share a slot and one
+ * script may touch them; `{`, `}` and `%` inside the name are percent-encoded, else a name could choose another slot
+ * or two names could share keys.
+ */
+
+/** The hash, the line and the deadlines of one lock: see `scripts/state.ts`. */
+export type Keys = readonly [hash: string, line: string, deadlines: string]
+
+export function encode(name: string): string {
+  return /[%{}]/.test(name)
+    ? name.replace(/[%{}]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`)
+    : name
+}
+
+export function keysOf(prefix: string, name: string): Keys {
+  const hash = `${prefix}{${encode(name)}}`
+  return [hash, `${hash}:q`, `${hash}:d`]
+}
+
+/** The name a hash key belongs to; undefined when it is none: the line and the deadlines end differently. */
+export function nameOf(prefix: string, key: string): string | undefined {
+  if (!key.startsWith(`${prefix}{`) || !key.endsWith('}')) return undefined
+  return key
+    .slice(prefix.length + 1, -1)
+    .replace(/%(25|7B|7D)/g, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
+}
+
+/** A SCAN pattern for the hash keys of every name that begins so. */
+export function patternOf(prefix: string, beginning: string): string {
+  return `${glob(`${prefix}{${encode(beginning)}`)}*}`
+}
+
+function glob(text: string): string {
+  return text.replace(/[\\*?[\]]/g, '\\$&')
+}
+
+/** Which server wrote the data, for the whole keyspace; only outside a Cluster. */
+export function bootKey(prefix: string): string {
+  return `${prefix}boot`
+}
+
+/** A process's one channel. */
+export function channelOf(prefix: string, process: string): string {
+  return `${prefix}c:${process}`
+}

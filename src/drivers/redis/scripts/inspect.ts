@@ -1,0 +1,34 @@
+/** Looking without touching: what `inspect` and `list` show. */
+import type { Script } from './verbs.js'
+
+/**
+ * KEYS: h, q, d. ARGV: none. Result: state, time now in µs, limit, the shared and permit holds as attempt, deadline,
+ * record …, the waiters as attempt, record …; records and state as told in `state.ts`.
+ */
+export const inspect: Script = {
+  name: 'inspect',
+  args: 0,
+  text: `#!lua flags=no-writes
+local call = redis.call
+local tm = call('TIME')
+local v = call('HMGET', KEYS[1], 's', 'of')
+local s = v[1] or ''
+local mode, shift, seen = string.match(s, '^(.) . (%d+) %d+ %d+ (%d+)')
+local now = math.max(tm[1] * 1000000 + tm[2] + (shift or 0), tonumber(seen or 0))
+local holds, waits = {}, {}
+local function add(list, prefix, id, deadline)
+  local record = call('HGET', KEYS[1], prefix .. id)
+  if record then
+    list[#list + 1] = id
+    if deadline then list[#list + 1] = deadline end
+    list[#list + 1] = record
+  end
+end
+if mode == 's' or mode == 'p' then
+  local ids = call('ZRANGE', KEYS[3], 0, 999, 'WITHSCORES')
+  for i = 1, #ids, 2 do add(holds, 'h:', ids[i], ids[i + 1]) end
+end
+for _, id in ipairs(call('ZRANGE', KEYS[2], 0, 999)) do add(waits, 'w:', id) end
+return { s, now, v[2] or '0', holds, waits }
+`,
+}

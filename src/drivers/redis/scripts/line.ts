@@ -1,0 +1,115 @@
+/**
+ * The second half of the common part: the line, and who may be let in. See `state.ts` for the state.
+ *
+ * `advance` grants the head of the line for as long as it fits, in the step that made room, and pushes each grant to its
+ * process. PUBLISH tells at once whether anybody listens, so a dead process costs nothing:
+ * - heard: it holds, for a short *claim* that its process extends;
+ * - not heard, but it asked not long ago: its subscriber is reconnecting, so it is passed over and keeps its place;
+ * - not heard for longer: out of the line;
+ * - it has no channel (it polls), or this client may not publish: the lock stays free for it until its next poll is due.
+ *
+ * `barred` says until when nothing new may be granted because this server may have forgotten locks. It compares the boot
+ * id the client knows with the one in the marker `<barred until> <longest ttl> <boot id> <the one before>`, which is replicated and
+ * persisted with the locks: a restarted or promoted server has another id than its data say.
+ *
+ * Pushes: `g <attempt> <token> <age µs> <n> <claim µs> <1 = others wait> <h>` granted, age counted from the server's reading
+ * of request n · `c <attempt>` somebody waits for what you hold · `x <attempt>` an operator took it.
+ */
+export const line = `
+local function tell(channel, text)
+  local heard = redis.pcall('PUBLISH', channel, text)
+  return type(heard) == 'number' and heard or -1
+end
+
+local function mark(now, before, till, ttl)
+  call('SET', KEYS[1], num(till) .. ' ' .. num(ttl) .. ' ' .. now .. ' ' .. before)
+end
+
+local function barred()
+  if clear == '' then return 0 end
+  if bar then return bar end
+  bar = 0
+  local asked = tonumber(longest)
+  local till, ttl, now, before = string.match(call('GET', KEYS[1]) or '', '^(%d+) (%d+) (%S+) (%S+)$')
+  local most = math.max(asked, tonumber(ttl or 0))
+  if now == boot then
+    if tonumber(till) > wall then bar = math.min(tonumber(till), wall + most + 1000000) end
+    if flips and (asked > tonumber(ttl) or tonumber(till) > 0 and bar == 0) then mark(now, before, bar, most) end
+  elseif not flips or before == boot then
+    if now then bar = wall + 1000000 end
+  else
+    if now or strict == '1' then
+      bar = (since == '0' and wall or tonumber(since)) + most + 1000000
+      if bar <= wall then bar = 0 end
+    end
+    mark(boot, now or '-', bar, most)
+  end
+  return bar
+end
+
+local function outOfLine(S, id, kind)
+  call('HDEL', S.h, 'w:' .. id)
+  if kind == 'p' then call('HINCRBY', S.h, 'pw', -1) end
+  return call('ZREM', S.q, id)
+end
+
+local function waiter(S, id)
+  local w = call('HGET', S.h, 'w:' .. id)
+  if not w then return nil end
+  local n, seen, kind, take, of, ttl, claim, channel, due, since, who, note =
+    string.match(w, '^(%d+) (%d+) (%a) (%d+) (%d+) (%d+) (%d+) (%S+) (%d+) (%d+) (%S+) (.*)$')
+  return { n = n, seen = tonumber(seen), kind = kind, take = tonumber(take), of = tonumber(of), ttl = tonumber(ttl),
+    claim = tonumber(claim), channel = channel, due = tonumber(due), since = since, who = who, note = note }
+end
+
+local function push(S, id, w, more)
+  return tell(w.channel, 'g ' .. id .. ' ' .. num(mint(S)) .. ' ' .. num(S.now - w.seen) .. ' ' .. w.n .. ' ' ..
+    num(w.claim) .. ' ' .. (more and '1 ' or '0 ') .. S.h)
+end
+
+-- Sets S.mine when me was granted, S.open when the whole line was passed, S.due when the lock is kept free for a poll.
+local function advance(S, me, ttl)
+  if not S.line then
+    S.open = true
+    return
+  end
+  if barred() > 0 then return end
+  local at = 0
+  for _ = 1, 32 do
+    local ids = call('ZRANGE', S.q, at, at + 1)
+    local id, more = ids[1], ids[2]
+    if not id then
+      if at == 0 then S.line = false end
+      S.open = true
+      return
+    end
+    local w = waiter(S, id)
+    if not w then
+      call('ZREM', S.q, id)
+    elseif not admits(S, w.kind, w.take, w.of) then
+      return
+    elseif id == me then
+      outOfLine(S, id, w.kind)
+      S.mine = grant(S, id, w.kind, w.take, w.of, ttl, chan, by, w.note)
+      S.more = more
+    else
+      local heard = w.channel == '-' and -1 or push(S, id, w, more)
+      if heard > 0 or heard == 0 and cluster == '1' and w.due > S.now then
+        outOfLine(S, id, w.kind)
+        grant(S, id, w.kind, w.take, w.of, w.claim, w.channel, w.who, w.note)
+      elseif w.due <= S.now then
+        outOfLine(S, id, w.kind)
+      elseif heard < 0 then
+        S.due = w.due
+        return
+      else
+        at = at + 1
+      end
+    end
+    if S.m == 'x' then
+      if at == 0 and not more then S.line = false end
+      return
+    end
+  end
+end
+`

@@ -1,0 +1,176 @@
+/**
+ * What every script begins with: the state of one lock, read into a table and written back once.
+ *
+ * Three keys hold a lock, all in the slot of its name (`keys.ts`):
+ *
+ * | key | what |
+ * |---|---|
+ * | `h` hash | `s` the state, below · `x` attempts that ended last, and ghosts: attempts given up while a request of theirs may
+ *               be on its way · `k` `of` permits taken and their limit · `pw` `pl` how many wait for permits, and their limit ·
+ *               `h:<attempt>` record of a shared or permit hold · `w:<attempt>` record of a waiter |
+ * | `q` zset | the line: attempt by arrival |
+ * | `d` zset | shared and permit holds: attempt by deadline |
+ *
+ * `s` is `mode line shift deadline token seen owner record`: the mode held (`-` free, x exclusive, s shared, p permits),
+ * 1 while somebody stands in line, what was added to the server's clock, when the next hold is overdue, the newest token,
+ * the last time seen, and the exclusive owner's attempt and record. One packed field, because reading and writing it is
+ * most of what an uncontended acquire and release do. An exclusive hold owns `token` and the reserve after it.
+ *
+ * A record is `since channel by note`, for the others `token take since channel by note`; a waiter's is
+ * `n seen kind take of ttl claim channel due since by note`. All times are the server's, in microseconds.
+ *
+ * The hash has a time to live only while the lock is idle: a lock in use is not volatile, so `volatile-*` eviction
+ * cannot drop it, and an idle one does not stay for ever. Time never goes back: when the server's clock does, what is
+ * missing is added from then on (`shift`), so that leases neither end early nor stay for the length of the jump.
+ *
+ * KEYS: the boot marker first when ARGV[1] is not '', then h, q, d of each item.
+ * ARGV: 1 how the boot marker begins when nothing is wrong: `0 <longest ttl> <boot id> `, '' = do not look at it ·
+ * 2 `<channel, - = none> <who the client is>` · 3 tokens reserved by an exclusive grant · 4 ms an idle lock is remembered ·
+ * 5 `<boot id of the server as the client knows it> <when that server started, 0 = unknown> <longest ttl> <1 = a missing
+ * marker means lost data> <1 = Cluster, where PUBLISH counts only part of the receivers>`. Then the items.
+ */
+export const state = `
+local flips, bar, reserve = false, nil, tonumber(ARGV[3])
+local boot, since, longest, strict, cluster = string.match(ARGV[5], '^(%S+) (%d+) (%d+) (%d) (%d)$')
+local chan, by = string.match(me, '^(%S+) (%S+)$')
+local function num(n) return string.format('%d', n) end
+
+local function load(h, q, d)
+  local v = call('HMGET', h, 's', 'x')
+  local S = { h = h, q = q, d = d, m = '-', o = '-', r = '', e = 0, t = 0, z = 0, now = wall, x = v[2] or '' }
+  if v[1] then
+    local m, f, z, e, t, lt, o, r = string.match(v[1], '^(.) (.) (%d+) (%d+) (%d+) (%d+) (%S+) ?(.*)$')
+    S.m, S.line, S.z, S.e, S.t, S.o, S.r = m, f == '1', tonumber(z), tonumber(e), tonumber(t), o, r
+    S.now, lt = wall + S.z, tonumber(lt)
+    if S.now < lt then
+      if lt - S.now > 500000 then S.z = S.z + lt - S.now end
+      S.now = lt
+    end
+    S.lined, S.idle, S.known = S.line, m == '-' and f == '0', true
+  end
+  return S
+end
+
+local function save(S, ...)
+  local idle = S.m == '-' and not S.line
+  local s = S.m .. (S.line and ' 1 ' or ' 0 ') .. num(S.z) .. ' ' .. num(S.e) .. ' ' .. num(S.t) .. ' ' .. num(S.now) ..
+    ' ' .. S.o .. ' ' .. S.r
+  if S.k then
+    call('HSET', S.h, 's', s, 'k', S.k, 'of', S.of, ...)
+  else
+    call('HSET', S.h, 's', s, ...)
+  end
+  if idle then
+    call('PEXPIRE', S.h, ARGV[4])
+  elseif S.idle then
+    call('PERSIST', S.h)
+  end
+end
+
+local function permits(S)
+  if not S.k then
+    local v = call('HMGET', S.h, 'k', 'of')
+    S.k = tonumber(v[1] or 0)
+    S.of = tonumber(v[2] or 0)
+  end
+end
+
+local function holds(S, id)
+  if S.m == 'x' then return S.o == id end
+  return S.m ~= '-' and call('ZSCORE', S.d, id) ~= false
+end
+
+-- token, take, since, channel, by, note
+local function hold(S, id)
+  if S.m == 'x' then return S.t, 1, string.match(S.r, '^(%d+) (%S+) (%S+) (.*)$') end
+  local token, take, since, channel, who, note =
+    string.match(call('HGET', S.h, 'h:' .. id) or '', '^(%d+) (%d+) (%d+) (%S+) (%S+) (.*)$')
+  return tonumber(token or 0), tonumber(take or 0), since, channel, who, note
+end
+
+local function nextDue(S)
+  local first = call('ZRANGE', S.d, 0, 0, 'WITHSCORES')
+  if first[1] then S.e = tonumber(first[2]) else S.m, S.o, S.r = '-', '-', '' end
+end
+
+-- An exclusive hold that was not given back may have used all of its reserve.
+local function leave(S, id, last)
+  if S.m == 'x' then
+    S.t = math.min(math.max(last or S.t + reserve, S.t), S.t + reserve)
+    S.m, S.o, S.r = '-', '-', ''
+    return
+  end
+  local _, take = hold(S, id)
+  call('ZREM', S.d, id)
+  call('HDEL', S.h, 'h:' .. id)
+  if S.m == 'p' then
+    permits(S)
+    S.k = S.k - take
+  end
+  nextDue(S)
+end
+
+local function overdue(S)
+  local any = false
+  while S.m ~= '-' and S.e <= S.now do
+    any = true
+    if S.m == 'x' then
+      leave(S, S.o)
+    else
+      for _, id in ipairs(call('ZRANGEBYSCORE', S.d, '-inf', num(S.now), 'LIMIT', 0, 100)) do leave(S, id) end
+      if S.m ~= '-' then nextDue(S) end
+    end
+  end
+  return any
+end
+
+local function ended(S, id)
+  return S.x ~= '' and string.find(S.x, ' ' .. id .. ' ', 1, true)
+end
+
+-- The four newest endings, and those ghosts whose time has not passed, each after its time.
+local function remember(S, id, till)
+  local kept, n = till and ' ~' .. num(till) .. ' ' .. id .. ' ' or ' ' .. id .. ' ', 1
+  local ghost
+  for one in string.gmatch(S.x, '%S+') do
+    if string.sub(one, 1, 1) == '~' then
+      ghost = one
+    elseif ghost then
+      if one ~= id and tonumber(string.sub(ghost, 2)) > S.now and #kept < 4000 then kept = kept .. ghost .. ' ' .. one .. ' ' end
+      ghost = nil
+    elseif one ~= id and n < 4 then
+      kept, n = kept .. one .. ' ', n + 1
+    end
+  end
+  S.x = kept
+end
+
+local function admits(S, kind, take, of)
+  if S.m == '-' then return true end
+  if kind == 'x' or kind ~= S.m then return false end
+  if kind == 's' then return true end
+  permits(S)
+  return S.k + take <= of
+end
+
+local function mint(S) return math.max(S.t + 1, wall) end
+
+local function grant(S, id, kind, take, of, ttl, channel, who, note)
+  local e = S.now + ttl
+  S.t = mint(S)
+  local record = num(S.now) .. ' ' .. channel .. ' ' .. who .. ' ' .. note
+  if kind == 'x' then
+    S.m, S.o, S.e, S.r = 'x', id, e, record
+    return S.t
+  end
+  if kind == 'p' then
+    if S.m == '-' then S.k = 0 else permits(S) end
+    S.k, S.of = S.k + take, of
+  end
+  if S.m == '-' or e < S.e then S.e = e end
+  S.m = kind
+  call('HSET', S.h, 'h:' .. id, num(S.t) .. ' ' .. num(take) .. ' ' .. record)
+  call('ZADD', S.d, e, id)
+  return S.t
+end
+`

@@ -1,0 +1,70 @@
+/**
+ * What an error of the client or the server means. None of them ever means "acquired" or "lost": a refusal says nothing
+ * about who holds the lock, and silence says nothing at all.
+ */
+import { BackendError } from '../../core/errors.js'
+
+export interface Trouble {
+  /** Worth asking again while the wait lasts. */
+  readonly passing: boolean
+  /** Could the request have been carried out all the same? */
+  readonly unknown: boolean
+  readonly error: BackendError
+}
+
+/** Refusals that end by themselves, and what to tell whoever waits for it in vain. */
+const passing: Readonly<Record<string, string>> = {
+  LOADING: 'it is still loading its data',
+  BUSY: 'a script of somebody else blocks it; SCRIPT KILL ends that',
+  MASTERDOWN: 'this replica has lost its master',
+  READONLY: 'this is a replica: point the client at the master, or use Sentinel or Cluster',
+  NOREPLICAS: 'fewer replicas are in reach than min-replicas-to-write asks for',
+  CLUSTERDOWN: 'the cluster does not serve all slots',
+  TRYAGAIN: 'the slot is being moved to another node',
+  MOVED: 'the slot has moved and the client did not follow',
+  ASK: 'the slot is being moved and the client did not follow',
+  UNBLOCKED: 'its role has changed',
+}
+
+/** Refusals that stay until somebody does something. */
+const lasting: Readonly<Record<string, string>> = {
+  OOM: 'its memory is full (maxmemory); make room, locks need some to be taken',
+  NOPERM:
+    'the ACL user lacks a right; it needs eval, evalsha, info and the commands in the scripts on the lock keys, and channels `<prefix>c:*`',
+  NOAUTH: 'the client has not logged in',
+  WRONGPASS: 'the client could not log in',
+  WRONGTYPE: 'another program uses the key of this lock; choose another prefix',
+  CROSSSLOT: 'the keys of the lock are in different slots; the prefix must not have braces',
+  MISCONF: 'it refuses writes because it could not save to disk',
+  NOTBUSY: 'it refused',
+}
+
+export function troubleOf(error: unknown, ended: boolean): Trouble {
+  if (error instanceof BackendError) return { passing: false, unknown: false, error }
+  const message = error instanceof Error ? error.message : String(error)
+  const code = /^[A-Z]+(?= |$)/.exec(message)?.[0] ?? ''
+  const soon = passing[code]
+  const never = lasting[code]
+  if (soon !== undefined) return { passing: true, unknown: false, error: refused(code, soon, error) }
+  if (never !== undefined) return { passing: false, unknown: false, error: refused(code, never, error) }
+  if (code === 'ERR') {
+    return {
+      passing: false,
+      unknown: false,
+      error: new BackendError('redis', `the server refused: ${message}`, { cause: error }),
+    }
+  }
+  if (ended) {
+    const told = 'the client is closed; connect it first, and close it after the locks'
+    return { passing: false, unknown: true, error: new BackendError('redis', told, { cause: error }) }
+  }
+  return {
+    passing: true,
+    unknown: true,
+    error: new BackendError('redis', `no answer: ${message}`, { cause: error }),
+  }
+}
+
+function refused(code: string, what: string, cause: unknown): BackendError {
+  return new BackendError('redis', `the server refused (${code}): ${what}`, { cause })
+}
