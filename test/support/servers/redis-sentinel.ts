@@ -2,7 +2,14 @@
 import { until } from '../until.js'
 import { type RedisOptions, startAll, startRedis, stopAll } from './redis.js'
 import type { RedisServer } from './redis-node.js'
-import { agreedMaster, askForFailover, field, knows, masterName, startWatcher } from './redis-watchers.js'
+import {
+  agreedMaster,
+  askForFailover,
+  knows,
+  masterName,
+  replication,
+  startWatcher,
+} from './redis-watchers.js'
 
 /** How to start the setup; the rest holds for the data servers. */
 export interface SentinelOptions extends Omit<RedisOptions, 'port'> {
@@ -10,7 +17,7 @@ export interface SentinelOptions extends Omit<RedisOptions, 'port'> {
   readonly replicas?: number
   /** Default 3. The quorum is the majority. */
   readonly sentinels?: number
-  /** A server silent for this many milliseconds is taken for down. Default 500. */
+  /** A server silent for this many milliseconds is taken for down. Default 1000. */
   readonly downAfter?: number
 }
 
@@ -50,7 +57,7 @@ export interface SentinelSetup extends AsyncDisposable {
 
 /** Starts master, replicas and Sentinels; resolves when all know each other and the replicas are in sync. */
 export async function startSentinel(options: SentinelOptions = {}): Promise<SentinelSetup> {
-  const { replicas = 1, sentinels: watchers = 3, downAfter = 500, ...data } = options
+  const { replicas = 1, sentinels: watchers = 3, downAfter = 1000, ...data } = options
   const first = await startRedis(data)
   const others = await startAll(replicas, () =>
     startRedis({ ...data, args: ['--replicaof', `127.0.0.1 ${first.port}`, ...(data.args ?? [])] }),
@@ -84,19 +91,14 @@ function operate(nodes: readonly RedisServer[], sentinels: readonly RedisServer[
   const replicas = () => nodes.filter((node) => node !== master && node.running)
 
   const synced = async (): Promise<void> => {
-    const behind = async (): Promise<boolean> => {
-      const offset = field(await master.cli('INFO', 'replication'), 'master_repl_offset')
-      const reports = await Promise.all(replicas().map((replica) => replica.cli('INFO', 'replication')))
-      return reports.some(
-        (report) =>
-          field(report, 'master_link_status') !== 'up' ||
-          Number(field(report, 'slave_repl_offset')) < Number(offset),
-      )
+    const caughtUp = async (): Promise<boolean> => {
+      const offset = (await replication(master)).get('master_repl_offset')
+      const reports = await Promise.all(replicas().map(replication))
+      const has = (report: ReadonlyMap<string, string>): boolean =>
+        report.get('master_link_status') === 'up' && Number(report.get('slave_repl_offset')) >= Number(offset)
+      return reports.every(has)
     }
-    await until(async () => !(await behind()), {
-      within: 15_000,
-      what: 'the replicas to have what the master has',
-    })
+    await until(caughtUp, { within: 15_000, what: 'the replicas to have what the master has' })
   }
   const cutReplication = async (): Promise<void> => {
     await synced()

@@ -9,6 +9,12 @@ import { type Flavour, type RedisServer, startNode } from './redis-node.js'
 /** What the Sentinels call the master. */
 export const masterName = 'holdfast'
 
+// Sentinels find each other by messages every 2 s and look at servers every 10 s; tests have no time for that (ms below).
+// They ping once in `downAfter`: too rare, for a new master, not pinged yet, would be down at once and fail over again.
+// But a replica is fit to be promoted only if its INFO, asked for every second while the master is down, is younger than
+// five pings: with less than 200 they would hardly ever find one.
+const periods = ['PING-PERIOD', 300, 'INFO-PERIOD', 300, 'PUBLISH-PERIOD', 100, 'ASK-PERIOD', 100]
+
 /** Starts one Sentinel over the master on that port. */
 export function startWatcher(
   flavour: Flavour,
@@ -31,9 +37,7 @@ export function startWatcher(
       return [path, '--sentinel']
     },
     ready: /\+monitor master|Sentinel ID is/,
-    // Sentinels find each other by messages every 2 s and look at servers every 10 s; tests have no time for that.
-    settle: (port) =>
-      command(port, ['SENTINEL', 'DEBUG', 'INFO-PERIOD', 200, 'PUBLISH-PERIOD', 100, 'ASK-PERIOD', 100]),
+    settle: (port) => command(port, ['SENTINEL', 'DEBUG', ...periods]),
   })
 }
 
@@ -66,7 +70,7 @@ export async function agreedMaster(
     const ports = new Set(named.map((address) => Number((address as Reply[])[1])))
     const chosen = nodes.find((node) => ports.size === 1 && ports.has(node.port))
     if (!chosen || chosen === old) return undefined
-    return field(await chosen.cli('INFO', 'replication'), 'role') === 'master' ? chosen : undefined
+    return (await replication(chosen)).get('role') === 'master' ? chosen : undefined
   }
   return until(agreed, { within: 20_000, what: 'every Sentinel to name the same new master' })
 }
@@ -78,7 +82,17 @@ export async function knows(sentinel: RedisServer, replicas: number, watchers: n
   return value('num-slaves') === replicas && value('num-other-sentinels') === watchers - 1
 }
 
-/** A line of INFO. */
-export function field(info: Reply, key: string): string | undefined {
-  return new RegExp(`^${key}:(.*?)\\r?$`, 'm').exec(String(info))?.[1]
+/**
+ * INFO replication by field; empty while the server does not answer. Sentinels end all client connections of a server
+ * whose role they change, so whoever watches a role change meets broken connections.
+ */
+export async function replication(server: RedisServer): Promise<ReadonlyMap<string, string>> {
+  try {
+    const info = String(await server.cli('INFO', 'replication'))
+    const lines = info.split('\r\n').filter((line) => line.includes(':'))
+    return new Map(lines.map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1)]))
+  } catch (error) {
+    if (error instanceof RespError) throw error
+    return new Map()
+  }
 }
