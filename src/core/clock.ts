@@ -10,7 +10,10 @@ import { uptime } from 'node:os'
 export interface Clock {
   /** Monotonic milliseconds since some fixed moment, time asleep included once noticed. */
   now(): number
-  /** Compares with the boot clock; returns the milliseconds of sleep it has just noticed, else 0. Costs about 5 µs. */
+  /**
+   * Compares with the boot clock, which costs about 5 µs, at most once a millisecond. Returns the milliseconds of sleep it
+   * has just noticed, else 0.
+   */
   noticeSleep(): number
   /** Calls `fn` once, not before `at`. `ref: false` lets the process end meanwhile. Returns a function that cancels. */
   at(at: number, fn: () => void, options?: { readonly ref?: boolean }): () => void
@@ -26,10 +29,14 @@ const longestTimer = 2 ** 31 - 1
 export function systemClock(boot: () => number = () => uptime() * 1000): Clock {
   let offset = 0
   let gap: number | undefined
+  let lookedAt = Number.NEGATIVE_INFINITY
   const now = () => performance.now() + offset
 
   const noticeSleep = () => {
-    const present = boot() - now()
+    const time = now()
+    if (time - lookedAt < 1) return 0
+    lookedAt = time
+    const present = boot() - time
     if (gap === undefined || present < gap) gap = present
     const slept = present - gap
     if (slept < asleepAfter) return 0

@@ -25,21 +25,26 @@ test('a moment further away than a timer can count does not fire at once', async
   cancel()
 })
 
-test('sleep of the machine moves the clock forward by what was slept, once', () => {
+test('sleep of the machine moves the clock forward by what was slept, once', async () => {
+  const aMoment = () => new Promise<void>((resolve) => void clock.at(clock.now() + 1, resolve))
   let asleep = 0
   const clock = systemClock(() => performance.now() + 5_000 + asleep)
+  await aMoment()
   assert.equal(clock.noticeSleep(), 0)
   asleep = 60_000
+  await aMoment()
   const before = clock.now()
   const noticed = clock.noticeSleep()
   assert.ok(Math.abs(noticed - 60_000) < 100, `noticed ${noticed}`)
   assert.ok(clock.now() - before >= 59_900)
+  await aMoment()
   assert.equal(clock.noticeSleep(), 0)
 })
 
 test('the coarse steps of the boot clock are not mistaken for sleep', () => {
   const clock = systemClock(() => Math.floor(performance.now() / 10) * 10 + 77_777)
-  for (let i = 0; i < 1_000; i++) assert.equal(clock.noticeSleep(), 0)
+  const end = performance.now() + 50
+  while (performance.now() < end) assert.equal(clock.noticeSleep(), 0)
 })
 
 test('the deadline is never later than what the store keeps, whatever the drift up to 1 %', () => {
