@@ -11,30 +11,34 @@ import type { It } from './suite.js'
 const rounds = 40
 
 export function cancelling(it: It, _fixture: Fixture): void {
-  it('by an abort while the grant is on its way gives a lease or a reason, and never leaves the lock taken', async (stage) => {
-    const [a, b, c] = [stage.client(), stage.client(), stage.client()]
-    const name = stage.name()
-    let resolved = 0
-    for (let round = 0; round < rounds; round++) {
-      const first = await a.locks.mutex(name).acquire()
-      const stop = new AbortController()
-      const reason = new Error(`round ${round}`)
-      const counted = settledOnce(b.locks.mutex(name).acquire({ signal: stop.signal }))
-      if (round % 2 === 0) await stage.inLine(a, name, 1)
-      const released = first.release()
-      await jitter(round)
-      stop.abort(reason)
-      await released
-      const outcome = await stage.soon('the race to be decided', counted)
-      if ('lease' in outcome) {
-        resolved++
-        assert.equal(outcome.lease.isHeld, true)
-        await outcome.lease.release()
-      } else assert.equal(outcome.error, reason)
-      await isFreeFor(stage, c, name)
-    }
-    assert.ok(resolved < rounds, 'the abort never won')
-  })
+  for (const [order, abortFirst] of [
+    ['just after', false],
+    ['just before', true],
+  ] as const) {
+    it(`by an abort ${order} the lock becomes free gives a lease or a reason, and never leaves the lock taken`, async (stage) => {
+      const [a, b, c] = [stage.client(), stage.client(), stage.client()]
+      const name = stage.name()
+      for (let round = 0; round < rounds; round++) {
+        const first = await a.locks.mutex(name).acquire()
+        const stop = new AbortController()
+        const reason = new Error(`round ${round}`)
+        const counted = settledOnce(b.locks.mutex(name).acquire({ signal: stop.signal }))
+        if (round % 3 !== 0) await stage.inLine(a, name, 1)
+        if (abortFirst) stop.abort(reason)
+        const released = abortFirst ? jitter(round).then(() => first.release()) : first.release()
+        if (!abortFirst) await jitter(round)
+        stop.abort(reason)
+        await released
+        const outcome = await stage.soon('the race to be decided', counted)
+        if ('lease' in outcome) {
+          assert.equal(abortFirst, false, 'a lease was given to a caller who had gone')
+          assert.equal(outcome.lease.isHeld, true)
+          await outcome.lease.release()
+        } else assert.equal(outcome.error, reason)
+        await isFreeFor(stage, c, name)
+      }
+    })
+  }
 
   it('by its deadline while the grant is on its way never leaves the lock taken', async (stage) => {
     const [a, b, c] = [stage.client(), stage.client(), stage.client()]

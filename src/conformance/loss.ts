@@ -62,6 +62,39 @@ export function loss(it: It, fixture: Fixture): void {
     assert.equal(await lease.release(), 'lost')
   })
 
+  it('counts from when a lease was asked for, not from when the answer was read', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    await Promise.all([a, b].map((client) => client.locks.mutex(stage.name()).run(() => undefined)))
+    const asked = a.locks.mutex(name).acquire({ ttl: stage.ttl, autoRenew: false })
+    block(stage.ttl * 0.6)
+    const lease = await asked
+    const second = await b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.patience })
+    assert.equal(lease.isHeld, false, 'two clients believed to hold it')
+    await second.release()
+  })
+
+  it('counts from when a renewal was asked for, not from when the answer was read', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl, autoRenew: false })
+    let heldAtGrant: boolean | undefined
+    const next = b.locks
+      .mutex(name)
+      .acquire()
+      .then((granted) => {
+        heldAtGrant = lease.isHeld
+        return granted
+      })
+    await stage.inLine(b, name, 1)
+    const extended = lease.extend().catch(() => undefined)
+    block(stage.ttl * 0.6)
+    await extended
+    const second = await stage.soon('the lock to be free again', next, 3 * stage.ttl + stage.patience)
+    assert.equal(heldAtGrant, false, 'two clients believed to hold it')
+    await second.release()
+  })
+
   it('is for good: neither healing nor extending revives a lost lease', async (stage) => {
     const [a, b] = [stage.client(), stage.client()]
     const name = stage.name()

@@ -1,7 +1,7 @@
 /** What every test of the suite stands on: clients, names of its own, patience, and a check that nothing is left. */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { createLocks, type DriverFactory, type Locks } from 'holdfast'
+import { createLocks, type DriverFactory, type Lock, type Locks } from 'holdfast'
 import type { Claim, Driver, Env, Wait } from 'holdfast/driver'
 import type { Fixture } from './fixture.js'
 
@@ -155,7 +155,32 @@ function openClient(factory: DriverFactory): Client {
   })
   const { driver, env } = opened
   if (driver === undefined || env === undefined) throw new Error('createLocks made no driver')
-  return { locks, driver, env, factory, asked: () => asked }
+  return { locks: quiet(locks), driver, env, factory, asked: () => asked }
+}
+
+/**
+ * A test that fails leaves promises behind, which reject when its clients are closed. They must not hide why it failed.
+ */
+function quiet(locks: Locks): Locks {
+  const handled = <T>(promise: Promise<T>): Promise<T> => {
+    promise.catch(() => undefined)
+    return promise
+  }
+  const wrap = (lock: Lock): Lock => ({
+    name: lock.name,
+    acquire: (options) => handled(lock.acquire(options)),
+    tryAcquire: (options) => handled(lock.tryAcquire(options)),
+    run: (fn, options) => handled(lock.run(fn, options)),
+  })
+  return {
+    ...locks,
+    mutex: (name) => wrap(locks.mutex(name)),
+    semaphore: (name, options) => wrap(locks.semaphore(name, options)),
+    readWrite: (name) => {
+      const { read, write } = locks.readWrite(name)
+      return { name, read: wrap(read), write: wrap(write) }
+    },
+  }
 }
 
 /** A claim made by hand, with an attempt id of its own. */

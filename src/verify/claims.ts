@@ -26,10 +26,17 @@ export function claimEnd(acquisition: Acquisition): number {
   return Math.min(releasing ?? forever, lost ?? forever, until ?? forever, died ?? forever)
 }
 
+const known = new WeakMap<History, ReadonlyMap<string, readonly Claim[]>>()
+
 /** The claims of every name, each in order of beginning. Those that were over before they were told are left out. */
-export function claimsByName(history: History): Map<string, Claim[]> {
-  const names = groupBy(history.acquisitions.flatMap(claimsOf), (claim) => claim.of.name)
-  for (const claims of names.values()) claims.sort((a, b) => a.from - b.from)
+export function claimsByName(history: History): ReadonlyMap<string, readonly Claim[]> {
+  let names = known.get(history)
+  if (names === undefined) {
+    const sorted = groupBy(history.acquisitions.flatMap(claimsOf), (claim) => claim.of.name)
+    for (const claims of sorted.values()) claims.sort((a, b) => a.from - b.from)
+    names = sorted
+    known.set(history, names)
+  }
   return names
 }
 

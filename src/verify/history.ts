@@ -142,3 +142,12 @@ export function groupBy<T, K>(items: Iterable<T>, keyOf: (item: T) => K): Map<K,
   }
   return groups
 }
+
+const names = new WeakMap<History, ReadonlyMap<string, readonly Acquisition[]>>()
+
+/** The acquisitions of every name, in order of their calls. */
+export function acquisitionsByName(history: History): ReadonlyMap<string, readonly Acquisition[]> {
+  const known = names.get(history) ?? groupBy(history.acquisitions, (one) => one.name)
+  names.set(history, known)
+  return known
+}

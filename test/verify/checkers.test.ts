@@ -21,11 +21,12 @@ describe('all checkers together', () => {
 
   it('judge a million events in seconds', () => {
     const events = longHistory(1_000_000)
-    const begin = performance.now()
+    // Processor time, because the machine may be busy with something else.
+    const begin = process.cpuUsage()
     const found = check(historyOf(events), { liveness: { within: 10_000 } })
-    const took = performance.now() - begin
+    const took = process.cpuUsage(begin).user / 1000
     assert.deepEqual(found, [])
-    assert.ok(took < 20_000, `took ${took} ms`)
+    assert.ok(took < 20_000, `took ${took} ms of processor time`)
   })
 
   it('judge a broken lock of a hundred thousand events without growing out of hand', () => {

@@ -44,6 +44,12 @@ describe('the first come, first served checker', () => {
     assert.match(fifo(historyOf([...gaveUp, invoke!, failed]))[0]?.message ?? '', /2 that came later/)
   })
 
+  it('lets those who did not ask for it pass a fair waiter, up to a bound for all', () => {
+    const mixed = historyOf(overtaken.map((one) => (one.client === 'w' ? one : { ...one, fair: false })))
+    assert.deepEqual(fifo(mixed), [])
+    assert.equal(fifo(mixed, { unfairBound: 1 }).length, 1)
+  })
+
   it('judges the others by a bound of their own', () => {
     const unfair = overtaken.map(({ fair: _, ...one }) => one)
     assert.deepEqual(fifo(historyOf(unfair)), [])

@@ -1,5 +1,5 @@
 import { claimEnd } from '../claims.js'
-import { type Acquisition, groupBy, type History } from '../history.js'
+import { type Acquisition, acquisitionsByName, type History } from '../history.js'
 import { type Violation, violation } from '../violation.js'
 
 export interface FalseBusyOptions {
@@ -18,7 +18,7 @@ export interface FalseBusyOptions {
 export function falseBusy(history: History, options: FalseBusyOptions = {}): Violation[] {
   const lag = (options.lag ?? 1_000) * 1e6
   const found: Violation[] = []
-  for (const [name, all] of groupBy(history.acquisitions, (one) => one.name)) {
+  for (const [name, all] of acquisitionsByName(history)) {
     const tries = all.filter(cameBackEmpty)
     if (tries.length === 0) continue
     // A refused try takes nothing, so it is no reason for another.

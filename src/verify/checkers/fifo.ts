@@ -1,10 +1,11 @@
-import { type Acquisition, groupBy, type History } from '../history.js'
+import type { Event } from '../event.js'
+import { type Acquisition, acquisitionsByName, type History } from '../history.js'
 import { type Violation, violation } from '../violation.js'
 
 export interface FifoOptions {
-  /** How many may be served before a waiter although they asked after it stood in line; for `fair` acquisitions. @default 0 */
+  /** How many fair ones may be served before a fair waiter although they asked after it stood in line. @default 0 */
   readonly bound?: number
-  /** The same for the others. @default Infinity */
+  /** How many of any kind may be served before any waiter. @default Infinity */
   readonly unfairBound?: number
   /**
    * A waiter that was never heard to be in line is taken to be there after so many ms. @default 100
@@ -22,31 +23,45 @@ export interface FifoOptions {
  * granted first: by token, which is the order of grants, or, where `w` was never granted, by time.
  */
 export function fifo(history: History, options: FifoOptions = {}): Violation[] {
-  const {
-    bound = 0,
-    unfairBound = Number.POSITIVE_INFINITY,
-    settle = 100,
-    perFault = Number.POSITIVE_INFINITY,
-  } = options
-  const faults = history.events.filter((event) => event.op === 'fault')
+  const { bound = 0, unfairBound = Number.POSITIVE_INFINITY } = options
   const found: Violation[] = []
-  for (const [name, all] of groupBy(history.acquisitions, (one) => one.name)) {
-    const queuedAt = (one: Acquisition) => one.queued ?? one.invoked + settle * 1e6
-    for (const { waiter, count } of overtaken(all, queuedAt)) {
-      const allowed = waiter.fair ? bound : unfairBound
-      if (count <= allowed) continue
-      const ended = waiter.granted ?? waiter.failed ?? history.end
-      const hits = faults.filter((fault) => touches(fault, waiter, ended)).length
-      if (hits > 0 && count <= allowed + hits * perFault) continue
-      const message = `${JSON.stringify(name)}: ${count} that came later were served before a waiter; ${allowed} may be`
-      const parties = [
-        waiter,
-        ...all.filter((one) => one.invoked > queuedAt(waiter) && before(one, waiter)).slice(0, 3),
-      ]
-      found.push(violation(history, { rule: 'fifo', name, message, at: ended, parties }))
-    }
+  for (const all of acquisitionsByName(history).values()) {
+    const fair = all.filter((one) => one.fair)
+    if (bound < Number.POSITIVE_INFINITY) judge(history, fair, bound, options, found)
+    if (unfairBound < Number.POSITIVE_INFINITY) judge(history, all, unfairBound, options, found)
   }
   return found
+}
+
+function judge(
+  history: History,
+  all: readonly Acquisition[],
+  bound: number,
+  options: FifoOptions,
+  found: Violation[],
+) {
+  const { settle = 100, perFault = Number.POSITIVE_INFINITY } = options
+  const queuedAt = (one: Acquisition) => one.queued ?? one.invoked + settle * 1e6
+  let faults: readonly Event[] | undefined
+  for (const { waiter, count } of overtaken(all, queuedAt)) {
+    if (count <= bound) continue
+    const ended = waiter.granted ?? waiter.failed ?? history.end
+    faults ??= history.events.filter((event) => event.op === 'fault')
+    const hits = faults.filter((fault) => touches(fault, waiter, ended)).length
+    if (hits > 0 && count <= bound + hits * perFault) continue
+    const { name } = waiter
+    const message = `${JSON.stringify(name)}: ${count} that came later were served before a waiter; ${bound} may be`
+    const before = all.filter((one) => one.invoked > queuedAt(waiter) && wasBefore(one, waiter))
+    found.push(
+      violation(history, {
+        rule: 'fifo',
+        name,
+        message,
+        at: ended,
+        parties: [waiter, ...before.slice(0, 3)],
+      }),
+    )
+  }
 }
 
 function touches(
@@ -62,7 +77,7 @@ function touches(
 }
 
 /** Was `x` served before `w`? */
-function before(x: Acquisition, w: Acquisition): boolean {
+function wasBefore(x: Acquisition, w: Acquisition): boolean {
   if (x.granted === undefined) return false
   if (w.granted !== undefined && w.token !== undefined && x.token !== undefined) return x.token < w.token
   return x.granted < (w.granted ?? w.failed ?? w.died ?? Number.POSITIVE_INFINITY)

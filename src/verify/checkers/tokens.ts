@@ -1,4 +1,4 @@
-import { type Acquisition, groupBy, type History } from '../history.js'
+import { type Acquisition, acquisitionsByName, type History } from '../history.js'
 import { type Violation, violation } from '../violation.js'
 
 /**
@@ -19,12 +19,12 @@ export function tokens(history: History): Violation[] {
       }),
     )
   }
-  const fenced = history.acquisitions.filter((one) => one.granted !== undefined && one.token !== undefined)
-  for (const group of groupBy(fenced, (one) => one.name).values()) {
-    inOrder(group, report)
-    distinct(group, report)
+  for (const all of acquisitionsByName(history).values()) {
+    const fenced = all.filter((one) => one.granted !== undefined && one.token !== undefined)
+    inOrder(fenced, report)
+    distinct(fenced, report)
+    for (const one of fenced) constant(one, report)
   }
-  for (const one of fenced) constant(one, report)
   return found
 }
 

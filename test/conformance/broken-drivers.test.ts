@@ -1,0 +1,47 @@
+// The suite is worth something only if it fails where it should: each mistake is run through the aspects that must see it.
+import assert from 'node:assert/strict'
+import { after, describe, it } from 'node:test'
+import { conformance, type Fixture } from 'holdfast/conformance'
+import { leakCheck } from '../support/leaks.js'
+import { brokenDrivers, stopHearts } from './broken-drivers.js'
+import { memoryFixture } from './memory-fixture.js'
+
+after(async () => {
+  stopHearts()
+  await leakCheck()
+})
+
+describe('the conformance suite sees', () => {
+  for (const { mistake, breaks, seenBy } of brokenDrivers) {
+    it(mistake, async () => {
+      const fixture = { ...memoryFixture('broken', breaks), patience: 800 }
+      for (const [aspect, test, says] of seenBy) {
+        const error = await run(fixture, aspect, test)
+        assert.ok(error !== undefined, `'${aspect}: ${test}' passed`)
+        assert.match(String(error), says)
+      }
+    })
+  }
+})
+
+/** Runs the one test of the suite whose name begins so; resolves with what it failed with. */
+async function run(fixture: Fixture, aspect: string, test: string): Promise<unknown> {
+  const found: (() => Promise<void>)[] = []
+  const path: string[] = []
+  const runner = {
+    describe: (name: string, fn: () => void) => {
+      path.push(name)
+      fn()
+      path.pop()
+    },
+    it: (name: string, fn: () => Promise<void>) => {
+      if (path.at(-1) === aspect && name.startsWith(test)) found.push(fn)
+    },
+  }
+  conformance(runner, fixture)
+  assert.equal(found.length, 1, `'${aspect}: ${test}' names ${found.length} tests`)
+  return found[0]?.().then(
+    () => undefined,
+    (error: unknown) => error,
+  )
+}

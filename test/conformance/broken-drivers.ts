@@ -1,0 +1,217 @@
+/** Good drivers made bad, each with one mistake that locks in the wild have had, and the tests that must see it. */
+import type { DriverFactory } from 'holdfast'
+import { type Claim, type Driver, deadline, type Env, type Grant, type Wait } from 'holdfast/driver'
+
+export interface BrokenDriver {
+  readonly mistake: string
+  readonly breaks: (factory: DriverFactory) => DriverFactory
+  /** Aspect, the beginning of the test's name, what it must say. */
+  readonly seenBy: readonly (readonly [aspect: string, test: string, says: RegExp])[]
+}
+
+type Change = (driver: Driver, env: Env) => Partial<Driver>
+
+const changed =
+  (change: Change) =>
+  (factory: DriverFactory): DriverFactory =>
+  (env) => {
+    const driver = factory(env)
+    return { ...driver, ...change(driver, env) }
+  }
+
+/** Only the grant is different. */
+const regranted = (regrant: (grant: Grant, driver: Driver, claim: Claim, env: Env) => Partial<Grant>) =>
+  changed((driver, env) => ({
+    acquire: async (claim, wait) => {
+      const grant = await driver.acquire(claim, wait)
+      return grant && overlay(grant, regrant(grant, driver, claim, env))
+    },
+  }))
+
+function overlay(grant: Grant, parts: Partial<Grant>): Grant {
+  const get = (_: Grant, key: string) => {
+    if (Object.hasOwn(parts, key)) return Reflect.get(parts, key)
+    const value = Reflect.get(grant, key, grant)
+    return typeof value === 'function' ? value.bind(grant) : value
+  }
+  return new Proxy(grant, { get } as ProxyHandler<Grant>)
+}
+
+const asks = (driver: Driver, claim: Claim, wait: Wait) => driver.acquire(claim, wait)
+
+export const brokenDrivers: readonly BrokenDriver[] = [
+  {
+    mistake: 'a release that deletes whatever is there, without asking whose it is',
+    breaks: regranted((_, driver, { name }) => ({
+      release: async () => {
+        await driver.forceRelease?.(name)
+        return 'released'
+      },
+    })),
+    seenBy: [
+      ['messages that come twice', 'answer a repeated release', /'released'|is free, it should be held/],
+      ['losing a lease', 'is for good', /is free, it should be held|'lost'/],
+    ],
+  },
+  {
+    mistake: 'tokens that repeat',
+    breaks: regranted((grant) => {
+      const coarse = Math.floor(grant.token / 1e12)
+      return { token: coarse, pass: () => coarse }
+    }),
+    seenBy: [
+      ['tokens', 'grow with every grant of a name', /token \d+ came after \d+/],
+      ['tokens', 'grow when a lease has run out', /token \d+ came after \d+/],
+      ['exclusion', 'never has two holders', /tokens: .* was given twice/],
+    ],
+  },
+  {
+    mistake: 'the token of the reserve is not used when a lock is passed on',
+    breaks: regranted((grant) => ({ pass: () => grant.token })),
+    seenBy: [['tokens', 'grow when the lock is passed on', /token \d+ came after \d+/]],
+  },
+  {
+    mistake: 'a deadline that counts from when the answer was read',
+    breaks: regranted((grant, _, { ttl }, env) => {
+      let validUntil = deadline(env.clock.now(), ttl)
+      const renew: Grant['renew'] = async (ttl, signal) => {
+        const answer = await grant.renew(ttl, signal)
+        await new Promise(setImmediate)
+        if (answer !== undefined) validUntil = deadline(env.clock.now(), ttl)
+        return answer && validUntil
+      }
+      return Object.defineProperty({ renew }, 'validUntil', { get: () => validUntil, enumerable: true })
+    }),
+    seenBy: [
+      ['losing a lease', 'counts from when a renewal was asked for', /two clients believed to hold it/],
+    ],
+  },
+  {
+    mistake: 'a deadline without anything off for drift',
+    breaks: regranted((_, __, { ttl }, env) => ({ validUntil: env.clock.now() + ttl })),
+    seenBy: [['messages that come twice', 'count deadlines', /leaves nothing for drift/]],
+  },
+  {
+    mistake: 'a renewal that takes every answer for a yes',
+    breaks: regranted((grant, _, { ttl }, env) => {
+      let validUntil = deadline(env.clock.now(), ttl)
+      const renew: Grant['renew'] = async (ttl, signal) => {
+        const sent = env.clock.now()
+        await grant.renew(ttl, signal)
+        validUntil = deadline(sent, ttl)
+        return validUntil
+      }
+      return Object.defineProperty({ renew }, 'validUntil', { get: () => validUntil, enumerable: true })
+    }),
+    seenBy: [
+      ['losing a lease', 'is noticed within a renewal', /in vain: the loss/],
+      ['tools for operators', 'take a lock from its holder by force', /in vain: the old holder to be told/],
+    ],
+  },
+  {
+    mistake: 'a grant that comes after the wait has ended is forgotten',
+    breaks: changed((driver) => ({
+      acquire: (claim, wait) => {
+        const endless: Wait = {
+          signal: new AbortController().signal,
+          over: false,
+          remaining: () => wait.remaining(),
+        }
+        const gone = new Promise<undefined>((resolve) => {
+          if (wait.remaining() > 0) wait.signal.addEventListener('abort', () => resolve(undefined))
+        })
+        return Promise.race([asks(driver, claim, endless), gone])
+      },
+    })),
+    seenBy: [
+      ['cancelling a wait', 'by an abort just before', /was not free within|nothing of .* to be left/],
+      ['waiting', 'rejects with the reason of an abort', /in vain: the place in line to be gone/],
+    ],
+  },
+  {
+    mistake: 'now and then a grant without asking the store',
+    breaks: (factory) => {
+      let count = 0
+      return changed((driver, env) => ({
+        acquire: async (claim, wait) => {
+          const grant = await asks(
+            driver,
+            ++count % 3 === 0 ? { ...claim, name: `${claim.name} ${env.id()}` } : claim,
+            wait,
+          )
+          return grant
+        },
+      }))(factory)
+    },
+    seenBy: [
+      [
+        'exclusion',
+        'never has two holders',
+        /was held twice at once|was given twice|increments were lost|came after/,
+      ],
+    ],
+  },
+  {
+    mistake: 'asking again and again instead of standing in line',
+    breaks: changed((driver) => ({
+      acquire: async (claim, wait) => {
+        for (;;) {
+          const once: Wait = { signal: wait.signal, over: wait.over, remaining: () => 0 }
+          const grant = await asks(driver, claim, once)
+          if (grant !== undefined || wait.remaining() === 0) return grant
+          await new Promise((resolve) => setTimeout(resolve, 20))
+        }
+      },
+    })),
+    seenBy: [
+      ['fairness', 'with `fair: true` is first come, first served', /in line/],
+      ['waiting', 'tells the waiter at once', /in line|hand-over took/],
+    ],
+  },
+  {
+    mistake: 'permits that all weigh the same',
+    breaks: changed((driver) => ({
+      acquire: (claim, wait) => {
+        const { mode } = claim
+        return asks(driver, mode.kind === 'permits' ? { ...claim, mode: { ...mode, take: 1 } } : claim, wait)
+      },
+    })),
+    seenBy: [
+      ['semaphores', 'count by weight', /./],
+      ['semaphores', 'never exceed the limit', /permits of 4 were taken at once/],
+    ],
+  },
+  {
+    mistake: 'readers that pass for writers',
+    breaks: changed((driver) => ({
+      acquire: (claim, wait) =>
+        asks(driver, claim.mode.kind === 'shared' ? { ...claim, mode: { kind: 'exclusive' } } : claim, wait),
+    })),
+    seenBy: [['read/write locks', 'let readers in together', /was not free within/]],
+  },
+  {
+    mistake: 'names that are tidied up',
+    breaks: changed((driver) => ({
+      acquire: (claim, wait) => asks(driver, { ...claim, name: claim.name.normalize().trim() }, wait),
+      inspect: (name) => driver.inspect(name.normalize().trim()),
+    })),
+    seenBy: [['names', 'that differ anywhere are different locks', /was not free within/]],
+  },
+  {
+    mistake: 'a heartbeat that is never stopped',
+    breaks: changed((driver) => ({
+      acquire: (claim, wait) => {
+        hearts.add(setInterval(() => undefined, 1_000))
+        return asks(driver, claim, wait)
+      },
+    })),
+    seenBy: [['closing', 'leaves nothing that keeps the process alive', /left: .*Timeout/]],
+  },
+]
+
+const hearts = new Set<NodeJS.Timeout>()
+
+/** The one mistake that would outlive its test. */
+export function stopHearts(): void {
+  for (const heart of hearts) clearInterval(heart)
+}
