@@ -7,6 +7,7 @@
  */
 import type { Clock } from '../../core/clock.js'
 import type { GaveBack, Standing } from '../../core/driver.js'
+import { makeRowTimers } from './row-timers.js'
 import * as table from './table.js'
 
 /** Idle rows kept for their memory of ended attempts; beyond that only their tokens count, in the floor of new rows. */
@@ -30,16 +31,11 @@ export interface Store {
   holds(name: string, attempt: string): boolean
 }
 
-interface Watch {
-  readonly at: number
-  readonly stop: () => void
-}
-
 /** @param wallAtStart milliseconds since 1970: tokens begin there and go on with `clock`, which never steps back. */
 export function makeStore(clock: Clock, wallAtStart: number): Store {
   const rows = new Map<string, table.Row>()
   const parked = new Map<string, (hold: table.Hold) => void>()
-  const watches = new Map<string, Watch>()
+  const timers = makeRowTimers(clock, (name) => apply(table.expire, name))
   const wallAtZero = wallAtStart - clock.now()
   let floor = 0
 
@@ -53,7 +49,7 @@ export function makeStore(clock: Clock, wallAtStart: number): Store {
 
   function keep(row: table.Row): void {
     const { name } = row
-    if (row.line.length > 0 || watches.size > 0) watch(row)
+    timers.follow(row)
     if (table.isIdle(row) && rows.size > idleRowsKept) {
       floor = Math.max(floor, row.token)
       rows.delete(name)
@@ -64,23 +60,6 @@ export function makeStore(clock: Clock, wallAtStart: number): Store {
     const granted = parked.get(hold.attempt)
     parked.delete(hold.attempt)
     granted?.(hold)
-  }
-
-  /** A timer that is early is left alone and set again when it fires: most hand-overs then touch no timer at all. */
-  function watch(row: table.Row): void {
-    const { name } = row
-    const before = watches.get(name)
-    const at = row.line.length === 0 ? Infinity : table.nextExpiry(row)
-    if (before !== undefined && before.at <= at && at !== Infinity) return
-    before?.stop()
-    watches.delete(name)
-    if (at === Infinity) return
-    // It keeps the process alive: somebody waits, and time alone may be what serves him.
-    const stop = clock.at(at, () => {
-      watches.delete(name)
-      apply(table.expire, name)
-    })
-    watches.set(name, { at, stop })
   }
 
   return {
