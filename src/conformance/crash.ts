@@ -67,6 +67,8 @@ export function crash(it: It, { traits, taker }: Fixture): void {
   it('is not what a pause is: a stopped holder that wakes up knows at once whether it still holds', async (stage) => {
     const client = stage.client()
     const name = stage.name()
+    // Where a client serves the others, that is to be this process: a stopped server would be another test.
+    await client.locks.mutex(stage.name()).run(() => undefined)
     const child = takeInChild(stage, taker, name, stage.ttl)
     const { token } = await child.heard('granted')
     child.process.kill('SIGSTOP')

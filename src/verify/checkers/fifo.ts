@@ -8,7 +8,9 @@ export interface FifoOptions {
   /** How many of any kind may be served before any waiter. @default Infinity */
   readonly unfairBound?: number
   /**
-   * A waiter that was never heard to be in line is taken to be there after so many ms. @default 100
+   * A waiter that was never heard to be in line is taken to be there after so many ms. By default nothing is said about it:
+   * its request may have been on its way for long.
+   * @default Infinity
    */
   readonly settle?: number
   /**
@@ -40,7 +42,7 @@ function judge(
   options: FifoOptions,
   found: Violation[],
 ) {
-  const { settle = 100, perFault = Number.POSITIVE_INFINITY } = options
+  const { settle = Number.POSITIVE_INFINITY, perFault = Number.POSITIVE_INFINITY } = options
   const queuedAt = (one: Acquisition) => one.queued ?? one.invoked + settle * 1e6
   let faults: readonly Event[] | undefined
   for (const { waiter, count } of overtaken(all, queuedAt)) {
