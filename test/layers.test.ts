@@ -28,7 +28,8 @@ test('nothing that an entry point loads is a package', () => {
   const walk = (path: string): void => {
     if (seen.has(path)) return
     seen.add(path)
-    for (const { specifier = '?', line } of importsOf(read(path))) {
+    for (const { specifier, line } of importsOf(read(path))) {
+      if (specifier === undefined) continue
       const own = entries.find((entry) => entry.specifier === specifier)?.built
       const target =
         own ?? (specifier.startsWith('.') ? posix.join(posix.dirname(path), specifier) : undefined)

@@ -1,11 +1,20 @@
 // The package as a user gets it: packed, unpacked into an empty project without any dependency, and loaded from there.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { after, before, test } from 'node:test'
-import { entries, root } from './support/checkout.js'
+import { entries, manifest, pkg, root } from './support/checkout.js'
 import { leakCheck } from './support/leaks.js'
 
 const project = mkdtempSync(join(tmpdir(), 'holdfast-package-'))
@@ -34,6 +43,14 @@ for (const { specifier } of entries) {
     assert.ok(Number(run(process.execPath, ['load.mjs'], project)) > 0)
   })
 }
+
+test('the command starts once its libraries are there too', () => {
+  for (const name of pkg.dependencies)
+    symlinkSync(join(root, 'node_modules', name), join(project, 'node_modules', name))
+  const command = join(installed, manifest.bin['holdfast'] ?? '')
+  assert.equal(readFileSync(command, 'utf8').split('\n', 1)[0], '#!/usr/bin/env node')
+  assert.match(run(process.execPath, [command, '--help'], project), /Usage: holdfast/)
+})
 
 test('the package holds the library, its sources and its papers, and nothing else', () => {
   const tops = new Set(
