@@ -1,0 +1,214 @@
+/**
+ * The broker without its socket: calls of clients change rows, and whoever is granted, loses or is newly waited for is
+ * told. Rows and journal are in `ledger.ts`, clients and their absence in `clients.ts`, the socket in `broker-thread.ts`.
+ */
+import type { Clock } from '../../core/clock.js'
+import * as table from '../memory/table.js'
+import { type Client, type Connection, makeClients } from './clients.js'
+import { messageOf } from './home.js'
+import type { Journal, Journaled } from './journal.js'
+import { type Command, makeLedger, type Outcome, type Snapshot } from './ledger.js'
+import { isOver, type ProcessMark } from './processes.js'
+import { type Answer, type Call, decodeMode, type Entering } from './protocol.js'
+
+export interface BrokerParts {
+  readonly clock: Clock
+  /** Milliseconds since 1970. */
+  readonly wall: () => number
+  readonly here: ProcessMark
+  /** Opens a journal that says `snapshot`. @throws as fs does */
+  readonly open: (snapshot: Snapshot) => Journal
+}
+
+export interface Broker {
+  /** A client has shown who it is. `gone`: attempts it believes to hold and does not. */
+  enter(connection: Connection, who: Entering): { readonly client: Client; readonly gone: readonly string[] }
+  call(client: Client, call: Call): void
+  /** Its connection has ended. `bye`: on purpose. */
+  left(client: Client, connection: Connection, bye: boolean): void
+  /** Puts the journal back in its place if somebody deleted it. @throws as fs does */
+  mend(): void
+  stop(): void
+}
+
+type CallOf<V extends Call[1]> = Extract<Call, readonly [number, V, ...unknown[]]>
+
+export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
+  const { clock, wall, here, open } = parts
+  const clients = makeClients(clock, here, {
+    giveBack: (name, attempt) => void end(name, attempt),
+    holds: (name, attempt) => ledger.row(name).held.some((hold) => hold.attempt === attempt),
+    look: (name) => void apply(name, table.expire),
+  })
+  const { entries } = clients
+
+  const holds = restored.holds.filter(({ mark }) => !isOver(mark, here))
+  for (const { name, hold, client, mark } of holds) {
+    clients.add(clients.orphan(client, hold.by ?? '', mark), name, hold.attempt, 0)
+  }
+  const ownerOf = (attempt: string) => {
+    const client = entries.get(attempt)?.client
+    return { client: client?.id ?? '', mark: client?.mark ?? here }
+  }
+  const onDue = (name: string) => void apply(name, table.expire)
+  const ledger = makeLedger({ ...restored, holds }, { clock, wall, open, ownerOf, onDue })
+  clients.watch()
+
+  /** Runs a command and tells everybody but its caller what it changed. */
+  function apply<A>(name: string, command: Command<A>): Outcome<A> {
+    const outcome = ledger.apply(name, command)
+    for (const { attempt } of outcome.expired) lose(attempt)
+    for (const attempt of outcome.refused) {
+      answer(attempt, ['failed', refusal(outcome)])
+      clients.forget(attempt)
+    }
+    for (const hold of outcome.granted) tellGrant(hold, outcome.row)
+    return outcome
+  }
+
+  function end(name: string, attempt: string): Outcome<boolean> {
+    const outcome = apply(name, (row, now, wall) => table.cancel(row, attempt, now, wall))
+    clients.forget(attempt)
+    tellContended(outcome.row)
+    return outcome
+  }
+
+  function lose(attempt: string): void {
+    entries.get(attempt)?.client.connection?.send([0, 'lost', attempt])
+    clients.forget(attempt)
+  }
+
+  function answer(attempt: string, message: Answer): void {
+    const entry = entries.get(attempt)
+    entry?.client.connection?.send([entry.call, ...message])
+  }
+
+  function tellGrant(hold: table.Hold, row: table.Row): void {
+    const entry = entries.get(hold.attempt)
+    if (entry === undefined) return
+    entry.contended = othersWait(row, entry.client)
+    // From the call to the newest proof: what the client may add to the moment it sent that call.
+    const age = Math.max(0, hold.expires - hold.ttl - entry.asked)
+    answer(hold.attempt, ['granted', hold.token, hold.upTo, age, entry.contended])
+  }
+
+  function othersWait({ line }: table.Row, client: Client): boolean {
+    return line.some(({ attempt }) => entries.get(attempt)?.client !== client)
+  }
+
+  /** Only an exclusive holder passes on, so only that one needs to know whether others wait. */
+  function tellContended(row: table.Row): void {
+    const hold = row.held[0]
+    const entry = hold?.mode.kind === 'exclusive' ? entries.get(hold.attempt) : undefined
+    if (hold === undefined || entry === undefined) return
+    const contended = othersWait(row, entry.client)
+    if (contended === entry.contended) return
+    entry.contended = contended
+    entry.client.connection?.send([0, 'contended', hold.attempt, contended])
+  }
+
+  function acquire(
+    client: Client,
+    [id, , name, attempt, mode, ttl, wait, ticket, note]: CallOf<'acquire'>,
+  ): void {
+    const entry = entries.get(attempt) ?? clients.add(client, name, attempt, id)
+    entry.call = id
+    entry.asked = clock.now()
+    const ask: table.Ask = {
+      attempt,
+      mode: decodeMode(mode),
+      ttl,
+      wait,
+      ticket: ticket || undefined,
+      note: note || undefined,
+      by: client.by,
+    }
+    const outcome = apply(name, (row, now, wall) => table.acquire(row, ask, now, wall))
+    const { answer: acquired, row, failure } = outcome
+    if (!entries.has(attempt)) return
+    if (acquired.is === 'granted' && failure === undefined) return tellGrant(acquired.hold, row)
+    const holder = row.held[0] ? table.holderOf(row.held[0], clock.now()) : null
+    if (acquired.is === 'waiting') {
+      answer(attempt, ['waiting', acquired.position, acquired.ticket, holder])
+      return tellContended(row)
+    }
+    if (failure !== undefined) {
+      answer(attempt, ['failed', refusal(outcome)])
+      end(name, attempt)
+      return
+    }
+    if (acquired.is === 'busy') answer(attempt, ['busy', holder])
+    else if (acquired.is === 'limit') answer(attempt, ['limit', acquired.limit])
+    else answer(attempt, ['over'])
+    clients.forget(attempt)
+  }
+
+  function renew([, , name, attempt, ttl]: CallOf<'renew'>): Answer {
+    const outcome = apply(name, (row, now, wall) => table.renew(row, attempt, ttl, now, wall))
+    return outcome.failure === undefined
+      ? ['done', outcome.answer !== undefined]
+      : ['failed', refusal(outcome)]
+  }
+
+  function downgrade([, , name, attempt, last]: CallOf<'downgrade'>): Answer {
+    const outcome = apply(name, (row, now, wall) => table.downgrade(row, attempt, last, now, wall))
+    return outcome.failure === undefined
+      ? ['done', outcome.answer !== undefined]
+      : ['failed', refusal(outcome)]
+  }
+
+  function release([, , name, attempt, last]: CallOf<'release'>): Answer {
+    const outcome = apply(name, (row, now, wall) => table.release(row, attempt, last, now, wall))
+    clients.forget(attempt)
+    return ['done', outcome.answer]
+  }
+
+  function force([, , name]: CallOf<'force'>): Answer {
+    const { answer } = apply(name, table.force)
+    for (const { attempt } of answer) lose(attempt)
+    return ['done', answer.length]
+  }
+
+  function standing(name: string) {
+    return table.standingOf(apply(name, table.expire).row, clock.now())
+  }
+
+  function respond(call: Exclude<Call, CallOf<'acquire'>>): Answer {
+    switch (call[1]) {
+      case 'renew':
+        return renew(call)
+      case 'release':
+        return release(call)
+      case 'downgrade':
+        return downgrade(call)
+      case 'cancel':
+        return ['done', end(call[2], call[3]).answer]
+      case 'force':
+        return force(call)
+      case 'inspect':
+        return ['done', standing(call[2])]
+      case 'list': {
+        for (const row of ledger.used(call[2])) apply(row.name, table.expire)
+        return ['done', ledger.used(call[2]).map((row) => table.standingOf(row, clock.now()))]
+      }
+    }
+  }
+
+  return {
+    enter: clients.enter,
+    left: clients.left,
+    mend: ledger.mend,
+    call(client, call) {
+      if (call[1] === 'acquire') acquire(client, call as CallOf<'acquire'>)
+      else client.connection?.send([call[0], ...respond(call as Exclude<Call, CallOf<'acquire'>>)])
+    },
+    stop() {
+      clients.stop()
+      ledger.stop()
+    },
+  }
+}
+
+function refusal({ failure }: Outcome<unknown>): string {
+  return `the journal cannot be written, so nothing is granted: ${messageOf(failure)}`
+}

@@ -1,0 +1,152 @@
+/**
+ * The broker's clients and their attempts, and what becomes of them when a connection ends:
+ * ```
+ *   said bye ────────────────────────────────► given back
+ *   process is over (the kernel says) ───────► given back at once
+ *   process lives, or nobody can tell ───────► still held, by nobody reachable: an orphan
+ *       it comes back and names them ────────► its own again
+ *       it comes back without them ──────────► given back
+ *       its process ends, looked at every 50 ms ► given back
+ *       their ttl passes ────────────────────► overdue, like any
+ * ```
+ * Holds that a new broker finds in the journal begin as orphans. Places in line are not kept for the absent: a client
+ * that comes back asks again, with its ticket.
+ */
+import type { Clock } from '../../core/clock.js'
+import { isOver, type ProcessMark } from './processes.js'
+import type { Answer, Entering, Notice } from './protocol.js'
+
+/** What the broker says things to. */
+export interface Connection {
+  send(message: readonly [id: number, ...Answer] | Notice): void
+  /** Its client has come back over another one. */
+  end(): void
+}
+
+export interface Client {
+  readonly id: string
+  readonly by: string
+  readonly mark: ProcessMark
+  /** Undefined: an orphan. */
+  connection: Connection | undefined
+  readonly attempts: Set<string>
+}
+
+/** An attempt that waits or holds. */
+export interface Entry {
+  readonly name: string
+  readonly client: Client
+  /** The call that a grant answers. */
+  call: number
+  /** When that call came. */
+  asked: number
+  /** Its client has been told that others wait. */
+  contended: boolean
+}
+
+export interface Clients {
+  readonly entries: ReadonlyMap<string, Entry>
+  /** Notes an attempt and whose it is. */
+  add(client: Client, name: string, attempt: string, call: number): Entry
+  /** The attempt neither waits nor holds any more. */
+  forget(attempt: string): void
+  /** The client of a hold from the journal. */
+  orphan(id: string, by: string, mark: ProcessMark): Client
+  enter(connection: Connection, who: Entering): { readonly client: Client; readonly gone: readonly string[] }
+  left(client: Client, connection: Connection, bye: boolean): void
+  /** Looks at orphans again soon. */
+  watch(): void
+  stop(): void
+}
+
+/** How often the processes of orphans are looked at, in ms. */
+const poll = 50
+
+export function makeClients(
+  clock: Clock,
+  here: ProcessMark,
+  ends: {
+    /** Gives back or takes out of the line. */
+    readonly giveBack: (name: string, attempt: string) => void
+    /** Does it hold, rather than wait? */
+    readonly holds: (name: string, attempt: string) => boolean
+    /** Time has passed for this name. */
+    readonly look: (name: string) => void
+  },
+): Clients {
+  const clients = new Map<string, Client>()
+  const entries = new Map<string, Entry>()
+  let nap = poll
+  let cancelNap: (() => void) | undefined
+
+  function add(client: Client, name: string, attempt: string, call: number): Entry {
+    const entry: Entry = { name, client, call, asked: clock.now(), contended: false }
+    entries.set(attempt, entry)
+    client.attempts.add(attempt)
+    return entry
+  }
+
+  function forget(attempt: string): void {
+    entries.get(attempt)?.client.attempts.delete(attempt)
+    entries.delete(attempt)
+  }
+
+  function giveBackAll(client: Client, which: (name: string, attempt: string) => boolean): void {
+    for (const attempt of [...client.attempts]) {
+      const entry = entries.get(attempt)
+      if (entry !== undefined && which(entry.name, attempt)) ends.giveBack(entry.name, attempt)
+    }
+  }
+
+  function orphan(id: string, by: string, mark: ProcessMark): Client {
+    const client = clients.get(id) ?? { id, by, mark, connection: undefined, attempts: new Set() }
+    clients.set(id, client)
+    return client
+  }
+
+  function enter(connection: Connection, who: Entering) {
+    const client = orphan(who.client, who.by, who.mark)
+    client.connection?.end()
+    client.connection = connection
+    const wanted = new Set([...who.held, ...who.asked])
+    giveBackAll(client, (name, attempt) => !wanted.has(attempt) || !ends.holds(name, attempt))
+    const gone = who.held.filter((attempt) => !client.attempts.has(attempt))
+    return { client, gone }
+  }
+
+  function left(client: Client, connection: Connection, bye: boolean): void {
+    if (client.connection !== connection) return
+    client.connection = undefined
+    const over = bye || isOver(client.mark, here)
+    giveBackAll(client, (name, attempt) => over || !ends.holds(name, attempt))
+    if (client.attempts.size === 0) {
+      clients.delete(client.id)
+      return
+    }
+    // A killed process closes its sockets a moment before the kernel shows it as ended.
+    nap = 1
+    watch()
+  }
+
+  function watch(): void {
+    cancelNap?.()
+    cancelNap = undefined
+    let waiting = false
+    for (const client of clients.values()) {
+      if (client.connection !== undefined) continue
+      const over = isOver(client.mark, here)
+      for (const attempt of client.attempts) {
+        const name = entries.get(attempt)?.name ?? ''
+        if (over) ends.giveBack(name, attempt)
+        else ends.look(name)
+      }
+      if (client.attempts.size === 0) clients.delete(client.id)
+      else waiting = true
+    }
+    if (!waiting) return
+    cancelNap = clock.at(clock.now() + nap, watch)
+    nap = Math.min(nap * 2, poll)
+  }
+
+  return { entries, add, forget, orphan, enter, left, watch, stop: () => cancelNap?.() }
+}

@@ -1,0 +1,135 @@
+/** Locks between the processes of one machine, without a server: see `docs/drivers/local.md` and `ARCHITECTURE.md`. */
+import { resolve as resolvePath } from 'node:path'
+import type { Claim, Driver, DriverFactory, Grant, Standing, Traits, Wait } from '../../core/driver.js'
+import { BackendError, permitLimitError } from '../../core/errors.js'
+import { describe } from '../../core/name.js'
+import { defaultDirectory, type SocketKind } from './home.js'
+import { doneOrThrow, grantOf } from './local-grant.js'
+import { encodeMode } from './protocol.js'
+import { answerWithin, makeSession, type Session } from './session.js'
+
+export interface LocalOptions {
+  /**
+   * The processes that give the same directory see the same locks. It is made with mode 0700 if it is missing, and must
+   * belong to the user; the file system must be local.
+   * @default HOLDFAST_DIR, else XDG_RUNTIME_DIR/holdfast, else holdfast-<uid> in the folder for temporary files
+   */
+  readonly directory?: string
+  /**
+   * How processes find the broker. `file` reaches across containers that share the directory as a volume; the others are
+   * more robust. Chosen once for a directory, by the first process that uses it.
+   * @default 'abstract' on Linux (`file` in a container when the directory is on a volume), 'pipe' on Windows, else 'file'
+   */
+  readonly socket?: 'abstract' | 'file'
+}
+
+export interface LocalTraits extends Traits {
+  readonly modes: readonly ('exclusive' | 'shared' | 'permits')[]
+  readonly fair: true
+  readonly shared: true
+}
+
+const traits: LocalTraits = Object.freeze({
+  modes: Object.freeze(['exclusive', 'shared', 'permits'] as const),
+  fair: true,
+  // A renewal every third of it still leaves ten times the round trip on a busy machine.
+  minTtl: 100,
+  shared: true,
+})
+
+/**
+ * Locks between the processes of one user on one machine. One of them runs the broker in a thread; when that process
+ * ends, another one takes over, and all locks are kept.
+ *
+ * @throws TypeError for bad options. Its locks throw BackendError when the directory cannot be used, the disk is full, or
+ * the process that runs the broker is stopped.
+ */
+export function local(options: LocalOptions = {}): DriverFactory<LocalTraits> {
+  const { directory, socket } = checked(options)
+  return (env) => {
+    const session = makeSession(env, directory ?? defaultDirectory(), socket)
+    return localDriver(session)
+  }
+}
+
+function checked(options: LocalOptions): { directory: string | undefined; socket: SocketKind | undefined } {
+  if (typeof options !== 'object' || options === null) {
+    throw new TypeError(`local() takes { directory?, socket? }, got ${describe(options)}`)
+  }
+  const { directory, socket, ...rest } = options
+  const [unknown] = Object.keys(rest)
+  if (unknown !== undefined)
+    throw new TypeError(`local() has no option ${unknown}; it takes directory and socket`)
+  if (
+    directory !== undefined &&
+    (typeof directory !== 'string' || directory === '' || directory.includes('\0'))
+  ) {
+    throw new TypeError(`directory must be a path, got ${describe(directory)}`)
+  }
+  if (socket !== undefined && socket !== 'abstract' && socket !== 'file') {
+    throw new TypeError(`socket must be 'abstract' or 'file', got ${describe(socket)}`)
+  }
+  return { directory: directory === undefined ? undefined : resolvePath(directory), socket }
+}
+
+/** Milliseconds that a wait which is over still waits for the broker to have forgotten it. */
+const cancelWithin = 100
+
+function localDriver(session: Session): Driver<LocalTraits> {
+  function acquire(claim: Claim, wait: Wait): Promise<Grant | undefined> {
+    if (wait.over) return Promise.resolve(undefined)
+    const { name, attempt, mode, ttl, note = '' } = claim
+    const once = wait.remaining() <= 0
+    const { signal } = wait
+    return new Promise((resolve, reject) => {
+      const end = () => {
+        drop()
+        resolve(cancel())
+      }
+      const done = () => signal.removeEventListener('abort', end)
+      const { call, drop } = session.start({
+        verb: ['acquire', name, attempt, encodeMode(mode), ttl, !once, 0, note],
+        patience: once ? answerWithin : Number.POSITIVE_INFINITY,
+        answered(answer) {
+          if (answer[0] === 'waiting') {
+            const [, position, ticket, holder] = answer
+            call.verb = ['acquire', name, attempt, encodeMode(mode), ttl, true, ticket, note]
+            return wait.blocked?.({ position, ...(holder && { holder }) })
+          }
+          done()
+          if (answer[0] === 'granted') return resolve(grantOf(session, claim, answer, call.sent))
+          if (answer[0] === 'limit') {
+            return reject(permitLimitError(name, answer[1], mode.kind === 'permits' ? mode.of : 0))
+          }
+          if (answer[0] === 'failed') return reject(new BackendError('local', answer[1]))
+          if (answer[0] === 'busy' && answer[1]) wait.blocked?.({ holder: answer[1] })
+          resolve(undefined)
+        },
+        failed(error) {
+          done()
+          reject(error)
+          void cancel()
+        },
+      })
+      signal.addEventListener('abort', end, { once: true })
+    })
+
+    /** Leaves no trace, if the broker can be reached; if not, it forgets us when it comes to know that we do not ask any more. */
+    async function cancel(): Promise<undefined> {
+      if (!session.up) return undefined
+      await session.ask(['cancel', name, attempt], undefined, cancelWithin).catch(() => undefined)
+      return undefined
+    }
+  }
+
+  const ask = async (verb: Parameters<Session['ask']>[0]) => doneOrThrow((await session.ask(verb)).answer)
+  return {
+    name: 'local',
+    traits,
+    acquire,
+    inspect: async (name) => (await ask(['inspect', name])) as Standing,
+    list: async (prefix) => (await ask(['list', prefix])) as readonly Standing[],
+    forceRelease: async (name) => (await ask(['force', name])) as number,
+    close: () => session.close(),
+  }
+}

@@ -1,0 +1,204 @@
+/**
+ * The broker's rows and the journal behind them. A command is decided by the table, written down, and only then true: a
+ * grant that cannot be written is refused, with the reason, and never told.
+ *
+ * An end that cannot be written is true all the same (the journal then errs towards "held", which a later broker finds
+ * out from the client itself); the line is owed and goes before the next one.
+ */
+import type { Clock } from '../../core/clock.js'
+import { makeRowTimers } from '../memory/row-timers.js'
+import * as table from '../memory/table.js'
+import { type Journal, type Journaled, type JournaledHold, lineOf } from './journal.js'
+
+export type Command<A> = (row: table.Row, now: number, wall: number) => table.Step<A>
+
+export interface Outcome<A> {
+  readonly row: table.Row
+  readonly answer: A
+  /** Attempts that waited and hold now. */
+  readonly granted: readonly table.Hold[]
+  readonly expired: readonly table.Hold[]
+  /** Set when the journal could not be written: nothing was granted, renewed or changed but ends. */
+  readonly failure: unknown
+  /** Attempts that would have been granted, and are over now. */
+  readonly refused: readonly string[]
+}
+
+export interface Owner {
+  readonly client: string
+  readonly mark: JournaledHold['mark']
+}
+
+export interface LedgerParts {
+  readonly clock: Clock
+  /** Opens a journal that says `snapshot`. @throws as fs does */
+  readonly open: (snapshot: Snapshot) => Journal
+  /** Milliseconds since 1970. */
+  readonly wall: () => number
+  readonly ownerOf: (attempt: string) => Owner
+  /** Time alone has changed a row. */
+  readonly onDue: (name: string) => void
+}
+
+/** All that is true at one moment. */
+export interface Snapshot {
+  /** Journal lines. */
+  readonly lines: string
+  /** Every token so far is at most this. */
+  readonly floor: number
+}
+
+export interface Ledger {
+  apply<A>(name: string, command: Command<A>): Outcome<A>
+  row(name: string): table.Row
+  /** Rows that are held or waited for. */
+  used(prefix: string): readonly table.Row[]
+  /** Puts the journal back in its place if its file was deleted. @throws as fs does */
+  mend(): void
+  /** Closes the journal and stops the timers. */
+  stop(): void
+}
+
+/** Idle rows kept for their memory of ended attempts. */
+const idleRowsKept = 1024
+/** Ended attempts that a new journal still knows. */
+const endedKept = 256
+
+export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
+  const { clock, wall, ownerOf } = parts
+  const rows = new Map<string, table.Row>()
+  const timers = makeRowTimers(clock, parts.onDue)
+  const ended: string[] = []
+  let floor = restored.floor
+  let owed = ''
+
+  for (const { name, attempt } of restored.ended.slice(-endedKept)) {
+    ended.push(lineOf.ended(name, attempt, true))
+    rows.set(name, table.cancel(row(name), attempt, clock.now(), 0).row)
+  }
+  for (const { name, hold } of restored.holds) {
+    const before = row(name)
+    const now = clock.now()
+    // When it was last renewed is not known: a full ttl from now is never before the end its client counts with.
+    const held = [...before.held, { ...hold, since: now, expires: now + hold.ttl }]
+    rows.set(name, { ...before, held })
+  }
+  let journal = parts.open(snapshot())
+
+  function row(name: string): table.Row {
+    return rows.get(name) ?? table.emptyRow(name, floor)
+  }
+
+  function apply<A>(name: string, command: Command<A>): Outcome<A> {
+    const before = row(name)
+    const now = clock.now()
+    const step = command(before, now, wall())
+    const { answer, granted, expired } = step
+    const lines = changes(before, step.row)
+    if (lines !== '') {
+      try {
+        write(lines)
+      } catch (failure) {
+        const { row, refused } = withoutGrants(before, step.row, now)
+        keep(row)
+        return { row, answer, granted: [], expired, failure, refused }
+      }
+    }
+    keep(step.row)
+    return { row: step.row, answer, granted, expired, failure: undefined, refused: [] }
+  }
+
+  function write(lines: string): void {
+    mend()
+    if (journal.large && journal.rewrite(snapshot())) owed = ''
+    journal.append(owed + lines)
+    owed = ''
+  }
+
+  function mend(): void {
+    if (!journal.deleted) return
+    const next = parts.open(snapshot())
+    journal.close()
+    journal = next
+    owed = ''
+  }
+
+  function keep(next: table.Row): void {
+    timers.follow(next)
+    if (table.isIdle(next) && rows.size > idleRowsKept) {
+      floor = Math.max(floor, next.token)
+      rows.delete(next.name)
+    } else rows.set(next.name, next)
+  }
+
+  /** What the journal must say before the new row is true. */
+  function changes(before: table.Row, after: table.Row): string {
+    if (before.held === after.held) return ''
+    const [was, is] = [finder(before.held), finder(after.held)]
+    let lines = ''
+    for (const hold of before.held) {
+      const now = is(hold.attempt)
+      if (now === undefined) lines += endOf(hold, after)
+      else if (now.mode !== hold.mode) lines += lineOf.downgraded(after.name, now)
+      else if (now.ttl > hold.ttl) lines += lineOf.longer(after.name, now)
+    }
+    for (const hold of after.held) {
+      if (was(hold.attempt) === undefined) {
+        lines += lineOf.granted({ name: after.name, hold, ...ownerOf(hold.attempt) })
+      }
+    }
+    return lines
+  }
+
+  function endOf({ attempt }: table.Hold, after: table.Row): string {
+    const byClient = after.ended.includes(attempt)
+    const line = lineOf.ended(after.name, attempt, byClient)
+    if (byClient && ended.push(line) > 2 * endedKept) ended.splice(0, endedKept)
+    return line
+  }
+
+  /** `after`, but nothing granted or renewed by it: what could not be written must not be told. */
+  function withoutGrants(before: table.Row, after: table.Row, now: number) {
+    const was = finder(before.held)
+    const refused: string[] = []
+    const fresh = after.held.filter((hold) => was(hold.attempt) === undefined)
+    let row: table.Row = { ...after, held: after.held.map((hold) => was(hold.attempt) ?? hold) }
+    for (let hold = fresh.shift(); hold !== undefined; hold = fresh.shift()) {
+      const step = table.cancel(row, hold.attempt, now, 0)
+      refused.push(hold.attempt)
+      fresh.push(...step.granted)
+      row = step.row
+    }
+    const is = finder(row.held)
+    for (const hold of before.held) if (is(hold.attempt) === undefined) owed += endOf(hold, row)
+    return { row, refused }
+  }
+
+  function snapshot(): Snapshot {
+    let lines = ended.slice(-endedKept).join('')
+    let top = floor
+    for (const { name, held, token } of rows.values()) {
+      top = Math.max(top, token)
+      for (const hold of held) lines += lineOf.granted({ name, hold, ...ownerOf(hold.attempt) })
+    }
+    return { lines, floor: top }
+  }
+
+  return {
+    apply,
+    row,
+    used: (prefix) => [...rows.values()].filter((one) => one.name.startsWith(prefix) && !table.isIdle(one)),
+    mend,
+    stop() {
+      timers.stop()
+      journal.close()
+    },
+  }
+}
+
+/** Looks holds up by attempt; most rows have one. */
+function finder(held: readonly table.Hold[]): (attempt: string) => table.Hold | undefined {
+  if (held.length < 8) return (attempt) => held.find((hold) => hold.attempt === attempt)
+  const map = new Map(held.map((hold) => [hold.attempt, hold]))
+  return (attempt) => map.get(attempt)
+}

@@ -1,0 +1,94 @@
+/** What `local()` gives: a hold at the broker, seen from its client. */
+import { deadline } from '../../core/clock.js'
+import type { Claim, GaveBack, Grant } from '../../core/driver.js'
+import { BackendError } from '../../core/errors.js'
+import type { Answer } from './protocol.js'
+import type { Session } from './session.js'
+
+export type Granted = Extract<Answer, readonly ['granted', ...unknown[]]>
+
+/** @param sent clock reading before the call left that the broker counted `age` from */
+export function grantOf(session: Session, claim: Claim, answer: Granted, sent: number): Grant {
+  const { name, attempt, mode, ttl } = claim
+  const [, token, upTo, age] = answer
+  let contended = answer[4]
+  let last = token
+  let limit = upTo
+  // Both processes read one monotonic clock, so the age that the broker measured needs no allowance for drift.
+  let validUntil = deadline(sent + age, ttl)
+  let released: Promise<GaveBack> | undefined
+  let triedBefore = false
+  const notice = new AbortController()
+
+  session.held.set(attempt, {
+    lost() {
+      session.held.delete(attempt)
+      notice.abort(
+        new BackendError(
+          'local',
+          'the broker has ended this hold: its time was up, or an operator released it',
+        ),
+      )
+    },
+    contended(yes) {
+      contended = yes
+    },
+  })
+
+  async function renew(ttl: number, signal: AbortSignal): Promise<number | undefined> {
+    const { answer, call } = await session.ask(['renew', name, attempt, ttl], signal)
+    if (!doneOrThrow(answer)) {
+      session.held.delete(attempt)
+      return undefined
+    }
+    validUntil = Math.max(validUntil, deadline(call.sent, ttl))
+    return validUntil
+  }
+
+  async function giveBack(): Promise<GaveBack> {
+    const repeated = triedBefore
+    triedBefore = true
+    const { answer, call } = await session.ask(['release', name, attempt, last])
+    const was = doneOrThrow(answer) as GaveBack
+    session.held.delete(attempt)
+    // Whoever hears of its own first release that it was released before has only missed the first answer.
+    return was === 'already-released' && (repeated || call.times > 1) ? 'released' : was
+  }
+
+  function release(): Promise<GaveBack> {
+    released ??= giveBack().catch((error: unknown) => {
+      released = undefined
+      throw error
+    })
+    return released
+  }
+
+  const grant: Grant = {
+    token,
+    get validUntil() {
+      return validUntil
+    },
+    lost: notice.signal,
+    renew,
+    release,
+  }
+  if (mode.kind !== 'exclusive') return grant
+  return Object.assign(grant, {
+    pass() {
+      if (last >= limit) return undefined
+      last += 1
+      return last
+    },
+    contended: () => contended,
+    async downgrade() {
+      limit = last
+      doneOrThrow((await session.ask(['downgrade', name, attempt, last])).answer)
+    },
+  })
+}
+
+/** @throws BackendError when the broker says that it could not do it */
+export function doneOrThrow(answer: Answer): unknown {
+  if (answer[0] === 'done') return answer[1]
+  throw new BackendError('local', answer[0] === 'failed' ? answer[1] : `unexpected answer ${answer[0]}`)
+}

@@ -1,0 +1,89 @@
+/**
+ * Is a process still there? A pid alone cannot tell, because pids are used again; with its start time it names one
+ * process of one boot. Where the system does not show start times, a used-again pid looks alive: a hold then ends by its
+ * ttl instead of at once, which is slow but safe.
+ */
+import { readFileSync, readlinkSync } from 'node:fs'
+
+/** Names one process for as long as the machine runs. */
+export interface ProcessMark {
+  readonly pid: number
+  /** In ticks since boot, as the kernel counts; '' where it is not shown. */
+  readonly start: string
+  /** The pid name space: pids of another one say nothing here. */
+  readonly space: string
+  /** The boot: processes of an earlier one are gone. */
+  readonly boot: string
+}
+
+/** Set in the kernel's flags of a process that has begun to exit and runs no more of its own code. */
+const exiting = 0x4
+
+export function thisProcess(): ProcessMark {
+  return { pid: process.pid, start: statOf(process.pid)?.start ?? '', space: pidSpace(), boot: bootId() }
+}
+
+/** True only when that process has certainly ended; false when it lives or nobody can tell. */
+export function isOver(mark: ProcessMark, here: ProcessMark): boolean {
+  if (mark.boot !== here.boot) return true
+  if (mark.space !== here.space) return false
+  if (mark.start === '' || here.start === '') return !answersSignals(mark.pid)
+  const stat = statOf(mark.pid)
+  if (stat === undefined) return !answersSignals(mark.pid)
+  return stat.start !== mark.start || stat.state === 'Z' || stat.state === 'X' || (stat.flags & exiting) !== 0
+}
+
+interface Stat {
+  readonly state: string
+  readonly flags: number
+  readonly start: string
+}
+
+function statOf(pid: number): Stat | undefined {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    // The program's name stands in parentheses and may hold anything; the fields after it are numbered from 3.
+    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
+    const [state, flags, start] = [fields[0], fields[6], fields[19]]
+    if (state === undefined || start === undefined) return undefined
+    return { state, flags: Number(flags), start }
+  } catch {
+    return undefined
+  }
+}
+
+/** Signal 0 is not delivered; it only asks. Every answer but "no such process" means that there is one. */
+function answersSignals(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH'
+  }
+}
+
+function pidSpace(): string {
+  return linkOr('/proc/self/ns/pid', '')
+}
+
+/** The network name space, in which abstract socket names live. */
+export function netSpace(): string {
+  return linkOr('/proc/self/ns/net', '')
+}
+
+/** Differs after every start of the machine; '' where the system does not say. */
+export function bootId(): string {
+  try {
+    return readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()
+  } catch {
+    return ''
+  }
+}
+
+function linkOr(path: string, otherwise: string): string {
+  try {
+    return readlinkSync(path)
+  } catch {
+    return otherwise
+  }
+}

@@ -1,0 +1,188 @@
+/**
+ * One client's calls to the broker. A call is kept until it is answered, and sent again over every new connection, so
+ * that nobody above needs to know that brokers come and go. All that is called in one go leaves in one packet.
+ */
+import type { Env } from '../../core/driver.js'
+import { BackendError } from '../../core/errors.js'
+import type { SocketKind } from './home.js'
+import { type Link, makeLink } from './link.js'
+import { thisProcess } from './processes.js'
+import type { Answer, Notice, Reply, Verb } from './protocol.js'
+
+/** A call on its way. */
+export interface Pending {
+  verb: Verb
+  /** Clock reading before it was sent last. */
+  sent: number
+  /** How often it was sent: more than once, and an earlier answer may have been lost. */
+  times: number
+  /** Every answer, `waiting` too. */
+  readonly answered: (answer: Answer) => void
+  readonly failed: (error: unknown) => void
+  /** When to give up. Infinity: never by itself. */
+  readonly patience: number
+}
+
+/** A grant as the session sees it. */
+export interface Held {
+  /** The broker says that it has ended. */
+  lost(): void
+  contended(yes: boolean): void
+}
+
+export interface Session {
+  /** Sends a call; returns a function that forgets it. */
+  start(call: Omit<Pending, 'sent' | 'times'>): { readonly call: Pending; readonly drop: () => void }
+  /** A call with one answer. @throws BackendError when none comes in time; `signal.reason` when that aborts first */
+  ask(
+    verb: Verb,
+    signal?: AbortSignal,
+    patience?: number,
+  ): Promise<{ readonly answer: Answer; readonly call: Pending }>
+  readonly up: boolean
+  /** By attempt. */
+  readonly held: Map<string, Held>
+  close(): Promise<void>
+}
+
+/** Milliseconds within which a broker that runs gives any answer at all, even on a machine that starts it first. */
+export const answerWithin = 5000
+
+export function makeSession(env: Env, directory: string, socket: SocketKind | undefined): Session {
+  const { clock } = env
+  const client = env.id()
+  const calls = new Map<number, { readonly call: Pending; readonly stop: () => void }>()
+  const held = new Map<string, Held>()
+  let lastId = 0
+  let out = ''
+  let closed = false
+
+  const link: Link = makeLink({
+    env,
+    directory,
+    socket,
+    wanted: () => calls.size > 0 || held.size > 0,
+    entering: () => ({
+      client,
+      by: env.by,
+      mark: thisProcess(),
+      held: [...held.keys()],
+      asked: [...calls.values()].flatMap(({ call }) => (call.verb[0] === 'acquire' ? [call.verb[2]] : [])),
+    }),
+    onUp(gone) {
+      for (const attempt of gone) held.get(attempt)?.lost()
+      for (const [id, { call }] of calls) send(id, call)
+    },
+    onDown: () => {
+      out = ''
+    },
+    onReply: receive,
+    onFailure(error) {
+      for (const [id, { call }] of [...calls]) {
+        forget(id)
+        call.failed(error)
+      }
+    },
+  })
+
+  function flush(): void {
+    if (out !== '' && link.up) link.send(out)
+    out = ''
+  }
+
+  function send(id: number, call: Pending): void {
+    if (out === '') queueMicrotask(flush)
+    call.sent = clock.now()
+    call.times += 1
+    out += `${JSON.stringify([id, ...call.verb])}\n`
+  }
+
+  function receive(reply: Reply): void {
+    if (reply[0] === 0) {
+      const [, what, attempt, yes] = reply as Notice
+      if (what === 'lost') held.get(attempt)?.lost()
+      else held.get(attempt)?.contended(yes === true)
+      return
+    }
+    const [id, ...answer] = reply as readonly [number, ...Answer]
+    const call = calls.get(id)?.call
+    if (answer[0] !== 'waiting') forget(id)
+    call?.answered(answer)
+  }
+
+  function forget(id: number): void {
+    calls.get(id)?.stop()
+    calls.delete(id)
+  }
+
+  function start({ verb, patience, answered, failed }: Omit<Pending, 'sent' | 'times'>) {
+    lastId += 1
+    const id = lastId
+    const call: Pending = { verb, patience, answered, failed, sent: clock.now(), times: 0 }
+    // Also for one that waits for ever: the timer keeps the process alive for whoever waits.
+    const stop = clock.at(clock.now() + patience, () => {
+      forget(id)
+      failed(silent())
+    })
+    calls.set(id, { call, stop })
+    if (closed) {
+      forget(id)
+      failed(new BackendError('local', 'this driver was closed', { closed: true }))
+    } else if (link.up) send(id, call)
+    else link.wake()
+    return { call, drop: () => forget(id) }
+  }
+
+  function silent(): BackendError {
+    const { brokerPid } = link
+    const whose = brokerPid === undefined ? '' : ` in process ${brokerPid}`
+    return new BackendError(
+      'local',
+      `the broker of ${directory}${whose} gave no answer within ${answerWithin} ms; is that process stopped? Continue it or end it`,
+    )
+  }
+
+  function ask(verb: Verb, signal?: AbortSignal, patience = answerWithin) {
+    return new Promise<{ answer: Answer; call: Pending }>((resolve, reject) => {
+      if (signal?.aborted) return reject(signal.reason)
+      const aborted = () => {
+        drop()
+        reject(signal?.reason)
+      }
+      const done = () => signal?.removeEventListener('abort', aborted)
+      const { call, drop } = start({
+        verb,
+        patience,
+        answered(answer) {
+          done()
+          resolve({ answer, call })
+        },
+        failed(error) {
+          done()
+          reject(error)
+        },
+      })
+      signal?.addEventListener('abort', aborted, { once: true })
+    })
+  }
+
+  return {
+    start,
+    ask,
+    held,
+    get up() {
+      return link.up
+    },
+    async close() {
+      if (closed) return
+      closed = true
+      for (const [id, { call }] of [...calls]) {
+        forget(id)
+        call.failed(new BackendError('local', 'this driver was closed', { closed: true }))
+      }
+      held.clear()
+      flush()
+      await link.close()
+    },
+  }
+}

@@ -1,0 +1,153 @@
+// Holders, waiters and the broker's own process die, on both kinds of socket.
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import { leakCheck } from '../../support/leaks.js'
+import { until } from '../../support/until.js'
+import { brokerOf, endAll, freshDirectory, now, start } from './processes.js'
+
+for (const socket of ['abstract', 'file'] as const) {
+  const place = () => ({ directory: freshDirectory(), socket })
+
+  describe(`local over ${socket} sockets`, () => {
+    test('a holder killed with -9 makes room for the next one long before its ttl', async () => {
+      const options = place()
+      const [broker, holder, waiter] = [await start(options), await start(options), await start(options)]
+      await broker.tryAcquire('who-runs-the-broker')
+      const held = await holder.acquire('x')
+      const next = waiter.acquire('x')
+      await until(async () => (await broker.tryAcquire('x')) === undefined)
+      const killed = now()
+      await holder.kill()
+      const taken = await next
+      assert.ok(taken.token > held.token)
+      assert.ok(taken.at - killed < 2000, `took ${taken.at - killed} ms`)
+    })
+
+    test('a killed holder that has left a child behind does not keep the lock', async () => {
+      const options = place()
+      const [broker, holder] = [await start(options), await start(options)]
+      await broker.tryAcquire('who-runs-the-broker')
+      await holder.acquire('x')
+      const orphan = await holder.bear()
+      try {
+        await holder.kill()
+        await broker.acquire('x', { wait: 5000 })
+      } finally {
+        process.kill(orphan, 'SIGKILL')
+      }
+    })
+
+    test('when the process of the broker is killed, another takes over and every lease is kept', async () => {
+      const options = place()
+      const [broker, holder, waiter] = [await start(options), await start(options), await start(options)]
+      await broker.tryAcquire('who-runs-the-broker')
+      assert.equal(brokerOf(options.directory), broker.pid)
+      const held = await holder.acquire('x', { ttl: 3000 })
+      const next = waiter.acquire('x')
+      await until(async () => (await broker.tryAcquire('x')) === undefined)
+      await broker.kill()
+      await until(() => [holder.pid, waiter.pid].includes(brokerOf(options.directory)))
+      const other = await start(options)
+      assert.equal(await other.tryAcquire('x'), undefined)
+      assert.equal(await holder.state(held), 'held')
+      assert.equal(await holder.aborted(held), false)
+      assert.equal(await holder.release(held), 'released')
+      const taken = await next
+      assert.ok(taken.token > held.token)
+    })
+
+    test('a holder that ran the broker too is gone as a whole', async () => {
+      const options = place()
+      const [holder, waiter] = [await start(options), await start(options)]
+      const held = await holder.acquire('x')
+      const next = waiter.acquire('x')
+      await until(async () => (await holder.tryAcquire('x')) === undefined)
+      const killed = now()
+      await holder.kill()
+      const taken = await next
+      assert.ok(taken.token > held.token)
+      assert.ok(taken.at - killed < 5000, `took ${taken.at - killed} ms`)
+      assert.equal(brokerOf(options.directory), waiter.pid)
+    })
+
+    test('waiters keep their order when the broker dies', async () => {
+      const options = place()
+      const [broker, holder] = [await start(options), await start(options)]
+      await broker.tryAcquire('who-runs-the-broker')
+      const held = await holder.acquire('x')
+      const order: number[] = []
+      const waiters = []
+      for (let i = 0; i < 5; i++) {
+        const waiter = await start(options)
+        waiters.push(
+          waiter.acquire('x').then(async (taken) => {
+            order.push(i)
+            await waiter.release(taken)
+          }),
+        )
+        await until(async () => (await broker.tryAcquire('x')) === undefined)
+        await until(() => inLine(options.directory, socket, i + 1))
+      }
+      await broker.kill()
+      await until(() => inLine(options.directory, socket, 5))
+      await holder.release(held)
+      await Promise.all(waiters)
+      assert.deepEqual(order, [0, 1, 2, 3, 4])
+    })
+
+    test('a broker whose process closes its locks hands over in good order', async () => {
+      const options = place()
+      const [broker, holder] = [await start(options), await start(options)]
+      await broker.tryAcquire('who-runs-the-broker')
+      const held = await holder.acquire('x', { ttl: 2000 })
+      await broker.close()
+      const other = await start(options)
+      assert.equal(await other.tryAcquire('x'), undefined)
+      assert.notEqual(brokerOf(options.directory), broker.pid)
+      assert.equal(await holder.release(held), 'released')
+      assert.ok(await other.tryAcquire('x'))
+    })
+
+    test('a stopped holder has lost the lock after its ttl, and knows when it wakes up', async () => {
+      const options = place()
+      const [broker, holder] = [await start(options), await start(options)]
+      await broker.tryAcquire('who-runs-the-broker')
+      const held = await holder.acquire('x', { ttl: 300 })
+      holder.stop()
+      const taken = await broker.acquire('x', { wait: 5000 })
+      holder.go()
+      assert.ok(taken.token > held.token)
+      assert.equal(await holder.state(held), 'lost')
+      assert.equal(await holder.release(held), 'lost')
+      assert.equal(await broker.state(taken), 'held')
+    })
+
+    test('a process whose event loop is blocked does not stop the broker in it', async () => {
+      const options = place()
+      const [broker, other] = [await start(options), await start(options)]
+      await broker.tryAcquire('who-runs-the-broker')
+      await other.acquire('warm')
+      const blocked = broker.block(1500)
+      const began = now()
+      for (let i = 0; i < 20; i++) await other.release(await other.acquire('x'))
+      assert.ok(now() - began < 1000, `took ${now() - began} ms`)
+      await blocked
+    })
+  })
+}
+
+async function inLine(directory: string, socket: 'abstract' | 'file', count: number): Promise<boolean> {
+  const { createLocks } = await import('holdfast')
+  const { local } = await import('holdfast/local')
+  const locks = createLocks(local({ directory, socket }))
+  try {
+    return (await locks.inspect('x')).waiters.length >= count
+  } finally {
+    await locks.close()
+  }
+}
+
+after(async () => {
+  await endAll()
+  await leakCheck()
+})
