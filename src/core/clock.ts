@@ -6,6 +6,8 @@
  * by what was slept. Every deadline then passes by itself. The wall clock is never used.
  */
 import { uptime } from 'node:os'
+// Not the global of that name: reading that one is a getter call on top.
+import { performance } from 'node:perf_hooks'
 
 export interface Clock {
   /** Monotonic milliseconds since some fixed moment, time asleep included once noticed. */
