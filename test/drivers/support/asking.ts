@@ -22,7 +22,7 @@ export interface TestWait extends Wait {
 }
 
 /** A wait of `ms` by word only: nothing ends it but `end()`. `ms` 0 is one attempt. */
-export function waiting(ms = Number.POSITIVE_INFINITY): TestWait {
+export function waiting(ms: number = Number.POSITIVE_INFINITY): TestWait {
   const controller = new AbortController()
   const told: Blocked[] = []
   return {
