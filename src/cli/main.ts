@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { demoCommandLine } from './commands/demo.js'
-import { runCommandLine } from './commands/run.js'
+import { runCommandLine, withoutCommand } from './commands/run.js'
 import { storeCommandLines } from './commands/store.js'
 import { exitCodeOf, exits } from './exit.js'
 
@@ -12,6 +12,8 @@ async function main(argv: readonly string[]): Promise<void> {
   const dashes = argv.indexOf('--')
   const own = dashes < 0 ? argv : argv.slice(0, dashes)
   const rest = dashes < 0 ? undefined : argv.slice(dashes + 1)
+  const help = own.includes('--help') || own.includes('-h')
+  if (own[0] === 'run' && rest === undefined && !help) throw withoutCommand(own[1])
   const program = new Command('holdfast')
     .description('Distributed locks that can prove they hold.')
     .version(version(), '-V, --version')

@@ -8,8 +8,8 @@ import { leastTtl, termsOf } from '../run/policy.js'
 
 interface RunOptions {
   readonly on?: string
-  /** Commander's form of `--no-wait`. */
-  readonly wait: string | boolean
+  /** False: `--no-wait`. */
+  readonly wait?: string | false
   readonly ttl?: string
   readonly shared?: true
   readonly permits?: string
@@ -50,10 +50,14 @@ export function runCommandLine(program: Command, command: readonly string[] | un
     .option('-q, --quiet', 'say nothing but errors')
     .option('--json', 'tell what happens as lines of JSON on stderr')
     .action(async (name: string, options: RunOptions) => {
-      if (command === undefined)
-        throw badInput(`the command to run goes after --, as in: holdfast run ${name} -- ./deploy.sh`)
+      if (command === undefined) throw withoutCommand(name)
       process.exitCode = await start(name, options, command)
     })
+}
+
+/** Checked before commander takes the command for arguments and options of ours. */
+export function withoutCommand(name = 'deploy'): Error {
+  return badInput(`the command to run goes after --, as in: holdfast run ${name} -- ./deploy.sh`)
 }
 
 async function start(name: string, options: RunOptions, command: readonly string[]): Promise<number> {
@@ -96,9 +100,9 @@ async function start(name: string, options: RunOptions, command: readonly string
   return await runCommand({ claim, command, env: process.env, conflictExitCode }, told)
 }
 
-function waitOf(wait: string | boolean): number {
+function waitOf(wait: string | false | undefined): number {
   if (typeof wait === 'string') return parseDuration('--wait', wait, { forever: true })
-  return wait ? usualWait : 0
+  return wait === false ? 0 : usualWait
 }
 
 function askedOf({ shared, permits }: RunOptions): Asked {

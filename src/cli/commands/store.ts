@@ -89,7 +89,7 @@ async function story({ name, holders, waiters, lastToken }: Standing): Promise<s
 async function release(name: string, options: ReleaseOptions): Promise<void> {
   if (options.yes !== true && !(process.stdin.isTTY && process.stderr.isTTY)) {
     throw badInput(
-      `release takes "${name}" from its holder, who may still be at work; not on a terminal it needs --yes, got none`,
+      `release takes "${name}" from its holder, who may still be at work; with no terminal to ask on, it needs --yes`,
     )
   }
   const taken = await using(options.on, async (locks) => {

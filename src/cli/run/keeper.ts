@@ -113,7 +113,7 @@ async function stand(locks: Locks, claim: Claim, front: Front): Promise<Lease | 
     ...(note !== undefined && { note }),
     ...(asked.kind === 'permits' && { permits: asked.take }),
   }
-  const unwatch = watch(locks, claim, front)
+  const unwatch = wait > 0 ? watch(locks, claim, front) : () => undefined
   const begun = performance.now()
   try {
     if (wait > 0) return await lock.acquire({ ...options, wait })
