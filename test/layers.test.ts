@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { join, posix } from 'node:path'
 import { after, test } from 'node:test'
 import { entries, filesIn, pkg, read, root } from './support/checkout.js'
-import { importsOf } from './support/imports.js'
+import { blank, importsOf } from './support/imports.js'
 import { cycles, layerViolations, packageName } from './support/layers.js'
 import { leakCheck } from './support/leaks.js'
 
@@ -21,6 +21,40 @@ test('every import keeps to the layers', () => {
 test('no two source files load each other, directly or around', () => {
   assert.deepEqual(cycles(published, pkg), [])
 })
+
+/** These two are stores: tokens stand on the wall clock (ADR 0005). */
+const readsWall = ['src/drivers/local/broker-thread.ts', 'src/drivers/memory/driver.ts']
+
+test('core, locks and drivers read time and set timers through core/clock.ts alone', () => {
+  const found = [...published]
+    .filter(([path]) => /^src\/(core|locks|drivers)\//.test(path) && path !== 'src/core/clock.ts')
+    .flatMap(([path, text]) => clockUse(text).map((use) => `${path}: ${use}`))
+    .filter((use) => !readsWall.some((path) => use.startsWith(path)))
+  assert.deepEqual(found, [])
+})
+
+test('the clock check finds each way to read time or wait, and none in comments and strings', () => {
+  const uses = [
+    'Date.now',
+    'new Date',
+    'performance.now',
+    'process.hrtime',
+    'setTimeout',
+    'setInterval',
+    'AbortSignal.timeout',
+  ]
+  for (const use of uses) assert.deepEqual(clockUse(`const x = ${use}()`), [use])
+  assert.deepEqual(
+    clockUse("// setTimeout\nconst a = 'Date.now()'\nconst clearTimeoutLater = b.setTimeout"),
+    [],
+  )
+})
+
+function clockUse(text: string): string[] {
+  const uses =
+    /(?<![.\w])(?:Date\.now|new Date|performance\.\w+|process\.(?:hrtime|uptime)|setTimeout|setInterval|AbortSignal\.timeout)\b/g
+  return blank(text).match(uses) ?? []
+}
 
 test('nothing that an entry point loads is a package', () => {
   const seen = new Set<string>()
