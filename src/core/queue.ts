@@ -148,7 +148,12 @@ export class Line {
     for (const request of [...this.#queue]) request.patience.end('closed')
     for (const turn of [...this.#turns.keys()]) turn.owner?.patience.end('closed')
     const holds = [...this.#holds].map((hold) => hold.close())
-    await within(this.engine, longestGoodbye, Promise.all([...holds, ...this.#turns.values()]))
+    await within(
+      this.engine,
+      longestGoodbye,
+      Promise.all([...holds, ...this.#turns.values()]),
+      () => undefined,
+    )
   }
 
   #forget(hold: Hold): void {
