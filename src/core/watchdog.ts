@@ -21,6 +21,7 @@ import type { Claim, GaveBack, Grant } from './driver.js'
 import type { Engine } from './engine.js'
 import type { LossCause } from './errors.js'
 import type { Entry } from './timetable.js'
+import type { Armed } from './wait.js'
 
 export type Proof = 'held' | 'doubtful' | 'lost'
 
@@ -30,7 +31,7 @@ export interface WatchdogHooks {
   onLost(why: LossCause, cause?: unknown): void
 }
 
-export class Watchdog implements Entry {
+export class Watchdog implements Entry, Armed {
   slot: number | undefined
   readonly grant: Grant
   readonly claim: Claim
@@ -45,6 +46,7 @@ export class Watchdog implements Entry {
   #renewAt = 0
   /** Has this doubt been reported? */
   #told = false
+  #armed = false
   #trying: AbortController | undefined
   #tryEndsAt = 0
   #lastError: unknown
@@ -64,7 +66,18 @@ export class Watchdog implements Entry {
     this.ttl = claim.ttl
     this.autoRenew = autoRenew
     if (grant.lost !== undefined) this.#heed(grant.lost)
-    this.#schedule(now)
+    if (autoRenew) this.#plan(now)
+    engine.unarmed.add(this)
+  }
+
+  get isOver(): boolean {
+    return this.ended !== undefined
+  }
+
+  /** Still held once the microtasks are done: only now is it worth a place in the timetable. */
+  arm(): void {
+    this.#armed = true
+    this.#schedule()
   }
 
   get remaining(): number {
@@ -96,7 +109,7 @@ export class Watchdog implements Entry {
   limit(at: number): void {
     if (this.#maxHoldAt === at) return
     this.#maxHoldAt = at
-    this.#schedule()
+    if (this.#armed) this.#schedule()
   }
 
   due(now: number): void {
