@@ -7,15 +7,16 @@
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { formatDuration } from '../duration.js'
 import { exits } from '../exit.js'
 import { inForeground } from '../tty.js'
 import { type Child, type Ending, type Stdin, startChild } from './child.js'
 import { checkCommand } from './command.js'
 import { groupAlive, signalGroup } from './group.js'
-import { type Claim, machineTime, type ToFront, type ToKeeper } from './messages.js'
-import { holderText, type Report } from './report.js'
-import { endsWait, signalNumber, type Taken, takeSignals } from './signals.js'
+import type { Claim, ToFront, ToKeeper } from './messages.js'
+import { exitCodeAfter, tellBusy, tellDone, tellDoubtful, tellStopping } from './outcome.js'
+import type { Report } from './report.js'
+import { endsWait, type Taken, takeSignals } from './signals.js'
+import { type Understudy, understudy } from './understudy.js'
 import { startWatcher, type Watcher } from './watcher.js'
 
 export interface Plan {
@@ -47,7 +48,7 @@ class Front {
   /** INT came to this process alone, not to the whole terminal. */
   #sentInt = false
   #onTerminal = false
-  #understudy: NodeJS.Timeout | undefined
+  readonly #understudy: Understudy
   #over = false
 
   constructor(plan: Plan, report: Report) {
@@ -56,6 +57,7 @@ class Front {
     this.#result = new Promise((resolve) => {
       this.#resolve = resolve
     })
+    this.#understudy = understudy(() => void this.#takeOver('the keeper of the lock does not react'))
     this.#watcher = startWatcher()
     this.#keeper = startKeeper(this.#watcher)
   }
@@ -73,7 +75,7 @@ class Front {
       return await this.#result
     } finally {
       this.#over = true
-      clearTimeout(this.#understudy)
+      this.#understudy.stop()
       this.#report.waited()
       this.#watcher?.dismiss()
       if (this.#keeper.connected) this.#keeper.disconnect()
@@ -95,22 +97,20 @@ class Front {
       case 'granted':
         return await this.#granted(message.token)
       case 'busy':
-        return this.#busy(message)
+        this.#report.waited()
+        tellBusy(this.#report, message, this.#plan.claim.name, this.#plan.env)
+        return this.#resolve(this.#plan.conflictExitCode)
       case 'failed':
         this.#report.tell('failed', { message: message.message }, message.message, true)
         return await this.#endWith(message.exitCode)
       case 'go':
         return this.#go(message.killBy)
       case 'proof':
-        return this.#understudyAt(message.killBy)
+        return this.#understudy.expect(message.killBy)
       case 'doubtful':
-        return this.#report.tell(
-          'doubtful',
-          { stopIn: Math.round(message.stopIn) },
-          `the store does not answer; the command will be stopped in ${formatDuration(message.stopIn)} unless it does`,
-        )
+        return tellDoubtful(this.#report, message)
       case 'stopping':
-        return this.#tellStopping(message)
+        return tellStopping(this.#report, message, this.#plan.claim)
       case 'signal':
         return this.#take(message.signal as Taken)
       case 'done':
@@ -142,7 +142,7 @@ class Front {
   #go(killBy: number): void {
     if (this.#cancelled !== undefined || this.#child === undefined) return
     this.#running = true
-    this.#understudyAt(killBy)
+    this.#understudy.expect(killBy)
     this.#child.open()
   }
 
@@ -151,59 +151,11 @@ class Front {
     this.#tell({ type: 'ended' })
   }
 
-  #busy({ blocked, waited }: Extract<ToFront, { type: 'busy' }>): void {
-    this.#report.waited()
-    const { name } = this.#plan.claim
-    const after = waited < 1 ? 'is not free' : `was not free within ${formatDuration(waited)}`
-    const own = this.#plan.env.HOLDFAST_NAME === name ? '; this command itself runs under it' : ''
-    this.#report.tell(
-      'busy',
-      { waited: Math.round(waited), ...blocked },
-      `"${name}" ${after}${holderText(blocked.holder)}${own}; the command was not started`,
-      true,
-    )
-    this.#resolve(this.#plan.conflictExitCode)
-  }
-
-  #tellStopping({ why, signal, detail }: Extract<ToFront, { type: 'stopping' }>): void {
-    const { maxHold } = this.#plan.claim
-    const reason =
-      why === 'max-hold' ? `it ran longer than ${formatDuration(maxHold)}` : 'the lease is being lost'
-    const more = detail === '' ? '' : ` (${detail})`
-    this.#report.tell(
-      'stopping',
-      { why, signal, ...(detail !== '' && { detail }) },
-      `stopping the command with ${signal}: ${reason}${more}`,
-      true,
-    )
-  }
-
-  #done({ outcome, stopped }: Extract<ToFront, { type: 'done' }>): void {
-    const code =
-      this.#ending?.code ??
-      (this.#cancelled === undefined ? exits.internal : 128 + signalNumber(this.#cancelled))
-    const ran = this.#running
-    this.#warnOfLeftovers(stopped !== undefined)
-    this.#report.tell('ended', { code, ran, outcome, ...(stopped !== undefined && { stopped }) }, undefined)
-    if (stopped === 'max-hold') return this.#resolve(exits.maxHold)
-    if (ran && outcome === 'lost') {
-      if (stopped === undefined) {
-        this.#report.tell(
-          'lost',
-          { code },
-          `the command ended with code ${code}, but the lease was lost before`,
-          true,
-        )
-      }
-      return this.#resolve(exits.lost)
-    }
-    if (stopped === 'lost') return this.#resolve(exits.lost)
-    if (outcome === 'unknown') {
-      const { ttl } = this.#plan.claim
-      const text = `the store did not answer to the release; it lets go by itself within ${formatDuration(ttl)}`
-      this.#report.tell('unreleased', {}, text, true)
-    }
-    this.#resolve(this.#cancelled !== undefined && !ran ? 128 + signalNumber(this.#cancelled) : code)
+  #done(message: Extract<ToFront, { type: 'done' }>): void {
+    const run = { ran: this.#running, ending: this.#ending, cancelled: this.#cancelled }
+    this.#warnOfLeftovers(message.stopped !== undefined)
+    tellDone(this.#report, message, run, this.#plan.claim.ttl)
+    this.#resolve(exitCodeAfter(message, run))
   }
 
   /** A command that leaves something running in the background has it run without the lock. */
@@ -247,20 +199,6 @@ class Front {
   #stopped(): void {
     process.once('SIGCONT', () => this.#child?.resume(inForeground() ? 'fg' : 'bg'))
     this.#stopSelf()
-  }
-
-  #understudyAt(killBy: number): void {
-    clearTimeout(this.#understudy)
-    if (killBy === Number.POSITIVE_INFINITY) return
-    const act = () => {
-      const left = killBy - machineTime()
-      if (left > 0) {
-        this.#understudy = setTimeout(act, Math.min(left, 2 ** 30))
-      } else {
-        void this.#takeOver('the keeper of the lock does not react')
-      }
-    }
-    act()
   }
 
   async #keeperGone(): Promise<void> {

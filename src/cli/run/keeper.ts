@@ -8,7 +8,7 @@
  */
 import { writeSync } from 'node:fs'
 import { hostname } from 'node:os'
-import { type Blocked, createLocks, type Lease, type Lock, type Locks } from 'holdfast'
+import { type Blocked, createLocks, type Lease, type LeaseLostError, type Lock, type Locks } from 'holdfast'
 import { target } from '../connect.js'
 import { CliError, exitCodeOf, exits } from '../exit.js'
 import { type Enforcer, enforce } from './enforce.js'
@@ -174,7 +174,7 @@ async function lookAround(locks: Locks, name: string): Promise<Blocked & { reado
 async function guard(locks: Locks, lease: Lease, group: number, claim: Claim, front: Front): Promise<void> {
   const started = performance.now()
   const enforcer = enforce(group, lease, claim, (why, signal, detail) =>
-    front.tell({ type: 'stopping', why, signal, detail: `${detail}${lostBecause(lease)}` }),
+    front.tell({ type: 'stopping', why, signal, detail: detail || lostBecause(lease) }),
   )
   // Half the margin later than our own KILL: the front acts only if we did not.
   const killBy = () => machineTime() + lease.remaining() - claim.margin / 2
@@ -224,8 +224,14 @@ function dismissWatcher(): void {
   }
 }
 
+const losses: Record<string, string> = {
+  expired: 'it could not be proven in time',
+  taken: 'the store says it is not ours any more',
+  revoked: 'the store ended it',
+}
+
 function lostBecause(lease: Lease): string {
-  return lease.signal.aborted ? messageOf(lease.signal.reason) : ''
+  return lease.signal.aborted ? (losses[(lease.signal.reason as LeaseLostError).why] ?? '') : ''
 }
 
 const isTimeout = (error: unknown) => (error as { code?: unknown } | null)?.code === 'ACQUIRE_TIMEOUT'

@@ -4,6 +4,7 @@
 //
 // Usage: inside.js HISTORY MILLISECONDS [stubborn] [alone]
 import { fork } from 'node:child_process'
+import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { recorder } from 'holdfast/verify'
 
@@ -25,13 +26,18 @@ if (!child) {
     ...about,
   })
 }
-if (!child && !flags.includes('alone'))
-  fork(fileURLToPath(import.meta.url), [history, '1e9', 'child', ...flags])
+const started =
+  child || flags.includes('alone')
+    ? undefined
+    : fork(fileURLToPath(import.meta.url), [history, '1e9', 'child', ...flags])
 
 const beat = setInterval(() => notes.write({ op: 'renew', phase: 'ok', until: notes.now(), ...about }), 2)
-setTimeout(() => {
-  clearInterval(beat)
-  notes.write({ op: 'release', phase: 'invoke', ...about })
-  notes.write({ op: 'release', phase: 'ok', ...about })
-  process.exit()
-}, Number(duration))
+await new Promise((resolve) => setTimeout(resolve, Number(duration)))
+if (started !== undefined) {
+  started.kill('SIGKILL')
+  await once(started, 'exit')
+}
+clearInterval(beat)
+notes.write({ op: 'release', phase: 'invoke', ...about })
+notes.write({ op: 'release', phase: 'ok', ...about })
+process.exit()

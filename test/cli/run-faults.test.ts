@@ -1,0 +1,190 @@
+// Whatever dies or stands still, no two commands of `holdfast run` are alive at the same time. Commands write down every other millisecond that
+// they live, and so does a child of each; the exclusion checker reads it.
+import assert from 'node:assert/strict'
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { exclusion, type History, printViolation, readHistory } from 'holdfast/verify'
+import { leakCheck } from '../support/leaks.js'
+import { until } from '../support/until.js'
+import { bench, describe, kill, type Running, stateOf } from './support/cli.js'
+
+const { folder, url, cli, start, keeperOf, left, close } = bench()
+const inside = fileURLToPath(new URL('./support/inside.js', import.meta.url))
+const histories = join(folder, 'histories')
+mkdirSync(histories)
+
+/** The file of one test, and commands that write to it. */
+function scene(name: string): {
+  enter: (options: string[], duration: number, ...flags: string[]) => Running
+  history: () => History
+  entered: (n: number) => Promise<unknown>
+} {
+  const file = join(histories, `${name}.jsonl`)
+  const enter = (options: string[], duration: number, ...flags: string[]) =>
+    start('run', name, ...options, '--', process.execPath, inside, file, `${duration}`, ...flags)
+  const history = () => readHistory(file)
+  const granted = () => {
+    try {
+      return history().acquisitions.length
+    } catch {
+      return 0
+    }
+  }
+  return {
+    enter,
+    history,
+    entered: (n) => until(() => granted() >= n, { within: 20_000, what: `entry ${n}` }),
+  }
+}
+
+function assertNeverTwo(history: History, entries: number): void {
+  assert.deepEqual(exclusion(history).map(printViolation), [])
+  assert.equal(history.acquisitions.length, entries)
+}
+
+/** A process of its own that keeps the broker of the locks, so that a keeper's end is not the broker's. */
+async function broker(): Promise<{ pid: number; stop: () => Promise<void> }> {
+  const child = fork(fileURLToPath(new URL('./support/broker.js', import.meta.url)), [url], { cwd: folder })
+  await once(child, 'message')
+  const stop = async () => {
+    const gone = once(child, 'exit')
+    kill(child.pid ?? 0, 'SIGKILL')
+    await gone
+  }
+  return { pid: child.pid ?? 0, stop }
+}
+
+const short = ['--ttl', '2s']
+
+test('the front is killed: its command ends first, then the next one begins', async () => {
+  const { enter, history, entered } = scene('front-killed')
+  const first = enter(['--kill-after', '200ms', ...short], 60_000, 'stubborn')
+  await entered(1)
+  const second = enter([], 50)
+  await until(() => left().length >= 6)
+  kill(first.pid, 'SIGKILL')
+  assert.equal((await second.ended).code, 0)
+  assertNeverTwo(history(), 2)
+})
+
+test('the keeper stands still: the front ends the command before the lease is over', async () => {
+  const own = await broker()
+  const { enter, history, entered } = scene('keeper-stopped')
+  const first = enter(short, 60_000, 'stubborn')
+  await entered(1)
+  const second = enter([], 50)
+  const keeper = await keeperOf(first)
+  kill(keeper, 'SIGSTOP')
+  const { code, stderr } = await first.ended
+  assert.equal(code, 76)
+  assert.match(stderr, /the keeper of the lock does not react; ending the command with SIGKILL/)
+  assert.equal((await second.ended).code, 0)
+  assertNeverTwo(history(), 2)
+  await own.stop()
+})
+
+test('the broker stands still: the command is ended while nobody else can be granted', async () => {
+  const own = await broker()
+  const { enter, history, entered } = scene('broker-stopped')
+  const first = enter(short, 60_000, 'stubborn')
+  await entered(1)
+  const second = enter([], 50)
+  kill(own.pid, 'SIGSTOP')
+  const { code, stderr } = await first.ended
+  assert.equal(code, 76)
+  assert.match(stderr, /the store does not answer; the command will be stopped in .* unless it does\n/)
+  assert.match(stderr, /stopping the command with SIGTERM: the lease is being lost/)
+  kill(own.pid, 'SIGCONT')
+  assert.equal((await second.ended).code, 0)
+  assertNeverTwo(history(), 2)
+  await own.stop()
+})
+
+test('the broker is killed: nobody notices', async () => {
+  const own = await broker()
+  const { enter, history, entered } = scene('broker-killed')
+  const first = enter(short, 3000)
+  await entered(1)
+  const second = enter([], 50)
+  await own.stop()
+  assert.equal((await first.ended).code, 0)
+  assert.equal((await second.ended).code, 0)
+  assertNeverTwo(history(), 2)
+})
+
+test('the front stands still: the command goes on, and keeps the lock', async () => {
+  const { enter, history, entered } = scene('front-stopped')
+  const first = enter(short, 3000)
+  await entered(1)
+  kill(first.pid, 'SIGSTOP')
+  await until(() => stateOf(first.pid) === 'T')
+  const second = enter(['--wait', '20s'], 50)
+  await until(() => history().acquisitions[0]?.releasing !== undefined, { within: 10_000 })
+  kill(first.pid, 'SIGCONT')
+  assert.equal((await first.ended).code, 0)
+  assert.equal((await second.ended).code, 0)
+  assertNeverTwo(history(), 2)
+})
+
+test('the keeper is killed: the front ends the command at once', async () => {
+  const own = await broker()
+  const { enter, history, entered } = scene('keeper-killed')
+  const first = enter([], 60_000, 'stubborn')
+  await entered(1)
+  kill(await keeperOf(first), 'SIGKILL')
+  const { code, stderr } = await first.ended
+  assert.equal(code, 76)
+  assert.match(stderr, /the keeper of the lock was killed/)
+  const ended = history().end
+  assert.equal((await cli('run', 'keeper-killed', '--no-wait', '--', 'true')).code, 0)
+  await until(() => left().length <= 1)
+  assert.equal(history().end, ended, 'the command was alive after its run had ended')
+  await own.stop()
+})
+
+test('front and keeper are both killed: the command does not live on', async () => {
+  const { enter, entered } = scene('both-killed')
+  const first = enter([], 60_000, 'stubborn')
+  await entered(1)
+  const keeper = await keeperOf(first)
+  kill(first.pid, 'SIGKILL')
+  kill(keeper, 'SIGKILL')
+  await until(() => left().length === 0, { what: 'the command to end' }).catch(() =>
+    assert.fail(describe(left())),
+  )
+})
+
+test('an operator takes the lock: the command is killed and the loss is told', async () => {
+  const { enter, entered } = scene('taken')
+  const first = enter([], 60_000, 'stubborn')
+  await entered(1)
+  const { code, stdout } = await cli('release', 'taken', '--yes')
+  assert.deepEqual([code, stdout], [0, 'released "taken"; its holder was told\n'])
+  const lost = await first.ended
+  assert.equal(lost.code, 76)
+  assert.match(lost.stderr, /stopping the command with SIGKILL: the lease is lost \(the store ended it\)\n$/)
+  await until(() => left().length === 0)
+})
+
+test('runs that are killed one after the other, at any moment, never overlap', async () => {
+  const { enter, history } = scene('many')
+  const runs: Running[] = []
+  for (let i = 0; i < 12; i++)
+    runs.push(enter(['--wait', '60s', '--kill-after', '100ms', ...short], 150, i % 2 ? 'stubborn' : 'alone'))
+  for (const [i, run] of runs.entries()) {
+    if (i % 3 !== 2) continue
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    kill(run.pid, 'SIGKILL')
+  }
+  await Promise.all(runs.map((run) => run.ended))
+  await until(() => left().length === 0, { within: 20_000 }).catch(() => assert.fail(describe(left())))
+  assert.deepEqual(exclusion(history()).map(printViolation), [])
+  assert.ok(history().acquisitions.length >= 8)
+})
+
+after(close)
+after(leakCheck)
