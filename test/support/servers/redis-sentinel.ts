@@ -44,7 +44,7 @@ export interface SentinelSetup extends AsyncDisposable {
   master(): RedisServer
   /** The data servers that run and are not `master()`. */
   replicas(): readonly RedisServer[]
-  /** Resolves once every replica has all that the master has. */
+  /** Resolves once every replica has all that the master has, and every running Sentinel sees it as a replica. */
   synced(): Promise<void>
   /** The replicas have all up to now, and what the master acknowledges from now on reaches none: frozen, links dropped. */
   cutReplication(): Promise<void>
@@ -70,9 +70,6 @@ export async function startSentinel(options: SentinelOptions = {}): Promise<Sent
   const setup = operate(nodes, sentinels)
   try {
     await setup.synced()
-    const acquainted = () => Promise.all(sentinels.map((one) => knows(one, replicas, watchers)))
-    const what = 'every Sentinel to know the replicas and the other Sentinels'
-    await until(async () => (await acquainted()).every(Boolean), { within: 10_000, what })
   } catch (error) {
     await stopAfter([...nodes, ...sentinels], error)
   }
@@ -99,6 +96,10 @@ function operate(nodes: readonly RedisServer[], sentinels: readonly RedisServer[
       return reports.every(has)
     }
     await until(caughtUp, { within: 15_000, what: 'the replicas to have what the master has' })
+    const watchers = sentinels.filter((one) => one.running)
+    const seen = () => Promise.all(watchers.map((one) => knows(one, replicas(), sentinels.length)))
+    const what = 'every Sentinel to know the replicas as such, and the other Sentinels'
+    await until(async () => (await seen()).every(Boolean), { within: 10_000, what })
   }
   const cutReplication = async (): Promise<void> => {
     await synced()

@@ -10,10 +10,13 @@ import { type Flavour, type RedisServer, startNode } from './redis-node.js'
 export const masterName = 'holdfast'
 
 // Sentinels find each other by messages every 2 s and look at servers every 10 s; tests have no time for that (ms below).
-// They ping once in `downAfter`: too rare, for a new master, not pinged yet, would be down at once and fail over again.
-// But a replica is fit to be promoted only if its INFO, asked for every second while the master is down, is younger than
-// five pings: with less than 200 they would hardly ever find one.
-const periods = ['PING-PERIOD', 300, 'INFO-PERIOD', 300, 'PUBLISH-PERIOD', 100, 'ASK-PERIOD', 100]
+// But the periods hang together, and with carelessly small ones they fail over for ever:
+// - pings come once in `downAfter` at most: a new master, not pinged yet, would be down at once;
+// - a replica is fit to be promoted if its INFO, asked for every second while the master is down, is younger than 5 pings;
+// - whoever calls himself master for 4 publish periods without being it is made a replica, and a promotion takes a second.
+const periods = ['PING-PERIOD', 300, 'INFO-PERIOD', 300, 'PUBLISH-PERIOD', 500, 'ASK-PERIOD', 100]
+// A promotion is given up after this, and after a split vote the next election starts after twice this.
+const failoverTimeout = 2500
 
 /** Starts one Sentinel over the master on that port. */
 export function startWatcher(
@@ -31,8 +34,7 @@ export function startWatcher(
       const lines = [`port ${port}`, 'bind 127.0.0.1', `dir ${data}`, 'logfile ""']
       lines.push(`sentinel monitor ${masterName} 127.0.0.1 ${master} ${quorum}`)
       lines.push(`sentinel down-after-milliseconds ${masterName} ${downAfter}`)
-      // Two Sentinels that become candidates at once may split the vote; the next election starts after twice this.
-      lines.push(`sentinel failover-timeout ${masterName} 1000`)
+      lines.push(`sentinel failover-timeout ${masterName} ${failoverTimeout}`)
       writeFileSync(path, `${lines.join('\n')}\n`)
       return [path, '--sentinel']
     },
@@ -75,11 +77,20 @@ export async function agreedMaster(
   return until(agreed, { within: 20_000, what: 'every Sentinel to name the same new master' })
 }
 
-/** Whether it knows that many replicas, and the other Sentinels. */
-export async function knows(sentinel: RedisServer, replicas: number, watchers: number): Promise<boolean> {
-  const reply = (await sentinel.cli('SENTINEL', 'MASTER', masterName)) as string[]
-  const value = (key: string): number => Number(reply[reply.indexOf(key) + 1])
-  return value('num-slaves') === replicas && value('num-other-sentinels') === watchers - 1
+/** Whether it knows that many other Sentinels, and these replicas, each as a replica and none as down. */
+export async function knows(
+  sentinel: RedisServer,
+  replicas: readonly RedisServer[],
+  watchers: number,
+): Promise<boolean> {
+  const others = (await sentinel.cli('SENTINEL', 'SENTINELS', masterName)) as Reply[]
+  const seen = ((await sentinel.cli('SENTINEL', 'REPLICAS', masterName)) as string[][]).map((row) => {
+    const value = (key: string): string | undefined => row[row.indexOf(key) + 1]
+    return { port: Number(value('port')), well: value('flags') === 'slave', role: value('role-reported') }
+  })
+  const knows = ({ port }: RedisServer): boolean =>
+    seen.some((one) => one.port === port && one.well && one.role === 'slave')
+  return others.length === watchers - 1 && replicas.every(knows)
 }
 
 /**
