@@ -38,6 +38,7 @@ export {
   recorder,
 } from './record.js'
 export { recorded } from './recorded.js'
+export { attemptOf } from './recorded-lease.js'
 export {
   type Band,
   type Bar,

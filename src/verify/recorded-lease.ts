@@ -61,6 +61,11 @@ export class RecordedLease implements MultiLease {
     await this.release()
   }
 
+  /** The id under which the history tells of this acquisition; of the first, where several locks were taken as one. */
+  get attempt(): string {
+    return this.#entries[0]?.held.attempt ?? ''
+  }
+
   /** Written before the store can hear of it. Idempotent. */
   leaving(): void {
     this.#left ??= this.#entries.map(({ held, mode }) => this.#journal.leaving(held, mode))
@@ -69,4 +74,10 @@ export class RecordedLease implements MultiLease {
   left(outcome: string): void {
     for (const tell of this.#left?.splice(0) ?? []) tell(outcome)
   }
+}
+
+/** The id of a recorded lease's acquisition, to write down what is done under it. @throws TypeError for any other lease */
+export function attemptOf(lease: Lease): string {
+  if (lease instanceof RecordedLease) return lease.attempt
+  throw new TypeError('attemptOf takes a lease of recorded locks; make them with recorded(locks, recorder)')
 }

@@ -1,0 +1,82 @@
+// One process of the kill loop: takes locks and counts in a file under them, writing everything down, until it is told to
+// stop or killed. Says what it is doing, so that it can be killed while it does that.
+import { subscribe } from 'node:diagnostics_channel'
+import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Worker } from 'node:worker_threads'
+import { createLocks, type DriverFactory, type Lease } from 'holdfast'
+import type { Taker } from 'holdfast/conformance'
+import { attemptOf, recorded, recorder } from 'holdfast/verify'
+
+export interface KillTask {
+  readonly taker: Taker
+  readonly folder: string
+  readonly names: readonly string[]
+  readonly ttl: number
+}
+export type Doing = 'idle' | 'waiting' | 'holding'
+/** `hosts`: this process runs the store's server, in a thread. */
+export type FromKillWorker = { readonly doing: Doing } | { readonly hosts: boolean }
+
+const task: KillTask = JSON.parse(process.argv[2] ?? '')
+const say = (message: FromKillWorker) => process.send?.(message)
+let stopping = false
+process.on('message', () => {
+  stopping = true
+})
+process.on('disconnect', () => process.exit(0))
+subscribe('worker_threads', (event) => {
+  const { worker } = event as { worker: Worker }
+  say({ hosts: true })
+  worker.once('exit', () => say({ hosts: false }))
+})
+
+const { module, export: exported, args = [] } = task.taker
+const make: (...args: unknown[]) => DriverFactory = (await import(module))[exported]
+const journal = recorder(join(task.folder, `${process.pid}-${Date.now()}.jsonl`), { label: 'worker' })
+const locks = recorded(createLocks(make(...args), { ttl: task.ttl, wait: 10_000 }), journal)
+
+while (!stopping) {
+  const name = task.names[Math.floor(Math.random() * task.names.length)]!
+  const chance = Math.random()
+  say({ doing: 'waiting' })
+  const lock = locks.mutex(name)
+  const fair = locks.driver.traits.fair && chance < 0.4
+  const asked = chance > 0.9 ? lock.tryAcquire() : lock.acquire({ fair })
+  const lease = await asked.catch(expected)
+  if (lease !== undefined) {
+    say({ doing: 'holding' })
+    await section(name, lease)
+    await lease.release()
+  }
+  say({ doing: 'idle' })
+  await pause(Math.random() * 3)
+}
+await locks.close()
+journal.close()
+process.disconnect()
+
+/** Reads, dawdles, writes one more: without exclusion an update is lost. */
+async function section(name: string, lease: Lease): Promise<void> {
+  const about = { name, attempt: attemptOf(lease), token: lease.token }
+  const file = openSync(join(task.folder, `${name}.count`), constants.O_RDWR | constants.O_CREAT)
+  const digits = Buffer.alloc(12)
+  journal.write({ ...about, op: 'read', phase: 'invoke' })
+  const value = readSync(file, digits, 0, 12, 0) === 0 ? 0 : Number(digits.toString())
+  journal.write({ ...about, op: 'read', phase: 'ok', value })
+  await pause(1 + Math.random() * 10)
+  if (lease.isHeld) {
+    journal.write({ ...about, op: 'write', phase: 'invoke', value: value + 1 })
+    writeSync(file, `${value + 1}`.padStart(12, '0'), 0)
+    journal.write({ ...about, op: 'write', phase: 'ok', value: value + 1 })
+  }
+  closeSync(file)
+}
+
+function expected(error: { code?: unknown }): undefined {
+  if (error.code !== 'ACQUIRE_TIMEOUT' && error.code !== 'BACKEND') throw error
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}
