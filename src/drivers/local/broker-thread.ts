@@ -3,7 +3,7 @@
  * a thread so that code of the user that blocks the event loop stops nobody else. Tells its process `up`, `taken` (another
  * broker has the address) or `failed`, and ends when told to or when its process ends.
  */
-import { type FSWatcher, mkdirSync, watch } from 'node:fs'
+import { existsSync, type FSWatcher, mkdirSync, watch } from 'node:fs'
 import { createServer, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { parentPort, workerData } from 'node:worker_threads'
@@ -31,11 +31,13 @@ const longestPath = 103
 const { home, last } = workerData as Orders
 const { directory } = home
 const here = thisProcess()
+const clock = systemClock()
 const sockets = new Set<Socket>()
 let broker: Broker | undefined
 let server: Server | undefined
 let generation = last + 1
 let watcher: FSWatcher | undefined
+let clearLook: (() => void) | undefined
 let stopping = false
 
 function report(message: Report): void {
@@ -96,23 +98,31 @@ function publishAgain(): void {
 function watchHome(): void {
   watcher?.close()
   try {
-    watcher = watch(homeFile(directory), { persistent: false }, () => {
-      try {
-        broker?.mend()
-      } catch {
-        // Every grant tries again, and says why it cannot.
-      }
-    })
+    watcher = watch(homeFile(directory), { persistent: false }, lookSoon)
     watcher.on('error', () => watcher?.close())
   } catch {
-    // Out of watches: every grant looks anyway.
+    // Out of watches: every grant looks for the journal anyway.
   }
+}
+
+/** Whoever deletes a directory begins with the files in it, and should find it empty in the end. */
+function lookSoon(): void {
+  clearLook?.()
+  clearLook = clock.at(clock.now() + 20, () => {
+    if (existsSync(homeFile(directory)) || stopping) return
+    try {
+      broker?.mend()
+    } catch {
+      // Every grant tries again, and says why it cannot.
+    }
+  })
 }
 
 function stop(): void {
   if (stopping) return
   stopping = true
   broker?.stop()
+  clearLook?.()
   watcher?.close()
   if (home.socket === 'file') retire(directory, generation, here)
   server?.close(() => process.exit())
@@ -127,7 +137,7 @@ listen((socket) => {
     sweep(directory, generation, socket)
   }
   try {
-    broker = makeBroker(readJournal(directory), { clock: systemClock(), wall: Date.now, here, open })
+    broker = makeBroker(readJournal(directory), { clock, wall: Date.now, here, open })
   } catch (error) {
     return giveUp({ is: 'failed', why: messageOf(error) })
   }

@@ -26,7 +26,7 @@ export interface Broker {
   call(client: Client, call: Call): void
   /** Its connection has ended. `bye`: on purpose. */
   left(client: Client, connection: Connection, bye: boolean): void
-  /** Puts the journal back in its place if somebody deleted it. @throws as fs does */
+  /** Puts the journal back in its place. @throws as fs does */
   mend(): void
   stop(): void
 }
@@ -197,7 +197,7 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
   return {
     enter: clients.enter,
     left: clients.left,
-    mend: ledger.mend,
+    mend: () => ledger.mend(true),
     call(client, call) {
       if (call[1] === 'acquire') acquire(client, call as CallOf<'acquire'>)
       else client.connection?.send([call[0], ...respond(call as Exclude<Call, CallOf<'acquire'>>)])

@@ -72,9 +72,6 @@ function checked(options: LocalOptions): { directory: string | undefined; socket
   return { directory: directory === undefined ? undefined : resolvePath(directory), socket }
 }
 
-/** Milliseconds that a wait which is over still waits for the broker to have forgotten it. */
-const cancelWithin = 100
-
 function localDriver(session: Session): Driver<LocalTraits> {
   function acquire(claim: Claim, wait: Wait): Promise<Grant | undefined> {
     if (wait.over) return Promise.resolve(undefined)
@@ -84,7 +81,8 @@ function localDriver(session: Session): Driver<LocalTraits> {
     return new Promise((resolve, reject) => {
       const end = () => {
         drop()
-        resolve(cancel())
+        if (call.times === 0) resolve(undefined)
+        else void session.abandon(name, attempt).then(() => resolve(undefined))
       }
       const done = () => signal.removeEventListener('abort', end)
       const { call, drop } = session.start({
@@ -108,18 +106,11 @@ function localDriver(session: Session): Driver<LocalTraits> {
         failed(error) {
           done()
           reject(error)
-          void cancel()
+          if (call.times > 0) void session.abandon(name, attempt)
         },
       })
       signal.addEventListener('abort', end, { once: true })
     })
-
-    /** Leaves no trace, if the broker can be reached; if not, it forgets us when it comes to know that we do not ask any more. */
-    async function cancel(): Promise<undefined> {
-      if (!session.up) return undefined
-      await session.ask(['cancel', name, attempt], undefined, cancelWithin).catch(() => undefined)
-      return undefined
-    }
   }
 
   const ask = async (verb: Parameters<Session['ask']>[0]) => doneOrThrow((await session.ask(verb)).answer)

@@ -53,8 +53,8 @@ export interface Ledger {
   row(name: string): table.Row
   /** Rows that are held or waited for. */
   used(prefix: string): readonly table.Row[]
-  /** Puts the journal back in its place if its file was deleted. @throws as fs does */
-  mend(): void
+  /** Puts the journal back in its place if its file was deleted, or in any case. @throws as fs does */
+  mend(anyway?: boolean): void
   /** Closes the journal and stops the timers. */
   stop(): void
 }
@@ -115,8 +115,8 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
     owed = ''
   }
 
-  function mend(): void {
-    if (!journal.deleted) return
+  function mend(anyway = false): void {
+    if (!journal.deleted && !anyway) return
     const next = parts.open(snapshot())
     journal.close()
     journal = next

@@ -82,7 +82,6 @@ export function makeLink(parts: LinkParts): Link {
   let cutPause: (() => void) | undefined
 
   async function run(): Promise<void> {
-    running = true
     let tries = 0
     let refusals = 0
     // It stops in the same step in which it finds that nothing is wanted, so that no wish falls between.
@@ -204,8 +203,10 @@ export function makeLink(parts: LinkParts): Link {
     },
     wake() {
       if (closed) return
-      if (running) cutPause?.()
-      else ended = run()
+      if (running) return cutPause?.()
+      running = true
+      // Not at once: whoever has just called would be told of a failure before its call has returned.
+      ended = Promise.resolve().then(run)
     },
     send: (text) => void socket?.write(text),
     async close() {

@@ -33,35 +33,46 @@ export interface Held {
 export interface Session {
   /** Sends a call; returns a function that forgets it. */
   start(call: Omit<Pending, 'sent' | 'times'>): { readonly call: Pending; readonly drop: () => void }
+  /** Ends an attempt that may have been granted without our knowing. Resolves when it has, or after `cancelWithin` ms. */
+  abandon(name: string, attempt: string): Promise<void>
   /** A call with one answer. @throws BackendError when none comes in time; `signal.reason` when that aborts first */
   ask(
     verb: Verb,
     signal?: AbortSignal,
     patience?: number,
   ): Promise<{ readonly answer: Answer; readonly call: Pending }>
-  readonly up: boolean
   /** By attempt. */
   readonly held: Map<string, Held>
   close(): Promise<void>
 }
 
+const closedError = () => new BackendError('local', 'this driver was closed', { closed: true })
+
 /** Milliseconds within which a broker that runs gives any answer at all, even on a machine that starts it first. */
 export const answerWithin = 5000
+
+/** Milliseconds that a wait which is over still waits for the broker to know of it. */
+const cancelWithin = 100
+/** Milliseconds that `close` waits for a broker, when there is none just now and we may hold something. */
+const farewellWithin = 500
 
 export function makeSession(env: Env, directory: string, socket: SocketKind | undefined): Session {
   const { clock } = env
   const client = env.id()
   const calls = new Map<number, { readonly call: Pending; readonly stop: () => void }>()
   const held = new Map<string, Held>()
+  /** Attempts that the broker may take for ours although they are not: we enter once more to have them given back. */
+  const owed = new Set<string>()
   let lastId = 0
   let out = ''
   let closed = false
+  let onEntered: (() => void) | undefined
 
   const link: Link = makeLink({
     env,
     directory,
     socket,
-    wanted: () => calls.size > 0 || held.size > 0,
+    wanted: () => calls.size > 0 || held.size > 0 || owed.size > 0,
     entering: () => ({
       client,
       by: env.by,
@@ -70,6 +81,8 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
       asked: [...calls.values()].flatMap(({ call }) => (call.verb[0] === 'acquire' ? [call.verb[2]] : [])),
     }),
     onUp(gone) {
+      owed.clear()
+      onEntered?.()
       for (const attempt of gone) held.get(attempt)?.lost()
       for (const [id, { call }] of calls) send(id, call)
     },
@@ -127,7 +140,7 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
     calls.set(id, { call, stop })
     if (closed) {
       forget(id)
-      failed(new BackendError('local', 'this driver was closed', { closed: true }))
+      queueMicrotask(() => failed(closedError()))
     } else if (link.up) send(id, call)
     else link.wake()
     return { call, drop: () => forget(id) }
@@ -166,23 +179,43 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
     })
   }
 
+  async function abandon(name: string, attempt: string): Promise<void> {
+    if (closed) return
+    owed.add(attempt)
+    // Without a connection there is nothing to wait for: when we enter again, what we do not name is given back.
+    if (!link.up) return link.wake()
+    const known = await ask(['cancel', name, attempt], undefined, cancelWithin).catch(() => undefined)
+    if (known !== undefined) owed.delete(attempt)
+  }
+
+  function entered(): Promise<void> {
+    return new Promise((resolve) => {
+      const stop = clock.at(clock.now() + farewellWithin, resolve)
+      onEntered = () => {
+        stop()
+        resolve()
+      }
+      link.wake()
+    })
+  }
+
   return {
     start,
+    abandon,
     ask,
     held,
-    get up() {
-      return link.up
-    },
     async close() {
       if (closed) return
       closed = true
       for (const [id, { call }] of [...calls]) {
         forget(id)
-        call.failed(new BackendError('local', 'this driver was closed', { closed: true }))
+        call.failed(closedError())
       }
-      held.clear()
+      // Without a word from us a broker would take us for absent, and keep what we hold until its ttl has passed.
+      if (held.size + owed.size > 0 && !link.up) await entered()
       flush()
       await link.close()
+      held.clear()
     },
   }
 }

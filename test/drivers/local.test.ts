@@ -1,0 +1,80 @@
+// The suite every driver passes, over both kinds of socket. The broker runs in a process of its own, to be stopped.
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { subscribe } from 'node:diagnostics_channel'
+import type { Socket } from 'node:net'
+import { after, describe, it } from 'node:test'
+import type { DriverFactory } from 'holdfast'
+import { conformance, type Fixture } from 'holdfast/conformance'
+import { type LocalOptions, local } from 'holdfast/local'
+import { leakCheck } from '../support/leaks.js'
+import { endAll, freshDirectory, start } from './local/processes.js'
+
+const traits = { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 100, shared: true } as const
+
+/** Which client a socket belongs to: whatever a client does, and what follows from it, runs inside its own context. */
+const acting = new AsyncLocalStorage<DriverFactory>()
+const sockets = new Map<DriverFactory, Set<Socket>>()
+const cut = new Set<DriverFactory>()
+
+/** Nothing gets through in either direction, and neither end is told. */
+function block(socket: Socket): void {
+  socket.cork()
+  socket.pause()
+}
+
+subscribe('net.client.socket', (event) => {
+  const { socket } = event as { socket: Socket }
+  const client = acting.getStore()
+  if (client === undefined) return
+  const mine = sockets.get(client) ?? new Set()
+  sockets.set(client, mine.add(socket))
+  socket.once('close', () => mine.delete(socket))
+  if (cut.has(client)) socket.once('connect', () => block(socket))
+})
+
+function client(options: LocalOptions): DriverFactory {
+  const open = local(options)
+  const factory: DriverFactory = (env) => {
+    const driver = open(env)
+    return { ...driver, acquire: (claim, wait) => acting.run(factory, () => driver.acquire(claim, wait)) }
+  }
+  return factory
+}
+
+async function fixture(socket: 'abstract' | 'file'): Promise<Fixture> {
+  const options = { directory: freshDirectory(), socket }
+  const broker = await start(options)
+  await broker.tryAcquire('who-runs-the-broker')
+  return {
+    name: `local over ${socket} sockets`,
+    traits,
+    ttl: 500,
+    make: () => client(options),
+    taker: { module: import.meta.resolve('holdfast/local'), export: 'local', args: [options] },
+    breakage: {
+      cut(one) {
+        cut.add(one)
+        for (const socket of sockets.get(one) ?? []) block(socket)
+      },
+      heal() {
+        cut.clear()
+        broker.go()
+        for (const all of sockets.values()) {
+          for (const socket of all) {
+            socket.uncork()
+            socket.resume()
+          }
+        }
+      },
+      stop: () => broker.stop(),
+    },
+  }
+}
+
+conformance({ describe, it }, await fixture('abstract'))
+conformance({ describe, it }, await fixture('file'))
+
+after(async () => {
+  await endAll()
+  await leakCheck()
+})
