@@ -64,8 +64,8 @@ export interface Listening {
 }
 
 interface Emitter {
-  on(event: string, listener: (...args: never[]) => void): unknown
-  off(event: string, listener: (...args: never[]) => void): unknown
+  on(event: string, listener: (...args: unknown[]) => void): unknown
+  off(event: string, listener: (...args: unknown[]) => void): unknown
 }
 
 /** An ioredis `Redis` or `Cluster`. */

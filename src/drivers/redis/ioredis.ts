@@ -87,8 +87,8 @@ function quiet(client: Full): Full {
 
 /** Subscribes at every `ready`. Returns what undoes it. */
 function attach(client: Full, channel: string, ear: Ear): () => void {
-  const message = (from: string, text: string) => {
-    if (from === channel) ear.message(text)
+  const message = (from: unknown, text: unknown) => {
+    if (from === channel) ear.message(String(text))
   }
   const ready = () => {
     client.call('SUBSCRIBE', channel).then(

@@ -153,10 +153,8 @@ export class Waiter {
     const { reply } = answer
     const { server, settings, link } = this.#desk
     server.answered()
-    if (reply === 'o')
-      return this.#giveUp(
-        new BackendError('redis', `the attempt for ${this.#claim.name} was ended by somebody else`),
-      )
+    // The attempt has ended by a message that came twice.
+    if (reply === 'o') return this.#end(undefined)
     if (typeof reply === 'string' && reply.startsWith('l ')) {
       const { mode, name } = this.#claim
       return this.#giveUp(

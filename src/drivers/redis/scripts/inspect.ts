@@ -28,7 +28,12 @@ if mode == 's' or mode == 'p' then
   local ids = call('ZRANGE', KEYS[3], 0, 999, 'WITHSCORES')
   for i = 1, #ids, 2 do add(holds, 'h:', ids[i], ids[i + 1]) end
 end
-for _, id in ipairs(call('ZRANGE', KEYS[2], 0, 999)) do add(waits, 'w:', id) end
+for _, id in ipairs(call('ZRANGE', KEYS[2], 0, 999)) do
+  add(waits, 'w:', id)
+  -- Not heard of in time: dead, and out of the line as soon as anybody gets there.
+  local due = string.match(waits[#waits] or '', '^%d+ %d+ %a %d+ %d+ %d+ %d+ %S+ (%d+)')
+  if due and tonumber(due) <= now then waits[#waits], waits[#waits - 1] = nil, nil end
+end
 return { s, now, v[2] or '0', holds, waits }
 `,
 }

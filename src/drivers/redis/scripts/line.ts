@@ -4,7 +4,8 @@
  * `advance` grants the head of the line for as long as it fits, in the step that made room, and pushes each grant to its
  * process. PUBLISH tells at once whether anybody listens, so a dead process costs nothing:
  * - heard: it holds, for a short *claim* that its process extends;
- * - not heard, but it asked not long ago: its subscriber is reconnecting, so it is passed over and keeps its place;
+ * - not heard, but it asked not long ago: its subscriber is reconnecting, so it is passed over and keeps its place, for
+ *   three seconds more;
  * - not heard for longer: out of the line;
  * - it has no channel (it polls), or this client may not publish: the lock stays free for it until its next poll is due.
  *
@@ -62,6 +63,11 @@ local function waiter(S, id)
     claim = tonumber(claim), channel = channel, due = tonumber(due), since = since, who = who, note = note }
 end
 
+local function stand(S, id, w, due)
+  call('HSET', S.h, 'w:' .. id, table.concat({ w.n, num(w.seen), w.kind, w.take, w.of, num(w.ttl), num(w.claim), w.channel,
+    num(due), w.since, w.who, w.note }, ' '))
+end
+
 local function push(S, id, w, more)
   return tell(w.channel, 'g ' .. id .. ' ' .. num(mint(S)) .. ' ' .. num(S.now - w.seen) .. ' ' .. w.n .. ' ' ..
     num(w.claim) .. ' ' .. (more and '1 ' or '0 ') .. S.h)
@@ -103,6 +109,7 @@ local function advance(S, me, ttl)
         S.due = w.due
         return
       else
+        if w.due > S.now + 3000000 then stand(S, id, w, S.now + 3000000) end
         at = at + 1
       end
     end

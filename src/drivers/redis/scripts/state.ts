@@ -19,13 +19,13 @@
  * A record is `since channel by note`, for the others `token take since channel by note`; a waiter's is
  * `n seen kind take of ttl claim channel due since by note`. All times are the server's, in microseconds.
  *
- * The hash has a time to live only while the lock is idle: a lock in use is not volatile, so `volatile-*` eviction
- * cannot drop it, and an idle one does not stay for ever. Time never goes back: when the server's clock does, what is
+ * The hash has a time to live only while nobody holds the lock: one that is held is not volatile, so `volatile-*` eviction
+ * cannot drop it, and a free one does not stay for ever. Time never goes back: when the server's clock does, what is
  * missing is added from then on (`shift`), so that leases neither end early nor stay for the length of the jump.
  *
  * KEYS: the boot marker first when ARGV[1] is not '', then h, q, d of each item.
  * ARGV: 1 how the boot marker begins when nothing is wrong: `0 <longest ttl> <boot id> `, '' = do not look at it ·
- * 2 `<channel, - = none> <who the client is>` · 3 tokens reserved by an exclusive grant · 4 ms an idle lock is remembered ·
+ * 2 `<channel, - = none> <who the client is>` · 3 tokens reserved by an exclusive grant · 4 ms a free lock is remembered ·
  * 5 `<boot id of the server as the client knows it> <when that server started, 0 = unknown> <longest ttl> <1 = a missing
  * marker means lost data> <1 = Cluster, where PUBLISH counts only part of the receivers>`. Then the items.
  */
@@ -46,13 +46,12 @@ local function load(h, q, d)
       if lt - S.now > 500000 then S.z = S.z + lt - S.now end
       S.now = lt
     end
-    S.lined, S.idle, S.known = S.line, m == '-' and f == '0', true
+    S.lined, S.free, S.known = S.line, m == '-', true
   end
   return S
 end
 
 local function save(S, ...)
-  local idle = S.m == '-' and not S.line
   local s = S.m .. (S.line and ' 1 ' or ' 0 ') .. num(S.z) .. ' ' .. num(S.e) .. ' ' .. num(S.t) .. ' ' .. num(S.now) ..
     ' ' .. S.o .. ' ' .. S.r
   if S.k then
@@ -60,9 +59,9 @@ local function save(S, ...)
   else
     call('HSET', S.h, 's', s, ...)
   end
-  if idle then
+  if S.m == '-' then
     call('PEXPIRE', S.h, ARGV[4])
-  elseif S.idle then
+  elseif S.free then
     call('PERSIST', S.h)
   end
 end

@@ -43,8 +43,8 @@ local function enqueue(S, id, kind, take, of, ttl, n, alive, claim, note)
       call('HSET', S.h, 'pl', of)
     end
   end
-  call('HSET', S.h, 'w:' .. id, table.concat({ n, num(S.now), kind, take, of, ttl, claim, chan, num(S.now + alive),
-    w and w.since or num(S.now), by, note }, ' '))
+  stand(S, id, { n = n, seen = S.now, kind = kind, take = take, of = of, ttl = tonumber(ttl), claim = tonumber(claim),
+    channel = chan, since = w and w.since or num(S.now), who = by, note = note }, S.now + alive)
   if not S.line then
     S.line = true
     local _, _, _, channel = hold(S, S.o)
