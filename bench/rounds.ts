@@ -43,8 +43,10 @@ export function ratio(of: readonly number[], by: readonly number[]): Spread {
   return spread(of.map((value, round) => value / (by[round] ?? Number.NaN)))
 }
 
-/** How many operations fill a slice: doubled until a quarter of it is reached, which also warms the code up. */
+/** How many operations fill a slice: after one of warming up, doubled until a quarter of it is reached. */
 async function settle(work: Work, slice: number): Promise<number> {
+  // The first calls pay for connecting and compiling: a count settled on them would be far too small.
+  for (const start = performance.now(); performance.now() < start + slice; ) await work(1)
   for (let count = 1; ; count *= 2) {
     const took = await timed(work, count)
     if (took >= slice / 4) return Math.max(1, Math.round((count * slice) / took))

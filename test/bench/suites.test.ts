@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Figure } from '../../bench/figure.js'
 import type { Scale } from '../../bench/suite.js'
+import { measureLocal } from '../../bench/suites/local.js'
 import { measureMemory } from '../../bench/suites/memory.js'
 import { leakCheck } from '../support/leaks.js'
 
@@ -33,4 +34,17 @@ test('memory: all figures, and every hand-over is counted', async () => {
   assert.equal(figures.length, 6)
   const handOvers = figures.find(({ what }) => what.startsWith('hand-overs'))
   assert.equal(handOvers?.counts?.['hand-overs'], tiny.waiters * 3 * rounds)
+})
+
+test('local: all figures, and the calls to the broker are counted', async () => {
+  const figures = await measureLocal(tiny)
+  assertMeasured(figures)
+  assert.equal(figures.length, 6)
+  const counts = figures.map(({ counts }) => counts ?? {})
+  assert.equal(counts[0]?.['calls each'], 2)
+  // Two for each slice: the first acquisition asks, the last release gives back, all between them are handed over here.
+  assert.equal(counts[1]?.['calls to the broker'], 2 * rounds)
+  assert.equal(counts[1]?.['hand-overs'], tiny.waiters * 3 * rounds)
+  assert.equal(counts[3]?.['kills'], tiny.kills)
+  assert.equal(counts[4]?.['kills'], tiny.kills)
 })

@@ -1,0 +1,82 @@
+/**
+ * Other processes that do what they are told: one reply to each order. A worker module calls `serve` with what it can do;
+ * the bench starts it with `enlist` and asks.
+ */
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+
+export type Duties = Readonly<Record<string, (...args: never[]) => unknown>>
+
+export interface Member<D extends Duties> {
+  readonly pid: number
+  /** @throws Error with what the duty threw, or when the process has ended */
+  ask<K extends keyof D & string>(duty: K, ...args: Parameters<D[K]>): Promise<Awaited<ReturnType<D[K]>>>
+  /** Kills it as a crash does; resolves once it is gone. */
+  kill(): Promise<void>
+  /** Closes its channel, on which it ends by itself. */
+  stop(): Promise<void>
+}
+
+interface Order {
+  readonly id: number
+  readonly duty: string
+  readonly args: readonly unknown[]
+}
+interface Reply {
+  readonly id: number
+  readonly result?: unknown
+  readonly error?: string
+}
+
+export function enlist<D extends Duties>(module: URL, args: readonly string[]): Member<D> {
+  const child = fork(module, args, { serialization: 'advanced' })
+  const { pid } = child
+  if (pid === undefined) throw new Error(`${module.pathname} could not be started`)
+  const waiting = new Map<number, { resolve(result: unknown): void; reject(error: Error): void }>()
+  const gone = once(child, 'exit')
+  let lastId = 0
+  child.on('message', ({ id, result, error }: Reply) => {
+    const asked = waiting.get(id)
+    waiting.delete(id)
+    if (error === undefined) asked?.resolve(result)
+    else asked?.reject(new Error(error))
+  })
+  child.on('exit', (code, signal) => {
+    for (const { reject } of waiting.values()) reject(new Error(`process ${pid} ended: ${signal ?? code}`))
+    waiting.clear()
+  })
+  return {
+    pid,
+    ask: (duty, ...args) =>
+      new Promise((resolve, reject) => {
+        const id = ++lastId
+        waiting.set(id, { resolve: resolve as (result: unknown) => void, reject })
+        child.send({ id, duty, args } satisfies Order)
+      }),
+    async kill() {
+      process.kill(pid, 'SIGKILL')
+      await gone
+    },
+    async stop() {
+      if (child.connected) child.disconnect()
+      await gone
+    },
+  }
+}
+
+/** In the worker: carries out the orders, all at once if so asked; `ended` runs when the bench has gone or is done. */
+export function serve(duties: Duties, ended: () => Promise<void>): void {
+  process.on('message', async ({ id, duty, args }: Order) => {
+    let reply: Reply
+    try {
+      reply = { id, result: await duties[duty]?.(...(args as never[])) }
+    } catch (error) {
+      reply = { id, error: error instanceof Error ? (error.stack ?? error.message) : String(error) }
+    }
+    process.send?.(reply)
+  })
+  process.on('disconnect', async () => {
+    await ended()
+    process.exit()
+  })
+}

@@ -1,0 +1,9 @@
+/** Whole JSON lines out of chunks. */
+export function lines<T>(onMessage: (message: T) => void): (chunk: string) => void {
+  let rest = ''
+  return (chunk) => {
+    const parts = (rest + chunk).split('\n')
+    rest = parts.pop() ?? ''
+    for (const part of parts) onMessage(JSON.parse(part) as T)
+  }
+}

@@ -1,0 +1,36 @@
+/** Hand-overs between processes, from what each of them noted about its own turns. */
+import { stamp } from './stamp.js'
+
+/** One process had it once. All times are `stamp()`. */
+export interface Turn {
+  readonly token: number
+  /** When it heard that it stands in line; Infinity if it never had to. */
+  readonly waitingSince: number
+  readonly granted: number
+  /** When it called release. */
+  readonly released: number
+}
+
+/** A holder at work: busy, so that no core falls asleep, and long enough for the other to be back in line. */
+export function spin(ms = 0.3): void {
+  const end = stamp() + ms
+  while (stamp() < end);
+}
+
+/**
+ * Milliseconds from each call of release to the next grant, where the next holder stood in line already.
+ * @throws Error when two held at once, or a token did not grow
+ */
+export function gaps(turns: readonly Turn[]): number[] {
+  const inOrder = turns.toSorted((a, b) => a.granted - b.granted)
+  const found: number[] = []
+  for (const [place, turn] of inOrder.entries()) {
+    const before = inOrder[place - 1]
+    if (before === undefined) continue
+    if (turn.granted < before.released)
+      throw new Error(`tokens ${before.token} and ${turn.token} were held at once`)
+    if (turn.token <= before.token) throw new Error(`token ${turn.token} came after ${before.token}`)
+    if (turn.waitingSince < before.released) found.push(turn.granted - before.released)
+  }
+  return found
+}

@@ -1,0 +1,98 @@
+// A process that uses the locks of a directory. Arguments: the directory, the name of the bare server's socket.
+import { connect } from 'node:net'
+import { createLocks, type Lease } from 'holdfast'
+import { local } from 'holdfast/local'
+import { serve } from '../crew.js'
+import { type Bare, connectBare } from '../floors/request-reply.js'
+import { spin, type Turn } from '../hand-over.js'
+import { stamp } from '../stamp.js'
+
+const [directory = '', socketName = ''] = process.argv.slice(2)
+// No argument can begin with the zero byte of an abstract name.
+const barePath = socketName.replace(/^@/, '\0')
+const locks = createLocks(local({ directory }))
+let bare: Bare | undefined
+let waitingSince = 0
+let told = (): void => undefined
+locks.on('waiting', () => {
+  waitingSince = stamp()
+  told()
+})
+
+let lease: Lease | undefined
+let granting: Promise<number> | undefined
+
+const duties = {
+  /** Takes `name` and keeps it. A bare connection is opened too: it ends with the process, and nothing else does. */
+  async hold(name: string): Promise<void> {
+    lease = await locks.mutex(name).acquire()
+    connect({ path: barePath }).on('error', () => undefined)
+  },
+
+  /** Stands in line for `name`; resolves once the store has said so. */
+  async standInLine(name: string): Promise<void> {
+    const standing = new Promise<void>((resolve) => {
+      told = resolve
+    })
+    granting = locks
+      .mutex(name)
+      .acquire({ wait: 60_000 })
+      .then((granted) => {
+        const at = stamp()
+        lease = granted
+        return at
+      })
+    await standing
+  },
+
+  /** When it was granted what it stands in line for. Gives it back. */
+  async granted(): Promise<number> {
+    const at = (await granting) ?? Number.NaN
+    await lease?.release()
+    return at
+  },
+
+  /** Takes and gives back `name` so many times. */
+  async takeTurns(name: string, times: number): Promise<readonly Turn[]> {
+    const turns: Turn[] = []
+    for (let i = 0; i < times; i++) {
+      waitingSince = Number.POSITIVE_INFINITY
+      const lease = await locks.mutex(name).acquire()
+      const granted = stamp()
+      await somebodyWaits(name)
+      spin()
+      const released = stamp()
+      const done = lease.release()
+      turns.push({ token: lease.token, waitingSince, granted, released })
+      await done
+    }
+    return turns
+  },
+
+  /** Times of bare round trips, in ms, each after a pause like that of a holder. */
+  async roundTrips(times: number, request: readonly unknown[]): Promise<readonly number[]> {
+    bare ??= await connectBare(barePath)
+    const took: number[] = []
+    for (let i = 0; i < times; i++) {
+      spin()
+      const sent = stamp()
+      await bare.ask(request)
+      took.push(stamp() - sent)
+    }
+    return took
+  },
+}
+
+export type LocalMember = typeof duties
+
+/** A hand-over needs somebody in line. At the end there is nobody left, so it gives up soon. */
+async function somebodyWaits(name: string): Promise<void> {
+  for (let looks = 0; looks < 50; looks++) {
+    if ((await locks.inspect(name)).waiters.length > 0) return
+  }
+}
+
+serve(duties, async () => {
+  await bare?.close()
+  await locks.close()
+})
