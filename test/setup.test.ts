@@ -65,7 +65,9 @@ test('the lock file has the programs of every platform, or `npm ci` refuses it e
 })
 
 test('every test file has its leak check', () => {
-  const lacks = filesIn('test', '.test.ts').filter((path) => !/^after\(leakCheck\)$/m.test(read(path)))
+  const lacks = filesIn('test', '.test.ts').filter(
+    (path) => !/^after\(leakCheck\)$|^ {2}await leakCheck\(\)$/m.test(read(path)),
+  )
   assert.deepEqual(lacks, [])
 })
 
