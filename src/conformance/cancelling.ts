@@ -4,8 +4,9 @@
  */
 import assert from 'node:assert/strict'
 import type { Lease } from 'holdfast'
+import { type Client, claimOf, waitOf } from './client.js'
 import type { Fixture } from './fixture.js'
-import { type Client, claimOf, pause, type Stage, waitOf } from './stage.js'
+import { pause, type Stage } from './stage.js'
 import type { It } from './suite.js'
 
 const rounds = 40

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { LeaseLostError } from 'holdfast'
+import type { Client } from './client.js'
 import type { Fixture } from './fixture.js'
-import { block, type Client, pause, type Stage } from './stage.js'
+import { block, pause, type Stage } from './stage.js'
 import type { It } from './suite.js'
 
 export function loss(it: It, fixture: Fixture): void {
@@ -10,7 +11,8 @@ export function loss(it: It, fixture: Fixture): void {
     const name = stage.name()
     const states: string[] = []
     for (const event of ['doubtful', 'lost'] as const) a.locks.on(event, () => states.push(event))
-    const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl })
+    const ttl = Math.max(stage.ttl, 1_000)
+    const lease = await a.locks.mutex(name).acquire({ ttl })
     const { signal } = lease
     let heldAtGrant: boolean | undefined
     const next = b.locks
@@ -22,7 +24,7 @@ export function loss(it: It, fixture: Fixture): void {
       })
     await stage.inLine(b, name, 1)
     await stage.cut(a)
-    const second = await stage.soon('the lock to be free again', next, 3 * stage.ttl + stage.patience)
+    const second = await stage.soon('the lock to be free again', next, 3 * ttl + stage.patience)
     assert.equal(heldAtGrant, false, 'two clients believed to hold it')
     assert.equal(lease.state, 'lost')
     assert.throws(() => lease.assertHeld(), LeaseLostError)
@@ -35,10 +37,11 @@ export function loss(it: It, fixture: Fixture): void {
   it('does not come of a cut that is healed in time', async (stage) => {
     const [a, b] = [stage.client(), stage.client()]
     const name = stage.name()
-    const ttl = Math.max(stage.ttl * 4, 2_000)
+    const ttl = Math.max(stage.ttl * 4, 4_000)
     const lease = await a.locks.mutex(name).acquire({ ttl })
     await stage.cut(a)
-    await pause(ttl * 0.4)
+    // Long enough for a renewal to fail, short enough for a slow machine.
+    await pause(ttl * 0.45)
     assert.equal(lease.isHeld, true)
     await stage.heal()
     await stage.until('a renewal', () => lease.remaining() > ttl * 0.7, ttl)
@@ -60,39 +63,6 @@ export function loss(it: It, fixture: Fixture): void {
     assert.equal(signal.aborted, true)
     await stage.soon('the lock to be free', stage.assertFree(b, name))
     assert.equal(await lease.release(), 'lost')
-  })
-
-  it('counts from when a lease was asked for, not from when the answer was read', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
-    await Promise.all([a, b].map((client) => client.locks.mutex(stage.name()).run(() => undefined)))
-    const asked = a.locks.mutex(name).acquire({ ttl: stage.ttl, autoRenew: false })
-    block(stage.ttl * 0.6)
-    const lease = await asked
-    const second = await b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.patience })
-    assert.equal(lease.isHeld, false, 'two clients believed to hold it')
-    await second.release()
-  })
-
-  it('counts from when a renewal was asked for, not from when the answer was read', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
-    const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl, autoRenew: false })
-    let heldAtGrant: boolean | undefined
-    const next = b.locks
-      .mutex(name)
-      .acquire()
-      .then((granted) => {
-        heldAtGrant = lease.isHeld
-        return granted
-      })
-    await stage.inLine(b, name, 1)
-    const extended = lease.extend().catch(() => undefined)
-    block(stage.ttl * 0.6)
-    await extended
-    const second = await stage.soon('the lock to be free again', next, 3 * stage.ttl + stage.patience)
-    assert.equal(heldAtGrant, false, 'two clients believed to hold it')
-    await second.release()
   })
 
   it('is for good: neither healing nor extending revives a lost lease', async (stage) => {
@@ -140,52 +110,6 @@ export function loss(it: It, fixture: Fixture): void {
     assert.notEqual(lost[0], 'max-hold')
     assert.equal(await lease.release(), 'lost')
     await stage.assertFree(b, name)
-  })
-
-  it('comes by itself after one ttl without renewal, and not before', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
-    const begin = performance.now()
-    const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl, autoRenew: false })
-    assert.ok(lease.remaining() > stage.ttl * 0.4 && lease.remaining() <= stage.ttl)
-    const second = await b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.patience })
-    const took = performance.now() - begin
-    assert.equal(lease.isHeld, false)
-    assert.ok(took >= stage.ttl * 0.95, `another client had it after ${took} ms of a ttl of ${stage.ttl} ms`)
-    await second.release()
-  })
-
-  it('is put off by `extend`', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
-    const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl, autoRenew: false })
-    const left = await lease.extend(stage.ttl * 4)
-    assert.ok(left > stage.ttl * 1.5, `${left} ms are left`)
-    await pause(stage.ttl * 1.3)
-    assert.equal(lease.isHeld, true)
-    await stage.assertTaken(b, name)
-    await lease.release()
-  })
-
-  it('does not come while renewals are answered', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
-    const ttl = Math.max(stage.ttl, 1_000)
-    const lease = await a.locks.mutex(name).acquire({ ttl })
-    await pause(ttl * 1.5)
-    assert.equal(lease.isHeld, true)
-    await stage.assertTaken(b, name)
-    assert.equal(await lease.release(), 'released')
-  })
-
-  it('comes when a lease has lasted for `maxHold`, and the lock is free for others', async (stage) => {
-    const [a, b] = [stage.client(), stage.client()]
-    const name = stage.name()
-    const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl, maxHold: stage.ttl / 2 })
-    await stage.until('the loss', () => !lease.isHeld, stage.ttl + stage.patience)
-    assert.throws(() => lease.assertHeld(), { why: 'max-hold' })
-    const second = await b.locks.mutex(name).acquire({ wait: 2 * stage.ttl + stage.patience })
-    await second.release()
   })
 
   async function loseByCut(stage: Stage, client: Client, name: string) {

@@ -1,8 +1,9 @@
 /** Clients resend after they have reconnected: every message may arrive twice, late, or after its answer was lost. */
 import assert from 'node:assert/strict'
 import type { Grant } from 'holdfast/driver'
+import { type Client, claimOf, waitOf } from './client.js'
 import type { Fixture } from './fixture.js'
-import { type Client, claimOf, type Stage, waitOf } from './stage.js'
+import type { Stage } from './stage.js'
 import type { It } from './suite.js'
 
 export function repeats(it: It, _fixture: Fixture): void {

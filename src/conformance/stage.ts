@@ -1,20 +1,8 @@
 /** What every test of the suite stands on: clients, names of its own, patience, and a check that nothing is left. */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { createLocks, type DriverFactory, type Lock, type Locks } from 'holdfast'
-import type { Claim, Driver, Env, Wait } from 'holdfast/driver'
+import { type Client, openClient } from './client.js'
 import type { Fixture } from './fixture.js'
-
-/** One client with what is behind it: the tests of single messages talk to the driver itself. */
-export interface Client {
-  readonly locks: Locks
-  readonly driver: Driver
-  readonly env: Env
-  /** As the fixture made it, for `cut`. */
-  readonly factory: DriverFactory
-  /** How often the core has asked the driver for a grant. */
-  readonly asked: () => number
-}
 
 export class Stage {
   readonly fixture: Fixture
@@ -130,75 +118,6 @@ export class Stage {
     ).catch((error) => {
       throw new Error(`${error.message}; there still is ${left}`)
     })
-  }
-}
-
-function openClient(factory: DriverFactory): Client {
-  let asked = 0
-  const opened: { driver?: Driver; env?: Env } = {}
-  const locks = createLocks((env) => {
-    const driver = factory(env)
-    Object.assign(opened, { driver, env })
-    const { list, forceRelease } = driver
-    return {
-      name: driver.name,
-      traits: driver.traits,
-      acquire: (claim, wait) => {
-        asked++
-        return driver.acquire(claim, wait)
-      },
-      inspect: (name) => driver.inspect(name),
-      ...(list !== undefined && { list: (prefix: string) => list.call(driver, prefix) }),
-      ...(forceRelease !== undefined && { forceRelease: (name: string) => forceRelease.call(driver, name) }),
-      close: () => driver.close(),
-    }
-  })
-  const { driver, env } = opened
-  if (driver === undefined || env === undefined) throw new Error('createLocks made no driver')
-  return { locks: quiet(locks), driver, env, factory, asked: () => asked }
-}
-
-/**
- * A test that fails leaves promises behind, which reject when its clients are closed. They must not hide why it failed.
- */
-function quiet(locks: Locks): Locks {
-  const handled = <T>(promise: Promise<T>): Promise<T> => {
-    promise.catch(() => undefined)
-    return promise
-  }
-  const wrap = (lock: Lock): Lock => ({
-    name: lock.name,
-    acquire: (options) => handled(lock.acquire(options)),
-    tryAcquire: (options) => handled(lock.tryAcquire(options)),
-    run: (fn, options) => handled(lock.run(fn, options)),
-  })
-  return {
-    ...locks,
-    mutex: (name) => wrap(locks.mutex(name)),
-    semaphore: (name, options) => wrap(locks.semaphore(name, options)),
-    readWrite: (name) => {
-      const { read, write } = locks.readWrite(name)
-      return { name, read: wrap(read), write: wrap(write) }
-    },
-  }
-}
-
-/** A claim made by hand, with an attempt id of its own. */
-export function claimOf(client: Client, name: string, more: Partial<Claim> = {}): Claim {
-  const fair = client.driver.traits.fair
-  return { name, attempt: client.env.id(), mode: { kind: 'exclusive' }, fair, ttl: 30_000, ...more }
-}
-
-/** A wait made by hand: without end until `end()` is called, or a single attempt. */
-export function waitOf(how: 'once' | 'long' = 'long'): Wait & { end(): void } {
-  const controller = new AbortController()
-  return {
-    signal: controller.signal,
-    get over() {
-      return controller.signal.aborted
-    },
-    remaining: () => (how === 'once' || controller.signal.aborted ? 0 : 60_000),
-    end: () => controller.abort(),
   }
 }
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { cancelling } from './cancelling.js'
 import { closing } from './closing.js'
 import { crash } from './crash.js'
+import { deadlines } from './deadlines.js'
 import { exclusion } from './exclusion.js'
 import { fairness } from './fairness.js'
 import type { Fixture, Runner } from './fixture.js'
@@ -25,6 +26,7 @@ const aspects: Readonly<Record<string, (it: It, fixture: Fixture) => void>> = {
   exclusion,
   waiting,
   'cancelling a wait': cancelling,
+  deadlines,
   'losing a lease': loss,
   tokens,
   fairness,

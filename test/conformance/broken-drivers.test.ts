@@ -6,10 +6,8 @@ import { leakCheck } from '../support/leaks.js'
 import { brokenDrivers, stopHearts } from './broken-drivers.js'
 import { memoryFixture } from './memory-fixture.js'
 
-after(async () => {
-  stopHearts()
-  await leakCheck()
-})
+after(stopHearts)
+after(leakCheck)
 
 describe('the conformance suite sees', () => {
   for (const { mistake, breaks, seenBy } of brokenDrivers) {

@@ -82,9 +82,7 @@ export const brokenDrivers: readonly BrokenDriver[] = [
       }
       return Object.defineProperty({ renew }, 'validUntil', { get: () => validUntil, enumerable: true })
     }),
-    seenBy: [
-      ['losing a lease', 'counts from when a renewal was asked for', /two clients believed to hold it/],
-    ],
+    seenBy: [['deadlines', 'count from when a renewal was asked for', /two clients believed to hold it/]],
   },
   {
     mistake: 'a deadline without anything off for drift',

@@ -1,0 +1,82 @@
+/** A client of the store with what is behind it, and the claims and waits for those tests that talk to the driver alone. */
+import { createLocks, type DriverFactory, type Lock, type Locks } from 'holdfast'
+import type { Claim, Driver, Env, Wait } from 'holdfast/driver'
+
+export interface Client {
+  readonly locks: Locks
+  readonly driver: Driver
+  readonly env: Env
+  /** As the fixture made it, for `cut`. */
+  readonly factory: DriverFactory
+  /** How often the core has asked the driver for a grant. */
+  readonly asked: () => number
+}
+
+export function openClient(factory: DriverFactory): Client {
+  let asked = 0
+  const opened: { driver?: Driver; env?: Env } = {}
+  const locks = createLocks((env) => {
+    const driver = factory(env)
+    Object.assign(opened, { driver, env })
+    const { list, forceRelease } = driver
+    return {
+      name: driver.name,
+      traits: driver.traits,
+      acquire: (claim, wait) => {
+        asked++
+        return driver.acquire(claim, wait)
+      },
+      inspect: (name) => driver.inspect(name),
+      ...(list !== undefined && { list: (prefix: string) => list.call(driver, prefix) }),
+      ...(forceRelease !== undefined && { forceRelease: (name: string) => forceRelease.call(driver, name) }),
+      close: () => driver.close(),
+    }
+  })
+  const { driver, env } = opened
+  if (driver === undefined || env === undefined) throw new Error('createLocks made no driver')
+  return { locks: quiet(locks), driver, env, factory, asked: () => asked }
+}
+
+/**
+ * A test that fails leaves promises behind, which reject when its clients are closed. They must not hide why it failed.
+ */
+function quiet(locks: Locks): Locks {
+  const handled = <T>(promise: Promise<T>): Promise<T> => {
+    promise.catch(() => undefined)
+    return promise
+  }
+  const wrap = (lock: Lock): Lock => ({
+    name: lock.name,
+    acquire: (options) => handled(lock.acquire(options)),
+    tryAcquire: (options) => handled(lock.tryAcquire(options)),
+    run: (fn, options) => handled(lock.run(fn, options)),
+  })
+  return {
+    ...locks,
+    mutex: (name) => wrap(locks.mutex(name)),
+    semaphore: (name, options) => wrap(locks.semaphore(name, options)),
+    readWrite: (name) => {
+      const { read, write } = locks.readWrite(name)
+      return { name, read: wrap(read), write: wrap(write) }
+    },
+  }
+}
+
+/** A claim made by hand, with an attempt id of its own. */
+export function claimOf(client: Client, name: string, more: Partial<Claim> = {}): Claim {
+  const fair = client.driver.traits.fair
+  return { name, attempt: client.env.id(), mode: { kind: 'exclusive' }, fair, ttl: 30_000, ...more }
+}
+
+/** A wait made by hand: without end until `end()` is called, or a single attempt. */
+export function waitOf(how: 'once' | 'long' = 'long'): Wait & { end(): void } {
+  const controller = new AbortController()
+  return {
+    signal: controller.signal,
+    get over() {
+      return controller.signal.aborted
+    },
+    remaining: () => (how === 'once' || controller.signal.aborted ? 0 : 60_000),
+    end: () => controller.abort(),
+  }
+}

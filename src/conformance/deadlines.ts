@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict'
+import type { Fixture } from './fixture.js'
+import { block, pause } from './stage.js'
+import type { It } from './suite.js'
+
+export function deadlines(it: It, _fixture: Fixture): void {
+  it('count from when a lease was asked for, not from when the answer was read', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    await Promise.all([a, b].map((client) => client.locks.mutex(stage.name()).run(() => undefined)))
+    const asked = a.locks.mutex(name).acquire({ ttl: stage.ttl, autoRenew: false })
+    block(stage.ttl * 0.6)
+    const lease = await asked
+    const second = await b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.patience })
+    assert.equal(lease.isHeld, false, 'two clients believed to hold it')
+    await second.release()
+  })
+
+  it('count from when a renewal was asked for, not from when the answer was read', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl, autoRenew: false })
+    let heldAtGrant: boolean | undefined
+    const next = b.locks
+      .mutex(name)
+      .acquire()
+      .then((granted) => {
+        heldAtGrant = lease.isHeld
+        return granted
+      })
+    await stage.inLine(b, name, 1)
+    const extended = lease.extend().catch(() => undefined)
+    block(stage.ttl * 0.6)
+    await extended
+    const second = await stage.soon('the lock to be free again', next, 3 * stage.ttl + stage.patience)
+    assert.equal(heldAtGrant, false, 'two clients believed to hold it')
+    await second.release()
+  })
+
+  it('end a lease after one ttl without renewal, and not before', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const begin = performance.now()
+    const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl, autoRenew: false })
+    assert.ok(lease.remaining() > 0 && lease.remaining() <= stage.ttl)
+    const second = await b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.patience })
+    const took = performance.now() - begin
+    assert.equal(lease.isHeld, false)
+    assert.ok(took >= stage.ttl * 0.95, `another client had it after ${took} ms of a ttl of ${stage.ttl} ms`)
+    await second.release()
+  })
+
+  it('are put off by `extend`', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl, autoRenew: false })
+    const left = await lease.extend(stage.ttl * 4)
+    assert.ok(left > stage.ttl * 1.5, `${left} ms are left`)
+    await pause(stage.ttl * 1.3)
+    assert.equal(lease.isHeld, true)
+    await stage.assertTaken(b, name)
+    await lease.release()
+  })
+
+  it('do not end a lease while renewals are answered', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const ttl = Math.max(stage.ttl, 1_500)
+    const lease = await a.locks.mutex(name).acquire({ ttl })
+    await pause(ttl * 1.5)
+    assert.equal(lease.isHeld, true)
+    await stage.assertTaken(b, name)
+    assert.equal(await lease.release(), 'released')
+  })
+
+  it('end a lease that has lasted for `maxHold`, and the lock is free for others', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl, maxHold: stage.ttl / 2 })
+    await stage.until('the loss', () => !lease.isHeld, stage.ttl + stage.patience)
+    assert.throws(() => lease.assertHeld(), { why: 'max-hold' })
+    const second = await b.locks.mutex(name).acquire({ wait: 2 * stage.ttl + stage.patience })
+    await second.release()
+  })
+}
