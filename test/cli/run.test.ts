@@ -82,13 +82,13 @@ test('--no-wait ends with the conflict code, says who holds it with what note, a
   assert.equal(refused.code, 75)
   assert.match(
     refused.stderr,
-    /^holdfast: "busy" is not free; held by .+:\d+ for \d+m?s \("nightly import"\); the command was not started\n$/,
+    /^holdfast: "busy" is not free; held for \d+m?s by .+:\d+ \("nightly import"\); the command was not started\n$/,
   )
   const own = await cli('run', 'busy', '--no-wait', '--conflict-exit-code', '1', ...sh('true'))
   assert.equal(own.code, 1)
   const late = await cli('run', 'busy', '--wait', '300ms', ...sh('true'))
   assert.equal(late.code, 75)
-  assert.match(late.stderr, /"busy" was not free within 3\d\dms; held by/)
+  assert.match(late.stderr, /"busy" was not free within 3\d\dms; held for/)
   assert.equal(exists('never'), false)
   kill(holder.pid, 'SIGTERM')
   assert.equal((await holder.ended).code, 143)
@@ -99,7 +99,7 @@ test('off a terminal a wait is told once, after a second', async () => {
   await until(async () => (await cli('inspect', 'told', '--json')).stdout.includes('attempt'))
   const waiter = await cli('run', 'told', ...sh('true'))
   assert.equal(waiter.code, 0)
-  assert.match(waiter.stderr, /^holdfast: waiting 1s for "told", 1st in line; held by .+:\d+ for \d+s\n$/)
+  assert.match(waiter.stderr, /^holdfast: waiting 1s for "told", 1st in line; held for \d+s by .+:\d+\n$/)
   await holder.ended
 })
 

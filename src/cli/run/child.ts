@@ -14,8 +14,6 @@ import { signalNumber } from './signals.js'
 export interface Ending {
   /** 128 + n when signal n ended it. */
   readonly code: number
-  /** ^C ended it, as a job on the terminal. */
-  readonly interrupted: boolean
 }
 
 export interface Child {
@@ -123,8 +121,7 @@ function endingOf(child: ChildProcess): Promise<Ending> {
   return new Promise((resolve, reject) => {
     child.once('error', reject)
     child.once('exit', (code, signal) => {
-      const known = code ?? 128 + (signal === null ? 0 : signalNumber(signal))
-      resolve({ code: known, interrupted: known === 130 })
+      resolve({ code: code ?? 128 + (signal === null ? 0 : signalNumber(signal)) })
     })
   })
 }

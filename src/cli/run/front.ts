@@ -5,19 +5,18 @@
  * It is also the keeper's understudy: if the keeper is killed or stopped, the command is ended from here before the last proven
  * moment of the lease.
  */
-import { type ChildProcess, fork } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
+import type { ChildProcess } from 'node:child_process'
 import { exits } from '../exit.js'
 import { inForeground } from '../tty.js'
+import { startKeeper, startWatcher, type Watcher } from './beside.js'
 import { type Child, type Ending, type Stdin, startChild } from './child.js'
 import { checkCommand } from './command.js'
-import { groupAlive, signalGroup } from './group.js'
+import { endGroup, groupAlive, signalGroup } from './group.js'
 import type { Claim, ToFront, ToKeeper } from './messages.js'
 import { exitCodeAfter, tellBusy, tellDone, tellDoubtful, tellStopping } from './outcome.js'
 import type { Report } from './report.js'
 import { endsWait, type Taken, takeSignals } from './signals.js'
 import { type Understudy, understudy } from './understudy.js'
-import { startWatcher, type Watcher } from './watcher.js'
 
 export interface Plan {
   readonly claim: Claim
@@ -45,8 +44,11 @@ class Front {
   #running = false
   /** The signal that ended the wait. */
   #cancelled: Taken | undefined
-  /** INT came to this process alone, not to the whole terminal. */
-  #sentInt = false
+  /** INT came to this process, and if from the terminal, to those around it, too. */
+  #hadInt = false
+  /** The terminal is ours. */
+  readonly #foreground: boolean = process.stdin.isTTY && inForeground()
+  /** The command is a job of its own on it. */
   #onTerminal = false
   readonly #understudy: Understudy
   #over = false
@@ -71,17 +73,15 @@ class Front {
     this.#keeper.once('error', (error) => this.#fail(error))
     this.#keeper.once('exit', () => void this.#keeperGone())
     this.#tell(this.#plan.claim)
-    try {
-      return await this.#result
-    } finally {
-      this.#over = true
-      this.#understudy.stop()
-      this.#report.waited()
-      this.#watcher?.dismiss()
-      if (this.#keeper.connected) this.#keeper.disconnect()
-      restore()
-      this.#passInterruptOn()
-    }
+    const code = await this.#result
+    this.#over = true
+    this.#understudy.stop()
+    this.#report.waited()
+    this.#watcher?.dismiss()
+    if (this.#keeper.connected) this.#keeper.disconnect()
+    restore()
+    this.#passInterruptOn(code)
+    return code
   }
 
   #tell(message: ToKeeper): void {
@@ -122,12 +122,17 @@ class Front {
     this.#report.waited()
     if (this.#cancelled !== undefined) return
     const { command, claim, env } = this.#plan
-    const foreground = inForeground()
-    this.#onTerminal = foreground && process.stdin.isTTY && process.stdout.isTTY
+    this.#onTerminal = this.#foreground && process.stdout.isTTY
     // A background job that reads the terminal would take the shell's input.
-    const stdin: Stdin = process.stdin.isTTY && !foreground ? 'ignore' : 'inherit'
+    const stdin: Stdin = process.stdin.isTTY && !this.#foreground ? 'ignore' : 'inherit'
     const childEnv = { ...env, HOLDFAST_NAME: claim.name, HOLDFAST_TOKEN: `${token}` }
-    const child = await startChild(command, childEnv, this.#onTerminal, stdin, () => this.#stopped())
+    const child = await startChild(command, childEnv, this.#onTerminal, stdin, () => this.#stopped()).catch(
+      (error: unknown) => {
+        // The ^C that ended the wait may have ended what was being started.
+        if (this.#cancelled === undefined) throw error
+      },
+    )
+    if (child === undefined) return
     this.#child = child
     child.ended.then(
       (ending) => this.#ended(ending),
@@ -170,9 +175,9 @@ class Front {
   }
 
   #take(signal: Taken): void {
+    if (signal === 'SIGINT') this.#hadInt = true
     if (!this.#running || this.#ending !== undefined) return this.#takeIdle(signal)
     const group = this.#child?.group ?? 0
-    if (signal === 'SIGINT') this.#sentInt = true
     if (signal === 'SIGTSTP' && !this.#onTerminal) {
       // Its session has no terminal, so the kernel would ignore TSTP.
       signalGroup(group, 'SIGSTOP')
@@ -234,27 +239,10 @@ class Front {
   }
 
   /**
-   * ^C went to the command alone. Had it been in our process group, a script or a loop that runs us would have got it, too, and
-   * stopped; so they get it now.
+   * On a terminal 130 means ^C, and a shell ends its loop or script only if what it waits for died of it and it was told, too. A
+   * command that is a job of its own had ^C to itself; then everybody around us is told now, as the terminal would have.
    */
-  #passInterruptOn(): void {
-    if (this.#onTerminal && this.#ending?.interrupted === true && !this.#sentInt) process.kill(0, 'SIGINT')
-  }
-}
-
-function startKeeper(watcher: Watcher | undefined): ChildProcess {
-  // Its fd 4 is the watcher's line, only to be held open.
-  return fork(fileURLToPath(new URL('./keeper.js', import.meta.url)), [], {
-    detached: true,
-    serialization: 'advanced',
-    execArgv: [],
-    stdio: ['ignore', 'ignore', 'ignore', 'ipc', watcher?.line ?? 'ignore'],
-  })
-}
-
-/** Resolves once it is gone; `stuck` processes keep it waiting, and rightly so. */
-async function endGroup(group: number): Promise<void> {
-  while (signalGroup(group, 'SIGKILL') === 'sent' && groupAlive(group)) {
-    await new Promise((resolve) => setTimeout(resolve, 10))
+  #passInterruptOn(code: number): void {
+    if (this.#foreground && code === 130) process.kill(this.#hadInt ? process.pid : 0, 'SIGINT')
   }
 }

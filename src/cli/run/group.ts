@@ -40,6 +40,13 @@ export function groupAlive(group: number): boolean {
   return process.platform !== 'linux' || membersOf(group).length > 0
 }
 
+/** Kills the group; resolves once it is gone. One that cannot be killed (stuck in the kernel) keeps it waiting, and rightly so. */
+export async function endGroup(group: number): Promise<void> {
+  while (signalGroup(group, 'SIGKILL') === 'sent' && groupAlive(group)) {
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+}
+
 /** Process ids of the group, from /proc (Linux; elsewhere empty), without zombies. */
 export function membersOf(group: number): number[] {
   const pids = process.platform === 'linux' ? readdirSync('/proc').filter((name) => /^\d+$/.test(name)) : []

@@ -7,32 +7,19 @@
  * are never late, also while the front is stopped by ^Z.
  */
 import { writeSync } from 'node:fs'
-import { hostname } from 'node:os'
-import { type Blocked, createLocks, type Lease, type LeaseLostError, type Lock, type Locks } from 'holdfast'
+import { createLocks, type Lease, type LeaseLostError, type Locks } from 'holdfast'
 import { target } from '../connect.js'
 import { CliError, exitCodeOf, exits } from '../exit.js'
 import { type Enforcer, enforce } from './enforce.js'
-import { type Claim, machineTime, type ToFront, type ToKeeper } from './messages.js'
+import { type Front, listen } from './listen.js'
+import { type Claim, machineTime } from './messages.js'
 import { takeSignals } from './signals.js'
+import { stand } from './stand.js'
 
 /** A front that was stopped before it could start its command must not keep the lock for ever, in ms. */
 const startWithin = 10_000
-/** How often to ask who is in the way while somebody watches, in ms. */
-const askEvery = 1000
 /** fd of the watcher's line, see `front.ts`. */
 const watcherLine = 4
-
-const by = `${hostname()}:${process.pid}`
-
-/** What the front says, as promises. `gone`: it will say nothing more. */
-interface Front {
-  readonly claim: Promise<Claim | undefined>
-  readonly started: Promise<number | undefined>
-  readonly ended: Promise<void>
-  readonly cancelled: AbortSignal
-  readonly gone: AbortSignal
-  tell(message: ToFront): void
-}
 
 async function main(): Promise<void> {
   process.title = 'holdfast keeper'
@@ -55,32 +42,6 @@ async function main(): Promise<void> {
   if (process.connected) process.disconnect()
 }
 
-function listen(): Front {
-  const cancel = new AbortController()
-  const gone = new AbortController()
-  const heard = new Map<ToKeeper['type'], (message: never) => void>()
-  const once = <M extends ToKeeper>(type: M['type']) =>
-    new Promise<M | undefined>((resolve) => {
-      heard.set(type, resolve as (message: never) => void)
-      gone.signal.addEventListener('abort', () => resolve(undefined))
-    })
-  heard.set('cancel', () => cancel.abort())
-  process.on('message', (message: ToKeeper) => heard.get(message.type)?.(message as never))
-  process.on('disconnect', () => {
-    cancel.abort()
-    gone.abort()
-  })
-  return {
-    claim: once<Claim>('claim'),
-    started: once<Extract<ToKeeper, { type: 'started' }>>('started').then((message) => message?.group),
-    ended: once('ended').then(() => undefined),
-    cancelled: cancel.signal,
-    gone: gone.signal,
-    // The front may be gone at any moment; `disconnect` tells.
-    tell: (message) => void (process.connected && process.send?.(message, () => undefined)),
-  }
-}
-
 async function serve(locks: Locks, claim: Claim, front: Front): Promise<void> {
   const lease = await stand(locks, claim, front)
   if (lease === undefined) return
@@ -100,74 +61,6 @@ async function serve(locks: Locks, claim: Claim, front: Front): Promise<void> {
     )
   }
   await guard(locks, lease, group, claim, front)
-}
-
-/** Stands in line. `undefined`: there is no lease, and the front knows why. */
-async function stand(locks: Locks, claim: Claim, front: Front): Promise<Lease | undefined> {
-  const lock = lockOf(locks, claim)
-  const { name, wait, ttl, fair, note, asked } = claim
-  const options = {
-    ttl,
-    signal: front.cancelled,
-    ...(fair && { fair }),
-    ...(note !== undefined && { note }),
-    ...(asked.kind === 'permits' && { permits: asked.take }),
-  }
-  const unwatch = wait > 0 ? watch(locks, claim, front) : () => undefined
-  const begun = performance.now()
-  try {
-    if (wait > 0) return await lock.acquire({ ...options, wait })
-    const lease = await lock.tryAcquire(options)
-    if (lease === undefined) {
-      const blocked = await lookAround(locks, name).catch(() => ({}))
-      front.tell({ type: 'busy', waited: 0, blocked })
-    }
-    return lease
-  } catch (error) {
-    if (front.cancelled.aborted) front.tell({ type: 'done', outcome: 'already-released', stopped: undefined })
-    else if (isTimeout(error))
-      front.tell({ type: 'busy', waited: performance.now() - begun, blocked: blockedBy(error) })
-    else throw error
-    return undefined
-  } finally {
-    unwatch()
-  }
-}
-
-function lockOf(locks: Locks, { name, asked }: Claim): Lock {
-  switch (asked.kind) {
-    case 'exclusive':
-      return locks.mutex(name)
-    case 'shared':
-      return locks.readWrite(name).read
-    case 'permits':
-      return locks.semaphore(name, { permits: asked.of })
-  }
-}
-
-/** Tells the front who is in the way: when the store says so, and every second while somebody watches. */
-function watch(locks: Locks, { name, watched }: Claim, front: Front): () => void {
-  const off = locks.on('waiting', ({ blocked }) => front.tell({ type: 'waiting', blocked }))
-  const ask = async () => {
-    const found = await lookAround(locks, name).catch(() => undefined)
-    if (found?.position !== undefined) front.tell({ type: 'waiting', blocked: found, waiters: found.waiters })
-  }
-  const timer = watched ? setInterval(() => void ask(), askEvery) : undefined
-  return () => {
-    off()
-    clearInterval(timer)
-  }
-}
-
-async function lookAround(locks: Locks, name: string): Promise<Blocked & { readonly waiters: number }> {
-  const { holders, waiters } = await locks.inspect(name)
-  const [holder] = holders
-  const index = waiters.findIndex((waiter) => waiter.by === by)
-  return {
-    waiters: waiters.length,
-    ...(holder !== undefined && { holder }),
-    ...(index >= 0 && { position: index + 1 }),
-  }
 }
 
 /** From the grant to the release. */
@@ -232,13 +125,6 @@ const losses: Record<string, string> = {
 
 function lostBecause(lease: Lease): string {
   return lease.signal.aborted ? (losses[(lease.signal.reason as LeaseLostError).why] ?? '') : ''
-}
-
-const isTimeout = (error: unknown) => (error as { code?: unknown } | null)?.code === 'ACQUIRE_TIMEOUT'
-
-function blockedBy(error: unknown): Blocked {
-  const { holder, position } = error as Blocked
-  return { ...(holder !== undefined && { holder }), ...(position !== undefined && { position }) }
 }
 
 function messageOf(error: unknown): string {

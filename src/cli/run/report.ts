@@ -50,7 +50,7 @@ function waitReport(
   let told = false
   let timer: NodeJS.Timeout | undefined
   const text = () => (known === undefined ? '' : waitingText(options.name, known, machineTime(), begun))
-  const draw = () => line?.show(`holdfast: ${text()}`)
+  const draw = () => line?.show(text())
   return {
     waiting: (blocked, waiters) => {
       known = { ...known, ...blocked, ...(waiters !== undefined && { waiters }), at: machineTime() }
@@ -81,7 +81,7 @@ export interface Wait extends Blocked {
   readonly at: number
 }
 
-/** `waiting 14s for "deploy", 2nd in line; held by web-1:4711 for 3m 12s ("nightly import")` */
+/** `waiting 14s for "deploy", 2nd in line; held for 3m 12s by web-1:4711 ("nightly import")` */
 export function waitingText(name: string, wait: Wait, now: number, begun: number): string {
   const { holder, position, waiters } = wait
   const of = waiters !== undefined && position !== undefined && waiters > position ? ` of ${waiters}` : ''
@@ -93,7 +93,7 @@ export function waitingText(name: string, wait: Wait, now: number, begun: number
 export function holderText(holder: Blocked['holder'], later = 0): string {
   if (holder === undefined) return ''
   const note = holder.note === undefined ? '' : ` ("${plain(holder.note)}")`
-  return `; held by ${plain(holder.by ?? 'somebody')} for ${formatDuration(holder.heldFor + later)}${note}`
+  return `; held for ${formatDuration(holder.heldFor + later)} by ${plain(holder.by ?? 'somebody')}${note}`
 }
 
 export function ordinal(n: number): string {

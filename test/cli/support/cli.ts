@@ -29,6 +29,8 @@ export interface Bench {
   readonly folder: string
   /** Of the locks. */
   readonly url: string
+  /** The compiled program. */
+  readonly main: string
   start(...args: string[]): Running
   /** Starts and waits for the end. */
   cli(...args: string[]): Promise<Ended>
@@ -64,6 +66,7 @@ export function bench(): Bench {
   return {
     folder,
     url,
+    main,
     start,
     cli: (...args) => start(...args).ended,
     keeperOf: (front) =>

@@ -1,7 +1,8 @@
-/** Starts the last resort (see `scripts.ts`): a process that ends the command when both front and keeper were killed. */
-import { spawn } from 'node:child_process'
+/** Starts the processes that stand beside the front. */
+import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import type { Socket } from 'node:net'
+import { fileURLToPath } from 'node:url'
 import { watcher } from './scripts.js'
 
 export interface Watcher {
@@ -13,7 +14,7 @@ export interface Watcher {
   dismiss(): void
 }
 
-/** `undefined` where there is no /bin/sh. */
+/** The last resort (see `scripts.ts`): ends the command when both front and keeper were killed. `undefined` where there is no /bin/sh. */
 export function startWatcher(): Watcher | undefined {
   if (process.platform === 'win32' || !existsSync('/bin/sh')) return undefined
   // Its working directory must not keep a file system from being unmounted, its name not match `pkill -f holdfast`.
@@ -32,4 +33,15 @@ export function startWatcher(): Watcher | undefined {
     watch: (group) => void line.write(`${group}\n`),
     dismiss: () => void line.end('over\n'),
   }
+}
+
+/** In a session of its own: nothing that is done to the front's group or terminal reaches it. */
+export function startKeeper(watcher: Watcher | undefined): ChildProcess {
+  // Its fd 4 is the watcher's line, to be held open.
+  return fork(fileURLToPath(new URL('./keeper.js', import.meta.url)), [], {
+    detached: true,
+    serialization: 'advanced',
+    execArgv: [],
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc', watcher?.line ?? 'ignore'],
+  })
 }

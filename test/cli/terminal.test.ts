@@ -1,0 +1,119 @@
+// What only a terminal shows: the line about the wait, ^C, ^Z, reading, questions.
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { stripVTControlCharacters } from 'node:util'
+import { leakCheck } from '../support/leaks.js'
+import { until } from '../support/until.js'
+import { bench, kill } from './support/cli.js'
+import { type Terminal, terminal } from './support/terminal.js'
+
+const { folder, url, main, cli, start, left, close } = bench()
+let term: Terminal
+
+before(async () => {
+  term = await terminal(folder, { ...process.env, HOLDFAST_URL: url }, main)
+})
+
+const heldBy = async (name: string) =>
+  JSON.parse((await cli('inspect', name, '--json')).stdout).holders.length as number
+
+test('while it waits, one line says who holds the lock, since when, with what note, and the place in line', async () => {
+  const holder = start('run', 'import', '--note', 'nightly', '--', 'sleep', '60')
+  await until(() => heldBy('import'))
+  term.type('holdfast run import -- echo "it is"" mine"\n')
+  await term.see(/waiting \d+s for "import", 1st in line; held for \d+s by .+:\d+ \("nightly"\)/)
+  await term.see(/waiting [2-9]s/)
+  kill(holder.pid, 'SIGTERM')
+  // The line is taken back before the command writes.
+  await term.see('\r\x1b[Kit is mine')
+  await term.see('ready> ')
+  await holder.ended
+})
+
+test('the command reads the terminal, as its standard input and as /dev/tty', async () => {
+  term.type(
+    `holdfast run reads -- sh -c 'read a; read b </dev/tty; echo "[$a] [$b]"; ps -o tpgid= -o pgid= -p $$'\n`,
+  )
+  await until(() => heldBy('reads'))
+  term.type('one\n')
+  term.type('two\n')
+  await term.see('[one] [two]')
+  await term.see(/(\d+)\s+\1\s/)
+  await term.see('ready> ')
+})
+
+test('^C ends the command, and a loop around it', async () => {
+  term.type('while :; do holdfast run loop -- sleep 60; done; echo "code $?"\n')
+  await until(() => heldBy('loop'))
+  term.type('\x03')
+  await term.see('ready> ')
+  await until(async () => (await heldBy('loop')) === 0)
+  term.type('echo "code $?"\n')
+  await term.see('code 130')
+  await term.see('ready> ')
+})
+
+test('^C that the command deals with itself is its own affair', async () => {
+  term.type(`holdfast run own -- sh -c 'trap "exit 4" INT; while :; do sleep 0.02; done'; echo "code $?"\n`)
+  await until(() => heldBy('own'))
+  term.type('\x03')
+  await term.see('code 4')
+  await term.see('ready> ')
+})
+
+test('^Z stops it, the lock stays for longer than a ttl, and fg goes on', async () => {
+  term.type(`holdfast run pause --ttl 1s -- sh -c 'read a; echo "read $a"; exit 6'\n`)
+  await until(() => heldBy('pause'))
+  term.type('\x1a')
+  await term.see('Stopped')
+  await term.see('ready> ')
+  assert.equal((await cli('run', 'pause', '--wait', '1500ms', '--', 'true')).code, 75)
+  term.type('fg; echo "code $?"\n')
+  await term.see('main.js')
+  term.type('on\n')
+  await term.see('read on')
+  await term.see('code 6')
+  await term.see('ready> ')
+})
+
+test('in the background it does not take what is typed to the shell', async () => {
+  term.type(`holdfast run behind -- sh -c 'cat; echo "end of"" input"' &\n`)
+  await term.see('end of input')
+  term.type('\n')
+  await term.see('ready> ')
+})
+
+test('a loss on the terminal leaves a usable shell', async () => {
+  term.type(`holdfast run gone -- sh -c 'stty -echo; read a'; echo "code $?"\n`)
+  await until(() => heldBy('gone'))
+  await cli('release', 'gone', '--yes')
+  await term.see('the lease is lost')
+  await term.see('code 76')
+  await term.see('ready> ')
+})
+
+test('release asks, and takes no for an answer', async () => {
+  const holder = start('run', 'asked', '--', 'sleep', '60')
+  await until(() => heldBy('asked'))
+  term.type('holdfast release asked; echo "code $?"\n')
+  await term.see(/exclusive .+:\d+/)
+  await term.see('Release it anyway? [y/N] ')
+  term.type('\n')
+  await term.see('code 1')
+  assert.equal(await heldBy('asked'), 1)
+  term.type('holdfast release asked; echo "code $?"\n')
+  await term.see('[y/N] ')
+  term.type('y\n')
+  await term.see('released "asked"; its holder was told')
+  await term.see('code 0')
+  assert.equal((await holder.ended).code, 76)
+})
+
+test('nothing is left running', async () => {
+  await term.close()
+  assert.doesNotMatch(stripVTControlCharacters(term.shown()), /Error|undefined|\[object/)
+  await until(() => left().length === 0, { what: 'all processes in the folder to end' })
+})
+
+after(close)
+after(leakCheck)
