@@ -1,12 +1,13 @@
 /**
- * The thread of the elected process: binds the address, which is the election itself, reads the journal, and serves. It is
- * a thread so that code of the user that blocks the event loop stops nobody else. Tells its process `up`, `taken` (another
- * broker has the address) or `failed`, and ends when told to or when its process ends.
+ * The thread of the elected process. Its first message is its orders, until then it stands by: it binds the address, which
+ * is the election itself, reads the journal, and serves. It is a thread so that code of the user that blocks the event
+ * loop stops nobody else. Tells its process `up`, `taken` (another broker has the address) or `failed`, and ends when told
+ * `stop` or when its process ends.
  */
 import { existsSync, type FSWatcher, mkdirSync, watch } from 'node:fs'
 import { createServer, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
-import { parentPort, workerData } from 'node:worker_threads'
+import { parentPort } from 'node:worker_threads'
 import { systemClock } from '../../core/clock.js'
 import { fixedAddress } from './address.js'
 import { type Broker, makeBroker } from './broker.js'
@@ -28,14 +29,14 @@ export type Report = { readonly is: 'up' | 'taken' } | { readonly is: 'failed'; 
 /** The longest path of a socket file that every system takes, in bytes. */
 const longestPath = 103
 
-const { home, last } = workerData as Orders
-const { directory } = home
+let home: Home
+let directory: string
+let generation = 0
 const here = thisProcess()
 const clock = systemClock()
 const sockets = new Set<Socket>()
 let broker: Broker | undefined
 let server: Server | undefined
-let generation = last + 1
 let watcher: FSWatcher | undefined
 let clearLook: (() => void) | undefined
 let stopping = false
@@ -129,17 +130,25 @@ function stop(): void {
   for (const socket of sockets) socket.destroySoon()
 }
 
-parentPort?.on('message', stop)
+function begin(orders: Orders): void {
+  home = orders.home
+  directory = home.directory
+  generation = orders.last + 1
+  listen((socket) => {
+    if (home.socket === 'file') {
+      if (!publish(directory, orders.last, socket, here)) return giveUp({ is: 'taken' })
+      sweep(directory, generation, socket)
+    }
+    try {
+      broker = makeBroker(readJournal(directory), { clock, wall: Date.now, here, open })
+    } catch (error) {
+      return giveUp({ is: 'failed', why: messageOf(error) })
+    }
+    return report({ is: 'up' })
+  })
+}
 
-listen((socket) => {
-  if (home.socket === 'file') {
-    if (!publish(directory, last, socket, here)) return giveUp({ is: 'taken' })
-    sweep(directory, generation, socket)
-  }
-  try {
-    broker = makeBroker(readJournal(directory), { clock, wall: Date.now, here, open })
-  } catch (error) {
-    return giveUp({ is: 'failed', why: messageOf(error) })
-  }
-  return report({ is: 'up' })
+parentPort?.on('message', (message: Orders | 'stop') => {
+  if (message === 'stop') stop()
+  else begin(message)
 })

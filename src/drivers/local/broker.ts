@@ -130,6 +130,7 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
     const holder = row.held[0] ? table.holderOf(row.held[0], clock.now()) : null
     if (acquired.is === 'waiting') {
       answer(attempt, ['waiting', acquired.position, acquired.ticket, holder])
+      clients.nominate(client)
       return tellContended(row)
     }
     if (failure !== undefined) {

@@ -54,6 +54,8 @@ export interface Clients {
   orphan(id: string, by: string, mark: ProcessMark): Client
   enter(connection: Connection, who: Entering): { readonly client: Client; readonly gone: readonly string[] }
   left(client: Client, connection: Connection, bye: boolean): void
+  /** It has to wait anyway: it may get a thread ready, if nobody has and it does not run the broker itself. */
+  nominate(client: Client): void
   /** Looks at orphans again soon. */
   watch(): void
   stop(): void
@@ -76,7 +78,8 @@ export function makeClients(
 ): Clients {
   const clients = new Map<string, Client>()
   const entries = new Map<string, Entry>()
-  let nap = poll
+  let standby: Client | undefined
+  let nap = 1
   let cancelNap: (() => void) | undefined
 
   function add(client: Client, name: string, attempt: string, call: number): Entry {
@@ -117,6 +120,7 @@ export function makeClients(
   function left(client: Client, connection: Connection, bye: boolean): void {
     if (client.connection !== connection) return
     client.connection = undefined
+    if (standby === client) standby = undefined
     const over = bye || isOver(client.mark, here)
     giveBackAll(client, (name, attempt) => over || !ends.holds(name, attempt))
     if (client.attempts.size === 0) {
@@ -126,6 +130,12 @@ export function makeClients(
     // A killed process closes its sockets a moment before the kernel shows it as ended.
     nap = 1
     watch()
+  }
+
+  function nominate(client: Client): void {
+    if (standby !== undefined || client.mark.pid === here.pid) return
+    standby = client
+    client.connection?.send([0, 'standby', ''])
   }
 
   function watch(): void {
@@ -148,5 +158,5 @@ export function makeClients(
     nap = Math.min(nap * 2, poll)
   }
 
-  return { entries, add, forget, orphan, enter, left, watch, stop: () => cancelNap?.() }
+  return { entries, add, forget, orphan, enter, left, nominate, watch, stop: () => cancelNap?.() }
 }

@@ -9,7 +9,7 @@ import type { Clock } from '../../core/clock.js'
 import { fixedAddress } from './address.js'
 import { currentGeneration, type Generation, hasEnded } from './generation.js'
 import type { Home } from './home.js'
-import { startBroker } from './host.js'
+import { hasThread, startBroker } from './host.js'
 import { thisProcess } from './processes.js'
 
 /** What to connect to. */
@@ -48,13 +48,16 @@ export async function elect(
   const { generation } = target
   if (generation !== undefined) {
     if (!hasEnded(generation, thisProcess(), code)) return { is: 'unavailable' }
-    // Without a name to agree by, chance keeps most of them from starting at once.
-    await new Promise<void>((resolve) => void clock.at(clock.now() + random() * 30, resolve, { ref: false }))
+    // Without a name to agree by, chance keeps most of them from starting a thread at once.
+    const delay = hasThread(home.directory) ? 0 : random() * 30
+    await new Promise<void>((resolve) => void clock.at(clock.now() + delay, resolve, { ref: false }))
     if (currentGeneration(home.directory).number > generation.number) return { is: 'taken' }
     return startBroker({ home, last: generation.number })
   }
   const address = fixedAddress(home, 'election')
-  if (address === undefined || target.path === undefined || impatient) return startBroker({ home, last: 0 })
+  if (address === undefined || target.path === undefined || impatient || hasThread(home.directory)) {
+    return startBroker({ home, last: 0 })
+  }
   const candidate = await bind(address)
   if (candidate === undefined) return { is: 'taken' }
   try {

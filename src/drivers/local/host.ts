@@ -1,18 +1,22 @@
 /**
- * The brokers that run in this process: at most one thread for each directory, whichever of its clients was elected.
- * It ends when the last client of that directory in this process has closed, and hands over to another process.
+ * The broker's thread in this process: at most one for each directory, whichever of its clients was elected. It ends when
+ * the last client of that directory in this process has closed, and another process takes over.
+ *
+ * A thread takes 40 ms to start. So the first process that has to wait for a lock starts one that only stands by: should
+ * the broker's process die, it has nothing left to do but to bind the address.
  */
 import { Worker } from 'node:worker_threads'
 import type { Orders, Report } from './broker-thread.js'
 import { messageOf } from './home.js'
 
-interface Hosted {
+interface Thread {
   readonly worker: Worker
-  readonly started: Promise<Report>
   readonly ended: Promise<void>
+  /** What became of its orders; undefined while it only stands by. */
+  started: Promise<Report> | undefined
 }
 
-const hosted = new Map<string, Hosted>()
+const threads = new Map<string, Thread>()
 const users = new Map<string, number>()
 
 /** Counts a client of `directory` in this process; the function given back counts it out again. */
@@ -26,45 +30,61 @@ export function useDirectory(directory: string): () => Promise<void> {
     if (others > 0) users.set(directory, others)
     else {
       users.delete(directory)
-      await stopBroker(directory)
+      await endThread(directory)
     }
   }
 }
 
-/** Starts the thread, unless it runs, and resolves with what became of it. Does not keep the process alive. */
-export function startBroker(orders: Orders): Promise<Report> {
-  const { directory } = orders.home
-  const running = hosted.get(directory)
-  if (running !== undefined) return running.started
+/** Is there a thread that need not be started any more? */
+export function hasThread(directory: string): boolean {
+  return threads.has(directory)
+}
+
+/** Starts a thread that stands by, unless there is one. Does not keep the process alive. */
+export function standBy(directory: string): Thread {
+  const before = threads.get(directory)
+  if (before !== undefined) return before
   // Nothing of how this process was started concerns the thread: no loader, no inspector, no environment.
   const worker = new Worker(new URL('./broker-thread.js', import.meta.url), {
-    workerData: orders,
     name: 'holdfast broker',
     execArgv: [],
     env: {},
   })
   worker.unref()
-  const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()))
-  const started = new Promise<Report>((resolve) => {
-    worker.once('message', resolve)
-    worker.once('error', (error) => resolve({ is: 'failed', why: messageOf(error) }))
-    worker.once('exit', (code) => resolve({ is: 'failed', why: `the broker thread ended with code ${code}` }))
-  })
-  const host = { worker, started, ended }
-  hosted.set(directory, host)
-  // A later error of the thread shows as the end of all its connections, and somebody else is elected.
+  // An error of the thread shows as the end of all its connections, and somebody else is elected.
   worker.on('error', () => undefined)
-  worker.once('exit', () => {
-    if (hosted.get(directory) === host) hosted.delete(directory)
+  const ended = new Promise<void>((resolve) => {
+    worker.once('exit', () => {
+      if (threads.get(directory) === thread) threads.delete(directory)
+      resolve()
+    })
   })
-  return started
+  const thread: Thread = { worker, ended, started: undefined }
+  threads.set(directory, thread)
+  return thread
 }
 
-async function stopBroker(directory: string): Promise<void> {
-  const host = hosted.get(directory)
-  if (host === undefined) return
+/** Makes the thread a broker, unless it is one, and resolves with what became of that. */
+export function startBroker(orders: Orders): Promise<Report> {
+  const thread = standBy(orders.home.directory)
+  const { worker } = thread
+  thread.started ??= new Promise<Report>((resolve) => {
+    worker.once('message', resolve)
+    worker.once('error', (error) => resolve({ is: 'failed', why: messageOf(error) }))
+    worker.once('exit', (code) =>
+      resolve({ is: 'failed', why: `the broker's thread ended with code ${code}` }),
+    )
+    worker.postMessage(orders)
+  })
+  return thread.started
+}
+
+async function endThread(directory: string): Promise<void> {
+  const thread = threads.get(directory)
+  if (thread === undefined) return
   // From here on somebody waits for it.
-  host.worker.ref()
-  if ((await host.started).is === 'up') host.worker.postMessage('stop')
-  await host.ended
+  thread.worker.ref()
+  if (thread.started === undefined) await thread.worker.terminate()
+  else if ((await thread.started).is === 'up') thread.worker.postMessage('stop')
+  await thread.ended
 }

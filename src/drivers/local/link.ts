@@ -15,7 +15,7 @@ import type { Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { elect, findBroker } from './election.js'
 import { type Home, messageOf, openHome, type SocketKind } from './home.js'
-import { useDirectory } from './host.js'
+import { hasThread, standBy, useDirectory } from './host.js'
 import {
   type Entering,
   type Greeting,
@@ -50,6 +50,8 @@ export interface Link {
   wake(): void
   /** Only while up. */
   send(text: string): void
+  /** Gets a thread ready to be the next broker. */
+  standBy(): void
   close(): Promise<void>
 }
 
@@ -65,8 +67,10 @@ interface Ending {
 
 /** Longest pause between two tries to reach a broker, in ms. */
 const longestPause = 50
+/** So many short pauses pass before a process without a thread takes part in an election. */
+const othersFirst = 8
 /** After so many tries in vain the agreement on who starts a broker is ignored: the one who was to may be stopped. */
-const impatientAfter = 40
+const impatientAfter = 45
 /** A refusal may come from a directory that is just being made again; this many in a row do not. */
 const refusalsBelieved = 5
 
@@ -78,12 +82,14 @@ export function makeLink(parts: LinkParts): Link {
   let up = false
   let closed = false
   let brokerPid: number | undefined
+  let directory: string | undefined
   let leaveDirectory: (() => Promise<void>) | undefined
   let cutPause: (() => void) | undefined
 
   async function run(): Promise<void> {
     let tries = 0
     let refusals = 0
+    let startedOne = false
     // It stops in the same step in which it finds that nothing is wanted, so that no wish falls between.
     while (!closed && parts.wanted()) {
       const home = open()
@@ -92,7 +98,8 @@ export function makeLink(parts: LinkParts): Link {
       const last: Ending = target.path === undefined ? { entered: false } : await follow(home, target.path)
       if (closed) break
       if (last.entered) {
-        tries = 0
+        // Whoever stands by is the quicker one, so the others leave it a moment.
+        tries = hasThread(home.directory) ? 0 : -othersFirst
         refusals = 0
         continue
       }
@@ -102,12 +109,15 @@ export function makeLink(parts: LinkParts): Link {
       }
       const { code } = last
       const alone = target.path === undefined || code === 'ECONNREFUSED' || code === 'ENOENT'
-      const elected = alone ? await elect(home, target, code, tries > impatientAfter, env) : undefined
+      const elected =
+        alone && tries >= 0 ? await elect(home, target, code, tries > impatientAfter, env) : undefined
       if (elected?.is === 'failed') {
         fail(elected.why)
         break
       }
-      if (elected?.is !== 'up' || tries > 0) await pause(tries)
+      // Whoever has just started one connects at once; but twice in a row would be a loop.
+      if (elected?.is !== 'up' || startedOne) await pause(Math.max(0, tries))
+      startedOne = elected?.is === 'up'
       tries += 1
     }
     running = false
@@ -116,7 +126,11 @@ export function makeLink(parts: LinkParts): Link {
   function open(): Home | undefined {
     try {
       const home = openHome(parts.directory, parts.socket)
-      leaveDirectory ??= useDirectory(home.directory)
+      if (directory !== home.directory) {
+        void leaveDirectory?.()
+        directory = home.directory
+        leaveDirectory = useDirectory(directory)
+      }
       return home
     } catch (error) {
       parts.onFailure(error as BackendError)
@@ -129,7 +143,7 @@ export function makeLink(parts: LinkParts): Link {
   }
 
   function pause(tries: number): Promise<void> {
-    const ms = Math.min(longestPause, 3 * 1.5 ** tries) * (0.5 + env.random())
+    const ms = Math.min(longestPause, 1.5 ** tries) * (0.5 + env.random())
     return new Promise((resolve) => {
       const stop = env.clock.at(env.clock.now() + ms, resolve, { ref: false })
       cutPause = () => {
@@ -209,6 +223,9 @@ export function makeLink(parts: LinkParts): Link {
       ended = Promise.resolve().then(run)
     },
     send: (text) => void socket?.write(text),
+    standBy() {
+      if (directory !== undefined && !closed) standBy(directory)
+    },
     async close() {
       closed = true
       cutPause?.()

@@ -82,6 +82,8 @@ export type Answer =
 export type Notice =
   /** The hold has ended: overdue, or taken by an operator. */
   | readonly [0, 'lost', attempt: string]
+  /** Have a thread ready, in case the broker's process dies. */
+  | readonly [0, 'standby', attempt: '']
   /** Whether another client waits for what this attempt holds. */
   | readonly [0, 'contended', attempt: string, yes: boolean]
 

@@ -113,7 +113,8 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
   function receive(reply: Reply): void {
     if (reply[0] === 0) {
       const [, what, attempt, yes] = reply as Notice
-      if (what === 'lost') held.get(attempt)?.lost()
+      if (what === 'standby') link.standBy()
+      else if (what === 'lost') held.get(attempt)?.lost()
       else held.get(attempt)?.contended(yes === true)
       return
     }
