@@ -3,10 +3,10 @@ import type { Clock } from '../../core/clock.js'
 import type { Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { tokenReserve } from '../../core/token.js'
+import { micros } from './ask.js'
 import type { Connection } from './client.js'
 import { createEar, type Ear, type Push } from './ear.js'
 import type { Hold } from './hold.js'
-import { micros } from './hold.js'
 import { bootKey, channelOf, type Keys } from './keys.js'
 import { createLink, type Header, type Link } from './link.js'
 import type { Settings } from './options.js'
@@ -32,7 +32,8 @@ export interface Desk {
    */
   cancel(attempt: string, keys: Keys, ttl: number, ghost: number): Promise<void>
   tooFew(replicas: number): BackendError
-  close(): void
+  /** Waits for what is being cancelled, as long as a request may take, then ends everything. */
+  close(): Promise<void>
 }
 
 /** @param listener of which the ear makes its own connection, or which is set apart for it */
@@ -46,7 +47,9 @@ export function createDesk(
   const waiters = new Map<string, Waiter>()
   const holds = new Map<string, Hold>()
   const later = new Set<() => void>()
+  const cancelling = new Set<Promise<void>>()
   let longest = settings.maxTtl
+  let closed = false
   const { replicas, replicaTimeout } = settings
   const link = createLink(connection, clock, settings.commandTimeout, header, {
     replicas,
@@ -104,33 +107,35 @@ export function createDesk(
     stretch(ttl) {
       if (ttl > longest) longest = ttl
     },
-    async cancel(attempt, keys, ttl, ghost) {
+    cancel(attempt, keys, ttl, ghost) {
       const until = clock.now() + ttl
-      const attemptToCancel = async () => {
+      const once = async (): Promise<void> => {
         try {
           await link.ask(cancel, keys, [attempt, micros(ghost)])
         } catch (error) {
-          if (!troubleOf(error, connection.ended).passing || clock.now() >= until) return
-          const stop = clock.at(
-            clock.now() + 250,
-            () => {
-              later.delete(stop)
-              void attemptToCancel()
-            },
-            { ref: false },
-          )
+          if (closed || !troubleOf(error, connection.ended).passing || clock.now() >= until) return
+          const again = () => {
+            later.delete(stop)
+            void once()
+          }
+          const stop = clock.at(clock.now() + 250, again, { ref: false })
           later.add(stop)
         }
       }
-      await attemptToCancel()
+      const first = once()
+      cancelling.add(first)
+      void first.finally(() => cancelling.delete(first))
+      return first
     },
     tooFew: (got) =>
       new BackendError(
         'redis',
         `${got} of ${replicas} replicas acknowledged within ${replicaTimeout} ms; the grant does not count`,
       ),
-    close() {
+    async close() {
+      closed = true
       for (const waiter of waiters.values()) waiter.stop()
+      await Promise.allSettled(cancelling)
       for (const hold of holds.values()) hold.drop()
       for (const stop of later) stop()
       later.clear()

@@ -55,9 +55,9 @@ export function redis(options: RedisOptions): DriverFactory<RedisTraits> {
       return desk
     }
 
-    return driverOver(open, env, settings.prefix, () => {
+    return driverOver(open, env, settings.prefix, async () => {
       closed = true
-      desk?.close()
+      await desk?.close()
       own?.close()
     })
   }
@@ -67,7 +67,7 @@ function driverOver(
   open: () => Desk,
   { clock }: Env,
   prefix: string,
-  close: () => void,
+  close: () => Promise<void>,
 ): Driver<RedisTraits> {
   const show = async (desk: Desk, name: string): Promise<Standing> => {
     const { connection } = desk.link
@@ -124,8 +124,6 @@ function driverOver(
         return Number((await desk.link.ask(force, keys, ['-'])).reply)
       }),
 
-    async close() {
-      close()
-    },
+    close,
   }
 }

@@ -10,6 +10,7 @@ import { deadline } from '../../core/clock.js'
 import type { Claim, GaveBack, Grant } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { tokenReserve } from '../../core/token.js'
+import { micros } from './ask.js'
 import type { Desk } from './desk.js'
 import type { Keys } from './keys.js'
 import { downgrade, release, renew } from './scripts/verbs.js'
@@ -137,8 +138,4 @@ export class Hold implements Grant {
   #rethrow(error: unknown): never {
     throw troubleOf(error, this.#desk.link.connection.ended).error
   }
-}
-
-export function micros(ms: number): string {
-  return String(Math.round(ms * 1000))
 }

@@ -13,7 +13,9 @@ import { createHash } from 'node:crypto'
 import type { Clock } from '../../core/clock.js'
 import type { Connection, Reply } from './client.js'
 import type { Keys } from './keys.js'
-import { acquire, cancel, downgrade, force, release, renew, type Script } from './scripts/verbs.js'
+import { acquire } from './scripts/acquire.js'
+import type { Script } from './scripts/frame.js'
+import { cancel, downgrade, force, release, renew } from './scripts/verbs.js'
 
 export interface Answer {
   readonly reply: Reply

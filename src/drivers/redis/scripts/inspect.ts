@@ -1,5 +1,5 @@
 /** Looking without touching: what `inspect` and `list` show. */
-import type { Script } from './verbs.js'
+import type { Script } from './frame.js'
 
 /**
  * KEYS: h, q, d. ARGV: none. Result: state, time now in µs, limit, the shared and permit holds as attempt, deadline,

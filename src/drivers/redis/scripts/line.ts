@@ -119,4 +119,14 @@ local function advance(S, me, ttl)
     end
   end
 end
+
+-- Brings the lock up to date: what is overdue goes, and who then fits comes in.
+local function look(S)
+  overdue(S)
+  if S.dirty then advance(S) end
+end
+
+local function keep(S)
+  if S.dirty or S.line ~= S.lined then save(S) end
+end
 `

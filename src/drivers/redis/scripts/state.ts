@@ -52,6 +52,7 @@ local function load(h, q, d)
 end
 
 local function save(S, ...)
+  S.dirty, S.lined = false, S.line
   local s = S.m .. (S.line and ' 1 ' or ' 0 ') .. num(S.z) .. ' ' .. num(S.e) .. ' ' .. num(S.t) .. ' ' .. num(S.now) ..
     ' ' .. S.o .. ' ' .. S.r
   if S.k then
@@ -94,6 +95,7 @@ end
 
 -- An exclusive hold that was not given back may have used all of its reserve.
 local function leave(S, id, last)
+  S.dirty = true
   if S.m == 'x' then
     S.t = math.min(math.max(last or S.t + reserve, S.t), S.t + reserve)
     S.m, S.o, S.r = '-', '-', ''
@@ -110,9 +112,7 @@ local function leave(S, id, last)
 end
 
 local function overdue(S)
-  local any = false
   while S.m ~= '-' and S.e <= S.now do
-    any = true
     if S.m == 'x' then
       leave(S, S.o)
     else
@@ -120,7 +120,6 @@ local function overdue(S)
       if S.m ~= '-' then nextDue(S) end
     end
   end
-  return any
 end
 
 local function ended(S, id)
@@ -156,7 +155,7 @@ local function mint(S) return math.max(S.t + 1, wall) end
 
 local function grant(S, id, kind, take, of, ttl, channel, who, note)
   local e = S.now + ttl
-  S.t = mint(S)
+  S.t, S.dirty = mint(S), true
   local record = num(S.now) .. ' ' .. channel .. ' ' .. who .. ' ' .. note
   if kind == 'x' then
     S.m, S.o, S.e, S.r = 'x', id, e, record

@@ -1,0 +1,88 @@
+/** Taking. The other verbs stand in `verbs.ts`. */
+import { type Script, script } from './frame.js'
+import { fastAcquire } from './short-cuts.js'
+
+/**
+ * Takes the lock, or a place in line, or proves a place. ARGV per item: attempt, mode x|s|p, ttl µs,
+ * `<take> <limit> <1 = stand in line> <request number> <µs to be thought alive> <claim µs>`, note.
+ * Result: `<token> <1 = others wait>` granted · `o` ended before · `l <limit>` another limit is in use · a list: place
+ * in line (0 = none taken), µs until it is worth asking again, 1 = the holder can push, 1 = barred, then of one holder,
+ * if there is any: attempt, mode, take, limit, token, µs held, µs left, by, note.
+ */
+export const acquire: Script = script(
+  'acquire',
+  5,
+  `
+flips = true
+local function enqueue(S, id, kind, take, of, ttl, n, alive, claim, note)
+  local w = S.lined and waiter(S, id)
+  if not w then
+    local last = call('ZREVRANGE', S.q, 0, 0, 'WITHSCORES')[2]
+    call('ZADD', S.q, 'NX', math.max(wall, (tonumber(last) or 0) + 1), id)
+    if kind == 'p' then
+      call('HINCRBY', S.h, 'pw', 1)
+      call('HSET', S.h, 'pl', of)
+    end
+  end
+  stand(S, id, { n = n, seen = S.now, kind = kind, take = take, of = of, ttl = tonumber(ttl), claim = tonumber(claim),
+    channel = chan, since = w and w.since or num(S.now), who = by, note = note }, S.now + alive)
+  if not S.line then
+    S.line = true
+    local _, _, _, channel = hold(S, S.o)
+    if S.m == 'x' and channel ~= '-' then tell(channel, 'c ' .. S.o) end
+  end
+  call('PEXPIRE', S.q, '3600000')
+  return call('ZRANK', S.q, id) + 1
+end
+
+local function limit(S)
+  if S.m == 'p' then
+    permits(S)
+    return S.of
+  end
+  local v = S.line and call('HMGET', S.h, 'pw', 'pl')
+  return v and tonumber(v[1] or 0) > 0 and tonumber(v[2])
+end
+
+local function item(h, q, d, id, kind, ttl, rest, note)
+  local take, of, wait, n, alive, claim = string.match(rest, '^(%d+) (%d+) (%d) (%d+) (%d+) (%d+)$')
+  local S = load(h, q, d)
+  take, of = tonumber(take), tonumber(of)
+  overdue(S)
+  local till = barred()
+  if till == 0 and S.m ~= 'x' then advance(S, id, ttl) end
+  keep(S)
+  if S.mine then return num(S.mine) .. (S.more and ' 1' or ' 0') end
+  if ended(S, id) then return 'o' end
+  if till == 0 and holds(S, id) then
+    if S.m == 'x' then
+      S.e = S.now + ttl
+      save(S)
+    else
+      call('ZADD', d, S.now + ttl, id)
+    end
+    return num((hold(S, id))) .. (S.line and ' 1' or ' 0')
+  end
+  local lined = S.line and call('ZSCORE', q, id)
+  if kind == 'p' and not lined then
+    local other = limit(S)
+    if other and other ~= of then return 'l ' .. num(other) end
+  end
+  if S.open and not lined and admits(S, kind, take, of) then
+    local token = grant(S, id, kind, take, of, ttl, chan, by, note)
+    save(S)
+    return num(token) .. (S.line and ' 1' or ' 0')
+  end
+  local place = (wait == '1' or lined) and enqueue(S, id, kind, take, of, ttl, n, alive, claim, note) or 0
+  if place > 0 then save(S) end
+  local left = math.max(0, till - wall, (S.m == '-' and (S.due or 0) or S.e) - S.now)
+  local first = S.m == 'x' and S.o or S.m ~= '-' and call('ZRANGE', d, 0, 0)[1]
+  if not first then return { place, left, 1, till > 0 and 1 or 0 } end
+  if S.m == 'p' then permits(S) end
+  local token, taken, since, channel, who, text = hold(S, first)
+  return { place, left, channel == '-' and 0 or 1, till > 0 and 1 or 0,
+    first, S.m, taken, S.of or 0, token, S.now - since, S.e - S.now, who, text }
+end`,
+  fastAcquire,
+  '',
+)
