@@ -51,17 +51,17 @@ export function historyOf(unsorted: readonly Event[]): History {
   const events = [...unsorted].sort((a, b) => a.t - b.t)
   const drafts = new Map<string, Draft>()
   const lastSeen = new Map<string, number>()
-  const kills: Event[] = []
+  const kills = new Map<string, Kill>()
   for (const event of events) {
     lastSeen.set(event.client, event.t)
     if (event.op === 'fault') {
-      if (event.kind === lethal && event.phase === 'invoke') kills.push(event)
+      if (event.kind === lethal) noteKill(kills, event)
     } else if (event.attempt !== undefined) {
       apply(drafts, event, event.attempt)
     }
   }
   const acquisitions = [...drafts.values()]
-  markDead(acquisitions, kills, lastSeen)
+  markDead(acquisitions, [...kills.values()], lastSeen)
   return { events, acquisitions, end: events.at(-1)?.t ?? 0 }
 }
 
@@ -114,20 +114,33 @@ function begin(event: Event, attempt: string): Draft {
   }
 }
 
+/** From the decision to kill until it was seen to be dead. */
+interface Kill {
+  readonly target: number | undefined
+  readonly from: number
+  to: number
+}
+
+function noteKill(kills: Map<string, Kill>, { attempt = '', phase, target, t }: Event): void {
+  const known = kills.get(attempt)
+  if (phase === 'invoke') kills.set(attempt, { target, from: t, to: t })
+  else if (known !== undefined) known.to = t
+}
+
 /**
  * A process may still have acted between the decision to kill it and its end, so it lived at least until its last word.
- * A process id may come again; a client does not, so only acquisitions begun before the kill are touched.
+ * A process id may come again; a client does not, so only acquisitions begun before the end of the kill are touched.
  */
 function markDead(
   drafts: readonly Draft[],
-  kills: readonly Event[],
+  kills: readonly Kill[],
   lastSeen: ReadonlyMap<string, number>,
 ): void {
   if (kills.length === 0) return
   const killsOf = groupBy(kills, (kill) => kill.target)
   for (const draft of drafts) {
-    const kill = killsOf.get(draft.pid)?.find((kill) => kill.t >= draft.invoked)
-    if (kill !== undefined) draft.died = Math.max(kill.t, lastSeen.get(draft.client) ?? 0)
+    const kill = killsOf.get(draft.pid)?.find((kill) => kill.to >= draft.invoked)
+    if (kill !== undefined) draft.died = Math.max(kill.from, lastSeen.get(draft.client) ?? 0)
   }
 }
 

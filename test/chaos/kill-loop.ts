@@ -8,12 +8,14 @@ import { createLocks, type DriverFactory } from 'holdfast'
 import type { Taker } from 'holdfast/conformance'
 import { type History, readHistory, recorder } from 'holdfast/verify'
 import { until } from '../support/until.js'
-import type { Doing, FromKillWorker, KillTask } from './kill-worker.js'
+import type { Doing, KillTask } from './kill-worker.js'
 
 export interface KillLoopOptions {
   readonly taker: Taker
   /** A client of the same store, to look at what is left at the end. */
   readonly make: () => DriverFactory
+  /** The process that serves the others at the moment, for stores that live in one of them. */
+  readonly hostOf?: () => number | undefined
   /** Where histories and counters are written. */
   readonly folder: string
   readonly rounds: number
@@ -37,7 +39,6 @@ const startUp = 30_000
 class Worker {
   readonly child: ChildProcess
   doing: Doing | undefined
-  #threads = 0
 
   constructor(task: KillTask) {
     const file = fileURLToPath(new URL('./kill-worker.js', import.meta.url))
@@ -45,20 +46,13 @@ class Worker {
       execArgv: [],
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     })
-    this.child.on('message', (message: FromKillWorker) => {
-      if ('doing' in message) this.doing = message.doing
-      else this.#threads += message.hosts ? 1 : -1
+    this.child.on('message', (doing: Doing) => {
+      this.doing = doing
     })
   }
 
-  get running(): boolean {
-    return this.child.exitCode === null && this.child.signalCode === null
-  }
-
-  is(victim: Victim): boolean {
-    if (!this.running || this.doing === undefined) return false
-    if (victim === 'host') return this.#threads > 0
-    return victim === 'anyone' || this.doing === (victim === 'holder' ? 'holding' : 'waiting')
+  get started(): boolean {
+    return this.doing !== undefined && this.child.exitCode === null && this.child.signalCode === null
   }
 }
 
@@ -69,7 +63,7 @@ export async function killLoop(options: KillLoopOptions): Promise<KillLoopResult
   const kills = { holder: 0, waiter: 0, host: 0, anyone: 0 }
   // One more than needed, so that a killed one need not be waited for.
   let workers = Array.from({ length: size + 1 }, () => new Worker(task))
-  const started = () => workers.filter((worker) => worker.is('anyone')).length
+  const started = () => workers.filter((worker) => worker.started).length
   try {
     for (let round = 0; round < rounds; round++) {
       await until(() => started() >= Math.min(size, 3), {
@@ -77,17 +71,17 @@ export async function killLoop(options: KillLoopOptions): Promise<KillLoopResult
         every: 1,
         what: 'processes to start',
       })
-      const victim = victims[round % victims.length]!
-      const worker = await choose(victim, () => workers)
-      kills[worker.is(victim) ? victim : 'anyone']++
+      const wanted = victims[round % victims.length]!
+      const { worker, victim } = await choose(wanted, options.hostOf, () => workers)
+      kills[victim]++
       const done = nemesis.fault('kill', worker.child.pid)
       worker.child.kill('SIGKILL')
       await once(worker.child, 'exit')
       done()
       workers = [...workers.filter((other) => other !== worker), new Worker(task)]
     }
-    await finish(workers)
-    await writeStandings(options.make, nemesis)
+    await inTime('the processes to finish', finish(workers))
+    await inTime('a look at what is left', writeStandings(options.make, nemesis))
   } finally {
     for (const worker of workers) worker.child.kill('SIGKILL')
     nemesis.close()
@@ -96,12 +90,23 @@ export async function killLoop(options: KillLoopOptions): Promise<KillLoopResult
 }
 
 /** Somebody who is just doing that, or, if nobody comes to it soon, anybody. */
-async function choose(victim: Victim, workers: () => readonly Worker[]): Promise<Worker> {
-  const look = () => workers().find((worker) => worker.is(victim))
-  return (
-    (await until(look, { within: 1_500, every: 1 }).catch(() => undefined)) ??
-    (await until(() => workers().find((worker) => worker.is('anyone')), { within: startUp }))
-  )
+async function choose(
+  wanted: Victim,
+  hostOf: KillLoopOptions['hostOf'],
+  workers: () => readonly Worker[],
+): Promise<{ worker: Worker; victim: Victim }> {
+  const is = (worker: Worker, host: number | undefined) => {
+    if (wanted === 'host') return worker.child.pid === host
+    return wanted === 'anyone' || worker.doing === (wanted === 'holder' ? 'holding' : 'waiting')
+  }
+  const look = () => {
+    const host = wanted === 'host' ? hostOf?.() : undefined
+    return workers().find((worker) => worker.started && is(worker, host))
+  }
+  const found = await until(look, { within: 1_500, every: 1 }).catch(() => undefined)
+  if (found !== undefined) return { worker: found, victim: wanted }
+  const anyone = await until(() => workers().find((worker) => worker.started), { within: startUp })
+  return { worker: anyone, victim: 'anyone' }
 }
 
 async function finish(workers: readonly Worker[]): Promise<void> {
@@ -112,13 +117,17 @@ async function finish(workers: readonly Worker[]): Promise<void> {
     const [code, signal] = await exited
     if (code !== 0) throw new Error(`a worker ended with ${code ?? signal}`)
   })
-  let ended = false
-  const all = Promise.all(ends).finally(() => {
-    ended = true
+  await Promise.all(ends)
+}
+
+async function inTime(what: string, work: Promise<void>): Promise<void> {
+  let over = false
+  const done = work.finally(() => {
+    over = true
   })
-  all.catch(() => undefined)
-  await until(() => ended, { within: startUp, what: 'the processes to finish' })
-  await all
+  done.catch(() => undefined)
+  await until(() => over, { within: startUp, what })
+  await done
 }
 
 async function writeStandings(

@@ -1,9 +1,7 @@
 // One process of the kill loop: takes locks and counts in a file under them, writing everything down, until it is told to
 // stop or killed. Says what it is doing, so that it can be killed while it does that.
-import { subscribe } from 'node:diagnostics_channel'
 import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Worker } from 'node:worker_threads'
 import { createLocks, type DriverFactory, type Lease } from 'holdfast'
 import type { Taker } from 'holdfast/conformance'
 import { attemptOf, recorded, recorder } from 'holdfast/verify'
@@ -15,21 +13,14 @@ export interface KillTask {
   readonly ttl: number
 }
 export type Doing = 'idle' | 'waiting' | 'holding'
-/** `hosts`: this process runs the store's server, in a thread. */
-export type FromKillWorker = { readonly doing: Doing } | { readonly hosts: boolean }
 
 const task: KillTask = JSON.parse(process.argv[2] ?? '')
-const say = (message: FromKillWorker) => process.send?.(message)
+const say = (doing: Doing) => process.send?.(doing)
 let stopping = false
 process.on('message', () => {
   stopping = true
 })
 process.on('disconnect', () => process.exit(0))
-subscribe('worker_threads', (event) => {
-  const { worker } = event as { worker: Worker }
-  say({ hosts: true })
-  worker.once('exit', () => say({ hosts: false }))
-})
 
 const { module, export: exported, args = [] } = task.taker
 const make: (...args: unknown[]) => DriverFactory = (await import(module))[exported]
@@ -39,17 +30,17 @@ const locks = recorded(createLocks(make(...args), { ttl: task.ttl, wait: 10_000 
 while (!stopping) {
   const name = task.names[Math.floor(Math.random() * task.names.length)]!
   const chance = Math.random()
-  say({ doing: 'waiting' })
+  say('waiting')
   const lock = locks.mutex(name)
   const fair = locks.driver.traits.fair && chance < 0.4
   const asked = chance > 0.9 ? lock.tryAcquire() : lock.acquire({ fair })
   const lease = await asked.catch(expected)
   if (lease !== undefined) {
-    say({ doing: 'holding' })
+    say('holding')
     await section(name, lease)
     await lease.release()
   }
-  say({ doing: 'idle' })
+  say('idle')
   await pause(Math.random() * 3)
 }
 await locks.close()

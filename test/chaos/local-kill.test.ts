@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { local } from 'holdfast/local'
 import { check, exclusion, printViolation, tokens, witness } from 'holdfast/verify'
+import { brokerOf } from '../drivers/local/processes.js'
 import { leakCheck } from '../support/leaks.js'
 import { lockFile } from './broken-locks.js'
 import { killedWhile, killLoop } from './kill-loop.js'
@@ -21,6 +22,15 @@ const folderFor = (name: string) => {
   mkdirSync(folder)
   return folder
 }
+/** Nobody, while the journal is not there yet or just being written anew. */
+function hostOf(directory: string): number | undefined {
+  try {
+    return brokerOf(directory)
+  } catch {
+    return undefined
+  }
+}
+
 const broken = new URL('./broken-locks.js', import.meta.url).href
 
 describe('the embedded driver under kill -9', () => {
@@ -30,6 +40,7 @@ describe('the embedded driver under kill -9', () => {
     const { history, kills } = await killLoop({
       taker,
       make: () => local({ directory }),
+      hostOf: () => hostOf(directory),
       folder: folderFor('local'),
       rounds,
     })
@@ -42,7 +53,7 @@ describe('the embedded driver under kill -9', () => {
     assert.ok(kills.host >= rounds / 10, `the broker was killed ${kills.host} times only`)
     assert.ok(seen.holding >= rounds / 10, `${seen.holding} were killed while holding`)
     assert.ok(seen.waiting >= rounds / 10, `${seen.waiting} were killed while waiting`)
-    assert.ok(granted >= rounds * 2, `${granted} acquisitions only`)
+    assert.ok(granted >= rounds, `${granted} acquisitions only`)
   })
 })
 

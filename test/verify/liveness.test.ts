@@ -34,6 +34,20 @@ describe('the liveness checker', () => {
     assert.deepEqual(liveness(historyOf([...waiting, kill, fault]), { within: 1_000 }), [])
   })
 
+  it('knows that a process may still ask for something while it is being killed', () => {
+    const [invoke] = held('a', 'a:1', [21, 1, 2])
+    const kill = (t: number, phase: 'invoke' | 'ok') =>
+      event(t, 'nemesis', 'kill', { op: 'fault', phase, kind: 'kill', target: invoke!.pid })
+    assert.deepEqual(
+      liveness(historyOf([kill(20, 'invoke'), invoke!, kill(22, 'ok'), fault]), { within: 1 }),
+      [],
+    )
+    assert.equal(
+      liveness(historyOf([kill(18, 'invoke'), kill(20, 'ok'), invoke!, fault]), { within: 1 }).length,
+      1,
+    )
+  })
+
   it('lets a caller be as patient as it said', () => {
     const [invoke] = held('a', 'a:1', [60, 1, 2], { wait: 30 })
     const gaveUp = event(89, 'a', 'a:1', { op: 'acquire', phase: 'fail', kind: 'ACQUIRE_TIMEOUT' })
