@@ -18,6 +18,9 @@ interface Entry {
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const folder = join(root, 'docs/api')
 const scratch = join(root, 'build/api')
+/** Up to the name that a declaration declares. */
+const keyword =
+  /^(?:export |default |declare |abstract )*(?:interface|type|class|const|let|function|enum) ([\w$]+)/
 const silent = { default: { logLevel: ExtractorLogLevel.None } }
 
 const entries = readEntries()
@@ -50,19 +53,20 @@ function report(entries: readonly Entry[]): Map<string, string> {
   const compilerState = CompilerState.create(first, {
     additionalEntryPoints: entries.map(({ declarations }) => declarations),
   })
+  const raw = configs.map((config, at) => {
+    const { succeeded } = Extractor.invoke(config, {
+      compilerState,
+      localBuild: true,
+      messageCallback: (message) => {
+        if (message.logLevel !== ExtractorLogLevel.Error) message.handled = true
+      },
+    })
+    if (!succeeded) throw new Error(`the API of '${entries[at]?.specifier}' could not be read`)
+    return readFileSync(config.reportFilePath, 'utf8')
+  })
+  const exported = new Set(raw.flatMap(exportedBy))
   return new Map(
-    configs.map((config, at) => {
-      const { specifier = '', file = '' } = entries[at] ?? {}
-      const { succeeded } = Extractor.invoke(config, {
-        compilerState,
-        localBuild: true,
-        messageCallback: (message) => {
-          if (message.logLevel !== ExtractorLogLevel.Error) message.handled = true
-        },
-      })
-      if (!succeeded) throw new Error(`the API of '${specifier}' could not be read`)
-      return [file, readable(specifier, readFileSync(config.reportFilePath, 'utf8'))]
-    }),
+    entries.map(({ specifier, file }, at) => [file, readable(specifier, raw[at] ?? '', exported)]),
   )
 }
 
@@ -108,17 +112,35 @@ function configure({ file, declarations }: Entry): ExtractorConfig {
   })
 }
 
-/** What API Extractor wrote, without its Markdown around it and the remarks that everything is public. */
-function readable(specifier: string, report: string): string {
-  const code = /```ts\n([\s\S]*?)```/.exec(report)?.[1] ?? ''
-  const lines = code
+/**
+ * What API Extractor wrote, without its Markdown around it and the remarks that everything is public. It also tells the
+ * declarations that an entry point uses without exporting them; those that another one exports are told there.
+ */
+function readable(specifier: string, report: string, exported: ReadonlySet<string>): string {
+  const lines = codeOf(report)
     .split('\n')
     .filter((line) => !/^\s*\/\/ (@public|\(undocumented\)|\(No @package)/.test(line))
-  const body = lines
+  const declarations = lines
     .join('\n')
-    .replace(/\n{3,}/g, '\n\n')
     .trim()
-  return `What '${specifier}' exports. Written by 'npm run api:write'.\n\n${body}\n`
+    .split(/\n{2,}(?=\S)/)
+  const own = declarations.filter((text) => text.startsWith('export ') || !exported.has(nameOf(text)))
+  return `What '${specifier}' exports. Written by 'npm run api:write'.\n\n${own.join('\n\n')}\n`
+}
+
+function codeOf(report: string): string {
+  return /```ts\n([\s\S]*?)```/.exec(report)?.[1] ?? ''
+}
+
+function exportedBy(report: string): string[] {
+  return codeOf(report)
+    .split('\n')
+    .filter((line) => line.startsWith('export '))
+    .map(nameOf)
+}
+
+function nameOf(declaration: string): string {
+  return keyword.exec(declaration)?.[1] ?? ''
 }
 
 function write(reports: ReadonlyMap<string, string>): void {

@@ -80,7 +80,7 @@ test('a debugger finds the source of every published file', () => {
       const folder = dirname(join(installed, path))
       return map.sources.some((source) => !existsSync(resolve(folder, map.sourceRoot ?? '', source)))
     })
-  assert.deepEqual(lost, [])
+  assert.deepEqual(lost, [], 'built from sources that are gone? npm run clean && npm run build')
 })
 
 after(leakCheck)

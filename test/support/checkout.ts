@@ -34,11 +34,11 @@ export const pkg: Package = {
   peers: Object.keys(manifest.peerDependencies),
 }
 
-/** Paths from the root of the files below `folder` whose name ends so; none if there is no such folder. */
+/** Paths from the root of our files below `folder` whose name ends so; none if there is no such folder. */
 export function filesIn(folder: string, ending: string): string[] {
   if (!existsSync(join(root, folder))) return []
   return readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith(ending))
+    .filter((name) => name.endsWith(ending) && !name.includes('node_modules'))
     .map((name) => join(folder, name).replaceAll('\\', '/'))
     .sort()
 }
