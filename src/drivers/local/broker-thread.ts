@@ -125,7 +125,11 @@ function stop(): void {
   broker?.stop()
   clearLook?.()
   watcher?.close()
-  if (home.socket === 'file') retire(directory, generation, here)
+  try {
+    if (home.socket === 'file') retire(directory, generation, here)
+  } catch {
+    // The directory is gone, and with it whoever could have read this.
+  }
   server?.close(() => process.exit())
   for (const socket of sockets) socket.destroySoon()
 }

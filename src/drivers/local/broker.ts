@@ -1,12 +1,15 @@
 /**
  * The broker without its socket: calls of clients change rows, and whoever is granted, loses or is newly waited for is
  * told. Rows and journal are in `ledger.ts`, clients and their absence in `clients.ts`, the socket in `broker-thread.ts`.
+ *
+ * Long because all that clients are told, and when, stands in one place.
  */
 import type { Clock } from '../../core/clock.js'
 import * as table from '../memory/table.js'
 import { type Client, type Connection, makeClients } from './clients.js'
 import { messageOf } from './home.js'
-import type { Journal, Journaled } from './journal.js'
+import type { Journal } from './journal.js'
+import type { Journaled } from './journal-lines.js'
 import { type Command, makeLedger, type Outcome, type Snapshot } from './ledger.js'
 import { isOver, type ProcessMark } from './processes.js'
 import { type Answer, type Call, decodeMode, type Entering } from './protocol.js'
@@ -97,12 +100,12 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
   }
 
   /** Only an exclusive holder passes on, so only that one needs to know whether others wait. */
-  function tellContended(row: table.Row): void {
+  function tellContended(row: table.Row, anyway = false): void {
     const hold = row.held[0]
     const entry = hold?.mode.kind === 'exclusive' ? entries.get(hold.attempt) : undefined
     if (hold === undefined || entry === undefined) return
     const contended = othersWait(row, entry.client)
-    if (contended === entry.contended) return
+    if (contended === entry.contended && !anyway) return
     entry.contended = contended
     entry.client.connection?.send([0, 'contended', hold.attempt, contended])
   }
@@ -195,8 +198,18 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
     }
   }
 
+  function enter(connection: Connection, who: Entering) {
+    const entered = clients.enter(connection, who)
+    // What was to be said to it while it was away.
+    for (const attempt of who.held) {
+      const name = entries.get(attempt)?.name
+      if (name !== undefined) tellContended(ledger.row(name), true)
+    }
+    return entered
+  }
+
   return {
-    enter: clients.enter,
+    enter,
     left: clients.left,
     mend: () => ledger.mend(true),
     call(client, call) {

@@ -67,8 +67,9 @@ export function serve(socket: Socket, { broker, secret }: Door): void {
 
   const read = lineReader<Greeting | Call>((message) => {
     if (typeof message[0] !== 'number') greet(message as Greeting)
-    else if (client !== undefined) broker.call(client, message as Call)
-    else refuse('a call came before its greeting')
+    else if (client === undefined) refuse('a call came before its greeting')
+    // What an earlier connection of a client still brings is from before it said anew what it wants.
+    else if (client.connection === connection) broker.call(client, message as Call)
   })
 
   socket.setEncoding('utf8')

@@ -3,10 +3,11 @@ import { resolve as resolvePath } from 'node:path'
 import type { Claim, Driver, DriverFactory, Grant, Standing, Traits, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
 import { describe } from '../../core/name.js'
+import { answerWithin } from './call.js'
 import { defaultDirectory, type SocketKind } from './home.js'
 import { doneOrThrow, grantOf } from './local-grant.js'
 import { encodeMode } from './protocol.js'
-import { answerWithin, makeSession, type Session } from './session.js'
+import { makeSession, type Session } from './session.js'
 
 export interface LocalOptions {
   /**

@@ -5,15 +5,6 @@
  * process, and after a power cut the boot id differs, all holders are dead, and tokens go on by the wall clock. The file
  * is a header and one line for each event; a torn line (disk full, killed in mid-write) is skipped when read. Every broker
  * begins with a file of its own, put in place by a rename, so that nothing an earlier one still writes can reach it.
- *
- * ```
- *   ["v", 1, boot, pid, floor]                                                         header
- *   ["g", name, attempt, mode, ttl, token, upTo, note, by, client, pid, start, space]  granted
- *   ["d", name, attempt, token]                                                        downgraded to shared
- *   ["t", name, attempt, ttl]                                                          renewed for longer than before
- *   ["r", name, attempt]                                                               ended by its client
- *   ["x", name, attempt]                                                               ended otherwise
- * ```
  */
 import {
   closeSync,
@@ -26,26 +17,8 @@ import {
   writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { shared } from '../../core/mode.js'
-import type { Hold } from '../memory/table.js'
+import { type Journaled, journaledIn, lineOf } from './journal-lines.js'
 import type { ProcessMark } from './processes.js'
-import { decodeMode, encodeMode, type WireMode } from './protocol.js'
-
-/** A hold and whose it is. */
-export interface JournaledHold {
-  readonly name: string
-  readonly hold: Omit<Hold, 'since' | 'expires'>
-  readonly client: string
-  readonly mark: ProcessMark
-}
-
-export interface Journaled {
-  /** Every token given so far is at most this. */
-  readonly floor: number
-  readonly holds: readonly JournaledHold[]
-  /** Attempts ended by their clients, oldest first. */
-  readonly ended: readonly { readonly name: string; readonly attempt: string }[]
-}
 
 /** Bytes of a journal that is worth writing anew with what is still true. */
 const worthCompacting = 256 * 1024
@@ -66,104 +39,13 @@ export function journalFile(directory: string): string {
   return join(directory, 'journal')
 }
 
-export const lineOf = {
-  header: (here: ProcessMark, floor: number): string => line(['v', 1, here.boot, here.pid, floor]),
-  granted: ({ name, hold, client, mark }: JournaledHold): string =>
-    line([
-      'g',
-      name,
-      hold.attempt,
-      encodeMode(hold.mode),
-      hold.ttl,
-      hold.token,
-      hold.upTo,
-      hold.note ?? '',
-      hold.by ?? '',
-      client,
-      mark.pid,
-      mark.start,
-      mark.space,
-    ]),
-  downgraded: (name: string, hold: Hold): string => line(['d', name, hold.attempt, hold.token]),
-  longer: (name: string, hold: Hold): string => line(['t', name, hold.attempt, hold.ttl]),
-  ended: (name: string, attempt: string, byClient: boolean): string =>
-    line([byClient ? 'r' : 'x', name, attempt]),
-}
-
-function line(fields: readonly unknown[]): string {
-  return `${JSON.stringify(fields)}\n`
-}
-
 /** Reads what an earlier broker left. A missing file is an empty one. @throws as fs does */
 export function readJournal(directory: string): Journaled {
-  let text = ''
   try {
-    text = readFileSync(journalFile(directory), 'utf8')
+    return journaledIn(readFileSync(journalFile(directory), 'utf8'))
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-  }
-  let floor = 0
-  let boot = ''
-  const holds = new Map<string, JournaledHold>()
-  const ended: { name: string; attempt: string }[] = []
-  for (const fields of parsed(text)) {
-    const [kind, name, attempt] = fields as [string, string, string]
-    const known = holds.get(attempt)
-    if (kind === 'v') {
-      boot = attempt
-      floor = Math.max(floor, Number(fields[4]))
-    } else if (kind === 'g') {
-      const held = readHold(fields, boot)
-      floor = Math.max(floor, held.hold.upTo)
-      holds.set(attempt, held)
-    } else if (kind === 'r' || kind === 'x') {
-      holds.delete(attempt)
-      if (kind === 'r') ended.push({ name, attempt })
-    } else if (kind === 'd' && known !== undefined) {
-      const token = Number(fields[3])
-      holds.set(attempt, { ...known, hold: { ...known.hold, mode: shared, token, upTo: token } })
-    } else if (kind === 't' && known !== undefined) {
-      holds.set(attempt, { ...known, hold: { ...known.hold, ttl: Number(fields[3]) } })
-    }
-  }
-  return { floor, holds: [...holds.values()], ended }
-}
-
-type GrantedLine = readonly [
-  kind: 'g',
-  name: string,
-  attempt: string,
-  mode: WireMode,
-  ttl: number,
-  token: number,
-  upTo: number,
-  note: string,
-  by: string,
-  client: string,
-  pid: number,
-  start: string,
-  space: string,
-]
-
-function readHold(fields: readonly unknown[], boot: string): JournaledHold {
-  const [, name, attempt, mode, ttl, token, upTo, note, by, client, pid, start, space] = fields as GrantedLine
-  return {
-    name,
-    hold: { attempt, mode: decodeMode(mode), ttl, token, upTo, note: note || undefined, by: by || undefined },
-    client,
-    mark: { pid, start, space, boot },
-  }
-}
-
-function* parsed(text: string): Iterable<readonly unknown[]> {
-  for (const row of text.split('\n')) {
-    if (row === '') continue
-    try {
-      const fields: unknown = JSON.parse(row)
-      if (Array.isArray(fields)) yield fields
-    } catch {
-      // Torn: its writer did not tell anybody what it says.
-    }
+    return journaledIn('')
   }
 }
 

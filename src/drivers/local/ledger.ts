@@ -8,7 +8,9 @@
 import type { Clock } from '../../core/clock.js'
 import { makeRowTimers } from '../memory/row-timers.js'
 import * as table from '../memory/table.js'
-import { type Journal, type Journaled, type JournaledHold, lineOf } from './journal.js'
+import { changesBetween, endsBetween, finder, type Owner } from './changes.js'
+import type { Journal } from './journal.js'
+import { type Journaled, lineOf } from './journal-lines.js'
 
 export type Command<A> = (row: table.Row, now: number, wall: number) => table.Step<A>
 
@@ -22,11 +24,6 @@ export interface Outcome<A> {
   readonly failure: unknown
   /** Attempts that would have been granted, and are over now. */
   readonly refused: readonly string[]
-}
-
-export interface Owner {
-  readonly client: string
-  readonly mark: JournaledHold['mark']
 }
 
 export interface LedgerParts {
@@ -94,7 +91,7 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
     const now = clock.now()
     const step = command(before, now, wall())
     const { answer, granted, expired } = step
-    const lines = changes(before, step.row)
+    const lines = noteEnds(before, step.row) + changesBetween(before, step.row, ownerOf)
     if (lines !== '') {
       try {
         write(lines)
@@ -131,30 +128,13 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
     } else rows.set(next.name, next)
   }
 
-  /** What the journal must say before the new row is true. */
-  function changes(before: table.Row, after: table.Row): string {
-    if (before.held === after.held) return ''
-    const [was, is] = [finder(before.held), finder(after.held)]
-    let lines = ''
-    for (const hold of before.held) {
-      const now = is(hold.attempt)
-      if (now === undefined) lines += endOf(hold, after)
-      else if (now.mode !== hold.mode) lines += lineOf.downgraded(after.name, now)
-      else if (now.ttl > hold.ttl) lines += lineOf.longer(after.name, now)
+  /** Notes the ends that clients asked for, and gives the lines of all. */
+  function noteEnds(before: table.Row, after: table.Row): string {
+    const lines = endsBetween(before, after)
+    for (const { line, byClient } of lines) {
+      if (byClient && ended.push(line) > 2 * endedKept) ended.splice(0, endedKept)
     }
-    for (const hold of after.held) {
-      if (was(hold.attempt) === undefined) {
-        lines += lineOf.granted({ name: after.name, hold, ...ownerOf(hold.attempt) })
-      }
-    }
-    return lines
-  }
-
-  function endOf({ attempt }: table.Hold, after: table.Row): string {
-    const byClient = after.ended.includes(attempt)
-    const line = lineOf.ended(after.name, attempt, byClient)
-    if (byClient && ended.push(line) > 2 * endedKept) ended.splice(0, endedKept)
-    return line
+    return lines.map(({ line }) => line).join('')
   }
 
   /** `after`, but nothing granted or renewed by it: what could not be written must not be told. */
@@ -169,8 +149,9 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
       fresh.push(...step.granted)
       row = step.row
     }
-    const is = finder(row.held)
-    for (const hold of before.held) if (is(hold.attempt) === undefined) owed += endOf(hold, row)
+    owed += endsBetween(before, row)
+      .map(({ line }) => line)
+      .join('')
     return { row, refused }
   }
 
@@ -194,11 +175,4 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
       journal.close()
     },
   }
-}
-
-/** Looks holds up by attempt; most rows have one. */
-function finder(held: readonly table.Hold[]): (attempt: string) => table.Hold | undefined {
-  if (held.length < 8) return (attempt) => held.find((hold) => hold.attempt === attempt)
-  const map = new Map(held.map((hold) => [hold.attempt, hold]))
-  return (attempt) => map.get(attempt)
 }

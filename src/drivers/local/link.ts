@@ -9,22 +9,13 @@
  * ```
  * Nothing here keeps the process alive: the calls that wait for an answer have timers that do.
  */
-import { randomBytes } from 'node:crypto'
-import { connect, type Socket } from 'node:net'
 import type { Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import { type BrokerConnection, type ConnectionEnding, greet } from './connection.js'
 import { elect, findBroker } from './election.js'
 import { type Home, messageOf, openHome, type SocketKind } from './home.js'
 import { hasThread, standBy, useDirectory } from './host.js'
-import {
-  type Entering,
-  type Greeting,
-  lineReader,
-  proofOf,
-  type Reply,
-  version,
-  type Welcome,
-} from './protocol.js'
+import type { Entering, Reply } from './protocol.js'
 
 export interface LinkParts {
   readonly env: Env
@@ -55,16 +46,16 @@ export interface Link {
   close(): Promise<void>
 }
 
-/** How one connection came to its end. */
-interface Ending {
-  /** It was up before. */
-  readonly entered: boolean
-  /** Of the error that `connect` gave. */
-  readonly code?: string | undefined
-  /** The broker, or we, refused. */
-  readonly refusal?: string
+interface Ending extends ConnectionEnding {
+  /** Trying again will not help. */
+  readonly hopeless?: boolean
+  /** This process runs a broker now. */
+  readonly started?: boolean
+  readonly error?: unknown
 }
 
+/** Milliseconds for saying goodbye. */
+const byeWithin = 100
 /** Longest pause between two tries to reach a broker, in ms. */
 const longestPause = 50
 /** So many short pauses pass before a process without a thread takes part in an election. */
@@ -76,7 +67,7 @@ const refusalsBelieved = 5
 
 export function makeLink(parts: LinkParts): Link {
   const { env } = parts
-  let socket: Socket | undefined
+  let connection: BrokerConnection | undefined
   let running = false
   let ended: Promise<void> | undefined
   let up = false
@@ -92,54 +83,62 @@ export function makeLink(parts: LinkParts): Link {
     let startedOne = false
     // It stops in the same step in which it finds that nothing is wanted, so that no wish falls between.
     while (!closed && parts.wanted()) {
-      const home = open()
-      if (home === undefined) break
-      const target = findBroker(home)
-      const last: Ending = target.path === undefined ? { entered: false } : await follow(home, target.path)
+      const ending = await once(tries)
       if (closed) break
-      if (last.entered) {
+      if (ending.entered) {
         // Whoever stands by is the quicker one, so the others leave it a moment.
-        tries = hasThread(home.directory) ? 0 : -othersFirst
+        tries = directory !== undefined && hasThread(directory) ? 0 : -othersFirst
         refusals = 0
         continue
       }
-      if (last.refusal !== undefined && ++refusals >= refusalsBelieved) {
-        fail(last.refusal)
+      if (ending.hopeless || (ending.refusal !== undefined && ++refusals >= refusalsBelieved)) {
+        parts.onFailure(failure(ending))
         break
       }
-      const { code } = last
-      const alone = target.path === undefined || code === 'ECONNREFUSED' || code === 'ENOENT'
-      const elected =
-        alone && tries >= 0 ? await elect(home, target, code, tries > impatientAfter, env) : undefined
-      if (elected?.is === 'failed') {
-        fail(elected.why)
-        break
-      }
-      // Whoever has just started one connects at once; but twice in a row would be a loop.
-      if (elected?.is !== 'up' || startedOne) await pause(Math.max(0, tries))
-      startedOne = elected?.is === 'up'
+      // Whoever has just started a broker connects at once; but twice in a row would be a loop.
+      if (!ending.started || startedOne) await pause(Math.max(0, tries))
+      startedOne = ending.started === true
       tries += 1
     }
     running = false
   }
 
-  function open(): Home | undefined {
+  /** One look for a broker, and all that comes of it: a connection from its beginning to its end, or an election. */
+  async function once(tries: number): Promise<Ending> {
+    let home: Home
     try {
-      const home = openHome(parts.directory, parts.socket)
-      if (directory !== home.directory) {
-        void leaveDirectory?.()
-        directory = home.directory
-        leaveDirectory = useDirectory(directory)
-      }
-      return home
+      home = open()
     } catch (error) {
-      parts.onFailure(error as BackendError)
-      return undefined
+      return { entered: false, hopeless: true, error }
+    }
+    try {
+      const target = findBroker(home)
+      const ending = target.path === undefined ? { entered: false } : await follow(home, target.path)
+      const { code } = ending
+      const alone = target.path === undefined || code === 'ECONNREFUSED' || code === 'ENOENT'
+      if (!alone || tries < 0 || closed) return ending
+      const elected = await elect(home, target, code, tries > impatientAfter, env)
+      if (elected.is === 'failed') return { entered: false, hopeless: true, refusal: elected.why }
+      return { entered: false, started: elected.is === 'up' }
+    } catch (error) {
+      // Most likely the directory was deleted at this moment; if it is more than that, it happens again.
+      return { entered: false, refusal: messageOf(error), error }
     }
   }
 
-  function fail(why: string): void {
-    parts.onFailure(new BackendError('local', `no broker for ${parts.directory}: ${why}`))
+  function failure({ error, refusal }: Ending): BackendError {
+    if (error instanceof BackendError) return error
+    return new BackendError('local', `no broker for ${parts.directory}: ${refusal}`, { cause: error })
+  }
+
+  function open(): Home {
+    const home = openHome(parts.directory, parts.socket)
+    if (directory !== home.directory) {
+      void leaveDirectory?.()
+      directory = home.directory
+      leaveDirectory = useDirectory(directory)
+    }
+    return home
   }
 
   function pause(tries: number): Promise<void> {
@@ -154,58 +153,31 @@ export function makeLink(parts: LinkParts): Link {
   }
 
   /** One connection from its beginning to its end. */
-  function follow(home: Home, path: string): Promise<Ending> {
-    return new Promise((resolve) => {
-      const mine = randomBytes(16).toString('hex')
-      const next = connect({ path })
-      let entered = false
-      let code: string | undefined
-      let refusal: string | undefined
-      socket = next
-      next.unref()
-      next.setEncoding('utf8')
-      const say = (message: Greeting) => next.write(`${JSON.stringify(message)}\n`)
-      const refuse = (why: string) => {
-        refusal ??= why
-        next.destroy()
-      }
-      const greeted = (message: Welcome) => {
-        if (message[0] === 'no') return refuse(message[1])
-        if (message[0] === 'entered') {
-          entered = true
-          up = true
-          return parts.onUp(message[1])
-        }
-        const [, theirVersion, nonce, proof, pid] = message
-        if (theirVersion !== version || proof !== proofOf('broker', home.secret, mine, nonce)) {
-          return refuse(`whatever listens at ${shown(path)} cannot read ${home.directory}`)
-        }
+  async function follow(home: Home, path: string): Promise<Ending> {
+    connection = greet(home, path, {
+      entering: parts.entering,
+      onReply: parts.onReply,
+      onEntered(gone, pid) {
+        up = true
         brokerPid = pid
-        return say(['enter', proofOf('client', home.secret, mine, nonce), parts.entering()])
-      }
-      const read = lineReader<Welcome | Reply>((message) => {
-        if (typeof message[0] === 'number') parts.onReply(message as Reply)
-        else greeted(message as Welcome)
-      })
-      next.once('connect', () => say(['hello', version, mine]))
-      next.on('data', (chunk: string) => {
-        try {
-          read(chunk)
-        } catch (error) {
-          refuse(`whatever listens at ${shown(path)} speaks no protocol of ours: ${messageOf(error)}`)
-        }
-      })
-      next.on('error', (error: NodeJS.ErrnoException) => {
-        code ??= error.code
-      })
-      next.once('close', () => {
-        socket = undefined
-        const wasUp = up
-        up = false
-        if (wasUp) parts.onDown()
-        resolve({ entered, code, ...(refusal !== undefined && { refusal }) })
-      })
+        parts.onUp(gone)
+      },
     })
+    const ending = await connection.ended
+    connection = undefined
+    if (up) {
+      up = false
+      parts.onDown()
+    }
+    return ending
+  }
+
+  function wake(): void {
+    if (closed) return
+    if (running) return cutPause?.()
+    running = true
+    // Not at once: whoever has just called would be told of a failure before its call has returned.
+    ended = Promise.resolve().then(run)
   }
 
   return {
@@ -215,31 +187,20 @@ export function makeLink(parts: LinkParts): Link {
     get brokerPid() {
       return brokerPid
     },
-    wake() {
-      if (closed) return
-      if (running) return cutPause?.()
-      running = true
-      // Not at once: whoever has just called would be told of a failure before its call has returned.
-      ended = Promise.resolve().then(run)
-    },
-    send: (text) => void socket?.write(text),
+    wake,
+    send: (text) => connection?.send(text),
     standBy() {
       if (directory !== undefined && !closed) standBy(directory)
     },
     async close() {
       closed = true
       cutPause?.()
-      if (socket !== undefined) {
-        socket.ref()
-        if (up) socket.end(`${JSON.stringify(['bye'] satisfies Greeting)}\n`, () => socket?.destroy())
-        else socket.destroy()
-      }
+      // A broker that is stopped may have no room for a last word.
+      const stop = env.clock.at(env.clock.now() + byeWithin, () => connection?.cut())
+      connection?.leave()
       await ended
+      stop()
       await leaveDirectory?.()
     },
   }
-}
-
-function shown(path: string): string {
-  return path.replace('\0', '@')
 }

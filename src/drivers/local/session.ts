@@ -4,24 +4,11 @@
  */
 import type { Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import { type Answered, type Asked, answerWithin, askOnce, type Pending, type Started } from './call.js'
 import type { SocketKind } from './home.js'
 import { type Link, makeLink } from './link.js'
 import { thisProcess } from './processes.js'
 import type { Answer, Notice, Reply, Verb } from './protocol.js'
-
-/** A call on its way. */
-export interface Pending {
-  verb: Verb
-  /** Clock reading before it was sent last. */
-  sent: number
-  /** How often it was sent: more than once, and an earlier answer may have been lost. */
-  times: number
-  /** Every answer, `waiting` too. */
-  readonly answered: (answer: Answer) => void
-  readonly failed: (error: unknown) => void
-  /** When to give up. Infinity: never by itself. */
-  readonly patience: number
-}
 
 /** A grant as the session sees it. */
 export interface Held {
@@ -32,24 +19,17 @@ export interface Held {
 
 export interface Session {
   /** Sends a call; returns a function that forgets it. */
-  start(call: Omit<Pending, 'sent' | 'times'>): { readonly call: Pending; readonly drop: () => void }
+  start(call: Asked): Started
   /** Ends an attempt that may have been granted without our knowing. Resolves when it has, or after `cancelWithin` ms. */
   abandon(name: string, attempt: string): Promise<void>
   /** A call with one answer. @throws BackendError when none comes in time; `signal.reason` when that aborts first */
-  ask(
-    verb: Verb,
-    signal?: AbortSignal,
-    patience?: number,
-  ): Promise<{ readonly answer: Answer; readonly call: Pending }>
+  ask(verb: Verb, signal?: AbortSignal, patience?: number): Promise<Answered>
   /** By attempt. */
   readonly held: Map<string, Held>
   close(): Promise<void>
 }
 
 const closedError = () => new BackendError('local', 'this driver was closed', { closed: true })
-
-/** Milliseconds within which a broker that runs gives any answer at all, even on a machine that starts it first. */
-export const answerWithin = 5000
 
 /** Milliseconds that a wait which is over still waits for the broker to know of it. */
 const cancelWithin = 100
@@ -129,7 +109,7 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
     calls.delete(id)
   }
 
-  function start({ verb, patience, answered, failed }: Omit<Pending, 'sent' | 'times'>) {
+  function start({ verb, patience, answered, failed }: Asked): Started {
     lastId += 1
     const id = lastId
     const call: Pending = { verb, patience, answered, failed, sent: clock.now(), times: 0 }
@@ -156,29 +136,7 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
     )
   }
 
-  function ask(verb: Verb, signal?: AbortSignal, patience = answerWithin) {
-    return new Promise<{ answer: Answer; call: Pending }>((resolve, reject) => {
-      if (signal?.aborted) return reject(signal.reason)
-      const aborted = () => {
-        drop()
-        reject(signal?.reason)
-      }
-      const done = () => signal?.removeEventListener('abort', aborted)
-      const { call, drop } = start({
-        verb,
-        patience,
-        answered(answer) {
-          done()
-          resolve({ answer, call })
-        },
-        failed(error) {
-          done()
-          reject(error)
-        },
-      })
-      signal?.addEventListener('abort', aborted, { once: true })
-    })
-  }
+  const ask: Session['ask'] = (verb, signal, patience) => askOnce(start, verb, signal, patience)
 
   async function abandon(name: string, attempt: string): Promise<void> {
     if (closed) return

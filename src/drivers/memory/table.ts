@@ -3,6 +3,8 @@
  * gives the next row. No clock, no I/O, no classes; a row is never changed, so a caller may keep, compare, send or
  * discard it. It runs inside `memory` and in the broker of `local`, and is the model other stores are compared with.
  *
+ * Long because all transitions are read, and modelled, together.
+ *
  * The rules:
  * - An attempt waits, then holds, then has ended, and never goes back. So every command may arrive twice: a repeated
  *   acquire gives the same token, a repeated release is told so, and an acquire that arrives after its own release or
@@ -15,7 +17,6 @@
  * - An overdue hold is dropped by whatever looks at the row next; `nextExpiry` says when to look.
  *
  * `now` is monotonic milliseconds; `wall` is the store's wall clock in milliseconds, the floor of tokens and no more.
- * (Over 200 lines: all transitions stand in one file, to be read and modelled together.)
  */
 import type { GaveBack } from '../../core/driver.js'
 import { shared } from '../../core/mode.js'

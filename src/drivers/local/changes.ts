@@ -1,0 +1,45 @@
+/** From one row to the next: what the journal must say before the new one is true. */
+import type { Hold, Row } from '../memory/table.js'
+import { type JournaledHold, lineOf } from './journal-lines.js'
+
+export interface Owner {
+  readonly client: string
+  readonly mark: JournaledHold['mark']
+}
+
+/** Holds that are not there any more, each with its line. */
+export function endsBetween(
+  before: Row,
+  after: Row,
+): { readonly line: string; readonly byClient: boolean }[] {
+  if (before.held === after.held) return []
+  const is = finder(after.held)
+  return before.held
+    .filter(({ attempt }) => is(attempt) === undefined)
+    .map(({ attempt }) => {
+      const byClient = after.ended.includes(attempt)
+      return { line: lineOf.ended(after.name, attempt, byClient), byClient }
+    })
+}
+
+/** The lines of new holds and of those that are not what they were. */
+export function changesBetween(before: Row, after: Row, ownerOf: (attempt: string) => Owner): string {
+  if (before.held === after.held) return ''
+  const { name } = after
+  const was = finder(before.held)
+  let lines = ''
+  for (const hold of after.held) {
+    const old = was(hold.attempt)
+    if (old === undefined) lines += lineOf.granted({ name, hold, ...ownerOf(hold.attempt) })
+    else if (hold.mode !== old.mode) lines += lineOf.downgraded(name, hold)
+    else if (hold.ttl > old.ttl) lines += lineOf.longer(name, hold)
+  }
+  return lines
+}
+
+/** Looks holds up by attempt; most rows have one. */
+export function finder(held: readonly Hold[]): (attempt: string) => Hold | undefined {
+  if (held.length < 8) return (attempt) => held.find((hold) => hold.attempt === attempt)
+  const map = new Map(held.map((hold) => [hold.attempt, hold]))
+  return (attempt) => map.get(attempt)
+}

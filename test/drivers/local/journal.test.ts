@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import fc from 'fast-check'
+import { exclusive, permits, shared } from '../../../src/core/mode.js'
+import { openJournal, readJournal } from '../../../src/drivers/local/journal.js'
+import { type JournaledHold, lineOf } from '../../../src/drivers/local/journal-lines.js'
+import { thisProcess } from '../../../src/drivers/local/processes.js'
+import { leakCheck } from '../../support/leaks.js'
+import { endAll, freshDirectory } from './processes.js'
+
+const here = thisProcess()
+const empty = { lines: '', floor: 0 }
+
+function held(attempt: string, more: Partial<JournaledHold['hold']> = {}): JournaledHold {
+  const hold = {
+    attempt,
+    mode: exclusive,
+    ttl: 100,
+    token: 5,
+    upTo: 9,
+    note: undefined,
+    by: undefined,
+    ...more,
+  }
+  return { name: `name of ${attempt}`, hold, client: 'c', mark: here }
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+test('a missing journal is an empty one', () => {
+  assert.deepEqual(readJournal(freshDirectory()), { floor: 0, holds: [], ended: [] })
+})
+
+test('what was granted and not ended is read back as it was', () => {
+  const directory = freshDirectory()
+  const journal = openJournal(directory, here, { lines: '', floor: 3 })
+  const holds = [
+    held('a', { note: 'with "quotes", 名前', by: 'host:1' }),
+    held('b', { mode: shared, token: 12, upTo: 12 }),
+    held('c', { mode: permits(2, 3), token: 20, upTo: 20 }),
+  ]
+  for (const one of holds) journal.append(lineOf.granted(one))
+  assert.deepEqual(readJournal(directory), { floor: 20, holds, ended: [] })
+  journal.append(lineOf.ended('name of a', 'a', true) + lineOf.ended('name of b', 'b', false))
+  const rest = readJournal(directory)
+  assert.deepEqual(rest.holds, [holds[2]])
+  assert.deepEqual(rest.ended, [{ name: 'name of a', attempt: 'a' }])
+  journal.close()
+})
+
+test('a downgrade and a longer ttl are read back', () => {
+  const directory = freshDirectory()
+  const journal = openJournal(directory, here, empty)
+  const { name, hold } = held('a')
+  const full = { ...hold, since: 0, expires: 0 }
+  journal.append(lineOf.granted(held('a')))
+  journal.append(lineOf.downgraded(name, { ...full, mode: shared, token: 7 }))
+  journal.append(lineOf.longer(name, { ...full, ttl: 5000 }))
+  const [read] = readJournal(directory).holds
+  assert.deepEqual(read?.hold, { ...hold, mode: shared, token: 7, upTo: 7, ttl: 5000 })
+  journal.close()
+})
+
+test('the floor outlives the holds it came from', () => {
+  const directory = freshDirectory()
+  const journal = openJournal(directory, here, empty)
+  journal.append(lineOf.granted(held('a', { token: 1000, upTo: 2000 })))
+  journal.append(lineOf.ended('name of a', 'a', true))
+  assert.equal(readJournal(directory).floor, 2000)
+  journal.close()
+})
+
+test('cut anywhere, a journal says what its whole lines say', () => {
+  const directory = freshDirectory()
+  const journal = openJournal(directory, here, empty)
+  for (const attempt of ['a', 'b', 'c']) journal.append(lineOf.granted(held(attempt)))
+  journal.append(lineOf.ended('name of b', 'b', true))
+  journal.close()
+  const file = join(directory, 'journal')
+  const text = readFileSync(file, 'utf8')
+  const after = freshDirectory()
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 0, max: text.length }),
+      fc.constantFrom('', '\0\0\0', '\n["g"'),
+      (cut, junk) => {
+        writeFileSync(join(after, 'journal'), text.slice(0, cut) + junk)
+        const whole = text.slice(0, cut).split('\n').slice(0, -1).length
+        // A line whose newline alone is missing is as good as whole: nothing more was going to be in it.
+        const last = `${text.slice(0, cut).split('\n').at(-1)}${junk.split('\n')[0]}`
+        const lines = isJson(last) ? whole + 1 : whole
+        const expected = [[], [], ['a'], ['a', 'b'], ['a', 'b', 'c'], ['a', 'c']][lines]
+        assert.deepEqual(
+          readJournal(after).holds.map(({ hold }) => hold.attempt),
+          expected,
+        )
+      },
+    ),
+    { numRuns: 1000 },
+  )
+})
+
+test('a new one takes the place of the old one as a whole, and a writer of the old one is not heard', () => {
+  const directory = freshDirectory()
+  const old = openJournal(directory, here, empty)
+  old.append(lineOf.granted(held('a')))
+  const next = openJournal(directory, here, { lines: lineOf.granted(held('b')), floor: 7 })
+  assert.equal(old.deleted, true)
+  assert.equal(next.deleted, false)
+  old.append(lineOf.granted(held('stale')))
+  const { holds, floor } = readJournal(directory)
+  assert.deepEqual(
+    holds.map(({ hold }) => hold.attempt),
+    ['b'],
+  )
+  assert.equal(floor, 9)
+  assert.deepEqual(readdirSync(directory), ['journal'])
+  old.close()
+  next.close()
+})
+
+test('it is large when much of it is no longer true, and small again after a rewrite', () => {
+  const directory = freshDirectory()
+  const journal = openJournal(directory, here, empty)
+  for (let i = 0; !journal.large; i++) {
+    assert.ok(i < 10_000)
+    journal.append(lineOf.granted(held(`a${i}`)) + lineOf.ended(`name of a${i}`, `a${i}`, true))
+  }
+  assert.equal(journal.rewrite({ lines: lineOf.granted(held('kept')), floor: 1 }), true)
+  assert.equal(journal.large, false)
+  assert.equal(readJournal(directory).holds.length, 1)
+  journal.append(lineOf.ended('name of kept', 'kept', true))
+  assert.equal(readJournal(directory).holds.length, 0)
+  journal.close()
+})
+
+test('a rewrite that fails leaves the old file in use', () => {
+  const directory = freshDirectory()
+  const journal = openJournal(directory, here, empty)
+  journal.append(lineOf.granted(held('a')))
+  // A directory stands where the draft would be written.
+  mkdirSync(join(directory, `journal-${process.pid}`))
+  assert.equal(journal.rewrite(empty), false)
+  journal.append(lineOf.granted(held('b')))
+  assert.equal(readJournal(directory).holds.length, 2)
+  journal.close()
+})
+
+after(async () => {
+  await endAll()
+  await leakCheck()
+})

@@ -1,0 +1,47 @@
+// The suite every driver passes, over three independent servers and with both clients. What is special about Redlock is in redlock/.
+import { after, describe, it } from 'node:test'
+import { conformance } from 'holdfast/conformance'
+import { leakCheck } from '../support/leaks.js'
+import { type Flavour, startMany } from '../support/servers/redis.js'
+import { Cables } from './redlock/support/clients.js'
+
+const runs: readonly (readonly [Flavour, 'ioredis' | 'node-redis'])[] = [
+  ['redis7', 'ioredis'],
+  ['valkey8', 'node-redis'],
+]
+
+for (const [flavour, library] of runs) {
+  const group = await startMany(3, { flavour })
+  const ports = group.servers.map(({ port }) => port)
+  const cables = await Cables.to(ports, 12)
+  conformance(
+    { describe, it },
+    {
+      name: `redlock (${flavour}, ${library})`,
+      traits: { modes: ['exclusive', 'shared'], fair: false, minTtl: 100, shared: true },
+      make: () => cables.factory(library, ports),
+      breakage: {
+        cut: (factory) => cables.cut(factory),
+        heal: () => {
+          for (const server of group.servers) server.resume()
+          cables.heal()
+        },
+        stop: () => {
+          for (const server of group.servers) server.pause()
+        },
+      },
+      taker: {
+        module: new URL('./redlock/support/in-child.js', import.meta.url).href,
+        export: 'make',
+        args: [library, ports],
+      },
+      handOver: 250,
+    },
+  )
+  after(async () => {
+    await cables.stop()
+    await group.stop()
+  })
+}
+
+after(leakCheck)
