@@ -40,7 +40,9 @@ export function takeInChild(stage: Stage, taker: Taker, name: string, ttl: numbe
     for (const listener of listeners) listener()
   })
   const exited = once(child, 'exit')
+  let killed = false
   const kill = async () => {
+    killed = true
     child.kill('SIGCONT')
     child.kill('SIGKILL')
     await exited
@@ -51,7 +53,7 @@ export function takeInChild(stage: Stage, taker: Taker, name: string, ttl: numbe
     kill,
     send: (message) => void child.send(message),
     heard: (is) => {
-      const heard = new Promise<never>((resolve) => {
+      const heard = new Promise<never>((resolve, reject) => {
         const look = () => {
           const message = told.get(is)
           if (message === undefined) return
@@ -60,6 +62,10 @@ export function takeInChild(stage: Stage, taker: Taker, name: string, ttl: numbe
         }
         listeners.add(look)
         look()
+        exited.then(([code]) => {
+          if (!killed)
+            reject(new Error(`the child ended with code ${code} before it said '${is}'; see what it printed`))
+        })
       })
       return stage.soon(`the child to say '${is}'`, heard, startUp)
     },
