@@ -8,10 +8,10 @@ import type { Connection } from './client.js'
 import { createEar, type Ear, type Push } from './ear.js'
 import type { Hold } from './hold.js'
 import { bootKey, channelOf, type Keys } from './keys.js'
-import { createLink, type Header, type Link } from './link.js'
+import { answerTo, createLink, type Header, type Link } from './link.js'
 import type { Settings } from './options.js'
 import { cancel } from './scripts/verbs.js'
-import { createServer, type Server } from './server.js'
+import { createServer, type Identity, type Server } from './server.js'
 import { troubleOf } from './trouble.js'
 import type { Waiter } from './waiter.js'
 
@@ -52,7 +52,7 @@ export function createDesk(
   let closed = false
   const { replicas, replicaTimeout } = settings
   const link = createLink(connection, clock, settings.commandTimeout, header, {
-    replicas,
+    needed: replicas,
     timeout: replicaTimeout,
   })
   const server = createServer(connection, settings, clock)
@@ -65,13 +65,24 @@ export function createDesk(
   })
   const by = env.by.replace(/\s/g, '_') || '?'
 
+  // Made anew only when something in it has changed: it goes with every command.
+  let made: Header | undefined
+  let madeOf: readonly unknown[] = []
   function header(): Header {
     const { identity, marked } = server
+    const of = [identity, marked, ear.channel, longest]
+    if (made === undefined || of.some((part, i) => part !== madeOf[i])) {
+      made = compose(identity, marked)
+      madeOf = of
+    }
+    return made
+  }
+
+  function compose(identity: Identity | undefined, marked: Server['marked']): Header {
     const max = micros(longest)
     const boot = identity?.boot ?? '-'
-    const strict = marked || settings.quarantine === 'strict'
-    // Marked: when the data went is unknown, unless the server has been started since.
-    const since = identity === undefined ? 0 : identity.since
+    const since = marked === 'here' ? 0 : (identity?.since ?? 0)
+    const strict = marked !== undefined || settings.quarantine === 'strict'
     return {
       boot: identity === undefined ? undefined : bootKey(settings.prefix),
       args: [
@@ -111,7 +122,7 @@ export function createDesk(
       const until = clock.now() + ttl
       const once = async (): Promise<void> => {
         try {
-          await link.ask(cancel, keys, [attempt, micros(ghost)])
+          await answerTo(link, cancel, keys, [attempt, micros(ghost)])
         } catch (error) {
           if (closed || !troubleOf(error, connection.ended).passing || clock.now() >= until) return
           const again = () => {

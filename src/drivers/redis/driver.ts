@@ -5,7 +5,7 @@ import { type Connection, connect, type Reply } from './client.js'
 import { createDesk, type Desk } from './desk.js'
 import { standingOf } from './inspect.js'
 import { type Keys, keysOf, nameOf, patternOf } from './keys.js'
-import { shaOf } from './link.js'
+import { answerTo, shaOf } from './link.js'
 import { type RedisOptions, settingsOf } from './options.js'
 import { inspect } from './scripts/inspect.js'
 import { force } from './scripts/verbs.js'
@@ -121,7 +121,8 @@ function driverOver(
     forceRelease: (name) =>
       told(async (desk) => {
         const keys: Keys = keysOf(prefix, name)
-        return Number((await desk.link.ask(force, keys, ['-'])).reply)
+        const [ended] = await answerTo(desk.link, force, keys, ['-'])
+        return Number(ended)
       }),
 
     close,

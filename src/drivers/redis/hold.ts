@@ -11,8 +11,11 @@ import type { Claim, GaveBack, Grant } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { tokenReserve } from '../../core/token.js'
 import { micros } from './ask.js'
+import type { Reply } from './client.js'
 import type { Desk } from './desk.js'
 import type { Keys } from './keys.js'
+import type { Flight } from './link.js'
+import type { Script } from './scripts/frame.js'
 import { downgrade, release, renew } from './scripts/verbs.js'
 import { troubleOf } from './trouble.js'
 
@@ -64,14 +67,14 @@ export class Hold implements Grant {
   async renew(ttl: number): Promise<number | undefined> {
     const desk = this.#desk
     const args = [this.#claim.attempt, micros(ttl)]
-    const answer = await desk.link.ask(renew, this.#keys, args).catch((error) => this.#rethrow(error))
-    if (answer.reply !== 1) return undefined
-    if (answer.replicas < desk.settings.replicas) throw desk.tooFew(answer.replicas)
+    const [reply, flight] = await this.#answer(renew, args)
+    if (reply !== 1) return undefined
+    if (flight.replicas < desk.settings.replicas) throw desk.tooFew(flight.replicas)
     // A server that has forgotten and been told again is not the one that granted it, but it has just said "yours".
     this.#disarm?.()
     this.#disarm = undefined
     // An answer to an earlier try may come after one to a later: the later deadline stands.
-    this.validUntil = Math.max(this.validUntil, deadline(answer.sent, ttl))
+    this.validUntil = Math.max(this.validUntil, deadline(flight.sent, ttl))
     return this.validUntil
   }
 
@@ -81,18 +84,13 @@ export class Hold implements Grant {
     const { attempt } = this.#claim
     const again = this.#asked
     this.#asked = true
-    const answer = await this.#desk.link
-      .ask(release, this.#keys, [attempt, String(this.#last)])
-      .catch((error) => {
-        if (this.#desk.clock.now() >= this.validUntil) this.drop()
-        this.#rethrow(error)
-      })
+    const [reply, { broken }] = await this.#answer(release, [attempt, String(this.#last)])
     this.#desk.holds.delete(attempt)
-    if (answer.reply === 1) return 'released'
+    if (reply === 1) return 'released'
     // It may have been carried out the first time, and others may have held and released since. While it is proven that
     // nobody else could have taken it, "not yours" can only mean that.
-    const before = (again || answer.broken) && this.#desk.clock.now() < this.validUntil
-    return answer.reply === 2 || before ? 'already-released' : 'lost'
+    const before = (again || broken) && this.#desk.clock.now() < this.validUntil
+    return reply === 2 || before ? 'already-released' : 'lost'
   }
 
   pass(): number | undefined {
@@ -107,12 +105,8 @@ export class Hold implements Grant {
   }
 
   async downgrade(): Promise<void> {
-    const args = [this.#claim.attempt, String(this.#last)]
-    const answer = await this.#desk.link
-      .ask(downgrade, this.#keys, args)
-      .catch((error) => this.#rethrow(error))
-    if (answer.reply === '0')
-      throw new BackendError('redis', `cannot downgrade ${this.#claim.name}: it is not held`)
+    const [reply] = await this.#answer(downgrade, [this.#claim.attempt, String(this.#last)])
+    if (reply === '0') throw new BackendError('redis', `cannot downgrade ${this.#claim.name}: it is not held`)
   }
 
   /** No timer of it is left. */
@@ -135,7 +129,15 @@ export class Hold implements Grant {
     )
   }
 
-  #rethrow(error: unknown): never {
-    throw troubleOf(error, this.#desk.link.connection.ended).error
+  #answer(script: Script, args: readonly string[]): Promise<readonly [Reply, Flight]> {
+    return new Promise((resolve, reject) => {
+      this.#desk.link.ask(script, this.#keys, args, {
+        answered: (reply, flight) => resolve([reply, flight]),
+        failed: (error) => {
+          if (this.#desk.clock.now() >= this.validUntil) this.drop()
+          reject(troubleOf(error, this.#desk.link.connection.ended).error)
+        },
+      })
+    })
   }
 }

@@ -8,6 +8,8 @@ interface Full extends Ioredis {
   readonly options?: { readonly keyPrefix?: string }
   nodes?(role: 'master'): Full[]
   pipeline(): Pipeline
+  evalsha(sha: string, numberOfKeys: number, keys: readonly string[], args: readonly string[]): Promise<Reply>
+  eval(text: string, numberOfKeys: number, keys: readonly string[], args: readonly string[]): Promise<Reply>
   duplicate(override?: object): Full
 }
 
@@ -32,8 +34,11 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
     get ended() {
       return client.status === 'end'
     },
+    // It flattens its arguments in any case.
     run: (how, script, keys, args) =>
-      client.call(how, script, String(keys.length), ...keys, ...args) as Promise<Reply>,
+      how === 'EVAL'
+        ? client.eval(script, keys.length, keys, args)
+        : client.evalsha(script, keys.length, keys, args),
 
     async runAndWait(how, script, keys, args, replicas, timeout) {
       const pipeline = client.pipeline()

@@ -1,14 +1,13 @@
 /**
  * Requests to the server: collected for a tick, sent as one command for each verb, answered or given up in time.
  *
- * Everything asked for in one tick goes out together: 64 acquires are one command, and so are the renewals of all leases
+ * Everything asked for in one tick goes out together: 64 acquires are two commands, and so are the renewals of all leases
  * due in the same millisecond. In a Cluster every lock has its own slot, so there each is a command of its own. Releases
  * leave first, cancels last: an acquire finds what was given back before it, and a cancel finds the acquire it ends.
  *
  * `sent` is read just before a command leaves: deadlines count from there. `epoch` grows whenever the connection breaks;
  * a request that was answered in another epoch than it was sent may have been sent twice, to two servers.
  */
-
 import { createHash } from 'node:crypto'
 import type { Clock } from '../../core/clock.js'
 import type { Connection, Reply } from './client.js'
@@ -17,14 +16,23 @@ import { acquire } from './scripts/acquire.js'
 import type { Script } from './scripts/frame.js'
 import { cancel, downgrade, force, release, renew } from './scripts/verbs.js'
 
-export interface Answer {
-  readonly reply: Reply
-  /** Clock reading before the request left. */
+/** What is common to all that went out in one command. */
+export interface Flight {
+  /** Clock reading before it left. */
   readonly sent: number
-  /** Did the connection break in between? */
-  readonly broken: boolean
+  readonly epoch: number
+  /** Did the connection break before the answer came? */
+  broken: boolean
   /** Replicas that have it; only with `replicas`. */
-  readonly replicas: number
+  replicas: number
+}
+
+/** Who asks. Not a promise: an uncontended acquire and release make dozens of objects less. */
+export interface Asker {
+  /** It leaves now. A push may be here before the answer. */
+  leaving?(flight: Flight): void
+  answered(reply: Reply, flight: Flight): void
+  failed(error: unknown): void
 }
 
 /** What stands before the items of every command: see `scripts/state.ts`. */
@@ -36,48 +44,44 @@ export interface Header {
 interface Item {
   readonly keys: Keys
   readonly args: readonly string[]
-  readonly leaving: ((sent: number) => void) | undefined
-  readonly resolve: (answer: Answer) => void
-  readonly reject: (error: unknown) => void
+  readonly asker: Asker
 }
 
-interface Flight {
-  readonly sent: number
-  readonly reject: (error: unknown) => void
+interface Sent extends Flight {
+  readonly items: readonly Item[]
 }
 
 export interface Link {
   readonly connection: Connection
   readonly epoch: number
-  /** @param leaving called with `sent` when it leaves: a push may be here before the answer */
-  ask(script: Script, keys: Keys, args: readonly string[], leaving?: (sent: number) => void): Promise<Answer>
+  ask(script: Script, keys: Keys, args: readonly string[], asker: Asker): void
   /** Ends the flight of everything unanswered. */
   close(): void
 }
 
 const order: readonly Script[] = [release, renew, downgrade, force, acquire, cancel]
+const proofs: readonly Script[] = [acquire, renew, downgrade]
 /** Items in one command: a script of 32 acquires blocks the server for about 150 µs, one of 500 renewals for 1 ms. */
 const most = (script: Script) => (script === renew ? 500 : 32)
 const shas = new Map<Script, string>()
 
+/** @param replicas how many must have every proof, and how long to wait for them in ms */
 export function createLink(
   connection: Connection,
   clock: Clock,
   timeout: number,
   header: () => Header,
-  wait: { readonly replicas: number; readonly timeout: number },
+  replicas: { readonly needed: number; readonly timeout: number },
 ): Link {
   let epoch = 0
   let scheduled = false
   const waiting = new Map<Script, Item[]>(order.map((script) => [script, []]))
-  const flights = new Set<Flight>()
+  const flights = new Set<Sent>()
   let disarm: (() => void) | undefined
-  const unwatch = connection.watch(
-    () => {
-      epoch++
-    },
-    () => undefined,
-  )
+  const down = () => {
+    epoch++
+  }
+  const unwatch = connection.watch(down, () => undefined)
 
   /** One timer for all: it looks at the oldest, and is armed again for the next. */
   const patrol = () => {
@@ -85,8 +89,7 @@ export function createLink(
     const now = clock.now()
     for (const flight of flights) {
       if (flight.sent + timeout > now) break
-      flights.delete(flight)
-      flight.reject(new Error(`no answer within ${timeout} ms`))
+      crash(flight, new Error(`no answer within ${timeout} ms`))
     }
     const [oldest] = flights
     if (oldest !== undefined) disarm = clock.at(oldest.sent + timeout, patrol, { ref: false })
@@ -99,58 +102,54 @@ export function createLink(
       if (items === undefined || items.length === 0) continue
       waiting.set(script, [])
       const step = connection.cluster ? 1 : most(script)
-      for (let i = 0; i < items.length; i += step) {
-        void send(script, step >= items.length ? items : items.slice(i, i + step))
-      }
+      if (items.length <= step) send(script, items, 'EVALSHA')
+      else for (let i = 0; i < items.length; i += step) send(script, items.slice(i, i + step), 'EVALSHA')
     }
   }
 
-  const send = async (script: Script, items: readonly Item[]) => {
+  const send = (script: Script, items: readonly Item[], how: 'EVALSHA' | 'EVAL') => {
     const { boot, args } = header()
     const keys = boot === undefined ? [] : [boot]
-    const argv = [...args]
+    const argv = args.slice()
     for (const item of items) {
-      keys.push(...item.keys)
-      argv.push(...item.args)
+      keys.push(item.keys[0], item.keys[1], item.keys[2])
+      for (const arg of item.args) argv.push(arg)
     }
-    try {
-      await fly(script, items, keys, argv, 'EVALSHA').catch((error) => {
-        if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
-        return fly(script, items, keys, argv, 'EVAL')
-      })
-    } catch (error) {
-      for (const item of items) item.reject(error)
+    const text = how === 'EVAL' ? script.text : shaOf(script)
+    const flight: Sent = { sent: clock.now(), epoch, broken: false, replicas: 0, items }
+    for (const { asker } of items) asker.leaving?.(flight)
+    flights.add(flight)
+    disarm ??= clock.at(flight.sent + timeout, patrol, { ref: false })
+    const failed = (error: unknown) => {
+      const unknownScript = error instanceof Error && error.message.startsWith('NOSCRIPT')
+      if (unknownScript && flights.delete(flight)) send(script, items, 'EVAL')
+      else crash(flight, error)
+    }
+    if (replicas.needed > 0 && proofs.includes(script)) {
+      connection
+        .runAndWait(how, text, keys, argv, replicas.needed, replicas.timeout)
+        .then(([reply, acknowledged]) => {
+          flight.replicas = acknowledged
+          land(flight, reply)
+        }, failed)
+    } else connection.run(how, text, keys, argv).then((reply) => land(flight, reply), failed)
+  }
+
+  const land = (flight: Sent, replies: Reply) => {
+    if (!flights.delete(flight)) return
+    flight.broken = epoch !== flight.epoch
+    const { items } = flight
+    for (let i = 0; i < items.length; i++) {
+      const reply = items.length === 1 ? replies : ((replies as readonly Reply[])[i] ?? null)
+      const asker = items[i]?.asker
+      if (typeof reply === 'string' && reply.startsWith('e ')) asker?.failed(new Error(reply.slice(2)))
+      else asker?.answered(reply, flight)
     }
   }
 
-  const fly = async (
-    script: Script,
-    items: readonly Item[],
-    keys: string[],
-    argv: string[],
-    how: 'EVALSHA' | 'EVAL',
-  ) => {
-    const text = how === 'EVAL' ? script.text : shaOf(script)
-    const began = epoch
-    const sent = clock.now()
-    for (const { leaving } of items) leaving?.(sent)
-    const [replies, replicas] = await new Promise<readonly [Reply, number]>((resolve, reject) => {
-      const flight: Flight = { sent, reject }
-      flights.add(flight)
-      disarm ??= clock.at(sent + timeout, patrol, { ref: false })
-      const land = () => flights.delete(flight)
-      const safe = wait.replicas > 0 && (script === acquire || script === renew || script === downgrade)
-      const answer = safe
-        ? connection.runAndWait(how, text, keys, argv, wait.replicas, wait.timeout)
-        : connection.run(how, text, keys, argv).then((reply) => [reply, 0] as const)
-      answer.finally(land).then(resolve, reject)
-    })
-    const broken = epoch !== began
-    for (const [i, item] of items.entries()) {
-      const reply = (replies as readonly Reply[])[i] ?? null
-      if (typeof reply === 'string' && reply.startsWith('e ')) item.reject(new Error(reply.slice(2)))
-      else item.resolve({ reply, sent, broken, replicas })
-    }
+  const crash = (flight: Sent, error: unknown) => {
+    if (!flights.delete(flight)) return
+    for (const { asker } of flight.items) asker.failed(error)
   }
 
   return {
@@ -158,22 +157,31 @@ export function createLink(
     get epoch() {
       return epoch
     },
-    ask(script, keys, args, leaving) {
-      return new Promise((resolve, reject) => {
-        waiting.get(script)?.push({ keys, args, leaving, resolve, reject })
-        if (scheduled) return
-        scheduled = true
-        process.nextTick(flush)
-      })
+    ask(script, keys, args, asker) {
+      waiting.get(script)?.push({ keys, args, asker })
+      if (scheduled) return
+      scheduled = true
+      process.nextTick(flush)
     },
     close() {
       unwatch()
       disarm?.()
       disarm = undefined
-      for (const flight of flights) flight.reject(new Error('the locks were closed'))
-      flights.clear()
+      for (const flight of flights) crash(flight, new Error('the locks were closed'))
     },
   }
+}
+
+/** The same as a promise, for what is not asked a hundred thousand times a second. */
+export function answerTo(
+  link: Link,
+  script: Script,
+  keys: Keys,
+  args: readonly string[],
+): Promise<readonly [Reply, Flight]> {
+  return new Promise((resolve, reject) => {
+    link.ask(script, keys, args, { answered: (reply, flight) => resolve([reply, flight]), failed: reject })
+  })
 }
 
 export function shaOf(script: Script): string {

@@ -23,8 +23,11 @@ export interface Identity {
 export interface Server {
   /** Of the connection it was read from; undefined: unknown, not asked for, or a Cluster. */
   readonly identity: Identity | undefined
-  /** True when the marker has been there before in this server's life, so that its absence means lost data. */
-  readonly marked: boolean
+  /**
+   * Has this process seen the marker before? Then its absence means lost data: `here`, on this very server, at a time
+   * nobody knows; `before`, on another one or in another life of it, so not later than this one began.
+   */
+  readonly marked: 'here' | 'before' | undefined
   /** Resolves when the identity is known for `epoch`; undefined when it is already. @throws what the client throws; BackendError when eviction is refused */
   known(epoch: number): Promise<void> | undefined
   /** An acquire has been answered: the marker is there. */
@@ -35,7 +38,7 @@ export function createServer(connection: Connection, settings: Settings, clock: 
   let identity: Identity | undefined
   let at = -1
   let asking: Promise<void> | undefined
-  let marked = false
+  let markedBy: string | undefined
   let warned = false
 
   const ask = async (epoch: number) => {
@@ -47,11 +50,7 @@ export function createServer(connection: Connection, settings: Settings, clock: 
       )
     } else {
       checkEviction(info)
-      const found = connection.cluster || settings.quarantine === 'off' ? undefined : identityIn(info)
-      // Another server, or another life of it: whether data were lost is for its marker to say. But one that this process
-      // has seen alive before cannot be a new one.
-      if (found !== undefined && identity !== undefined && found.boot !== identity.boot) marked = true
-      identity = found
+      identity = connection.cluster || settings.quarantine === 'off' ? undefined : identityIn(info)
     }
     at = epoch
   }
@@ -75,7 +74,8 @@ export function createServer(connection: Connection, settings: Settings, clock: 
       return identity
     },
     get marked() {
-      return marked
+      if (markedBy === undefined) return undefined
+      return markedBy === identity?.boot ? 'here' : 'before'
     },
     known(epoch) {
       if (at === epoch) return undefined
@@ -85,7 +85,7 @@ export function createServer(connection: Connection, settings: Settings, clock: 
       return asking
     },
     answered() {
-      marked = true
+      markedBy = identity?.boot
     },
   }
 }

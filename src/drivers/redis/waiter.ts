@@ -14,11 +14,12 @@ import { deadline } from '../../core/clock.js'
 import type { Claim, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
 import { type Acquired, acquiredOf, argsOf } from './ask.js'
+import type { Reply } from './client.js'
 import type { Desk } from './desk.js'
 import type { Push } from './ear.js'
 import { Hold, type Proven } from './hold.js'
 import type { Keys } from './keys.js'
-import type { Answer } from './link.js'
+import type { Asker, Flight } from './link.js'
 import { nextLook, provenUntil } from './patience.js'
 import { acquire } from './scripts/acquire.js'
 import { type Trouble, troubleOf } from './trouble.js'
@@ -26,12 +27,32 @@ import { type Trouble, troubleOf } from './trouble.js'
 /** For how long a late request of an attempt given up is refused, in ms: longer than TCP keeps trying. */
 const ghostFor = 180_000
 
-/** When a request left, over which connections, and whether it said where to push to. */
-interface Anchor {
-  readonly sent: number
-  readonly link: number
-  readonly ear: number
-  readonly reachable: boolean
+/** One request: when it left, over which connections, and whether it said where to push to. */
+class Ask implements Asker {
+  readonly waiter: Waiter
+  readonly n: number
+  /** Undefined until it leaves. */
+  sent: number | undefined
+  link = 0
+  ear = 0
+  reachable = false
+
+  constructor(waiter: Waiter, n: number) {
+    this.waiter = waiter
+    this.n = n
+  }
+
+  leaving(flight: Flight): void {
+    this.waiter.leaving(this, flight)
+  }
+
+  answered(reply: Reply, flight: Flight): void {
+    this.waiter.answered(reply, flight, this)
+  }
+
+  failed(error: unknown): void {
+    this.waiter.failed(error)
+  }
 }
 
 export class Waiter {
@@ -42,7 +63,8 @@ export class Waiter {
   readonly #once: boolean
   readonly #settle: (hold: Hold | undefined) => void
   readonly #fail: (error: unknown) => void
-  readonly #anchors = new Map<number, Anchor>()
+  /** The last few, oldest first. */
+  readonly #asks: Ask[] = []
   #asked = 0
   #began = -1
   #open = 0
@@ -85,19 +107,21 @@ export class Waiter {
     }
     known.finally(learnt).then(
       () => this.#settled || this.#send(),
-      (error) => this.#failed(troubleOf(error, link.connection.ended)),
+      (error) => this.#trouble(troubleOf(error, link.connection.ended)),
     )
   }
 
   push(push: Push & { is: 'granted' }): void {
     if (this.#settled) return
     const { clock, settings, ear, link } = this.#desk
-    const anchor = this.#anchors.get(push.n)
+    const ask = this.#asks.find(({ n }) => n === push.n)
     // After a reconnect the other end may be another server, with another clock and older data; and replicas must be asked.
-    const usable =
-      anchor?.link === link.epoch && anchor.ear === ear.epoch && ear.exact && settings.replicas === 0
+    const usable = ask?.link === link.epoch && ask.ear === ear.epoch && ear.exact && settings.replicas === 0
     const claim = push.claim / 1000
-    const validUntil = usable ? provenUntil(anchor.sent, push.age / 1000, claim, clock.now()) : undefined
+    const validUntil =
+      usable && ask.sent !== undefined
+        ? provenUntil(ask.sent, push.age / 1000, claim, clock.now())
+        : undefined
     if (validUntil === undefined) return this.ask()
     const { token, contended } = push
     const short = claim < this.#claim.ttl ? { claim } : {}
@@ -109,29 +133,23 @@ export class Waiter {
     this.#giveUp(new BackendError('redis', 'the locks were closed', { closed: true }))
   }
 
-  #send(): void {
-    const { link, ear, settings } = this.#desk
-    const n = ++this.#asked
-    this.#open++
-    const leaving = (sent: number) => {
-      if (this.#began < 0) this.#began = link.epoch
-      this.#anchors.set(n, { sent, link: link.epoch, ear: ear.epoch, reachable: ear.channel !== '-' })
-      this.#anchors.delete(n - 8)
-    }
-    const args = argsOf(this.#claim, n, this.#once, ear.channel !== '-', settings.claim)
-    const answered = () => {
-      this.#open--
-    }
-    link
-      .ask(acquire, this.#keys, args, leaving)
-      .finally(answered)
-      .then(
-        (answer) => this.#settled || this.#answered(answer, this.#anchors.get(n)?.reachable === true),
-        (error) => this.#failed(troubleOf(error, link.connection.ended)),
-      )
+  leaving(ask: Ask, { sent, epoch }: Flight): void {
+    const { ear } = this.#desk
+    if (this.#began < 0) this.#began = epoch
+    ask.sent = sent
+    ask.link = epoch
+    ask.ear = ear.epoch
+    ask.reachable = ear.channel !== '-'
   }
 
-  #answered({ reply, sent, broken, replicas }: Answer, reachable: boolean): void {
+  failed(error: unknown): void {
+    this.#open--
+    this.#trouble(troubleOf(error, this.#desk.link.connection.ended))
+  }
+
+  answered(reply: Reply, { sent, broken, replicas }: Flight, { reachable }: Ask): void {
+    this.#open--
+    if (this.#settled) return
     const { server, settings, link } = this.#desk
     const { name, mode, ttl } = this.#claim
     const acquired = acquiredOf(reply)
@@ -149,10 +167,19 @@ export class Waiter {
         // The connection broke in between: another server may have answered, which has yet to be known.
         if (broken && server.known(link.epoch) !== undefined) return this.ask()
         if (replicas < settings.replicas) {
-          return this.#failed({ passing: true, unknown: false, error: this.#desk.tooFew(replicas) })
+          return this.#trouble({ passing: true, unknown: false, error: this.#desk.tooFew(replicas) })
         }
         return this.#granted({ ...acquired, validUntil: deadline(sent, ttl), reachable })
     }
+  }
+
+  #send(): void {
+    const { link, ear, settings } = this.#desk
+    const ask = new Ask(this, ++this.#asked)
+    if (this.#asks.push(ask) > 8) this.#asks.shift()
+    this.#open++
+    const args = argsOf(this.#claim, ask.n, this.#once, ear.channel !== '-', settings.claim)
+    link.ask(acquire, this.#keys, args, ask)
   }
 
   #blocked({ place, left, canPush, barred, holder }: Acquired & { is: 'blocked' }, reachable: boolean): void {
@@ -175,7 +202,7 @@ export class Waiter {
     this.#disarm = clock.at(clock.now() + Math.max(ms, 2), () => this.ask())
   }
 
-  #failed({ passing, unknown, error }: Trouble): void {
+  #trouble({ passing, unknown, error }: Trouble): void {
     if (this.#settled) return
     if (unknown) this.#doubtful = true
     const pause = Math.min(1_000, 25 * 2 ** Math.min(this.#failures++, 8)) * (0.5 + this.#desk.random())

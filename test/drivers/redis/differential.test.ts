@@ -136,8 +136,7 @@ class Twins {
   async #run(script: Script, ...item: string[]): Promise<unknown> {
     await this.#setClock()
     const head = ['', `${channel} ${by}`, '65536', '600000', '- 0 30000000 0 0']
-    const reply = await this.#redis.evalsha(this.#shas.get(script) ?? '', 3, ...this.#keys, ...head, ...item)
-    return (reply as unknown[])[0]
+    return this.#redis.evalsha(this.#shas.get(script) ?? '', 3, ...this.#keys, ...head, ...item)
   }
 
   async #setClock(): Promise<void> {

@@ -2,7 +2,8 @@
  * What runs the items of a script.
  *
  * One script per verb, each for any number of items, so that what one tick asks for is one command. Every item is
- * idempotent by its attempt id, and one that fails answers `e <error>` without harm to the others.
+ * idempotent by its attempt id, and one that fails answers `e <error>` without harm to the others. Of several items the
+ * result is a list, of one its own answer.
  *
  * The general part is a function that is entered only when an item needs it, because making its closures costs as much as
  * a whole uncontended acquire. Before it stands a short cut for the one case that matters: see `short-cuts.ts`.
@@ -39,7 +40,7 @@ local function general()
 ${general}
 return item
 end
-local k, replies = clear == '' and 1 or 2, {}
+local k, replies = clear == '' and 1 or 2, nil
 for i = 6, #ARGV, ${args} do
   local reply
 ${fast}
@@ -49,6 +50,8 @@ ${fast}
     ok, reply = pcall(item, KEYS[k], KEYS[k + 1], KEYS[k + 2], unpack(ARGV, i, i + ${args - 1}))
     if not ok then reply = 'e ' .. (type(reply) == 'table' and reply.err or tostring(reply)) end
   end
+  if #ARGV == ${5 + args} then return reply end
+  replies = replies or {}
   replies[#replies + 1] = reply
   k = k + 3
 end

@@ -9,7 +9,7 @@ export const fastAcquire: string = `
     local h, id = KEYS[k], ARGV[i]
     local v = redis.pcall('HMGET', h, 's', 'x')
     local t, lt = string.match(v[1] or '- 0 0 0 0 0 ', '^%- 0 0 %d+ (%d+) (%d+) ')
-    if t and not v.err and tonumber(t) < wall and tonumber(lt) <= wall and not (v[2] and string.find(v[2], ' ' .. id .. ' ', 1, true)) then
+    if t and not v.err and tonumber(t) < wall and tonumber(lt) <= wall and not (v[2] and string.find(v[2], id, 1, true)) then
       local now = string.format('%d', wall)
       call('HSET', h, 's', 'x 0 0 ' .. string.format('%d', wall + ARGV[i + 2]) .. ' ' .. now .. ' ' .. now .. ' ' .. id ..
         ' ' .. now .. ' ' .. me .. ' ' .. ARGV[i + 4])
