@@ -1,0 +1,255 @@
+// Every way a server refuses, on a real one: never "acquired", never "lost"; waited out where it passes, told with a
+// remedy where it stays.
+import assert from 'node:assert/strict'
+import { after, type TestContext, test } from 'node:test'
+import type { Redis } from 'ioredis'
+import { leakCheck } from '../../support/leaks.js'
+import { type RedisServer, startRedis } from '../../support/servers/redis.js'
+import { until } from '../../support/until.js'
+import { pause, peer } from './support/peer.js'
+
+const server = await startRedis()
+after(() => server.stop())
+
+/** A server of its own, for what would be in the way of other tests. */
+async function own(t: TestContext, ...args: string[]): Promise<RedisServer> {
+  const started = await startRedis({ args })
+  t.after(() => started.stop())
+  return started
+}
+
+/** Holds a lock, lets `refuse` happen, and sees that the lease lives on and a waiter gets through once it is over. */
+async function outlives(
+  t: TestContext,
+  port: number,
+  refuse: (admin: Redis) => Promise<unknown>,
+  relent: (admin: Redis) => Promise<unknown>,
+): Promise<void> {
+  const [holder, other, admin] = [peer(t, port), peer(t, port), peer(t, port)]
+  const lease = await holder.locks.mutex('kept').acquire()
+  await refuse(admin.client)
+  const waiting = other.locks.mutex('new').acquire({ wait: 10_000 })
+  const error = await other.locks
+    .mutex('tried')
+    .tryAcquire()
+    .catch((caught) => caught)
+  assert.equal(error?.code, 'BACKEND', `a try gave ${error}`)
+  await assert.rejects(lease.extend(), { code: 'BACKEND' })
+  assert.equal(lease.state, 'held')
+  await relent(admin.client)
+  const got = await waiting
+  assert.ok(got.isHeld)
+  await lease.extend()
+  assert.equal(await lease.release(), 'released')
+  assert.equal(await got.release(), 'released')
+}
+
+test('NOSCRIPT: a server that has forgotten the scripts gets them again, also in the middle of it all', async (t) => {
+  const { locks, client } = peer(t, server.port)
+  const lock = locks.mutex('noscript')
+  let flushed = 0
+  await Promise.all([
+    ...Array.from({ length: 20 }, async (_, i) => {
+      for (let j = 0; j < 20; j++) await locks.mutex(`noscript ${i}`).run(() => undefined)
+    }),
+    (async () => {
+      for (; flushed < 20; flushed++) await client.script('FLUSH')
+    })(),
+  ])
+  await client.script('FLUSH')
+  const lease = await lock.acquire()
+  await client.script('FLUSH')
+  await lease.extend()
+  await client.script('FLUSH')
+  await locks.inspect('noscript')
+  await client.script('FLUSH')
+  assert.equal(await lease.release(), 'released')
+})
+
+test('BUSY: a script of somebody else blocks the server for a while', async (t) => {
+  const slow = await own(t, '--busy-reply-threshold', '50')
+  const script = await slow.client()
+  t.after(() => script.close())
+  let running: Promise<unknown>
+  await outlives(
+    t,
+    slow.port,
+    async () => {
+      running = script.send('EVAL', 'while true do end', 0).catch(() => undefined)
+      await pause(200)
+    },
+    async (admin) => {
+      await admin.script('KILL')
+      await running
+    },
+  )
+})
+
+test('NOREPLICAS: the server wants a replica it has not got', async (t) => {
+  const lonely = await own(t)
+  await outlives(
+    t,
+    lonely.port,
+    (admin) => admin.config('SET', 'min-replicas-to-write', '1'),
+    (admin) => admin.config('SET', 'min-replicas-to-write', '0'),
+  )
+})
+
+test('READONLY: the server has become a replica, and is a master again later', async (t) => {
+  const demoted = await own(t)
+  await outlives(
+    t,
+    demoted.port,
+    (admin) => admin.replicaof('127.0.0.1', '1'),
+    (admin) => admin.replicaof('NO', 'ONE'),
+  )
+})
+
+test('MASTERDOWN: a replica without its master answers nothing', async (t) => {
+  const orphan = await own(t, '--replica-serve-stale-data', 'no')
+  await outlives(
+    t,
+    orphan.port,
+    (admin) => admin.replicaof('127.0.0.1', '1'),
+    (admin) => admin.replicaof('NO', 'ONE'),
+  )
+})
+
+test('LOADING: a server that reads its data back is waited for', async (t) => {
+  const loading = await startRedis({ persistence: 'aof-everysec', args: ['--key-load-delay', '150'] })
+  t.after(() => loading.stop())
+  const { client, close } = peer(t, loading.port)
+  // It looks at its clients after every thousand keys only.
+  const filled = Array.from({ length: 20_000 }, (_, i) => client.set(`key ${i}`, 'x'))
+  await Promise.all(filled)
+  await close()
+  const restarted = loading.restart()
+  // Its own ready check would hide the answer.
+  const impatient = peer(t, loading.port, {
+    ioredis: { enableReadyCheck: false },
+    quarantine: 'off',
+    eviction: 'ignore',
+  })
+  let seen = ''
+  await until(
+    async () => {
+      const answer = await impatient.client.get('x').catch((error) => error.message as string)
+      seen = String(answer)
+      return seen.startsWith('LOADING')
+    },
+    { within: 5000, every: 2, what: `the server to say LOADING, it last said ${seen}` },
+  )
+  const error = await impatient.locks
+    .mutex('loading')
+    .tryAcquire()
+    .catch((caught) => caught)
+  assert.equal(error?.code, 'BACKEND')
+  assert.match(error.message, /loading/)
+  const lease = await impatient.locks.mutex('loading').acquire()
+  assert.ok(lease.isHeld)
+  await lease.release()
+  await restarted
+})
+
+test('OOM: a full server refuses a new lock with the remedy, but takes back and renews the old ones', async (t) => {
+  const full = await own(t, '--maxmemory', '3mb', '--maxmemory-policy', 'noeviction')
+  const { locks, client } = peer(t, full.port)
+  const lease = await locks.mutex('held').acquire()
+  const waiting = peer(t, full.port).locks.mutex('held').acquire()
+  await until(async () => (await locks.inspect('held')).waiters.length === 1)
+  for (const size of [100_000, 10_000, 1_000, 100, 10]) {
+    for (let i = 0; ; i++) {
+      const answer = await client.set(`fill ${size} ${i}`, 'x'.repeat(size)).catch(() => 'full')
+      if (answer === 'full') break
+    }
+  }
+  await assert.rejects(locks.mutex('new').acquire(), (error: Error & { code: string }) => {
+    assert.equal(error.code, 'BACKEND')
+    assert.match(error.message, /maxmemory/)
+    return true
+  })
+  await lease.extend()
+  assert.equal(await lease.release(), 'released')
+  const next = await waiting
+  assert.ok(next.isHeld)
+  assert.equal(await next.release(), 'released')
+})
+
+test('WRONGTYPE: a key that belongs to another program is told by name, and others are not harmed', async (t) => {
+  const { locks, client } = peer(t, server.port)
+  await client.set('hf:{taken}', 'by an old lock')
+  const [bad, good] = await Promise.allSettled([
+    locks.mutex('taken').acquire(),
+    locks.mutex('not taken').acquire(),
+  ])
+  assert.equal(bad.status, 'rejected')
+  assert.match(String(bad.reason), /WRONGTYPE.*another prefix/)
+  assert.equal(good.status, 'fulfilled')
+  await good.value.release()
+  assert.equal(await client.get('hf:{taken}'), 'by an old lock')
+  await client.del('hf:{taken}')
+})
+
+test('NOPERM: a user without the right to run scripts is told which rights are needed', async (t) => {
+  const guarded = await own(t)
+  await guarded.cli(
+    'ACL',
+    'SETUSER',
+    'reader',
+    'on',
+    '>secret',
+    '~*',
+    '&*',
+    '+@read',
+    '+info',
+    '+hello',
+    '+client',
+  )
+  const { locks } = peer(t, guarded.port, { ioredis: { username: 'reader', password: 'secret' } })
+  await assert.rejects(locks.mutex('x').acquire(), (error: Error & { code: string }) => {
+    assert.equal(error.code, 'BACKEND')
+    assert.match(error.message, /evalsha/)
+    return true
+  })
+})
+
+test('NOPERM: without INFO everything works but the watch over restarts, which is told once', async (t) => {
+  const guarded = await own(t)
+  await guarded.cli('ACL', 'SETUSER', 'app', 'on', '>secret', '~hf:*', '&hf:*', '+@all', '-info')
+  const warnings: string[] = []
+  const note = (warning: Error & { code?: string }) => void warnings.push(warning.code ?? '')
+  process.on('warning', note)
+  t.after(() => process.off('warning', note))
+  const { locks } = peer(t, guarded.port, {
+    ioredis: { username: 'app', password: 'secret', enableReadyCheck: false },
+  })
+  await locks.mutex('x').run(() => undefined)
+  await locks.mutex('y').run(() => undefined)
+  await until(() => warnings.length > 0)
+  assert.deepEqual(
+    warnings.filter((code) => code.startsWith('HOLDFAST')),
+    ['HOLDFAST_REDIS_INFO'],
+  )
+})
+
+test('a closed client is told apart from a server that does not answer', async (t) => {
+  const { locks, client } = peer(t, server.port)
+  await locks.mutex('x').run(() => undefined)
+  client.disconnect()
+  await until(() => client.status === 'end')
+  await assert.rejects(locks.mutex('x').acquire(), /client is closed/)
+})
+
+test('a server that cannot be reached is an error once the wait is over, not before, and not "taken"', async (t) => {
+  const { locks } = peer(t, 1, { commandTimeout: 100 })
+  const began = performance.now()
+  const error = await locks
+    .mutex('x')
+    .acquire({ wait: 1_000 })
+    .catch((caught) => caught)
+  assert.equal(error.code, 'BACKEND')
+  const waited = performance.now() - began
+  assert.ok(waited > 200 && waited < 1_500, `after ${waited} ms`)
+})
+
+after(leakCheck)
