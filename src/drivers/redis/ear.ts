@@ -28,14 +28,13 @@ export interface Hearing {
 }
 
 export interface Ear {
-  /** Where this process is reached now; `-` while it cannot be. */
+  /** Where this process is reached now; `-` while it cannot be, `-!` when it is not allowed to use channels at all. */
   readonly channel: string
+  readonly up: boolean
   /** Grows whenever the subscription breaks: what was agreed before cannot be relied on. */
   readonly epoch: number
   /** May a pushed deadline be trusted? */
   readonly exact: boolean
-  /** Will it ever be up? */
-  readonly hopeful: boolean
   /** Idempotent. */
   open(): void
   close(): void
@@ -50,7 +49,7 @@ export function createEar(
 ): Ear {
   let up = false
   let epoch = 0
-  let refused = connection === undefined
+  let refused = false
   let listening: Listening | undefined
   const down = () => {
     up = false
@@ -58,16 +57,16 @@ export function createEar(
   }
   return {
     get channel() {
-      return up ? channel : '-'
+      return up ? channel : refused ? '-!' : '-'
+    },
+    get up() {
+      return up
     },
     get epoch() {
       return epoch
     },
     get exact() {
       return listening?.exact === true
-    },
-    get hopeful() {
-      return !refused
     },
     open() {
       if (connection === undefined || listening !== undefined) return

@@ -139,7 +139,7 @@ export class Waiter {
     ask.sent = sent
     ask.link = epoch
     ask.ear = ear.epoch
-    ask.reachable = ear.channel !== '-'
+    ask.reachable = ear.up
   }
 
   failed(error: unknown): void {
@@ -178,7 +178,7 @@ export class Waiter {
     const ask = new Ask(this, ++this.#asked)
     if (this.#asks.push(ask) > 8) this.#asks.shift()
     this.#open++
-    const args = argsOf(this.#claim, ask.n, this.#once, ear.channel !== '-', settings.claim)
+    const args = argsOf(this.#claim, ask.n, this.#once, ear.up, settings.claim)
     link.ask(acquire, this.#keys, args, ask)
   }
 

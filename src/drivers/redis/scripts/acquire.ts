@@ -29,7 +29,7 @@ local function enqueue(S, id, kind, take, of, ttl, n, alive, claim, note)
   if not S.line then
     S.line = true
     local _, _, _, channel = hold(S, S.o)
-    if S.m == 'x' and channel ~= '-' then tell(channel, 'c ' .. S.o) end
+    if S.m == 'x' and not none(channel) then tell(channel, 'c ' .. S.o) end
   end
   call('PEXPIRE', S.q, '3600000')
   return call('ZRANK', S.q, id) + 1
@@ -80,7 +80,7 @@ local function item(h, q, d, id, kind, ttl, rest, note)
   if not first then return { place, left, 1, till > 0 and 1 or 0 } end
   if S.m == 'p' then permits(S) end
   local token, taken, since, channel, who, text = hold(S, first)
-  return { place, left, channel == '-' and 0 or 1, till > 0 and 1 or 0,
+  return { place, left, channel == '-!' and 0 or 1, till > 0 and 1 or 0,
     first, S.m, taken, S.of or 0, token, S.now - since, S.e - S.now, who, text }
 end`,
   fastAcquire,

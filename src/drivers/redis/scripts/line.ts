@@ -22,6 +22,8 @@ local function tell(channel, text)
   return type(heard) == 'number' and heard or -1
 end
 
+local function none(channel) return string.sub(channel, 1, 1) == '-' end
+
 local function mark(now, before, till, ttl)
   call('SET', KEYS[1], num(till) .. ' ' .. num(ttl) .. ' ' .. now .. ' ' .. before)
 end
@@ -99,7 +101,7 @@ local function advance(S, me, ttl)
       S.mine = grant(S, id, w.kind, w.take, w.of, ttl, chan, by, w.note)
       S.more = more
     else
-      local heard = w.channel == '-' and -1 or push(S, id, w, more)
+      local heard = none(w.channel) and -1 or push(S, id, w, more)
       if heard > 0 or heard == 0 and cluster == '1' and w.due > S.now then
         outOfLine(S, id, w.kind)
         grant(S, id, w.kind, w.take, w.of, w.claim, w.channel, w.who, w.note)

@@ -107,7 +107,7 @@ local function item(h, q, d)
   local ids = S.m == 'x' and { S.o } or S.m == '-' and {} or call('ZRANGE', d, 0, -1)
   for _, id in ipairs(ids) do
     local _, _, _, channel = hold(S, id)
-    if channel and channel ~= '-' then tell(channel, 'x ' .. id) end
+    if channel and not none(channel) then tell(channel, 'x ' .. id) end
     leave(S, id)
   end
   advance(S)
