@@ -15,6 +15,7 @@
  * 4. A grant that comes after the wait ended is given back, not forgotten.
  */
 import type { Clock } from './clock.js'
+import type { BackendError } from './errors.js'
 import type { Mode, ModeKind } from './mode.js'
 
 /** What is asked. Plain data: it may be logged or sent. */
@@ -49,6 +50,8 @@ export interface Blocked {
   readonly holder?: Holder
   /** Place in line, 1 = next. */
   readonly position?: number
+  /** Why the store cannot be asked at present; the driver goes on trying while the wait lasts. */
+  readonly trouble?: BackendError
 }
 
 /** What the store gave. A plain object of the driver; the core never sees a connection, key or node. */

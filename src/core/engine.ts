@@ -1,6 +1,7 @@
 /** What all locks of one `createLocks` share: the driver, time, chance, events, and who waits and holds in this process. */
 import { randomFillSync } from 'node:crypto'
 import { hostname } from 'node:os'
+import { longestGoodbye, within } from './answer.js'
 import { type Clock, systemClock } from './clock.js'
 import type { Driver, DriverFactory, Env, Traits } from './driver.js'
 import { BackendError } from './errors.js'
@@ -26,6 +27,7 @@ export class Engine {
   readonly lines: Map<string, Line> = new Map()
   readonly #limits = new Map<string, number>()
   readonly #later = new Set<() => void>()
+  readonly #givingBack = new Set<Promise<unknown>>()
   #closing: Promise<void> | undefined
 
   constructor(factory: DriverFactory, defaults: Defaults | undefined, env: Env) {
@@ -84,6 +86,13 @@ export class Engine {
     return limit
   }
 
+  /** Gives a grant back that nobody waits for; `close()` waits for it. */
+  giveBack(release: Promise<unknown>): void {
+    const done = () => this.#givingBack.delete(release)
+    this.#givingBack.add(release)
+    release.then(done, done)
+  }
+
   /** Background work at a later moment, which neither keeps the process alive nor outlives `close()`. */
   later(at: number, fn: () => void): void {
     if (this.closed) return
@@ -108,6 +117,7 @@ export class Engine {
     // The first await comes after #closing is set: nothing can join a line any more.
     await undefined
     await Promise.all([...this.lines.values()].map((line) => line.close()))
+    await within(this, longestGoodbye, Promise.allSettled(this.#givingBack), () => undefined)
     for (const cancel of this.#later) cancel()
     this.#later.clear()
     this.timetable.clear()

@@ -49,7 +49,12 @@ export class AcquireTimeoutError extends HoldfastError {
   /** Place in line when last heard, 1 = next. */
   readonly position: number | undefined
   constructor(lock: string, waited: number, blocked: Blocked | undefined) {
-    super(`lock ${quote(lock)} was not free within ${Math.round(waited)} ms${heldBy(blocked)}`)
+    const cause = blocked?.trouble
+    const trouble = cause === undefined ? '' : `; the store was in trouble: ${cause.message}`
+    super(
+      `lock ${quote(lock)} was not free within ${Math.round(waited)} ms${heldBy(blocked)}${trouble}`,
+      cause === undefined ? undefined : { cause },
+    )
     this.lock = lock
     this.waited = waited
     this.holder = blocked?.holder

@@ -1,3 +1,4 @@
+import { answerTime, within } from './answer.js'
 import type { GaveBack } from './driver.js'
 import type { Engine } from './engine.js'
 import { LeaseLostError, type LossCause } from './errors.js'
@@ -6,7 +7,6 @@ import type { HeldLease, LeaseState, ReleaseOutcome } from './lease.js'
 import type { Mode } from './mode.js'
 import type { Terms } from './options.js'
 import type { Line } from './queue.js'
-import type { Armed } from './wait.js'
 import type { Watchdog, WatchdogHooks } from './watchdog.js'
 
 /**
@@ -150,55 +150,5 @@ export class Hold implements WatchdogHooks {
       events.emit('released', { ...this.about(), held: clock.now() - this.since, outcome })
     // The store may have carried out the same release before, when its answer was lost.
     return outcome === 'already-released' ? 'released' : outcome
-  }
-}
-
-/** How long a release waits for the store's answer before it is called unknown, in ms. */
-function answerTime(ttl: number): number {
-  return Math.max(50, ttl / 6)
-}
-
-/**
- * What `work` resolves with, or undefined when it rejects or takes longer than `ms`, as `then` makes it. It stands inside
- * because every further link of a chain of promises costs some 5 % of an uncontended acquire and release in memory.
- */
-export function within<R, T>(
-  engine: Engine,
-  ms: number,
-  work: Promise<R>,
-  then: (result: R | undefined) => T,
-): Promise<T> {
-  return new Promise((resolve) => {
-    const answer = new Answer<R>(engine, ms, (result) => resolve(then(result)))
-    work.then(
-      (result) => answer.done(result),
-      () => answer.done(undefined),
-    )
-    engine.unarmed.add(answer)
-  })
-}
-
-class Answer<R> implements Armed {
-  isOver = false
-  readonly #engine: Engine
-  readonly #ms: number
-  readonly #resolve: (result: R | undefined) => void
-  #disarm: (() => void) | undefined
-
-  constructor(engine: Engine, ms: number, resolve: (result: R | undefined) => void) {
-    this.#engine = engine
-    this.#ms = ms
-    this.#resolve = resolve
-  }
-
-  arm(): void {
-    this.#disarm = this.#engine.clock.at(this.#engine.clock.now() + this.#ms, () => this.done(undefined))
-  }
-
-  done(result: R | undefined): void {
-    if (this.isOver) return
-    this.isOver = true
-    this.#disarm?.()
-    this.#resolve(result)
   }
 }

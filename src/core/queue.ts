@@ -14,18 +14,16 @@
  * `fair` requests and single attempts have a turn of their own beside the queue.
  * Passing on is bounded while others stand in the store's line: see `passing.ts`.
  */
+import { longestGoodbye, within } from './answer.js'
 import type { Blocked, Claim, Grant, Holder } from './driver.js'
 import type { Engine } from './engine.js'
-import { Hold, within } from './hold.js'
+import { Hold } from './hold.js'
 import { type Mode, shared } from './mode.js'
 import type { Terms } from './options.js'
 import { mayInherit, mayTakeOver, Passing } from './passing.js'
 import { Turn } from './turn.js'
 import type { Patience } from './wait.js'
 import { Watchdog } from './watchdog.js'
-
-/** A driver that hangs must not hold up `close()` for longer than this, in ms. */
-const longestGoodbye = 5_000
 
 export interface Request {
   readonly mode: Mode
@@ -243,7 +241,7 @@ export class Line {
   }
 
   #returnUnused(grant: Grant): void {
-    grant.release().catch(() => undefined)
+    this.engine.giveBack(grant.release())
   }
 
   #abandon(turn: Turn): void {

@@ -144,7 +144,7 @@ export class Watchdog implements Entry, Armed {
     if (this.ended !== undefined) return
     this.#end(why)
     this.hooks?.onLost(why, cause)
-    const giveBack = () => void this.release().catch(() => undefined)
+    const giveBack = () => this.#engine.giveBack(this.release())
     if (why === 'taken' || why === 'revoked') giveBack()
     else this.#engine.later(this.grant.validUntil + this.ttl * driftShare + margin, giveBack)
   }

@@ -7,7 +7,7 @@
  */
 import { EngineLock, type Lock } from '../core/acquire.js'
 import type { Engine } from '../core/engine.js'
-import { AcquireTimeoutError } from '../core/errors.js'
+import { AcquireTimeoutError, BackendError } from '../core/errors.js'
 import type { HeldLease } from '../core/lease.js'
 import { describe, quote } from '../core/name.js'
 import type { AcquireOptions, TryOptions } from '../core/options.js'
@@ -72,6 +72,7 @@ class Multi implements MultiLock {
         throw new AcquireTimeoutError(lock.name, clock.now() - asked, {
           ...(error.holder === undefined ? {} : { holder: error.holder }),
           ...(error.position === undefined ? {} : { position: error.position }),
+          ...(error.cause instanceof BackendError ? { trouble: error.cause } : {}),
         })
       }
     }) as Promise<MultiLease>

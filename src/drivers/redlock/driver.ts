@@ -1,0 +1,341 @@
+/**
+ * Long because the algorithm stands in one place: rounds, waits and what they leave behind.
+ *
+ * The algorithm: ask all servers at once for their vote on one ballot; a majority holds. Decided as soon as it can be; a
+ * minority is given back at once, to all servers, so that contenders with split votes do not block each other.
+ *
+ * The ballot is greater than every ballot this process has heard of and not behind the servers' clocks; a server votes only
+ * for ballots greater than all it has voted for. Two majorities share a server, so a later holder's ballot is greater than
+ * an earlier one's: it is the token, in the same round trip.
+ */
+import { deadline } from '../../core/clock.js'
+import type {
+  Blocked,
+  Claim,
+  DriverFactory,
+  Env,
+  Grant,
+  Holder,
+  Standing,
+  Traits,
+  Wait,
+} from '../../core/driver.js'
+import { BackendError } from '../../core/errors.js'
+import { connect, type Reply } from '../redis/client.js'
+import { encode } from '../redis/keys.js'
+import { Ears } from './ears.js'
+import { Group } from './group.js'
+import { Held } from './held.js'
+import { Node } from './node.js'
+import { type RedlockOptions, type Settings, settingsOf } from './options.js'
+import { Pause } from './pause.js'
+import { count, round, type Said } from './round.js'
+import { force, inspect, release, vote } from './scripts.js'
+import { holderIn, type Vote, voteArgs, winner } from './votes.js'
+
+export interface RedlockTraits extends Traits {
+  readonly modes: readonly ['exclusive', 'shared']
+  readonly fair: false
+  readonly shared: true
+}
+
+const traits: RedlockTraits = Object.freeze({
+  // Permits of n cannot be counted by majorities: with five servers and two permits each, three holders find a majority.
+  modes: ['exclusive', 'shared'] as const,
+  fair: false,
+  minTtl: 100,
+  shared: true,
+})
+
+/**
+ * @throws TypeError, RangeError for bad options, before any I/O; BackendError on first use when two clients lead to one server
+ */
+export function redlock(options: RedlockOptions): DriverFactory<RedlockTraits> {
+  const settings = settingsOf(options)
+  return (env) => {
+    const nodes = options.clients.map((client, place) => {
+      const connection = connect(client, env.clock, `client ${place}`)
+      if (connection.cluster) {
+        throw new TypeError(
+          `redlock: client ${place} is a Cluster; give it independent servers, or use redis() for the Cluster`,
+        )
+      }
+      return new Node(connection, place, env.clock)
+    })
+    const driver = new Redlock(new Group(nodes, env, settings), env, settings)
+    return {
+      name: 'redlock',
+      traits,
+      acquire: (claim, wait) => driver.acquire(claim, wait),
+      inspect: (name) => driver.inspect(name),
+      forceRelease: (name) => driver.forceRelease(name),
+      close: () => driver.close(),
+    }
+  }
+}
+
+/** What `redlock()` hands out, with the state its grants share. */
+export class Redlock {
+  readonly group: Group
+  readonly env: Env
+  readonly settings: Settings
+  /** The greatest ballot this process has heard of. */
+  #greatest = 0
+  #closed = false
+  /** Grants in use, so that a claim asked for twice gets its own. */
+  readonly #held = new Map<string, Held>()
+  readonly #ears: Ears
+  readonly #pauses = new Set<Pause>()
+  /** Votes being given back that nobody waits for. */
+  readonly #leaving = new Set<Promise<unknown>>()
+  readonly #later = new Set<() => void>()
+
+  constructor(group: Group, env: Env, settings: Settings) {
+    this.group = group
+    this.env = env
+    this.settings = settings
+    this.#ears = new Ears(group.nodes, `${settings.prefix}redlock:${env.id()}`)
+  }
+
+  async acquire(claim: Claim, wait: Wait): Promise<Grant | undefined> {
+    if (this.#closed) throw new BackendError('redlock', 'these locks were closed', { closed: true })
+    if (claim.ttl > this.settings.maxTtl) {
+      throw new RangeError(
+        `redlock: ttl ${claim.ttl} is over maxTtl ${this.settings.maxTtl}; raise maxTtl in every process`,
+      )
+    }
+    const known = this.#held.get(claim.attempt)
+    if (known !== undefined) return known
+    const once = wait.remaining() <= 0
+    return once ? this.#try(claim) : this.#wait(claim, wait)
+  }
+
+  async #try(claim: Claim): Promise<Grant | undefined> {
+    await this.group.ready()
+    const outcome = await this.#round(claim, 1, undefined)
+    if (outcome instanceof Held) return outcome
+    if (outcome.trouble !== undefined) throw outcome.trouble
+    return undefined
+  }
+
+  async #wait(claim: Claim, wait: Wait): Promise<Grant | undefined> {
+    const pause = new Pause(this.env.clock)
+    const deaf = this.#ears.expect(claim.attempt, pause.cut)
+    this.#pauses.add(pause)
+    wait.signal.addEventListener('abort', pause.cut)
+    try {
+      for (let n = 1; !wait.over && !this.#closed; n++) {
+        await this.group.ready()
+        const outcome = await this.#round(claim, n, this.#ears.channel)
+        if (outcome instanceof Held) {
+          if (!this.#closed) return outcome
+          await outcome.release()
+          return undefined
+        }
+        wait.blocked?.(outcome)
+        if (!wait.over && !this.#closed) await pause.take(this.#delay(outcome))
+      }
+      this.#giveBack(claim, 0, true)
+      return undefined
+    } finally {
+      deaf()
+      this.#pauses.delete(pause)
+      wait.signal.removeEventListener('abort', pause.cut)
+    }
+  }
+
+  async inspect(name: string): Promise<Standing> {
+    const { group, env } = this
+    const { clock } = env
+    await group.ready()
+    const all = await round(
+      clock,
+      this.settings.commandTimeout,
+      group.nodes,
+      (node) => node.ask(inspect, [this.keyOf(name)], []),
+      () => false,
+    )
+    if (count(all, () => true) < group.majority) throw this.#trouble(all)
+    const seen = new Map<string, Holder[]>()
+    for (const said of all) {
+      if (said === undefined || said instanceof Error) continue
+      for (let i = 2; i < said.length; i += 7) {
+        const one = holderIn(said, i)
+        // The same attempt may wait on one server and have the vote of another.
+        const key = `${one.token === 0} ${one.attempt}`
+        seen.set(key, [...(seen.get(key) ?? []), one])
+      }
+    }
+    const agreed = [...seen.values()].flatMap((ones) =>
+      ones.length >= group.majority && ones[0] ? [ones[0]] : [],
+    )
+    const holders = agreed.filter(({ token }) => token > 0)
+    const waiters = agreed
+      .filter(({ token }) => token === 0)
+      .map(({ heldFor, token, expiresIn, ...one }) => ({ ...one, waitedFor: heldFor }))
+      .sort((a, b) => b.waitedFor - a.waitedFor)
+    return { name, holders, waiters, lastToken: Math.max(0, ...holders.map(({ token }) => token)) }
+  }
+
+  async forceRelease(name: string): Promise<number> {
+    const { group, settings, env } = this
+    const { holders } = await this.inspect(name)
+    const all = await round(
+      env.clock,
+      settings.commandTimeout,
+      group.nodes,
+      (node) => node.run(force, [this.keyOf(name)], [String(settings.retention)]),
+      () => false,
+    )
+    if (count(all, () => true) < group.majority) throw this.#trouble(all)
+    return holders.length
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    for (const pause of this.#pauses) pause.cut()
+    for (const cancel of this.#later) cancel()
+    this.#later.clear()
+    this.#ears.close()
+    this.#held.clear()
+    const leaving = [...this.#leaving]
+    await round(
+      this.env.clock,
+      this.settings.commandTimeout,
+      leaving,
+      (one) => one,
+      () => false,
+    )
+    this.group.close()
+  }
+
+  /** Does something once more later, if that is before `until`. */
+  again(ttl: number, until: number, work: () => void): void {
+    const { clock } = this.env
+    const at = clock.now() + Math.max(50, ttl / 6)
+    if (at >= until || this.#closed) return
+    const cancel = clock.at(
+      at,
+      () => {
+        this.#later.delete(cancel)
+        work()
+      },
+      { ref: false },
+    )
+    this.#later.add(cancel)
+  }
+
+  keyOf(name: string): string {
+    return `${this.settings.prefix}redlock{${encode(name)}}`
+  }
+
+  forget(attempt: string): void {
+    this.#held.delete(attempt)
+  }
+
+  /** How long one round for a lease of `ttl` may take. */
+  patience(ttl: number): number {
+    return Math.min(this.settings.commandTimeout, Math.max(20, ttl / 5))
+  }
+
+  async #round(claim: Claim, n: number, channel: string | undefined): Promise<Held | Blocked> {
+    const { group, env, settings } = this
+    const keys = [this.keyOf(claim.name), group.markerKey]
+    const ballot = this.#ballot()
+    const { retention, retryDelay } = settings
+    const alive = 3 * retryDelay + this.patience(claim.ttl) + 1_000
+    const args = voteArgs({ claim, round: n, ballot, rejoin: false, by: env.by, channel, alive, retention })
+    const sent = env.clock.now()
+    const said = await round(
+      env.clock,
+      this.patience(claim.ttl),
+      group.nodes,
+      async (node) => this.#read(node, await node.ask(vote, keys, [node.identity?.boot ?? '', ...args])),
+      (soFar) => this.#decided(soFar),
+    )
+    const token = winner(said, group.majority)
+    const validUntil = deadline(sent, claim.ttl)
+    if (token !== undefined && env.clock.now() < validUntil) {
+      this.#greatest = Math.max(this.#greatest, token)
+      const held = new Held(this, claim, n, token, validUntil)
+      this.#held.set(claim.attempt, held)
+      return held
+    }
+    this.#giveBack(claim, n, channel === undefined)
+    return this.#blocked(said)
+  }
+
+  #read(node: Node, reply: readonly Reply[]): Vote {
+    const letter = String(reply[0])
+    if (letter === 'b') {
+      node.suspect('its marker has changed: it may have forgotten votes')
+      throw new Error(node.distrust)
+    }
+    node.tellsTime(Number(reply[2]))
+    this.#greatest = Math.max(this.#greatest, letter === 'y' || letter === 'w' ? 0 : Number(reply[1]))
+    return {
+      letter,
+      ballot: Number(letter === 'y' || letter === 'w' ? reply[3] : reply[1]),
+      holder: letter === 'n' ? holderIn(reply, 4) : undefined,
+      position: letter === 'n' || letter === 'r' ? Number(reply[3]) : 0,
+    }
+  }
+
+  /** Has somebody won, or can nobody any more? */
+  #decided(said: readonly Said<Vote>[]): boolean {
+    if (winner(said, this.group.majority) !== undefined) return true
+    const open = said.filter((one) => one === undefined).length
+    return count(said, ({ letter }) => letter === 'y') + open < this.group.majority
+  }
+
+  /** To all: also those that have not answered may have voted, or will. Nobody waits for it; what is not heard runs out by its ttl. */
+  #giveBack(claim: Claim, n: number, leave: boolean): void {
+    const args = [claim.attempt, String(n), '0', String(this.settings.retention), leave ? '1' : '0']
+    for (const node of this.group.nodes)
+      node.run(release, [this.keyOf(claim.name)], args).catch(() => undefined)
+  }
+
+  #ballot(): number {
+    const walls = this.group.nodes
+      .filter(({ trusted }) => trusted)
+      .map(({ wall }) => wall)
+      .sort((a, b) => a - b)
+    const median = walls[Math.floor(walls.length / 2)] ?? 0
+    this.#greatest = Math.max(this.#greatest + 1, Math.floor(median))
+    return this.#greatest
+  }
+
+  #blocked(said: readonly Said<Vote>[]): Blocked {
+    const refusals = said.flatMap((one) =>
+      one !== undefined && !(one instanceof Error) && (one.holder || one.position > 0) ? [one] : [],
+    )
+    const first = refusals.find(({ holder }) => holder !== undefined)
+    const position = Math.max(0, ...refusals.map(({ position }) => position))
+    return {
+      ...(first?.holder === undefined ? {} : { holder: first.holder }),
+      ...(position === 0 ? {} : { position }),
+      ...(count(said, () => true) < this.group.majority ? { trouble: this.#trouble(said) } : {}),
+    }
+  }
+
+  #delay(outcome: Held | Blocked): number {
+    const jitter = 0.5 + this.env.random()
+    // Nobody holds it: the votes were split between contenders, who should not meet again at once.
+    if (outcome instanceof Held || (outcome.holder === undefined && outcome.trouble === undefined))
+      return 10 * jitter
+    const left = outcome.holder?.expiresIn ?? Number.POSITIVE_INFINITY
+    return Math.max(5, Math.min(left + 5, this.settings.retryDelay)) * jitter
+  }
+
+  #trouble(said: readonly Said<unknown>[]): BackendError {
+    const { nodes, majority } = this.group
+    const told = nodes.map((node, place) => {
+      const one = said[place]
+      return `${node.label}: ${one === undefined ? 'no answer in time' : one instanceof Error ? one.message : 'answered'}`
+    })
+    return new BackendError(
+      'redlock',
+      `fewer than ${majority} of ${nodes.length} servers can vote (${told.join('; ')})`,
+    )
+  }
+}

@@ -1,0 +1,179 @@
+/**
+ * Which servers may vote.
+ *
+ * Redlock breaks when a server forgets its votes and votes again: with {1, 2} of three for one holder, a restarted 2 and 3 make a
+ * majority for another. So the servers remember each other. Each keeps a *marker*, the boot id of the life in which its data
+ * were last known to be whole, and the *group*, the boot ids of all servers that took part. Whoever connects compares:
+ *
+ * | marker of the server | the others' group | then |
+ * |---|---|---|
+ * | its present boot id | – | trusted |
+ * | missing or another | nobody of a majority knows a group | a new group: trusted, marked |
+ * | another or missing | known, without its boot id | it has restarted: trusted `maxTtl` after its start |
+ * | missing | known, with its boot id | its data were deleted: trusted `maxTtl` after that was seen |
+ * | `q <until> <boot id>` | – | trusted when its clock has passed `until` |
+ *
+ * `maxTtl` after the loss every vote it could have forgotten has run out: Redlock's delayed restart, carried out by the data.
+ */
+import type { Env } from '../../core/driver.js'
+import { BackendError } from '../../core/errors.js'
+import type { Reply } from '../redis/client.js'
+import type { Identity, Node } from './node.js'
+import type { Settings } from './options.js'
+import { round } from './round.js'
+
+interface Seen {
+  readonly node: Node
+  readonly epoch: number
+  readonly identity: Identity
+  readonly marker: string | undefined
+  readonly group: ReadonlySet<string>
+}
+
+/** How soon a server that cannot be trusted yet is looked at again, in ms. */
+const lookAgain = 250
+
+export class Group {
+  readonly nodes: readonly Node[]
+  readonly majority: number
+  readonly markerKey: string
+  readonly #groupKey: string
+  readonly #env: Env
+  readonly #settings: Settings
+  #looking: Promise<void> | undefined
+
+  constructor(nodes: readonly Node[], env: Env, settings: Settings) {
+    this.nodes = nodes
+    this.majority = Math.floor(nodes.length / 2) + 1
+    this.markerKey = `${settings.prefix}redlock!marker`
+    this.#groupKey = `${settings.prefix}redlock!group`
+    this.#env = env
+    this.#settings = settings
+  }
+
+  /** Looks at servers that are not trusted. Resolves at once when enough of them are. @throws BackendError for one server given twice */
+  async ready(): Promise<void> {
+    const now = this.#env.clock.now()
+    const due = this.nodes.filter((node) => !node.trusted && node.lookAgainAt <= now)
+    if (due.length > 0) {
+      this.#looking ??= this.#look().finally(() => {
+        this.#looking = undefined
+      })
+    }
+    const trusted = this.nodes.length - this.nodes.filter((node) => !node.trusted).length
+    if (trusted < this.majority) await this.#looking
+    else this.#looking?.catch(() => undefined)
+  }
+
+  async #look(): Promise<void> {
+    const { clock } = this.#env
+    const said = await round(
+      clock,
+      this.#settings.commandTimeout,
+      this.nodes,
+      (node) => this.#see(node),
+      () => false,
+    )
+    const seen: Seen[] = []
+    for (const [place, one] of said.entries()) {
+      const node = this.nodes[place]
+      if (node === undefined) continue
+      node.lookAgainAt = clock.now() + lookAgain
+      if (one instanceof Error) node.distrust = one.message
+      else if (one === undefined) node.distrust = `no answer within ${this.#settings.commandTimeout} ms`
+      else seen.push(one)
+    }
+    for (const one of seen) this.#refuseTwins(one, seen)
+    await Promise.all(seen.map((one) => this.#judge(one, seen).catch((error) => this.#doubt(one, error))))
+    const boots = this.nodes.filter(({ trusted }) => trusted).map(({ identity }) => identity?.boot ?? '')
+    const missing = seen.filter(({ group }) => boots.some((boot) => !group.has(boot)))
+    await Promise.all(
+      missing.map((one) => this.#introduce(one, boots).catch((error) => this.#doubt(one, error))),
+    )
+  }
+
+  async #see(node: Node): Promise<Seen> {
+    const { epoch, connection } = node
+    const [info, marker, group] = await Promise.all([
+      connection.command('INFO', 'server'),
+      connection.command('GET', this.markerKey),
+      connection.command('SMEMBERS', this.#groupKey),
+    ])
+    if (epoch !== node.epoch) throw new Error(node.distrust)
+    const identity = identityIn(String(info))
+    node.tellsTime(identity.now)
+    return {
+      node,
+      epoch,
+      identity,
+      marker: typeof marker === 'string' ? marker : undefined,
+      group: new Set((group as readonly Reply[]).map(String)),
+    }
+  }
+
+  #refuseTwins(one: Seen, seen: readonly Seen[]): void {
+    const twin = seen.find((other) => other !== one && other.identity.boot === one.identity.boot)
+    if (twin === undefined) return
+    const labels = [one.node.label, twin.node.label].sort().join(' and ')
+    throw new BackendError(
+      'redlock',
+      `${labels} are the same server; a server has one vote, give each client one of its own`,
+    )
+  }
+
+  async #judge(one: Seen, seen: readonly Seen[]): Promise<void> {
+    const { node, identity, marker } = one
+    if (node.trusted && node.identity?.boot === identity.boot) return
+    if (marker === identity.boot) return this.#trust(one)
+    const set = /^q (\d+) (\S+)$/.exec(marker ?? '')
+    if (set !== null && set[2] === identity.boot) return this.#waitUntil(one, Number(set[1]))
+    const known = seen.filter(({ group }) => group.size > 0)
+    if (known.length === 0 && marker === undefined) {
+      if (seen.length >= this.majority) return this.#mark(one)
+      return this.#doubt(one, 'too few other servers answer to tell whether it has forgotten votes')
+    }
+    const deleted = known.some(({ group }) => group.has(identity.boot))
+    const until = (deleted ? node.wall : identity.since) + (this.#settings.maxTtl + 1_000) * 1_000
+    await node.connection.command('SET', this.markerKey, `q ${Math.ceil(until)} ${identity.boot}`)
+    return this.#waitUntil(one, until)
+  }
+
+  async #waitUntil(one: Seen, until: number): Promise<void> {
+    const left = (until - one.node.wall) / 1_000
+    if (left <= 0) return this.#mark(one)
+    this.#doubt(one, `it may have forgotten votes and takes part again in ${Math.ceil(left)} ms`)
+  }
+
+  async #mark(one: Seen): Promise<void> {
+    await one.node.connection.command('SET', this.markerKey, one.identity.boot)
+    this.#trust(one)
+  }
+
+  #trust({ node, epoch, identity }: Seen): void {
+    if (epoch !== node.epoch) return
+    node.identity = identity
+    node.trusted = true
+  }
+
+  #doubt({ node }: Seen, why: unknown): void {
+    node.trusted = false
+    node.distrust = why instanceof Error ? why.message : String(why)
+  }
+
+  async #introduce({ node }: Seen, boots: readonly string[]): Promise<void> {
+    await node.connection.command('SADD', this.#groupKey, ...boots)
+  }
+
+  close(): void {
+    for (const node of this.nodes) node.close()
+  }
+}
+
+function identityIn(info: string): Identity & { readonly now: number } {
+  const field = (name: string) => new RegExp(`^${name}:(\\S+)`, 'm').exec(info)?.[1]
+  const boot = field('run_id')
+  const now = Number(field('server_time_usec') ?? 0)
+  if (boot === undefined || now === 0) throw new Error('INFO does not say which server it is')
+  // Whole seconds: up to one of them may have passed before the first was counted.
+  return { boot, now, since: now - Number(field('uptime_in_seconds') ?? 0) * 1_000_000 }
+}

@@ -1,0 +1,158 @@
+/** A majority of votes, kept, healed and given back. */
+import { deadline } from '../../core/clock.js'
+import type { Claim, GaveBack, Grant } from '../../core/driver.js'
+import { shared } from '../../core/mode.js'
+import { tokenReserve } from '../../core/token.js'
+import type { Reply } from '../redis/client.js'
+import type { Redlock } from './driver.js'
+import type { Node } from './node.js'
+import { count, round } from './round.js'
+import { downgrade, release, renew, vote } from './scripts.js'
+import { voteArgs } from './votes.js'
+
+export class Held implements Grant {
+  readonly token: number
+  validUntil: number
+  readonly #driver: Redlock
+  #claim: Claim
+  readonly #round: number
+  #last: number
+  #givenBack = false
+
+  constructor(driver: Redlock, claim: Claim, round: number, token: number, validUntil: number) {
+    this.#driver = driver
+    this.#claim = claim
+    this.#round = round
+    this.token = token
+    this.#last = token
+    this.validUntil = validUntil
+  }
+
+  /**
+   * A majority that says so again moves the deadline. Servers that have forgotten the vote are asked for it anew, with the
+   * same ballot; such a vote counts unless the server has seen greater ballots since. Anything less than a majority leaves
+   * the old deadline standing, unless a majority has voted for somebody else.
+   */
+  async renew(ttl: number): Promise<number | undefined> {
+    const { group, env } = this.#driver
+    await group.ready()
+    const sent = env.clock.now()
+    const said = await round(
+      env.clock,
+      this.#driver.patience(ttl),
+      group.nodes,
+      (node) => this.#prove(node, ttl),
+      (soFar) => count(soFar, (answer) => answer === 'y') >= group.majority,
+    )
+    if (count(said, (answer) => answer === 'y') >= group.majority) {
+      this.validUntil = Math.max(this.validUntil, deadline(sent, ttl))
+      return this.validUntil
+    }
+    if (this.#givenBack || count(said, (answer) => answer === 'n' || answer === 'o') >= group.majority)
+      return undefined
+    const told = said.map(
+      (one, place) =>
+        `${group.nodes[place]?.label}: ${one instanceof Error ? one.message : (words[one ?? ''] ?? one)}`,
+    )
+    throw new Error(`fewer than ${group.majority} servers renewed it (${told.join('; ')})`)
+  }
+
+  async release(): Promise<GaveBack> {
+    this.#driver.forget(this.#claim.attempt)
+    const again = this.#givenBack
+    this.#givenBack = true
+    const { group, env } = this.#driver
+    const said = await round(
+      env.clock,
+      this.#driver.patience(this.#claim.ttl),
+      group.nodes,
+      async (node) => this.#giveBack(node),
+      (soFar) => count(soFar, () => true) >= group.majority,
+    )
+    if (count(said, () => true) < group.majority)
+      throw new Error(`fewer than ${group.majority} servers took it back`)
+    if (count(said, (answer) => answer === 'y') > group.nodes.length - group.majority) return 'released'
+    return again || count(said, (answer) => answer === 'o') > 0 ? 'already-released' : this.#orLost(said)
+  }
+
+  pass(): number | undefined {
+    if (this.#claim.mode.kind !== 'exclusive' || this.#last - this.token >= tokenReserve) return undefined
+    this.#last++
+    return this.#last
+  }
+
+  /** A majority that says so: readers are let in there, and no writer can find a majority. */
+  async downgrade(): Promise<void> {
+    const { group, env, settings } = this.#driver
+    const keys = [this.#driver.keyOf(this.#claim.name)]
+    const args = [this.#claim.attempt, String(this.#last), String(settings.retention)]
+    const said = await round(
+      env.clock,
+      this.#driver.patience(this.#claim.ttl),
+      group.nodes,
+      (node) => node.ask(downgrade, keys, args),
+      (soFar) => count(soFar, ([letter]) => letter === 'y') >= group.majority,
+    )
+    this.#claim = { ...this.#claim, mode: shared }
+    if (count(said, ([letter]) => letter === 'y') < group.majority)
+      throw new Error('fewer than a majority of servers downgraded it')
+  }
+
+  /** Some votes were out, but too few to tell: as long as our deadline stands nobody else can have had a majority. */
+  #orLost(said: readonly unknown[]): GaveBack {
+    const some = said.some((answer) => answer === 'y')
+    return some && this.#driver.env.clock.now() < this.validUntil ? 'released' : 'lost'
+  }
+
+  async #prove(node: Node, ttl: number): Promise<string> {
+    const { group, settings, env } = this.#driver
+    const keys = [this.#driver.keyOf(this.#claim.name), group.markerKey]
+    const boot = node.identity?.boot ?? ''
+    const micros = String(Math.round(ttl * 1000))
+    const answer = this.#letter(
+      node,
+      await node.ask(renew, keys, [boot, this.#claim.attempt, micros, String(settings.retention)]),
+    )
+    if (answer !== 'f' || this.#givenBack) return answer
+    const { retention } = settings
+    const claim = { ...this.#claim, ttl }
+    const args = voteArgs({
+      ...{ claim, round: this.#round, ballot: this.token, rejoin: true },
+      ...{ by: env.by, channel: undefined, alive: 0, retention },
+    })
+    return this.#letter(node, await node.ask(vote, keys, [boot, ...args]))
+  }
+
+  #letter(node: Node, reply: readonly Reply[]): string {
+    const letter = String(reply[0])
+    if (letter === 'b') {
+      node.suspect('its marker has changed: it may have forgotten votes')
+      throw new Error(node.distrust)
+    }
+    node.tellsTime(Number(reply[2]))
+    return letter
+  }
+
+  /** A server that does not answer keeps its vote: it is asked again for as long as that could matter. */
+  async #giveBack(node: Node): Promise<string> {
+    const { settings } = this.#driver
+    const { attempt, name, ttl } = this.#claim
+    const args = [attempt, String(this.#round), String(this.#last), String(settings.retention), '1']
+    try {
+      const reply = await node.run(release, [this.#driver.keyOf(name)], args)
+      return String((reply as readonly Reply[])[0])
+    } catch (error) {
+      this.#driver.again(ttl, this.validUntil, () => void this.#giveBack(node).catch(() => undefined))
+      throw error
+    }
+  }
+}
+
+const words: Readonly<Record<string, string>> = {
+  '': 'no answer in time',
+  y: 'renewed',
+  w: 'has voted for greater ballots since',
+  n: 'has voted for somebody else',
+  o: 'was told that it ended',
+  h: 'wants a greater ballot',
+}

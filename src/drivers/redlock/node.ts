@@ -1,0 +1,109 @@
+/**
+ * One of the servers, as far as this process can see it.
+ *
+ * Its vote counts only while it is *trusted*: its identity was read over the present connection, and its data are known to be
+ * those of this life of the server (`group.ts`). Any break of the connection ends that: it may have restarted and forgotten.
+ */
+import { createHash } from 'node:crypto'
+import type { Clock } from '../../core/clock.js'
+import type { Connection, Reply } from '../redis/client.js'
+import type { Script } from './scripts.js'
+
+/** Of one life of one server. */
+export interface Identity {
+  readonly boot: string
+  /** Its wall clock when it started, in µs. */
+  readonly since: number
+}
+
+/** A frozen server must not pile up requests: beyond so many unanswered it is asked for nothing new. */
+const mostUnanswered = 256
+
+const shas = new Map<Script, string>()
+
+export class Node {
+  readonly label: string
+  readonly connection: Connection
+  identity: Identity | undefined
+  trusted = false
+  /** Why it is not trusted, for messages. */
+  distrust = 'not asked yet'
+  /** Clock reading before which it need not be looked at again. */
+  lookAgainAt: number = Number.NEGATIVE_INFINITY
+  /** Grows with every break of the connection. */
+  epoch = 0
+  #unanswered = 0
+  /** The server's wall clock in µs at a moment of ours: what the newest answer said. */
+  #wall = 0
+  #wallAt = 0
+  readonly #clock: Clock
+  readonly #unwatch: () => void
+
+  constructor(connection: Connection, place: number, clock: Clock) {
+    this.connection = connection
+    this.label = `server ${place + 1}`
+    this.#clock = clock
+    this.#unwatch = connection.watch(
+      () => this.suspect('the connection broke'),
+      () => undefined,
+    )
+  }
+
+  suspect(why: string): void {
+    this.epoch++
+    this.trusted = false
+    this.distrust = why
+    this.lookAgainAt = Number.NEGATIVE_INFINITY
+  }
+
+  /** Its wall clock now, in µs, as well as this process can tell. */
+  get wall(): number {
+    return this.#wall + (this.#clock.now() - this.#wallAt) * 1000
+  }
+
+  tellsTime(wall: number): void {
+    this.#wall = wall
+    this.#wallAt = this.#clock.now()
+  }
+
+  /** Asks for something new. Rejects when the connection broke meanwhile: the answer may be that of another life. */
+  async ask(script: Script, keys: readonly string[], args: readonly string[]): Promise<readonly Reply[]> {
+    if (!this.trusted) throw new Error(this.distrust)
+    if (this.#unanswered >= mostUnanswered) throw new Error(`${this.#unanswered} requests are unanswered`)
+    const { epoch } = this
+    const reply = await this.#counted(this.run(script, keys, args))
+    if (epoch !== this.epoch) throw new Error(this.distrust)
+    return reply as readonly Reply[]
+  }
+
+  /** As `ask`, whatever is known of the server: for giving back and for looking. */
+  async run(script: Script, keys: readonly string[], args: readonly string[]): Promise<Reply> {
+    try {
+      return await this.connection.run('EVALSHA', shaOf(script), keys, args)
+    } catch (error) {
+      if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
+      return this.connection.run('EVAL', script.text, keys, args)
+    }
+  }
+
+  async #counted<T>(answer: Promise<T>): Promise<T> {
+    this.#unanswered++
+    try {
+      return await answer
+    } finally {
+      this.#unanswered--
+    }
+  }
+
+  close(): void {
+    this.#unwatch()
+  }
+}
+
+function shaOf(script: Script): string {
+  const known = shas.get(script)
+  if (known !== undefined) return known
+  const sha = createHash('sha1').update(script.text).digest('hex')
+  shas.set(script, sha)
+  return sha
+}

@@ -1,0 +1,69 @@
+/** What `redlock()` takes, checked once. */
+import { describe } from '../../core/name.js'
+import type { RedisClient } from '../redis/client.js'
+
+export interface RedlockOptions {
+  /**
+   * One ready-made client (ioredis `Redis` or node-redis) for each of three or more servers that are independent: no
+   * replicas of each other, no two on one machine. They stay yours. An odd number tolerates most for its size.
+   */
+  readonly clients: readonly RedisClient[]
+  /** Before every key. Default `hf:`. */
+  readonly prefix?: string
+  /** How long one round may wait for the servers' answers, in ms. Default 1_000; for taking and renewing never more than a fifth of the ttl. */
+  readonly commandTimeout?: number
+  /** How long to wait before asking again while somebody else holds it, in ms; each time from half to one and a half of it. Default 100: a hand-over is announced, so this is only for lost messages. */
+  readonly retryDelay?: number
+  /** The longest ttl any process uses, in ms; a longer one is refused. A server that may have forgotten votes is left out for so long. Default 60_000. */
+  readonly maxTtl?: number
+  /** How long a server remembers a lock nobody uses, in ms. Default 600_000. */
+  readonly retention?: number
+}
+
+export interface Settings {
+  readonly prefix: string
+  readonly commandTimeout: number
+  readonly retryDelay: number
+  readonly maxTtl: number
+  readonly retention: number
+}
+
+/** @throws TypeError, RangeError with the value got */
+export function settingsOf(options: RedlockOptions): Settings {
+  if (typeof options !== 'object' || options === null || !Array.isArray(options.clients)) {
+    throw new TypeError(`redlock() takes { clients: [...] }, got ${describe(options)}`)
+  }
+  const { clients } = options
+  if (clients.length < 3) {
+    throw new RangeError(
+      `redlock needs at least 3 independent servers, got ${clients.length}; for one server use redis()`,
+    )
+  }
+  for (const [i, client] of clients.entries()) {
+    const first = clients.indexOf(client)
+    if (first < i)
+      throw new RangeError(`redlock: clients ${first} and ${i} are the same; each server has one vote`)
+  }
+  const prefix = options.prefix ?? 'hf:'
+  if (typeof prefix !== 'string' || /[{}\s]/.test(prefix)) {
+    throw new RangeError(
+      `redlock: prefix must be a string without braces and spaces, got ${describe(prefix)}`,
+    )
+  }
+  return {
+    prefix,
+    commandTimeout: whole('commandTimeout', options.commandTimeout ?? 1_000, 5, 60_000),
+    retryDelay: whole('retryDelay', options.retryDelay ?? 100, 1, 60_000),
+    maxTtl: whole('maxTtl', options.maxTtl ?? 60_000, 100, 366 * 86_400_000),
+    retention: whole('retention', options.retention ?? 600_000, 1_000, 366 * 86_400_000),
+  }
+}
+
+function whole(name: string, value: unknown, least: number, most: number): number {
+  if (typeof value !== 'number')
+    throw new TypeError(`redlock: ${name} must be a number, got ${describe(value)}`)
+  if (!Number.isInteger(value) || value < least || value > most) {
+    throw new RangeError(`redlock: ${name} must be a whole number from ${least} to ${most}, got ${value}`)
+  }
+  return value
+}

@@ -1,0 +1,50 @@
+/** Asks all servers at once and stops waiting as soon as the answer cannot change any more. */
+import type { Clock } from '../../core/clock.js'
+
+/** What one server said: its answer, an Error, or nothing yet. */
+export type Said<A> = A | Error | undefined
+
+/**
+ * Resolves with what was said when `enough` is true, when all have answered, or after `timeout` ms. Later answers go to
+ * nobody, so `ask` must not leave behind what only its answer could give back.
+ */
+export function round<N, A>(
+  clock: Clock,
+  timeout: number,
+  nodes: readonly N[],
+  ask: (node: N) => Promise<A>,
+  enough: (said: readonly Said<A>[]) => boolean,
+): Promise<readonly Said<A>[]> {
+  return new Promise((resolve) => {
+    const said: Said<A>[] = nodes.map(() => undefined)
+    let open = nodes.length
+    let stop = () => {}
+    let over = false
+    const end = () => {
+      if (over) return
+      over = true
+      stop()
+      resolve([...said])
+    }
+    const say = (place: number, answer: A | Error) => {
+      if (over) return
+      said[place] = answer
+      open--
+      if (open === 0 || enough(said)) end()
+    }
+    for (const [place, node] of nodes.entries()) {
+      ask(node).then(
+        (answer) => say(place, answer),
+        (error) => say(place, error instanceof Error ? error : new Error(String(error))),
+      )
+    }
+    // After a stall of the event loop the timer comes before the answers that are here already: they are read first.
+    if (!over) stop = clock.at(clock.now() + timeout, () => clock.soon(end))
+  })
+}
+
+export function count<A>(said: readonly Said<A>[], is: (answer: A) => boolean): number {
+  let n = 0
+  for (const one of said) if (one !== undefined && !(one instanceof Error) && is(one)) n++
+  return n
+}

@@ -1,0 +1,74 @@
+/** Votes as they are asked for, answered and counted. */
+import type { Claim, Holder } from '../../core/driver.js'
+import type { Mode } from '../../core/mode.js'
+import type { Reply } from '../redis/client.js'
+import type { Said } from './round.js'
+
+/** What a vote script answered, read. */
+export interface Vote {
+  readonly letter: string
+  readonly ballot: number
+  readonly holder: Holder | undefined
+  /** Place in line on that server; 0: none. */
+  readonly position: number
+}
+
+/** The ballot that a majority has voted for. */
+export function winner(said: readonly Said<Vote>[], majority: number): number | undefined {
+  const votes = new Map<number, number>()
+  for (const one of said) {
+    if (one === undefined || one instanceof Error || one.letter !== 'y') continue
+    const n = (votes.get(one.ballot) ?? 0) + 1
+    if (n >= majority) return one.ballot
+    votes.set(one.ballot, n)
+  }
+  return undefined
+}
+
+export interface Asking {
+  readonly claim: Claim
+  readonly round: number
+  readonly ballot: number
+  /** It holds a majority and wants this vote too. */
+  readonly rejoin: boolean
+  readonly by: string
+  /** Where to be woken; undefined: it does not wait. */
+  readonly channel: string | undefined
+  /** Milliseconds after which it counts as gone if it has not asked again. */
+  readonly alive: number
+  readonly retention: number
+}
+
+/** The arguments of `vote`, after the boot id. */
+export function voteArgs({ claim, round, ballot, rejoin, by, channel, alive, retention }: Asking): string[] {
+  const kind = claim.mode.kind === 'exclusive' ? 'x' : 's'
+  const micros = (ms: number) => String(Math.round(ms * 1000))
+  return [
+    ...[
+      claim.attempt,
+      String(round),
+      kind,
+      micros(claim.ttl),
+      String(ballot),
+      rejoin ? '1' : '0',
+      String(retention),
+    ],
+    ...[by.replaceAll(' ', '_'), channel ?? '-', micros(alive), claim.note ?? ''],
+  ]
+}
+
+/** Seven parts from `at`: attempt, kind, ballot, µs held, µs left, by, note. */
+export function holderIn(reply: readonly Reply[], at: number): Holder {
+  const part = (i: number) => String(reply[at + i] ?? '')
+  const mode: Mode = { kind: part(1) === 'x' ? 'exclusive' : 'shared' }
+  const note = part(6)
+  return {
+    attempt: part(0),
+    mode,
+    token: Number(part(2)),
+    heldFor: Number(part(3)) / 1000,
+    expiresIn: Number(part(4)) / 1000,
+    by: part(5),
+    ...(note === '' ? {} : { note }),
+  }
+}
