@@ -87,9 +87,11 @@ test('H8, H9: twenty processes wait without asking, and a release wakes one of t
   const second = await Promise.race(waits)
   await pause(50)
   const { evalsha = 0 } = await commands(first.client)
-  assert.ok(evalsha <= 2, `${evalsha} commands for one hand-over`)
+  assert.ok(evalsha <= 3, `${evalsha} commands for one hand-over`)
+  // In the order of the line, which is not that of the calls.
+  const rest = waits.map((wait) => wait.then((lease) => lease !== second && lease.release()))
   await second.release()
-  for (const [i, wait] of waits.entries()) if (i > 0) await (await wait).release()
+  await Promise.all(rest)
 })
 
 test('H10, H11: the reply to a successful acquire is lost; the client asks again and is told "yours, same token"', async (t) => {
