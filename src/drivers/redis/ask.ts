@@ -2,6 +2,7 @@
 import type { Claim, Holder } from '../../core/driver.js'
 import type { Reply } from './client.js'
 import { holderOf } from './inspect.js'
+import type { Asker, Flight } from './link.js'
 import { safetyPoll } from './patience.js'
 
 export type Acquired =
@@ -62,4 +63,39 @@ export function acquiredOf(reply: Reply): Acquired {
 
 export function micros(ms: number): string {
   return String(Math.round(ms * 1000))
+}
+
+/** What a waiter does with its requests. */
+export interface Asking {
+  leaving(ask: Ask, flight: Flight): void
+  answered(reply: Reply, flight: Flight, ask: Ask): void
+  failed(error: unknown): void
+}
+
+/** One request: when it left, over which connections, and whether it said where to push to. */
+export class Ask implements Asker {
+  readonly waiter: Asking
+  readonly n: number
+  /** Undefined until it leaves. */
+  sent: number | undefined
+  link = 0
+  ear = 0
+  reachable = false
+
+  constructor(waiter: Asking, n: number) {
+    this.waiter = waiter
+    this.n = n
+  }
+
+  leaving(flight: Flight): void {
+    this.waiter.leaving(this, flight)
+  }
+
+  answered(reply: Reply, flight: Flight): void {
+    this.waiter.answered(reply, flight, this)
+  }
+
+  failed(error: unknown): void {
+    this.waiter.failed(error)
+  }
 }

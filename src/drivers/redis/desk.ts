@@ -97,6 +97,7 @@ export function createDesk(
 
   function hear(push: Push): void {
     const { attempt } = push
+    if (push.is === 'next') return waiters.get(attempt)?.foretold(push.left / 1000)
     if (push.is !== 'granted') return holds.get(attempt)?.hear(push.is)
     const waiter = waiters.get(attempt)
     if (waiter !== undefined) return waiter.push(push)

@@ -19,6 +19,8 @@ export type Push =
       /** The hash key, as the server sees it. */
       readonly hash: string
     }
+  /** In so many µs the claim above it runs out. */
+  | { readonly is: 'next'; readonly attempt: string; readonly left: number }
   | { readonly is: 'contended' | 'taken'; readonly attempt: string }
 
 export interface Hearing {
@@ -101,6 +103,7 @@ export function createEar(
 
 export function parsePush(text: string): Push | undefined {
   const [what, attempt = '', token, age, n, claim, contended, ...hash] = text.split(' ')
+  if (what === 'n') return { is: 'next', attempt, left: Number(token) }
   if (what === 'c') return { is: 'contended', attempt }
   if (what === 'x') return { is: 'taken', attempt }
   if (what !== 'g') return undefined

@@ -9,17 +9,19 @@
  *            busy (single attempt), wait over, refused ──► cancel ──► nothing
  * ```
  * Every ask is the same idempotent script: it takes the lock, or a place in line, or proves the place, or answers "yours".
+ *
+ * Long because the states and what leads from one to the other are read best in one place.
  */
 import { deadline } from '../../core/clock.js'
 import type { Claim, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
-import { type Acquired, acquiredOf, argsOf } from './ask.js'
+import { type Acquired, Ask, type Asking, acquiredOf, argsOf } from './ask.js'
 import type { Reply } from './client.js'
 import type { Desk } from './desk.js'
 import type { Push } from './ear.js'
 import { Hold, type Proven } from './hold.js'
 import type { Keys } from './keys.js'
-import type { Asker, Flight } from './link.js'
+import type { Flight } from './link.js'
 import { nextLook, provenUntil } from './patience.js'
 import { acquire } from './scripts/acquire.js'
 import { type Trouble, troubleOf } from './trouble.js'
@@ -27,35 +29,7 @@ import { type Trouble, troubleOf } from './trouble.js'
 /** For how long a late request of an attempt given up is refused, in ms: longer than TCP keeps trying. */
 const ghostFor = 180_000
 
-/** One request: when it left, over which connections, and whether it said where to push to. */
-class Ask implements Asker {
-  readonly waiter: Waiter
-  readonly n: number
-  /** Undefined until it leaves. */
-  sent: number | undefined
-  link = 0
-  ear = 0
-  reachable = false
-
-  constructor(waiter: Waiter, n: number) {
-    this.waiter = waiter
-    this.n = n
-  }
-
-  leaving(flight: Flight): void {
-    this.waiter.leaving(this, flight)
-  }
-
-  answered(reply: Reply, flight: Flight): void {
-    this.waiter.answered(reply, flight, this)
-  }
-
-  failed(error: unknown): void {
-    this.waiter.failed(error)
-  }
-}
-
-export class Waiter {
+export class Waiter implements Asking {
   readonly #desk: Desk
   readonly #claim: Claim
   readonly #keys: Keys
@@ -75,6 +49,8 @@ export class Waiter {
   #learning = false
   #doubtful = false
   #disarm: (() => void) | undefined
+  /** When it asks again by itself. */
+  #lookAt = Number.NEGATIVE_INFINITY
   readonly #over = () => this.#giveUp()
 
   constructor(
@@ -98,6 +74,7 @@ export class Waiter {
   ask(): void {
     if (this.#settled || this.#learning) return
     this.#disarm?.()
+    this.#lookAt = Number.NEGATIVE_INFINITY
     const { link, server } = this.#desk
     const known = server.known(link.epoch)
     if (known === undefined) return this.#send()
@@ -126,6 +103,12 @@ export class Waiter {
     const { token, contended } = push
     const short = claim < this.#claim.ttl ? { claim } : {}
     this.#granted({ token, validUntil, contended, reachable: true, ...short })
+  }
+
+  /** The one above it must have said a word within `ms`, or it has died. */
+  foretold(ms: number): void {
+    const { clock } = this.#desk
+    if (!this.#settled && clock.now() + ms + 5 < this.#lookAt) this.#later(ms + 5)
   }
 
   /** The driver is being closed. */
@@ -199,7 +182,8 @@ export class Waiter {
   #later(ms: number): void {
     const { clock } = this.#desk
     this.#disarm?.()
-    this.#disarm = clock.at(clock.now() + Math.max(ms, 2), () => this.ask())
+    this.#lookAt = clock.now() + Math.max(ms, 2)
+    this.#disarm = clock.at(this.#lookAt, () => this.ask())
   }
 
   #trouble({ passing, unknown, error }: Trouble): void {
@@ -223,8 +207,8 @@ export class Waiter {
     const ended = () => (error === undefined ? this.#settle(undefined) : this.#fail(error))
     const doubtful = this.#doubtful || this.#open > 0 || this.#began !== this.#desk.link.epoch
     const gone = this.#asked === 0 || this.#desk.cancel(attempt, this.#keys, ttl, doubtful ? ghostFor : 0)
-    // A server that has not answered so far will not answer this sooner: it is told in the background.
-    if (gone === true || doubtful) ended()
+    // A server that left a request unanswered will not answer this one sooner: it is told in the background.
+    if (gone === true || this.#doubtful) ended()
     else gone.then(ended, ended)
   }
 

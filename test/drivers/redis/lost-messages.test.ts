@@ -89,7 +89,10 @@ test('H8, H9: twenty processes wait without asking, and a release wakes one of t
   const { evalsha = 0 } = await commands(first.client)
   assert.ok(evalsha <= 3, `${evalsha} commands for one hand-over`)
   // In the order of the line, which is not that of the calls.
-  const rest = waits.map((wait) => wait.then((lease) => lease !== second && lease.release()))
+  const rest = waits.map(async (wait) => {
+    const lease = await wait
+    if (lease !== second) await lease.release()
+  })
   await second.release()
   await Promise.all(rest)
 })

@@ -14,7 +14,8 @@
  * persisted with the locks: a restarted or promoted server has another id than its data say.
  *
  * Pushes: `g <attempt> <token> <age µs> <n> <claim µs> <1 = others wait> <h>` granted, age counted from the server's reading
- * of request n · `c <attempt>` somebody waits for what you hold · `x <attempt>` an operator took it.
+ * of request n · `n <attempt> <µs>` you are next, and the claim above you runs out then ·
+ * `c <attempt>` somebody waits for what you hold · `x <attempt>` an operator took it.
  */
 export const line = `
 local function tell(channel, text)
@@ -75,14 +76,22 @@ local function push(S, id, w, more)
     num(w.claim) .. ' ' .. (more and '1 ' or '0 ') .. S.h)
 end
 
+-- The first in line is told when the claim above it runs out: should it never be extended, somebody must look.
+local function foretell(S, at)
+  for _, id in ipairs(call('ZRANGE', S.q, at, at + 2)) do
+    local w = waiter(S, id)
+    if w and not none(w.channel) and tell(w.channel, 'n ' .. id .. ' ' .. num(S.e - S.now)) ~= 0 then return end
+  end
+end
+
 -- Sets S.mine when me was granted, S.open when the whole line was passed, S.due when the lock is kept free for a poll.
-local function advance(S, me, ttl)
+local function walk(S, me, ttl)
   if not S.line then
     S.open = true
     return
   end
   if barred() > 0 then return end
-  local at = 0
+  local at, pushed = 0, false
   for _ = 1, 32 do
     local ids = call('ZRANGE', S.q, at, at + 1)
     local id, more = ids[1], ids[2]
@@ -95,7 +104,7 @@ local function advance(S, me, ttl)
     if not w then
       call('ZREM', S.q, id)
     elseif not admits(S, w.kind, w.take, w.of) then
-      return
+      return pushed and at
     elseif id == me then
       outOfLine(S, id, w.kind)
       S.mine = grant(S, id, w.kind, w.take, w.of, ttl, chan, by, w.note)
@@ -105,6 +114,7 @@ local function advance(S, me, ttl)
       if heard > 0 or heard == 0 and cluster == '1' and w.due > S.now then
         outOfLine(S, id, w.kind)
         grant(S, id, w.kind, w.take, w.of, w.claim, w.channel, w.who, w.note)
+        pushed = true
       elseif w.due <= S.now then
         outOfLine(S, id, w.kind)
       elseif heard < 0 then
@@ -117,9 +127,14 @@ local function advance(S, me, ttl)
     end
     if S.m == 'x' then
       if at == 0 and not more then S.line = false end
-      return
+      return pushed and more and at
     end
   end
+end
+
+local function advance(S, me, ttl)
+  local waits = walk(S, me, ttl)
+  if waits then foretell(S, waits) end
 end
 
 -- Brings the lock up to date: what is overdue goes, and who then fits comes in.

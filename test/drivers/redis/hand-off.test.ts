@@ -1,0 +1,371 @@
+// Every race of the direct hand-off, each made to happen on a real server.
+import assert from 'node:assert/strict'
+import { after, type TestContext, test } from 'node:test'
+import { leakCheck } from '../../support/leaks.js'
+import { startProxy, type TcpProxy } from '../../support/proxy.js'
+import { startRedis } from '../../support/servers/redis.js'
+import { until } from '../../support/until.js'
+import { claim, type TestWait, waiting } from '../support/asking.js'
+import { commands, driverOf, type Peer, pause, peer } from './support/peer.js'
+
+const server = await startRedis({ preload: ['clock'] })
+after(() => server.stop())
+
+const never = new AbortController().signal
+
+/** A driver behind two cables: one for its commands, one for what is pushed to it. */
+async function wired(
+  t: TestContext,
+  options: Parameters<typeof driverOf>[2] = {},
+): Promise<Peer & { readonly talk: TcpProxy; readonly hear: TcpProxy }> {
+  const [talk, hear] = [await startProxy({ port: server.port }), await startProxy({ port: server.port })]
+  // Its own copies of the subscriber go where the subscriber goes.
+  const ear = driverOf(t, hear.port, { ioredis: { lazyConnect: true } }).client
+  await ear.connect()
+  const wired = driverOf(t, talk.port, { subscriber: ear, ...options })
+  t.after(async () => {
+    await talk.stop()
+    await hear.stop()
+  })
+  return { ...wired, talk, hear }
+}
+
+/** Somebody stands in line for `name` and can be reached. */
+async function inLine(name: string, count = 1): Promise<void> {
+  const admin = await server.client()
+  try {
+    await until(async () => {
+      const waiters = (await admin.send('ZRANGE', `hf:{${name}}:q`, 0, -1)) as string[]
+      const records = await Promise.all(waiters.map((id) => admin.send('HGET', `hf:{${name}}`, `w:${id}`)))
+      return records.filter((record) => String(record).includes('hf:c:')).length === count
+    })
+  } finally {
+    admin.close()
+  }
+}
+
+async function held(t: TestContext, name: string, ttl = 30_000) {
+  const { driver } = driverOf(t, server.port)
+  const grant = await driver.acquire(claim(name, { ttl }), waiting())
+  assert.ok(grant)
+  return grant
+}
+
+test('the waiter enters on the push, with a deadline from its own request, and then holds for the full ttl', async (t) => {
+  const first = await held(t, 'push')
+  const { driver } = driverOf(t, server.port)
+  const began = performance.now()
+  const asked = driver.acquire(claim('push', { ttl: 10_000 }), waiting())
+  await inLine('push')
+  await first.release()
+  const grant = await asked
+  assert.ok(grant)
+  const claimed = grant.validUntil - performance.now()
+  assert.ok(claimed > 500 && claimed <= 1_000, `holds for ${claimed} ms at first`)
+  assert.ok(grant.validUntil <= performance.now() + 1_000 * 0.99 - 2)
+  await until(() => grant.validUntil - began > 9_000)
+  assert.equal(await grant.release(), 'released')
+})
+
+test('a section shorter than half of the claim sends nothing in between', async (t) => {
+  const [a, b] = [peer(t, server.port), peer(t, server.port)]
+  const lease = await a.locks.mutex('short').acquire()
+  const asked = b.locks.mutex('short').acquire()
+  await inLine('short')
+  await commands(a.client)
+  await lease.release()
+  await (await asked).release()
+  assert.deepEqual(await commands(a.client), { evalsha: 2 })
+})
+
+test('dead waiter gets the lock: a killed process is skipped at once', async (t) => {
+  const first = await held(t, 'dead')
+  const [dying, living] = [driverOf(t, server.port), driverOf(t, server.port)]
+  void dying.driver.acquire(claim('dead'), waiting()).catch(() => undefined)
+  await inLine('dead', 1)
+  const asked = living.driver.acquire(claim('dead', { ttl: 30_000 }), waiting())
+  await inLine('dead', 2)
+  const clients = String(await living.client.call('CLIENT', 'LIST', 'TYPE', 'pubsub'))
+  const ids = clients
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => /id=(\d+)/.exec(line)?.[1] ?? '')
+  // The first one to have subscribed is the dying one.
+  dying.client.disconnect()
+  await server.cli('CLIENT', 'KILL', 'ID', ids[0] ?? '')
+  const began = performance.now()
+  await first.release()
+  const grant = await asked
+  assert.ok(performance.now() - began < 500)
+  assert.equal(await grant?.release(), 'released')
+})
+
+test('dead waiter gets the lock: one that is stopped but connected costs one claim', async (t) => {
+  const first = await held(t, 'stopped')
+  const stopped = await wired(t, { claim: 400, commandTimeout: 200 })
+  void stopped.driver.acquire(claim('stopped'), waiting()).catch(() => undefined)
+  await inLine('stopped', 1)
+  const living = driverOf(t, server.port, { claim: 400 }).driver
+  const asked = living.acquire(claim('stopped', { ttl: 30_000 }), waiting())
+  await inLine('stopped', 2)
+  stopped.talk.blackHole()
+  stopped.hear.blackHole()
+  const began = performance.now()
+  await first.release()
+  const grant = await asked
+  const took = performance.now() - began
+  assert.ok(took > 300 && took < 1_500, `after ${took} ms`)
+  assert.equal(await grant?.release(), 'released')
+})
+
+test('publish lost: the waiter asks when its subscription is back, and finds itself the holder', async (t) => {
+  const first = await held(t, 'lost push')
+  const { driver, hear } = await wired(t, { claim: 30_000 })
+  const asked = driver.acquire(claim('lost push', { ttl: 30_000 }), waiting())
+  await inLine('lost push')
+  hear.down.drop()
+  await first.release()
+  const began = performance.now()
+  hear.heal()
+  const grant = await asked
+  assert.ok(performance.now() - began < 2_000)
+  assert.equal(await grant?.release(), 'released')
+})
+
+test('publish lost for good: the safety poll finds out', async (t) => {
+  const first = await held(t, 'never pushed')
+  const { driver, hear } = await wired(t, { claim: 30_000 })
+  const asked = driver.acquire(claim('never pushed', { ttl: 30_000 }), waiting())
+  await inLine('never pushed')
+  hear.down.drop()
+  await first.release()
+  const grant = await asked
+  assert.equal(await grant?.release(), 'released')
+})
+
+test('fairness: a waiter whose subscriber is reconnecting is passed over and keeps its place', async (t) => {
+  const first = await held(t, 'passed over')
+  const { driver, hear } = await wired(t)
+  const away = claim('passed over', { ttl: 30_000 })
+  const asked = driver.acquire(away, waiting())
+  await inLine('passed over', 1)
+  const [second, third] = [driverOf(t, server.port).driver, driverOf(t, server.port).driver]
+  const next = second.acquire(claim('passed over', { ttl: 30_000 }), waiting())
+  await inLine('passed over', 2)
+  const last = third.acquire(claim('passed over', { ttl: 30_000 }), waiting())
+  await inLine('passed over', 3)
+  hear.refuse()
+  hear.reset()
+  await until(
+    async () =>
+      ((await server.cli('CLIENT', 'LIST', 'TYPE', 'pubsub')) as string).trim().split('\n').length === 2,
+  )
+  await first.release()
+  const granted = await next
+  assert.ok(granted)
+  const before = await server.cli('HGET', 'hf:{passed over}', `w:${away.attempt}`)
+  await hear.accept()
+  await until(async () => (await server.cli('HGET', 'hf:{passed over}', `w:${away.attempt}`)) !== before)
+  await granted.release()
+  const back = await Promise.race([asked.then(() => 'first'), last.then(() => 'last')])
+  assert.equal(back, 'first')
+  await (await asked)?.release()
+  await (await last)?.release()
+})
+
+test('push and poll both grant: one lease with one token comes of it', async (t) => {
+  const first = await held(t, 'both')
+  const { driver, hear } = await wired(t)
+  const asked = driver.acquire(claim('both', { ttl: 30_000 }), waiting())
+  await inLine('both')
+  // The push is late enough to be doubted, so it is asked as well; then it arrives once more.
+  hear.down.hold()
+  await first.release()
+  const [chunk] = await hear.down.holding()
+  assert.ok(chunk)
+  await pause(300)
+  hear.down.letGo()
+  const grant = await asked
+  assert.ok(grant)
+  const [holder, ...others] = (await driver.inspect('both')).holders
+  assert.equal(holder?.token, grant.token)
+  assert.equal(others.length, 0)
+  assert.ok(grant.validUntil - performance.now() > 10_000, 'confirmed for the full ttl')
+  assert.equal(await grant.release(), 'released')
+})
+
+test('push before the answer to the request: the waiter enters all the same', async (t) => {
+  const first = await held(t, 'early')
+  const { driver, talk } = await wired(t)
+  // One wait before, so that the ear is open and known.
+  const warm = waiting()
+  const warmed = driver.acquire(claim('early'), warm)
+  await inLine('early')
+  warm.end()
+  await warmed
+  talk.down.hold()
+  const asked = driver.acquire(claim('early', { ttl: 30_000 }), waiting())
+  await inLine('early')
+  await first.release()
+  const grant = await asked
+  assert.ok(grant, 'entered on the push alone')
+  talk.down.pass()
+  assert.equal(await grant.release(), 'released')
+})
+
+test('push for an attempt that was given up: it is declined, and the next one has the lock at once', async (t) => {
+  const first = await held(t, 'declined')
+  const { driver, talk } = await wired(t, { claim: 20_000, commandTimeout: 300 })
+  const wait = waiting()
+  const asked = driver.acquire(claim('declined', { ttl: 30_000 }), wait)
+  await inLine('declined', 1)
+  const other = driverOf(t, server.port).driver.acquire(claim('declined', { ttl: 30_000 }), waiting())
+  await inLine('declined', 2)
+  // The cancel does not get through, the push does.
+  talk.up.drop()
+  wait.end()
+  assert.equal(await asked, undefined)
+  await first.release()
+  await pause(50)
+  const began = performance.now()
+  talk.heal()
+  const grant = await other
+  assert.ok(performance.now() - began < 3_000, 'long before its claim ran out')
+  assert.equal(await grant?.release(), 'released')
+})
+
+test('push later than its claim: the waiter does not enter, asks, and is in line again', async (t) => {
+  const first = await held(t, 'stale push')
+  const { driver, hear } = await wired(t, { claim: 300 })
+  const asked = driver.acquire(claim('stale push', { ttl: 30_000 }), waiting())
+  await inLine('stale push')
+  hear.down.hold()
+  await first.release()
+  await hear.down.holding()
+  const second = await held(t, 'stale push')
+  hear.down.letGo()
+  const early = await Promise.race([asked, pause(200)])
+  assert.equal(early, undefined, 'entered although somebody else holds it')
+  await second.release()
+  const grant = await asked
+  assert.ok(grant && grant.token > second.token)
+  assert.equal(await grant.release(), 'released')
+})
+
+test('cancel while being handed: exactly one of the two happens, and nothing is left', async (t) => {
+  const outcomes = new Set<string>()
+  for (let i = 0; i < 60; i++) {
+    const name = `cancelled ${i}`
+    const [a, b] = [driverOf(t, server.port), driverOf(t, server.port)]
+    const first = await a.driver.acquire(claim(name), waiting())
+    const wait: TestWait = waiting()
+    const asked = b.driver.acquire(claim(name, { ttl: 30_000 }), wait)
+    await inLine(name)
+    const released = first?.release()
+    if (i % 3 === 1) await pause(0)
+    if (i % 3 === 2) await released
+    wait.end()
+    const grant = await asked
+    outcomes.add(grant === undefined ? 'cancelled' : 'granted')
+    assert.equal((await grant?.release()) ?? 'released', 'released')
+    await released
+    const { holders, waiters } = await a.driver.inspect(name)
+    assert.deepEqual({ holders, waiters }, { holders: [], waiters: [] })
+    await a.close()
+    await b.close()
+  }
+  assert.ok(outcomes.has('cancelled'))
+})
+
+test('holder expires and nobody releases: the first in line looks when the hold runs out', async (t) => {
+  await held(t, 'expiring', 400)
+  const { driver } = driverOf(t, server.port)
+  const began = performance.now()
+  const grant = await driver.acquire(claim('expiring', { ttl: 30_000 }), waiting())
+  const took = performance.now() - began
+  assert.ok(took < 1_500, `after ${took} ms`)
+  assert.equal(await grant?.release(), 'released')
+})
+
+test('holder renews at the same moment as the poll of the first in line: one of them has it', async (t) => {
+  for (let i = 0; i < 10; i++) {
+    const name = `at once ${i}`
+    const first = await held(t, name, 60)
+    const wait = waiting()
+    const asked = driverOf(t, server.port).driver.acquire(claim(name, { ttl: 30_000 }), wait)
+    await pause(50 + i * 2)
+    const renewed = await first.renew(200, never)
+    const before = first.validUntil
+    const grant = await asked
+    // A renewal that succeeded kept the other out until its deadline.
+    if (renewed !== undefined) assert.ok(performance.now() >= before)
+    assert.ok(grant && grant.token > first.token)
+    await grant.release()
+  }
+})
+
+test('wall clock set forward between request and grant: the push is not believed but confirmed', async (t) => {
+  const first = await held(t, 'forward')
+  const { driver, client } = driverOf(t, server.port)
+  const asked = driver.acquire(claim('forward', { ttl: 600_000 }), waiting())
+  await inLine('forward')
+  // A moment, so that the age is honest but for the jump.
+  await pause(100)
+  await commands(client)
+  server.clockJump(20_000)
+  t.after(() => server.clockJump(-20_000))
+  await first.release()
+  const grant = await asked
+  assert.ok(grant)
+  const { evalsha = 0 } = await commands(client)
+  assert.ok(evalsha >= 2, 'entered on a push whose age no clock here agrees with')
+  assert.ok(grant.validUntil <= performance.now() + 600_000)
+  assert.equal(await grant.release(), 'released')
+})
+
+test('messages are small: one push is under 200 bytes for a name of ordinary length', async (t) => {
+  const first = await held(t, 'tenants/42/invoices/2026-11')
+  const { driver, client } = driverOf(t, server.port)
+  const listener = driverOf(t, server.port).client
+  const pushes: string[] = []
+  listener.on('pmessage', (_pattern, _channel, text) => pushes.push(text))
+  await listener.psubscribe('hf:c:*')
+  const asked = driver.acquire(claim('tenants/42/invoices/2026-11', { ttl: 30_000 }), waiting())
+  await inLine('tenants/42/invoices/2026-11')
+  await first.release()
+  await (await asked)?.release()
+  const grants = pushes.filter((push) => push.startsWith('g '))
+  assert.equal(grants.length, 1)
+  assert.ok((grants[0]?.length ?? 0) < 200, `${grants[0]?.length} bytes`)
+  assert.ok(client)
+})
+
+test('a lease without renewal that was handed over still gets its full ttl', async (t) => {
+  const [a, b] = [peer(t, server.port), peer(t, server.port)]
+  const first = await a.locks.mutex('no renewal').acquire()
+  const asked = b.locks.mutex('no renewal').acquire({ ttl: 4_000, autoRenew: false })
+  await inLine('no renewal')
+  await first.release()
+  const lease = await asked
+  await pause(1_500)
+  assert.ok(lease.isHeld, 'the claim ran out')
+  assert.ok(lease.remaining() > 1_500)
+  await lease.release()
+})
+
+test('the extension of a claim is tried again when its request is lost', async (t) => {
+  const first = await held(t, 'lost extension')
+  const { driver, talk } = await wired(t, { claim: 1_500, commandTimeout: 300 })
+  const asked = driver.acquire(claim('lost extension', { ttl: 30_000 }), waiting())
+  await inLine('lost extension')
+  await first.release()
+  const grant = await asked
+  assert.ok(grant)
+  talk.blackHole()
+  await pause(800)
+  talk.heal()
+  await until(() => grant.validUntil - performance.now() > 20_000, { within: 1_500 })
+  assert.equal(await grant.release(), 'released')
+})
+
+after(leakCheck)
