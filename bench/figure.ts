@@ -1,6 +1,9 @@
-/** One line of the table: what was measured, beside its floor, its counts and what was aimed at. */
+/** What a suite gives: figures of ours, each a line of its table, and comparisons, each a table. */
 import type { Spread } from './spread.js'
 
+export type Result = Figure | Comparison
+
+/** One of our own, beside its floor, its counts and what was aimed at. */
 export interface Figure {
   readonly suite: string
   readonly what: string
@@ -13,6 +16,22 @@ export interface Figure {
   readonly aim?: Aim
   /** What a reader must know to read the number. */
   readonly note?: string
+}
+
+/** Several libraries beside each other. */
+export interface Comparison {
+  readonly suite: string
+  readonly what: string
+  readonly columns: readonly string[]
+  readonly rows: readonly Row[]
+  readonly note?: string
+}
+
+export interface Row {
+  readonly library: string
+  readonly settings: string
+  /** One for each column; undefined where there is nothing to measure. */
+  readonly values: readonly (Spread | undefined)[]
 }
 
 export interface Floor {

@@ -3,6 +3,7 @@ import { stamp } from './stamp.js'
 
 /** One process had it once. All times are `stamp()`. */
 export interface Turn {
+  /** 0: there are none. */
   readonly token: number
   /** When it heard that it stands in line; Infinity if it never had to. */
   readonly waitingSince: number
@@ -29,7 +30,8 @@ export function gaps(turns: readonly Turn[]): number[] {
     if (before === undefined) continue
     if (turn.granted < before.released)
       throw new Error(`tokens ${before.token} and ${turn.token} were held at once`)
-    if (turn.token <= before.token) throw new Error(`token ${turn.token} came after ${before.token}`)
+    if (turn.token > 0 && turn.token <= before.token)
+      throw new Error(`token ${turn.token} came after ${before.token}`)
     if (turn.waitingSince < before.released) found.push(turn.granted - before.released)
   }
   return found

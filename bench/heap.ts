@@ -21,7 +21,8 @@ export async function heapPer(things: number, runs: number, { fill, empty }: Fil
   return spread(perThing)
 }
 
-async function usedHeap(): Promise<number> {
+/** Bytes in use after a full collection. */
+export async function usedHeap(): Promise<number> {
   // Weak references made in a turn of the event loop are held until it ends.
   await new Promise((resolve) => setImmediate(resolve))
   collect()

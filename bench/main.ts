@@ -24,12 +24,12 @@ if (unknown !== undefined) {
 }
 const chosen = positionals.length === 0 ? Object.keys(suites) : positionals
 const about = machine({})
-const figures = []
+const results = []
 for (const name of chosen.filter(isSuite)) {
   console.error(`measuring ${name} …`)
-  figures.push(...(await suites[name](values.quick === true ? quick : full)))
+  results.push(...(await suites[name](values.quick === true ? quick : full)))
 }
-const report: Report = { machine: about, figures }
+const report: Report = { machine: about, results }
 process.stdout.write(markdown(report))
 if (values.save === true) save(report)
 

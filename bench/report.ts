@@ -1,22 +1,26 @@
 /** Figures as Markdown to read and as JSON to compare. */
-import type { Figure } from './figure.js'
+import type { Comparison, Figure, Result } from './figure.js'
 import type { Machine } from './machine.js'
 import type { Spread } from './spread.js'
 
 export interface Report {
   readonly machine: Machine
-  readonly figures: readonly Figure[]
+  readonly results: readonly Result[]
 }
 
 const head = ['figure', 'unit', 'holdfast', 'floor', 'of floor', 'counts', 'aim', 'met']
 
-export function markdown({ machine, figures }: Report): string {
-  const suites = [...new Set(figures.map(({ suite }) => suite))]
-  const tables = suites.map((suite) => {
-    const own = figures.filter((figure) => figure.suite === suite)
-    return [`### ${suite}`, '', ...table([head, ...own.map(cells)]), ...notes(own), ''].join('\n')
+export function markdown({ machine, results }: Report): string {
+  const suites = [...new Set(results.map(({ suite }) => suite))]
+  const parts = suites.map((suite) => {
+    const own = results.filter((result) => result.suite === suite)
+    const figures = own.filter((result): result is Figure => !('columns' in result))
+    const lines = [`### ${suite}`, '']
+    if (figures.length > 0) lines.push(...table([head, ...figures.map(cells)]), ...notes(figures), '')
+    for (const result of own) if ('columns' in result) lines.push(...compared(result), '')
+    return lines.join('\n')
   })
-  return `${[machineLine(machine), '', ...tables].join('\n').trimEnd()}\n`
+  return `${[machineLine(machine), '', ...parts].join('\n').trimEnd()}\n`
 }
 
 export function json(report: Report): string {
@@ -36,6 +40,16 @@ function cells({ what, unit, ours, floor, counts, aim }: Figure): string[] {
     aim?.text ?? '',
     aim === undefined ? '' : aim.met ? 'yes' : '**no**',
   ]
+}
+
+function compared({ what, columns, rows, note }: Comparison): string[] {
+  const lines = rows.map(({ library, settings, values }) => [
+    library,
+    settings,
+    ...values.map((value) => (value === undefined ? '' : range(value))),
+  ])
+  const under = note === undefined ? [] : ['', note]
+  return [`**${what}**`, '', ...table([['library', 'settings', ...columns], ...lines]), ...under]
 }
 
 function notes(figures: readonly Figure[]): string[] {

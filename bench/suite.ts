@@ -11,6 +11,18 @@ export interface Scale {
   readonly handOvers: number
   /** Holders killed. */
   readonly kills: number
+  /** That want a lock at once. */
+  readonly processes: number
+  /** Lengths of the lines whose hand-offs are counted. */
+  readonly lines: readonly number[]
+  /** Milliseconds to look on while everybody waits. */
+  readonly still: number
+  /** Milliseconds of a closed loop. */
+  readonly competing: number
+  /** Milliseconds of holding many. */
+  readonly holding: number
+  /** Waiters in the longest line. */
+  readonly longLine: number
 }
 
 export const full: Scale = {
@@ -19,6 +31,12 @@ export const full: Scale = {
   leases: 5000,
   handOvers: 2000,
   kills: 25,
+  processes: 4,
+  lines: [2, 16, 128, 1000],
+  still: 2000,
+  competing: 5000,
+  holding: 60_000,
+  longLine: 10_000,
 }
 
 export const quick: Scale = {
@@ -27,4 +45,10 @@ export const quick: Scale = {
   leases: 5000,
   handOvers: 500,
   kills: 6,
+  processes: 4,
+  lines: [2, 16, 128, 1000],
+  still: 500,
+  competing: 1500,
+  holding: 15_000,
+  longLine: 10_000,
 }

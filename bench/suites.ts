@@ -1,13 +1,17 @@
-import type { Figure } from './figure.js'
+import type { Result } from './figure.js'
 import type { Scale } from './suite.js'
 import { measureLocal } from './suites/local.js'
 import { measureMemory } from './suites/memory.js'
+import { measurePeers } from './suites/peers.js'
+import { measureRedis } from './suites/redis.js'
 
-export type SuiteName = 'memory' | 'local'
+export type SuiteName = 'memory' | 'local' | 'redis' | 'peers'
 
-export const suites: Readonly<Record<SuiteName, (scale: Scale) => Promise<readonly Figure[]>>> = {
+export const suites: Readonly<Record<SuiteName, (scale: Scale) => Promise<readonly Result[]>>> = {
   memory: measureMemory,
   local: measureLocal,
+  redis: measureRedis,
+  peers: measurePeers,
 }
 
 export function isSuite(word: string): word is SuiteName {

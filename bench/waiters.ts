@@ -2,9 +2,13 @@
  * Many waiters on one name in one process: each acquires and releases again and again, so all but one are always in
  * line, and every acquisition but the first of a slice is handed over by the release before it.
  */
-import type { Lock } from 'holdfast'
 import type { BareQueue } from './floors/in-process.js'
 import { type Effort, type Rates, takeTurns } from './rounds.js'
+
+/** What is needed of a lock here. */
+export interface Handed {
+  acquire(): Promise<{ readonly token: number; release(): Promise<unknown> }>
+}
 
 export interface HandOvers {
   readonly rates: Rates<'ours' | 'floor'>
@@ -13,7 +17,7 @@ export interface HandOvers {
 
 /** Slices are counted in acquisitions per waiter. Every hand-over is counted, and its token checked to have grown. */
 export async function handOvers(
-  lock: Lock,
+  lock: Handed,
   queue: BareQueue,
   waiters: number,
   effort: Effort,

@@ -75,12 +75,25 @@ test('the report has a table for each suite', () => {
   const about = { date: '2026-01-31', runtime: 'Node 20', system: 'Linux', processor: 'x', cores: 2, load: 0 }
   const text = markdown({
     machine: { ...about, versions: { holdfast: '0.1.0' } },
-    figures: [figure, { suite: 'two', what: 'other', unit: 'ms', ours: spread([5]) }],
+    results: [
+      figure,
+      { suite: 'two', what: 'other', unit: 'ms', ours: spread([5]) },
+      {
+        suite: 'two',
+        what: 'libraries',
+        columns: ['ops/s', 'commands'],
+        rows: [{ library: 'one', settings: 'fast', values: [spread([1500]), undefined] }],
+      },
+    ],
   })
   assert.match(text, /^2026-01-31\. Node 20, holdfast 0\.1\.0\./)
   assert.match(
     text,
     /### one\n\n\| figure .*\n\| --- .*\n\| work \| \/s \| 2 \(1–3\) \| 4 bare \| 0\.5 \| 0 messages \| ≥ 3 \| \*\*no\*\* \|\n\n- work: noted\n/,
   )
-  assert.match(text, /### two\n(.*\n)+\| other \| ms \| 5 \| {2}\| {2}\| {2}\| {2}\| {2}\|\n$/)
+  assert.match(text, /### two\n(.*\n)+\| other \| ms \| 5 \| {2}\| {2}\| {2}\| {2}\| {2}\|\n/)
+  assert.match(
+    text,
+    /\*\*libraries\*\*\n\n\| library \| settings \| ops\/s \| commands \|\n.*\n\| one \| fast \| 1,500 \| {2}\|\n$/,
+  )
 })

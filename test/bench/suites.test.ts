@@ -1,10 +1,11 @@
 // The suites run at their smallest scale: every figure is there, and what is counted is exact. Times mean nothing here.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import type { Figure } from '../../bench/figure.js'
+import type { Figure, Result } from '../../bench/figure.js'
 import type { Scale } from '../../bench/suite.js'
 import { measureLocal } from '../../bench/suites/local.js'
 import { measureMemory } from '../../bench/suites/memory.js'
+import { measureRedis } from '../../bench/suites/redis.js'
 import { leakCheck } from '../support/leaks.js'
 
 after(leakCheck)
@@ -15,11 +16,18 @@ const tiny: Scale = {
   leases: 20,
   handOvers: 8,
   kills: 1,
+  processes: 2,
+  lines: [2, 5],
+  still: 100,
+  competing: 200,
+  holding: 200,
+  longLine: 40,
 }
 /** The rounds that count and the one before them. */
 const rounds = tiny.effort.rounds + 1
 
-function assertMeasured(figures: readonly Figure[]): void {
+function assertMeasured(results: readonly Result[]): asserts results is readonly Figure[] {
+  const figures = results as readonly Figure[]
   for (const { what, ours, floor } of figures) {
     const values = [ours, ...(floor === undefined ? [] : [floor.value, floor.ratio])]
     for (const { median, min, max, runs } of values) {
@@ -47,4 +55,20 @@ test('local: all figures, and the calls to the broker are counted', async () => 
   assert.equal(counts[1]?.['hand-overs'], tiny.waiters * 3 * rounds)
   assert.equal(counts[3]?.['kills'], tiny.kills)
   assert.equal(counts[4]?.['kills'], tiny.kills)
+})
+
+test('redis: all figures, and the commands are counted', async () => {
+  const figures = await measureRedis(tiny)
+  assertMeasured(figures)
+  assert.equal(figures.length, 4 + tiny.lines.length + 8)
+  for (const { what, counts } of figures.slice(0, 4)) {
+    if (what.includes('one by one')) assert.deepEqual(counts, { 'commands each': 2, 'of the floor': 2 }, what)
+    else assert.ok((counts?.['commands each'] ?? 2) < 2, what)
+  }
+  const handOffs = figures.slice(4, 4 + tiny.lines.length)
+  assert.deepEqual(
+    handOffs.map(({ counts }) => counts?.['hand-offs']),
+    // As many as asked for, or one more, so that each process has as many.
+    [2, 6],
+  )
 })

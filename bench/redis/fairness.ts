@@ -1,0 +1,59 @@
+/** Who gets a lock that many want all the time: 64 workers in four processes, in a closed loop. */
+import { randomUUID } from 'node:crypto'
+import type { Share } from '../workers/redis-member.js'
+import type { Crew } from './hand-off.js'
+
+export interface Fairness {
+  /** (Σx)² ÷ n Σx² over what each worker got: 1 when all got the same, 1 ÷ n when one got all. */
+  readonly jain: number
+  readonly perSecond: number
+  /** Workers that got nothing. */
+  readonly starved: number
+  /** Grants to somebody who had asked at least `margin` ms later. */
+  readonly passedOver: number
+  /** Longest wait in ms, and as a multiple of the mean. */
+  readonly longest: number
+  readonly longestOfMean: number
+}
+
+/** Two requests this close together, in ms, may reach the server in either order. */
+export const margin = 50
+
+export async function compete(crew: Crew, workers: number, hold: number, lasting: number): Promise<Fairness> {
+  const key = `bench:fair:${randomUUID()}`
+  const each = workers / crew.length
+  const shares = (
+    await Promise.all(crew.map((member) => member.ask('compete', key, each, hold, lasting)))
+  ).flat()
+  return judge(shares, lasting)
+}
+
+export function judge(shares: readonly Share[], lasting: number): Fairness {
+  const taken = shares.map(({ taken }) => taken)
+  const total = taken.reduce((a, b) => a + b, 0)
+  const squares = taken.reduce((a, b) => a + b * b, 0)
+  const waits = shares.flatMap(({ waits }) => waits)
+  const times = waits.map(([asked, granted]) => granted - asked)
+  const longest = Math.max(...times)
+  return {
+    jain: total ** 2 / (shares.length * squares),
+    perSecond: total / (lasting / 1000),
+    starved: taken.filter((count) => count === 0).length,
+    passedOver: passedOver(waits),
+    longest,
+    longestOfMean: longest / (times.reduce((a, b) => a + b, 0) / times.length),
+  }
+}
+
+/** In the order of the grants: how many went to one who had asked later than somebody still waiting. */
+function passedOver(waits: readonly (readonly [asked: number, granted: number])[]): number {
+  const inOrder = waits.toSorted((a, b) => a[1] - b[1])
+  let count = 0
+  // From the end, the earliest that was asked among those granted later.
+  let earliest = Number.POSITIVE_INFINITY
+  for (const [asked] of inOrder.toReversed()) {
+    if (earliest < asked - margin) count++
+    earliest = Math.min(earliest, asked)
+  }
+  return count
+}

@@ -1,0 +1,116 @@
+/** A lock that others wait for, in several processes: how many commands a hand-off costs, and how long it takes. */
+import { randomUUID } from 'node:crypto'
+import { enlist, type Member } from '../crew.js'
+import { gaps } from '../hand-over.js'
+import { quantile } from '../spread.js'
+import type { RedisMember } from '../workers/redis-member.js'
+import { type Counted, countCommands } from './commands.js'
+import { recipeOf } from './recipes.js'
+
+export type Crew = readonly Member<RedisMember>[]
+
+export async function withCrew<R>(
+  id: string,
+  port: number,
+  processes: number,
+  use: (crew: Crew) => Promise<R>,
+): Promise<R> {
+  const module = new URL('../workers/redis-member.js', import.meta.url)
+  const crew = Array.from({ length: processes }, () => enlist<RedisMember>(module, [id, `${port}`]))
+  try {
+    await Promise.all(crew.map((member) => member.ask('open')))
+    return await use(crew)
+  } finally {
+    await Promise.all(crew.map((member) => member.stop()))
+  }
+}
+
+export interface Burst {
+  readonly handOffs: number
+  /** Per second, from the first release to the last grant. */
+  readonly rate: number
+  /** Milliseconds from release to the next grant, sorted. */
+  readonly gaps: readonly number[]
+}
+
+/** `waiters` in all stand in line behind one holder of ours, who then lets go. */
+export async function burst(
+  id: string,
+  port: number,
+  crew: Crew,
+  waiters: number,
+  busy: number,
+  whileWaiting: () => Promise<void> = async () => undefined,
+): Promise<Burst> {
+  const key = `bench:burst:${randomUUID()}`
+  const holder = await recipeOf(id).make([port])
+  const held = await holder.take(key)
+  const each = Math.ceil(waiters / crew.length)
+  await Promise.all(crew.map((member) => member.ask('standInLine', key, each, busy)))
+  await whileWaiting()
+  await held.release()
+  const turns = (await Promise.all(crew.map((member) => member.ask('turns')))).flat()
+  await holder.close()
+  const found = gaps(turns)
+  const first = Math.min(...turns.map(({ released }) => released))
+  const last = Math.max(...turns.map(({ granted }) => granted))
+  return {
+    handOffs: found.length,
+    rate: found.length / ((last - first) / 1000),
+    gaps: found.toSorted((a, b) => a - b),
+  }
+}
+
+export interface BurstCount {
+  readonly handOffs: number
+  /** All that clients sent for it: asking, waiting and giving back. */
+  readonly commands: Counted
+  /** Sent per second while nothing moved. */
+  readonly waitingPerSecond: number
+}
+
+/** Like `burst`, with the commands counted instead of the time. `still`: ms to look on while all of them wait. */
+export async function countBurst(
+  id: string,
+  port: number,
+  crew: Crew,
+  waiters: number,
+  still: number,
+): Promise<BurstCount> {
+  const key = `bench:count:${randomUUID()}`
+  const holder = await recipeOf(id).make([port])
+  const held = await holder.take(key)
+  const counter = await countCommands(port)
+  const each = Math.ceil(waiters / crew.length)
+  await Promise.all(crew.map((member) => member.ask('standInLine', key, each, 0)))
+  // Whoever asks has asked after this.
+  await new Promise((resolve) => setTimeout(resolve, still))
+  const asking = await counter.look()
+  await new Promise((resolve) => setTimeout(resolve, still))
+  const waiting = await counter.look()
+  await held.release()
+  const turns = (await Promise.all(crew.map((member) => member.ask('turns')))).flat()
+  const passing = await counter.look()
+  await counter.stop()
+  await holder.close()
+  gaps(turns)
+  return {
+    // The first of them got it from our own holder, whose release was counted and whose acquire was not.
+    handOffs: turns.length,
+    commands: sum([asking, waiting, passing]),
+    waitingPerSecond: (waiting.sent / still) * 1000,
+  }
+}
+
+function sum(all: readonly Counted[]): Counted {
+  const byName: Record<string, number> = {}
+  for (const part of all) {
+    for (const [name, count] of Object.entries(part.byName)) byName[name] = (byName[name] ?? 0) + count
+  }
+  const add = (of: (part: Counted) => number) => all.reduce((total, part) => total + of(part), 0)
+  return { sent: add(({ sent }) => sent), inside: add(({ inside }) => inside), byName }
+}
+
+export function at(sorted: readonly number[], q: number): number {
+  return quantile(sorted, q)
+}

@@ -1,0 +1,44 @@
+import { createLocks } from 'holdfast'
+import { redis } from 'holdfast/redis'
+import { ioredisAt, nodeRedisAt } from './clients.js'
+import type { ClientKind, Recipe } from './contender.js'
+
+export function ours(client: ClientKind): Recipe {
+  return recipe(client, false)
+}
+
+/** Strict first come, first served: every hand-over goes through the server. */
+export function oursFair(client: ClientKind): Recipe {
+  return recipe(client, true)
+}
+
+function recipe(client: ClientKind, fair: boolean): Recipe {
+  return {
+    name: `holdfast, ${client}`,
+    settings: fair ? 'fair' : 'default',
+    client,
+    async make([port = 0]) {
+      const ends = client === 'ioredis' ? ioredisEnds(port) : await nodeRedisEnds(port)
+      const locks = createLocks(redis({ client: ends.client }), { fair, wait: Number.POSITIVE_INFINITY })
+      return {
+        gaveUp: 0,
+        take: (key) => locks.mutex(key).acquire(),
+        keep: (key) => locks.mutex(key).acquire({ ttl: 10_000 }),
+        async close() {
+          await locks.close()
+          await ends.close()
+        },
+      }
+    },
+  }
+}
+
+function ioredisEnds(port: number) {
+  const client = ioredisAt(port)
+  return { client, close: async () => void (await client.quit()) }
+}
+
+async function nodeRedisEnds(port: number) {
+  const client = await nodeRedisAt(port)
+  return { client, close: async () => void (await client.close()) }
+}

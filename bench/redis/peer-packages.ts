@@ -1,0 +1,24 @@
+/** The packages in bench/peers: installed only when asked for, so that holdfast's own installation stays small. */
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+
+const folder = new URL('../../../bench/peers/', import.meta.url)
+
+/** Installs what the lock file says, unless it is there. */
+export function installPeers(): void {
+  if (existsSync(new URL('node_modules/redlock4', folder))) return
+  console.error('installing the peers into bench/peers …')
+  const stdio = ['ignore', 'ignore', 'inherit'] as const
+  execFileSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: folder, stdio: [...stdio] })
+}
+
+export async function loadPeer(name: string): Promise<object> {
+  const { load } = (await import(new URL('load.js', folder).href)) as { load(name: string): Promise<object> }
+  return load(name)
+}
+
+export function peerVersion(name: string): string {
+  const path = new URL(`node_modules/${name}/package.json`, folder)
+  const { version } = JSON.parse(readFileSync(path, 'utf8')) as { readonly version: string }
+  return version.replace(/^v/, '')
+}

@@ -1,0 +1,21 @@
+/** Every contender by its id, so that a worker process can be told which one to make. */
+import type { Recipe } from './contender.js'
+import { bare, barePush } from './floors.js'
+import { ours, oursFair } from './ours.js'
+import { peerRecipes } from './peers.js'
+
+export const recipes: Readonly<Record<string, Recipe>> = {
+  ours: ours('ioredis'),
+  'ours-node': ours('node-redis'),
+  'ours-fair': oursFair('ioredis'),
+  bare: bare('ioredis'),
+  'bare-node': bare('node-redis'),
+  push: barePush,
+  ...peerRecipes,
+}
+
+export function recipeOf(id: string): Recipe {
+  const recipe = recipes[id]
+  if (recipe === undefined) throw new Error(`no contender is called ${id}`)
+  return recipe
+}

@@ -1,0 +1,164 @@
+/** The libraries on npm that lock over Redis, beside holdfast and the bare floors, on the same server and client. */
+import { startRedis } from '../../test/support/servers/redis.js'
+import type { Comparison, Row } from '../figure.js'
+import { countCommands } from '../redis/commands.js'
+import { compete } from '../redis/fairness.js'
+import { at, burst, countBurst, withCrew } from '../redis/hand-off.js'
+import { installPeers } from '../redis/peer-packages.js'
+import { peerIds, renewingPeerIds } from '../redis/peers.js'
+import { recipeOf } from '../redis/recipes.js'
+import { measureUncontended } from '../redis/uncontended.js'
+import { ratio } from '../rounds.js'
+import { type Spread, spread } from '../spread.js'
+import type { Scale } from '../suite.js'
+
+const suite = 'peers'
+/** Runs of everything that is not measured in rounds. */
+const runsOf = ({ effort }: Scale) => Math.min(3, effort.rounds)
+
+export async function measurePeers(scale: Scale): Promise<readonly Comparison[]> {
+  installPeers()
+  await using server = await startRedis()
+  const { port } = server
+  const waiting = ['push', 'ours', 'ours-fair', ...peerIds.flatMap((id) => [id, `${id}-fast`])]
+  return [
+    await uncontended(['bare', 'push', 'ours', ...peerIds], port, scale),
+    ...(await handOffs(waiting, port, scale)),
+    await fairness(waiting, port, scale),
+    await holding(['ours', ...renewingPeerIds], port, scale),
+  ]
+}
+
+async function uncontended(ids: readonly string[], port: number, scale: Scale): Promise<Comparison> {
+  const found = await measureUncontended(ids, port, scale)
+  const columns = [
+    'one by one, per second',
+    'of the bare floor',
+    'commands each',
+    '64 keys at once, per second',
+    'of the bare floor',
+    'commands each',
+  ]
+  const rows = ids.map((id) =>
+    row(id, [
+      spread(found.oneByOne[id] ?? []),
+      ratio(found.oneByOne[id] ?? [], found.oneByOne['bare'] ?? []),
+      one(found.commands.get(id)),
+      spread(found.together[id] ?? []),
+      ratio(found.together[id] ?? [], found.together['bare'] ?? []),
+      one(found.commandsTogether.get(id)),
+    ]),
+  )
+  return { suite, what: 'Uncontended acquire + release, one ioredis connection', columns, rows }
+}
+
+async function handOffs(ids: readonly string[], port: number, scale: Scale): Promise<Comparison[]> {
+  const lengths = scale.lines.filter((waiters) => waiters >= 4 && waiters <= 128)
+  const rows = new Map<number, Row[]>(lengths.map((waiters) => [waiters, []]))
+  for (const id of ids) {
+    await withCrew(id, port, scale.processes, async (crew) => {
+      for (const waiters of lengths) {
+        const runs = []
+        for (let run = 0; run < runsOf(scale); run++) runs.push(await burst(id, port, crew, waiters, 0))
+        const { commands, handOffs, waitingPerSecond } = await countBurst(
+          id,
+          port,
+          crew,
+          waiters,
+          scale.still,
+        )
+        const gaveUp = await Promise.all(crew.map((member) => member.ask('gaveUp')))
+        rows
+          .get(waiters)
+          ?.push(
+            row(id, [
+              spread(runs.map(({ rate }) => rate)),
+              spread(runs.map(({ gaps }) => at(gaps, 0.5))),
+              spread(runs.map(({ gaps }) => at(gaps, 0.99))),
+              one(commands.sent / handOffs),
+              one(waitingPerSecond),
+              one(gaveUp.reduce((sum, count) => sum + count, 0)),
+            ]),
+          )
+      }
+    })
+  }
+  const columns = [
+    'hand-offs/s',
+    'gap p50 ms',
+    'gap p99 ms',
+    'commands of a hand-off',
+    'commands/s while waiting',
+    'gave up so far',
+  ]
+  const note = `A hand-off’s commands include those sent while it waited, which was ${(2 * scale.still) / 1000} s in the run that counted.`
+  return [...rows].map(([waiters, rows]) => ({
+    suite,
+    what: `Hand-off, ${waiters} waiters in ${scale.processes} processes`,
+    columns,
+    rows,
+    note,
+  }))
+}
+
+async function fairness(ids: readonly string[], port: number, scale: Scale): Promise<Comparison> {
+  const rows: Row[] = []
+  for (const id of ids) {
+    const found = await withCrew(id, port, scale.processes, (crew) => compete(crew, 64, 1, scale.competing))
+    rows.push(
+      row(id, [
+        one(found.perSecond),
+        one(found.jain),
+        one(found.passedOver),
+        one(found.starved),
+        one(found.longest),
+        one(found.longestOfMean),
+      ]),
+    )
+  }
+  const columns = ['grants/s', 'Jain', 'passed over', 'starved', 'longest wait ms', 'of the mean']
+  return {
+    suite,
+    what: `Fairness, 64 workers in ${scale.processes} processes, 1 ms held, ${scale.competing / 1000} s`,
+    columns,
+    rows,
+  }
+}
+
+async function holding(
+  ids: readonly string[],
+  port: number,
+  { leases, holding }: Scale,
+): Promise<Comparison> {
+  const rows: Row[] = []
+  for (const id of ids) {
+    const values = await withCrew(id, port, 1, async ([member]) => {
+      if (member === undefined) return []
+      const heap = await member.ask('hold', `bench:kept:${id}`, leases, true)
+      const counter = await countCommands(port)
+      await member.ask('load')
+      await new Promise((resolve) => setTimeout(resolve, holding))
+      const load = await member.ask('load')
+      const { sent } = await counter.look()
+      await counter.stop()
+      await member.ask('drop')
+      return [one(sent / (holding / 1000)), one(load * 100), one(heap)]
+    })
+    rows.push(row(id, values))
+  }
+  return {
+    suite,
+    what: `${leases.toLocaleString('en')} locks held for 10 s at a time and renewed`,
+    columns: ['commands/s', '% of a core', 'heap bytes each'],
+    rows,
+  }
+}
+
+function row(id: string, values: Row['values']): Row {
+  const { name, settings } = recipeOf(id)
+  return { library: name, settings, values }
+}
+
+function one(value: number | undefined): Spread | undefined {
+  return value === undefined ? undefined : spread([value])
+}

@@ -1,0 +1,100 @@
+// A process that locks over Redis, in whatever way it is told. Arguments: the contender's id, the servers' ports.
+import { setTimeout } from 'node:timers/promises'
+import { serve } from '../crew.js'
+import { spin, type Turn } from '../hand-over.js'
+import { usedHeap } from '../heap.js'
+import type { Contender, Taken } from '../redis/contender.js'
+import { recipeOf } from '../redis/recipes.js'
+import { stamp } from '../stamp.js'
+
+const [id = '', ports = ''] = process.argv.slice(2)
+const contender: Promise<Contender> = recipeOf(id).make(ports.split(',').map(Number))
+let standing: Promise<Turn[]> = Promise.resolve([])
+let held: Taken[] = []
+let usage = process.cpuUsage()
+let since = stamp()
+
+/** What one of several workers of a process had of a closed loop. */
+export interface Share {
+  readonly taken: number
+  /** Of each acquisition: when it was asked for and when it was granted. */
+  readonly waits: readonly (readonly [asked: number, granted: number])[]
+}
+
+const duties = {
+  async open(): Promise<void> {
+    await contender
+  },
+
+  /** Asks for `key` `count` times at once; each works for `busy` ms and gives it back. Does not wait for them. */
+  async standInLine(key: string, count: number, busy: number): Promise<void> {
+    const locks = await contender
+    const one = async (): Promise<Turn> => {
+      const taken = await locks.take(key)
+      const granted = stamp()
+      if (busy > 0) spin(busy)
+      const released = stamp()
+      const done = taken.release()
+      const turn = { token: taken.token, waitingSince: 0, granted, released }
+      await done
+      return turn
+    }
+    standing = Promise.all(Array.from({ length: count }, one))
+    // It is waited for in `turns`; until then a failure is not unheard.
+    standing.catch(() => undefined)
+  },
+
+  /** Of all that stood in line, once they are done. */
+  turns: (): Promise<Turn[]> => standing,
+
+  /** `workers` take `key`, hold it for `hold` ms without being busy, give it back, and again, for `lasting` ms. */
+  async compete(key: string, workers: number, hold: number, lasting: number): Promise<Share[]> {
+    const locks = await contender
+    const end = stamp() + lasting
+    const worker = async (): Promise<Share> => {
+      const waits: [number, number][] = []
+      while (stamp() < end) {
+        const asked = stamp()
+        const taken = await locks.take(key)
+        const granted = stamp()
+        if (granted < end) waits.push([asked, granted])
+        if (hold > 0) await setTimeout(hold)
+        await taken.release()
+      }
+      return { taken: waits.length, waits }
+    }
+    return Promise.all(Array.from({ length: workers }, worker))
+  },
+
+  /**
+   * Takes `count` keys and keeps them: for as long as the library does by itself, or, `briefly`, for 10 s from renewal to
+   * renewal. Resolves with the heap of each, in bytes.
+   */
+  async hold(prefix: string, count: number, briefly: boolean): Promise<number> {
+    const locks = await contender
+    const take = (key: string) => (briefly && locks.keep !== undefined ? locks.keep(key) : locks.take(key))
+    const before = await usedHeap()
+    held = await Promise.all(Array.from({ length: count }, (_, i) => take(`${prefix}:${i}`)))
+    return ((await usedHeap()) - before) / count
+  },
+
+  async drop(): Promise<void> {
+    await Promise.all(held.map((taken) => taken.release()))
+    held = []
+  },
+
+  /** Share of a core since the last call, 0 to 1 (more with threads). */
+  async load(): Promise<number> {
+    const { user, system } = process.cpuUsage(usage)
+    const share = (user + system) / 1000 / (stamp() - since)
+    usage = process.cpuUsage()
+    since = stamp()
+    return share
+  },
+
+  gaveUp: async (): Promise<number> => (await contender).gaveUp,
+}
+
+export type RedisMember = typeof duties
+
+serve(duties, async () => (await contender).close())
