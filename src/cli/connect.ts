@@ -3,7 +3,9 @@
  * packages are loaded when their URL is used, so that `holdfast run` starts fast and works without them.
  */
 import type { DriverFactory } from 'holdfast'
-import { badInput } from './exit.js'
+import { connectRedis, redisPlace } from './connect-redis.js'
+import { badInput, CliError, exits } from './exit.js'
+import { plain } from './print.js'
 
 export interface Target {
   /** The URL without its password, for messages and output. */
@@ -14,14 +16,26 @@ export interface Target {
 
 export interface Connection {
   readonly driver: DriverFactory
+  /** What the client last complained of, for messages. */
+  readonly trouble?: () => string | undefined
   /** Closes the client, if one was made for this URL. Call it after `locks.close()`. */
   readonly close: () => Promise<void>
 }
 
 const nothing = async () => undefined
 
-/** What follows the scheme → a connection. `undefined`: the scheme is reserved for a driver that does not exist yet. */
-const schemes: Readonly<Record<string, ((rest: string, url: string) => Target['connect']) | undefined>> = {
+/** Reads what follows the scheme, without I/O. `shown` is the URL without its password. */
+type Scheme = (rest: string, shown: string) => Target['connect']
+
+const redis =
+  (scheme: string): Scheme =>
+  (rest, shown) => {
+    const place = redisPlace(scheme, rest, shown)
+    return () => connectRedis(place)
+  }
+
+/** `undefined`: the scheme is reserved for a driver that does not exist yet. */
+const schemes: Readonly<Record<string, Scheme | undefined>> = {
   local: (rest) => {
     const directory = rest.replace(/^\/\/(?=\/)/, '')
     if (directory.startsWith('//'))
@@ -36,10 +50,10 @@ const schemes: Readonly<Record<string, ((rest: string, url: string) => Target['c
       'memory: locks live inside one process, so no command could see those of another; use local: (no server needed)',
     )
   },
-  redis: undefined,
-  rediss: undefined,
-  'redis+sentinel': undefined,
-  'redis+cluster': undefined,
+  redis: redis('redis'),
+  rediss: redis('rediss'),
+  'redis+sentinel': redis('redis+sentinel'),
+  'redis+cluster': redis('redis+cluster'),
   redlock: undefined,
   zookeeper: undefined,
   etcd: undefined,
@@ -67,7 +81,7 @@ export function target(url: string | undefined): Target {
       `this version of holdfast has no driver for '${scheme}:' yet (asked for by '${shown}'); it has ${ready()}`,
     )
   }
-  return { shown, connect: make(rest, whole) }
+  return { shown, connect: make(rest, shown) }
 }
 
 const known = () => `${Object.keys(schemes).join(':, ')}:`
@@ -77,6 +91,16 @@ const ready = () =>
     .filter(([scheme, make]) => make !== undefined && scheme !== 'memory')
     .map(([scheme]) => `${scheme}:`)
     .join(', ')
+
+/** An error of the store, with where it is and what its client says. */
+export function explained(error: unknown, { shown }: Target, connection: Connection): unknown {
+  if ((error as { code?: unknown } | null)?.code !== 'BACKEND') return error
+  const trouble = connection.trouble?.()
+  const why = trouble === undefined ? '' : `: ${plain(trouble)}`
+  return new CliError(exits.unavailable, `${plain((error as Error).message)} (${shown}${why})`, {
+    cause: error,
+  })
+}
 
 /** Passwords stay out of messages, JSON and process lists. */
 export function withoutPassword(url: string): string {

@@ -62,12 +62,12 @@ test('^C that the command deals with itself is its own affair', async () => {
 })
 
 test('^Z stops it, the lock stays for longer than a ttl, and fg goes on', async () => {
-  term.type(`holdfast run pause --ttl 1s -- sh -c 'read a; echo "read $a"; exit 6'\n`)
-  await until(() => heldBy('pause'))
+  term.type(`holdfast run pause --ttl 2s -- sh -c 'echo "it has"" begun"; read a; echo "read $a"; exit 6'\n`)
+  await term.see('it has begun')
   term.type('\x1a')
   await term.see('Stopped')
   await term.see('ready> ')
-  assert.equal((await cli('run', 'pause', '--wait', '1500ms', '--', 'true')).code, 75)
+  assert.equal((await cli('run', 'pause', '--wait', '2500ms', '--', 'true')).code, 75)
   term.type('fg; echo "code $?"\n')
   await term.see('main.js')
   term.type('on\n')

@@ -1,7 +1,7 @@
 /** `ls`, `inspect` and `release`: what operators ask a store. */
 import type { Command } from 'commander'
 import type { Locks, Standing } from 'holdfast'
-import { target } from '../connect.js'
+import { explained, target } from '../connect.js'
 import { badInput, CliError, exits } from '../exit.js'
 import { holderCells, holderHeadings, json, plain, table, waiterCells } from '../print.js'
 
@@ -42,17 +42,28 @@ function command(program: Command, name: string, summary: string): Command {
 }
 
 async function using<R>(on: string | undefined, use: (locks: Locks) => Promise<R>): Promise<R> {
-  const [{ createLocks }, connection] = await Promise.all([
-    import('holdfast'),
-    target(on ?? process.env.HOLDFAST_URL).connect(),
-  ])
+  const store = target(on ?? process.env.HOLDFAST_URL)
+  const [{ createLocks }, connection] = await Promise.all([import('holdfast'), store.connect()])
   const locks = createLocks(connection.driver)
   try {
-    return await use(locks)
+    return await Promise.race([use(locks), noAnswer()])
+  } catch (error) {
+    throw explained(error, store, connection)
   } finally {
     await locks.close()
     await connection.close()
   }
+}
+
+/** Some clients try for ever to reach a server, in ms. */
+const patience = 10_000
+
+function noAnswer(): Promise<never> {
+  return new Promise((_, reject) => {
+    const seconds = patience / 1000
+    const late = () => reject(Object.assign(new Error(`no answer within ${seconds} s`), { code: 'BACKEND' }))
+    setTimeout(late, patience).unref()
+  })
 }
 
 async function print(options: StoreOptions, data: unknown, text: () => Promise<string>): Promise<void> {
@@ -92,13 +103,12 @@ async function release(name: string, options: ReleaseOptions): Promise<void> {
       `release takes "${name}" from its holder, who may still be at work; with no terminal to ask on, it needs --yes`,
     )
   }
-  const taken = await using(options.on, async (locks) => {
-    const standing = await locks.inspect(name)
-    if (standing.holders.length === 0) return 0
-    if (options.yes !== true && !(await confirmed(await story(standing)))) return undefined
-    return await locks.forceRelease(name)
-  })
-  if (taken === undefined) throw new CliError(exits.failed, 'nothing was released')
+  const standing = await using(options.on, (locks) => locks.inspect(name))
+  const held = standing.holders.length > 0
+  if (held && options.yes !== true && !(await confirmed(await story(standing)))) {
+    throw new CliError(exits.failed, 'nothing was released')
+  }
+  const taken = held ? await using(options.on, (locks) => locks.forceRelease(name)) : 0
   await print(options, { name, released: taken }, async () => {
     if (taken === 0) return `"${plain(name)}" was not held`
     return `released "${plain(name)}"; ${taken === 1 ? 'its holder was' : `${taken} holders were`} told`

@@ -8,6 +8,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import type { Duplex } from 'node:stream'
+import { inForeground } from '../tty.js'
 import { gate, job } from './scripts.js'
 import { signalNumber } from './signals.js'
 
@@ -28,24 +29,38 @@ export interface Child {
   readonly ended: Promise<Ending>
 }
 
-export type Stdin = 'inherit' | 'ignore'
+/**
+ * `job`: a job of its own on the terminal. `session`: a session of its own. `background`: the same, and it must not read the terminal,
+ * or it would take what is typed to the shell.
+ */
+export type Place = 'job' | 'session' | 'background'
+
+export function placeOfCommand(): Place {
+  if (!process.stdin.isTTY) return 'session'
+  if (!inForeground()) return 'background'
+  // What else is in a pipeline with us may need the terminal, too: it is taken only if no pipe is in sight.
+  return process.stdout.isTTY ? 'job' : 'session'
+}
+
+type Stdin = 'inherit' | 'ignore'
 
 const sh = '/bin/sh'
 
 /**
- * @param onStopped the job was stopped from the terminal; only with `terminal`.
+ * @param onStopped the job was stopped from the terminal; only as a `job`.
  * @throws Error when the process cannot be started.
  */
 export async function startChild(
   command: readonly string[],
   env: NodeJS.ProcessEnv,
-  terminal: boolean,
-  stdin: Stdin,
+  place: Place,
   onStopped: () => void,
 ): Promise<Child> {
+  const stdin = place === 'background' ? 'ignore' : 'inherit'
   if (process.platform === 'win32' || !existsSync(sh)) return startBare(command, env, stdin)
   const argv = [...carriedOver(env), ...command]
-  return terminal ? startJob(argv, env, onStopped) : startGated(argv, env, stdin)
+  const started = place === 'job' ? await startJob(argv, env, onStopped) : undefined
+  return started ?? (await startGated(argv, env, stdin))
 }
 
 async function startGated(argv: readonly string[], env: NodeJS.ProcessEnv, stdin: Stdin): Promise<Child> {
@@ -58,30 +73,39 @@ async function startGated(argv: readonly string[], env: NodeJS.ProcessEnv, stdin
   return { group, ...gateOf(child), resume: () => undefined, ended: endingOf(child) }
 }
 
+/** `undefined`: this shell manages no jobs here. */
 async function startJob(
   argv: readonly string[],
   env: NodeJS.ProcessEnv,
   onStopped: () => void,
-): Promise<Child> {
+): Promise<Child | undefined> {
   // dash and its relatives do this best; bash as sh does it, too.
   const shell = existsSync('/bin/dash') ? '/bin/dash' : sh
   const child = spawn(shell, ['-c', job, 'sh', ...argv], {
     env,
-    stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
+    stdio: ['inherit', 'inherit', 'inherit', 'pipe', 'pipe'],
   })
   const ended = endingOf(child)
-  const { line, ...control } = gateOf(child)
-  const group = new Promise<number>((resolve, reject) => {
+  const line = lineOf(child, 4)
+  const group = await new Promise<number | undefined>((resolve, reject) => {
     createInterface({ input: line }).on('line', (text) => {
       if (text === 'stopped') onStopped()
-      else resolve(Number(text.replace(/^group /, '')))
+      else resolve(text === 'no jobs' ? undefined : Number(text.replace(/^group /, '')))
     })
-    ended.then(
-      ({ code }) => reject(new Error(`the shell ended with code ${code} before the command`)),
-      reject,
-    )
+    ended.then((ending) => reject(new EndedEarly(ending)), reject)
   })
-  return { group: await group, ...control, resume: (how) => void line.write(`${how}\n`), ended }
+  if (group === undefined) return undefined
+  return { group, ...gateOf(child), resume: (how) => void line.write(`${how}\n`), ended }
+}
+
+/** The shell around the command was ended before it had started it; by ^C, if the code is 130. */
+export class EndedEarly extends Error {
+  override readonly name = 'EndedEarly'
+  readonly ending: Ending
+  constructor(ending: Ending) {
+    super(`the shell that should start the command ended with code ${ending.code}`)
+    this.ending = ending
+  }
 }
 
 /** Without a gate the command runs at once: there is a moment in which nobody but this process would end it. */
@@ -103,11 +127,16 @@ async function startBare(command: readonly string[], env: NodeJS.ProcessEnv, std
   }
 }
 
-function gateOf(child: ChildProcess): { line: Duplex; open: () => void; abandon: () => void } {
-  const line = child.stdio[3] as Duplex
+function gateOf(child: ChildProcess): Pick<Child, 'open' | 'abandon'> {
+  const line = lineOf(child, 3)
+  return { open: () => void line.write('go\n'), abandon: () => void line.end() }
+}
+
+function lineOf(child: ChildProcess, fd: number): Duplex {
+  const line = child.stdio[fd] as Duplex
   // The command may be gone before it could be told something; its end is reported all the same.
   line.on('error', () => undefined)
-  return { line, open: () => void line.write('go\n'), abandon: () => void line.end() }
+  return line
 }
 
 function pidOf(child: ChildProcess): Promise<number> {

@@ -9,13 +9,22 @@ import type { ChildProcess } from 'node:child_process'
 import { exits } from '../exit.js'
 import { inForeground } from '../tty.js'
 import { startKeeper, startWatcher, type Watcher } from './beside.js'
-import { type Child, type Ending, type Stdin, startChild } from './child.js'
+import { type Child, EndedEarly, type Ending, type Place, placeOfCommand, startChild } from './child.js'
 import { checkCommand } from './command.js'
-import { endGroup, groupAlive, signalGroup } from './group.js'
+import { endGroup, signalGroup } from './group.js'
 import type { Claim, ToFront, ToKeeper } from './messages.js'
-import { exitCodeAfter, tellBusy, tellDone, tellDoubtful, tellStopping } from './outcome.js'
+import {
+  exitCodeAfter,
+  type Run,
+  tellBusy,
+  tellDone,
+  tellDoubtful,
+  tellLeftovers,
+  tellStopping,
+  tellTakeOver,
+} from './outcome.js'
 import type { Report } from './report.js'
-import { endsWait, type Taken, takeSignals } from './signals.js'
+import { endsWait, stopSelf, type Taken, takeSignals } from './signals.js'
 import { type Understudy, understudy } from './understudy.js'
 
 export interface Plan {
@@ -46,10 +55,7 @@ class Front {
   #cancelled: Taken | undefined
   /** INT came to this process, and if from the terminal, to those around it, too. */
   #hadInt = false
-  /** The terminal is ours. */
-  readonly #foreground: boolean = process.stdin.isTTY && inForeground()
-  /** The command is a job of its own on it. */
-  #onTerminal = false
+  readonly #place: Place = placeOfCommand()
   readonly #understudy: Understudy
   #over = false
 
@@ -71,7 +77,8 @@ class Front {
       (message: ToFront) => void this.#hear(message).catch((error) => this.#fail(error)),
     )
     this.#keeper.once('error', (error) => this.#fail(error))
-    this.#keeper.once('exit', () => void this.#keeperGone())
+    // Not 'exit', which may come before its last words.
+    this.#keeper.once('disconnect', () => void this.#takeOver('the keeper of the lock was killed'))
     this.#tell(this.#plan.claim)
     const code = await this.#result
     this.#over = true
@@ -79,6 +86,8 @@ class Front {
     this.#report.waited()
     this.#watcher?.dismiss()
     if (this.#keeper.connected) this.#keeper.disconnect()
+    // It may have a broker's work to hand over.
+    this.#keeper.unref()
     restore()
     this.#passInterruptOn(code)
     return code
@@ -122,16 +131,14 @@ class Front {
     this.#report.waited()
     if (this.#cancelled !== undefined) return
     const { command, claim, env } = this.#plan
-    this.#onTerminal = this.#foreground && process.stdout.isTTY
-    // A background job that reads the terminal would take the shell's input.
-    const stdin: Stdin = process.stdin.isTTY && !this.#foreground ? 'ignore' : 'inherit'
     const childEnv = { ...env, HOLDFAST_NAME: claim.name, HOLDFAST_TOKEN: `${token}` }
-    const child = await startChild(command, childEnv, this.#onTerminal, stdin, () => this.#stopped()).catch(
-      (error: unknown) => {
-        // The ^C that ended the wait may have ended what was being started.
-        if (this.#cancelled === undefined) throw error
-      },
-    )
+    const start = startChild(command, childEnv, this.#place, () => this.#stopped())
+    const child = await start.catch((error: unknown) => {
+      // ^C may end the shell that is about to start the command, and may or may not have reached us, too.
+      if (error instanceof EndedEarly && error.ending.code === 130 && this.#cancelled === undefined)
+        this.#cancel('SIGINT')
+      if (this.#cancelled === undefined) throw error
+    })
     if (child === undefined) return
     this.#child = child
     child.ended.then(
@@ -156,69 +163,54 @@ class Front {
     this.#tell({ type: 'ended' })
   }
 
-  #done(message: Extract<ToFront, { type: 'done' }>): void {
-    const run = { ran: this.#running, ending: this.#ending, cancelled: this.#cancelled }
-    this.#warnOfLeftovers(message.stopped !== undefined)
-    tellDone(this.#report, message, run, this.#plan.claim.ttl)
-    this.#resolve(exitCodeAfter(message, run))
+  #run(): Run {
+    return { ran: this.#running, ending: this.#ending, cancelled: this.#cancelled }
   }
 
-  /** A command that leaves something running in the background has it run without the lock. */
-  #warnOfLeftovers(stopped: boolean): void {
-    const group = this.#child?.group
-    if (stopped || group === undefined || process.platform === 'win32' || !groupAlive(group)) return
-    this.#report.tell(
-      'left-running',
-      { group },
-      `the command left processes running (group ${group}); they do not hold the lock`,
-    )
+  #done(message: Extract<ToFront, { type: 'done' }>): void {
+    const run = this.#run()
+    if (message.stopped === undefined) tellLeftovers(this.#report, this.#child)
+    tellDone(this.#report, message, run, this.#plan.claim.ttl)
+    this.#resolve(exitCodeAfter(message, run))
   }
 
   #take(signal: Taken): void {
     if (signal === 'SIGINT') this.#hadInt = true
     if (!this.#running || this.#ending !== undefined) return this.#takeIdle(signal)
+    // A stopped job is continued by its shell, in its own time.
+    if (signal === 'SIGCONT' && this.#place === 'job') return
     const group = this.#child?.group ?? 0
-    if (signal === 'SIGTSTP' && !this.#onTerminal) {
+    if (signal === 'SIGTSTP' && this.#place !== 'job') {
       // Its session has no terminal, so the kernel would ignore TSTP.
       signalGroup(group, 'SIGSTOP')
-      return this.#stopSelf()
+      return stopSelf(() => signalGroup(group, 'SIGCONT'))
     }
     signalGroup(group, signal)
   }
 
   /** Before the command runs a signal ends the wait; after it has ended, the rest of --min-hold. */
   #takeIdle(signal: Taken): void {
-    if (signal === 'SIGTSTP') return this.#stopSelf()
-    if (!endsWait(signal)) return
+    if (signal === 'SIGTSTP') return stopSelf(() => undefined)
+    if (endsWait(signal)) this.#cancel(signal)
+  }
+
+  #cancel(signal: Taken): void {
     if (this.#ending === undefined) this.#cancelled ??= signal
     this.#report.waited()
     this.#child?.abandon()
     this.#tell({ type: 'cancel' })
   }
 
-  #stopSelf(): void {
-    process.kill(process.pid, 'SIGSTOP')
-  }
-
   /** ^Z stopped the job: stop, too, so that the shell takes over; go on where the shell wants it. */
   #stopped(): void {
-    process.once('SIGCONT', () => this.#child?.resume(inForeground() ? 'fg' : 'bg'))
-    this.#stopSelf()
-  }
-
-  async #keeperGone(): Promise<void> {
-    if (!this.#over) await this.#takeOver('the keeper of the lock was killed')
+    stopSelf(() => this.#child?.resume(inForeground() ? 'fg' : 'bg'))
   }
 
   /** The lock is free, or will be soon, and nobody else ends the command. */
   async #takeOver(why: string): Promise<void> {
-    this.#report.tell(
-      'stopping',
-      { why: 'lost', signal: 'SIGKILL', detail: why },
-      `${why}; ending the command with SIGKILL`,
-      true,
-    )
-    await this.#endWith(exits.lost)
+    if (this.#over) return
+    this.#over = true
+    await this.#endWith(tellTakeOver(this.#report, why, this.#run()))
   }
 
   async #endWith(code: number): Promise<void> {
@@ -243,6 +235,7 @@ class Front {
    * command that is a job of its own had ^C to itself; then everybody around us is told now, as the terminal would have.
    */
   #passInterruptOn(code: number): void {
-    if (this.#foreground && code === 130) process.kill(this.#hadInt ? process.pid : 0, 'SIGINT')
+    if (this.#place !== 'background' && process.stdin.isTTY && code === 130)
+      process.kill(this.#hadInt ? process.pid : 0, 'SIGINT')
   }
 }

@@ -8,7 +8,7 @@
  */
 import { writeSync } from 'node:fs'
 import { createLocks, type Lease, type LeaseLostError, type Locks } from 'holdfast'
-import { target } from '../connect.js'
+import { explained, target } from '../connect.js'
 import { CliError, exitCodeOf, exits } from '../exit.js'
 import { type Enforcer, enforce } from './enforce.js'
 import { type Front, listen } from './listen.js'
@@ -28,10 +28,13 @@ async function main(): Promise<void> {
   const claim = await front.claim
   if (claim === undefined) return
   try {
-    const connection = await target(claim.on).connect()
+    const store = target(claim.on)
+    const connection = await store.connect()
     const locks = createLocks(connection.driver)
     try {
       await serve(locks, claim, front)
+    } catch (error) {
+      throw explained(error, store, connection)
     } finally {
       await locks.close()
       await connection.close()

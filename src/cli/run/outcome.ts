@@ -3,7 +3,8 @@
 import { formatDuration } from '../duration.js'
 import { exits } from '../exit.js'
 import { plain } from '../print.js'
-import type { Ending } from './child.js'
+import type { Child, Ending } from './child.js'
+import { groupAlive } from './group.js'
 import type { Claim, ToFront } from './messages.js'
 import { holderText, type Report } from './report.js'
 import { signalNumber, type Taken } from './signals.js'
@@ -80,4 +81,30 @@ export function tellDoubtful(report: Report, { stopIn }: Message<'doubtful'>): v
     { stopIn: Math.round(stopIn) },
     `the store does not answer; the command will be stopped in ${formatDuration(stopIn)} unless it does`,
   )
+}
+
+/** A command that leaves something in the background has it run without the lock. */
+export function tellLeftovers(report: Report, child: Child | undefined): void {
+  if (child === undefined || process.platform === 'win32' || !groupAlive(child.group)) return
+  const { group } = child
+  report.tell(
+    'left-running',
+    { group },
+    `the command left processes running (group ${group}); they do not hold the lock`,
+  )
+}
+
+/** The keeper is gone or stands still. @returns the exit code */
+export function tellTakeOver(report: Report, why: string, { ran, ending }: Run): number {
+  if (!ran) {
+    report.tell('failed', { message: why }, `${why}; the command was not started`, true)
+    return exits.internal
+  }
+  const facts = { why: 'lost', signal: 'SIGKILL', detail: why }
+  if (ending === undefined) report.tell('stopping', facts, `${why}; ending the command with SIGKILL`, true)
+  else {
+    const text = `${why} before it could tell whether the lock was held until the command ended, with code ${ending.code}`
+    report.tell('lost', { code: ending.code, detail: why }, text, true)
+  }
+  return exits.lost
 }

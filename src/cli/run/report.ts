@@ -27,6 +27,8 @@ const redraw = 1000
 
 export function report(options: ReportOptions): Report {
   const { stream, quiet } = options
+  // A terminal that was closed is no reason to leave the command alone.
+  stream.on('error', () => undefined)
   const tell: Report['tell'] = (event, facts, text, error = false) => {
     if (options.json) stream.write(`${json({ event, name: options.name, ...facts })}\n`)
     else if (text !== undefined && (error || !quiet)) stream.write(`holdfast: ${text}\n`)

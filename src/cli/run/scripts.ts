@@ -18,25 +18,29 @@ exec "$@" 3<&-
  * The same on a terminal, as a job: `set -m` gives the command a process group of its own *and* the terminal, which Node cannot.
  * The command reads the terminal, ^C and ^Z go to it and to nobody else.
  *
- * Arguments: the command. fd 3, out: `group N` before the gate waits, `stopped` each time the job was stopped.
- * fd 3, in: `go` for the gate; after `stopped`: `fg` or `bg`.
+ * Arguments: the command. fd 3, in: as for the gate. fd 4, out: `group N` before the gate waits, or `no jobs` if this shell cannot do
+ * it; `stopped` each time the job was stopped. fd 4, in, after `stopped`: `fg` or `bg`.
  * Result: the command's exit code, 128 + n for signal n.
  *
- * fd 2 must be the terminal while jobs are managed (bash gives the terminal away through it), so the command's own waits in fd 4.
+ * fd 2 must be the terminal while jobs are managed (bash gives the terminal away through it), so the command's own waits in fd 5.
  */
 export const job = `
-exec 4>&2 2>/dev/tty
+exec 5>&2 2>/dev/tty
 set -m
+case $- in
+  *m*) ;;
+  *) echo no jobs >&4; exit 125 ;;
+esac
 sh -c '
-  echo "group $$" >&3
+  echo "group $$" >&4
   read -r go <&3
   [ "$go" = go ] || exit 125
-  exec "$@" 2>&4 3>&- 4>&-
+  exec "$@" 2>&5 3>&- 4>&- 5>&-
 ' sh "$@"
 code=$?
 while kill -0 %1 2>/dev/null; do
-  echo stopped >&3
-  read -r how <&3 || exit "$code"
+  echo stopped >&4
+  read -r how <&4 || exit "$code"
   if [ "$how" = fg ]; then
     fg %1 >/dev/null
   else

@@ -23,3 +23,21 @@ export function takeSignals(take: (signal: Taken) => void): () => void {
 export function endsWait(signal: Taken): boolean {
   return (ending as readonly string[]).includes(signal)
 }
+
+/** The time in which a stop has surely happened, in ms. */
+const stopped = 50
+
+/**
+ * Stops this process, and calls `go` once when it is continued. On a terminal as TSTP does that nobody takes: in a group that no shell
+ * looks after the kernel leaves it without effect, because nobody would continue it; then `go` comes at once.
+ */
+export function stopSelf(go: () => void): void {
+  const takers = process.listeners('SIGTSTP')
+  process.removeAllListeners('SIGTSTP')
+  // A handler for TSTP is installed again only after the stop is over, by a timer that stands still with us.
+  setTimeout(() => {
+    for (const take of takers) process.on('SIGTSTP', take)
+    go()
+  }, stopped)
+  process.kill(process.pid, process.stdin.isTTY ? 'SIGTSTP' : 'SIGSTOP')
+}

@@ -6,6 +6,8 @@ import type { Claim } from './messages.js'
 
 /** How often to ask who is in the way while somebody watches, in ms. */
 const askEvery = 1000
+/** How long a last question may take, in ms. */
+const lookFor = 3000
 
 const by = `${hostname()}:${process.pid}`
 
@@ -25,22 +27,47 @@ export async function stand(locks: Locks, claim: Claim, front: Front): Promise<L
   try {
     if (wait > 0) return await lock.acquire({ ...options, wait })
     const lease = await lock.tryAcquire(options)
-    if (lease === undefined) await tellBusy(locks, name, 0, front)
+    if (lease === undefined) {
+      const blocked = await lookAgain(locks, name).catch(() => ({}))
+      front.tell({ type: 'busy', waited: 0, blocked })
+    }
     return lease
   } catch (error) {
     if (front.cancelled.aborted) front.tell({ type: 'done', outcome: 'already-released', stopped: undefined })
-    else if (isTimeout(error)) await tellBusy(locks, name, performance.now() - begun, front)
-    else throw error
+    else if (!isTimeout(error)) throw error
+    else {
+      const waited = performance.now() - begun
+      front.tell({ type: 'busy', waited, blocked: await lookAgain(locks, name, heardOf(error)) })
+    }
     return undefined
   } finally {
     unwatch()
   }
 }
 
-/** Who has it now is worth another question. */
-async function tellBusy(locks: Locks, name: string, waited: number, front: Front): Promise<void> {
-  const blocked = await lookAround(locks, name).catch(() => ({}))
-  front.tell({ type: 'busy', waited, blocked })
+/**
+ * Who has it now. A store that does not answer may never have: then nobody knows whether the lock is free, unless somebody was
+ * heard to hold it.
+ */
+async function lookAgain(locks: Locks, name: string, heard?: Blocked): Promise<Blocked> {
+  try {
+    return await Promise.race([lookAround(locks, name), silence()])
+  } catch (error) {
+    if (heard?.holder === undefined) throw error
+    return heard
+  }
+}
+
+function silence(): Promise<never> {
+  return new Promise((_, reject) => {
+    const late = () => reject(Object.assign(new Error('the store does not answer'), { code: 'BACKEND' }))
+    setTimeout(late, lookFor).unref()
+  })
+}
+
+function heardOf(timeout: unknown): Blocked {
+  const { holder } = timeout as Blocked
+  return holder === undefined ? {} : { holder }
 }
 
 function lockOf(locks: Locks, { name, asked }: Claim): Lock {

@@ -42,9 +42,10 @@ export interface Bench {
   close(): void
 }
 
-export function bench(): Bench {
+/** @param on the store; default: the embedded driver in the folder */
+export function bench(on?: string): Bench {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-cli-'))
-  const url = `local:${join(folder, 'locks')}`
+  const url = on ?? `local:${join(folder, 'locks')}`
   const env = { ...process.env, HOLDFAST_URL: url, NO_COLOR: '1', FORCE_COLOR: undefined }
   const start = (...args: string[]): Running => {
     const child = spawn(process.execPath, [main, ...args], {

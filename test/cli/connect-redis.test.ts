@@ -1,0 +1,124 @@
+// Redis URLs: taken apart, and used against real servers with both client libraries.
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { createLocks } from 'holdfast'
+import { connectRedis, redisPlace } from '../../src/cli/connect-redis.js'
+import { CliError } from '../../src/cli/exit.js'
+import { leakCheck } from '../support/leaks.js'
+import { type RedisServer, startRedis } from '../support/servers/redis.js'
+import { startSentinel } from '../support/servers/redis-sentinel.js'
+import { until } from '../support/until.js'
+import { bench } from './support/cli.js'
+
+const place = (url: string) => {
+  const [scheme = '', ...rest] = url.split(':')
+  return redisPlace(scheme, rest.join(':'), url)
+}
+
+test('a URL says host, port, database, login and settings', () => {
+  assert.deepEqual(
+    place('rediss://me:p%40ss:word@db.example:6380/3?prefix=app:&replicas=2&quarantine=strict'),
+    {
+      is: 'single',
+      hosts: [{ host: 'db.example', port: 6380 }],
+      tls: true,
+      login: { username: 'me', password: 'p@ss:word' },
+      database: 3,
+      master: '',
+      options: { prefix: 'app:', replicas: 2, quarantine: 'strict' },
+    },
+  )
+  assert.deepEqual(place('redis://[::1]').hosts, [{ host: '::1', port: 6379 }])
+  assert.deepEqual(place('redis://:secret@h').login, { password: 'secret' })
+})
+
+test('Sentinels and Clusters have several hosts', () => {
+  const { hosts, master } = place('redis+sentinel://a,b:5000/mymaster')
+  assert.deepEqual(hosts, [
+    { host: 'a', port: 26_379 },
+    { host: 'b', port: 5000 },
+  ])
+  assert.equal(master, 'mymaster')
+  assert.equal(place('redis+cluster://a:1,b:2,c:3').hosts.length, 3)
+})
+
+const bad: readonly [url: string, complaint: RegExp][] = [
+  ['redis:', /names no host; write redis:\/\/host:6379/],
+  ['redis:host', /names no host/],
+  ['redis://a,b', /has several hosts; use redis\+sentinel:/],
+  ['redis://h:port', /has the host 'h:port'; write host, host:port/],
+  ['redis://h:99999', /has the host 'h:99999'/],
+  ['redis://h/name', /has the database 'name'; it must be a number/],
+  ['redis+sentinel://h', /needs the name of the master/],
+  ['redis://h?ttl=5', /unknown setting 'ttl'; known are prefix, replicas, quarantine/],
+  ['redis://h?replicas=-1', /has replicas=-1, which makes no sense/],
+]
+for (const [url, complaint] of bad) {
+  test(`${url} is refused`, () => {
+    assert.throws(
+      () => place(url),
+      (error) => error instanceof CliError && error.exitCode === 64 && complaint.test(error.message),
+    )
+  })
+}
+
+let server: RedisServer
+before(async () => {
+  server = await startRedis()
+})
+
+for (const library of ['ioredis', 'redis'] as const) {
+  test(`${library} takes and gives back a lock, and is closed`, async () => {
+    const { driver, close } = await connectRedis(place(server.url), library)
+    const locks = createLocks(driver)
+    const lease = await locks.mutex('cli').acquire({ wait: 5000 })
+    assert.equal((await locks.inspect('cli')).holders.length, 1)
+    assert.equal(await lease.release(), 'released')
+    await locks.close()
+    await close()
+  })
+
+  test(`${library} finds the master by Sentinels`, async () => {
+    await using setup = await startSentinel()
+    const { driver, close } = await connectRedis(place(setup.url), library)
+    const locks = createLocks(driver)
+    const lease = await locks.mutex('cli').acquire({ wait: 10_000 })
+    assert.equal(await lease.release(), 'released')
+    await locks.close()
+    await close()
+  })
+}
+
+test('two runs on one Redis exclude each other, and what is killed blocks no longer than its ttl', async () => {
+  const { folder, cli, start, left, close } = bench(server.url)
+  try {
+    const holder = start('run', 'r', '--ttl', '2s', '--', 'sleep', '60')
+    await until(async () => (await cli('inspect', 'r', '--json')).stdout.includes('attempt'))
+    const refused = await cli('run', 'r', '--no-wait', '--', 'true')
+    assert.equal(refused.code, 75)
+    assert.match(refused.stderr, /"r" is not free; held for .+ by .+:\d+; the command was not started/)
+    holder.process.kill('SIGKILL')
+    assert.equal((await cli('run', 'r', '--', 'touch', join(folder, 'done'))).code, 0)
+    await until(() => left().length === 0)
+  } finally {
+    close()
+  }
+})
+
+test('a server that is not there is an error that names it, not a wait without end', async () => {
+  const { cli, close } = bench('redis://:s3cret@127.0.0.1:1')
+  try {
+    const { code, stderr } = await cli('ls')
+    assert.equal(code, 69)
+    assert.match(stderr, /^holdfast: redis: .* \(redis:\/\/:\*\*\*@127\.0\.0\.1:1: .*ECONNREFUSED.*\)\n$/)
+    const run = await cli('run', 'x', '--wait', '1s', '--', 'true')
+    assert.equal(run.code, 69)
+    assert.doesNotMatch(stderr, /s3cret/)
+  } finally {
+    close()
+  }
+})
+
+after(() => server.stop())
+after(leakCheck)
