@@ -1,7 +1,7 @@
 /**
  * The libraries on npm that lock over Redis, each used as its own documentation does. One that gives up is asked again at
  * once, and that is counted; any other error ends the measurement.
- * (Over 200 lines: the shapes of six libraries, and what to do with each.)
+ * Long because the shapes of six libraries and the use of each are read side by side.
  */
 import type { Redis } from 'ioredis'
 import { ioredisAt } from './clients.js'

@@ -1,32 +1,21 @@
+// Long because every figure of the suite stands in one table.
 /** The embedded default: a broker in a thread of one of the processes, reached over a socket. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createLocks, type Lease, type Locks } from 'holdfast'
 import { local } from 'holdfast/local'
-import { enlist, type Member } from '../crew.js'
 import { atLeast, atMost, both, type Figure } from '../figure.js'
 import { BareQueue } from '../floors/in-process.js'
 import { connectBare, type ReplyServer, startReplies } from '../floors/request-reply.js'
-import { gaps } from '../hand-over.js'
 import { heapPer } from '../heap.js'
+import { betweenProcesses, killed, killedWithBroker } from '../local/between-processes.js'
+import { name, reply, requests, suite } from '../local/wire.js'
 import { ratio, takeTurns } from '../rounds.js'
-import { quantile, spread } from '../spread.js'
-import { stamp } from '../stamp.js'
+import { spread } from '../spread.js'
 import type { Scale } from '../suite.js'
 import { countLines } from '../traffic.js'
 import { handOvers } from '../waiters.js'
-import type { LocalMember } from '../workers/local-member.js'
-
-const suite = 'local'
-const name = 'bench:one'
-/** What an acquire and a release look like on the wire, so that the floor carries as much. */
-const attempt = '0123456789abcdef0123456789abcdef'
-const requests = {
-  acquire: ['acquire', name, attempt, 'x', 30_000, true, 0, ''],
-  release: ['release', name, attempt, 1_800_000_000_000_000],
-}
-const reply = ['granted', 1_800_000_000_000_000, 1_800_000_000_065_536, 0.05, false]
 
 export async function measureLocal(scale: Scale): Promise<readonly Figure[]> {
   const server = await startReplies(reply)
@@ -119,112 +108,6 @@ async function waiting(locks: Locks, { effort, waiters }: Scale): Promise<Figure
   }
 }
 
-async function betweenProcesses(
-  locks: Locks,
-  directory: string,
-  server: ReplyServer,
-  scale: Scale,
-): Promise<Figure> {
-  // Whoever connects first hosts the broker: here neither of the two that hand over.
-  await using _keeps = await locks.mutex('bench:host').acquire()
-  const members = [enlistMember(directory, server), enlistMember(directory, server)]
-  const [one, two] = members as [Member<LocalMember>, Member<LocalMember>]
-  const ours: number[] = []
-  const floor: number[] = []
-  let counted = 0
-  const times = Math.max(2, Math.ceil(scale.handOvers / scale.effort.rounds / 2))
-  try {
-    for (let round = -1; round < scale.effort.rounds; round++) {
-      const bare = await one.ask('roundTrips', times * 2, requests.acquire)
-      const turns = await Promise.all([one.ask('takeTurns', name, times), two.ask('takeTurns', name, times)])
-      const found = gaps(turns.flat())
-      if (round < 0) continue
-      counted += found.length
-      ours.push(median(found) * 1000)
-      floor.push(median(bare) * 1000)
-    }
-  } finally {
-    await Promise.all(members.map((member) => member.stop()))
-  }
-  const of = ratio(ours, floor)
-  return {
-    suite,
-    what: 'release → the waiting process has it, p50',
-    unit: 'µs',
-    ours: spread(ours),
-    floor: { what: 'one bare round trip, p50', value: spread(floor), ratio: of },
-    counts: { 'hand-overs': counted },
-    aim: atMost(of.median, 2, '×'),
-    note: 'from the call of release in one process to the resolved acquire in the other, by the machine’s one monotonic clock; the holder works 0.3 ms, and so does the bare client before each request.',
-  }
-}
-
-async function killed(
-  locks: Locks,
-  directory: string,
-  server: ReplyServer,
-  { kills }: Scale,
-): Promise<Figure> {
-  await using _keeps = await locks.mutex('bench:host').acquire()
-  const waiter = enlistMember(directory, server)
-  const times: Kill[] = []
-  try {
-    for (let i = 0; i < kills; i++) times.push(await killHolder(directory, server, waiter))
-  } finally {
-    await waiter.stop()
-  }
-  return killFigure('holder killed with -9 → the waiting process has it', times)
-}
-
-async function killedWithBroker(server: ReplyServer, { kills }: Scale): Promise<Figure> {
-  const times: Kill[] = []
-  for (let i = 0; i < kills; i++) {
-    const directory = await mkdtemp(join(tmpdir(), 'holdfast-bench-'))
-    const waiter = enlistMember(directory, server)
-    try {
-      times.push(await killHolder(directory, server, waiter))
-    } finally {
-      await waiter.stop()
-      await rm(directory, { recursive: true })
-    }
-  }
-  return killFigure('the same where the holder hosts the broker', times)
-}
-
-interface Kill {
-  readonly granted: number
-  readonly closed: number
-}
-
-/** Milliseconds from the kill to the next grant, and to the end of a bare connection of the same process. */
-async function killHolder(
-  directory: string,
-  server: ReplyServer,
-  waiter: Member<LocalMember>,
-): Promise<Kill> {
-  const holder = enlistMember(directory, server)
-  await holder.ask('hold', name)
-  await waiter.ask('standInLine', name)
-  const killedAt = stamp()
-  const closed = server.closedAfter(killedAt)
-  await holder.kill()
-  return { granted: (await waiter.ask('granted')) - killedAt, closed: (await closed) - killedAt }
-}
-
-function killFigure(what: string, kills: readonly Kill[]): Figure {
-  const ours = kills.map(({ granted }) => granted)
-  const floor = kills.map(({ closed }) => closed)
-  return {
-    suite,
-    what,
-    unit: 'ms',
-    ours: spread(ours),
-    floor: { what: 'its bare connection ends', value: spread(floor), ratio: ratio(ours, floor) },
-    counts: { kills: kills.length },
-    aim: atMost(Math.max(...ours), 50, 'ms, all'),
-  }
-}
-
 async function heap(locks: Locks, { leases, effort }: Scale): Promise<Figure> {
   let held: Lease[] = []
   const perLease = await heapPer(leases, Math.min(effort.rounds, 5), {
@@ -244,16 +127,4 @@ async function heap(locks: Locks, { leases, effort }: Scale): Promise<Figure> {
     ours: perLease,
     note: 'in the process that holds; the broker’s thread has a heap of its own.',
   }
-}
-
-function enlistMember(directory: string, server: ReplyServer): Member<LocalMember> {
-  const module = new URL('../workers/local-member.js', import.meta.url)
-  return enlist<LocalMember>(module, [directory, server.path.replace('\0', '@')])
-}
-
-function median(values: readonly number[]): number {
-  return quantile(
-    values.toSorted((a, b) => a - b),
-    0.5,
-  )
 }

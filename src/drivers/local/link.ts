@@ -1,4 +1,6 @@
 /**
+ * Long because the life of a connection is one state machine.
+ *
  * Keeps a client connected for as long as it wants to be, whoever the broker is at the moment.
  *
  * ```

@@ -1,0 +1,133 @@
+/** What one process can tell another of a lock: that it was released, and that its holder was killed. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Locks } from 'holdfast'
+import { enlist, type Member } from '../crew.js'
+import { atMost, type Figure } from '../figure.js'
+import type { ReplyServer } from '../floors/request-reply.js'
+import { gaps } from '../hand-over.js'
+import { ratio } from '../rounds.js'
+import { quantile, spread } from '../spread.js'
+import { stamp } from '../stamp.js'
+import type { Scale } from '../suite.js'
+import type { LocalMember } from '../workers/local-member.js'
+import { name, requests, suite } from './wire.js'
+
+export async function betweenProcesses(
+  locks: Locks,
+  directory: string,
+  server: ReplyServer,
+  scale: Scale,
+): Promise<Figure> {
+  // Whoever connects first hosts the broker: here neither of the two that hand over.
+  await using _keeps = await locks.mutex('bench:host').acquire()
+  const members = [enlistMember(directory, server), enlistMember(directory, server)]
+  const [one, two] = members as [Member<LocalMember>, Member<LocalMember>]
+  const ours: number[] = []
+  const floor: number[] = []
+  let counted = 0
+  const times = Math.max(2, Math.ceil(scale.handOvers / scale.effort.rounds / 2))
+  try {
+    for (let round = -1; round < scale.effort.rounds; round++) {
+      const bare = await one.ask('roundTrips', times * 2, requests.acquire)
+      const turns = await Promise.all([one.ask('takeTurns', name, times), two.ask('takeTurns', name, times)])
+      const found = gaps(turns.flat())
+      if (round < 0) continue
+      counted += found.length
+      ours.push(median(found) * 1000)
+      floor.push(median(bare) * 1000)
+    }
+  } finally {
+    await Promise.all(members.map((member) => member.stop()))
+  }
+  const of = ratio(ours, floor)
+  return {
+    suite,
+    what: 'release → the waiting process has it, p50',
+    unit: 'µs',
+    ours: spread(ours),
+    floor: { what: 'one bare round trip, p50', value: spread(floor), ratio: of },
+    counts: { 'hand-overs': counted },
+    aim: atMost(of.median, 2, '×'),
+    note: 'from the call of release in one process to the resolved acquire in the other, by the machine’s one monotonic clock; the holder works 0.3 ms, and so does the bare client before each request.',
+  }
+}
+
+export async function killed(
+  locks: Locks,
+  directory: string,
+  server: ReplyServer,
+  { kills }: Scale,
+): Promise<Figure> {
+  await using _keeps = await locks.mutex('bench:host').acquire()
+  const waiter = enlistMember(directory, server)
+  const times: Kill[] = []
+  try {
+    for (let i = 0; i < kills; i++) times.push(await killHolder(directory, server, waiter))
+  } finally {
+    await waiter.stop()
+  }
+  return killFigure('holder killed with -9 → the waiting process has it', times)
+}
+
+export async function killedWithBroker(server: ReplyServer, { kills }: Scale): Promise<Figure> {
+  const times: Kill[] = []
+  for (let i = 0; i < kills; i++) {
+    const directory = await mkdtemp(join(tmpdir(), 'holdfast-bench-'))
+    const waiter = enlistMember(directory, server)
+    try {
+      times.push(await killHolder(directory, server, waiter))
+    } finally {
+      await waiter.stop()
+      await rm(directory, { recursive: true })
+    }
+  }
+  return killFigure('the same where the holder hosts the broker', times)
+}
+
+interface Kill {
+  readonly granted: number
+  readonly closed: number
+}
+
+/** Milliseconds from the kill to the next grant, and to the end of a bare connection of the same process. */
+async function killHolder(
+  directory: string,
+  server: ReplyServer,
+  waiter: Member<LocalMember>,
+): Promise<Kill> {
+  const holder = enlistMember(directory, server)
+  await holder.ask('hold', name)
+  await waiter.ask('standInLine', name)
+  const killedAt = stamp()
+  const closed = server.closedAfter(killedAt)
+  await holder.kill()
+  return { granted: (await waiter.ask('granted')) - killedAt, closed: (await closed) - killedAt }
+}
+
+function killFigure(what: string, kills: readonly Kill[]): Figure {
+  const ours = kills.map(({ granted }) => granted)
+  const floor = kills.map(({ closed }) => closed)
+  return {
+    suite,
+    what,
+    unit: 'ms',
+    ours: spread(ours),
+    floor: { what: 'its bare connection ends', value: spread(floor), ratio: ratio(ours, floor) },
+    counts: { kills: kills.length },
+    aim: atMost(Math.max(...ours), 50, 'ms, all'),
+  }
+}
+
+function enlistMember(directory: string, server: ReplyServer): Member<LocalMember> {
+  const module = new URL('../workers/local-member.js', import.meta.url)
+  return enlist<LocalMember>(module, [directory, server.path.replace('\0', '@')])
+}
+
+function median(values: readonly number[]): number {
+  return quantile(
+    values.toSorted((a, b) => a - b),
+    0.5,
+  )
+}
