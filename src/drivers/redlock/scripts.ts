@@ -171,7 +171,8 @@ local answer = 'y'
 if ARGV[7] == '1' then
   if ballot < b then answer = 'w' end
 elseif ballot <= b or ballot < now - 1000000 then
-  return { 'h', num(math.max(b, now - 1000000)), num(now) }
+  -- Not the floor itself: that has moved on when the next round comes.
+  return { 'h', num(math.max(b, now)), num(now) }
 end
 b = math.max(b, ballot)
 put(id, { kind = kind, due = now + ttl, ballot = ballot, since = now, round = ARGV[3], by = ARGV[9], note = ARGV[12] })
