@@ -99,11 +99,7 @@ export class Redlock {
 
   async acquire(claim: Claim, wait: Wait): Promise<Grant | undefined> {
     if (this.#closed) throw new BackendError('redlock', 'these locks were closed', { closed: true })
-    if (claim.ttl > this.settings.maxTtl) {
-      throw new RangeError(
-        `redlock: ttl ${claim.ttl} is over maxTtl ${this.settings.maxTtl}; raise maxTtl in every process`,
-      )
-    }
+    this.allow(claim.ttl)
     const known = this.#held.get(claim.attempt)
     if (known !== undefined) return known
     const once = wait.remaining() <= 0
@@ -225,6 +221,13 @@ export class Redlock {
     this.#later.add(cancel)
   }
 
+  /** @throws RangeError for a ttl that a server left out for `maxTtl` could forget while it lasts */
+  allow(ttl: number): void {
+    const { maxTtl } = this.settings
+    if (ttl > maxTtl)
+      throw new RangeError(`redlock: ttl ${ttl} is over maxTtl ${maxTtl}; raise maxTtl in every process`)
+  }
+
   keyOf(name: string): string {
     return `${this.settings.prefix}redlock{${encode(name)}}`
   }
@@ -284,15 +287,24 @@ export class Redlock {
   /** Has somebody won, or can nobody any more? */
   #decided(said: readonly Said<Vote>[]): boolean {
     if (winner(said, this.group.majority) !== undefined) return true
+    const { majority } = this.group
     const open = said.filter((one) => one === undefined).length
-    return count(said, ({ letter }) => letter === 'y') + open < this.group.majority
+    if (count(said, ({ letter }) => letter === 'y') + open >= majority) return false
+    // Whether it is taken or too few servers answer is not known before a majority has answered, or no longer can.
+    const answered = count(said, () => true)
+    return answered >= majority || answered + open < majority
   }
 
   /** To all: also those that have not answered may have voted, or will. Nobody waits for it; what is not heard runs out by its ttl. */
   #giveBack(claim: Claim, n: number, leave: boolean): void {
     const args = [claim.attempt, String(n), '0', String(this.settings.retention), leave ? '1' : '0']
-    for (const node of this.group.nodes)
-      node.run(release, [this.keyOf(claim.name)], args).catch(() => undefined)
+    for (const node of this.group.nodes) {
+      const leaving: Promise<unknown> = node
+        .run(release, [this.keyOf(claim.name)], args)
+        .catch(() => undefined)
+        .then(() => this.#leaving.delete(leaving))
+      this.#leaving.add(leaving)
+    }
   }
 
   #ballot(): number {

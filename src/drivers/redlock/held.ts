@@ -35,6 +35,7 @@ export class Held implements Grant {
    */
   async renew(ttl: number): Promise<number | undefined> {
     const { group, env } = this.#driver
+    this.#driver.allow(ttl)
     await group.ready()
     const sent = env.clock.now()
     const said = await round(

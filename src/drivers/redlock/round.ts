@@ -38,6 +38,7 @@ export function round<N, A>(
         (error) => say(place, error instanceof Error ? error : new Error(String(error))),
       )
     }
+    if (open === 0) end()
     // After a stall of the event loop the timer comes before the answers that are here already: they are read first.
     if (!over) stop = clock.at(clock.now() + timeout, () => clock.soon(end))
   })
