@@ -1,0 +1,218 @@
+// What a majority is and is not: ballots as tokens, split votes, servers counted twice, too few of them.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { Cluster, Redis } from 'ioredis'
+import { systemEnv } from '../../../src/core/engine.js'
+import { type RedlockOptions, redlock } from '../../../src/drivers/redlock/index.js'
+import { leakCheck } from '../../support/leaks.js'
+import { startMany } from '../../support/servers/redis.js'
+import { until } from '../../support/until.js'
+import { claim, once, waiting } from '../support/asking.js'
+import { type Cabled, cabled, driverOf, locksOf, meet, now, type Scene, votesAt } from './support/scene.js'
+
+const five = await startMany(5, { preload: ['clock'] })
+after(() => five.stop())
+const scene = (n: number): Scene => {
+  const servers = five.servers.slice(0, n)
+  return { servers, ports: servers.map(({ port }) => port), prefix: `${n}:` }
+}
+
+test('H33: a holder that slept through its lease knows at once, and its token is older than the next one', async (t) => {
+  const [a, b] = [locksOf(t, scene(3)), locksOf(t, scene(3))]
+  const slept = await a.mutex('h33').acquire({ ttl: 200, autoRenew: false })
+  const next = await b.mutex('h33').acquire({ wait: 10_000 })
+  assert.equal(slept.isHeld, false)
+  assert.throws(() => slept.assertHeld(), { code: 'LEASE_LOST' })
+  assert.ok(next.token > slept.token)
+  assert.notEqual(await slept.release(), 'released')
+  assert.ok(next.isHeld)
+  assert.equal(await next.release(), 'released')
+})
+
+test('H34: the token is the winning ballot: it is what the servers voted for, and it grows across clients', async (t) => {
+  const here = scene(3)
+  const drivers = [driverOf(t, here), driverOf(t, here), driverOf(t, here, {}, 'node-redis')]
+  await meet(here, ...drivers)
+  let last = 0
+  for (let i = 0; i < 30; i++) {
+    const driver = drivers[i % drivers.length]
+    const asked = claim('h34')
+    const grant = await driver?.acquire(asked, waiting())
+    assert.ok(grant && grant.token > last, `${grant?.token} after ${last}`)
+    last = grant.token
+    const ballots = await Promise.all(
+      here.servers.map((server) => server.cli('HGET', '3:redlock{h34}', `v:${asked.attempt}`)),
+    )
+    const same = ballots.filter((vote) => String(vote).split(' ')[2] === String(last))
+    assert.ok(same.length >= 2, `voted for ${last}: ${ballots}`)
+    assert.equal(await grant.release(), 'released')
+  }
+})
+
+test('H35: five contenders whose requests reach five servers in different orders are all served, one at a time', async (t) => {
+  const here = scene(5)
+  const contenders = await cabled(t, here, 5)
+  await meet(here, ...contenders.map(({ driver }) => driver))
+  for (const [i, { cable }] of contenders.entries()) {
+    for (let j = 0; j < 5; j++) cable(j).up.delay(5 * ((i + j) % 5))
+  }
+  const holds: { readonly token: number; readonly from: number; readonly to: number }[] = []
+  await Promise.all(
+    contenders.flatMap(({ driver }) =>
+      [1, 2].map(async () => {
+        const grant = await driver.acquire(claim('h35', { ttl: 10_000 }), waiting())
+        assert.ok(grant)
+        const from = now()
+        await Promise.resolve()
+        holds.push({ token: grant.token, from, to: now() })
+        await grant.release()
+      }),
+    ),
+  )
+  assert.equal(holds.length, 10)
+  holds.sort((a, b) => a.from - b.from)
+  for (const [i, hold] of holds.entries()) {
+    const before = holds[i - 1]
+    assert.ok(before === undefined || (before.to <= hold.from && before.token < hold.token))
+  }
+  await until(
+    async () =>
+      (await Promise.all(here.servers.map((one) => votesAt(one, 'h35', here.prefix)))).flat().length === 0,
+  )
+})
+
+test('H36: the same client given twice is refused at once, and two clients of one server at the first use', async (t) => {
+  const [port = 0, other = 0] = scene(2).ports
+  const clients = [port, port, other].map((to) => {
+    const client = new Redis(to, '127.0.0.1', { lazyConnect: true })
+    t.after(() => client.disconnect())
+    return client
+  })
+  const [first, twin, third] = clients as [Redis, Redis, Redis]
+  assert.throws(() => redlock({ clients: [first, third, first] }), {
+    name: 'RangeError',
+    message: /clients 0 and 2 are the same; each server has one vote/,
+  })
+  const driver = redlock({ clients: [first, third, twin] })(systemEnv())
+  t.after(() => driver.close())
+  for (const wait of [once(), waiting()]) {
+    const error = await driver.acquire(claim('h36'), wait).then(undefined, (caught) => caught)
+    assert.equal(error?.code, 'BACKEND', `${error}`)
+    assert.match(error.message, /server 1 and server 3 are the same server/)
+    await until(async () => {
+      const again = await driver.inspect('h36').then(undefined, (caught) => caught)
+      return /the same server/.test(again?.message)
+    })
+  }
+  assert.deepEqual(await votesAt(five.servers[0] ?? assert.fail(), 'h36', 'hf:'), [])
+})
+
+test('bad options, too few clients and a Cluster are refused before anything is sent', (t) => {
+  const clients = scene(3).ports.map((port) => new Redis(port, '127.0.0.1', { lazyConnect: true }))
+  const cluster = new Cluster([{ host: '127.0.0.1', port: 1 }], { lazyConnect: true })
+  t.after(() => {
+    for (const client of [...clients, cluster]) client.disconnect()
+  })
+  const refused = (options: unknown, name: string, message: RegExp) =>
+    assert.throws(() => redlock(options as RedlockOptions)(systemEnv()), { name, message })
+  refused(undefined, 'TypeError', /takes \{ clients: \[\.\.\.\] \}, got undefined/)
+  refused({ clients: clients.slice(0, 2) }, 'RangeError', /at least 3 independent servers, got 2/)
+  refused({ clients: [...clients.slice(0, 2), {}] }, 'TypeError', /client 2 must be an instance of ioredis/)
+  refused({ clients: [...clients.slice(0, 2), cluster] }, 'TypeError', /client 2 is a Cluster/)
+  refused({ clients, maxTtl: 1.5 }, 'RangeError', /maxTtl must be a whole number from 100 to \d+, got 1.5/)
+  refused({ clients, commandTimeout: '1s' }, 'TypeError', /commandTimeout must be a number, got/)
+  refused({ clients, retryDelay: 0 }, 'RangeError', /retryDelay .* got 0/)
+  refused({ clients, retention: 1 }, 'RangeError', /retention .* got 1$/)
+  refused({ clients, prefix: 'a{b' }, 'RangeError', /prefix must be a string without braces/)
+  assert.ok(clients.every(({ status }) => status === 'wait'))
+})
+
+test('a ttl over maxTtl is refused, also when a lease is extended: a server is only left out for maxTtl', async (t) => {
+  const driver = driverOf(t, scene(3), { maxTtl: 2_000 })
+  await assert.rejects(driver.acquire(claim('longest', { ttl: 2_001 }), once()), {
+    name: 'RangeError',
+    message: /ttl 2001 is over maxTtl 2000; raise maxTtl in every process/,
+  })
+  const grant = await driver.acquire(claim('longest', { ttl: 2_000 }), waiting())
+  assert.ok(grant)
+  await assert.rejects(grant.renew(2_001, new AbortController().signal), /over maxTtl 2000/)
+  assert.equal(await grant.release(), 'released')
+})
+
+test('with an even number of servers half is not enough', async (t) => {
+  const here = scene(4)
+  const [a, b] = (await cabled(t, here, 2)) as [Cabled, Cabled]
+  await meet(here, a.driver, b.driver)
+  for (const n of [2, 3]) a.cable(n).blackHole()
+  for (const n of [0, 1]) b.cable(n).blackHole()
+  for (const { driver } of [a, b])
+    await assert.rejects(driver.acquire(claim('even'), once()), { code: 'BACKEND' })
+  a.cable(2).heal()
+  const grant = await a.driver.acquire(claim('even'), waiting())
+  assert.ok(grant)
+  assert.equal(await grant.release(), 'released')
+})
+
+test('H32: one clock of five that jumps ends one vote, and four others still refuse', async (t) => {
+  const here = scene(5)
+  const [a, b] = [driverOf(t, here), driverOf(t, here)]
+  await meet(here, a, b)
+  const asked = claim('h32', { ttl: 20_000 })
+  const grant = await a.acquire(asked, waiting())
+  assert.ok(grant)
+  await until(async () =>
+    (await Promise.all(here.servers.map((one) => votesAt(one, 'h32', here.prefix)))).every(
+      ([id]) => id === asked.attempt,
+    ),
+  )
+  five.servers[2]?.clockJump(60_000)
+  t.after(() => five.servers[2]?.clockJump(-60_000))
+  assert.equal(await b.acquire(claim('h32'), once()), undefined)
+  assert.ok(now() < grant.validUntil)
+  assert.equal(await grant.release(), 'released')
+})
+
+test('H32: a jump in the one server two majorities share breaks P1, which nothing here can prevent; tokens still grow', async (t) => {
+  const here = scene(5)
+  const [a, b, c] = (await cabled(t, here, 3)) as [Cabled, Cabled, Cabled]
+  await meet(here, a.driver, b.driver, c.driver)
+  for (const n of [3, 4]) a.cable(n).blackHole()
+  for (const n of [0, 1]) b.cable(n).blackHole()
+  const first = await a.driver.acquire(claim('h32 shared', { ttl: 20_000 }), waiting())
+  assert.ok(first)
+  five.servers[2]?.clockJump(60_000)
+  t.after(() => five.servers[2]?.clockJump(-60_000))
+  const second = await b.driver.acquire(claim('h32 shared'), waiting())
+  assert.ok(second)
+  assert.ok(now() < first.validUntil, 'both are held now')
+  assert.ok(second.token > first.token)
+  await second.release()
+  await first.release()
+  for (const n of [1, 2]) c.cable(n).blackHole()
+  const third = await c.driver.acquire(claim('h32 shared'), waiting())
+  assert.ok(third && third.token > second.token)
+  await third.release()
+})
+
+test('H34: clocks of servers an hour apart in both directions do not make tokens go back, nor locks wait', async (t) => {
+  const here = scene(5)
+  const jumps = [3_600_000, -3_600_000, 0, 0, 0] as const
+  const drivers = [driverOf(t, here), driverOf(t, here)]
+  await meet(here, ...drivers)
+  let last = 0
+  const twice = async () => {
+    for (const driver of drivers) {
+      const grant = await driver.acquire(claim('apart', { ttl: 5_000 }), waiting())
+      assert.ok(grant && grant.token > last)
+      last = grant.token
+      await grant.release()
+    }
+  }
+  await twice()
+  for (const [i, ms] of jumps.entries()) five.servers[i]?.clockJump(ms)
+  await twice()
+  for (const [i, ms] of jumps.entries()) five.servers[i]?.clockJump(-ms)
+  await twice()
+})
+
+after(leakCheck)
