@@ -1,4 +1,6 @@
 /**
+ * Long because what the front does with signals, terminal and keeper hangs together.
+ *
  * The front: the process the user started (see `messages.ts` for what it and the keeper say). Everything about the command but the
  * decision when it must end is here: terminal, signals, exit code.
  *

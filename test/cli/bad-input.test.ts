@@ -1,0 +1,184 @@
+// What makes no sense is refused with the thing, the value and the remedy, before anything is started or locked.
+import assert from 'node:assert/strict'
+import { existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { leakCheck } from '../support/leaks.js'
+import { bench } from './support/cli.js'
+
+const { folder, cli, close } = bench()
+writeFileSync(join(folder, 'plain.txt'), 'no program')
+
+const command = ['--', 'touch', join(folder, 'ran')]
+const long = 'x'.repeat(513)
+
+const refused: readonly [what: string, args: string[], code: number, complaint: RegExp][] = [
+  [
+    'a run without --',
+    ['run', 'x', 'sleep', '5'],
+    64,
+    /the command to run goes after --, as in: holdfast run x -- /,
+  ],
+  ['options of the command without --', ['run', 'x', 'ls', '-l'], 64, /the command to run goes after --/],
+  ['a run without a name', ['run', ...command], 64, /missing required argument 'name'/],
+  ['a run without a command', ['run', 'x', '--'], 64, /there is no command after '--'/],
+  ['a second name', ['run', 'x', 'y', ...command], 64, /too many arguments for 'run'/],
+  [
+    'an option after --',
+    ['run', 'x', '--', '--wait', '5s'],
+    64,
+    /'--wait' after '--' is no command; options .* before/,
+  ],
+  [
+    'a command that is not there',
+    ['run', 'x', '--', 'no-such-command'],
+    127,
+    /command not found: no-such-command/,
+  ],
+  ['a path that is not there', ['run', 'x', '--', './nowhere'], 127, /command not found: \.\/nowhere/],
+  [
+    'a file that cannot be run',
+    ['run', 'x', '--', './plain.txt'],
+    126,
+    /plain\.txt is not executable; chmod \+x it/,
+  ],
+  ['a folder as a command', ['run', 'x', '--', '/tmp'], 126, /\/tmp is not executable/],
+  [
+    'a duration without a unit',
+    ['run', 'x', '--wait', '5', ...command],
+    64,
+    /--wait needs a unit, got '5'; did you mean 5s/,
+  ],
+  [
+    'a negative duration',
+    ['run', 'x', '--max-hold', '-5s', ...command],
+    64,
+    /--max-hold must be a duration .*got '-5s'/,
+  ],
+  [
+    'an absurd duration',
+    ['run', 'x', '--wait', '99999h', ...command],
+    64,
+    /--wait is at most 366d, got '99999h'/,
+  ],
+  [
+    'a ttl that leaves no time',
+    ['run', 'x', '--ttl', '100ms', ...command],
+    64,
+    /--ttl must be at least 1s, got '100ms'/,
+  ],
+  [
+    'a --kill-after that does not fit',
+    ['run', 'x', '--kill-after', '25s', ...command],
+    64,
+    /--kill-after 25s does not fit into --ttl 30s/,
+  ],
+  [
+    'permits without a total',
+    ['run', 'x', '--permits', '3', ...command],
+    64,
+    /--permits must be n\/N, .*got '3'/,
+  ],
+  [
+    'more permits than there are',
+    ['run', 'x', '--permits', '4/3', ...command],
+    64,
+    /from 1 to 3 of 3, got '4\/3'/,
+  ],
+  ['no permits', ['run', 'x', '--permits', '0/3', ...command], 64, /from 1 to 3 of 3, got '0\/3'/],
+  [
+    'too many permits',
+    ['run', 'x', '--permits', '1/2000000', ...command],
+    64,
+    /integer from 1 to 1000000, got 2000000/,
+  ],
+  [
+    'two modes',
+    ['run', 'x', '--shared', '--permits', '1/2', ...command],
+    64,
+    /--shared and --permits exclude each other/,
+  ],
+  [
+    'an exit code out of range',
+    ['run', 'x', '-E', '256', ...command],
+    64,
+    /--conflict-exit-code must be a number from 0 to 255/,
+  ],
+  ['an empty name', ['run', '', ...command], 64, /lock name must not be empty/],
+  ['a huge name', ['run', long, ...command], 64, /is 513 bytes long; the limit is 512/],
+  [
+    'a name with control characters',
+    ['run', 'a\nb', ...command],
+    64,
+    /has the control character U\+000A at 1/,
+  ],
+  [
+    'a note that is too long',
+    ['run', 'x', '--note', 'n'.repeat(300), ...command],
+    64,
+    /note is 300 bytes long; the limit is 256/,
+  ],
+  [
+    'an unknown scheme',
+    ['run', 'x', '--on', 'reddis://h', ...command],
+    64,
+    /unknown scheme 'reddis:' in 'reddis:\/\/h'; known are local:/,
+  ],
+  [
+    'a store for one process',
+    ['run', 'x', '--on', 'memory:', ...command],
+    64,
+    /memory: locks live inside one process/,
+  ],
+  ['a driver that does not exist yet', ['ls', '--on', 'etcd://h'], 64, /no driver for 'etcd:' yet/],
+  ['an unknown command', ['rum', 'x'], 64, /unknown command 'rum'\n\(Did you mean run\?\)/],
+  [
+    'an unknown option',
+    ['run', 'x', '--wiat', '5s', ...command],
+    64,
+    /unknown option '--wiat'\n\(Did you mean --wait\?\)/,
+  ],
+  ['inspect without a name', ['inspect'], 64, /missing required argument 'name'/],
+  ['inspect of a bad name', ['inspect', ''], 64, /lock name must not be empty/],
+  [
+    'too few workers',
+    ['demo', '--workers', '1'],
+    64,
+    /--workers must be a whole number from 2 to 32, got '1'/,
+  ],
+  [
+    'orders that are not there',
+    ['demo', '--orders', 'nowhere.json'],
+    64,
+    /cannot read orders from .*nowhere\.json/,
+  ],
+]
+for (const [what, args, expected, complaint] of refused) {
+  test(`${what} is refused`, async () => {
+    const { code, stdout, stderr } = await cli(...args)
+    assert.match(stderr, complaint)
+    assert.match(stderr, /^holdfast: /)
+    assert.equal(code, expected)
+    assert.equal(stdout, '')
+    assert.doesNotMatch(stderr, /\n {4}at /, 'a stack is no message')
+    assert.equal(existsSync(join(folder, 'ran')), false)
+  })
+}
+
+test('help is no error, and tells every command', async () => {
+  const { code, stdout } = await cli('--help')
+  assert.equal(code, 0)
+  for (const name of ['run', 'ls', 'inspect', 'release', 'demo'])
+    assert.match(stdout, new RegExp(`^  ${name} `, 'm'))
+  assert.equal((await cli('run', '--help')).code, 0)
+  assert.match((await cli('--version')).stdout, /^\d+\.\d+\.\d+\n$/)
+})
+
+test('no command at all shows help, and is an error', async () => {
+  const { code, stderr } = await cli()
+  assert.equal(code, 64)
+  assert.match(stderr, /^Usage: holdfast/)
+})
+
+after(close)
+after(leakCheck)
