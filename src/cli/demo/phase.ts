@@ -74,6 +74,7 @@ async function tallied(all: readonly Task[]): Promise<Tally[]> {
     const results = workers.map((worker) => heard(worker, 'done'))
     for (const worker of workers) worker.send('go')
     const done = await Promise.all(results)
+    for (const worker of workers) worker.send('end')
     await Promise.all(workers.map(exited))
     return done.map((message) => (message.type === 'done' ? message.tally : never()))
   } finally {

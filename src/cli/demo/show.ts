@@ -45,7 +45,9 @@ export function picture(
   width: number,
   color: boolean,
 ): string {
-  return renderText(drawing(title, name, outcome), { width, color, footnotes: 0 })
+  const text = renderText(drawing(title, name, outcome), { width, color, footnotes: 0 })
+  // The table counts the violations.
+  return text.replace(/\n\s*… and \d+ more violations?$/, '')
 }
 
 /** Both halves in one file, one below the other. */
@@ -58,7 +60,26 @@ export function svg({ name, without, with: held }: Halves): string {
 
 function drawing(title: string, name: string, { history, violations }: Outcome): Timeline {
   const exclusion = violations.filter((one: Violation) => one.rule === 'exclusion')
-  return timelineOf(history, { name, title, violations: exclusion })
+  return inOrder(
+    timelineOf(history, {
+      name,
+      title,
+      violations: exclusion,
+      label: (client) => client.split('-')[0] ?? client,
+    }),
+  )
+}
+
+/** Rows come in the order in which the workers began; by number they can be found again. */
+function inOrder(timeline: Timeline): Timeline {
+  const order = timeline.rows.map((_, i) => i)
+  const label = (i: number) => timeline.rows[i]?.label ?? ''
+  order.sort((a, b) => label(a).localeCompare(label(b), 'en', { numeric: true }))
+  return {
+    ...timeline,
+    rows: order.flatMap((i) => timeline.rows[i] ?? []),
+    bands: timeline.bands.map((band) => ({ ...band, rows: band.rows.map((i) => order.indexOf(i)) })),
+  }
 }
 
 function stacked(pictures: readonly string[]): string {

@@ -56,9 +56,11 @@ async function main(): Promise<void> {
     })
     await pause(breath * Math.random())
   }
+  tell({ type: 'done', tally })
+  // Nobody leaves before all are done: on the embedded driver one of us is the broker, and handing that over is another story.
+  await message<'end'>()
   await close()
   notes.close()
-  tell({ type: 'done', tally })
   process.disconnect()
 }
 
