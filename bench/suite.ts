@@ -21,6 +21,8 @@ export interface Scale {
   readonly competing: number
   /** Milliseconds of holding many. */
   readonly holding: number
+  /** Milliseconds after which a contender that has finished nothing is taken for stuck. */
+  readonly stuckAfter: number
   /** Waiters in the longest line. */
   readonly longLine: number
 }
@@ -36,6 +38,7 @@ export const full: Scale = {
   still: 2000,
   competing: 5000,
   holding: 60_000,
+  stuckAfter: 12_000,
   longLine: 10_000,
 }
 
@@ -50,5 +53,6 @@ export const quick: Scale = {
   still: 500,
   competing: 1500,
   holding: 15_000,
+  stuckAfter: 12_000,
   longLine: 10_000,
 }

@@ -4,13 +4,15 @@ import { measureLocal } from './suites/local.js'
 import { measureMemory } from './suites/memory.js'
 import { measurePeers } from './suites/peers.js'
 import { measureRedis } from './suites/redis.js'
+import { measureRedlock } from './suites/redlock.js'
 
-export type SuiteName = 'memory' | 'local' | 'redis' | 'peers'
+export type SuiteName = 'memory' | 'local' | 'redis' | 'redlock' | 'peers'
 
 export const suites: Readonly<Record<SuiteName, (scale: Scale) => Promise<readonly Result[]>>> = {
   memory: measureMemory,
   local: measureLocal,
   redis: measureRedis,
+  redlock: measureRedlock,
   peers: measurePeers,
 }
 

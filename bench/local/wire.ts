@@ -2,8 +2,14 @@ export const suite = 'local'
 export const name = 'bench:one'
 /** What an acquire and a release look like on the wire, so that the floor carries as much. */
 const attempt = '0123456789abcdef0123456789abcdef'
-export const requests = {
+export const requests: Readonly<Record<'acquire' | 'release', readonly unknown[]>> = {
   acquire: ['acquire', name, attempt, 'x', 30_000, true, 0, ''],
   release: ['release', name, attempt, 1_800_000_000_000_000],
 }
-export const reply = ['granted', 1_800_000_000_000_000, 1_800_000_000_065_536, 0.05, false]
+export const reply: readonly unknown[] = [
+  'granted',
+  1_800_000_000_000_000,
+  1_800_000_000_065_536,
+  0.05,
+  false,
+]

@@ -12,6 +12,8 @@ interface Bare {
   set(key: string, value: string): Promise<boolean>
   run(script: string, keys: readonly string[], args: readonly string[]): Promise<unknown>
   close(): Promise<void>
+  /** At once, whatever is on its way. */
+  drop(): void
 }
 
 /** KEYS: lock. ARGV: value. Result: 1 when it was ours. */
@@ -97,6 +99,40 @@ export const barePush: Recipe = {
   },
 }
 
+/** Both commands to every server at once, each done with a majority of answers: no ballot, no deadline, no second try. */
+export const bareMajority: Recipe = {
+  name: 'bare majority write',
+  settings: 'default',
+  client: 'ioredis',
+  async make(ports) {
+    const servers = await Promise.all(ports.map((port) => connect('ioredis', port)))
+    const most = Math.floor(servers.length / 2) + 1
+    const majority = (ask: (server: Bare) => Promise<boolean>) =>
+      new Promise<void>((resolve, reject) => {
+        let yes = 0
+        for (const server of servers) {
+          ask(server).then((did) => {
+            if (did && ++yes === most) resolve()
+          }, reject)
+        }
+      })
+    return {
+      gaveUp: 0,
+      async take(key) {
+        const id = randomUUID()
+        await majority((server) => server.set(key, id))
+        return {
+          token: 0,
+          release: () => majority(async (server) => (await server.run(compareAndDelete, [key], [id])) === 1),
+        }
+      },
+      async close() {
+        for (const server of servers) server.drop()
+      },
+    }
+  },
+}
+
 async function connect(client: ClientKind, port: number): Promise<Bare> {
   const server = client === 'ioredis' ? bareIoredis(port) : await bareNodeRedis(port)
   await server.load()
@@ -112,6 +148,7 @@ function bareIoredis(port: number): Bare & { load(): Promise<void> } {
       for (const script of shas.keys()) await redis.script('LOAD', script)
     },
     close: async () => void (await redis.quit()),
+    drop: () => redis.disconnect(),
   }
 }
 
@@ -126,5 +163,6 @@ async function bareNodeRedis(port: number): Promise<Bare & { load(): Promise<voi
       for (const script of shas.keys()) await redis.scriptLoad(script)
     },
     close: async () => void (await redis.close()),
+    drop: () => redis.destroy(),
   }
 }

@@ -1,5 +1,6 @@
 import { createLocks } from 'holdfast'
 import { redis } from 'holdfast/redis'
+import { redlock } from 'holdfast/redlock'
 import { ioredisAt, nodeRedisAt } from './clients.js'
 import type { ClientKind, Recipe } from './contender.js'
 
@@ -10,6 +11,24 @@ export function ours(client: ClientKind): Recipe {
 /** Strict first come, first served: every hand-over goes through the server. */
 export function oursFair(client: ClientKind): Recipe {
   return recipe(client, true)
+}
+
+export const oursMajority: Recipe = {
+  name: 'holdfast/redlock',
+  settings: 'default',
+  client: 'ioredis',
+  async make(ports) {
+    const clients = ports.map((port) => ioredisAt(port))
+    const locks = createLocks(redlock({ clients }), { wait: Number.POSITIVE_INFINITY })
+    return {
+      gaveUp: 0,
+      take: (key) => locks.mutex(key).acquire(),
+      async close() {
+        await locks.close()
+        for (const client of clients) client.disconnect()
+      },
+    }
+  },
 }
 
 function recipe(client: ClientKind, fair: boolean): Recipe {

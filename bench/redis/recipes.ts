@@ -1,7 +1,7 @@
 /** Every contender by its id, so that a worker process can be told which one to make. */
 import type { Recipe } from './contender.js'
-import { bare, barePush } from './floors.js'
-import { ours, oursFair } from './ours.js'
+import { bare, bareMajority, barePush } from './floors.js'
+import { ours, oursFair, oursMajority } from './ours.js'
 import { peerRecipes } from './peers.js'
 
 export const recipes: Readonly<Record<string, Recipe>> = {
@@ -11,6 +11,8 @@ export const recipes: Readonly<Record<string, Recipe>> = {
   bare: bare('ioredis'),
   'bare-node': bare('node-redis'),
   push: barePush,
+  'quorum-ours': oursMajority,
+  'quorum-bare': bareMajority,
   ...peerRecipes,
 }
 

@@ -1,11 +1,12 @@
 /** The libraries on npm that lock over Redis, beside holdfast and the bare floors, on the same server and client. */
-import { startRedis } from '../../test/support/servers/redis.js'
+import { startMany, startRedis } from '../../test/support/servers/redis.js'
 import type { Comparison, Row } from '../figure.js'
 import { countCommands } from '../redis/commands.js'
 import { compete } from '../redis/fairness.js'
 import { at, burst, countBurst, withCrew } from '../redis/hand-off.js'
 import { installPeers } from '../redis/peer-packages.js'
-import { peerIds, renewingPeerIds } from '../redis/peers.js'
+import { peerIds, quorumPeerIds, renewingPeerIds } from '../redis/peers.js'
+import { measureQuorum, openQuorum, quorumSize } from '../redis/quorum.js'
 import { recipeOf } from '../redis/recipes.js'
 import { measureUncontended } from '../redis/uncontended.js'
 import { ratio } from '../rounds.js'
@@ -26,6 +27,7 @@ export async function measurePeers(scale: Scale): Promise<readonly Comparison[]>
     ...(await handOffs(waiting, port, scale)),
     await fairness(waiting, port, scale),
     await holding(['ours', ...renewingPeerIds], port, scale),
+    await quorum(['quorum-bare', 'quorum-ours', ...quorumPeerIds], scale),
   ]
 }
 
@@ -151,6 +153,36 @@ async function holding(
     what: `${leases.toLocaleString('en')} locks held for 10 s at a time and renewed`,
     columns: ['commands/s', '% of a core', 'heap bytes each'],
     rows,
+  }
+}
+
+async function quorum(ids: readonly string[], scale: Scale): Promise<Comparison> {
+  await using group = await startMany(quorumSize)
+  const contenders = await openQuorum(ids, group)
+  const healthy = await measureQuorum(contenders, scale)
+  group.servers[0]?.pause()
+  const frozen = await measureQuorum(contenders, scale)
+  group.servers[0]?.resume()
+  for (const contender of contenders.values()) await contender.close()
+  const rows = ids.map((id) =>
+    row(
+      id,
+      [healthy, frozen].flatMap(({ rates, p99, stuck }) => {
+        if (stuck.has(id)) return [one(0), one(0), undefined]
+        const of = ratio(rates[id] ?? [], rates['quorum-bare'] ?? [])
+        return [spread(rates[id] ?? []), of, one(p99.get(id))]
+      }),
+    ),
+  )
+  return {
+    suite,
+    what: `Acquire + release over ${quorumSize} servers`,
+    columns: [
+      ...['per second', 'of the bare majority', 'p99 ms'],
+      ...['per second, one server stopped', 'of the bare majority', 'p99 ms'],
+    ],
+    rows,
+    note: `Stopped: SIGSTOP. 0 per second: not one acquire and release was done within ${scale.stuckAfter / 1000} s.`,
   }
 }
 

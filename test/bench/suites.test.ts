@@ -6,6 +6,7 @@ import type { Scale } from '../../bench/suite.js'
 import { measureLocal } from '../../bench/suites/local.js'
 import { measureMemory } from '../../bench/suites/memory.js'
 import { measureRedis } from '../../bench/suites/redis.js'
+import { measureRedlock } from '../../bench/suites/redlock.js'
 import { leakCheck } from '../support/leaks.js'
 
 after(leakCheck)
@@ -21,6 +22,7 @@ const tiny: Scale = {
   still: 100,
   competing: 200,
   holding: 200,
+  stuckAfter: 5000,
   longLine: 40,
 }
 /** The rounds that count and the one before them. */
@@ -71,4 +73,11 @@ test('redis: all figures, and the commands are counted', async () => {
     // As many as asked for, or one more, so that each process has as many.
     [2, 6],
   )
+})
+
+test('redlock: all figures, also with one server frozen', async () => {
+  const figures = await measureRedlock(tiny)
+  assertMeasured(figures)
+  assert.equal(figures.length, 3)
+  assert.ok(figures.every(({ counts }) => counts?.['stuck'] === undefined || counts['stuck'] === 0))
 })
