@@ -35,7 +35,7 @@ const outside: Readonly<Record<string, readonly string[]>> = {
   cli: ['ui'],
   lab: ['test'],
   bench: ['test'],
-  examples: [],
+  examples: ['test'],
 }
 /** Not part of what is published: may use whatever is installed. */
 const workshop = ['lab', 'bench', 'examples']

@@ -1,0 +1,54 @@
+/** Rung 5: a process remembers, per chain of calls, what it holds already, and does not ask the server for it again. */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { until } from '../../test/support/until.js'
+import { watchdog } from './4-watchdog.js'
+import { type Lock, type Recipe, type Scene, single, take } from './lock.js'
+import { asked, elapsed, openStage, patience } from './stage.js'
+
+export const reentrant: Recipe = single('reentrant', (client) => enterAgain(watchdog.open(client)))
+
+/** Node has no threads to tell apart; the chain of calls a piece of code belongs to is what `AsyncLocalStorage` knows. */
+export function enterAgain(lock: Lock): Lock {
+  const holding = new AsyncLocalStorage<ReadonlySet<string>>()
+  return {
+    ...lock,
+    async run(name, ttl, wait, work) {
+      const held = holding.getStore() ?? new Set()
+      if (!held.has(name)) {
+        return lock.run(name, ttl, wait, () => holding.run(new Set([...held, name]), work))
+      }
+      await work()
+      return true
+    },
+  }
+}
+
+const waiters = 8
+
+export const polling: Scene = {
+  name: 'polling',
+  fault: `${waiters} processes wait for a lock that stays taken. What does one second of it cost the server?`,
+
+  async run(recipe) {
+    await using stage = await openStage(recipe)
+    const { server } = stage
+    const holder = await stage.process()
+    const others = await Promise.all(Array.from({ length: waiters }, () => stage.process()))
+
+    const held = await take(holder.lock, 30_000)
+    const before = await asked(server)
+    const waiting = others.map(async ({ lock }) => {
+      const mine = await lock.acquire('order:7', 30_000, patience)
+      await mine?.release()
+    })
+    await until(async () => (await asked(server)) >= before + waiters, { within: patience })
+    await elapsed(200) // who can be told has said by now where
+    const since = await asked(server)
+    await elapsed(1_000)
+    const cost = (await asked(server)) - since
+    await held.release()
+    await Promise.all(waiting)
+
+    return { ok: cost < 2 * waiters, saw: `${waiters} waiters asked ${cost} times in a second, in vain` }
+  },
+}

@@ -1,0 +1,41 @@
+/** Rung 6 again: what is published is heard by those who listen at that moment, and by nobody later. */
+import { until } from '../../test/support/until.js'
+import { type Scene, take } from './lock.js'
+import { answering, asked, elapsed, listening, openStage, patience } from './stage.js'
+
+export const missedMessage: Scene = {
+  name: 'missed message',
+  fault: "The waiter's connections break, the lock is released, and the connections come back.",
+
+  async run(recipe) {
+    await using stage = await openStage(recipe)
+    const { server } = stage
+    const [holder, waiter] = [await stage.process(), await stage.process()]
+
+    const held = await take(holder.lock, 30_000)
+    const before = await asked(server)
+    let entered = false
+    const waiting = waiter.lock.acquire('order:7', 30_000, 60_000).then(
+      () => {
+        entered = true
+      },
+      () => undefined, // the scene is over
+    )
+    const isWaiting = async () => (await listening(server)) === 1 && (await asked(server)) > before
+    await until(isWaiting, { within: patience })
+    await answering([waiter.client]) // it has been told that the lock is taken
+
+    waiter.cable.refuse()
+    waiter.cable.reset()
+    await until(async () => (await listening(server)) === 0, { within: patience })
+    await held.release()
+    await waiter.cable.accept()
+    await until(async () => (await listening(server)) === 1, { within: patience })
+
+    // It is connected, it listens, the lock is free, and nobody will publish anything any more.
+    await Promise.race([waiting, elapsed(2_000)])
+    return entered
+      ? { ok: true, saw: 'entered when its connections were back' }
+      : { ok: false, saw: 'asleep before a free lock, for what was left of the ttl of 30 s' }
+  },
+}

@@ -1,0 +1,87 @@
+/**
+ * Rung 7: Redlock. Three servers that know nothing of each other, the same SET NX PX on all, and whoever has a majority holds
+ * the lock, for what is left of the ttl. One server may die, or forget.
+ */
+import { randomUUID } from 'node:crypto'
+import type { Redis } from 'ioredis'
+import { byHand, holdersAfterLoss, type Lock, type Recipe, type Scene, take } from './lock.js'
+import { deleteIfMine } from './scripts.js'
+import { answering, openStage } from './stage.js'
+
+/** What the validity is counted from: the moment before the servers were asked, or, as it is often written, the answers. */
+type From = 'request' | 'replies'
+
+export const redlockByHand: Recipe = {
+  title: 'Redlock',
+  servers: 3,
+  open: (...clients) => overMajority(clients, 'request'),
+}
+export const lateRedlock: Recipe = {
+  title: 'Redlock, ttl from the replies',
+  servers: 3,
+  open: (...clients) => overMajority(clients, 'replies'),
+}
+
+function overMajority(clients: readonly Redis[], from: From): Lock {
+  return byHand({
+    async tryAcquire(name, ttl) {
+      const id = randomUUID()
+      const release = () =>
+        majority(clients.map(async (client) => (await client.eval(deleteIfMine, 1, name, id)) === 1))
+      const sent = performance.now()
+      const won = await majority(
+        clients.map(async (client) => (await client.set(name, id, 'PX', ttl, 'NX')) === 'OK'),
+      )
+      const validUntil = (from === 'request' ? sent : performance.now()) + ttl * 0.99 - 2
+      if (won && performance.now() < validUntil) {
+        return {
+          release,
+          get isHeld() {
+            return performance.now() < validUntil
+          },
+        }
+      }
+      await release()
+      return undefined
+    },
+  })
+}
+
+/** Did most say yes? Known as soon as it can be: nobody waits for a server that is down. */
+function majority(votes: readonly Promise<boolean>[]): Promise<boolean> {
+  const needed = Math.floor(votes.length / 2) + 1
+  return new Promise((resolve) => {
+    let yes = 0
+    let no = 0
+    for (const vote of votes) {
+      void vote
+        .catch(() => false)
+        .then((said) => {
+          if (said) yes++
+          else no++
+          if (yes === needed) resolve(true)
+          if (no > votes.length - needed) resolve(false)
+        })
+    }
+  })
+}
+
+export const forgetfulServer: Scene = {
+  name: 'forgetful server',
+  fault:
+    'One server cannot be reached by the holder, another votes for it, is restarted and has forgotten that it did.',
+
+  async run(recipe) {
+    await using stage = await openStage(recipe)
+    const [first, second] = [await stage.process(), await stage.process()]
+    const [, forgetful] = stage.servers
+    first.cables[2]?.blackHole()
+
+    await take(first.lock, 30_000)
+    await forgetful?.kill9()
+    await forgetful?.restart({ keepData: false })
+    await answering(second.clients)
+
+    return await holdersAfterLoss(second.lock)
+  },
+}

@@ -1,0 +1,30 @@
+/** holdfast, as the scenes see it. Nothing is set but what the scenes say, ttl and wait, and that `run` may be entered again. */
+import { AcquireTimeoutError, createLocks } from 'holdfast'
+import { redis } from 'holdfast/redis'
+import { redlock } from 'holdfast/redlock'
+import type { Redis } from 'ioredis'
+import { type Lock, type Recipe, single } from './lock.js'
+
+export const holdfastRedis: Recipe = single('holdfast/redis', (client) => adapt(redis({ client })))
+export const holdfastRedlock: Recipe = {
+  title: 'holdfast/redlock',
+  servers: 3,
+  open: (...clients: readonly Redis[]) => adapt(redlock({ clients })),
+}
+
+function adapt(driver: Parameters<typeof createLocks>[0]): Lock {
+  const locks = createLocks(driver)
+  return {
+    tryAcquire: (name, ttl) => locks.mutex(name).tryAcquire({ ttl }),
+    acquire: (name, ttl, wait) => locks.mutex(name).acquire({ ttl, wait }).catch(undefinedIfTimedOut),
+    run: async (name, ttl, wait, work) => {
+      const done = locks.mutex(name).run(() => work().then(() => true), { ttl, wait, reentrant: true })
+      return (await done.catch(undefinedIfTimedOut)) === true
+    },
+    close: () => locks.close(),
+  }
+}
+
+function undefinedIfTimedOut(error: unknown): undefined {
+  if (!(error instanceof AcquireTimeoutError)) throw error
+}
