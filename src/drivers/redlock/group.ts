@@ -8,7 +8,8 @@
  * | marker of the server | the others' group | then |
  * |---|---|---|
  * | its present boot id | – | trusted |
- * | missing or another | nobody of a majority knows a group | a new group: trusted, marked |
+ * | missing | all answer and nobody knows a group | a new group: trusted, marked |
+ * | missing | a majority answers and nobody knows a group | trusted `maxTtl` after its start: those that do not answer may know one |
  * | another or missing | known, without its boot id | it has restarted: trusted `maxTtl` after its start |
  * | missing | known, with its boot id | its data were deleted: trusted `maxTtl` after that was seen |
  * | `q <until> <boot id>` | – | trusted when its clock has passed `until` |
@@ -84,12 +85,17 @@ export class Group {
       else seen.push(one)
     }
     for (const one of seen) this.#refuseTwins(one, seen)
-    await Promise.all(seen.map((one) => this.#judge(one, seen).catch((error) => this.#doubt(one, error))))
-    const boots = this.nodes.filter(({ trusted }) => trusted).map(({ identity }) => identity?.boot ?? '')
+    const judged = await Promise.all(
+      seen.map((one) => this.#judge(one, seen).catch((error) => this.#doubt(one, error))),
+    )
+    const sound = judged.filter((one) => one !== undefined)
+    // The others learn of a server before it votes, so that its next life is recognised whatever happens now.
+    const boots = sound.map(({ identity }) => identity.boot)
     const missing = seen.filter(({ group }) => boots.some((boot) => !group.has(boot)))
     await Promise.all(
       missing.map((one) => this.#introduce(one, boots).catch((error) => this.#doubt(one, error))),
     )
+    await Promise.all(sound.map((one) => this.#trust(one).catch((error) => this.#doubt(one, error))))
   }
 
   async #see(node: Node): Promise<Seen> {
@@ -121,43 +127,41 @@ export class Group {
     )
   }
 
-  async #judge(one: Seen, seen: readonly Seen[]): Promise<void> {
+  /** The one that may vote, or undefined, when the reason is noted. */
+  async #judge(one: Seen, seen: readonly Seen[]): Promise<Seen | undefined> {
     const { node, identity, marker } = one
-    if (node.trusted && node.identity?.boot === identity.boot) return
-    if (marker === identity.boot) return this.#trust(one)
+    if (marker === identity.boot) return one
     const set = /^q (\d+) (\S+)$/.exec(marker ?? '')
-    if (set !== null && set[2] === identity.boot) return this.#waitUntil(one, Number(set[1]))
+    if (set !== null && set[2] === identity.boot) return this.#waited(one, Number(set[1]))
     const known = seen.filter(({ group }) => group.size > 0)
-    if (known.length === 0 && marker === undefined) {
-      if (seen.length >= this.majority) return this.#mark(one)
+    const founding = known.length === 0 && marker === undefined
+    if (founding && seen.length === this.nodes.length) return one
+    if (founding && seen.length < this.majority) {
       return this.#doubt(one, 'too few other servers answer to tell whether it has forgotten votes')
     }
     const deleted = known.some(({ group }) => group.has(identity.boot))
     const until = (deleted ? node.wall : identity.since) + (this.#settings.maxTtl + 1_000) * 1_000
     await node.connection.command('SET', this.markerKey, `q ${Math.ceil(until)} ${identity.boot}`)
-    return this.#waitUntil(one, until)
+    return this.#waited(one, until)
   }
 
-  async #waitUntil(one: Seen, until: number): Promise<void> {
+  #waited(one: Seen, until: number): Seen | undefined {
     const left = (until - one.node.wall) / 1_000
-    if (left <= 0) return this.#mark(one)
-    this.#doubt(one, `it may have forgotten votes and takes part again in ${Math.ceil(left)} ms`)
+    if (left <= 0) return one
+    return this.#doubt(one, `it may have forgotten votes and takes part again in ${Math.ceil(left)} ms`)
   }
 
-  async #mark(one: Seen): Promise<void> {
-    await one.node.connection.command('SET', this.markerKey, one.identity.boot)
-    this.#trust(one)
-  }
-
-  #trust({ node, epoch, identity }: Seen): void {
+  async #trust({ node, epoch, identity, marker }: Seen): Promise<void> {
+    if (marker !== identity.boot) await node.connection.command('SET', this.markerKey, identity.boot)
     if (epoch !== node.epoch) return
     node.identity = identity
     node.trusted = true
   }
 
-  #doubt({ node }: Seen, why: unknown): void {
+  #doubt({ node }: Seen, why: unknown): undefined {
     node.trusted = false
     node.distrust = why instanceof Error ? why.message : String(why)
+    return undefined
   }
 
   async #introduce({ node }: Seen, boots: readonly string[]): Promise<void> {

@@ -18,6 +18,8 @@ export class Held implements Grant {
   readonly #round: number
   #last: number
   #givenBack = false
+  /** Servers whose vote came back after they had seen greater ballots: somebody else may have held in between. */
+  readonly #weak = new Set<Node>()
 
   constructor(driver: Redlock, claim: Claim, round: number, token: number, validUntil: number) {
     this.#driver = driver
@@ -114,6 +116,7 @@ export class Held implements Grant {
       node,
       await node.ask(renew, keys, [boot, this.#claim.attempt, micros, String(settings.retention)]),
     )
+    if (answer === 'y' && this.#weak.has(node)) return 'w'
     if (answer !== 'f' || this.#givenBack) return answer
     const { retention } = settings
     const claim = { ...this.#claim, ttl }
@@ -121,7 +124,9 @@ export class Held implements Grant {
       ...{ claim, round: this.#round, ballot: this.token, rejoin: true },
       ...{ by: env.by, channel: undefined, alive: 0, retention },
     })
-    return this.#letter(node, await node.ask(vote, keys, [boot, ...args]))
+    const joined = this.#letter(node, await node.ask(vote, keys, [boot, ...args]))
+    if (joined === 'w') this.#weak.add(node)
+    return joined
   }
 
   #letter(node: Node, reply: readonly Reply[]): string {
