@@ -49,7 +49,7 @@ async function demo(options: DemoOptions): Promise<void> {
   const name = `points-${randomBytes(3).toString('hex')}`
   const say = (text: string) => options.json !== true && console.log(text)
   try {
-    say(introduction(input.orders.length, workers))
+    say(introduction(input.orders.length, workers, options.orders === undefined))
     const phase = { input, workers, name }
     const without = await runPhase({ ...phase, folder: join(folder, 'without'), lock: undefined })
     const held = await runPhase({ ...phase, folder: join(folder, 'with'), lock: { on, name } })
@@ -68,11 +68,15 @@ async function demo(options: DemoOptions): Promise<void> {
 type Show = typeof import('../demo/show.js')
 type Halves = Parameters<Show['svg']>[0]
 
-function introduction(orders: number, workers: number): string {
+function introduction(orders: number, workers: number, sample: boolean): string {
+  const about = sample
+    ? 'One redeems 999 of 1000 points while others add 100; some orders are submitted twice or thrice.'
+    : 'An order that is there more than once was submitted more than once, and counts once.'
   return [
-    `${workers} processes book ${orders} submissions of orders on one shared file of points. Some orders are submitted twice or`,
-    'thrice, one redeems 999 of 1000 points. Each process reads the file, looks whether the order was booked',
-    'already, works for a few milliseconds, and writes the file back.',
+    `${workers} processes book ${orders} submissions of orders on one shared file of points.`,
+    about,
+    'Each process reads the file, looks whether the order was booked already, works for a few milliseconds,',
+    'and writes the file back.',
     '',
   ].join('\n')
 }

@@ -25,6 +25,7 @@ import {
   tellStopping,
   tellTakeOver,
 } from './outcome.js'
+import { understudyAt } from './policy.js'
 import type { Report } from './report.js'
 import { endsWait, stopSelf, type Taken, takeSignals } from './signals.js'
 import { type Understudy, understudy } from './understudy.js'
@@ -59,6 +60,9 @@ class Front {
   #hadInt = false
   readonly #place: Place = placeOfCommand()
   readonly #understudy: Understudy
+  #heldUntil = Number.POSITIVE_INFINITY
+  /** The keeper has said that it ends the command. */
+  #stopping = false
   #over = false
 
   constructor(plan: Plan, report: Report) {
@@ -115,12 +119,14 @@ class Front {
         this.#report.tell('failed', { message: message.message }, message.message, true)
         return await this.#endWith(message.exitCode)
       case 'go':
-        return this.#go(message.killBy)
+        return this.#go(message.heldUntil)
       case 'proof':
-        return this.#understudy.expect(message.killBy)
+        return this.#proven(message.heldUntil)
       case 'doubtful':
         return tellDoubtful(this.#report, message)
       case 'stopping':
+        this.#stopping = true
+        this.#proven(this.#heldUntil)
         return tellStopping(this.#report, message, this.#plan.claim)
       case 'signal':
         return this.#take(message.signal as Taken)
@@ -153,10 +159,15 @@ class Front {
     this.#report.tell('granted', { token, group: child.group }, undefined)
   }
 
-  #go(killBy: number): void {
+  #proven(heldUntil: number): void {
+    this.#heldUntil = heldUntil
+    this.#understudy.expect(understudyAt(this.#plan.claim, heldUntil, this.#stopping))
+  }
+
+  #go(heldUntil: number): void {
     if (this.#cancelled !== undefined || this.#child === undefined) return
     this.#running = true
-    this.#understudy.expect(killBy)
+    this.#proven(heldUntil)
     this.#child.open()
   }
 

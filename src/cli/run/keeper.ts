@@ -72,12 +72,11 @@ async function guard(locks: Locks, lease: Lease, group: number, claim: Claim, fr
   const enforcer = enforce(group, lease, claim, (why, signal, detail) =>
     front.tell({ type: 'stopping', why, signal, detail: detail || lostBecause(lease) }),
   )
-  // Half the margin later than our own KILL: the front acts only if we did not.
-  const killBy = () => machineTime() + lease.remaining() - claim.margin / 2
+  const heldUntil = () => machineTime() + lease.remaining()
   const stops = [
     locks.on('renewed', () => {
       enforcer.look()
-      front.tell({ type: 'proof', killBy: killBy() })
+      front.tell({ type: 'proof', heldUntil: heldUntil() })
     }),
     locks.on('doubtful', ({ remaining }) =>
       front.tell({ type: 'doubtful', stopIn: Math.max(0, remaining - claim.killAfter - claim.margin) }),
@@ -86,7 +85,7 @@ async function guard(locks: Locks, lease: Lease, group: number, claim: Claim, fr
   ]
   front.gone.addEventListener('abort', () => enforcer.stop('front-gone'))
   if (front.gone.aborted) enforcer.stop('front-gone')
-  front.tell({ type: 'go', killBy: killBy() })
+  front.tell({ type: 'go', heldUntil: heldUntil() })
   await finish(lease, started, enforcer, claim, front)
   for (const stop of stops) stop()
 }

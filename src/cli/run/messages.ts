@@ -59,9 +59,9 @@ export type ToFront =
   | { readonly type: 'granted'; readonly token: number }
   | { readonly type: 'busy'; readonly blocked: Blocked; readonly waited: number }
   | { readonly type: 'failed'; readonly exitCode: number; readonly message: string }
-  | { readonly type: 'go'; readonly killBy: number }
-  /** By `killBy` (see {@link machineTime}) the command must be gone, unless a later proof says otherwise. */
-  | { readonly type: 'proof'; readonly killBy: number }
+  | { readonly type: 'go'; readonly heldUntil: number }
+  /** By `heldUntil` (see {@link machineTime}) the command must be gone, unless a later proof says otherwise. */
+  | { readonly type: 'proof'; readonly heldUntil: number }
   | { readonly type: 'doubtful'; readonly stopIn: number }
   | {
       readonly type: 'stopping'

@@ -80,3 +80,12 @@ export function decide(
   const left = Math.min(remaining - killAfter - margin, maxHold - held)
   return { signal: left <= 0 ? 'SIGTERM' : undefined, why, again: Math.max(0, left) }
 }
+
+/**
+ * When the front ends the command in the keeper's place. At `killAfter + margin` before the end the keeper has either renewed or said that it
+ * stops the command. If it has said nothing by half of `killAfter` later it does not react, and there is still time. If it has said so, the
+ * command has its time until KILL, and the front only makes sure of that.
+ */
+export function understudyAt({ killAfter, margin }: Terms, heldUntil: number, stopping: boolean): number {
+  return heldUntil - (stopping ? margin / 2 : margin + killAfter / 2)
+}

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
 import { CliError } from '../../../src/cli/exit.js'
-import { decide, leastTtl, termsOf } from '../../../src/cli/run/policy.js'
+import { decide, leastTtl, termsOf, understudyAt } from '../../../src/cli/run/policy.js'
 import { leakCheck } from '../../support/leaks.js'
 
 const none = { ttl: undefined, killAfter: undefined, minHold: undefined, maxHold: undefined }
@@ -83,6 +83,15 @@ test('a --min-hold beyond --max-hold is refused', () => {
     () => termsOf({ ...none, minHold: 2000, maxHold: 1000 }),
     /--min-hold 2s is longer than --max-hold 1s/,
   )
+})
+
+test('the front waits for the keeper to speak, then leaves it all the time it needs', () => {
+  const end = 100_000
+  const silent = understudyAt(usual, end, false)
+  assert.ok(silent > end - usual.killAfter - usual.margin, 'the keeper comes first')
+  assert.ok(silent < end - usual.margin, 'earlier than the last moment for KILL')
+  const speaking = understudyAt(usual, end, true)
+  assert.ok(speaking > end - usual.margin && speaking < end)
 })
 
 after(leakCheck)
