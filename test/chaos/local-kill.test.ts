@@ -44,7 +44,8 @@ describe('the embedded driver under kill -9', () => {
       folder: folderFor('local'),
       rounds,
     })
-    const violations = check(history, { liveness: { within: 5_000 }, falseBusy: { lag: 5_000 } })
+    // Order is not promised while the broker changes hands: who asks anew may come before who has not come back yet.
+    const violations = check(history, { liveness: { within: 5_000 }, falseBusy: { lag: 5_000 }, fifo: false })
     assert.equal(violations.slice(0, 3).map(printViolation).join('\n\n'), '')
     const seen = killedWhile(history)
     const granted = history.acquisitions.filter((one) => one.granted !== undefined).length

@@ -94,7 +94,10 @@ test('two runs on one Redis exclude each other, and what is killed blocks no lon
   const { folder, cli, start, left, close } = bench(server.url)
   try {
     const holder = start('run', 'r', '--ttl', '2s', '--', 'sleep', '60')
-    await until(async () => (await cli('inspect', 'r', '--json')).stdout.includes('attempt'))
+    await until(async () => (await cli('inspect', 'r', '--json')).stdout.includes('attempt'), {
+      within: 30_000,
+      what: 'the first run to hold the lock',
+    })
     const refused = await cli('run', 'r', '--no-wait', '--', 'true')
     assert.equal(refused.code, 75)
     assert.match(refused.stderr, /"r" is not free; held for .+ by .+:\d+; the command was not started/)
