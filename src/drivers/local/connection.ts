@@ -1,6 +1,7 @@
 /** One connection of a client to the broker: the greeting, in which both prove who they are, and then lines both ways. */
 import { randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
+import { StringDecoder } from 'node:string_decoder'
 import { type Home, messageOf } from './home.js'
 import {
   type Entering,
@@ -36,17 +37,21 @@ export interface ConnectionParts {
   readonly onReply: (reply: Reply) => void
 }
 
+/** Bytes read in one go: an answer is some 100. */
+const chunkSize = 16 * 1024
+
 /** Connects to `path`. Does not keep the process alive. */
 export function greet(home: Home, path: string, parts: ConnectionParts): BrokerConnection {
   const nonce = randomBytes(16).toString('hex')
   const shown = path.replace('\0', '@')
-  const socket = connect({ path })
+  // Handed over as it comes: a stream in between would cost as much as everything else that is done with an answer.
+  const socket = connect({ path, onread: { buffer: Buffer.allocUnsafe(chunkSize), callback: received } })
+  const decoder = new StringDecoder('utf8')
   let entered = false
   let code: string | undefined
   let refusal: string | undefined
   let brokerPid = 0
   socket.unref()
-  socket.setEncoding('utf8')
 
   const text = (message: Greeting) => `${JSON.stringify(message)}\n`
 
@@ -74,14 +79,16 @@ export function greet(home: Home, path: string, parts: ConnectionParts): BrokerC
     else welcome(message as Welcome)
   })
 
-  socket.once('connect', () => socket.write(text(['hello', version, nonce])))
-  socket.on('data', (chunk: string) => {
+  function received(bytes: number, buffer: Uint8Array): boolean {
     try {
-      read(chunk)
+      read(decoder.write(Buffer.from(buffer.buffer, buffer.byteOffset, bytes)))
     } catch (error) {
       refuse(`whatever listens at ${shown} speaks no protocol of ours: ${messageOf(error)}`)
     }
-  })
+    return true
+  }
+
+  socket.once('connect', () => socket.write(text(['hello', version, nonce])))
   socket.on('error', (error: NodeJS.ErrnoException) => {
     code ??= error.code
   })

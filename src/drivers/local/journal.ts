@@ -137,9 +137,10 @@ function isFull(error: unknown): boolean {
 
 /** A write may take only a part; the next one then says what is wrong. */
 function writeAll(fd: number, text: string, at: number): number {
+  const length = Buffer.byteLength(text)
+  let done = writeSync(fd, text, at)
+  if (done === length) return length
   const bytes = Buffer.from(text)
-  for (let done = 0; done < bytes.length; ) {
-    done += writeSync(fd, bytes, done, bytes.length - done, at + done)
-  }
-  return bytes.length
+  while (done < length) done += writeSync(fd, bytes, done, length - done, at + done)
+  return length
 }

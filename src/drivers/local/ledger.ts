@@ -58,6 +58,8 @@ export interface Ledger {
 
 /** Idle rows kept for their memory of ended attempts. */
 const idleRowsKept = 1024
+/** A deleted journal is noticed by the grant that comes this many ms later, if the watch on the directory was not quicker. */
+const lookEvery = 5
 /** Ended attempts that a new journal still knows. */
 const endedKept = 256
 
@@ -68,6 +70,7 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
   const ended: string[] = []
   let floor = restored.floor
   let owed = ''
+  let lookAgain = 0
 
   for (const { name, attempt } of restored.ended.slice(-endedKept)) {
     ended.push(lineOf.ended(name, attempt, true))
@@ -94,7 +97,7 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
     const lines = noteEnds(before, step.row) + changesBetween(before, step.row, ownerOf)
     if (lines !== '') {
       try {
-        write(lines)
+        write(lines, now)
       } catch (failure) {
         const { row, refused } = withoutGrants(before, step.row, now)
         keep(row)
@@ -105,8 +108,11 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
     return { row: step.row, answer, granted, expired, failure: undefined, refused: [] }
   }
 
-  function write(lines: string): void {
-    mend()
+  function write(lines: string, now: number): void {
+    if (now >= lookAgain) {
+      lookAgain = now + lookEvery
+      mend()
+    }
     if (journal.large && journal.rewrite(snapshot())) owed = ''
     journal.append(owed + lines)
     owed = ''

@@ -1,0 +1,332 @@
+// Servers that forget (H15–H22): the clock set, a restart without data, a power cut, a promotion, eviction, FLUSHALL. Each
+// shows the plain recipe, `SET key id NX PX ttl`, giving the lock to a second holder, and what ours does.
+import assert from 'node:assert/strict'
+import { after, type TestContext, test } from 'node:test'
+import type { Redis } from 'ioredis'
+import type { Lease } from '../../../src/core/lease.js'
+import { leakCheck } from '../../support/leaks.js'
+import { type RedisOptions, type RedisServer, startRedis } from '../../support/servers/redis.js'
+import { startSentinel } from '../../support/servers/redis-sentinel.js'
+import { until } from '../../support/until.js'
+import { open } from './support/clients.js'
+import { type Peer, type PeerOptions, pause, peer } from './support/peer.js'
+
+const ttl = 1_500
+
+async function own(t: TestContext, options: RedisOptions = {}): Promise<RedisServer> {
+  const server = await startRedis(options)
+  t.after(() => server.stop())
+  return server
+}
+
+const plain = (client: Redis, key: string) => client.set(key, 'somebody', 'PX', 30_000, 'NX')
+
+/** A process that has used the server before, as all do that may hold something. */
+async function settled(t: TestContext, port: number, options: PeerOptions = {}): Promise<Peer> {
+  const made = peer(t, port, { maxTtl: ttl, ...options })
+  await made.locks.mutex('used before').run(() => undefined)
+  return made
+}
+
+/** When what `lease` promises has certainly ended; by then it must know. */
+function endOf(lease: Lease): number {
+  return performance.now() + lease.remaining()
+}
+
+test('H15: a clock set forward ends a lease early: the holder is told, and the next token is greater', async (t) => {
+  const server = await own(t, { preload: ['clock'] })
+  const [a, b] = [await settled(t, server.port), await settled(t, server.port)]
+  assert.equal(await plain(a.client, 'plain'), 'OK')
+  const first = await a.locks.mutex('x').acquire({ ttl: 30_000 })
+  server.clockJump(60_000)
+  assert.equal(await plain(b.client, 'plain'), 'OK', 'the plain lock has vanished')
+  const second = await b.locks.mutex('x').acquire({ ttl: 30_000 })
+  assert.ok(second.token > first.token)
+  await assert.rejects(first.extend(), { code: 'LEASE_LOST' })
+  assert.equal(first.isHeld, false)
+  assert.equal(await second.release(), 'released')
+})
+
+test('H15: a clock set back does not make a dead holder live longer, and tokens go on', async (t) => {
+  const server = await own(t, { preload: ['clock'] })
+  const [a, b] = [await settled(t, server.port), await settled(t, server.port)]
+  assert.equal(await a.client.set('plain', 'somebody', 'PX', 1_000, 'NX'), 'OK')
+  const first = await a.locks.mutex('x').acquire({ ttl: 1_000, autoRenew: false })
+  const kept = await a.locks.mutex('kept').acquire({ ttl: 1_000 })
+  server.clockJump(-3_600_000)
+  const began = performance.now()
+  const second = await b.locks.mutex('x').acquire({ wait: 10_000 })
+  const took = performance.now() - began
+  assert.ok(took < 4_000, `free after ${took} ms`)
+  assert.ok(second.token > first.token)
+  assert.ok((await b.client.pttl('plain')) > 3_000_000, 'the plain lock stays for an hour')
+  await pause(1_500)
+  assert.ok(kept.isHeld, 'a renewed lease is not harmed')
+  assert.equal(await kept.release(), 'released')
+  assert.equal(await second.release(), 'released')
+})
+
+test('H16: after a restart without data nothing is granted until what was held has run out', async (t) => {
+  const server = await own(t)
+  const [a, b] = [await settled(t, server.port), await settled(t, server.port)]
+  assert.equal(await plain(a.client, 'plain'), 'OK')
+  const first = await a.locks.mutex('x').acquire({ ttl })
+  const { token } = first
+  const ends = endOf(first)
+  await server.restart({ keepData: false })
+  assert.equal(await plain(b.client, 'plain'), 'OK', 'the plain lock has a second holder')
+  assert.equal(await b.locks.mutex('x').tryAcquire(), undefined)
+  const second = await b.locks.mutex('x').acquire({ ttl, wait: 20_000 })
+  assert.ok(performance.now() > ends, 'granted while the first holder could still believe in it')
+  assert.ok(!first.isHeld)
+  assert.ok(second.token > token)
+  assert.equal(await second.release(), 'released')
+  // A process that comes now finds the marker and need not wait.
+  const began = performance.now()
+  const late = peer(t, server.port, { maxTtl: ttl })
+  await late.locks.mutex('x').run(() => undefined)
+  assert.ok(performance.now() - began < 1_000)
+})
+
+test('H16, strict: also a process that never knew the server waits after its start', async (t) => {
+  const server = await own(t)
+  const before = performance.now()
+  const { locks } = peer(t, server.port, { quarantine: 'strict', maxTtl: ttl })
+  assert.equal(await locks.mutex('x').tryAcquire(), undefined)
+  await locks.mutex('x').run(() => undefined)
+  const waited = performance.now() - before
+  // INFO tells whole seconds.
+  assert.ok(waited > ttl - 1_000, `waited ${waited} ms`)
+  const other = peer(t, server.port, { quarantine: 'strict', maxTtl: ttl })
+  const began = performance.now()
+  await other.locks.mutex('x').run(() => undefined)
+  assert.ok(performance.now() - began < 1_000, 'once is enough for all')
+})
+
+test('H16, by default a server nobody here knew is taken as new: first use costs nothing', async (t) => {
+  const server = await own(t)
+  const { locks } = peer(t, server.port)
+  const began = performance.now()
+  await locks.mutex('x').run(() => undefined)
+  assert.ok(performance.now() - began < 1_000)
+})
+
+test('H16, off: nothing is asked and nothing is waited for', async (t) => {
+  const server = await own(t)
+  const a = await settled(t, server.port, { quarantine: 'off' })
+  await server.restart({ keepData: false })
+  const began = performance.now()
+  await a.locks.mutex('x').run(() => undefined)
+  assert.ok(performance.now() - began < 1_500)
+  assert.equal(await a.client.exists('hf:boot'), 0)
+})
+
+test('H16: those who stood in line when the server died stand in it again, and are served', async (t) => {
+  const server = await own(t)
+  const [a, b, c] = [
+    await settled(t, server.port),
+    await settled(t, server.port),
+    await settled(t, server.port),
+  ]
+  const first = await a.locks.mutex('x').acquire({ ttl })
+  const waits = [b, c].map(({ locks }) => locks.mutex('x').run(() => undefined, { wait: 20_000 }))
+  await until(async () => (await a.locks.inspect('x')).waiters.length === 2)
+  await server.restart({ keepData: false })
+  await Promise.all(waits)
+  assert.ok(!first.isHeld)
+})
+
+test('H16: a restart that kept the data still lets holders renew and release', async (t) => {
+  const server = await own(t, { persistence: 'aof-always' })
+  const [a, b] = [await settled(t, server.port), await settled(t, server.port)]
+  const first = await a.locks.mutex('x').acquire({ ttl: 20_000 })
+  await server.restart()
+  await until(() => a.client.status === 'ready')
+  assert.ok((await first.extend()) > 15_000)
+  assert.equal(await b.locks.mutex('x').tryAcquire(), undefined)
+  assert.equal(await first.release(), 'released')
+})
+
+test('H17: a power cut that takes the last second of the append-only file takes no lock from its holder', async (t) => {
+  const server = await own(t, { persistence: 'aof-everysec', preload: ['power'] })
+  const [a, b] = [await settled(t, server.port), await settled(t, server.port)]
+  // The marker is on the disk; what comes now is not.
+  await until(() => server.unsynced() === 0)
+  const first = await a.locks.mutex('x').acquire({ ttl })
+  const ends = endOf(first)
+  assert.equal(await plain(a.client, 'plain'), 'OK')
+  assert.ok(server.unsynced() > 0)
+  await server.powerCut()
+  await server.restart()
+  assert.equal(await plain(b.client, 'plain'), 'OK', 'the plain lock has a second holder')
+  const second = await b.locks.mutex('x').acquire({ ttl, wait: 20_000 })
+  assert.ok(performance.now() > ends)
+  assert.ok(!first.isHeld)
+  assert.ok(second.token > first.token)
+  await second.release()
+})
+
+test('H18: a promotion that lost the grant: nothing is granted until it has run out, and tokens grow', async (t) => {
+  const setup = await startSentinel()
+  t.after(() => setup.stop())
+  const place = {
+    is: 'sentinel',
+    name: setup.name,
+    sentinels: setup.addresses,
+    ports: setup.nodes.map(({ port }) => port),
+  } as const
+  const client = () => open('ioredis', place).client as Redis
+  const a = await settled(t, 0, { client: client() as never })
+  const b = await settled(t, 0, { client: client() as never })
+  await setup.synced()
+  await setup.cutReplication()
+  const first = await a.locks.mutex('x').acquire({ ttl })
+  const ends = endOf(first)
+  assert.equal(await plain(a.client, 'plain'), 'OK')
+  await setup.promote({ sync: false })
+  await until(async () => (await b.client.get('plain').catch(() => 'not yet')) === null, { within: 20_000 })
+  assert.equal(await plain(b.client, 'plain'), 'OK', 'the plain lock has a second holder')
+  const second = await b.locks.mutex('x').acquire({ ttl, wait: 20_000 })
+  assert.ok(performance.now() > ends)
+  assert.ok(!first.isHeld)
+  assert.ok(second.token > first.token)
+  await second.release()
+})
+
+test('H18: with replicas: 1 a grant that no replica has does not count, and is given back', async (t) => {
+  const setup = await startSentinel({ downAfter: 60_000 })
+  t.after(() => setup.stop())
+  const master = setup.master()
+  const { locks } = peer(t, master.port, { replicas: 1, replicaTimeout: 200 })
+  const { locks: others } = peer(t, master.port)
+  const kept = await locks.mutex('kept').acquire()
+  assert.ok(kept.isHeld)
+  await kept.extend()
+  await setup.cutReplication()
+  await assert.rejects(locks.mutex('x').acquire({ wait: 1_000 }), (error: Error & { code: string }) => {
+    assert.equal(error.code, 'BACKEND')
+    assert.match(error.message, /0 of 1 replicas/)
+    return true
+  })
+  await until(async () => (await others.inspect('x')).holders.length === 0)
+  // A renewal no replica has is none: the old deadline stands.
+  await assert.rejects(kept.extend(), /0 of 1 replicas/)
+  assert.ok(kept.isHeld)
+  assert.equal(await kept.release(), 'released')
+})
+
+test('H18: with replicas: 1 a hand-over is confirmed by the replica before the next one enters', async (t) => {
+  const setup = await startSentinel({ downAfter: 60_000 })
+  t.after(() => setup.stop())
+  const { port } = setup.master()
+  const [a, b] = [peer(t, port, { replicas: 1 }), peer(t, port, { replicas: 1 })]
+  const first = await a.locks.mutex('x').acquire()
+  const asked = b.locks.mutex('x').acquire()
+  await until(async () => (await a.locks.inspect('x')).waiters.length === 1)
+  await first.release()
+  const second = await asked
+  const [replica] = setup.replicas()
+  assert.ok(replica)
+  assert.match(String(await replica.cli('HGET', 'hf:{x}', 's')), new RegExp(String(second.token)))
+  await second.release()
+})
+
+test('H19: a ttl longer than maxTtl lengthens the quarantine for everybody', async (t) => {
+  const server = await own(t)
+  const [a, b] = [await settled(t, server.port), await settled(t, server.port)]
+  const first = await a.locks.mutex('x').acquire({ ttl: 3_000, autoRenew: false })
+  const ends = endOf(first)
+  // Its restart keeps the marker, as a promotion does; the lock is gone.
+  const marker = await a.client.get('hf:boot')
+  assert.match(String(marker), /^0 3000000 /)
+  await server.restart({ keepData: false })
+  await server.cli('SET', 'hf:boot', String(marker))
+  const second = await b.locks.mutex('x').acquire({ wait: 20_000 })
+  assert.ok(performance.now() > ends)
+  await second.release()
+})
+
+test('H21: allkeys eviction drops a plain lock and may drop ours: a warning, or a refusal', async (t) => {
+  const server = await own(t, { args: ['--maxmemory', '3mb', '--maxmemory-policy', 'allkeys-lru'] })
+  const warned: string[] = []
+  const note = (warning: Error & { code?: string }) => void warned.push(warning.code ?? '')
+  process.on('warning', note)
+  t.after(() => process.off('warning', note))
+  const { locks, client } = peer(t, server.port)
+  await locks.mutex('x').run(() => undefined)
+  await until(() => warned.includes('HOLDFAST_REDIS_EVICTION'))
+  const strict = peer(t, server.port, { eviction: 'refuse' })
+  await assert.rejects(strict.locks.mutex('x').acquire(), /allkeys-lru.*noeviction/)
+  assert.equal(await plain(client, 'plain'), 'OK')
+  await fill(client, async () => (await client.exists('plain')) === 0)
+  assert.equal(await plain(client, 'plain'), 'OK', 'the plain lock was evicted')
+})
+
+test('H21: volatile eviction drops a plain lock, but not ours: a lock in use has no time to live', async (t) => {
+  const server = await own(t, { args: ['--maxmemory', '3mb', '--maxmemory-policy', 'volatile-lru'] })
+  const { locks, client } = peer(t, server.port)
+  const lease = await locks.mutex('x').acquire()
+  assert.equal(await plain(client, 'plain'), 'OK')
+  await fill(client, async () => (await client.exists('plain')) === 0, 30)
+  assert.equal(await plain(client, 'plain').catch(() => 'full'), 'full')
+  await lease.extend()
+  assert.equal(await lease.release(), 'released')
+})
+
+test('H22: FLUSHALL under processes that know the server: nothing is granted until what was held has run out', async (t) => {
+  const server = await own(t)
+  const [a, b] = [await settled(t, server.port), await settled(t, server.port)]
+  const first = await a.locks.mutex('x').acquire({ ttl })
+  const ends = endOf(first)
+  assert.equal(await plain(a.client, 'plain'), 'OK')
+  await server.cli('FLUSHALL')
+  assert.equal(await plain(b.client, 'plain'), 'OK', 'the plain lock has a second holder')
+  const second = await b.locks.mutex('x').acquire({ ttl, wait: 20_000 })
+  assert.ok(performance.now() > ends)
+  assert.ok(!first.isHeld)
+  assert.ok(second.token > first.token)
+  await second.release()
+})
+
+test('H22: the holder of a flushed lock is told at its next renewal', async (t) => {
+  const server = await own(t)
+  const { locks } = await settled(t, server.port)
+  const lease = await locks.mutex('x').acquire({ ttl })
+  await server.cli('FLUSHALL')
+  await until(() => lease.state === 'lost', { within: ttl })
+  await assert.rejects(async () => lease.assertHeld(), { code: 'LEASE_LOST' })
+})
+
+test('H22: another prefix or another database is another world', async (t) => {
+  const server = await own(t)
+  const [a, b, c] = [
+    peer(t, server.port),
+    peer(t, server.port, { prefix: 'other:' }),
+    peer(t, server.port, { ioredis: { db: 1 } }),
+  ]
+  for (const { locks } of [a, b, c]) assert.ok(await locks.mutex('x').tryAcquire())
+  for (const { locks } of [a, b, c]) assert.equal((await locks.list()).length, 1)
+})
+
+test('tokens grow over every way of forgetting', async (t) => {
+  const server = await own(t)
+  const { locks } = await settled(t, server.port, { quarantine: 'off' })
+  let last = 0
+  for (let i = 0; i < 4; i++) {
+    const lease = await locks.mutex('x').acquire()
+    assert.ok(lease.token > last)
+    last = lease.token
+    await lease.release()
+    if (i % 2 === 0) await server.cli('FLUSHALL')
+    else await server.restart({ keepData: false })
+  }
+})
+
+/** Writes keys that may be evicted until `done`, at most `most` tenths of a megabyte. */
+async function fill(client: Redis, done: () => Promise<boolean>, most = 200): Promise<void> {
+  for (let i = 0; i < most && !(await done()); i++) {
+    await client.set(`fill ${i}`, 'x'.repeat(100_000), 'EX', 1000).catch(() => undefined)
+  }
+}
+
+after(leakCheck)
