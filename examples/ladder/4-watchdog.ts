@@ -5,38 +5,45 @@ import { byHand, type Recipe, type Scene, single } from './lock.js'
 import { deleteIfMine, extendIfMine } from './scripts.js'
 import { openStage } from './stage.js'
 
-export const watchdog: Recipe = single('watchdog', (client) =>
-  byHand({
+export const watchdog: Recipe = single('watchdog', (client) => {
+  const renewals = renewalsOver(client)
+  return byHand({
     async tryAcquire(name, ttl) {
       const id = randomUUID()
       if ((await client.set(name, id, 'PX', ttl, 'NX')) === null) return undefined
-      const stop = keepAlive(client, name, id, ttl)
+      renewals.start(name, id, ttl)
       return {
         release: () => {
-          stop()
+          renewals.stop(id)
           return client.eval(deleteIfMine, 1, name, id)
         },
       }
     },
-  }),
-)
+    close: async () => renewals.stopAll(),
+  })
+})
 
-/** Renews until it is stopped or the client is closed. */
-export function keepAlive(client: Redis, name: string, id: string, ttl: number): () => void {
-  // An interval piles up when the machine stands still; the next renewal is set when the last one was answered.
-  const renew = async () => {
-    await client.eval(extendIfMine, 1, name, id, ttl).catch(() => undefined)
-    if (!stopped) timer = setTimeout(renew, ttl / 3)
+export interface Renewals {
+  start(name: string, id: string, ttl: number): void
+  stop(id: string): void
+  stopAll(): void
+}
+
+export function renewalsOver(client: Redis): Renewals {
+  const timers = new Map<string, NodeJS.Timeout>()
+  const start = (name: string, id: string, ttl: number) => {
+    // Not an interval, which piles up when the machine stands still: the next one is set when this one was answered.
+    const renew = async () => {
+      await client.eval(extendIfMine, 1, name, id, ttl).catch(() => undefined)
+      if (timers.has(id)) start(name, id, ttl)
+    }
+    timers.set(id, setTimeout(renew, ttl / 3))
   }
-  let stopped = false
-  let timer = setTimeout(renew, ttl / 3)
-  const stop = () => {
-    stopped = true
-    clearTimeout(timer)
-    client.off('end', stop)
+  const stop = (id: string) => {
+    clearTimeout(timers.get(id))
+    timers.delete(id)
   }
-  client.once('end', stop)
-  return stop
+  return { start, stop, stopAll: () => [...timers.keys()].forEach(stop) }
 }
 
 export const reentry: Scene = {

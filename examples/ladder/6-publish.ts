@@ -3,12 +3,10 @@ import { randomUUID } from 'node:crypto'
 import { EventEmitter } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
-import { until } from '../../test/support/until.js'
-import { keepAlive } from './4-watchdog.js'
+import { renewalsOver } from './4-watchdog.js'
 import { enterAgain } from './5-reentrant.js'
-import { byHand, type Lock, type Recipe, type Scene, single, take } from './lock.js'
+import { byHand, type Lock, type Recipe, single } from './lock.js'
 import { deleteAndTell } from './scripts.js'
-import { asked, listening, openStage, patience } from './stage.js'
 
 export const publish: Recipe = single('publish', (client) => enterAgain(waitingByPush(client)))
 
@@ -17,16 +15,17 @@ function waitingByPush(client: Redis): Lock {
   const ear = client.duplicate() // a connection that listens can do nothing else
   ear.on('error', () => undefined)
   ear.on('message', (name) => told.emit(name))
+  const renewals = renewalsOver(client)
   let closed = false
 
   const lock = byHand({
     async tryAcquire(name, ttl) {
       const id = randomUUID()
       if ((await client.set(name, id, 'PX', ttl, 'NX')) === null) return undefined
-      const stop = keepAlive(client, name, id, ttl)
+      renewals.start(name, id, ttl)
       return {
         release: () => {
-          stop()
+          renewals.stop(id)
           return client.eval(deleteAndTell, 1, name, id)
         },
       }
@@ -45,36 +44,10 @@ function waitingByPush(client: Redis): Lock {
     },
     async close() {
       closed = true
+      renewals.stopAll()
       for (const name of told.eventNames()) told.emit(name)
       ear.disconnect()
     },
   })
   return lock
-}
-
-const waiters = 16
-
-export const herd: Scene = {
-  name: 'herd',
-  fault: `${waiters} processes wait, and the lock goes from one to the next until each has had it. What does one hand-over cost?`,
-
-  async run(recipe) {
-    await using stage = await openStage(recipe)
-    const { server } = stage
-    const holder = await stage.process()
-    const others = await Promise.all(Array.from({ length: waiters }, () => stage.process()))
-
-    const held = await take(holder.lock, 30_000)
-    const before = await asked(server)
-    const turns = others.map(async ({ lock }) => (await lock.acquire('order:7', 30_000, patience))?.release())
-    const allWait = async () =>
-      (await listening(server)) === waiters && (await asked(server)) >= before + waiters
-    await until(allWait, { within: patience })
-    const since = await asked(server)
-    await held.release()
-    await Promise.all(turns)
-    const each = ((await asked(server)) - since) / waiters
-
-    return { ok: each <= 4, saw: `${each.toFixed(1)} commands for each hand-over with ${waiters} waiting` }
-  },
 }

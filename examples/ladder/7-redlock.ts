@@ -4,9 +4,8 @@
  */
 import { randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'
-import { byHand, holdersAfterLoss, type Lock, type Recipe, type Scene, take } from './lock.js'
+import { byHand, type Lock, type Recipe } from './lock.js'
 import { deleteIfMine } from './scripts.js'
-import { answering, openStage } from './stage.js'
 
 /** What the validity is counted from: the moment before the servers were asked, or, as it is often written, the answers. */
 type From = 'request' | 'replies'
@@ -64,24 +63,4 @@ function majority(votes: readonly Promise<boolean>[]): Promise<boolean> {
         })
     }
   })
-}
-
-export const forgetfulServer: Scene = {
-  name: 'forgetful server',
-  fault:
-    'One server cannot be reached by the holder, another votes for it, is restarted and has forgotten that it did.',
-
-  async run(recipe) {
-    await using stage = await openStage(recipe)
-    const [first, second] = [await stage.process(), await stage.process()]
-    const [, forgetful] = stage.servers
-    first.cables[2]?.blackHole()
-
-    await take(first.lock, 30_000)
-    await forgetful?.kill9()
-    await forgetful?.restart({ keepData: false })
-    await answering(second.clients)
-
-    return await holdersAfterLoss(second.lock)
-  },
 }

@@ -1,4 +1,4 @@
-/** holdfast, as the scenes see it. Nothing is set but what the scenes say, ttl and wait, and that `run` may be entered again. */
+/** holdfast, as the scenes see it. Nothing is set but what the scenes say, ttl and wait, and what is explained here. */
 import { AcquireTimeoutError, createLocks } from 'holdfast'
 import { redis } from 'holdfast/redis'
 import { redlock } from 'holdfast/redlock'
@@ -9,7 +9,8 @@ export const holdfastRedis: Recipe = single('holdfast/redis', (client) => adapt(
 export const holdfastRedlock: Recipe = {
   title: 'holdfast/redlock',
   servers: 3,
-  open: (...clients: readonly Redis[]) => adapt(redlock({ clients })),
+  // By default a round takes at most half a second; a test on a busy machine is to be about the fault alone.
+  open: (...clients: readonly Redis[]) => adapt(redlock({ clients, commandTimeout: 3_000 })),
 }
 
 function adapt(driver: Parameters<typeof createLocks>[0]): Lock {
@@ -18,6 +19,7 @@ function adapt(driver: Parameters<typeof createLocks>[0]): Lock {
     tryAcquire: (name, ttl) => locks.mutex(name).tryAcquire({ ttl }),
     acquire: (name, ttl, wait) => locks.mutex(name).acquire({ ttl, wait }).catch(undefinedIfTimedOut),
     run: async (name, ttl, wait, work) => {
+      // By default it throws DeadlockError when it is entered again.
       const done = locks.mutex(name).run(() => work().then(() => true), { ttl, wait, reentrant: true })
       return (await done.catch(undefinedIfTimedOut)) === true
     },

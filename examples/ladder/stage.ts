@@ -46,7 +46,7 @@ export async function openStage(recipe: Recipe): Promise<Stage> {
       await answering(clients)
       const lock = recipe.open(...clients)
       stack.push(() => lock.close())
-      await (await lock.tryAcquire(`rehearsal:${++processes}`, 1_000))?.release()
+      await (await lock.tryAcquire(`rehearsal:${++processes}`, 30_000))?.release()
       const [client, cable] = [clients[0] as Redis, cables[0] as TcpProxy]
       return { lock, client, clients, cable, cables }
     },
