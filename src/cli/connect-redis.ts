@@ -5,9 +5,11 @@
  * redis://[user:password@]host[:6379][/database]      rediss:// the same over TLS
  * redis+sentinel://[user:password@]h1[:26379],h2,h3/name-of-the-master
  * redis+cluster://[user:password@]h1[:6379],h2
- * ?prefix=hf:  &replicas=1  &quarantine=strict
+ * redlock://[user:password@]h1[:6379],h2,h3[/database]
+ * ?prefix=hf:  &replicas=1  &quarantine=strict      (redlock: prefix only)
  * ```
  */
+import type { DriverFactory } from 'holdfast'
 import type { RedisClient, RedisOptions } from 'holdfast/redis'
 import type { Connection } from './connect.js'
 import { badInput, CliError, exits } from './exit.js'
@@ -18,7 +20,7 @@ export interface Address {
 }
 
 export interface RedisPlace {
-  readonly is: 'single' | 'sentinel' | 'cluster'
+  readonly is: 'single' | 'sentinel' | 'cluster' | 'redlock'
   readonly hosts: readonly Address[]
   readonly tls: boolean
   readonly login: { readonly username?: string; readonly password?: string }
@@ -40,9 +42,15 @@ const settings: Readonly<Record<string, (text: string) => Settings | undefined>>
     text === 'detected' || text === 'strict' || text === 'off' ? { quarantine: text } : undefined,
 }
 
+const kinds: Readonly<Record<string, RedisPlace['is']>> = {
+  'redis+sentinel': 'sentinel',
+  'redis+cluster': 'cluster',
+  redlock: 'redlock',
+}
+
 /** @throws CliError; `shown` is the URL without its password. */
 export function redisPlace(scheme: string, rest: string, shown: string): RedisPlace {
-  const is = scheme === 'redis+sentinel' ? 'sentinel' : scheme === 'redis+cluster' ? 'cluster' : 'single'
+  const is = kinds[scheme] ?? 'single'
   const parts = /^\/\/(?:([^@/?]*)@)?([^/?#]+)(?:\/([^?#]*))?(?:\?([^#]*))?$/.exec(rest)
   if (parts === null) throw badInput(`'${shown}' names no host; write ${scheme}://host:6379`)
   const [, user, hosts = '', path = '', query = ''] = parts
@@ -52,12 +60,16 @@ export function redisPlace(scheme: string, rest: string, shown: string): RedisPl
     hosts: hosts.split(',').map((text) => address(text, usual, shown)),
     tls: scheme === 'rediss',
     login: user === undefined ? {} : loginOf(user),
-    database: is === 'single' ? databaseOf(path, shown) : 0,
+    database: is === 'single' || is === 'redlock' ? databaseOf(path, shown) : 0,
     master: is === 'sentinel' ? decodeURIComponent(path) : '',
-    options: optionsOf(query, shown),
+    options: optionsOf(query, shown, is === 'redlock' ? ['prefix'] : Object.keys(settings)),
   } as const
   if (is === 'single' && place.hosts.length > 1) {
     throw badInput(`'${shown}' has several hosts; use redis+sentinel:, redis+cluster: or redlock: for them`)
+  }
+  const distinct = new Set(place.hosts.map(({ host, port }) => `${host}:${port}`)).size
+  if (is === 'redlock' && (distinct < 3 || distinct < place.hosts.length)) {
+    throw badInput(`'${shown}' needs at least 3 servers, each once; for one server use redis:`)
   }
   if (is === 'sentinel' && place.master === '') {
     throw badInput(
@@ -90,14 +102,12 @@ function databaseOf(path: string, shown: string): number {
   return Number(path)
 }
 
-function optionsOf(query: string, shown: string): Settings {
+function optionsOf(query: string, shown: string, known: readonly string[]): Settings {
   let found: Settings = {}
   for (const [key, text] of new URLSearchParams(query)) {
-    const read = Object.hasOwn(settings, key) ? settings[key] : undefined
+    const read = known.includes(key) ? settings[key] : undefined
     if (read === undefined) {
-      throw badInput(
-        `'${shown}' has the unknown setting '${key}'; known are ${Object.keys(settings).join(', ')}`,
-      )
+      throw badInput(`'${shown}' has the unknown setting '${key}'; known are ${known.join(', ')}`)
     }
     const setting = read(text)
     if (setting === undefined) throw badInput(`'${shown}' has ${key}=${text}, which makes no sense there`)
@@ -108,14 +118,39 @@ function optionsOf(query: string, shown: string): Settings {
 
 /** @param library the one to use; default: whichever is installed, ioredis first */
 export async function connectRedis(place: RedisPlace, library?: Library): Promise<Connection> {
-  const { redis } = await import('holdfast/redis')
-  const { client, close } = await clientOf(place, library)
+  const opened = await Promise.all(nodesOf(place).map((node) => clientOf(node, library)))
   let trouble: string | undefined
-  client.on('error', (error) => {
-    trouble = String((error as Error | undefined)?.message || error)
-  })
-  return { driver: redis({ client, ...place.options }), trouble: () => trouble, close }
+  for (const { client } of opened) {
+    client.on('error', (error) => {
+      trouble = String((error as Error | undefined)?.message || error)
+    })
+  }
+  const clients = opened.map(({ client }) => client)
+  return {
+    driver: await driverOf(place, clients),
+    trouble: () => trouble,
+    close: async () => void (await Promise.all(opened.map(({ close }) => close()))),
+  }
 }
+
+/** Redlock has a client for each server. */
+function nodesOf(place: RedisPlace): RedisPlace[] {
+  return place.is === 'redlock'
+    ? place.hosts.map((host) => ({ ...place, is: 'single', hosts: [host] }))
+    : [place]
+}
+
+async function driverOf(
+  { is, options }: RedisPlace,
+  clients: readonly RedisClient[],
+): Promise<DriverFactory> {
+  const [client] = clients
+  if (is === 'redlock') return (await import('holdfast/redlock')).redlock({ clients, ...prefixOf(options) })
+  if (client === undefined) throw new TypeError('there is no client')
+  return (await import('holdfast/redis')).redis({ client, ...options })
+}
+
+const prefixOf = ({ prefix }: Settings) => (prefix === undefined ? {} : { prefix })
 
 interface Opened {
   readonly client: RedisClient

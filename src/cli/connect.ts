@@ -54,7 +54,7 @@ const schemes: Readonly<Record<string, Scheme | undefined>> = {
   rediss: redis('rediss'),
   'redis+sentinel': redis('redis+sentinel'),
   'redis+cluster': redis('redis+cluster'),
-  redlock: undefined,
+  redlock: redis('redlock'),
   zookeeper: undefined,
   etcd: undefined,
   consul: undefined,

@@ -6,7 +6,7 @@ import { createLocks } from 'holdfast'
 import { connectRedis, redisPlace } from '../../src/cli/connect-redis.js'
 import { CliError } from '../../src/cli/exit.js'
 import { leakCheck } from '../support/leaks.js'
-import { type RedisServer, startRedis } from '../support/servers/redis.js'
+import { type RedisServer, startMany, startRedis } from '../support/servers/redis.js'
 import { startSentinel } from '../support/servers/redis-sentinel.js'
 import { until } from '../support/until.js'
 import { bench } from './support/cli.js'
@@ -51,6 +51,9 @@ const bad: readonly [url: string, complaint: RegExp][] = [
   ['redis://h:99999', /has the host 'h:99999'/],
   ['redis://h/name', /has the database 'name'; it must be a number/],
   ['redis+sentinel://h', /needs the name of the master/],
+  ['redlock://a,b', /needs at least 3 servers, each once/],
+  ['redlock://a,b,a', /needs at least 3 servers, each once/],
+  ['redlock://a,b,c?replicas=1', /unknown setting 'replicas'; known are prefix/],
   ['redis://h?ttl=5', /unknown setting 'ttl'; known are prefix, replicas, quarantine/],
   ['redis://h?replicas=-1', /has replicas=-1, which makes no sense/],
 ]
@@ -89,6 +92,18 @@ for (const library of ['ioredis', 'redis'] as const) {
     await close()
   })
 }
+
+test('redlock holds a lock on three servers', async () => {
+  await using group = await startMany(3)
+  const hosts = group.servers.map(({ host, port }) => `${host}:${port}`).join(',')
+  const { driver, close } = await connectRedis(place(`redlock://${hosts}?prefix=cli:`))
+  const locks = createLocks(driver)
+  const lease = await locks.mutex('cli').acquire({ wait: 10_000 })
+  assert.equal(await locks.mutex('cli').tryAcquire(), undefined)
+  assert.equal(await lease.release(), 'released')
+  await locks.close()
+  await close()
+})
 
 test('two runs on one Redis exclude each other, and what is killed blocks no longer than its ttl', async () => {
   const { folder, cli, start, left, close } = bench(server.url)

@@ -6,6 +6,8 @@
  *
  * It is also the keeper's understudy: if the keeper is killed or stopped, the command is ended from here before the last proven
  * moment of the lease.
+ *
+ * Longer than 200 lines, because every message and every signal decides by the same few facts about one run.
  */
 import type { ChildProcess } from 'node:child_process'
 import { exits } from '../exit.js'
