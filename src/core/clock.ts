@@ -25,6 +25,8 @@ export interface Clock {
 
 /** Less than this between the two clocks is their difference in resolution (10 ms) and in reading time, not sleep. */
 const asleepAfter = 200
+/** Two readings that were to be at one moment, further apart than this, say nothing. */
+const tooFarApart = 20
 /** Node fires a longer timer at once. */
 const longestTimer = 2 ** 31 - 1
 
@@ -37,8 +39,10 @@ export function systemClock(boot: () => number = () => uptime() * 1000): Clock {
   const noticeSleep = () => {
     const time = now()
     if (time - lookedAt < 1) return 0
-    lookedAt = time
     const present = boot() - time
+    // Set aside between the two readings, this thread would take that for sleep: looked at again next time.
+    if (now() - time > tooFarApart) return 0
+    lookedAt = time
     if (gap === undefined || present < gap) gap = present
     const slept = present - gap
     if (slept < asleepAfter) return 0

@@ -41,6 +41,23 @@ test('sleep of the machine moves the clock forward by what was slept, once', asy
   assert.equal(clock.noticeSleep(), 0)
 })
 
+test('a thread that is set aside between the two readings takes that for nothing', async () => {
+  let aside = false
+  const clock = systemClock(() => {
+    const end = performance.now() + (aside ? 300 : 0)
+    while (performance.now() < end);
+    return performance.now() + 5_000
+  })
+  aside = true
+  for (let i = 0; i < 3; i++) {
+    await new Promise<void>((resolve) => void clock.at(clock.now() + 1, resolve))
+    assert.equal(clock.noticeSleep(), 0)
+  }
+  aside = false
+  await new Promise<void>((resolve) => void clock.at(clock.now() + 1, resolve))
+  assert.equal(clock.noticeSleep(), 0, 'and nothing is left of it')
+})
+
 test('the coarse steps of the boot clock are not mistaken for sleep', () => {
   const clock = systemClock(() => Math.floor(performance.now() / 10) * 10 + 77_777)
   const end = performance.now() + 50
