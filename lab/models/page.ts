@@ -1,0 +1,85 @@
+/** What docs/models.md lists: every run that holds, and every mistake. Made from the table and the heads of the models. */
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { type Model, type Row, table } from './table.js'
+
+export interface Mistake {
+  /** As defined: `NO_POLL`, or several that make it up. */
+  readonly name: string
+  readonly what: string
+  /** The properties that it must break, as the head of the model says. */
+  readonly breaks: string
+}
+
+const properties = [
+  'claims_compatible',
+  'token_grows',
+  'write_in_order',
+  'valid_write_accepted',
+  'bypass_bounded',
+  'nobody_passed_over',
+  'ended_stays_ended',
+  'no deadlock',
+  'served',
+]
+
+/** The file of a model. */
+export function fileOf(model: Model): string {
+  return fileURLToPath(new URL(`../../../lab/models/${model}.pml`, import.meta.url))
+}
+
+/** What the head of a model says it asks for, in the words of the table. */
+export function propertiesOf(model: Model): string[] {
+  const [, list = ''] = /\n \* Properties\n([\s\S]*?)\n \*\n/.exec(readFileSync(fileOf(model), 'utf8')) ?? []
+  const named = [...list.matchAll(/^ \* {3}(no deadlock|[a-z_]+) /gm)].map(([, name = '']) => name)
+  return named.map((name) => (name === 'no deadlock' ? 'deadlock' : name))
+}
+
+/** The list of mistakes at the head of a model: name, what is wrong, property; one or two lines each. */
+export function mistakesIn(model: Model): Mistake[] {
+  const text = readFileSync(fileOf(model), 'utf8')
+  const [, list = ''] = /must break the property named:\n([\s\S]*?)\n \*(?:\/|\n| \S)/.exec(text) ?? []
+  const joined = list.replace(/\n \*\s{12,}/g, ' ')
+  return joined.split('\n').map((line) => {
+    const [, name = '', rest = ''] = /^ \*\s+([A-Z_]+(?:, [A-Z_]+)*)\s+(.*)$/.exec(line) ?? []
+    const at = Math.min(...properties.map((property) => positionOf(rest, property)))
+    return {
+      name,
+      what: rest.slice(0, at).replace(/\s+/g, ' ').trim(),
+      breaks: rest.slice(at).replace(/\s+/g, ' ').trim(),
+    }
+  })
+}
+
+function positionOf(text: string, part: string): number {
+  const at = text.indexOf(part)
+  return at < 0 ? text.length : at
+}
+
+/** The defines of a row that say what is wrong. */
+export function mistakeIn({ model, defines }: Row): string {
+  const first = model === 'redlock' ? defines.filter((define) => /^(AMNESIA|QUARANTINE)$/.test(define)) : []
+  return first.length > 0 ? first.join(', ') : (defines[0] ?? '')
+}
+
+/** Both tables, in Markdown. */
+export function tables(): { readonly holding: string; readonly mistakes: string } {
+  const holding = table
+    .filter(({ expected }) => expected === 'holds')
+    .map(({ model, defines, asks, effort, states }) => {
+      const how = defines.length === 0 ? 'its own bounds' : `\`${defines.join(' ')}\``
+      return `| ${model} | ${how} | ${asks} | ${effort} | ${states.toLocaleString('en')} |`
+    })
+  const models = [...new Set(table.map(({ model }) => model))]
+  const mistakes = models.flatMap((model) =>
+    mistakesIn(model).map(({ name, what, breaks }) => `| ${model} | \`${name}\` | ${what} | ${breaks} |`),
+  )
+  return {
+    holding: [
+      '| model | bounds and options | asked | part | states |',
+      '|---|---|---|---|---|',
+      ...holding,
+    ].join('\n'),
+    mistakes: ['| model | define | what is wrong | breaks |', '|---|---|---|---|', ...mistakes].join('\n'),
+  }
+}

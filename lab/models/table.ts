@@ -1,0 +1,157 @@
+/**
+ * Which models are walked through, with which bounds, and what must come out. What the defines mean stands at the head of
+ * each model; bounds that are not given are the model's own.
+ *
+ * A run that holds has walked through every reachable state, and their number is part of what is expected: a model that
+ * got stuck, or became smaller by mistake, would hold as well. (Counted on 2026-11-21 with Spin 6.5.2.)
+ */
+export type Model = 'handoff' | 'passing' | 'broker' | 'sql' | 'redlock'
+
+/** `quick`: part of `npm test`. `full`: `npm run models`. `soak`: only when asked for. */
+export type Effort = 'quick' | 'full' | 'soak'
+
+export interface Row {
+  readonly model: Model
+  readonly defines: readonly string[]
+  /** `safety`: the assertions, and that nobody is stuck. `served`: nobody waits for ever, under weak fairness. */
+  readonly asks: 'safety' | 'served'
+  /** `holds`, the property that must be broken, or `deadlock`. */
+  readonly expected: string
+  readonly effort: Effort
+  /** Exact for a run that holds; else about. */
+  readonly states: number
+  /** Of the ways to what must be broken: the shortest, or the first, where the shortest takes long to find. */
+  readonly way: 'shortest' | 'first'
+}
+
+function holds(model: Model, effort: Effort, asks: Row['asks'], defines: string, states: number): Row {
+  return { model, defines: words(defines), asks, expected: 'holds', effort, states, way: 'first' }
+}
+
+/** A wrong design. `defines` begins with what is wrong; its bounds are the least that show it. */
+function breaks(model: Model, expected: string, defines: string, way: Row['way'] = 'shortest'): Row {
+  const asks = expected === 'served' ? 'served' : 'safety'
+  return { model, defines: words(defines), asks, expected, effort: 'quick', states: 100_000, way }
+}
+
+function words(text: string): string[] {
+  return text.split(' ').filter((word) => word !== '')
+}
+
+const noFaults = 'FAULTS=0 CRASHES=0 EXPIRIES=0'
+
+const handoff: readonly Row[] = [
+  holds('handoff', 'quick', 'safety', '', 164_325),
+  holds('handoff', 'quick', 'served', '', 184_414),
+  holds('handoff', 'quick', 'safety', 'READERS_WRITERS FAULTS=0', 608_275),
+  holds('handoff', 'quick', 'safety', 'PERMITS FAULTS=0 CRASHES=0', 358_132),
+  holds('handoff', 'quick', 'safety', 'N=2 K=2 STRAYS=1 EXPIRIES=0', 93_329),
+  holds('handoff', 'full', 'safety', 'N=2 K=2 STRAYS=1', 557_141),
+  holds('handoff', 'full', 'safety', 'FAULTS=2 CRASHES=2 EXPIRIES=2', 1_620_996),
+  holds('handoff', 'full', 'safety', 'STRAYS=1', 595_149),
+  holds('handoff', 'full', 'safety', 'READERS_WRITERS', 3_093_480),
+  holds('handoff', 'full', 'served', 'READERS_WRITERS FAULTS=0', 683_145),
+  holds('handoff', 'full', 'safety', 'READERS_WRITERS N=2 K=2', 2_843_841),
+  holds('handoff', 'full', 'safety', 'PERMITS', 4_900_767),
+  holds('handoff', 'full', 'served', 'PERMITS FAULTS=0', 1_148_652),
+  holds('handoff', 'full', 'safety', 'PERMITS STRAYS=1 FAULTS=0', 3_666_658),
+  holds('handoff', 'full', 'served', 'NO_DECLINE', 178_582),
+  holds('handoff', 'soak', 'safety', 'N=4', 0),
+  holds('handoff', 'soak', 'safety', 'READERS_WRITERS STRAYS=1', 0),
+  holds('handoff', 'soak', 'served', 'READERS_WRITERS', 0),
+  holds('handoff', 'soak', 'served', 'PERMITS', 0),
+  breaks('handoff', 'claims_compatible', `RECEIPT_CLOCK FAULTS=0 CRASHES=0`),
+  breaks('handoff', 'claims_compatible', `CLAIM_UNTIL_REPLY N=2 ${noFaults}`),
+  breaks('handoff', 'claims_compatible', `LATE_DOWNGRADE READERS_WRITERS N=2 ${noFaults}`),
+  breaks('handoff', 'claims_compatible', `OWNER_IS_CLIENT N=2 K=2 STRAYS=1 ${noFaults}`),
+  breaks('handoff', 'claims_compatible', `PERMITS_BY_COUNT PERMITS STRAYS=1 ${noFaults}`),
+  breaks('handoff', 'write_in_order', 'NO_GUARD N=2 FAULTS=0 CRASHES=0'),
+  breaks('handoff', 'valid_write_accepted', `COUNTER_LOST ${noFaults}`),
+  breaks('handoff', 'nobody_passed_over', 'BARGING READERS_WRITERS FAULTS=0 CRASHES=0 EXPIRIES=0'),
+  breaks('handoff', 'ended_stays_ended', `NO_TOMBSTONE N=2 STRAYS=1 ${noFaults}`),
+  breaks('handoff', 'deadlock', 'NO_POLL N=2 CRASHES=0 EXPIRIES=0'),
+  breaks('handoff', 'served', 'POLL_KEEPS_PLACE N=2 CRASHES=0 EXPIRIES=0'),
+  breaks('handoff', 'served', 'QUEUES_AGAIN N=2 CRASHES=0 EXPIRIES=0'),
+  breaks('handoff', 'served', 'NO_EXPIRY N=2 FAULTS=0 EXPIRIES=0'),
+]
+
+const passing: readonly Row[] = [
+  holds('passing', 'quick', 'safety', '', 387_211),
+  holds('passing', 'quick', 'served', '', 398_172),
+  holds('passing', 'quick', 'safety', `HERE=2 THERE=2 FAULTS=0`, 126_903),
+  holds('passing', 'full', 'safety', 'CRASHES=1', 1_640_359),
+  holds('passing', 'full', 'served', 'CRASHES=1', 1_677_534),
+  holds('passing', 'full', 'safety', 'EXPIRIES=2', 3_352_624),
+  holds('passing', 'full', 'safety', 'HERE=2 THERE=2', 488_765),
+  holds('passing', 'soak', 'safety', 'HERE=2 THERE=2 CRASHES=1', 0),
+  holds('passing', 'soak', 'safety', 'HERE=4 PASSES=2 RESERVE=3', 0),
+  breaks('passing', 'claims_compatible', 'PASS_AND_RELEASE HERE=2 FAULTS=0 EXPIRIES=0 CANCELS=0'),
+  breaks('passing', 'token_grows', 'PASS_UNPROVEN HERE=2 FAULTS=0 CANCELS=0'),
+  breaks('passing', 'token_grows', `FORGETS_PASSES HERE=2 FAULTS=0 EXPIRIES=0 CANCELS=0`),
+  breaks('passing', 'token_grows', 'LATE_RELEASE_COUNTS HERE=2 FAULTS=1 CANCELS=0'),
+  breaks('passing', 'token_grows', 'PASS_BEYOND_RESERVE RESERVE=1 FAULTS=0 CANCELS=0'),
+  breaks('passing', 'bypass_bounded', 'COUNT_STARTS_AGAIN FAULTS=0 EXPIRIES=0 CANCELS=0'),
+  breaks('passing', 'deadlock', 'NO_TURN_AFTER_LOSS HERE=2 FAULTS=0 CANCELS=0'),
+  breaks('passing', 'served', 'NO_TURN_AFTER_LOSS HERE=2 FAULTS=0 CANCELS=0'),
+  breaks('passing', 'deadlock', 'NO_TURN_AFTER_CANCEL FAULTS=0 EXPIRIES=0'),
+  breaks('passing', 'deadlock', 'KEEPS_ABANDONED_GRANT HERE=2 FAULTS=0 EXPIRIES=0'),
+]
+
+const broker: readonly Row[] = [
+  holds('broker', 'quick', 'safety', 'CLIENTS=2', 78_511),
+  holds('broker', 'quick', 'served', 'CLIENTS=2', 113_157),
+  holds('broker', 'full', 'safety', 'CLIENTS=2 K=2', 454_627),
+  holds('broker', 'full', 'safety', 'CLIENTS=2 K=2 CANCELS=1', 2_569_022),
+  holds('broker', 'full', 'safety', 'CRASHES=1', 1_053_019),
+  holds('broker', 'full', 'served', 'CRASHES=1', 1_578_856),
+  holds('broker', 'soak', 'safety', '', 0),
+  breaks('broker', 'claims_compatible', 'JOURNAL_AFTER_REPLY CLIENTS=2 CRASHES=1 DEATHS=0'),
+  breaks('broker', 'claims_compatible', 'IGNORES_JOURNAL CLIENTS=2 CRASHES=1 DEATHS=0'),
+  breaks('broker', 'claims_compatible', 'LIVE_IS_DEAD CLIENTS=2 CRASHES=1 DEATHS=0'),
+  breaks('broker', 'claims_compatible', 'LOAD_BEFORE_BIND CLIENTS=2 CRASHES=1 DEATHS=0'),
+  breaks('broker', 'claims_compatible', 'TWO_BROKERS CLIENTS=2 CRASHES=0 DEATHS=0'),
+  breaks('broker', 'token_grows', 'TOKENS_START_AGAIN CLIENTS=2 CRASHES=1 DEATHS=0'),
+  breaks('broker', 'token_grows', 'OWNER_IS_PROCESS CLIENTS=2 K=2 CRASHES=1 DEATHS=0'),
+  breaks('broker', 'nobody_passed_over', 'NEW_PLACES CLIENTS=2 CRASHES=1 DEATHS=0'),
+  breaks('broker', 'deadlock', 'PID_ONLY CLIENTS=2 CRASHES=1'),
+  breaks('broker', 'served', 'PID_ONLY CLIENTS=2 CRASHES=1'),
+  breaks('broker', 'deadlock', 'RELEASE_TOLD_ONCE CLIENTS=2 CRASHES=1 DEATHS=0'),
+]
+
+const sql: readonly Row[] = [
+  holds('sql', 'quick', 'safety', '', 434_465),
+  holds('sql', 'quick', 'served', '', 554_414),
+  holds('sql', 'quick', 'safety', `NO_POLL ${noFaults} CANCELS=2`, 10_761),
+  holds('sql', 'quick', 'safety', 'NO_HANDOFF', 217_573),
+  holds('sql', 'full', 'served', 'NO_HANDOFF', 292_682),
+  holds('sql', 'full', 'safety', 'FAULTS=2 CRASHES=2 EXPIRIES=2 CANCELS=2', 2_752_661),
+  holds('sql', 'soak', 'safety', 'N=4', 0),
+  breaks('sql', 'claims_compatible', `CLIENT_CLOCK N=2 ${noFaults} CANCELS=0`),
+  breaks('sql', 'claims_compatible', `RELAXED_COMMIT N=2 ${noFaults} CANCELS=0`),
+  breaks('sql', 'token_grows', `ROW_DELETED N=2 ${noFaults} CANCELS=0`),
+  breaks('sql', 'nobody_passed_over', `NO_TICKETS FAULTS=0 EXPIRIES=0 CANCELS=0`),
+  breaks('sql', 'deadlock', 'NO_POLL N=2 CRASHES=0 EXPIRIES=0 CANCELS=0'),
+  breaks('sql', 'deadlock', `ENQUEUE_UNLOCKED NO_POLL N=2 ${noFaults} CANCELS=0`),
+  breaks('sql', 'deadlock', `ONE_SNAPSHOT NO_POLL N=2 ${noFaults} CANCELS=0`),
+  breaks('sql', 'served', 'ASKS_AS_NEW N=2 CRASHES=0 EXPIRIES=0 CANCELS=0'),
+  breaks('sql', 'served', 'DEAD_PLACE_BLOCKS FAULTS=0 CRASHES=2 EXPIRIES=0 CANCELS=0'),
+]
+
+const redlock: readonly Row[] = [
+  holds('redlock', 'quick', 'safety', '', 105_377),
+  holds('redlock', 'quick', 'safety', 'REJOIN BALLOTS=2', 196_082),
+  holds('redlock', 'quick', 'safety', 'AMNESIA QUARANTINE CLOCK_FLOOR BALLOTS=2', 349_377),
+  holds('redlock', 'full', 'safety', 'REJOIN', 498_581),
+  holds('redlock', 'full', 'safety', 'AMNESIA QUARANTINE CLOCK_FLOOR', 839_241),
+  holds('redlock', 'full', 'safety', 'AMNESIA QUARANTINE CLOCK_FLOOR REJOIN', 3_066_459),
+  holds('redlock', 'full', 'safety', 'AMNESIA QUARANTINE CLOCK_FLOOR RESTARTS=2', 2_744_887),
+  holds('redlock', 'soak', 'safety', 'NODES=5', 0),
+  holds('redlock', 'soak', 'safety', 'CLIENTS=3', 0),
+  breaks('redlock', 'claims_compatible', 'LATE_CLOCK BALLOTS=2'),
+  breaks('redlock', 'claims_compatible', 'COUNTS_ANSWERS BALLOTS=2'),
+  breaks('redlock', 'claims_compatible', 'AMNESIA BALLOTS=2'),
+  breaks('redlock', 'token_grows', 'AMNESIA QUARANTINE BALLOTS=2'),
+  breaks('redlock', 'token_grows', 'COUNTER CLIENTS=3', 'first'),
+]
+
+export const table: readonly Row[] = [...handoff, ...passing, ...broker, ...sql, ...redlock]
