@@ -63,13 +63,18 @@ export async function burst(
 
 export interface BurstCount {
   readonly handOffs: number
-  /** All that clients sent for it: asking, waiting and giving back. */
+  /** Commands sent for one: all but the last release, divided by the hand-offs. */
+  readonly each: number
+  /** All that clients sent: asking, waiting and giving back. */
   readonly commands: Counted
   /** Sent per second while nothing moved. */
   readonly waitingPerSecond: number
 }
 
-/** Like `burst`, with the commands counted instead of the time. `still`: ms to look on while all of them wait. */
+/**
+ * Like `burst`, with the commands counted instead of the time. The crew must have had a burst before: connecting and
+ * subscribing cost commands once. `still`: ms to look on while all of them wait.
+ */
 export async function countBurst(
   id: string,
   port: number,
@@ -94,10 +99,12 @@ export async function countBurst(
   await counter.stop()
   await holder.close()
   gaps(turns)
+  const commands = sum([asking, waiting, passing])
   return {
-    // The first of them got it from our own holder, whose release was counted and whose acquire was not.
+    // From our own holder to the first, and so on to the last, whose release hands the lock to nobody.
     handOffs: turns.length,
-    commands: sum([asking, waiting, passing]),
+    each: (commands.sent - 1) / turns.length,
+    commands,
     waitingPerSecond: (waiting.sent / still) * 1000,
   }
 }

@@ -62,13 +62,7 @@ async function handOffs(ids: readonly string[], port: number, scale: Scale): Pro
       for (const waiters of lengths) {
         const runs = []
         for (let run = 0; run < runsOf(scale); run++) runs.push(await burst(id, port, crew, waiters, 0))
-        const { commands, handOffs, waitingPerSecond } = await countBurst(
-          id,
-          port,
-          crew,
-          waiters,
-          scale.still,
-        )
+        const { each, waitingPerSecond } = await countBurst(id, port, crew, waiters, scale.still)
         const gaveUp = await Promise.all(crew.map((member) => member.ask('gaveUp')))
         rows
           .get(waiters)
@@ -77,7 +71,7 @@ async function handOffs(ids: readonly string[], port: number, scale: Scale): Pro
               spread(runs.map(({ rate }) => rate)),
               spread(runs.map(({ gaps }) => at(gaps, 0.5))),
               spread(runs.map(({ gaps }) => at(gaps, 0.99))),
-              one(commands.sent / handOffs),
+              one(each),
               one(waitingPerSecond),
               one(gaveUp.reduce((sum, count) => sum + count, 0)),
             ]),
