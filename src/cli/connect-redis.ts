@@ -1,4 +1,6 @@
 /**
+ * Long because both clients and all kinds of servers stand beside each other here.
+ *
  * Redis URLs. Several hosts stand between commas, which WHATWG URLs do not know, so they are taken apart here:
  *
  * ```

@@ -86,7 +86,7 @@ export function createDesk(
     return {
       boot: identity === undefined ? undefined : bootKey(settings.prefix),
       args: [
-        identity === undefined ? '' : `0 ${max} ${boot} `,
+        identity === undefined ? '' : `0 ${max} ${boot}`,
         `${ear.channel} ${by}`,
         String(tokenReserve),
         String(settings.retention),

@@ -1,4 +1,6 @@
 /**
+ * Long because the life of a claim is one state machine, told below.
+ *
  * One claim that is asked for and waits.
  *
  * ```
@@ -10,7 +12,6 @@
  * ```
  * Every ask is the same idempotent script: it takes the lock, or a place in line, or proves the place, or answers "yours".
  *
- * Long because the states and what leads from one to the other are read best in one place.
  */
 import { deadline } from '../../core/clock.js'
 import type { Claim, Wait } from '../../core/driver.js'
@@ -82,8 +83,9 @@ export class Waiter implements Asking {
     const learnt = () => {
       this.#learning = false
     }
+    // Once more from the start: while it was asked, the connection may have broken again.
     known.finally(learnt).then(
-      () => this.#settled || this.#send(),
+      () => this.ask(),
       (error) => this.#trouble(troubleOf(error, link.connection.ended)),
     )
   }
@@ -189,6 +191,7 @@ export class Waiter implements Asking {
   #trouble({ passing, unknown, error }: Trouble): void {
     if (this.#settled) return
     if (unknown) this.#doubtful = true
+    this.#wait.blocked?.({ trouble: error })
     const pause = Math.min(1_000, 25 * 2 ** Math.min(this.#failures++, 8)) * (0.5 + this.#desk.random())
     if (!passing || this.#once || this.#wait.remaining() <= pause) this.#giveUp(error)
     else this.#later(pause)

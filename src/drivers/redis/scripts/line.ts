@@ -10,8 +10,9 @@
  * - it has no channel (it polls), or this client may not publish: the lock stays free for it until its next poll is due.
  *
  * `barred` says until when nothing new may be granted because this server may have forgotten locks. It compares the boot
- * id the client knows with the one in the marker `<barred until> <longest ttl> <boot id> <the one before>`, which is replicated and
- * persisted with the locks: a restarted or promoted server has another id than its data say.
+ * id the client knows with the one in the marker `<barred until> <longest ttl> <boot id>`, which is replicated and persisted
+ * with the locks: a restarted or promoted server has another id than its data say. A request that was on its way during
+ * the change may still carry the old id and turn the marker back; that can only lengthen the time nothing is granted.
  *
  * Pushes: `g <attempt> <token> <age µs> <n> <claim µs> <1 = others wait> <h>` granted, age counted from the server's reading
  * of request n · `n <attempt> <µs>` you are next, and the claim above you runs out then ·
@@ -25,8 +26,8 @@ end
 
 local function none(channel) return string.sub(channel, 1, 1) == '-' end
 
-local function mark(now, before, till, ttl)
-  call('SET', KEYS[1], num(till) .. ' ' .. num(ttl) .. ' ' .. now .. ' ' .. before)
+local function mark(till, ttl)
+  call('SET', KEYS[1], num(till) .. ' ' .. num(ttl) .. ' ' .. boot)
 end
 
 local function barred()
@@ -34,19 +35,19 @@ local function barred()
   if bar then return bar end
   bar = 0
   local asked = tonumber(longest)
-  local till, ttl, now, before = string.match(call('GET', KEYS[1]) or '', '^(%d+) (%d+) (%S+) (%S+)$')
+  local till, ttl, writer = string.match(call('GET', KEYS[1]) or '', '^(%d+) (%d+) (%S+)$')
   local most = math.max(asked, tonumber(ttl or 0))
-  if now == boot then
-    if tonumber(till) > wall then bar = math.min(tonumber(till), wall + most + 1000000) end
-    if flips and (asked > tonumber(ttl) or tonumber(till) > 0 and bar == 0) then mark(now, before, bar, most) end
-  elseif not flips or before == boot then
-    if now then bar = wall + 1000000 end
-  else
-    if now or strict == '1' then
-      bar = (since == '0' and wall or tonumber(since)) + most + 1000000
-      if bar <= wall then bar = 0 end
-    end
-    mark(boot, now or '-', bar, most)
+  -- Never longer than it takes for all to run out, in case the clock has been set back.
+  local standing = till and tonumber(till) > wall and math.min(tonumber(till), wall + most + 1000000) or 0
+  if writer == boot then
+    bar = standing
+    if flips and (asked > tonumber(ttl) or till ~= '0' and bar == 0) then mark(bar, most) end
+  elseif flips then
+    if writer or strict == '1' then bar = (since == '0' and wall or tonumber(since)) + most + 1000000 end
+    bar = math.max(bar > wall and bar or 0, standing)
+    mark(bar, most)
+  elseif writer then
+    bar = wall + 1000000
   end
   return bar
 end

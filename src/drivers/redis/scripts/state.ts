@@ -24,7 +24,7 @@
  * missing is added from then on (`shift`), so that leases neither end early nor stay for the length of the jump.
  *
  * KEYS: the boot marker first when ARGV[1] is not '', then h, q, d of each item.
- * ARGV: 1 how the boot marker begins when nothing is wrong: `0 <longest ttl> <boot id> `, '' = do not look at it ·
+ * ARGV: 1 how the boot marker begins when nothing is wrong: `0 <longest ttl> <boot id>`, '' = do not look at it ·
  * 2 `<channel, - = none, -! = none and it may not publish either> <who the client is>` · 3 tokens reserved by an exclusive grant · 4 ms a free lock is remembered ·
  * 5 `<boot id of the server as the client knows it> <when that server started, 0 = unknown> <longest ttl> <1 = a missing
  * marker means lost data> <1 = Cluster, where PUBLISH counts only part of the receivers>`. Then the items.

@@ -23,6 +23,8 @@ export interface PeerOptions extends Partial<Omit<RedisOptions, 'client'>> {
   /** Options of the ioredis client. */
   readonly ioredis?: Readonly<Record<string, unknown>>
   readonly env?: Partial<Env>
+  /** The default ttl of its locks. */
+  readonly ttl?: number
   /** Instead of an ioredis client to `port`. */
   readonly client?: RedisClient & { disconnect(): void }
 }
@@ -31,7 +33,7 @@ export interface PeerOptions extends Partial<Omit<RedisOptions, 'client'>> {
 export function peer(
   t: TestContext,
   port: number,
-  { ioredis, env, client, ...options }: PeerOptions = {},
+  { ioredis, env, ttl, client, ...options }: PeerOptions = {},
 ): Peer {
   const own = (client ??
     new Redis(port, '127.0.0.1', {
@@ -40,10 +42,13 @@ export function peer(
     })) as Redis
   own.on('error', () => undefined)
   const made: { driver?: Driver<RedisTraits> } = {}
-  const locks = createLocks((given) => {
-    made.driver = redis({ client: own, ...options })({ ...given, ...env })
-    return made.driver
-  })
+  const locks = createLocks(
+    (given) => {
+      made.driver = redis({ client: own, ...options })({ ...given, ...env })
+      return made.driver
+    },
+    ttl === undefined ? {} : { ttl },
+  )
   const { driver } = made
   if (driver === undefined) throw new Error('createLocks made no driver')
   const close = async () => {
