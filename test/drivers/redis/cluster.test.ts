@@ -1,0 +1,139 @@
+// What only a Cluster does: redirections while slots move, slots chosen by names, a master replaced.
+import assert from 'node:assert/strict'
+import { after, type TestContext, test } from 'node:test'
+import { createLocks, type Locks } from '../../../src/create-locks.js'
+import { leakCheck } from '../../support/leaks.js'
+import { startCluster } from '../../support/servers/redis-cluster.js'
+import { until } from '../../support/until.js'
+import { driverOn, type Library, open, type Place } from './support/clients.js'
+import { pause } from './support/peer.js'
+
+const cluster = await startCluster({ replicas: 1 })
+after(() => cluster.stop())
+const place: Place = { is: 'cluster', ports: cluster.nodes.map(({ port }) => port) }
+const libraries: readonly Library[] = ['ioredis', 'node-redis']
+
+function locksOn(t: TestContext, library: Library, options = {}): Locks {
+  const locks = createLocks(driverOn(open(library, place), options))
+  t.after(() => locks.close())
+  return locks
+}
+
+/** Many processes' worth of taking turns on a few names; returns what went wrong. */
+async function takeTurns(
+  all: readonly Locks[],
+  names: readonly string[],
+  done: () => boolean,
+): Promise<number> {
+  const inside = new Map<string, number>()
+  let turns = 0
+  await Promise.all(
+    all.map(async (locks, i) => {
+      let last = 0
+      for (let j = i; !done(); j++) {
+        const name = names[j % names.length] ?? ''
+        const lease = await locks.mutex(name).acquire({ wait: 20_000 })
+        assert.equal(inside.get(name) ?? 0, 0, `two holders of ${name}`)
+        inside.set(name, 1)
+        turns++
+        await pause(1)
+        inside.set(name, 0)
+        last = Math.max(last, lease.token)
+        assert.notEqual(await lease.release(), 'lost')
+      }
+    }),
+  )
+  return turns
+}
+
+for (const library of libraries) {
+  test(`MOVED, ASK, TRYAGAIN: slots move under load and nothing is granted twice (${library})`, async (t) => {
+    const all = Array.from({ length: 4 }, () => locksOn(t, library))
+    const names = [`moving ${library} a`, `moving ${library} b`]
+    let done = false
+    const turns = takeTurns(all, names, () => done)
+    for (const name of names) {
+      const slot = await cluster.slotOf(`hf:{${name}}`)
+      const owner = await cluster.ownerOf(slot)
+      const target = cluster.masters.find((node) => node.port !== owner.port)
+      assert.ok(target)
+      const migration = await cluster.beginMigration(slot, target)
+      await pause(100)
+      // Half of the keys here, half there: TRYAGAIN for a script that needs both.
+      await migration.moveKeys(`hf:{${name}}`)
+      await pause(200)
+      await migration.moveKeys()
+      await pause(50)
+      await migration.finish()
+      await pause(100)
+    }
+    done = true
+    assert.ok((await turns) > 10)
+  })
+
+  test(`names choose their slot as a whole, braces and all (${library})`, async (t) => {
+    const locks = locksOn(t, library)
+    const names = ['{a}b', 'a{b}c', '}{', '%7B', '{}', 'x'.repeat(400), 'naïve ✓', '{user:1}:lock', 'a b']
+    const leases = await Promise.all(names.map((name) => locks.mutex(name).acquire()))
+    for (const name of names) assert.equal((await locks.inspect(name)).holders.length, 1, name)
+    const listed = (await locks.list()).map(({ name }) => name)
+    assert.deepEqual(
+      names.filter((name) => !listed.includes(name)),
+      [],
+    )
+    assert.equal(new Set(leases.map(({ token }) => token)).size <= names.length, true)
+    for (const lease of leases) assert.equal(await lease.release(), 'released')
+  })
+
+  test(`several locks at once, in different slots, are taken and given back (${library})`, async (t) => {
+    const locks = locksOn(t, library)
+    const parts = ['one', 'two', 'three', 'four'].map((name) => locks.mutex(`${library} ${name}`))
+    await using lease = await locks.all(parts).acquire()
+    assert.ok(lease.isHeld)
+  })
+}
+
+test('a hand-over reaches a process whose subscription is on another node', async (t) => {
+  const [a, ...others] = Array.from({ length: 6 }, () => locksOn(t, 'ioredis'))
+  assert.ok(a)
+  for (let round = 0; round < 3; round++) {
+    const name = `elsewhere ${round}`
+    const lease = await a.mutex(name).acquire()
+    const waits = others.map((locks) => locks.mutex(name).run(() => undefined, { wait: 20_000 }))
+    await until(async () => (await a.inspect(name)).waiters.length === 5)
+    await pause(300)
+    const began = performance.now()
+    await lease.release()
+    await Promise.all(waits)
+    const took = performance.now() - began
+    assert.ok(took < 1_500, `five hand-overs took ${took} ms`)
+  }
+})
+
+test('a master that fails over: waiters go on, and with replicas: 1 its lock is not granted twice', async (t) => {
+  const [a, b] = [locksOn(t, 'ioredis', { replicas: 1 }), locksOn(t, 'ioredis', { replicas: 1 })]
+  const name = 'failing over'
+  const lease = await a.mutex(name).acquire({ ttl: 10_000 })
+  const slot = await cluster.slotOf(`hf:{${name}}`)
+  const owner = await cluster.ownerOf(slot)
+  const nodes = String(await owner.cli('CLUSTER', 'NODES'))
+  const id = /^(\S+) \S+ myself/m.exec(nodes)?.[1]
+  const port = Number(new RegExp(`127\\.0\\.0\\.1:(\\d+)\\S* slave ${id}`).exec(nodes)?.[1])
+  const replica = cluster.nodes.find((node) => node.port === port)
+  assert.ok(replica)
+  await owner.kill9()
+  t.after(() => owner.restart())
+  await cluster.failOver(replica, 'takeover')
+  assert.ok((await lease.extend().catch(() => lease.extend().catch(() => lease.remaining()))) > 0)
+  const error = await b
+    .mutex(name)
+    .acquire({ wait: 1_000 })
+    .then(
+      () => 'granted',
+      () => 'not granted',
+    )
+  assert.equal(error, 'not granted')
+  assert.notEqual(await lease.release(), 'lost')
+})
+
+after(leakCheck)

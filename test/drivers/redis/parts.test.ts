@@ -1,0 +1,173 @@
+// The parts without a server: names to keys, when a push is believed, when to look again, bad options.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import fc from 'fast-check'
+import { systemEnv } from '../../../src/core/engine.js'
+import { parsePush } from '../../../src/drivers/redis/ear.js'
+import { type RedisOptions, redis } from '../../../src/drivers/redis/index.js'
+import { keysOf, nameOf, patternOf } from '../../../src/drivers/redis/keys.js'
+import { nextLook, provenUntil } from '../../../src/drivers/redis/patience.js'
+import { troubleOf } from '../../../src/drivers/redis/trouble.js'
+import { leakCheck } from '../../support/leaks.js'
+
+/** What a Cluster hashes of a key. */
+function tagOf(key: string): string {
+  return /\{([^}]+)\}/.exec(key)?.[1] ?? key
+}
+
+const names = fc.oneof(
+  fc.string({ minLength: 1, maxLength: 40 }),
+  fc.string({
+    unit: fc.constantFrom('{', '}', '%', '2', '5', '7', 'B', 'D', ':', 'q', 'a'),
+    minLength: 1,
+    maxLength: 12,
+  }),
+)
+
+test('keys: every name has keys of its own, in one slot, and can be read back', () => {
+  fc.assert(
+    fc.property(names, names, (one, other) => {
+      const [hash, line, deadlines] = keysOf('hf:', one)
+      assert.equal(nameOf('hf:', hash), one)
+      assert.equal(nameOf('hf:', line), undefined)
+      assert.equal(tagOf(line), tagOf(hash))
+      assert.equal(tagOf(deadlines), tagOf(hash))
+      if (one !== other) {
+        const all = new Set([hash, line, deadlines, ...keysOf('hf:', other)])
+        assert.equal(all.size, 6)
+      }
+    }),
+    { numRuns: 2_000 },
+  )
+})
+
+test('keys: a pattern takes its characters as they are', () => {
+  assert.equal(patternOf('hf:', 'a*b?[c]\\'), 'hf:{a\\*b\\?\\[c\\]\\\\*}')
+  assert.equal(patternOf('hf:', ''), 'hf:{*}')
+})
+
+test('pushes: what is not one of ours is ignored', () => {
+  assert.equal(parsePush('hello'), undefined)
+  assert.deepEqual(parsePush('c abc'), { is: 'contended', attempt: 'abc' })
+  assert.deepEqual(parsePush('g abc 17 2500 3 1000000 1 hf:{a b}'), {
+    is: 'granted',
+    attempt: 'abc',
+    token: 17,
+    age: 2500,
+    n: 3,
+    claim: 1_000_000,
+    contended: true,
+    hash: 'hf:{a b}',
+  })
+})
+
+test('a push is never believed for longer than the server lets the claim live, however late it is', () => {
+  // The server read its clock between `sent` and `sent + up`, granted `age` later, and its clock runs up to 0.5 % off ours.
+  const delays = fc.double({ min: 0, max: 200, noNaN: true })
+  fc.assert(
+    fc.property(
+      delays,
+      delays,
+      fc.double({ min: 0, max: 10_000, noNaN: true }),
+      fc.double({ min: 50, max: 5_000, noNaN: true }),
+      fc.double({ min: 0.995, max: 1.005, noNaN: true }),
+      (up, down, waited, claim, rate) => {
+        const sent = 1_000
+        const read = sent + up
+        const granted = read + waited
+        const age = waited * rate
+        const until = provenUntil(sent, age, claim, granted + down)
+        if (until === undefined) return
+        assert.ok(until <= granted + claim / rate, 'believed after the server may have let go')
+      },
+    ),
+    { numRuns: 5_000 },
+  )
+})
+
+test('a push is believed when nothing odd has happened', () => {
+  fc.assert(
+    fc.property(
+      fc.double({ min: 0, max: 5, noNaN: true }),
+      fc.double({ min: 0, max: 5, noNaN: true }),
+      fc.double({ min: 0, max: 6_000, noNaN: true }),
+      (up, down, waited) => {
+        assert.notEqual(provenUntil(1_000, waited, 1_000, 1_000 + up + waited + down), undefined)
+      },
+    ),
+  )
+})
+
+test('a push is not believed when the clock was set forward, or it is late, or hardly anything is left', () => {
+  assert.equal(provenUntil(0, 20_100, 1_000, 101), undefined)
+  assert.equal(provenUntil(0, 100, 1_000, 160), undefined)
+  assert.equal(provenUntil(0, 100, 60, 150), undefined)
+})
+
+test('looking again: the first in line when the hold runs out, the others later, nobody less than every six seconds', () => {
+  assert.equal(nextLook(1, 200, true, 0, 0.5), 205)
+  assert.equal(nextLook(3, 200, true, 0, 0.5), 405)
+  assert.equal(nextLook(1, 600_000, true, 0, 0.5), 5_000)
+  assert.ok(nextLook(500, 600_000, true, 0, 0.999) <= 6_000)
+  assert.deepEqual(
+    [0, 1, 2, 3, 4, 9].map((polls) => nextLook(1, 600_000, false, polls, 0.5)),
+    [5, 10, 20, 50, 100, 100],
+  )
+  assert.equal(nextLook(2, 600_000, false, 9, 0.5), 100)
+  assert.equal(nextLook(99, 600_000, false, 9, 0.5), 300)
+})
+
+test('trouble: refusals that pass are told from those that stay, and neither from a definite answer', () => {
+  const passes = [
+    'LOADING x',
+    'BUSY x',
+    'READONLY x',
+    'NOREPLICAS x',
+    'MASTERDOWN x',
+    'CLUSTERDOWN x',
+    'TRYAGAIN x',
+  ]
+  for (const message of passes) {
+    const { passing, unknown, error } = troubleOf(new Error(message), false)
+    assert.deepEqual({ message, passing, unknown }, { message, passing: true, unknown: false })
+    assert.match(error.message, /the server refused/)
+  }
+  for (const message of [
+    'OOM x',
+    'NOPERM x',
+    'WRONGTYPE x',
+    'NOAUTH x',
+    'MISCONF x',
+    'CROSSSLOT x',
+    'ERR x',
+  ]) {
+    const { passing, unknown } = troubleOf(new Error(message), false)
+    assert.deepEqual({ message, passing, unknown }, { message, passing: false, unknown: false })
+  }
+  const silent = troubleOf(new Error('no answer within 2000 ms'), false)
+  assert.deepEqual([silent.passing, silent.unknown], [true, true])
+  assert.equal(troubleOf(new Error('Connection is closed.'), true).passing, false)
+})
+
+test('bad options are told with the value got, before any I/O', () => {
+  const client = { status: 'wait', call: async () => undefined } as unknown as RedisOptions['client']
+  const bad: readonly (readonly [unknown, RegExp])[] = [
+    [undefined, /options such as \{ client \}, got undefined/],
+    [{}, /client must be an instance of ioredis.*got undefined/],
+    [{ client: 'redis://localhost' }, /client must be.*"redis:\/\/localhost"/],
+    [{ client: { isOpen: true, sendCommand() {}, execute() {} } }, /not a pool/],
+    [{ client, subscriber: 42 }, /subscriber must be an instance.*got 42/],
+    [{ client, prefix: 'a{b}' }, /prefix must have no braces.*"a\{b\}"/],
+    [{ client, prefix: 7 }, /prefix must be a string, got 7/],
+    [{ client, replicas: -1 }, /replicas must be a whole number from 0 to 100, got -1/],
+    [{ client, claim: Number.NaN }, /claim must be a whole number.*got NaN/],
+    [{ client, commandTimeout: '2s' }, /commandTimeout must be a number, got "2s"/],
+    [{ client, quarantine: 'never' }, /quarantine must be one of detected, strict, off, got "never"/],
+    [{ client, eviction: true }, /eviction must be one of warn, refuse, ignore, got true/],
+  ]
+  for (const [options, message] of bad) {
+    assert.throws(() => redis(options as RedisOptions)(systemEnv()), message)
+  }
+})
+
+after(leakCheck)

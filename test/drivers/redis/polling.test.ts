@@ -1,0 +1,134 @@
+// Waiting where nothing can be pushed: no subscriber wanted, or no right to channels.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { leakCheck } from '../../support/leaks.js'
+import { startRedis } from '../../support/servers/redis.js'
+import { until } from '../../support/until.js'
+import { commands, pause, peer } from './support/peer.js'
+
+const server = await startRedis()
+after(() => server.stop())
+
+test('subscriber: false never subscribes, and waiting works by asking again', async (t) => {
+  const peers = Array.from({ length: 4 }, () => peer(t, server.port, { subscriber: false }))
+  let inside = 0
+  let taken = 0
+  await Promise.all(
+    peers.map(async ({ locks }) => {
+      for (let i = 0; i < 5; i++) {
+        await locks.mutex('polled').run(async () => {
+          assert.equal(++inside, 1)
+          await pause(2)
+          inside--
+          taken++
+        })
+      }
+    }),
+  )
+  assert.equal(taken, 20)
+  assert.deepEqual(await peers[0]?.client.pubsub('CHANNELS'), [])
+})
+
+test('those who poll are served first come, first served', async (t) => {
+  const [holder, ...others] = Array.from({ length: 5 }, () => peer(t, server.port, { subscriber: false }))
+  assert.ok(holder)
+  const lease = await holder.locks.mutex('in order').acquire()
+  const order: number[] = []
+  const waits: Promise<void>[] = []
+  for (const [i, { locks }] of others.entries()) {
+    waits.push(locks.mutex('in order').run(() => void order.push(i), { fair: true }))
+    await until(async () => (await holder.locks.inspect('in order')).waiters.length === i + 1)
+  }
+  await lease.release()
+  await Promise.all(waits)
+  assert.deepEqual(order, [0, 1, 2, 3])
+})
+
+test('the first in line asks often, the others seldom', async (t) => {
+  const [holder, ...others] = Array.from({ length: 8 }, () => peer(t, server.port, { subscriber: false }))
+  assert.ok(holder)
+  const lease = await holder.locks.mutex('seldom').acquire()
+  const waits = others.map(({ locks }) => locks.mutex('seldom').run(() => undefined))
+  await until(async () => (await holder.locks.inspect('seldom')).waiters.length === 7)
+  await pause(500)
+  await commands(holder.client)
+  await pause(1_000)
+  const { evalsha = 0 } = await commands(holder.client)
+  // The first every 100 ms, the second 100 ms later each, up to 300 ms.
+  assert.ok(evalsha > 10 && evalsha < 60, `${evalsha} commands in a second for seven waiters`)
+  await lease.release()
+  await Promise.all(waits)
+})
+
+test('a polling waiter that died blocks a free lock for two seconds at most', async (t) => {
+  const [holder, dying, living] = [
+    peer(t, server.port),
+    peer(t, server.port, { subscriber: false }),
+    peer(t, server.port, { subscriber: false }),
+  ]
+  const lease = await holder.locks.mutex('dying').acquire()
+  void dying.locks
+    .mutex('dying')
+    .acquire()
+    .catch(() => undefined)
+  await until(async () => (await holder.locks.inspect('dying')).waiters.length === 1)
+  const asked = living.locks.mutex('dying').acquire()
+  await until(async () => (await holder.locks.inspect('dying')).waiters.length === 2)
+  dying.client.disconnect()
+  await lease.release()
+  const began = performance.now()
+  const next = await asked
+  assert.ok(performance.now() - began < 3_500)
+  await next.release()
+})
+
+test('without the right to channels it polls, says so once, and others do not wait for its pushes', async (t) => {
+  const guarded = await startRedis()
+  t.after(() => guarded.stop())
+  await guarded.cli('ACL', 'SETUSER', 'mute', 'on', '>secret', '~hf:*', 'resetchannels', '+@all')
+  const warned: string[] = []
+  const note = (warning: Error & { code?: string }) => void warned.push(warning.code ?? '')
+  process.on('warning', note)
+  t.after(() => process.off('warning', note))
+  const mute = { ioredis: { username: 'mute', password: 'secret' } }
+  const [a, b, hearing] = [peer(t, guarded.port, mute), peer(t, guarded.port, mute), peer(t, guarded.port)]
+  let inside = 0
+  const work = async () => {
+    assert.equal(++inside, 1)
+    await pause(1)
+    inside--
+  }
+  await Promise.all(
+    [a, b].map(async ({ locks }) => {
+      for (let i = 0; i < 5; i++) await locks.mutex('mute').run(work)
+    }),
+  )
+  await until(() => warned.filter((code) => code === 'HOLDFAST_REDIS_POLLING').length === 2)
+  // It knows by now that it may not publish; one that can hear must not rely on it.
+  const lease = await a.locks.mutex('mute').acquire()
+  const asked = hearing.locks.mutex('mute').acquire()
+  await until(async () => (await a.locks.inspect('mute')).waiters.length === 1)
+  await pause(300)
+  await lease.release()
+  const began = performance.now()
+  const next = await asked
+  assert.ok(performance.now() - began < 1_000, `after ${performance.now() - began} ms`)
+  await next.release()
+})
+
+test('a subscriber of your own is used and stays open', async (t) => {
+  const ear = peer(t, server.port).client
+  const { locks, client } = peer(t, server.port, { subscriber: ear })
+  const other = peer(t, server.port)
+  const lease = await other.locks.mutex('own ear').acquire()
+  const asked = locks.mutex('own ear').acquire()
+  await until(async () => String(await client.call('CLIENT', 'LIST')).includes('sub=1'))
+  assert.equal((ear as unknown as { mode?: string }).mode !== undefined, true)
+  await lease.release()
+  await (await asked).release()
+  await locks.close()
+  await until(async () => !String(await client.call('CLIENT', 'LIST')).includes('sub=1'))
+  assert.equal(ear.status, 'ready')
+})
+
+after(leakCheck)
