@@ -1,6 +1,6 @@
 /** A client of the store with what is behind it, and the claims and waits for those tests that talk to the driver alone. */
 import { createLocks, type DriverFactory, type Lock, type Locks } from 'holdfast'
-import type { Claim, Driver, Env, Wait } from 'holdfast/driver'
+import type { Cells, Claim, Driver, Env, Wait } from 'holdfast/driver'
 
 export interface Client {
   readonly locks: Locks
@@ -18,7 +18,7 @@ export function openClient(factory: DriverFactory): Client {
   const locks = createLocks((env) => {
     const driver = factory(env)
     Object.assign(opened, { driver, env })
-    const { list, forceRelease } = driver
+    const { list, forceRelease, cells } = driver
     return {
       name: driver.name,
       traits: driver.traits,
@@ -29,6 +29,7 @@ export function openClient(factory: DriverFactory): Client {
       inspect: (name) => driver.inspect(name),
       ...(list !== undefined && { list: (prefix: string) => list.call(driver, prefix) }),
       ...(forceRelease !== undefined && { forceRelease: (name: string) => forceRelease.call(driver, name) }),
+      ...(cells !== undefined && { cells }),
       close: () => driver.close(),
     }
   })
@@ -60,6 +61,13 @@ function quiet(locks: Locks): Locks {
       return { name, read: wrap(read), write: wrap(write) }
     },
   }
+}
+
+/** The cells of the driver alone. @throws Error when it has none although its traits say so */
+export function cellsOf(client: Client): Cells {
+  const { cells, name } = client.driver
+  if (cells === undefined) throw new Error(`${name} has the trait cells, but no cells`)
+  return cells
 }
 
 /** A claim made by hand, with an attempt id of its own. */

@@ -3,7 +3,7 @@
  * never arrives; an answer that comes while it is shut is lost, although the store has done what was asked.
  */
 import type { DriverFactory } from 'holdfast'
-import type { Claim, Driver, GaveBack, Grant, Wait } from 'holdfast/driver'
+import type { Cells, Claim, Driver, GaveBack, Grant, Wait } from 'holdfast/driver'
 import type { Breakage, Fixture } from './fixture.js'
 
 /** `make` and `breakage` for a store that lives in this process: each call of `open` is one more client of it. */
@@ -66,7 +66,7 @@ class Gate {
 function gated(factory: DriverFactory, gate: Gate): DriverFactory {
   return (env) => {
     const driver = factory(env)
-    const { list, forceRelease } = driver
+    const { list, forceRelease, cells } = driver
     const wrapped: Driver = {
       name: driver.name,
       traits: driver.traits,
@@ -76,9 +76,18 @@ function gated(factory: DriverFactory, gate: Gate): DriverFactory {
       ...(forceRelease !== undefined && {
         forceRelease: (name: string) => gate.cross(() => forceRelease(name)),
       }),
+      ...(cells !== undefined && { cells: gatedCells(cells, gate) }),
       close: () => driver.close(),
     }
     return wrapped
+  }
+}
+
+function gatedCells(cells: Cells, gate: Gate): Cells {
+  return {
+    read: (key, signal) => gate.cross(() => cells.read(key, signal), signal),
+    write: (key, change, signal) => gate.cross(() => cells.write(key, change, signal), signal),
+    changed: (key, version, signal) => gate.cross(() => cells.changed(key, version, signal), signal),
   }
 }
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { cancelling } from './cancelling.js'
+import { cells } from './cells.js'
 import { closing } from './closing.js'
 import { crash } from './crash.js'
 import { deadlines } from './deadlines.js'
@@ -36,6 +37,7 @@ const aspects: Readonly<Record<string, (it: It, fixture: Fixture) => void>> = {
   'an outage of the store': outage,
   'a crash': crash,
   'tools for operators': operators,
+  cells,
   names,
   'many requests in one process': localQueue,
   closing,

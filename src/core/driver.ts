@@ -14,6 +14,7 @@
  * 3. Tokens of one name never go back and never repeat, whatever the store forgets: see `core/token.ts`.
  * 4. A grant that comes after the wait ended is given back, not forgotten.
  */
+import type { Cells } from './cell.js'
 import type { Clock } from './clock.js'
 import type { BackendError } from './errors.js'
 import type { Mode, ModeKind } from './mode.js'
@@ -126,6 +127,8 @@ export interface Traits {
   readonly minTtl: number
   /** True: other processes see the same locks. False (memory): conformance leaves out the crash tests. */
   readonly shared: boolean
+  /** True: the driver has {@link Driver.cells}. Otherwise all that needs them is refused with `UnsupportedError`, and by type. */
+  readonly cells?: boolean
 }
 
 export interface Driver<T extends Traits = Traits> {
@@ -142,6 +145,8 @@ export interface Driver<T extends Traits = Traits> {
   list?(prefix: string): Promise<readonly Standing[]>
   /** Takes the lock from whoever holds it: an operator's tool. Resolves with how many holds it ended. */
   forceRelease?(name: string): Promise<number>
+  /** Small shared values beside the locks. Present where `traits.cells`. */
+  readonly cells?: Cells
   /** Ends what the driver opened; gives back nothing by itself, the core has done so. Idempotent. */
   close(): Promise<void>
 }

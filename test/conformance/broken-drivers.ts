@@ -1,6 +1,14 @@
 /** Good drivers made bad, each with one mistake that locks in the wild have had, and the tests that must see it. */
 import type { DriverFactory } from 'holdfast'
-import { type Claim, type Driver, deadline, type Env, type Grant, type Wait } from 'holdfast/driver'
+import {
+  type Cells,
+  type Claim,
+  type Driver,
+  deadline,
+  type Env,
+  type Grant,
+  type Wait,
+} from 'holdfast/driver'
 
 export interface BrokenDriver {
   readonly mistake: string
@@ -37,6 +45,12 @@ function overlay(grant: Grant, parts: Partial<Grant>): Grant {
   return new Proxy(grant, { get } as ProxyHandler<Grant>)
 }
 
+const cellsChanged = (change: (cells: Cells, env: Env) => Partial<Cells>) =>
+  changed(({ cells }, env) => {
+    if (cells === undefined) throw new Error('this mistake needs a driver with cells')
+    return { cells: { ...cells, ...change(cells, env) } }
+  })
+
 const asks = (driver: Driver, claim: Claim, wait: Wait) => driver.acquire(claim, wait)
 
 export const brokenDrivers: readonly BrokenDriver[] = [
@@ -52,6 +66,37 @@ export const brokenDrivers: readonly BrokenDriver[] = [
       ['messages that come twice', 'answer a repeated release', /is free, it should be held/],
       ['losing a lease', 'is for good', /is free, it should be held|'lost'/],
     ],
+  },
+  {
+    mistake: 'a cell that is looked at and then replaced, in two steps',
+    breaks: cellsChanged((cells, env) => ({
+      write: async (key, change, signal) => {
+        const before = await cells.read(key, signal)
+        if ((before?.version ?? 0) !== change.seen) return undefined
+        await new Promise(setImmediate)
+        for (;;) {
+          const now = await cells.read(key, signal)
+          const again = { ...change, seen: now?.version ?? 0, id: env.id() }
+          const cell = await cells.write(key, again, signal)
+          if (cell !== undefined) return cell
+        }
+      },
+    })),
+    seenBy: [['cells', 'let exactly one of many writers win', /!==|strictly equal/]],
+  },
+  {
+    mistake: 'a cell that does not know a change that comes twice',
+    breaks: cellsChanged((cells, env) => ({
+      write: (key, change, signal) => cells.write(key, { ...change, id: env.id() }, signal),
+    })),
+    seenBy: [['cells', 'answer a change that is sent twice', /deep-equal/]],
+  },
+  {
+    mistake: 'a change of a cell that nobody hears of',
+    breaks: cellsChanged((cells) => ({
+      changed: (key, _, signal) => cells.changed(`${key} nothing`, 0, signal),
+    })),
+    seenBy: [['cells', 'wake whoever waits for a change', /in vain|timeout/]],
   },
   {
     mistake: 'tokens that repeat',

@@ -3,7 +3,13 @@ import type { DriverFactory } from 'holdfast'
 import { type Fixture, inProcess } from 'holdfast/conformance'
 import { memory } from 'holdfast/memory'
 
-const traits = { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 1, shared: false } as const
+const traits = {
+  modes: ['exclusive', 'shared', 'permits'],
+  fair: true,
+  minTtl: 1,
+  shared: false,
+  cells: true,
+} as const
 
 /** `broken` stands between the store and the clients, for the proof that the suite sees what it should. */
 export function memoryFixture(

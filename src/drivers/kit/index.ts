@@ -2,6 +2,7 @@
  * For people who write a driver of their own: the contract and the small parts drivers share.
  * @module
  */
+export { type Cell, type CellChange, type Cells, maxCellBytes, maxKeyBytes } from '../../core/cell.js'
 export type { Clock } from '../../core/clock.js'
 export { deadline, driftShare, margin } from '../../core/clock.js'
 export type {

@@ -3,6 +3,7 @@ import type { Clock } from '../../core/clock.js'
 import { deadline } from '../../core/clock.js'
 import type { Claim, Driver, DriverFactory, Grant, Traits, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
+import { cellsOf } from './cells.js'
 import { grantOf } from './memory-grant.js'
 import { makeStore, type Store } from './store.js'
 import { type Hold, holderOf } from './table.js'
@@ -11,6 +12,7 @@ export interface MemoryTraits extends Traits {
   readonly modes: readonly ('exclusive' | 'shared' | 'permits')[]
   readonly fair: true
   readonly shared: false
+  readonly cells: true
 }
 
 const traits: MemoryTraits = Object.freeze({
@@ -18,6 +20,7 @@ const traits: MemoryTraits = Object.freeze({
   fair: true,
   minTtl: 1,
   shared: false,
+  cells: true,
 })
 
 /**
@@ -41,10 +44,10 @@ export function memory(): DriverFactory<MemoryTraits> {
 function memoryDriver(store: Store, clock: Clock, by: string): Driver<MemoryTraits> {
   /** How to end each wait of this client. */
   const waits = new Set<() => void>()
-  let closed = false
+  let closed: BackendError | undefined
 
   function acquire(claim: Claim, wait: Wait): Promise<Grant | undefined> {
-    if (closed) return Promise.reject(new BackendError('memory', 'this driver was closed', { closed: true }))
+    if (closed) return Promise.reject(closed)
     if (wait.over) return Promise.resolve(undefined)
     const { name, attempt, mode, ttl, note } = claim
     const answer = store.acquire(name, { attempt, mode, ttl, wait: wait.remaining() > 0, note, by })
@@ -107,8 +110,9 @@ function memoryDriver(store: Store, clock: Clock, by: string): Driver<MemoryTrai
     inspect: async (name) => store.standing(name),
     list: async (prefix) => store.standings(prefix),
     forceRelease: async (name) => store.force(name).length,
+    cells: cellsOf(store.cells, waits, () => closed),
     async close() {
-      closed = true
+      closed = new BackendError('memory', 'this driver was closed', { closed: true })
       for (const end of [...waits]) end()
     },
   }

@@ -7,6 +7,7 @@
  */
 import type { Clock } from '../../core/clock.js'
 import type { GaveBack, Standing } from '../../core/driver.js'
+import { type CellTable, makeCellTable } from './cell-table.js'
 import { makeRowTimers } from './row-timers.js'
 import * as table from './table.js'
 
@@ -15,6 +16,7 @@ const idleRowsKept = 1024
 
 export interface Store {
   readonly clock: Clock
+  readonly cells: CellTable
   acquire(name: string, ask: table.Ask): table.Acquired
   /** Right after the answer `waiting`: `granted` is called when the line reaches the attempt, in the step that grants it. */
   park(attempt: string, granted: (hold: table.Hold) => void): void
@@ -37,6 +39,7 @@ export function makeStore(clock: Clock, wallAtStart: number): Store {
   const parked = new Map<string, (hold: table.Hold) => void>()
   const timers = makeRowTimers(clock, (name) => apply(table.expire, name))
   const wallAtZero = wallAtStart - clock.now()
+  const cells = makeCellTable(clock, () => wallAtZero + clock.now())
   let floor = 0
 
   function apply<A>(command: (row: table.Row, now: number, wall: number) => table.Step<A>, name: string): A {
@@ -64,6 +67,7 @@ export function makeStore(clock: Clock, wallAtStart: number): Store {
 
   return {
     clock,
+    cells,
     acquire: (name, ask) => apply((row, now, wall) => table.acquire(row, ask, now, wall), name),
     park: (attempt, granted) => void parked.set(attempt, granted),
     renew: (name, attempt, ttl) => apply((row, now, wall) => table.renew(row, attempt, ttl, now, wall), name),

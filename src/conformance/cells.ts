@@ -1,0 +1,223 @@
+import assert from 'node:assert/strict'
+import type { Cell, CellChange } from 'holdfast/driver'
+import { maxCellBytes, maxKeyBytes } from 'holdfast/driver'
+import { type Client, cellsOf } from './client.js'
+import type { Fixture } from './fixture.js'
+import type { Stage } from './stage.js'
+import type { It } from './suite.js'
+
+/** Long enough for a test, short enough not to stay behind for long where one fails. */
+const forNow = 60_000
+const never = new AbortController().signal
+
+const kinds = {
+  'are given by the driver exactly where its traits say so': async (stage, client) => {
+    assert.equal(typeof client.driver.cells, 'object')
+    assert.equal(await cellsOf(client).read(stage.name(), never), undefined)
+  },
+
+  'are replaced only by whoever saw the newest version': async (stage, a) => {
+    const [b, key] = [stage.client(), stage.name()]
+    assert.equal(await write(a, key, 5, 'no'), undefined, 'there is no version 5')
+    const first = await made(a, key, 0, 'one')
+    assert.equal(await write(b, key, 0, 'no'), undefined, 'there is one already')
+    assert.deepEqual(await read(b, key), first)
+    const second = await made(b, key, first.version, 'two')
+    assert.equal(await write(a, key, first.version, 'no'), undefined)
+    assert.deepEqual(await read(a, key), { version: second.version, value: 'two' })
+  },
+
+  'let exactly one of many writers win each round': async (stage, a) => {
+    const clients = [a, stage.client(), stage.client(), stage.client()]
+    const key = stage.name()
+    const each = 10
+    const lanes = clients.flatMap((client) => [client, client]).map((client) => adds(client, key, each))
+    await Promise.all(lanes)
+    assert.equal((await read(a, key))?.value, String(each * lanes.length))
+    await remove(a, key)
+  },
+
+  'answer a change that is sent twice the same, and carry it out once': async (stage, a) => {
+    const [b, key] = [stage.client(), stage.name()]
+    const change = changeOf(a, 0, 'one')
+    const first = await cellsOf(a).write(key, change, never)
+    assert.deepEqual(await cellsOf(a).write(key, change, never), first)
+    assert.deepEqual(await cellsOf(b).write(key, change, never), first)
+    const second = await made(b, key, first?.version ?? 0, 'two')
+    await cellsOf(a).write(key, change, never)
+    assert.deepEqual(await read(a, key), second, 'a late repeat must not bring the old value back')
+    const removal = changeOf(a, second.version, undefined)
+    assert.ok((await cellsOf(a).write(key, removal, never)) !== undefined)
+    const again = await made(b, key, 0, 'three')
+    assert.equal(await cellsOf(a).write(key, removal, never), undefined)
+    assert.deepEqual(await read(a, key), again, 'a late removal must not take what came after it')
+  },
+
+  'have versions that grow and never repeat, over removals too': async (stage, a) => {
+    const [b, key] = [stage.client(), stage.name()]
+    const seen: number[] = []
+    let version = 0
+    for (let round = 0; round < 8; round++) {
+      const cell = await made(round % 2 ? a : b, key, version, `${round}`)
+      seen.push(cell.version)
+      version = cell.version
+      if (round % 3 < 2) continue
+      const gone = await write(a, key, version, undefined)
+      assert.ok(gone !== undefined, 'it was there to be removed')
+      assert.equal(gone.value, '')
+      assert.equal(await read(b, key), undefined)
+      version = 0
+    }
+    for (const [i, one] of seen.entries()) {
+      assert.ok(Number.isSafeInteger(one) && one > (seen[i - 1] ?? 0), `${one} after ${seen[i - 1]}`)
+    }
+    await remove(a, key)
+  },
+
+  'are gone when their time is over, and not before': async (stage, a) => {
+    const [key, ms] = [stage.name(), 400]
+    const from = performance.now()
+    await made(a, key, 0, 'brief', ms)
+    await stage.until('it to be gone', async () => (await read(a, key)) === undefined, ms + stage.patience)
+    const lasted = performance.now() - from
+    assert.ok(lasted >= ms - 20, `kept for ${lasted} ms instead of ${ms}`)
+    await made(a, key, 0, 'another')
+    await remove(a, key)
+  },
+
+  'hold any text of up to 64 KiB, under any key of up to 544 bytes': async (stage, a) => {
+    const b = stage.client()
+    const texts = ['', ' ', '"\\\'%_{}$1;--', 'ключ 鍵 🔑\n\t\r', 'é'.repeat(maxCellBytes / 2)]
+    const base = `${stage.name('cell')} 'k"{é}*:%/_`
+    const keys = texts.map((_, i) => `${base}${i}`)
+    keys[0] = base.padEnd(maxKeyBytes - (Buffer.byteLength(base) - base.length), '~')
+    assert.equal(Buffer.byteLength(keys[0]), maxKeyBytes)
+    for (const [i, key] of keys.entries()) await made(a, key, 0, texts[i] ?? '')
+    for (const [i, key] of keys.entries()) assert.equal((await read(b, key))?.value, texts[i])
+    for (const key of keys) await remove(a, key)
+  },
+
+  'and locks of the same name have nothing to do with each other': async (stage, a) => {
+    const key = stage.name()
+    const lease = await a.locks.mutex(key).acquire()
+    await made(a, key, 0, 'beside it')
+    await a.locks.forceRelease(key).catch(() => undefined)
+    await lease.release()
+    assert.equal((await read(a, key))?.value, 'beside it')
+    await remove(a, key)
+    const { holders, waiters } = await a.locks.inspect(key)
+    assert.deepEqual([holders.length, waiters.length], [0, 0])
+  },
+
+  'wake whoever waits for a change: written, replaced, removed, run out': async (stage, a) => {
+    const [b, key] = [stage.client(), stage.name()]
+    let version = 0
+    const next = async (what: string, act: () => Promise<Cell | undefined>) => {
+      const left = leaves(stage, b, key, version)
+      const cell = await act()
+      await stage.soon(`to hear that the cell was ${what}`, left)
+      version = cell?.value ? cell.version : 0
+    }
+    await next('made', () => write(a, key, 0, 'one'))
+    await next('replaced', () => write(a, key, version, 'two'))
+    await next('removed', () => write(a, key, version, undefined))
+    await next('made to run out', () => write(a, key, 0, 'brief', 500))
+    await leaves(stage, b, key, version)
+    await stage.soon('an answer about what has changed already', cellsOf(b).changed(key, 1, never))
+  },
+
+  'are waited for without asking all the time': async (stage, a) => {
+    const key = stage.name()
+    const cell = await made(a, key, 0, 'still')
+    const controller = new AbortController()
+    let times = 0
+    const watch = async () => {
+      while (!controller.signal.aborted) {
+        await cellsOf(a).changed(key, cell.version, controller.signal)
+        times++
+      }
+    }
+    const watching = watch().catch((error: unknown) => error)
+    const until = performance.now() + 600
+    await stage.until('the time to pass', () => performance.now() > until)
+    controller.abort(new Error('enough'))
+    assert.equal(((await watching) as Error).message, 'enough')
+    assert.ok(times <= 6, `told ${times} times of nothing in 0.6 s`)
+    await remove(a, key)
+  },
+
+  'stop waiting when they are told to': async (stage, a) => {
+    const key = stage.name()
+    const controller = new AbortController()
+    const { signal } = controller
+    const reason = new Error('no longer wanted')
+    const waits = [1, 2, 3].map(() => cellsOf(a).changed(key, 0, signal))
+    const heard = Promise.allSettled(waits)
+    controller.abort(reason)
+    for (const one of await stage.soon('the waits to end', heard)) {
+      assert.ok(one.status === 'rejected' && one.reason === reason)
+    }
+    await assert.rejects(cellsOf(a).read(key, signal), (error) => error === reason)
+    await assert.rejects(cellsOf(a).write(key, changeOf(a, 0, 'no'), signal), (error) => error === reason)
+    assert.equal(await read(a, key), undefined)
+  },
+
+  'stop waiting when the driver is closed': async (stage, a) => {
+    const b = stage.client()
+    await read(b, stage.name())
+    const wait = cellsOf(b)
+      .changed(stage.name(), 0, never)
+      .catch((error: unknown) => error)
+    await b.locks.close()
+    assert.equal(((await stage.soon('the wait to end', wait)) as { code?: string }).code, 'CLOSED')
+    await assert.rejects(cellsOf(b).read('x', never), { code: 'CLOSED' })
+    assert.equal(await read(a, stage.name()), undefined)
+  },
+} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+
+export function cells(it: It, { traits }: Fixture): void {
+  if (traits.cells !== true) {
+    it('are not given by a driver whose traits do not name them', async (stage) => {
+      assert.equal(stage.client().driver.cells, undefined)
+    })
+    return
+  }
+  for (const [name, test] of Object.entries(kinds)) it(name, (stage) => test(stage, stage.client()))
+}
+
+function changeOf(client: Client, seen: number, value: string | undefined, keep = forNow): CellChange {
+  return { seen, value, keep, id: client.env.id() }
+}
+
+function write(client: Client, key: string, seen: number, value: string | undefined, keep?: number) {
+  return cellsOf(client).write(key, changeOf(client, seen, value, keep), never)
+}
+
+async function made(client: Client, key: string, seen: number, value: string, keep?: number): Promise<Cell> {
+  const cell = await write(client, key, seen, value, keep)
+  assert.ok(cell !== undefined, `nobody else writes ${key}`)
+  assert.equal(cell.value, value)
+  return cell
+}
+
+const read = (client: Client, key: string) => cellsOf(client).read(key, never)
+
+async function remove(client: Client, key: string): Promise<void> {
+  await write(client, key, (await read(client, key))?.version ?? 0, undefined)
+}
+
+/** Adds 1 `times` times, each in a race with everybody. */
+async function adds(client: Client, key: string, times: number): Promise<void> {
+  for (let done = 0; done < times; ) {
+    const cell = await read(client, key)
+    if (await write(client, key, cell?.version ?? 0, String(Number(cell?.value ?? 0) + 1))) done++
+  }
+}
+
+/** Resolves once the cell has left `version` for certain, with a real wait in between. */
+async function leaves(stage: Stage, client: Client, key: string, version: number): Promise<void> {
+  const limit = AbortSignal.timeout(stage.patience)
+  while (((await read(client, key))?.version ?? 0) === version) {
+    await cellsOf(client).changed(key, version, limit)
+  }
+}

@@ -1,0 +1,131 @@
+/** The cells of one `memory()`, or of the broker of `local`: what is in them, and who wants to hear of a change. */
+import type { Cell, CellChange } from '../../core/cell.js'
+import type { Clock } from '../../core/clock.js'
+import { nextToken } from '../../core/token.js'
+
+/** A cell, or what is remembered of one that was removed. */
+export interface Entry {
+  readonly version: number
+  /** Undefined: removed. */
+  readonly value: string | undefined
+  /** Clock reading at which it is gone. */
+  readonly expires: number
+  /** Of the change that made it. */
+  readonly id: string
+}
+
+export interface CellTable {
+  read(key: string): Cell | undefined
+  /** `note` is called with a new entry before it is true; when it throws, nothing has changed. */
+  write(key: string, change: CellChange, note?: (key: string, entry: Entry) => void): Cell | undefined
+  /** Calls `changed` once, when the cell leaves `version`, at once if it has. Returns what takes it back. */
+  watch(key: string, version: number, changed: () => void): () => void
+  /** All that is not gone. */
+  entries(): Iterable<readonly [key: string, entry: Entry]>
+  /** What an earlier table said. @param floor every version so far is at most this */
+  restore(entries: Iterable<readonly [key: string, entry: Entry]>, floor: number): void
+  /** The greatest version so far. */
+  readonly top: number
+  stop(): void
+}
+
+/** How long a removed cell is remembered, in ms, so that a removal sent twice is answered the same. */
+const removedFor = 60_000
+/** So many writes after each other, what is gone is swept out. */
+const sweepEvery = 1024
+
+interface Watched {
+  readonly listeners: Set<() => void>
+  stop: (() => void) | undefined
+}
+
+/** @param wall milliseconds since 1970 */
+export function makeCellTable(clock: Clock, wall: () => number): CellTable {
+  const entries = new Map<string, Entry>()
+  const watched = new Map<string, Watched>()
+  let top = 0
+  let writes = 0
+
+  function entryOf(key: string): Entry | undefined {
+    const entry = entries.get(key)
+    if (entry === undefined || entry.expires > clock.now()) return entry
+    entries.delete(key)
+    return undefined
+  }
+
+  function read(key: string): Cell | undefined {
+    const entry = entryOf(key)
+    return entry?.value === undefined ? undefined : { version: entry.version, value: entry.value }
+  }
+
+  function write(key: string, change: CellChange, note?: (key: string, entry: Entry) => void) {
+    const { seen, value, keep, id } = change
+    const before = entryOf(key)
+    if (before?.id === id) return { version: before.version, value: before.value ?? '' }
+    if ((read(key)?.version ?? 0) !== seen) return undefined
+    const version = nextToken(top, wall())
+    const entry = { version, value, expires: clock.now() + (value === undefined ? removedFor : keep), id }
+    note?.(key, entry)
+    top = version
+    entries.set(key, entry)
+    if (++writes % sweepEvery === 0) for (const one of [...entries.keys()]) entryOf(one)
+    tell(key)
+    return { version, value: value ?? '' }
+  }
+
+  function tell(key: string): void {
+    const one = watched.get(key)
+    if (one === undefined) return
+    watched.delete(key)
+    one.stop?.()
+    for (const listener of one.listeners) listener()
+  }
+
+  function watch(key: string, version: number, changed: () => void): () => void {
+    if ((read(key)?.version ?? 0) !== version) {
+      changed()
+      return () => undefined
+    }
+    const one: Watched = watched.get(key) ?? { listeners: new Set(), stop: untilEnd(key) }
+    watched.set(key, one)
+    one.listeners.add(changed)
+    return () => {
+      if (!one.listeners.delete(changed) || one.listeners.size > 0) return
+      one.stop?.()
+      if (watched.get(key) === one) watched.delete(key)
+    }
+  }
+
+  /** A cell that is watched must be seen to end. */
+  function untilEnd(key: string): (() => void) | undefined {
+    const entry = entryOf(key)
+    const ends = entry?.value !== undefined && entry.expires !== Number.POSITIVE_INFINITY
+    return ends ? clock.at(entry.expires, () => tell(key)) : undefined
+  }
+
+  return {
+    read,
+    write,
+    watch,
+    *entries() {
+      for (const key of [...entries.keys()]) {
+        const entry = entryOf(key)
+        if (entry !== undefined) yield [key, entry] as const
+      }
+    },
+    restore(restored, floor) {
+      top = Math.max(top, floor)
+      for (const [key, entry] of restored) {
+        entries.set(key, entry)
+        top = Math.max(top, entry.version)
+      }
+    },
+    get top() {
+      return top
+    },
+    stop() {
+      for (const one of watched.values()) one.stop?.()
+      watched.clear()
+    },
+  }
+}
