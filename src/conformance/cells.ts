@@ -1,3 +1,4 @@
+/** Long because all that a cell promises is read together: a driver's author has no other text than this and the contract. */
 import assert from 'node:assert/strict'
 import type { Cell, CellChange } from 'holdfast/driver'
 import { maxCellBytes, maxKeyBytes } from 'holdfast/driver'
