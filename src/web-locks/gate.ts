@@ -1,0 +1,126 @@
+/**
+ * How a request becomes a held lock, exactly in the specification's order, also when it is stolen.
+ *
+ * Two locks stand behind each name. The *line* keeps the order: whoever holds it is at the head of the queue. The *gate* is the
+ * lock itself: whoever holds it is in the held set. An ordinary request takes the line, then the gate, then calls back. A thief
+ * stands at the gate at once, makes sure that the store has seen it wait there, and then has the gate taken from
+ * whoever holds it: the store grants it to the thief in the same step. Nobody in the line has moved: its head now waits at the
+ * gate, behind the thief. With one lock alone, taking it from its holder would give it to the next in line.
+ *
+ * Only heads of the line come to the gate, so it is free for them unless there is a thief. One who had to wait there looks
+ * around before he calls back: a second thief may have come behind him, and thieves go first.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import type { AcquireOptions, Lease, Lock, Standing } from 'holdfast'
+import { type Mark, noteOf, readNote } from './names.js'
+
+export interface Door {
+  readonly mark: Mark
+  readonly line: Lock
+  readonly gate: Lock
+  /** Without `wait` and `signal`. */
+  readonly options: Omit<AcquireOptions, 'wait' | 'signal' | 'note'>
+  inspectGate(): Promise<Standing>
+  /** Ends every hold of the gate. */
+  forceGate(): Promise<unknown>
+}
+
+/** Held from the first to the last moment of the callback. */
+export interface Passed {
+  readonly gate: Lease
+  /** Absent for a thief, who stood in no line. */
+  readonly line?: Lease
+}
+
+/** Milliseconds between two looks at whether the store has seen the thief wait. */
+const betweenLooks = 5
+/** A store that keeps no notes cannot tell; then it has had time enough. */
+const looksAtMost = 20
+
+/** Waits its turn. @throws `signal.reason`; what the store throws */
+export async function queueUp(door: Door, signal: AbortSignal | undefined): Promise<Passed> {
+  const terms = {
+    ...door.options,
+    note: noteOf(door.mark),
+    wait: Number.POSITIVE_INFINITY,
+    ...(signal && { signal }),
+  }
+  const line = await door.line.acquire(terms)
+  try {
+    return { line, gate: (await free(door, signal)) ?? (await behindThieves(door, terms)) }
+  } catch (error) {
+    await line.release()
+    throw error
+  }
+}
+
+/** Takes what is free, else `undefined`. */
+export async function tryPass(door: Door): Promise<Passed | undefined> {
+  const line = await door.line.tryAcquire({ ...door.options, note: noteOf(door.mark) })
+  if (line === undefined) return undefined
+  try {
+    const gate = await free(door, undefined)
+    if (gate !== undefined) return { line, gate }
+  } catch (error) {
+    await line.release()
+    throw error
+  }
+  await line.release()
+  return undefined
+}
+
+/** Takes the gate from whoever holds it. */
+export async function steal(door: Door): Promise<Passed> {
+  const giveUp = new AbortController()
+  const terms = {
+    ...door.options,
+    note: noteOf(door.mark),
+    wait: Number.POSITIVE_INFINITY,
+    signal: giveUp.signal,
+  }
+  let gate: Lease | undefined
+  const granted = door.gate.acquire(terms).then((lease) => (gate = lease))
+  // Looked at below; until then a failure must not count as unhandled.
+  granted.catch(() => undefined)
+  try {
+    for (let looks = 0; gate === undefined; looks++) {
+      const { holders, waiters } = await door.inspectGate()
+      const seen = waiters.some(({ note }) => readNote(note)?.request === door.mark.request)
+      if (gate === undefined && holders.length > 0 && (seen || looks >= looksAtMost)) await door.forceGate()
+      await Promise.race([granted, pause(betweenLooks)])
+    }
+  } catch (error) {
+    giveUp.abort(error)
+    await granted.then(
+      (lease) => lease.release(),
+      () => undefined,
+    )
+    throw error
+  }
+  return { gate: await granted }
+}
+
+/** The line first: its head then finds the gate given back already, and until the very end the lock counts as held. */
+export async function giveBack({ line, gate }: Passed): Promise<void> {
+  await Promise.all([line?.release(), gate.release()])
+}
+
+async function free(door: Door, signal: AbortSignal | undefined): Promise<Lease | undefined> {
+  signal?.throwIfAborted()
+  return door.gate.tryAcquire({ ...door.options, note: noteOf(door.mark) })
+}
+
+async function behindThieves(door: Door, terms: AcquireOptions): Promise<Lease> {
+  for (;;) {
+    const gate = await door.gate.acquire(terms)
+    try {
+      const { waiters } = await door.inspectGate()
+      const thief = waiters.some(({ note }) => readNote(note)?.steal)
+      if (!thief && gate.isHeld) return gate
+    } catch (error) {
+      await gate.release()
+      throw error
+    }
+    await gate.release()
+  }
+}
