@@ -1,4 +1,5 @@
-// The thread of `request-reply.ts`: takes JSON lines and answers each with one, keeps nothing.
+// The thread of `request-reply.ts`: takes JSON lines and answers each with one, keeps nothing but who wants to be told of
+// the others' lines.
 import { createServer } from 'node:net'
 import { parentPort, workerData } from 'node:worker_threads'
 import { stamp } from '../stamp.js'
@@ -6,18 +7,25 @@ import { lines } from './lines.js'
 
 const { path, reply } = workerData as { readonly path: string; readonly reply: readonly unknown[] }
 
+let listener: ((line: readonly unknown[]) => void) | undefined
+
 const server = createServer((socket) => {
   let out = ''
+  const send = (message: readonly unknown[]) => {
+    if (out === '')
+      queueMicrotask(() => {
+        socket.write(out)
+        out = ''
+      })
+    out += `${JSON.stringify(message)}\n`
+  }
   socket.setEncoding('utf8')
   socket.on(
     'data',
-    lines(([id]: readonly unknown[]) => {
-      if (out === '')
-        queueMicrotask(() => {
-          socket.write(out)
-          out = ''
-        })
-      out += `${JSON.stringify([id, ...reply])}\n`
+    lines(([id, verb]: readonly unknown[]) => {
+      if (verb === 'relay') listener?.([0, ...reply])
+      if (verb === 'listen') listener = send
+      send([id, ...reply])
     }),
   )
   socket.on('error', () => undefined)

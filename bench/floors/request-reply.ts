@@ -40,7 +40,8 @@ export interface Bare {
   close(): Promise<void>
 }
 
-export async function connectBare(path: string): Promise<Bare> {
+/** @param told is called for every line of another connection that begins with `relay`, after this one asked `listen` */
+export async function connectBare(path: string, told: () => void = () => undefined): Promise<Bare> {
   const socket = connect({ path })
   await once(socket, 'connect')
   const waiting = new Map<number, (reply: readonly unknown[]) => void>()
@@ -51,6 +52,7 @@ export async function connectBare(path: string): Promise<Bare> {
     'data',
     lines((reply: readonly [number, ...unknown[]]) => {
       const [id] = reply
+      if (id === 0) told()
       waiting.get(id)?.(reply)
       waiting.delete(id)
     }),

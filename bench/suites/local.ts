@@ -23,9 +23,10 @@ export async function measureLocal(scale: Scale): Promise<readonly Figure[]> {
     return [
       await withLocks((locks) => uncontended(locks, server, scale)),
       await withLocks((locks) => waiting(locks, scale)),
-      await withLocks((locks, directory) => betweenProcesses(locks, directory, server, scale)),
+      ...(await withLocks((locks, directory) => betweenProcesses(locks, directory, server, scale))),
       await withLocks((locks, directory) => killed(locks, directory, server, scale)),
-      await killedWithBroker(server, scale),
+      await killedWithBroker(server, scale, 500),
+      await killedWithBroker(server, scale, 0),
       await withLocks((locks) => heap(locks, scale)),
     ]
   } finally {
@@ -33,7 +34,7 @@ export async function measureLocal(scale: Scale): Promise<readonly Figure[]> {
   }
 }
 
-async function withLocks(use: (locks: Locks, directory: string) => Promise<Figure>): Promise<Figure> {
+async function withLocks<F>(use: (locks: Locks, directory: string) => Promise<F>): Promise<F> {
   const directory = await mkdtemp(join(tmpdir(), 'holdfast-bench-'))
   const locks = createLocks(local({ directory }))
   try {

@@ -1,5 +1,6 @@
 /** The core without any store: what the library itself costs. */
 import { createLocks, type Lease, type Locks } from 'holdfast'
+import type { Driver, Env, Wait } from 'holdfast/driver'
 import { memory } from 'holdfast/memory'
 import { atLeast, type Figure } from '../figure.js'
 import { BareMap, BareQueue } from '../floors/in-process.js'
@@ -12,9 +13,15 @@ import { handOvers } from '../waiters.js'
 const suite = 'memory'
 
 export async function measureMemory(scale: Scale): Promise<readonly Figure[]> {
-  await using locks = createLocks(memory())
+  const made: { readonly driver: Driver; readonly env: Env }[] = []
+  await using locks = createLocks((env) => {
+    const driver = memory()(env)
+    made.push({ driver, env })
+    return driver
+  })
   return [
     ...(await uncontended(locks, scale)),
+    ...(await Promise.all(made.map(({ driver, env }) => driverAlone(driver, env, scale)))),
     ...(await waiting(locks, scale)),
     await heap(locks, scale),
     await check(locks, scale),
@@ -84,6 +91,43 @@ async function uncontended(locks: Locks, { effort }: Scale): Promise<Figure[]> {
       floor: { what: 'bare Map, both calls awaited', ...against('awaited', 'names') },
     },
   ]
+}
+
+/** The state machine and its promises, without deadlines, watchdog, line and lease. */
+async function driverAlone(driver: Driver, env: Env, { effort }: Scale): Promise<Figure> {
+  const map = new BareMap()
+  const wait: Wait = { signal: new AbortController().signal, over: false, remaining: () => 0 }
+  const claim = { name: 'bench:driver', mode: { kind: 'exclusive' }, fair: false, ttl: 30_000 } as const
+  const rates = await takeTurns(
+    {
+      ours: async (n) => {
+        for (let i = 0; i < n; i++) {
+          const grant = await driver.acquire({ ...claim, attempt: env.id() }, wait)
+          await grant?.release()
+        }
+      },
+      awaited: async (n) => {
+        for (let i = 0; i < n; i++) {
+          await map.takeLater('bench:one')
+          await map.dropLater('bench:one')
+        }
+      },
+    },
+    effort,
+  )
+  const ours = spread(rates.ours)
+  return {
+    suite,
+    what: 'the driver alone: acquire + release, uncontended',
+    unit: 'per second',
+    ours,
+    floor: {
+      what: 'bare Map, both calls awaited',
+      value: spread(rates.awaited),
+      ratio: ratio(rates.ours, rates.awaited),
+    },
+    aim: atLeast(ours.median, 500_000, '/s'),
+  }
 }
 
 async function waiting(locks: Locks, { effort, waiters }: Scale): Promise<Figure[]> {

@@ -12,6 +12,7 @@ const [directory = '', socketName = ''] = process.argv.slice(2)
 const barePath = socketName.replace(/^@/, '\0')
 const locks = createLocks(local({ directory }))
 let bare: Bare | undefined
+let relaying: Promise<readonly number[]> | undefined
 let waitingSince = 0
 let told = (): void => undefined
 locks.on('waiting', () => {
@@ -80,6 +81,35 @@ const duties = {
       took.push(stamp() - sent)
     }
     return took
+  },
+
+  /** Notes when each of so many relayed lines arrives. `relayed` gives the times. */
+  async listen(times: number): Promise<void> {
+    const arrived: number[] = []
+    await new Promise<void>((listening) => {
+      relaying = new Promise((resolve) => {
+        const open = connectBare(barePath, () => {
+          arrived.push(stamp())
+          if (arrived.length < times) return
+          resolve(open.then((ear) => ear.close()).then(() => arrived))
+        })
+        void open.then((ear) => ear.ask(['listen'])).then(() => listening())
+      })
+    })
+  },
+
+  relayed: async (): Promise<readonly number[]> => (await relaying) ?? [],
+
+  /** Sends so many lines to whoever listens, each after a pause like that of a holder; resolves with when. */
+  async relay(times: number, request: readonly unknown[]): Promise<readonly number[]> {
+    bare ??= await connectBare(barePath)
+    const sent: number[] = []
+    for (let i = 0; i < times; i++) {
+      spin()
+      sent.push(stamp())
+      await bare.ask(['relay', ...request])
+    }
+    return sent
   },
 }
 
