@@ -12,6 +12,7 @@ export function loss(it: It, fixture: Fixture): void {
     const states: string[] = []
     for (const event of ['doubtful', 'lost'] as const) a.locks.on(event, () => states.push(event))
     const ttl = Math.max(stage.ttl, 1_000)
+    await stage.connected(a, b)
     const lease = await a.locks.mutex(name).acquire({ ttl })
     const { signal } = lease
     let heldAtGrant: boolean | undefined
@@ -105,6 +106,7 @@ export function loss(it: It, fixture: Fixture): void {
     const name = stage.name()
     const lost: string[] = []
     a.locks.on('lost', ({ why }) => lost.push(why))
+    await stage.connected(a, b)
     const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl })
     await takeAway(stage, b, name)
     await stage.until('the loss', () => lease.state === 'lost', stage.ttl + stage.patience)

@@ -74,6 +74,7 @@ export function operators(it: It, _fixture: Fixture): void {
     if (a.driver.forceRelease === undefined)
       return assert.rejects(a.locks.forceRelease(name), { code: 'UNSUPPORTED' })
     assert.equal(await b.locks.forceRelease(name), 0)
+    await stage.connected(a, c)
     const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl })
     const next = c.locks.mutex(name).acquire()
     await stage.inLine(b, name, 1)
