@@ -9,7 +9,13 @@ import { type LocalOptions, local } from 'holdfast/local'
 import { leakCheck } from '../support/leaks.js'
 import { endAll, freshDirectory, start } from './local/processes.js'
 
-const traits = { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 100, shared: true } as const
+const traits = {
+  modes: ['exclusive', 'shared', 'permits'],
+  fair: true,
+  minTtl: 100,
+  shared: true,
+  cells: true,
+} as const
 
 /** Which client a socket belongs to: whatever a client does, and what follows from it, runs inside its own context. */
 const acting = new AsyncLocalStorage<DriverFactory>()

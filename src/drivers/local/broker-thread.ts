@@ -6,6 +6,7 @@
  */
 import { existsSync, type FSWatcher, mkdirSync, watch } from 'node:fs'
 import { createServer, type Server, type Socket } from 'node:net'
+import { uptime } from 'node:os'
 import { join } from 'node:path'
 import { parentPort } from 'node:worker_threads'
 import { systemClock } from '../../core/clock.js'
@@ -144,7 +145,13 @@ function begin(orders: Orders): void {
       sweep(directory, generation, socket)
     }
     try {
-      broker = makeBroker(readJournal(directory), { clock, wall: Date.now, here, open })
+      broker = makeBroker(readJournal(directory), {
+        clock,
+        wall: Date.now,
+        uptime: () => uptime() * 1000,
+        here,
+        open,
+      })
     } catch (error) {
       return giveUp({ is: 'failed', why: messageOf(error) })
     }

@@ -13,11 +13,14 @@ import type { Journaled } from './journal-lines.js'
 import { type Command, makeLedger, type Outcome, type Snapshot } from './ledger.js'
 import { isOver, type ProcessMark } from './processes.js'
 import { type Answer, type Call, decodeMode, type Entering } from './protocol.js'
+import { makeWatches } from './watches.js'
 
 export interface BrokerParts {
   readonly clock: Clock
   /** Milliseconds since 1970. */
   readonly wall: () => number
+  /** Milliseconds since the machine was started. */
+  readonly uptime: () => number
   readonly here: ProcessMark
   /** Opens a journal that says `snapshot`. @throws as fs does */
   readonly open: (snapshot: Snapshot) => Journal
@@ -37,7 +40,7 @@ export interface Broker {
 type CallOf<V extends Call[1]> = Extract<Call, readonly [number, V, ...unknown[]]>
 
 export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
-  const { clock, wall, here, open } = parts
+  const { clock, wall, uptime, here, open } = parts
   const clients = makeClients(clock, here, {
     giveBack: (name, attempt) => void end(name, attempt),
     holds: (name, attempt) => ledger.row(name).held.some((hold) => hold.attempt === attempt),
@@ -54,7 +57,10 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
     return { client: client?.id ?? '', mark: client?.mark ?? here }
   }
   const onDue = (name: string) => void apply(name, table.expire)
-  const ledger = makeLedger({ ...restored, holds }, { clock, wall, open, ownerOf, onDue })
+  // Those of an earlier start of the machine are gone: whoever cared about them is, too.
+  const cells = restored.cells.filter(({ boot }) => boot === here.boot)
+  const ledger = makeLedger({ ...restored, holds, cells }, { clock, wall, uptime, open, ownerOf, onDue })
+  const watches = makeWatches(ledger.cells)
   clients.watch()
 
   /** Runs a command and tells everybody but its caller what it changed. */
@@ -177,8 +183,23 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
     return table.standingOf(apply(name, table.expire).row, clock.now())
   }
 
-  function respond(call: Exclude<Call, CallOf<'acquire'>>): Answer {
+  function write([, , key, seen, value, keep, id]: CallOf<'write'>): Answer {
+    const change = { seen, value: value ?? undefined, keep: keep ?? Number.POSITIVE_INFINITY, id }
+    try {
+      return ['done', ledger.cells.write(key, change, ledger.noteCell)]
+    } catch (error) {
+      return ['failed', `the journal cannot be written, so the cell stays as it is: ${messageOf(error)}`]
+    }
+  }
+
+  function respond(call: Exclude<Call, CallOf<'acquire' | 'watch'>>): Answer {
     switch (call[1]) {
+      case 'read':
+        return ['done', ledger.cells.read(call[2])]
+      case 'write':
+        return write(call)
+      case 'unwatch':
+        return ['done', watches.drop(call[3])]
       case 'renew':
         return renew(call)
       case 'release':
@@ -210,11 +231,15 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
 
   return {
     enter,
-    left: clients.left,
+    left(client, connection, bye) {
+      watches.left(connection)
+      clients.left(client, connection, bye)
+    },
     mend: () => ledger.mend(true),
     call(client, call) {
       if (call[1] === 'acquire') acquire(client, call as CallOf<'acquire'>)
-      else client.connection?.send([call[0], ...respond(call as Exclude<Call, CallOf<'acquire'>>)])
+      else if (call[1] === 'watch') watches.add(client, call as CallOf<'watch'>)
+      else client.connection?.send([call[0], ...respond(call as Exclude<Call, CallOf<'acquire' | 'watch'>>)])
     },
     stop() {
       clients.stop()

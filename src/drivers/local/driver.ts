@@ -4,6 +4,7 @@ import type { Claim, Driver, DriverFactory, Grant, Standing, Traits, Wait } from
 import { BackendError, permitLimitError } from '../../core/errors.js'
 import { describe } from '../../core/name.js'
 import { answerWithin } from './call.js'
+import { cellsOver } from './cells.js'
 import { defaultDirectory, type SocketKind } from './home.js'
 import { doneOrThrow, grantOf } from './local-grant.js'
 import { encodeMode } from './protocol.js'
@@ -28,6 +29,7 @@ export interface LocalTraits extends Traits {
   readonly modes: readonly ('exclusive' | 'shared' | 'permits')[]
   readonly fair: true
   readonly shared: true
+  readonly cells: true
 }
 
 const traits: LocalTraits = Object.freeze({
@@ -36,6 +38,7 @@ const traits: LocalTraits = Object.freeze({
   // A renewal every third of it still leaves ten times the round trip on a busy machine.
   minTtl: 100,
   shared: true,
+  cells: true,
 })
 
 /**
@@ -122,6 +125,7 @@ function localDriver(session: Session): Driver<LocalTraits> {
     inspect: async (name) => (await ask(['inspect', name])) as Standing,
     list: async (prefix) => (await ask(['list', prefix])) as readonly Standing[],
     forceRelease: async (name) => (await ask(['force', name])) as number,
+    cells: cellsOver(session),
     close: () => session.close(),
   }
 }

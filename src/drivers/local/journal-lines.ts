@@ -7,10 +7,12 @@
  *   ["t", name, attempt, ttl]                                                          renewed for longer than before
  *   ["r", name, attempt]                                                               ended by its client
  *   ["x", name, attempt]                                                               ended otherwise
+ *   ["c", key, version, value, ends, id]                                               a cell; value null: removed; ends null: never
  * ```
  */
 
 import { shared } from '../../core/mode.js'
+import type { Entry } from '../memory/cell-table.js'
 import type { Hold } from '../memory/table.js'
 import type { ProcessMark } from './processes.js'
 import { decodeMode, encodeMode, type WireMode } from './protocol.js'
@@ -29,6 +31,15 @@ export interface Journaled {
   readonly holds: readonly JournaledHold[]
   /** Attempts ended by their clients, oldest first. */
   readonly ended: readonly { readonly name: string; readonly attempt: string }[]
+  /** Whatever cells say, their ends by the machine's own clock. */
+  readonly cells: readonly JournaledCell[]
+}
+
+/** `expires`: milliseconds since `boot`. */
+export interface JournaledCell {
+  readonly boot: string
+  readonly key: string
+  readonly entry: Entry
 }
 
 export const lineOf = {
@@ -51,6 +62,9 @@ export const lineOf = {
     ]),
   downgraded: (name: string, hold: Hold): string => line(['d', name, hold.attempt, hold.token]),
   longer: (name: string, hold: Hold): string => line(['t', name, hold.attempt, hold.ttl]),
+  /** @param expires milliseconds since the machine was started */
+  cell: (key: string, { version, value, id }: Entry, expires: number): string =>
+    line(['c', key, version, value ?? null, Number.isFinite(expires) ? Math.round(expires) : null, id]),
   ended: (name: string, attempt: string, byClient: boolean): string =>
     line([byClient ? 'r' : 'x', name, attempt]),
 }
@@ -65,6 +79,7 @@ export function journaledIn(text: string): Journaled {
   let boot = ''
   const holds = new Map<string, JournaledHold>()
   const ended: { name: string; attempt: string }[] = []
+  const cells = new Map<string, JournaledCell>()
   for (const fields of parsed(text)) {
     const [kind, name, attempt] = fields as [string, string, string]
     const known = holds.get(attempt)
@@ -75,6 +90,10 @@ export function journaledIn(text: string): Journaled {
       const held = readHold(fields, boot)
       floor = Math.max(floor, held.hold.upTo)
       holds.set(attempt, held)
+    } else if (kind === 'c') {
+      const cell = readCell(fields, boot)
+      floor = Math.max(floor, cell.entry.version)
+      cells.set(name, cell)
     } else if (kind === 'r' || kind === 'x') {
       holds.delete(attempt)
       if (kind === 'r') ended.push({ name, attempt })
@@ -85,7 +104,7 @@ export function journaledIn(text: string): Journaled {
       holds.set(attempt, { ...known, hold: { ...known.hold, ttl: Number(fields[3]) } })
     }
   }
-  return { floor, holds: [...holds.values()], ended }
+  return { floor, holds: [...holds.values()], ended, cells: [...cells.values()] }
 }
 
 type GrantedLine = readonly [
@@ -112,6 +131,19 @@ function readHold(fields: readonly unknown[], boot: string): JournaledHold {
     client,
     mark: { pid, start, space, boot },
   }
+}
+
+function readCell(fields: readonly unknown[], boot: string): JournaledCell {
+  const [, key, version, value, ends, id] = fields as [
+    string,
+    string,
+    number,
+    string | null,
+    number | null,
+    string,
+  ]
+  const expires = ends ?? Number.POSITIVE_INFINITY
+  return { boot, key, entry: { version, value: value ?? undefined, expires, id } }
 }
 
 function* parsed(text: string): Iterable<readonly unknown[]> {

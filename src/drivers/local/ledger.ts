@@ -4,8 +4,11 @@
  *
  * An end that cannot be written is true all the same (the journal then errs towards "held", which a later broker finds
  * out from the client itself); the line is owed and goes before the next one.
+ *
+ * Long because rows, cells and journal stand or fall together.
  */
 import type { Clock } from '../../core/clock.js'
+import { type CellTable, type Entry, makeCellTable } from '../memory/cell-table.js'
 import { makeRowTimers } from '../memory/row-timers.js'
 import * as table from '../memory/table.js'
 import { changesBetween, endsBetween, finder, type Owner } from './changes.js'
@@ -32,6 +35,8 @@ export interface LedgerParts {
   readonly open: (snapshot: Snapshot) => Journal
   /** Milliseconds since 1970. */
   readonly wall: () => number
+  /** Milliseconds since the machine was started. */
+  readonly uptime: () => number
   readonly ownerOf: (attempt: string) => Owner
   /** Time alone has changed a row. */
   readonly onDue: (name: string) => void
@@ -46,6 +51,9 @@ export interface Snapshot {
 }
 
 export interface Ledger {
+  readonly cells: CellTable
+  /** Writes a cell down before it is true. @throws as fs does */
+  noteCell(key: string, entry: Entry): void
   apply<A>(name: string, command: Command<A>): Outcome<A>
   row(name: string): table.Row
   /** Rows that are held or waited for. */
@@ -64,7 +72,7 @@ const lookEvery = 5
 const endedKept = 256
 
 export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
-  const { clock, wall, ownerOf } = parts
+  const { clock, wall, uptime, ownerOf } = parts
   const rows = new Map<string, table.Row>()
   const timers = makeRowTimers(clock, parts.onDue)
   const ended: string[] = []
@@ -83,6 +91,13 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
     const held = [...before.held, { ...hold, since: now, expires: now + hold.ttl }]
     rows.set(name, { ...before, held })
   }
+  const cells = makeCellTable(clock, wall)
+  // The machine's clock is the same for every broker between two starts of it, and is not set.
+  const sinceBoot = uptime() - clock.now()
+  cells.restore(
+    restored.cells.map(({ key, entry }) => [key, { ...entry, expires: entry.expires - sinceBoot }]),
+    restored.floor,
+  )
   let journal = parts.open(snapshot())
 
   function row(name: string): table.Row {
@@ -161,9 +176,14 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
     return { row, refused }
   }
 
+  function cellLine(key: string, entry: Entry): string {
+    return lineOf.cell(key, entry, entry.expires + sinceBoot)
+  }
+
   function snapshot(): Snapshot {
     let lines = ended.slice(-endedKept).join('')
-    let top = floor
+    let top = Math.max(floor, cells.top)
+    for (const [key, entry] of cells.entries()) lines += cellLine(key, entry)
     for (const { name, held, token } of rows.values()) {
       top = Math.max(top, token)
       for (const hold of held) lines += lineOf.granted({ name, hold, ...ownerOf(hold.attempt) })
@@ -172,12 +192,15 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
   }
 
   return {
+    cells,
+    noteCell: (key, entry) => write(cellLine(key, entry), clock.now()),
     apply,
     row,
     used: (prefix) => [...rows.values()].filter((one) => one.name.startsWith(prefix) && !table.isIdle(one)),
     mend,
     stop() {
       timers.stop()
+      cells.stop()
       journal.close()
     },
   }

@@ -65,6 +65,12 @@ export type Verb =
   | readonly ['inspect', name: string]
   | readonly ['list', prefix: string]
   | readonly ['force', name: string]
+  | readonly ['read', key: string]
+  /** `value` null: remove it. `keep` null: for ever. */
+  | readonly ['write', key: string, seen: number, value: string | null, keep: number | null, id: string]
+  /** Answered when the cell leaves that version. */
+  | readonly ['watch', key: string, version: number, watch: string]
+  | readonly ['unwatch', key: string, watch: string]
 
 export type Call = readonly [id: number, ...Verb]
 

@@ -18,6 +18,8 @@ export interface Held {
 }
 
 export interface Session {
+  /** Of this client; no other has it. */
+  readonly id: string
   /** Sends a call; returns a function that forgets it. */
   start(call: Asked): Started
   /** Ends an attempt that may have been granted without our knowing. Resolves when it has, or after `cancelWithin` ms. */
@@ -159,6 +161,7 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
   }
 
   return {
+    id: client,
     start,
     abandon,
     ask,

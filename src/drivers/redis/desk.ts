@@ -15,6 +15,13 @@ import { createServer, type Identity, type Server } from './server.js'
 import { troubleOf } from './trouble.js'
 import type { Waiter } from './waiter.js'
 
+export interface CellListener {
+  /** It may have changed. */
+  changed(): void
+  /** Nothing will be heard any more. */
+  closed(error: BackendError): void
+}
+
 export interface Desk {
   readonly clock: Clock
   readonly random: () => number
@@ -24,6 +31,8 @@ export interface Desk {
   readonly ear: Ear
   readonly waiters: Map<string, Waiter>
   readonly holds: Map<string, Hold>
+  /** Who wants to hear of a cell, by its key as the server sees it. */
+  readonly cellListeners: Map<string, Set<CellListener>>
   /** A ttl longer than any before: quarantines must last for it. */
   stretch(ttl: number): void
   /**
@@ -46,6 +55,7 @@ export function createDesk(
   const { clock } = env
   const waiters = new Map<string, Waiter>()
   const holds = new Map<string, Hold>()
+  const cellListeners = new Map<string, Set<CellListener>>()
   const later = new Set<() => void>()
   const cancelling = new Set<Promise<void>>()
   let longest = settings.maxTtl
@@ -61,6 +71,8 @@ export function createDesk(
     push: (push) => hear(push),
     up: () => {
       for (const waiter of waiters.values()) waiter.ask()
+      // They look again, and say where they can be reached now.
+      for (const listeners of cellListeners.values()) for (const listener of listeners) listener.changed()
     },
   })
   const by = env.by.replace(/\s/g, '_') || '?'
@@ -97,6 +109,10 @@ export function createDesk(
 
   function hear(push: Push): void {
     const { attempt } = push
+    if (push.is === 'changed') {
+      for (const listener of cellListeners.get(attempt) ?? []) listener.changed()
+      return
+    }
     if (push.is === 'next') return waiters.get(attempt)?.foretold(push.left / 1000)
     if (push.is !== 'granted') return holds.get(attempt)?.hear(push.is)
     const waiter = waiters.get(attempt)
@@ -116,6 +132,7 @@ export function createDesk(
     ear,
     waiters,
     holds,
+    cellListeners,
     stretch(ttl) {
       if (ttl > longest) longest = ttl
     },
@@ -147,6 +164,8 @@ export function createDesk(
     async close() {
       closed = true
       for (const waiter of waiters.values()) waiter.stop()
+      const over = new BackendError('redis', 'these locks were closed', { closed: true })
+      for (const listeners of cellListeners.values()) for (const listener of listeners) listener.closed(over)
       await Promise.allSettled(cancelling)
       for (const hold of holds.values()) hold.drop()
       for (const stop of later) stop()

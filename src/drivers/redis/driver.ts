@@ -1,6 +1,7 @@
 /** The driver: `scripts/` decide, `waiter.ts` and `hold.ts` ask, this hands out. */
 import type { Driver, DriverFactory, Env, Grant, Standing, Traits } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import { cellsOver } from './cells.js'
 import { type Connection, connect, type Reply } from './client.js'
 import { createDesk, type Desk } from './desk.js'
 import { standingOf } from './inspect.js'
@@ -17,6 +18,7 @@ export interface RedisTraits extends Traits {
   readonly modes: readonly ['exclusive', 'shared', 'permits']
   readonly fair: true
   readonly shared: true
+  readonly cells: true
 }
 
 const traits: RedisTraits = Object.freeze({
@@ -25,6 +27,7 @@ const traits: RedisTraits = Object.freeze({
   // Below that, the way to the server and back eats up a lease.
   minTtl: 20,
   shared: true,
+  cells: true,
 })
 
 /**
@@ -124,6 +127,8 @@ function driverOver(
         const [ended] = await answerTo(desk.link, force, keys, ['-'])
         return Number(ended)
       }),
+
+    cells: cellsOver(open, prefix),
 
     close,
   }

@@ -22,6 +22,8 @@ export type Push =
   /** In so many µs the claim above it runs out. */
   | { readonly is: 'next'; readonly attempt: string; readonly left: number }
   | { readonly is: 'contended' | 'taken'; readonly attempt: string }
+  /** A cell has changed. `attempt` is its key, as the server sees it. */
+  | { readonly is: 'changed'; readonly attempt: string }
 
 export interface Hearing {
   push(push: Push): void
@@ -103,6 +105,7 @@ export function createEar(
 
 export function parsePush(text: string): Push | undefined {
   const [what, attempt = '', token, age, n, claim, contended, ...hash] = text.split(' ')
+  if (what === 'v') return { is: 'changed', attempt: text.slice(2) }
   if (what === 'n') return { is: 'next', attempt, left: Number(token) }
   if (what === 'c') return { is: 'contended', attempt }
   if (what === 'x') return { is: 'taken', attempt }

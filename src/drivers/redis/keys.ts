@@ -18,6 +18,12 @@ export function keysOf(prefix: string, name: string): Keys {
   return [hash, `${hash}:q`, `${hash}:d`]
 }
 
+/** The hash of one cell, and who wants to hear of its next change: see `scripts/cells.ts`. */
+export function cellKeysOf(prefix: string, key: string): readonly [cell: string, watching: string] {
+  const cell = `${prefix}{${encode(key)}}:c`
+  return [cell, `${cell}:w`]
+}
+
 /** The name a hash key belongs to; undefined when it is none: the line and the deadlines end differently. */
 export function nameOf(prefix: string, key: string): string | undefined {
   if (!key.startsWith(`${prefix}{`) || !key.endsWith('}')) return undefined

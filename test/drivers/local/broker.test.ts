@@ -54,6 +54,7 @@ function desk(directory = freshDirectory(), clock = fakeClock()): Desk {
   const broker = makeBroker(readJournal(directory), {
     clock,
     wall: () => 1_700_000_000_000 + clock.now(),
+    uptime: () => 5_000_000 + clock.now(),
     here,
     open: (snapshot) => failing(openJournal(directory, here, snapshot)),
   })

@@ -37,7 +37,7 @@ function isJson(text: string): boolean {
 }
 
 test('a missing journal is an empty one', () => {
-  assert.deepEqual(readJournal(freshDirectory()), { floor: 0, holds: [], ended: [] })
+  assert.deepEqual(readJournal(freshDirectory()), { floor: 0, holds: [], ended: [], cells: [] })
 })
 
 test('what was granted and not ended is read back as it was', () => {
@@ -49,7 +49,7 @@ test('what was granted and not ended is read back as it was', () => {
     held('c', { mode: permits(2, 3), token: 20, upTo: 20 }),
   ]
   for (const one of holds) journal.append(lineOf.granted(one))
-  assert.deepEqual(readJournal(directory), { floor: 20, holds, ended: [] })
+  assert.deepEqual(readJournal(directory), { floor: 20, holds, ended: [], cells: [] })
   journal.append(lineOf.ended('name of a', 'a', true) + lineOf.ended('name of b', 'b', false))
   const rest = readJournal(directory)
   assert.deepEqual(rest.holds, [holds[2]])

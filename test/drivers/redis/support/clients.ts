@@ -107,7 +107,7 @@ function openNodeRedis(place: Place, through: (port: number) => number): Opened 
 /** A driver over a client of its own, which is connected at the first use and closed with the driver. */
 export function driverOn({ client, start, close }: Opened, options?: Partial<RedisOptions>): DriverFactory {
   return (env) => {
-    const { acquire, inspect, list, forceRelease, ...driver } = redis({ client, ...options })(env)
+    const { acquire, inspect, list, forceRelease, cells, ...driver } = redis({ client, ...options })(env)
     const started = <A extends unknown[], R>(fn: (...args: A) => Promise<R>) => {
       return async (...args: A): Promise<R> => {
         await start()
@@ -120,6 +120,9 @@ export function driverOn({ client, start, close }: Opened, options?: Partial<Red
       inspect: started(inspect),
       ...(list && { list: started(list) }),
       ...(forceRelease && { forceRelease: started(forceRelease) }),
+      ...(cells && {
+        cells: { read: started(cells.read), write: started(cells.write), changed: started(cells.changed) },
+      }),
       close: async () => {
         await driver.close()
         close()

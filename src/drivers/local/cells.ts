@@ -1,0 +1,32 @@
+/** The broker's cells as one client sees them. */
+import type { Cell, Cells } from '../../core/cell.js'
+import { doneOrThrow } from './local-grant.js'
+import type { Verb } from './protocol.js'
+import type { Session } from './session.js'
+
+let watches = 0
+
+export function cellsOver(session: Session): Cells {
+  const ask = async (verb: Verb, signal: AbortSignal, patience?: number) =>
+    doneOrThrow((await session.ask(verb, signal, patience)).answer)
+  return {
+    read: async (key, signal) => ((await ask(['read', key], signal)) ?? undefined) as Cell | undefined,
+
+    async write(key, { seen, value, keep, id }, signal) {
+      const ms = Number.isFinite(keep) ? keep : null
+      const cell = await ask(['write', key, seen, value ?? null, ms, id], signal)
+      return (cell ?? undefined) as Cell | undefined
+    },
+
+    async changed(key, version, signal) {
+      const watch = `${session.id}:${++watches}`
+      try {
+        await ask(['watch', key, version, watch], signal, Number.POSITIVE_INFINITY)
+      } catch (error) {
+        // In the background: nobody waits for the broker to forget.
+        if (signal.aborted) session.ask(['unwatch', key, watch], undefined, 100).catch(() => undefined)
+        throw error
+      }
+    },
+  }
+}

@@ -1,0 +1,39 @@
+/** Who of the broker's clients waits for a cell to change. */
+import type { CellTable } from '../memory/cell-table.js'
+import type { Client, Connection } from './clients.js'
+import type { Call } from './protocol.js'
+
+export interface Watches {
+  /** Answers the call when the cell leaves that version. The same watch again, after a reconnect, takes the place of the first. */
+  add(client: Client, call: Extract<Call, readonly [number, 'watch', ...unknown[]]>): void
+  drop(watch: string): void
+  /** A connection has ended, and with it what was to be said over it. */
+  left(connection: Connection): void
+}
+
+export function makeWatches(cells: CellTable): Watches {
+  const watches = new Map<string, { readonly connection: Connection; readonly stop: () => void }>()
+
+  function drop(watch: string): void {
+    watches.get(watch)?.stop()
+    watches.delete(watch)
+  }
+
+  return {
+    drop,
+    add({ connection }, [id, , key, version, watch]) {
+      drop(watch)
+      if (connection === undefined) return
+      let told = false
+      const stop = cells.watch(key, version, () => {
+        told = true
+        watches.delete(watch)
+        connection.send([id, 'done'])
+      })
+      if (!told) watches.set(watch, { connection, stop })
+    },
+    left(connection) {
+      for (const [watch, one] of watches) if (one.connection === connection) drop(watch)
+    },
+  }
+}

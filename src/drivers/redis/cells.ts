@@ -1,0 +1,135 @@
+/**
+ * Cells in Redis: one script for each verb. Whoever waits for a change leaves the channel of its process with the cell;
+ * the next write tells it. Where no channel is to be had it looks a few times a second.
+ */
+import type { Cells } from '../../core/cell.js'
+import type { Reply } from './client.js'
+import type { Desk } from './desk.js'
+import { cellKeysOf } from './keys.js'
+import { shaOf } from './link.js'
+import { readCell, watchCell, writeCell } from './scripts/cells.js'
+import type { Script } from './scripts/frame.js'
+import { inTime } from './server.js'
+import { troubleOf } from './trouble.js'
+
+/** How often a cell is looked at in ms: where a push may be lost, and where there is none. */
+const lookEvery = { pushed: 5_000, polling: 250 }
+/** The longest time PEXPIRE is asked for, in ms: some 1,000 years. */
+const longest = 2 ** 45
+
+export function cellsOver(open: () => Desk, prefix: string): Cells {
+  async function told<T>(signal: AbortSignal, work: (desk: Desk) => Promise<T>): Promise<T> {
+    const desk = open()
+    try {
+      return await work(desk)
+    } catch (error) {
+      if (signal.aborted && error === signal.reason) throw error
+      // Closed meanwhile: then that is what there is to say.
+      open()
+      throw troubleOf(error, desk.link.connection.ended).error
+    }
+  }
+
+  return {
+    read: (key, signal) =>
+      told(signal, async (desk) => {
+        const reply = (await run(desk, readCell, cellKeysOf(prefix, key).slice(0, 1), [], signal)) as
+          | readonly [string, string]
+          | null
+        return reply === null ? undefined : { version: Number(reply[0]), value: reply[1] }
+      }),
+
+    write: (key, { seen, value, keep, id }, signal) =>
+      told(signal, async (desk) => {
+        const ms = Number.isFinite(keep) ? String(Math.min(Math.max(1, Math.ceil(keep)), longest)) : ''
+        const args = [String(seen), id, ms, String(desk.settings.retention)]
+        if (value !== undefined) args.push(value)
+        const version = await run(desk, writeCell, cellKeysOf(prefix, key), args, signal)
+        return version === null ? undefined : { version: Number(version), value: value ?? '' }
+      }),
+
+    changed: (key, version, signal) =>
+      told(signal, async (desk) => {
+        const keys = cellKeysOf(prefix, key)
+        desk.ear.open()
+        for (;;) {
+          open()
+          const { channel } = desk.ear
+          const pushed = channel.startsWith('-') ? undefined : channel
+          const every = pushed === undefined ? lookEvery.polling : lookEvery.pushed
+          // The listener is there before the cell is asked: a push may come before the answer.
+          const heard = hears(desk, desk.link.connection.keyPrefix + keys[0], signal)
+          try {
+            const args = [String(version), pushed ?? '-', String(2 * every)]
+            const left = await run(desk, watchCell, keys, args, signal)
+            if (left === 'changed') return
+            const ms = Number(left)
+            await heard.within(ms < 0 ? every : Math.min(ms + 1, every))
+          } finally {
+            heard.done()
+          }
+        }
+      }),
+  }
+}
+
+/** Listens for pushes about one cell. */
+function hears(desk: Desk, key: string, signal: AbortSignal) {
+  const { clock, cellListeners } = desk
+  let stop = () => {}
+  let resolve = () => {}
+  let reject: (error: unknown) => void = () => {}
+  const heard = new Promise<void>((yes, no) => {
+    resolve = yes
+    reject = no
+  })
+  heard.catch(() => undefined)
+  const aborted = () => reject(signal.reason)
+  const listeners = cellListeners.get(key) ?? new Set()
+  const listener = { changed: resolve, closed: reject }
+  cellListeners.set(key, listeners.add(listener))
+  signal.addEventListener('abort', aborted)
+  return {
+    within(ms: number): Promise<void> {
+      stop = clock.at(clock.now() + ms, resolve)
+      return heard
+    },
+    done(): void {
+      stop()
+      signal.removeEventListener('abort', aborted)
+      if (listeners.delete(listener) && listeners.size === 0) cellListeners.delete(key)
+    },
+  }
+}
+
+async function run(
+  desk: Desk,
+  script: Script,
+  keys: readonly string[],
+  args: readonly string[],
+  signal: AbortSignal,
+): Promise<Reply> {
+  signal.throwIfAborted()
+  const { connection } = desk.link
+  const { replicas, replicaTimeout, commandTimeout } = desk.settings
+  const once = async (how: 'EVALSHA' | 'EVAL', text: string): Promise<Reply> => {
+    if (replicas === 0 || script !== writeCell) return connection.run(how, text, keys, args)
+    const [reply, acknowledged] = await connection.runAndWait(how, text, keys, args, replicas, replicaTimeout)
+    if (acknowledged < replicas) throw desk.tooFew(acknowledged)
+    return reply
+  }
+  const answer = once('EVALSHA', shaOf(script)).catch((error: unknown) => {
+    if (error instanceof Error && error.message.startsWith('NOSCRIPT')) return once('EVAL', script.text)
+    throw error
+  })
+  return unlessAborted(inTime(desk.clock, commandTimeout, answer), signal)
+}
+
+function unlessAborted<T>(answer: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const aborted = () => reject(signal.reason)
+    signal.addEventListener('abort', aborted, { once: true })
+    const done = () => signal.removeEventListener('abort', aborted)
+    answer.then(resolve, reject).then(done, done)
+  })
+}
