@@ -15,7 +15,7 @@ import { spec } from 'node:test/reporters'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-/** A file that takes longer hangs. The slowest one takes about a minute. */
+/** A file that takes longer hangs. The slowest one takes about two minutes. */
 const fileTimeout = 300_000
 
 interface Event {
