@@ -54,8 +54,10 @@ test('^C ends the command, and a loop around it', async () => {
 })
 
 test('^C that the command deals with itself is its own affair', async () => {
-  term.type(`holdfast run own -- sh -c 'trap "exit 4" INT; while :; do sleep 0.02; done'; echo "code $?"\n`)
-  await until(() => heldBy('own'))
+  const command = `trap "exit 4" INT; echo "the trap"" is set"; while :; do sleep 0.02; done`
+  term.type(`holdfast run own -- sh -c '${command}'; echo "code $?"\n`)
+  // Held is not enough: until the shell has set its trap, ^C ends it.
+  await term.see('the trap is set')
   term.type('\x03')
   await term.see('code 4')
   await term.see('ready> ')
@@ -84,8 +86,8 @@ test('in the background it does not take what is typed to the shell', async () =
 })
 
 test('a loss on the terminal leaves a usable shell', async () => {
-  term.type(`holdfast run gone -- sh -c 'stty -echo; read a'; echo "code $?"\n`)
-  await until(() => heldBy('gone'))
+  term.type(`holdfast run gone -- sh -c 'stty -echo; echo "no echo"" now"; read a'; echo "code $?"\n`)
+  await term.see('no echo now')
   await cli('release', 'gone', '--yes')
   await term.see('the lease is lost')
   await term.see('code 76')
