@@ -49,6 +49,9 @@ export class Waiter implements Asking {
   #listening = false
   #learning = false
   #doubtful = false
+  /** Has the server said anything, or was it told what keeps it from that? */
+  #heard = false
+  #unwarn: (() => void) | undefined
   #disarm: (() => void) | undefined
   /** When it asks again by itself. */
   #lookAt = Number.NEGATIVE_INFINITY
@@ -66,7 +69,9 @@ export class Waiter implements Asking {
     this.#claim = claim
     this.#keys = keys
     this.#wait = wait
-    this.#once = wait.remaining() === 0
+    const left = wait.remaining()
+    this.#once = left === 0
+    if (left > 0 && left < desk.settings.commandTimeout) this.#warn(left)
     this.#settle = settle
     this.#fail = fail
     desk.waiters.set(claim.attempt, this)
@@ -88,6 +93,14 @@ export class Waiter implements Asking {
       () => this.ask(),
       (error) => this.#trouble(troubleOf(error, link.connection.ended)),
     )
+  }
+
+  /** A wait shorter than a request may take would end before anybody could say why. */
+  #warn(left: number): void {
+    const { clock } = this.#desk
+    const error = new BackendError('redis', 'the server has not answered yet')
+    const warn = () => this.#heard || this.#wait.blocked?.({ trouble: error })
+    this.#unwarn = clock.at(clock.now() + left - Math.min(left / 4, 50), warn)
   }
 
   push(push: Push & { is: 'granted' }): void {
@@ -168,6 +181,7 @@ export class Waiter implements Asking {
   }
 
   #blocked({ place, left, canPush, barred, holder }: Acquired & { is: 'blocked' }, reachable: boolean): void {
+    this.#heard = true
     this.#wait.blocked?.({ ...(holder && { holder }), ...(place > 0 && { position: place }) })
     if (this.#once) return this.#end(undefined)
     if (this.#wait.over) return this.#giveUp()
@@ -191,6 +205,7 @@ export class Waiter implements Asking {
   #trouble({ passing, unknown, error }: Trouble): void {
     if (this.#settled) return
     if (unknown) this.#doubtful = true
+    this.#heard = true
     this.#wait.blocked?.({ trouble: error })
     const pause = Math.min(1_000, 25 * 2 ** Math.min(this.#failures++, 8)) * (0.5 + this.#desk.random())
     if (!passing || this.#once || this.#wait.remaining() <= pause) this.#giveUp(error)
@@ -224,6 +239,7 @@ export class Waiter implements Asking {
     this.#settled = true
     this.#desk.waiters.delete(this.#claim.attempt)
     this.#disarm?.()
+    this.#unwarn?.()
     if (this.#listening) this.#wait.signal.removeEventListener('abort', this.#over)
   }
 }

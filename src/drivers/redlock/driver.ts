@@ -74,6 +74,14 @@ export function redlock(options: RedlockOptions): DriverFactory<RedlockTraits> {
   }
 }
 
+/** What one wait has heard so far. */
+interface Heard {
+  /** In the round that is on. */
+  said: readonly Said<Vote>[]
+  /** Was it told what stands in its way? */
+  told: boolean
+}
+
 /** What `redlock()` hands out, with the state its grants share. */
 export class Redlock {
   readonly group: Group
@@ -107,8 +115,9 @@ export class Redlock {
   }
 
   async #try(claim: Claim): Promise<Grant | undefined> {
-    await this.group.ready()
-    const outcome = await this.#round(claim, 1, undefined)
+    // A try is given up after one ttl: what each server said must be known by then.
+    await this.group.ready(claim.ttl / 2)
+    const outcome = await this.#round(claim, 1, undefined, { said: [], told: false })
     if (outcome instanceof Held) return outcome
     if (outcome.trouble !== undefined) throw outcome.trouble
     return undefined
@@ -116,28 +125,42 @@ export class Redlock {
 
   async #wait(claim: Claim, wait: Wait): Promise<Grant | undefined> {
     const pause = new Pause(this.env.clock)
+    const heard: Heard = { said: [], told: false }
+    const unwarn = this.#warn(wait, heard)
     const deaf = this.#ears.expect(claim.attempt, pause.cut)
     this.#pauses.add(pause)
     wait.signal.addEventListener('abort', pause.cut)
     try {
       for (let n = 1; !wait.over && !this.#closed; n++) {
         await this.group.ready()
-        const outcome = await this.#round(claim, n, this.#ears.channel)
+        const outcome = await this.#round(claim, n, this.#ears.channel, heard)
         if (outcome instanceof Held) {
           if (!this.#closed) return outcome
           await outcome.release()
           return undefined
         }
+        heard.told = true
         wait.blocked?.(outcome)
         if (!wait.over && !this.#closed) await pause.take(this.#delay(outcome))
       }
       this.#giveBack(claim, 0, true)
       return undefined
     } finally {
+      unwarn()
       deaf()
       this.#pauses.delete(pause)
       wait.signal.removeEventListener('abort', pause.cut)
     }
+  }
+
+  /** A wait that may end before its first round does: what the servers have said by then is told just before it ends. */
+  #warn(wait: Wait, heard: Heard): () => void {
+    const { clock } = this.env
+    const left = wait.remaining()
+    if (left > 2 * this.settings.commandTimeout) return () => undefined
+    return clock.at(clock.now() + left - Math.min(left / 4, 50), () => {
+      if (!heard.told) wait.blocked?.({ trouble: this.#trouble(heard.said) })
+    })
   }
 
   async inspect(name: string): Promise<Standing> {
@@ -205,11 +228,11 @@ export class Redlock {
     this.group.close()
   }
 
-  /** Does something once more later, if that is before `until`. */
-  again(ttl: number, until: number, work: () => void): void {
+  /** Does something once more later, if that is before `until`; false: it will not be done. */
+  again(ttl: number, until: number, work: () => void): boolean {
     const { clock } = this.env
     const at = clock.now() + Math.max(50, ttl / 6)
-    if (at >= until || this.#closed) return
+    if (at >= until || this.#closed) return false
     const cancel = clock.at(
       at,
       () => {
@@ -219,6 +242,7 @@ export class Redlock {
       { ref: false },
     )
     this.#later.add(cancel)
+    return true
   }
 
   /** @throws RangeError for a ttl that a server left out for `maxTtl` could forget while it lasts */
@@ -241,7 +265,7 @@ export class Redlock {
     return Math.min(this.settings.commandTimeout, Math.max(20, ttl / 5))
   }
 
-  async #round(claim: Claim, n: number, channel: string | undefined): Promise<Held | Blocked> {
+  async #round(claim: Claim, n: number, channel: string | undefined, heard: Heard): Promise<Held | Blocked> {
     const { group, env, settings } = this
     const keys = [this.keyOf(claim.name), group.markerKey]
     const ballot = this.#ballot()
@@ -253,8 +277,14 @@ export class Redlock {
       env.clock,
       this.patience(claim.ttl),
       group.nodes,
-      async (node) => this.#read(node, await node.ask(vote, keys, [node.identity?.boot ?? '', ...args])),
-      (soFar) => this.#decided(soFar),
+      async (node) => {
+        const voting = { attempt: claim.attempt, round: n }
+        return this.#read(node, await node.ask(vote, keys, [node.identity?.boot ?? '', ...args], voting))
+      },
+      (soFar) => {
+        heard.said = soFar
+        return this.#decided(soFar)
+      },
     )
     const token = winner(said, group.majority)
     const validUntil = deadline(sent, claim.ttl)
@@ -295,14 +325,21 @@ export class Redlock {
     return answered >= majority || answered + open < majority
   }
 
-  /** To all: also those that have not answered may have voted, or will. Nobody waits for it; what is not heard runs out by its ttl. */
-  #giveBack(claim: Claim, n: number, leave: boolean): void {
-    const args = [claim.attempt, String(n), '0', String(this.settings.retention), leave ? '1' : '0']
+  /**
+   * To all that were asked: also those that have not answered may have voted, or will. Nobody waits for it; what is not
+   * heard runs out by its ttl.
+   */
+  #giveBack({ attempt, name }: Claim, n: number, leave: boolean): void {
+    const args = [attempt, String(n), '0', String(this.settings.retention), leave ? '1' : '0']
     for (const node of this.group.nodes) {
+      if (!node.mayHaveVoted(attempt, leave ? undefined : n)) continue
       const leaving: Promise<unknown> = node
-        .run(release, [this.keyOf(claim.name)], args)
+        .run(release, [this.keyOf(name)], args)
         .catch(() => undefined)
-        .then(() => this.#leaving.delete(leaving))
+        .then(() => {
+          this.#leaving.delete(leaving)
+          if (leave) node.forget(attempt)
+        })
       this.#leaving.add(leaving)
     }
   }
@@ -343,7 +380,8 @@ export class Redlock {
     const { nodes, majority } = this.group
     const told = nodes.map((node, place) => {
       const one = said[place]
-      return `${node.label}: ${one === undefined ? 'no answer in time' : one instanceof Error ? one.message : 'answered'}`
+      const silent = node.trusted ? 'no answer in time' : node.distrust
+      return `${node.label}: ${one === undefined ? silent : one instanceof Error ? one.message : 'answered'}`
     })
     return new BackendError(
       'redlock',

@@ -19,7 +19,8 @@
 import type { Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import type { Reply } from '../redis/client.js'
-import type { Identity, Node } from './node.js'
+import { inTime } from '../redis/server.js'
+import { type Identity, identityIn, type Node, notAsked } from './node.js'
 import type { Settings } from './options.js'
 import { round } from './round.js'
 
@@ -42,6 +43,7 @@ export class Group {
   readonly #env: Env
   readonly #settings: Settings
   #looking: Promise<void> | undefined
+  readonly #seeing = new Map<Node, Promise<Seen>>()
 
   constructor(nodes: readonly Node[], env: Env, settings: Settings) {
     this.nodes = nodes
@@ -52,8 +54,11 @@ export class Group {
     this.#settings = settings
   }
 
-  /** Looks at servers that are not trusted. Resolves at once when enough of them are. @throws BackendError for one server given twice */
-  async ready(): Promise<void> {
+  /**
+   * Looks at servers that are not trusted. Resolves at once when enough of them are, else when they have been looked at, or
+   * after `within` ms. @throws BackendError for one server given twice
+   */
+  async ready(within?: number): Promise<void> {
     const now = this.#env.clock.now()
     const due = this.nodes.filter((node) => !node.trusted && node.lookAgainAt <= now)
     if (due.length > 0) {
@@ -62,8 +67,13 @@ export class Group {
       })
     }
     const trusted = this.nodes.length - this.nodes.filter((node) => !node.trusted).length
-    if (trusted < this.majority) await this.#looking
-    else this.#looking?.catch(() => undefined)
+    if (trusted >= this.majority) this.#looking?.catch(() => undefined)
+    else if (within === undefined) await this.#looking
+    else if (this.#looking !== undefined) {
+      await inTime(this.#env.clock, within, this.#looking).catch((error) => {
+        if (error instanceof BackendError) throw error
+      })
+    }
   }
 
   async #look(): Promise<void> {
@@ -72,7 +82,7 @@ export class Group {
       clock,
       this.#settings.commandTimeout,
       this.nodes,
-      (node) => this.#see(node),
+      (node) => this.#seen(node),
       () => false,
     )
     const seen: Seen[] = []
@@ -96,6 +106,16 @@ export class Group {
       missing.map((one) => this.#introduce(one, boots).catch((error) => this.#doubt(one, error))),
     )
     await Promise.all(sound.map((one) => this.#trust(one).catch((error) => this.#doubt(one, error))))
+  }
+
+  /** A server that does not answer is not asked again before it has, or its connection has broken. */
+  #seen(node: Node): Promise<Seen> {
+    const asked = this.#seeing.get(node)
+    if (asked !== undefined) return asked
+    if (node.distrust === notAsked) node.distrust = 'has not said yet which server it is'
+    const seeing = this.#see(node).finally(() => this.#seeing.delete(node))
+    this.#seeing.set(node, seeing)
+    return seeing
   }
 
   async #see(node: Node): Promise<Seen> {
@@ -171,13 +191,4 @@ export class Group {
   close(): void {
     for (const node of this.nodes) node.close()
   }
-}
-
-function identityIn(info: string): Identity & { readonly now: number } {
-  const field = (name: string) => new RegExp(`^${name}:(\\S+)`, 'm').exec(info)?.[1]
-  const boot = field('run_id')
-  const now = Number(field('server_time_usec') ?? 0)
-  if (boot === undefined || now === 0) throw new Error('INFO does not say which server it is')
-  // Whole seconds: up to one of them may have passed before the first was counted.
-  return { boot, now, since: now - Number(field('uptime_in_seconds') ?? 0) * 1_000_000 }
 }

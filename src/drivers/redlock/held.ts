@@ -20,6 +20,8 @@ export class Held implements Grant {
   #givenBack = false
   /** Servers whose vote came back after they had seen greater ballots: somebody else may have held in between. */
   readonly #weak = new Set<Node>()
+  /** Servers that have answered that it is given back. */
+  readonly #told = new Set<Node>()
 
   constructor(driver: Redlock, claim: Claim, round: number, token: number, validUntil: number) {
     this.#driver = driver
@@ -124,7 +126,8 @@ export class Held implements Grant {
       ...{ claim, round: this.#round, ballot: this.token, rejoin: true },
       ...{ by: env.by, channel: undefined, alive: 0, retention },
     })
-    const joined = this.#letter(node, await node.ask(vote, keys, [boot, ...args]))
+    const voting = { attempt: this.#claim.attempt, round: this.#round }
+    const joined = this.#letter(node, await node.ask(vote, keys, [boot, ...args], voting))
     if (joined === 'w') this.#weak.add(node)
     return joined
   }
@@ -143,12 +146,17 @@ export class Held implements Grant {
   async #giveBack(node: Node): Promise<string> {
     const { settings } = this.#driver
     const { attempt, name, ttl } = this.#claim
+    if (this.#told.has(node)) return 'o'
+    if (!node.mayHaveVoted(attempt)) throw new Error('it was never asked')
     const args = [attempt, String(this.#round), String(this.#last), String(settings.retention), '1']
     try {
       const reply = await node.run(release, [this.#driver.keyOf(name)], args)
+      node.forget(attempt)
+      this.#told.add(node)
       return String((reply as readonly Reply[])[0])
     } catch (error) {
-      this.#driver.again(ttl, this.validUntil, () => void this.#giveBack(node).catch(() => undefined))
+      const again = () => void this.#giveBack(node).catch(() => undefined)
+      if (!this.#driver.again(ttl, this.validUntil, again)) node.forget(attempt)
       throw error
     }
   }

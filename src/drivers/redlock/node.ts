@@ -19,6 +19,8 @@ export interface Identity {
 /** A frozen server must not pile up requests: beyond so many unanswered it is asked for nothing new. */
 const mostUnanswered = 256
 
+export const notAsked = 'not asked yet'
+
 const shas = new Map<Script, string>()
 
 export class Node {
@@ -27,12 +29,14 @@ export class Node {
   identity: Identity | undefined
   trusted = false
   /** Why it is not trusted, for messages. */
-  distrust = 'not asked yet'
+  distrust: string = notAsked
   /** Clock reading before which it need not be looked at again. */
   lookAgainAt: number = Number.NEGATIVE_INFINITY
   /** Grows with every break of the connection. */
   epoch = 0
   #unanswered = 0
+  /** Attempts it was asked to vote for and has not been told the end of, each with its newest round. */
+  readonly #asked = new Map<string, number>()
   /** The server's wall clock in µs at a moment of ours: what the newest answer said. */
   #wall = 0
   #wallAt = 0
@@ -66,10 +70,19 @@ export class Node {
     this.#wallAt = this.#clock.now()
   }
 
-  /** Asks for something new. Rejects when the connection broke meanwhile: the answer may be that of another life. */
-  async ask(script: Script, keys: readonly string[], args: readonly string[]): Promise<readonly Reply[]> {
+  /**
+   * Asks for something new. Rejects when the connection broke meanwhile: the answer may be that of another life.
+   * @param voting given when it is for a vote
+   */
+  async ask(
+    script: Script,
+    keys: readonly string[],
+    args: readonly string[],
+    voting?: { readonly attempt: string; readonly round: number },
+  ): Promise<readonly Reply[]> {
     if (!this.trusted) throw new Error(this.distrust)
     if (this.#unanswered >= mostUnanswered) throw new Error(`${this.#unanswered} requests are unanswered`)
+    if (voting !== undefined) this.#asked.set(voting.attempt, voting.round)
     const { epoch } = this
     const reply = await this.#counted(this.run(script, keys, args))
     if (epoch !== this.epoch) throw new Error(this.distrust)
@@ -84,6 +97,20 @@ export class Node {
       if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
       return this.connection.run('EVAL', script.text, keys, args)
     }
+  }
+
+  /**
+   * May it have voted for this attempt, in this round or in any? If not there is nothing to give back, and a frozen server
+   * gets no more releases than it got requests.
+   */
+  mayHaveVoted(attempt: string, round?: number): boolean {
+    const asked = this.#asked.get(attempt)
+    return asked !== undefined && (round === undefined || asked === round)
+  }
+
+  /** It has been told the end, or need not be told any more. */
+  forget(attempt: string): void {
+    this.#asked.delete(attempt)
   }
 
   async #counted<T>(answer: Promise<T>): Promise<T> {
@@ -106,4 +133,14 @@ function shaOf(script: Script): string {
   const sha = createHash('sha1').update(script.text).digest('hex')
   shas.set(script, sha)
   return sha
+}
+
+/** From INFO, with the server's time. @throws Error when it does not say */
+export function identityIn(info: string): Identity & { readonly now: number } {
+  const field = (name: string) => new RegExp(`^${name}:(\\S+)`, 'm').exec(info)?.[1]
+  const boot = field('run_id')
+  const now = Number(field('server_time_usec') ?? 0)
+  if (boot === undefined || now === 0) throw new Error('INFO does not say which server it is')
+  // Whole seconds: up to one of them may have passed before the first was counted.
+  return { boot, now, since: now - Number(field('uptime_in_seconds') ?? 0) * 1_000_000 }
 }

@@ -1,0 +1,116 @@
+// Servers that say nothing: when the ttl begins to count, what a short wait can still tell, and how little is sent to them.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { AcquireTimeoutError, BackendError } from '../../../src/core/errors.js'
+import { leakCheck } from '../../support/leaks.js'
+import { startMany } from '../../support/servers/redis.js'
+import { until } from '../../support/until.js'
+import { claim, once, waiting } from '../support/asking.js'
+import { type Cabled, cabled, locksOf, meet, now, type Scene, votesAt } from './support/scene.js'
+
+const three = await startMany(3)
+after(() => three.stop())
+const scene = (prefix: string): Scene => ({
+  servers: three.servers,
+  ports: three.servers.map(({ port }) => port),
+  prefix,
+})
+
+test('H30: the ttl counts from before the votes were asked for, however late they come', async (t) => {
+  const here = scene('late:')
+  const [a] = (await cabled(t, here, 1)) as [Cabled]
+  await meet(here, a.driver)
+  for (const n of [0, 1, 2]) a.cable(n).down.delay(150)
+  const [ttl, before] = [2_000, now()]
+  const grant = await a.driver.acquire(claim('h30', { ttl }), waiting())
+  const answered = now()
+  assert.ok(grant && answered - before >= 150)
+  assert.ok(grant.validUntil <= before + ttl * 0.99)
+  for (const server of here.servers.slice(0, 2)) {
+    const [id = ''] = await until(async () => {
+      const votes = await votesAt(server, 'h30', here.prefix)
+      return votes.length > 0 && votes
+    })
+    const [, due] = String(await server.cli('HGET', `${here.prefix}redlock{h30}`, `v:${id}`)).split(' ')
+    const asked = now()
+    const [seconds, micros] = (await server.cli('TIME')) as string[]
+    const left = (Number(due) - Number(seconds) * 1e6 - Number(micros)) / 1_000
+    assert.ok(answered + ttl > asked + left, 'counted from the answers it outlives the vote')
+    assert.ok(grant.validUntil < now() + left, 'the vote ends before the lease')
+  }
+  await grant.release()
+})
+
+test('H30: each round counts for itself, not the first one asked', async (t) => {
+  const here = scene('rounds:')
+  const [a, b] = (await cabled(t, here, 2)) as [Cabled, Cabled]
+  await meet(here, a.driver, b.driver)
+  const ttl = 2_000
+  const first = await a.driver.acquire(claim('h30', { ttl }), waiting())
+  const began = now()
+  const second = await b.driver.acquire(claim('h30', { ttl }), waiting())
+  assert.ok(first && second && now() - began > 1_500, 'it waited for the first one to end')
+  assert.ok(second.validUntil - now() > ttl / 2)
+  await second.release()
+})
+
+test('votes that come too late for the ttl are not handed out, and are given back', async (t) => {
+  const here = scene('expired:')
+  const [a] = (await cabled(t, here, 1)) as [Cabled]
+  await meet(here, a.driver)
+  for (const n of [0, 1, 2]) a.cable(n).down.delay(600)
+  await assert.rejects(a.driver.acquire(claim('too late', { ttl: 500 }), once()), { code: 'BACKEND' })
+  for (const n of [0, 1, 2]) a.cable(n).down.pass()
+  await until(async () =>
+    (await Promise.all(here.servers.map((one) => votesAt(one, 'too late', here.prefix)))).every(
+      ({ length }) => length === 0,
+    ),
+  )
+})
+
+test('a wait shorter than a round says what each server had answered when it ended', async (t) => {
+  const group = await startMany(3)
+  t.after(() => group.stop())
+  const here = { ...scene('hf:'), servers: group.servers, ports: group.servers.map(({ port }) => port) }
+  const locks = locksOf(t, here)
+  await locks.mutex('known').run(() => undefined)
+  for (const server of group.servers.slice(1)) server.pause()
+  const told = (error: unknown, what: RegExp) => {
+    assert.ok(error instanceof AcquireTimeoutError, String(error))
+    assert.ok(error.cause instanceof BackendError)
+    assert.match(error.message, what)
+    return true
+  }
+  await assert.rejects(locks.mutex('short').acquire({ wait: 300 }), (error) =>
+    told(error, /server 1: answered; server 2: no answer in time; server 3: no answer in time/),
+  )
+  // A process that has not met them yet.
+  await assert.rejects(locksOf(t, here).mutex('short').acquire({ wait: 300 }), (error) =>
+    told(error, /server 2: has not said yet which server it is/),
+  )
+  await assert.rejects(locksOf(t, here).mutex('short').tryAcquire({ ttl: 500 }), (error: Error) => {
+    assert.match(error.message, /fewer than 2 of 3 .*server 3: has not said yet which server it is/)
+    return true
+  })
+})
+
+test('a silent server is sent a bounded number of requests, and keeps no vote once it speaks', async (t) => {
+  const here = scene('silent:')
+  const [a] = (await cabled(t, here, 1)) as [Cabled]
+  await meet(here, a.driver)
+  a.cable(2).up.hold()
+  for (let i = 0; i < 1_000; i++) {
+    const grant = await a.driver.acquire(claim('silent', { ttl: 60_000 }), waiting())
+    assert.ok(grant)
+    assert.equal(await grant.release(), 'released')
+  }
+  const held = Buffer.concat(a.cable(2).up.held.map(({ bytes }) => bytes)).toString()
+  const requests = held.match(/\r\nevalsha\r\n/gi)?.length ?? 0
+  // 256 requests for votes, and what gives them back.
+  assert.ok(requests > 256 && requests <= 2 * 256, `${requests} requests`)
+  a.cable(2).up.pass()
+  const third = here.servers[2] ?? assert.fail()
+  await until(async () => (await votesAt(third, 'silent', here.prefix)).length === 0)
+})
+
+after(leakCheck)
