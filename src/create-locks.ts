@@ -4,27 +4,51 @@ import type { DriverFactory, Standing, Traits } from './core/driver.js'
 import { Engine, systemEnv } from './core/engine.js'
 import { UnsupportedError } from './core/errors.js'
 import type { LockEvent, LockEvents } from './core/events.js'
+import type { Lease } from './core/lease.js'
 import type { ModeKind } from './core/mode.js'
 import { checkName, describe } from './core/name.js'
 import type { Defaults } from './core/options.js'
 import { all, type MultiLock } from './locks/multi-lock.js'
 import { mutex } from './locks/mutex.js'
+import { type OnceOptions, once } from './locks/once.js'
 import { type ReadWriteLock, readWrite } from './locks/read-write.js'
 import { type SemaphoreOptions, semaphore } from './locks/semaphore.js'
 
-/** `Yes` where the driver's type says it knows the mode; otherwise calling it does not compile. */
-type IfMode<Known extends ModeKind, M extends ModeKind, Yes> = M extends Known ? Yes : (name: never) => never
+/** What a driver may be able to do: a mode, or to keep small values beside the locks. */
+export type Ability = ModeKind | 'cells'
 
-/** `Known`: the modes of the driver, so that what it cannot do does not compile. */
-export interface Locks<Known extends ModeKind = ModeKind> extends AsyncDisposable {
+/** The abilities that the traits of a driver name. */
+export type AbilitiesOf<T extends Traits> =
+  | T['modes'][number]
+  // A driver of which nothing is known may be able to: then it is found out when it is asked for.
+  | (T extends { readonly cells: true } ? 'cells' : Traits extends T ? 'cells' : never)
+
+/** `Yes` where the driver's type says it is able to; otherwise calling it does not compile. */
+type If<Known extends Ability, Needed extends Ability, Yes> = [Needed] extends [Known]
+  ? Yes
+  : (name: never) => never
+
+/** `Known`: the abilities of the driver, so that what it cannot do does not compile. */
+export interface Locks<Known extends Ability = Ability> extends AsyncDisposable {
   /** The driver's name and abilities. */
   readonly driver: { readonly name: string; readonly traits: Traits }
   /** One holder at a time. @throws TypeError, RangeError for a bad name */
   mutex(name: string): Lock
   /** Many readers or one writer. */
-  readonly readWrite: IfMode<Known, 'shared', (name: string) => ReadWriteLock>
+  readonly readWrite: If<Known, 'shared', (name: string) => ReadWriteLock>
   /** At most n holders. */
-  readonly semaphore: IfMode<Known, 'permits', (name: string, options: SemaphoreOptions) => Lock>
+  readonly semaphore: If<Known, 'permits', (name: string, options: SemaphoreOptions) => Lock>
+  /**
+   * Runs `fn` at most once at a time for `key`; everybody else who asks gets its result or its error, also for `keep` ms after. The
+   * result is what JSON makes of it, at most 64 KiB. Whoever runs holds the lock named `key`.
+   * @throws what `fn` threw, in this process or another (then an `Error` of the same name, message and code); LeaseLostError with
+   * `result` when the lease was lost before the result was kept; TypeError, RangeError for a result that cannot be; as `acquire`
+   */
+  readonly once: If<
+    Known,
+    'cells',
+    <R>(key: string, fn: (lease: Lease) => R | PromiseLike<R>, options?: OnceOptions) => Promise<R>
+  >
   /** Several locks, all or nothing. */
   all(locks: readonly Lock[]): MultiLock
   /** Who holds `name`, who waits, since when, with what note. */
@@ -48,16 +72,16 @@ export interface Locks<Known extends ModeKind = ModeKind> extends AsyncDisposabl
 export function createLocks<T extends Traits>(
   driver: DriverFactory<T>,
   defaults?: Defaults,
-): Locks<T['modes'][number]> {
+): Locks<AbilitiesOf<T>> {
   if (typeof driver !== 'function') {
     throw new TypeError(`createLocks takes a driver such as memory() or local(), got ${describe(driver)}`)
   }
   const engine = new Engine(driver, defaults, systemEnv())
-  return locksOver<T['modes'][number]>(engine)
+  return locksOver<AbilitiesOf<T>>(engine)
 }
 
 /** The same over an engine whose clock and chance are given: for simulation. */
-export function locksOver<Known extends ModeKind>(engine: Engine): Locks<Known> {
+export function locksOver<Known extends Ability>(engine: Engine): Locks<Known> {
   const { driver } = engine
   const missing = (ability: string) =>
     new UnsupportedError(driver.name, ability, 'use the tools of the store itself')
@@ -66,6 +90,7 @@ export function locksOver<Known extends ModeKind>(engine: Engine): Locks<Known> 
     mutex: (name) => mutex(engine, name),
     readWrite: (name) => readWrite(engine, name),
     semaphore: (name, options) => semaphore(engine, name, options),
+    once: (key, fn, options) => once(engine, key, fn, options),
     all: (parts) => all(engine, parts),
     inspect: async (name) => {
       engine.assertOpen()

@@ -11,6 +11,7 @@ import { leaks } from './leaks.js'
 import { localQueue } from './local-queue.js'
 import { loss } from './loss.js'
 import { names } from './names.js'
+import { once } from './once.js'
 import { operators } from './operators.js'
 import { outage } from './outage.js'
 import { permits } from './permits.js'
@@ -38,6 +39,7 @@ const aspects: Readonly<Record<string, (it: It, fixture: Fixture) => void>> = {
   'a crash': crash,
   'tools for operators': operators,
   cells,
+  'once for everybody': once,
   names,
   'many requests in one process': localQueue,
   closing,

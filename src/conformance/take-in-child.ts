@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import type { Taker } from './fixture.js'
 import type { Stage } from './stage.js'
-import type { Task } from './taker.js'
+import type { Part, Task } from './taker.js'
 
 export type FromTaker =
   | { readonly is: 'ready' }
@@ -26,8 +26,9 @@ export interface Child {
 /** How long a child may take to start on a busy machine, in ms. */
 export const startUp = 20_000
 
-export function takeInChild(stage: Stage, taker: Taker, name: string, ttl: number): Child {
-  const task: Task = { taker, name, ttl }
+/** @param as what it takes part in; a mutex by default */
+export function takeInChild(stage: Stage, taker: Taker, name: string, ttl: number, as?: Part): Child {
+  const task: Task = { taker, name, ttl, ...(as !== undefined && { as }) }
   const file = fileURLToPath(new URL('./taker.js', import.meta.url))
   const child = fork(file, [JSON.stringify(task)], {
     execArgv: [],

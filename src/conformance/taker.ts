@@ -2,7 +2,7 @@
  * The child process of the crash tests: makes the fixture's driver, takes one lock, says what happens, and holds until it is
  * told otherwise or killed. Talks over the channel that `fork` gives it; ends when its parent does.
  */
-import { createLocks, type DriverFactory, type Lease } from 'holdfast'
+import { createLocks, type DriverFactory, type Lease, type Locks } from 'holdfast'
 import type { Taker } from './fixture.js'
 import type { FromTaker, ToTaker } from './take-in-child.js'
 
@@ -10,7 +10,11 @@ export interface Task {
   readonly taker: Taker
   readonly name: string
   readonly ttl: number
+  /** What it takes part in; default: a mutex. */
+  readonly as?: Part
 }
+
+export type Part = 'mutex' | 'once' | 'election' | 'barrier' | 'latch'
 
 async function main(): Promise<void> {
   const task: Task = JSON.parse(process.argv[2] ?? '')
@@ -30,10 +34,26 @@ async function main(): Promise<void> {
     }
   })
   say({ is: 'ready' })
-  lease = await locks
-    .mutex(task.name)
-    .acquire({ ttl: task.ttl, wait: Number.POSITIVE_INFINITY, note: 'child' })
+  lease = await parts[task.as ?? 'mutex'](locks, task)
   say({ is: 'granted', token: lease.token })
+}
+
+const forEver = { wait: Number.POSITIVE_INFINITY }
+
+/** How to come to hold it. */
+const parts: Readonly<Record<Part, (locks: Locks, task: Task) => Promise<Lease>>> = {
+  mutex: (locks, { name, ttl }) => locks.mutex(name).acquire({ ttl, ...forEver, note: 'child' }),
+  once: (locks, { name, ttl }) =>
+    new Promise((resolve, reject) => {
+      const never = (lease: Lease) => {
+        resolve(lease)
+        return new Promise<never>(() => undefined)
+      }
+      locks.once(name, never, { ttl, ...forEver }).catch(reject)
+    }),
+  election: () => Promise.reject(new Error('to be done')),
+  barrier: () => Promise.reject(new Error('to be done')),
+  latch: () => Promise.reject(new Error('to be done')),
 }
 
 await main()

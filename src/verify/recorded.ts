@@ -8,14 +8,14 @@
  * ```
  * Entering again what is held already adds to the acquisition that holds it; only its last release is a release.
  */
-import type { AcquireOptions, Lease, Lock, Locks, MultiLease, TryOptions } from 'holdfast'
+import type { Ability, AcquireOptions, Lease, Lock, Locks, MultiLease, TryOptions } from 'holdfast'
 import type { ModeKind } from './event.js'
 import { Journal, type Open, type Part } from './journal.js'
 import type { Recorder } from './record.js'
 import { RecordedLease } from './recorded-lease.js'
 
 /** @returns the same locks, recorded. `inspect`, `list` and the like are passed through and leave no trace. */
-export function recorded<M extends ModeKind>(locks: Locks<M>, recorder: Recorder): Locks<M> {
+export function recorded<M extends Ability>(locks: Locks<M>, recorder: Recorder): Locks<M> {
   const journal = new Journal(recorder)
   const stops = [
     locks.on('waiting', ({ name }) => journal.waiting(name)),

@@ -2,6 +2,8 @@
  * A driver whose every answer the test gives by hand, to put the core into situations that a real store reaches only by
  * luck: an answer that comes late, never, or twice. It stands in for timing, not for a store.
  */
+
+import type { Ability } from 'holdfast'
 import { deadline } from '../../src/core/clock.js'
 import type {
   Claim,
@@ -14,7 +16,6 @@ import type {
   Wait,
 } from '../../src/core/driver.js'
 import { Engine } from '../../src/core/engine.js'
-import type { ModeKind } from '../../src/core/mode.js'
 import type { Defaults } from '../../src/core/options.js'
 import { type Locks, locksOver } from '../../src/create-locks.js'
 import { type FakeClock, fakeClock } from './fake-clock.js'
@@ -111,5 +112,5 @@ export function script(options: { traits?: Partial<Traits>; defaults?: Defaults 
   let ids = 0
   const env: Env = { clock, id: () => `attempt-${++ids}`, random: () => 0.5, by: 'test:1' }
   const engine = new Engine(factory, options.defaults, env)
-  return Object.assign(result, { engine, locks: locksOver<ModeKind>(engine) })
+  return Object.assign(result, { engine, locks: locksOver<Ability>(engine) })
 }

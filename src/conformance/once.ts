@@ -1,0 +1,155 @@
+import assert from 'node:assert/strict'
+import type { Client } from './client.js'
+import type { Fixture } from './fixture.js'
+import { pause, type Stage } from './stage.js'
+import type { It } from './suite.js'
+import { takeInChild } from './take-in-child.js'
+
+const kinds = {
+  'runs once for many who ask at the same time, and all get the result': async (stage, a) => {
+    const clients = [a, stage.client(), stage.client()]
+    const key = stage.name()
+    let runs = 0
+    const order = () =>
+      pause(20).then(() => {
+        runs++
+        return { order: 7, at: ['x', null, 1.5] }
+      })
+    const asked = clients.flatMap(({ locks }) =>
+      [1, 2, 3].map(() => locks.once(key, order, { keep: 20_000 })),
+    )
+    for (const result of await Promise.all(asked))
+      assert.deepEqual(result, { order: 7, at: ['x', null, 1.5] })
+    assert.equal(runs, 1)
+    assert.deepEqual(await stage.client().locks.once(key, order), { order: 7, at: ['x', null, 1.5] })
+    assert.equal(runs, 1, 'it is kept for whoever asks later')
+  },
+
+  'gives everybody the error, with its name, message and code': async (stage, a) => {
+    const [b, key] = [stage.client(), stage.name()]
+    const refused = Object.assign(new RangeError('card declined'), { code: 'DECLINED' })
+    let runs = 0
+    const pay = async () => {
+      runs++
+      await stage.inLine(a, key, 1)
+      throw refused
+    }
+    const first = a.locks.once(key, pay).catch((error: unknown) => error)
+    await stage.until('it to run', () => runs === 1)
+    const second = b.locks.once(key, pay).catch((error: unknown) => error)
+    assert.equal(await first, refused)
+    const theirs = (await second) as Error & { code?: string }
+    assert.ok(theirs instanceof Error && theirs !== refused)
+    assert.deepEqual([theirs.name, theirs.message, theirs.code], ['RangeError', 'card declined', 'DECLINED'])
+    assert.equal(runs, 1)
+  },
+
+  'forgets the result after `keep`, and the next run has a greater token': async (stage, a) => {
+    const [b, key] = [stage.client(), stage.name()]
+    const tokens: number[] = []
+    const run = (client: Client) =>
+      client.locks.once(key, ({ token }) => void tokens.push(token), { keep: 300, ttl: 5_000 })
+    assert.equal(await run(a), undefined)
+    await stage.until('it to run again', async () => {
+      await run(b)
+      return tokens.length > 1
+    })
+    const [first = 0, second = 0] = tokens
+    assert.ok(second > first, `token ${second} came after ${first}`)
+  },
+
+  'is told when its result cannot be kept': async (stage, a) => {
+    const key = stage.name()
+    await assert.rejects(
+      a.locks.once(key, () => 'x'.repeat(70_000)),
+      /65536/,
+    )
+    await assert.rejects(
+      stage.client().locks.once(key, () => 'another'),
+      { name: 'RangeError' },
+    )
+    await assert.rejects(
+      a.locks.once(stage.name(), () => 1n),
+      { name: 'TypeError' },
+    )
+  },
+
+  'does not let a holder that lost its lease replace the result of a later one': async (stage, a) => {
+    const [b, key] = [stage.client(), stage.name()]
+    const { loseHold } = stage.fixture.breakage
+    let go = () => {}
+    const gate = new Promise<void>((resolve) => {
+      go = resolve
+    })
+    let began = false
+    const late = a.locks.once(
+      key,
+      async (lease) => {
+        began = true
+        await gate
+        // The synchronous check is the truth; waiting for it here makes the test sure of it.
+        await stage.until('the loss to be seen', () => !lease.isHeld)
+        return 'late'
+      },
+      { ttl: stage.ttl },
+    )
+    const caught = late.catch((error: unknown) => error)
+    await stage.until('it to begin', () => began)
+    await (loseHold?.(key) ?? b.locks.forceRelease(key))
+    assert.equal(await b.locks.once(key, () => 'right'), 'right')
+    go()
+    const error = (await caught) as { code?: string; result?: unknown }
+    assert.deepEqual([error.code, error.result], ['LEASE_LOST', 'late'])
+    assert.equal(await stage.client().locks.once(key, () => 'never'), 'right')
+  },
+
+  'ends the wait for somebody else when it is time': async (stage, a) => {
+    const [b, key] = [stage.client(), stage.name()]
+    let end = () => {}
+    const first = a.locks.once(
+      key,
+      () =>
+        new Promise<void>((resolve) => {
+          end = resolve
+        }),
+    )
+    await stage.until('it to begin', async () => (await b.locks.inspect(key)).holders.length > 0)
+    await assert.rejects(
+      b.locks.once(key, () => 1, { wait: 60 }),
+      { code: 'ACQUIRE_TIMEOUT' },
+    )
+    const controller = new AbortController()
+    const waits = b.locks.once(key, () => 1, { signal: controller.signal })
+    const reason = new Error('no longer wanted')
+    controller.abort(reason)
+    await assert.rejects(waits, (error) => error === reason)
+    end()
+    await first
+  },
+} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+
+export function once(it: It, { traits, taker }: Fixture): void {
+  if (traits.cells !== true) {
+    it('is refused without cells', async (stage) => {
+      await assert.rejects(
+        stage.client().locks.once(stage.name(), () => 1),
+        { code: 'UNSUPPORTED' },
+      )
+    })
+    return
+  }
+  for (const [name, test] of Object.entries(kinds)) it(name, (stage) => test(stage, stage.client()))
+  if (!traits.shared || taker === undefined) return
+
+  it('lets the next one run when the process in the middle of it is killed with -9', async (stage) => {
+    const client = stage.client()
+    const key = stage.name()
+    const child = takeInChild(stage, taker, key, stage.ttl, 'once')
+    const { token } = await child.heard('granted')
+    const next = client.locks.once(key, (lease) => lease.token, { wait: Number.POSITIVE_INFINITY })
+    await stage.inLine(client, key, 1)
+    await child.kill()
+    const mine = await stage.soon('the next run', next, 2 * stage.ttl + stage.patience)
+    assert.ok(mine > token, `token ${mine} came after ${token}`)
+  })
+}

@@ -1,0 +1,141 @@
+/**
+ * One cell, as the primitives use it: what fails because the store is in trouble is tried again until the bounds end, a
+ * change that was overtaken is decided anew on what is there now.
+ */
+import type { Bounds } from './bounded.js'
+import { type Cell, type Cells, maxCellBytes } from './cell.js'
+import type { Engine } from './engine.js'
+import { BackendError, UnsupportedError } from './errors.js'
+import { quote } from './name.js'
+
+/** What is to be in the cell instead. `value` undefined: nothing. `keep` in ms. */
+export interface Replacement {
+  readonly value: string | undefined
+  readonly keep: number
+}
+
+/** Between two tries while the store is in trouble, in ms. */
+const pause = 200
+
+export class Box {
+  readonly engine: Engine
+  readonly key: string
+  readonly #cells: Cells
+
+  /** @throws UnsupportedError when the driver has no cells */
+  constructor(engine: Engine, what: string, name: string) {
+    engine.assertOpen()
+    const { driver } = engine
+    if (driver.cells === undefined) {
+      const remedy =
+        'it needs a store that keeps small values beside the locks, such as memory, local or redis'
+      throw new UnsupportedError(driver.name, `cells, so no ${what}`, remedy)
+    }
+    this.engine = engine
+    this.key = `${what}:${name}`
+    this.#cells = driver.cells
+  }
+
+  read(bounds: Bounds): Promise<Cell | undefined> {
+    return this.#trying(bounds, () => this.#cells.read(this.key, bounds.signal))
+  }
+
+  /**
+   * `decide` is shown what is there and says what is to be instead, undefined: nothing else; it is asked again when somebody
+   * was faster. Resolves with the cell as it is then. Carried out once, unless more than one change of somebody
+   * else's came between a lost answer and the next try: where that matters, `decide` must know its own work again.
+   */
+  async update(
+    decide: (cell: Cell | undefined) => Replacement | undefined | Promise<Replacement | undefined>,
+    bounds: Bounds,
+  ): Promise<Cell | undefined> {
+    for (;;) {
+      const cell = await this.read(bounds)
+      const next = await decide(cell)
+      if (next === undefined) return cell
+      checkSize(this.key, next.value)
+      const change = { seen: cell?.version ?? 0, ...next, id: this.engine.env.id() }
+      if (next.value === undefined && cell === undefined) return undefined
+      const written = await this.#trying(bounds, () => this.#cells.write(this.key, change, bounds.signal))
+      if (written !== undefined) return next.value === undefined ? undefined : written
+    }
+  }
+
+  /**
+   * Looks until `look` finds what it seeks; undefined: one look was all there was time for. `every`: looks again after so
+   * many ms also when nothing has changed, for what is not in the cell.
+   */
+  async when<R>(
+    look: (cell: Cell | undefined) => R | undefined | Promise<R | undefined>,
+    bounds: Bounds,
+    every: number = Number.POSITIVE_INFINITY,
+  ): Promise<R | undefined> {
+    for (;;) {
+      const cell = await this.read(bounds)
+      const found = await look(cell)
+      if (found !== undefined || bounds.once) return found
+      await this.#changed(cell?.version ?? 0, bounds, every)
+    }
+  }
+
+  async #changed(version: number, bounds: Bounds, every: number): Promise<void> {
+    if (every === Number.POSITIVE_INFINITY) {
+      return this.#trying(bounds, () => this.#cells.changed(this.key, version, bounds.signal))
+    }
+    const { clock } = this.engine
+    const controller = new AbortController()
+    const enough = new Error('time to look again')
+    const ended = () => controller.abort(bounds.signal.reason)
+    bounds.signal.addEventListener('abort', ended)
+    const stop = clock.at(clock.now() + every, () => controller.abort(enough))
+    try {
+      bounds.signal.throwIfAborted()
+      const inner: Bounds = { signal: controller.signal, once: false, trouble: undefined }
+      await this.#trying(inner, () => this.#cells.changed(this.key, version, controller.signal))
+    } catch (error) {
+      if (error !== enough) throw error
+    } finally {
+      stop()
+      bounds.signal.removeEventListener('abort', ended)
+    }
+  }
+
+  /** Asks the store until it answers. */
+  async #trying<T>(bounds: Bounds, ask: () => Promise<T>): Promise<T> {
+    for (;;) {
+      bounds.signal.throwIfAborted()
+      try {
+        const answer = await ask()
+        bounds.trouble = undefined
+        return answer
+      } catch (error) {
+        if (!(error instanceof BackendError) || error.code === 'CLOSED') throw error
+        bounds.trouble = error
+        await this.#nap(bounds.signal)
+      }
+    }
+  }
+
+  #nap(signal: AbortSignal): Promise<void> {
+    const { clock, random } = this.engine
+    return new Promise((resolve, reject) => {
+      const stop = clock.at(clock.now() + pause * (0.5 + random()), () => {
+        signal.removeEventListener('abort', ended)
+        resolve()
+      })
+      const ended = () => {
+        stop()
+        reject(signal.reason)
+      }
+      if (signal.aborted) ended()
+      else signal.addEventListener('abort', ended, { once: true })
+    })
+  }
+}
+
+function checkSize(key: string, value: string | undefined): void {
+  if (value === undefined || Buffer.byteLength(value) <= maxCellBytes) return
+  throw new RangeError(
+    `what is to be kept as ${quote(key)} is ${Buffer.byteLength(value)} bytes long, the limit is ${maxCellBytes}; keep it elsewhere and its place here`,
+  )
+}

@@ -1,0 +1,199 @@
+/**
+ * Runs a function at most once at a time for a key, and gives its result to everybody who asks.
+ *
+ * ```
+ *   kept already? ──yes──► that is the answer
+ *        │ no
+ *        ▼
+ *   stand in line for the lock of the key, and watch the cell ──somebody's result appears──► that is the answer
+ *        │ granted
+ *        ▼
+ *   kept meanwhile? ──yes──► release; that is the answer
+ *        │ no
+ *        ▼
+ *   run ──► keep result or error, with the token ──► release
+ * ```
+ * A process that dies in the middle leaves nothing in the cell; its lease ends, and the next in line runs, with a greater
+ * token. A holder that has lost its lease cannot replace what a later one has kept: the greater token stays.
+ */
+import { EngineLock } from '../core/acquire.js'
+import { type Bounds, bounded, Late } from '../core/bounded.js'
+import { Box } from '../core/box.js'
+import type { Cell } from '../core/cell.js'
+import type { Engine } from '../core/engine.js'
+import { BackendError, LeaseLostError } from '../core/errors.js'
+import type { HeldLease, Lease } from '../core/lease.js'
+import { exclusive } from '../core/mode.js'
+import { checkName, describe, quote } from '../core/name.js'
+import { type AcquireOptions, duration } from '../core/options.js'
+import { inside } from '../core/reentrancy.js'
+import { noPermits } from './no-permits.js'
+
+export interface OnceOptions extends Omit<AcquireOptions, 'permits' | 'reentrant'> {
+  /** How long the result answers everybody who asks, in ms, counted from the end of the run. `Infinity`: for ever. @default 60_000 */
+  readonly keep?: number
+  /** The same for an error; `0`: only those hear of it who are waiting at that moment, as far as they look in time. @default `keep` */
+  readonly keepError?: number
+}
+
+/** In the cell, as JSON. */
+type Kept =
+  | { readonly token: number; readonly ok: true; readonly value?: unknown }
+  | { readonly token: number; readonly ok: false; readonly error: Told }
+
+interface Told {
+  readonly name: string
+  readonly message: string
+  readonly code?: string
+}
+
+/** How long one who has run tries to keep its result while the store is in trouble, in ms; never longer than its lease. */
+const longestKeeping = 10_000
+/** An error of the run is worth so many bytes to others. */
+const longestMessage = 2_000
+
+export async function once<R>(
+  engine: Engine,
+  key: string,
+  fn: (lease: Lease) => R | PromiseLike<R>,
+  options: OnceOptions = {},
+): Promise<R> {
+  checkName(key, 'key')
+  if (typeof fn !== 'function') throw new TypeError(`once() takes a function, got ${describe(fn)}`)
+  const { keep = 60_000, keepError = keep, ...terms } = options
+  duration('keep', keep, 0, true)
+  duration('keepError', keepError, 0, true)
+  const box = new Box(engine, 'once', key)
+  const lock = new EngineLock(engine, key, 'exclusive', noPermits('once()', exclusive))
+  const found = await awaitTurn(engine, box, lock, terms)
+  if (found.kept !== undefined) return opened<R>(found.kept)
+  return run(box, found.lease, fn, { keep, keepError })
+}
+
+type Found = { readonly kept: Kept } | { readonly kept: undefined; readonly lease: HeldLease }
+
+/** Whichever comes first: somebody's result, or the lock while there is none. */
+async function awaitTurn(
+  engine: Engine,
+  box: Box,
+  lock: EngineLock,
+  terms: Omit<OnceOptions, 'keep' | 'keepError'>,
+): Promise<Found> {
+  const first = await look(engine, box, terms.signal)
+  if (first !== undefined) return { kept: first }
+  terms.signal?.throwIfAborted()
+  const done = new AbortController()
+  const { signal } = done
+  const aborted = () => done.abort(terms.signal?.reason)
+  terms.signal?.addEventListener('abort', aborted)
+  const appeared = new Error('there is a result')
+  let kept: Kept | undefined
+  // In the background; the lock decides when the wait is over. Without it nobody would be worse off than with the lock alone.
+  const watching = bounded(engine, { wait: Number.POSITIVE_INFINITY, signal }, async (bounds) => {
+    kept = await box.when(keptIn, bounds)
+    done.abort(appeared)
+  }).catch(() => undefined)
+  let lease: HeldLease
+  try {
+    lease = await lock.take({ ...terms, signal })
+  } catch (error) {
+    if (error === appeared && kept !== undefined) return { kept }
+    throw error
+  } finally {
+    terms.signal?.removeEventListener('abort', aborted)
+    done.abort(new Error('no longer waiting'))
+    await watching
+  }
+  let late: Kept | undefined
+  try {
+    late = await look(engine, box, terms.signal)
+  } catch (error) {
+    await lease.release()
+    throw error
+  }
+  if (late === undefined) return { kept: undefined, lease }
+  await lease.release()
+  return { kept: late }
+}
+
+async function look(engine: Engine, box: Box, signal: AbortSignal | undefined): Promise<Kept | undefined> {
+  const bounds = { wait: 0, ...(signal !== undefined && { signal }) }
+  const found = await bounded(engine, bounds, (within) => box.when(keptIn, within))
+  if (!(found instanceof Late)) return found
+  throw found.trouble ?? new BackendError(engine.driver.name, `gave no answer about ${quote(box.key)}`)
+}
+
+async function run<R>(
+  box: Box,
+  lease: HeldLease,
+  fn: (lease: Lease) => R | PromiseLike<R>,
+  { keep, keepError }: { readonly keep: number; readonly keepError: number },
+): Promise<R> {
+  const { token } = lease
+  let kept: Kept
+  let thrown: unknown
+  let result: R | undefined
+  try {
+    result = await inside(lease, () => fn(lease))
+    kept = { token, ok: true, ...(result !== undefined && { value: result }) }
+    checkJson(box, kept)
+  } catch (error) {
+    thrown = error
+    kept = { token, ok: false, error: told(error) }
+  }
+  const was = lease.isHeld
+  const replaced = was ? await put(box, lease, kept, kept.ok ? keep : keepError) : 'late'
+  const outcome = await lease.release()
+  if (!kept.ok) throw thrown
+  if (replaced === 'kept' && outcome !== 'lost') return opened<R>(kept)
+  const lost = lease.hold.lost ?? new LeaseLostError(lease.name, token, 'taken')
+  lost.result = result
+  throw lost
+}
+
+/** `late`: a later run has kept its own, or the lease ran out before the store answered. */
+async function put(box: Box, lease: HeldLease, kept: Kept, keep: number): Promise<'kept' | 'late'> {
+  const wait = Math.min(lease.remaining(), longestKeeping)
+  // An error that is not kept at all is still told to those who watch.
+  const replacement = { value: JSON.stringify(kept), keep: Math.max(keep, 1) }
+  const done = await bounded(box.engine, { wait: Math.max(wait, 1) }, (bounds: Bounds) =>
+    box.update((cell) => ((keptIn(cell)?.token ?? 0) >= lease.token ? undefined : replacement), bounds),
+  )
+  return !(done instanceof Late) && keptIn(done)?.token === lease.token ? 'kept' : 'late'
+}
+
+function keptIn(cell: Cell | undefined): Kept | undefined {
+  return cell === undefined ? undefined : (JSON.parse(cell.value) as Kept)
+}
+
+/** What everybody gets, the one who ran it too: what JSON makes of it. */
+function opened<R>(kept: Kept): R {
+  if (kept.ok) return (kept.value === undefined ? undefined : JSON.parse(JSON.stringify(kept.value))) as R
+  const { name, message, code } = kept.error
+  const error = new Error(message)
+  Object.defineProperty(error, 'name', { value: name, configurable: true, writable: true })
+  throw Object.assign(error, code === undefined ? {} : { code })
+}
+
+/** @throws TypeError, RangeError for a result that cannot be kept */
+function checkJson(box: Box, kept: Kept): void {
+  let text: string
+  try {
+    text = JSON.stringify(kept)
+  } catch (cause) {
+    throw new TypeError(`the result of once(${quote(box.key)}) is no JSON; return plain data`, { cause })
+  }
+  const bytes = Buffer.byteLength(text)
+  if (bytes > 64 * 1024)
+    throw new RangeError(
+      `the result of once(${quote(box.key)}) is ${bytes} bytes long, the limit is 65536; keep it elsewhere and return its place`,
+    )
+}
+
+function told(error: unknown): Told {
+  if (!(error instanceof Error)) return { name: 'Error', message: String(error).slice(0, longestMessage) }
+  const { name, message } = error
+  const { code } = error as { code?: unknown }
+  const text = message.slice(0, longestMessage)
+  return { name, message: text, ...(typeof code === 'string' && { code }) }
+}
