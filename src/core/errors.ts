@@ -13,6 +13,7 @@ export type ErrorCode =
   | 'STALE_TOKEN'
   | 'DEADLOCK'
   | 'UNSUPPORTED'
+  | 'VERSION_CONFLICT'
   | 'BACKEND'
   | 'CLOSED'
 
@@ -116,6 +117,20 @@ export class StaleTokenError extends HoldfastError {
     this.lock = lock
     this.token = token
     this.newest = newest
+  }
+}
+
+/** Optimistic locking gave up: at every attempt somebody else had written first. */
+export class VersionConflictError extends HoldfastError {
+  protected static override readonly codes: readonly ErrorCode[] = ['VERSION_CONFLICT']
+  override readonly name = 'VersionConflictError'
+  readonly code = 'VERSION_CONFLICT'
+  readonly attempts: number
+  constructor(what: string, attempts: number) {
+    super(
+      `${quote(what)} was written by somebody else at each of ${attempts} attempts; try again later, or take a lock where so many write`,
+    )
+    this.attempts = attempts
   }
 }
 

@@ -1,0 +1,51 @@
+/** What every guard takes: a lease, or what came of one over a wire. */
+import { StaleTokenError } from '../core/errors.js'
+import { checkName, describe } from '../core/name.js'
+
+/** A `Lease` is one. */
+export interface Fence {
+  /** The lock's name. Tokens of different names must not meet at one resource: they say nothing about each other. */
+  readonly name: string
+  readonly token: number
+  /** Asked right before the write, where it is there. */
+  assertHeld?(): void
+}
+
+/**
+ * Checks a fence before anything is sent.
+ * @throws TypeError, RangeError for what is none; LeaseLostError for a lease that is known to be lost or released
+ */
+export function checkFence(fence: Fence): Fence {
+  if (typeof fence !== 'object' || fence === null)
+    throw new TypeError(`a guard takes a lease or { name, token } as fence, got ${describe(fence)}`)
+  checkName(fence.name, "the fence's lock name")
+  checkToken(fence.token)
+  fence.assertHeld?.()
+  return fence
+}
+
+export function checkToken(token: unknown): number {
+  if (typeof token !== 'number' || !Number.isSafeInteger(token) || token <= 0)
+    throw new RangeError(
+      `a token is a safe integer greater than 0, got ${describe(token)}; take it from lease.token`,
+    )
+  return token
+}
+
+/**
+ * For query builders and stores without a guard of their own: throws unless the conditional write hit something.
+ * @param changed how many rows the statement says it matched
+ * @throws StaleTokenError when none
+ */
+export function assertFresh(changed: number | bigint | null | undefined, fence: Fence): void {
+  if (changed === null || changed === undefined)
+    throw new TypeError(
+      'assertFresh takes the number of rows that a write matched, got none: does the client tell it?',
+    )
+  if (BigInt(changed) === 0n) throw new StaleTokenError(fence.name, fence.token)
+}
+
+/** Tokens come back from stores as numbers, bigints or text. */
+export function tokenFrom(value: unknown): number {
+  return value === null || value === undefined ? 0 : Number(value)
+}

@@ -1,0 +1,76 @@
+/**
+ * What the token is for: storage that refuses a holder who does not know yet that it has lost the lock.
+ *
+ * ```ts
+ * import { createLocks } from 'holdfast'
+ * import { guardedUpdate, pg } from 'holdfast/guard'
+ * import { local } from 'holdfast/local'
+ * import { Pool } from 'pg'
+ *
+ * const locks = createLocks(local())
+ * const db = pg(new Pool())
+ * await locks.mutex('invoice:7').run((lease) =>
+ *   guardedUpdate(db, { table: 'invoices', key: { id: 7 }, set: { total: 90 }, fence: lease }),
+ * )
+ * ```
+ * @module
+ */
+export { StaleTokenError, VersionConflictError } from '../core/errors.js'
+export { assertFresh, type Fence } from './fence.js'
+export { fenceHeader, fenceHeaders, readFence } from './header.js'
+export {
+  type Fences,
+  fenceOf,
+  type HttpGuardOptions,
+  memoryFences,
+  redisFences,
+  sqlFences,
+} from './http.js'
+export {
+  expressGuard,
+  expressStale,
+  type FetchHandler,
+  guardFetch,
+  type HonoContext,
+  honoGuard,
+  type Next,
+  type NodeRequest,
+  type NodeResponse,
+} from './middleware.js'
+export { type GuardedPut, guardedPut, httpObjects, type ObjectStore } from './objects.js'
+export { type OnceOptions, type OnceResult, once, onceSchema } from './once.js'
+export {
+  fenceKey,
+  type GuardedCommands,
+  type GuardedValue,
+  guardedCommands,
+  guardedSet,
+  type IoredisLike,
+  type NodeRedisLike,
+  type RedisGuardClient,
+} from './redis.js'
+export { type Expression, expression, type Target, type Values } from './sql.js'
+export {
+  type Dialect,
+  type MariadbClient,
+  type Mysql2Client,
+  mariadb,
+  mysql2,
+  type PgClient,
+  type PostgresJsClient,
+  pg,
+  postgresJs,
+  type Sql,
+  type SqlAnswer,
+  type SqlRow,
+} from './sql-client.js'
+export {
+  admit,
+  type FenceTable,
+  fenceSchema,
+  type GuardedRow,
+  guardedDelete,
+  guardedUpdate,
+  guardedUpsert,
+} from './sql-guard.js'
+export { type Versioned, withVersion } from './with-version.js'

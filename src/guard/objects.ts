@@ -1,0 +1,77 @@
+/**
+ * The token in an object store: kept in the object's metadata, compared by the client, and made one step with the write by
+ * a conditional put: If-Match on the version that was compared. S3 and what speaks like it, Azure Blob, Google Cloud Storage.
+ */
+import { StaleTokenError, VersionConflictError } from '../core/errors.js'
+import { describe } from '../core/name.js'
+import { checkFence, type Fence, tokenFrom } from './fence.js'
+
+/** What a guard needs of an object store: a read that tells the version, and a write that is refused when that has changed. */
+export interface ObjectStore {
+  /** `undefined`: there is no such object. `token`: as it was put, if it was. */
+  head(key: string): Promise<{ readonly etag: string; readonly token?: string | undefined } | undefined>
+  /** Writes if the object still has this etag, or, without one, if there is none. Resolves with false when that is not so. */
+  put(key: string, body: string | Uint8Array, token: string, ifMatch: string | undefined): Promise<boolean>
+}
+
+export interface GuardedPut {
+  readonly key: string
+  readonly body: string | Uint8Array
+  readonly fence: Fence
+  /** How often to look and write before giving up; each failure means that somebody else wrote meanwhile. @default 10 */
+  readonly attempts?: number
+}
+
+/**
+ * Puts an object unless a newer token has been there. Deleting objects forgets their tokens: put an empty one instead.
+ * @throws StaleTokenError; VersionConflictError after the last attempt; LeaseLostError; what the store throws
+ */
+export async function guardedPut(
+  store: ObjectStore,
+  { key, body, fence, attempts = 10 }: GuardedPut,
+): Promise<void> {
+  if (!Number.isInteger(attempts) || attempts < 1)
+    throw new RangeError(`attempts must be an integer of at least 1, got ${describe(attempts)}`)
+  for (let attempt = 0; attempt < attempts; attempt++) {
+    checkFence(fence)
+    const there = await store.head(key)
+    const newest = tokenFrom(there?.token)
+    if (newest > fence.token) throw new StaleTokenError(fence.name, fence.token, newest)
+    if (await store.put(key, body, String(fence.token), there?.etag)) return
+  }
+  throw new VersionConflictError(key, attempts)
+}
+
+/**
+ * An object store behind plain HTTP with ETag, If-Match and If-None-Match, the token in a header of its own.
+ * @param base URL that keys are appended to, percent-encoded
+ * @param send `fetch`, or one that signs requests
+ * @param tokenHeader S3's metadata header by default
+ */
+export function httpObjects(
+  base: string,
+  send: (url: string, init: RequestInit) => Promise<Response> = fetch,
+  tokenHeader = 'x-amz-meta-holdfast-token',
+): ObjectStore {
+  const urlOf = (key: string) => base + encodeURIComponent(key)
+  return {
+    async head(key) {
+      const response = await send(urlOf(key), { method: 'HEAD' })
+      if (response.status === 404) return undefined
+      if (!response.ok) throw new Error(`HEAD of ${key} was answered with ${response.status}`)
+      const etag = response.headers.get('etag')
+      if (etag === null) throw new Error(`${key} came without an ETag: this store has no conditional writes`)
+      return { etag, token: response.headers.get(tokenHeader) ?? undefined }
+    },
+    async put(key, body, token, ifMatch) {
+      const condition = ifMatch === undefined ? { 'if-none-match': '*' } : { 'if-match': ifMatch }
+      const headers: Record<string, string> = { ...condition, [tokenHeader]: token }
+      const response = await send(urlOf(key), { method: 'PUT', body: body as string, headers })
+      await response.arrayBuffer()
+      // 409: S3 had two conditional writes of one object at the same time.
+      if (response.status === 412 || response.status === 409) return false
+      if (!response.ok) throw new Error(`PUT of ${key} was answered with ${response.status}`)
+      return true
+    },
+  }
+}

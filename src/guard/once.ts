@@ -1,0 +1,110 @@
+/**
+ * The idempotency record: a request that comes twice is carried out once, because "done" is written in the same transaction
+ * as what was done. A lock cannot do that: the second request would simply run after the first.
+ */
+import { randomBytes } from 'node:crypto'
+import { checkName } from '../core/name.js'
+import type { Fence } from './fence.js'
+import { Text } from './sql.js'
+import type { Sql } from './sql-client.js'
+import { admit } from './sql-guard.js'
+
+export interface OnceOptions {
+  /** @default 'holdfast_once' */
+  readonly table?: string
+  /** The lease under which it is done: a stale one is refused before anything is written. */
+  readonly fence?: Fence
+}
+
+export interface OnceResult<R> {
+  /** What `fn` returned, now or the first time, as JSON keeps it. */
+  readonly result: R
+  /** True: it had been done before, `fn` did not run. */
+  readonly repeated: boolean
+}
+
+/**
+ * Runs `fn` unless `key` is recorded, and records it with its result. Two transactions with one key at the same time: the second waits
+ * until the first has ended, then gets its result, or runs when the first was rolled back.
+ * @param db the transaction in which `fn` writes. It is rolled back by the caller when this throws
+ * @throws Error when the key was recorded outside of a transaction and left half done; what `fn` and the client throw. MySQL may
+ * break a tie of two transactions by a deadlock error: run the transaction again, as always there
+ */
+export async function once<R>(
+  db: Sql,
+  key: string,
+  fn: () => R | Promise<R>,
+  { table = 'holdfast_once', fence }: OnceOptions = {},
+): Promise<OnceResult<R>> {
+  checkName(key, 'key')
+  if (fence !== undefined) await admit(db, fence)
+  const attempt = randomBytes(16).toString('hex')
+  await insert(db, table, key, attempt)
+  const found = await read(db, table, key)
+  if (found === undefined)
+    throw new Error(`${table} lost the record of ${key} within one transaction; is it one?`)
+  if (found.attempt !== attempt) {
+    if (!found.done)
+      throw new Error(
+        `${key} is recorded in ${table} but not as done: it was begun outside of a transaction; delete the row once you know what was done`,
+      )
+    return { result: found.result as R, repeated: true }
+  }
+  const result = await fn()
+  await finish(db, table, key, result)
+  return { result, repeated: false }
+}
+
+/** Takes the key, or waits for who takes it at the same time. Parameters: key, attempt. Its count of rows says nothing on MySQL. */
+async function insert(db: Sql, table: string, key: string, attempt: string): Promise<void> {
+  const to = new Text(db.dialect)
+  const values = `(${to.value(key)}, ${to.value(attempt)})`
+  const taken = db.dialect === 'mysql' ? 'on duplicate key update id = id' : 'on conflict (id) do nothing'
+  const { text, values: sent } = to.as(
+    `insert into ${to.name(table)} (id, attempt) values ${values} ${taken}`,
+  )
+  await db.run(text, sent)
+}
+
+/** Who took it, and what came of it: the newest, also in a transaction that reads a snapshot. Parameters: key. */
+async function read(
+  db: Sql,
+  table: string,
+  key: string,
+): Promise<{ attempt: string; done: boolean; result: unknown } | undefined> {
+  const to = new Text(db.dialect)
+  const { text, values } = to.as(
+    `select attempt, done, result from ${to.name(table)} where id = ${to.value(key)} for update`,
+  )
+  const [row] = (await db.run(text, values)).rows
+  if (row === undefined) return undefined
+  const result = row['result']
+  return {
+    attempt: String(row['attempt']),
+    done: Number(row['done']) === 1,
+    result: result === null || result === undefined ? undefined : JSON.parse(String(result)),
+  }
+}
+
+/** Parameters: result, key. */
+async function finish(db: Sql, table: string, key: string, result: unknown): Promise<void> {
+  const to = new Text(db.dialect)
+  const json = result === undefined ? null : JSON.stringify(result)
+  const { text, values } = to.as(
+    `update ${to.name(table)} set done = 1, result = ${to.value(json)} where id = ${to.value(key)}`,
+  )
+  await db.run(text, values)
+}
+
+/** What `once` needs, to run once. Delete rows by `made_at` when nobody will repeat such a request any more. */
+export function onceSchema(dialect: Sql['dialect'], table = 'holdfast_once'): readonly string[] {
+  const [id, long] = dialect === 'mysql' ? ['varbinary(512)', 'longtext'] : ['text', 'text']
+  const columns = [
+    `id ${id} not null primary key`,
+    'attempt char(32) not null',
+    'done smallint not null default 0',
+    `result ${long}`,
+    'made_at timestamp not null default current_timestamp',
+  ]
+  return [`create table if not exists ${table} (${columns.join(', ')})`]
+}

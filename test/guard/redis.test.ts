@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { createLocks, StaleTokenError } from 'holdfast'
+import {
+  fenceKey,
+  guardedCommands,
+  guardedSet,
+  memoryFences,
+  type RedisGuardClient,
+  redisFences,
+} from 'holdfast/guard'
+import { proveGuard } from 'holdfast/guard/testing'
+import { memory } from 'holdfast/memory'
+import { Cluster, Redis } from 'ioredis'
+import { createClient } from 'redis'
+import { leakCheck } from '../support/leaks.js'
+import { type RedisServer, startRedis } from '../support/servers/redis.js'
+import { type ClusterSetup, startCluster } from '../support/servers/redis-cluster.js'
+
+describe('the guard in Redis', () => {
+  let server: RedisServer
+  before(async () => {
+    server = await startRedis()
+  })
+  after(() => server.stop())
+
+  test('ioredis: the kit proves it', async () => {
+    const { refused } = await proveGuard((id) => {
+      const client = new Redis(server.url)
+      return {
+        write: (value, fence) => guardedSet(client, { key: id, value, fence }),
+        read: async () => (await client.get(id)) ?? undefined,
+        close: () => client.disconnect(),
+      }
+    })
+    assert.ok(refused > 0)
+  })
+
+  test('node-redis: the kit proves it', async () => {
+    await proveGuard(async (id) => {
+      const client = createClient({ url: server.url })
+      await client.connect()
+      return {
+        write: (value, fence) => guardedSet(client as RedisGuardClient, { key: id, value, fence }),
+        read: async () => (await client.get(id)) ?? undefined,
+        close: () => client.destroy(),
+      }
+    })
+  })
+
+  test('and catches one that looks before it writes', async () => {
+    const broken = proveGuard((id) => {
+      const client = new Redis(server.url)
+      return {
+        async write(value, { name, token }) {
+          const newest = Number(await client.get(`${id}:fence`))
+          if (newest > token) throw new StaleTokenError(name, token, newest)
+          await client.mset(id, value, `${id}:fence`, token)
+        },
+        read: async () => (await client.get(id)) ?? undefined,
+        close: () => client.disconnect(),
+      }
+    })
+    await assert.rejects(broken, { rule: 'the newest token wins when all write at once' })
+  })
+
+  test('several commands are run in one step, with their replies, or none of them', async () => {
+    const client = new Redis(server.url)
+    const at = (token: number) => ({
+      fence: { name: 'stock', token },
+      fenceKey: 'stock:fence',
+      keys: ['stock', 'log'],
+    })
+    const first = await guardedCommands(client, {
+      ...at(5),
+      commands: [
+        ['SET', 'stock', 10],
+        ['DECRBY', 'stock', 3],
+        ['RPUSH', 'log', 'sold 3', ''],
+      ],
+    })
+    assert.deepEqual(first, ['OK', 7, 2])
+    await assert.rejects(guardedCommands(client, { ...at(4), commands: [['DECR', 'stock']] }), {
+      code: 'STALE_TOKEN',
+      lock: 'stock',
+      token: 4,
+      newest: 5,
+    })
+    assert.equal(await client.get('stock'), '7')
+    client.disconnect()
+  })
+
+  test('a lease that is known to be lost is refused before anything is sent', async () => {
+    const client = new Redis(server.url, { lazyConnect: true })
+    await using locks = createLocks(memory())
+    const lease = await locks.mutex('a').acquire()
+    await lease.release()
+    await assert.rejects(guardedSet(client, { key: 'a', value: 1, fence: lease }), { code: 'LEASE_LOST' })
+    assert.equal(client.status, 'wait')
+    client.disconnect()
+  })
+
+  test('redisFences and memoryFences let nobody in who is older than the newest', async () => {
+    const client = new Redis(server.url)
+    for (const fences of [redisFences(client), memoryFences()]) {
+      const admit = (token: number, name = 'door') => fences.admit({ name, token })
+      await admit(2)
+      await admit(2)
+      await assert.rejects(admit(1), StaleTokenError)
+      await admit(1, 'another door')
+      await admit(3)
+    }
+    client.disconnect()
+  })
+})
+
+test('in a Cluster value and fence share a slot', async () => {
+  const cluster: ClusterSetup = await startCluster()
+  const client = new Cluster([...cluster.addresses])
+  for (const key of ['a', 'stock:{7}', 'b{', 'x'.repeat(50)]) {
+    await guardedSet(client, { key, value: 'v', fence: { name: 'n', token: 7 } })
+    assert.equal(await client.get(fenceKey(key)), '7')
+    await assert.rejects(
+      guardedSet(client, { key, value: 'old', fence: { name: 'n', token: 6 } }),
+      StaleTokenError,
+    )
+  }
+  client.disconnect()
+  await cluster.stop()
+})
+
+test('a key whose braces leave no room needs a fence key of its own', () => {
+  assert.throws(() => fenceKey('a}b'), /no fence key shares the slot of "a}b"/)
+  assert.throws(() => fenceKey('{}a'), RangeError)
+})
+
+after(leakCheck)
