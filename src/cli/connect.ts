@@ -3,6 +3,7 @@
  * packages are loaded when their URL is used, so that `holdfast run` starts fast and works without them.
  */
 import type { DriverFactory } from 'holdfast'
+import { connectMysql, mysqlPlace } from './connect-mysql.js'
 import { connectRedis, redisPlace } from './connect-redis.js'
 import { badInput, CliError, exits } from './exit.js'
 import { plain } from './print.js'
@@ -59,7 +60,10 @@ const schemes: Readonly<Record<string, Scheme | undefined>> = {
   etcd: undefined,
   consul: undefined,
   postgres: undefined,
-  mysql: undefined,
+  mysql: (rest, shown) => {
+    const place = mysqlPlace(rest, shown)
+    return () => connectMysql(place)
+  },
 }
 
 /**

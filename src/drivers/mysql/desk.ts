@@ -1,0 +1,155 @@
+/** What the parts of the driver share: the link, the server's clock as last heard, who waits and who holds, and work behind the scenes. */
+import type { Clock } from '../../core/clock.js'
+import type { Env } from '../../core/driver.js'
+import { BackendError } from '../../core/errors.js'
+import { number, text, type Value } from './client.js'
+import { createLink, inTime, type Link, type Reply } from './link.js'
+import type { Settings } from './options.js'
+import { creation, type Tables, tablesOf } from './schema.js'
+import * as sql from './sql.js'
+import { isMissingTable, troubleOf } from './trouble.js'
+
+export interface Desk {
+  readonly clock: Clock
+  readonly random: () => number
+  readonly settings: Settings
+  readonly tables: Tables
+  readonly by: string
+  readonly closed: boolean
+  /** One statement; the tables are made if they are missing. @throws Trouble's BackendError only through `troubleOf` */
+  ask(statement: string, urgent?: boolean): Promise<Reply>
+  /** Says what time it is there: µs in the first column of an answer to a look. */
+  heard(now: Value, sent: number): void
+  /** The last moment, by the server's clock, at which a statement sent now is still wanted, in µs. */
+  latest(): Promise<number>
+  /** Work that nobody waits for but `close()`. Errors are its own business. */
+  behind(work: Promise<unknown>): void
+  /** Calls `work` once after `ms`, unless the driver is closed first. */
+  later(ms: number, work: () => void): void
+  /** Cut when the driver is closed. */
+  readonly pauses: Set<() => void>
+  close(): Promise<void>
+}
+
+/** Slack for the server's clock running differently fast, in µs. */
+const slack = 250_000
+/** The server's time is asked for anew after so long, in ms. */
+const anchorFor = 60_000
+/** Idle rows are looked for about so often, in ms. */
+const reapEvery = 600_000
+
+export function createDesk(settings: Settings, env: Env): Desk {
+  const { clock } = env
+  const { commandTimeout, prefix, retention } = settings
+  const link: Link = createLink(settings.pool, clock, commandTimeout, settings.connections)
+  const tables = tablesOf(prefix)
+  const working = new Set<Promise<unknown>>()
+  const timers = new Set<() => void>()
+  const pauses = new Set<() => void>()
+  let anchor: { readonly at: number; readonly server: number } | undefined
+  let asking: Promise<void> | undefined
+  let making: Promise<void> | undefined
+  let reapAt = clock.now() + reapEvery * (0.5 + env.random())
+  let closed = false
+
+  const create = async () => {
+    for (const statement of creation(prefix)) await link.ask(statement)
+  }
+
+  const ask: Desk['ask'] = async (statement, urgent) => {
+    try {
+      return await link.ask(statement, urgent)
+    } catch (error) {
+      if (!isMissingTable(error) || !settings.create) throw error
+      making ??= create().finally(() => {
+        making = undefined
+      })
+      await making
+      return link.ask(statement, urgent)
+    }
+  }
+
+  const greet = async () => {
+    const { rows, sent } = await link.ask(sql.hello)
+    const [time, version, autocommit] = rows[0] ?? []
+    if (number(autocommit) !== 1) {
+      throw new BackendError('mysql', 'the connections of the pool have autocommit off; turn it on for them')
+    }
+    if (text(version) === '') throw new BackendError('mysql', 'the server does not say what it is')
+    anchor = { at: sent, server: number(time) }
+  }
+
+  const reap = async () => {
+    const { rows } = await ask(sql.idle(tables, retention))
+    for (const [name] of rows) await ask(sql.drop(tables, text(name), retention))
+    const old = await ask(sql.gone(tables))
+    for (const [attempt] of old.rows) await ask(sql.leave(tables, text(attempt)))
+  }
+
+  const desk: Desk = {
+    clock,
+    random: env.random,
+    settings,
+    tables,
+    by: env.by,
+    get closed() {
+      return closed
+    },
+    ask,
+    heard(time, sent) {
+      anchor = { at: sent, server: number(time) }
+    },
+    async latest() {
+      if (anchor === undefined || clock.now() - anchor.at > anchorFor) {
+        asking ??= greet().finally(() => {
+          asking = undefined
+        })
+        await asking
+      }
+      if (clock.now() > reapAt && !closed) {
+        reapAt = clock.now() + reapEvery * (0.5 + env.random())
+        desk.behind(reap())
+      }
+      const { at, server } = anchor ?? { at: clock.now(), server: 0 }
+      return server + (clock.now() - at + commandTimeout) * 1000 + slack
+    },
+    behind(work) {
+      const settled = work.then(
+        () => undefined,
+        () => undefined,
+      )
+      working.add(settled)
+      void settled.finally(() => working.delete(settled))
+    },
+    later(ms, work) {
+      if (closed) return
+      const stop = clock.at(
+        clock.now() + ms,
+        () => {
+          timers.delete(stop)
+          work()
+        },
+        { ref: false },
+      )
+      timers.add(stop)
+    },
+    pauses,
+    async close() {
+      closed = true
+      for (const cut of pauses) cut()
+      for (const stop of timers) stop()
+      timers.clear()
+      await inTime(clock, commandTimeout, Promise.all(working)).catch(() => undefined)
+    },
+  }
+  return desk
+}
+
+/** What every public verb of the driver throws. */
+export async function told<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    throw troubleOf(error).error
+  }
+}

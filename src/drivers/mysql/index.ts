@@ -1,0 +1,17 @@
+/**
+ * Locks in MariaDB or MySQL: one statement to take a free lock, one to give it back, no connection kept, first come, first served.
+ *
+ * ```ts
+ * import { createPool } from 'mysql2/promise'
+ * import { createLocks } from 'holdfast'
+ * import { mysql } from 'holdfast/mysql'
+ *
+ * const locks = createLocks(mysql({ pool: createPool('mysql://app@localhost/shop') }))
+ * await locks.mutex('account:42').run(async (lease) => console.log(lease.token))
+ * ```
+ * @module
+ */
+export type { MysqlPool } from './client.js'
+export { type MysqlTraits, mysql } from './driver.js'
+export type { MysqlOptions } from './options.js'
+export { migration } from './schema.js'

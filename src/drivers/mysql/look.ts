@@ -1,0 +1,204 @@
+/** What a look at a lock's row shows, and what follows from it for a claim. No I/O. */
+import type { Claim, Holder, Standing, Waiter } from '../../core/driver.js'
+import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
+import { number, text, type Value } from './client.js'
+import { type Guard, letters, limitOf, takeOf } from './sql.js'
+
+/** One that holds beside others. Times in µs by the server's clock. */
+export interface Sharer {
+  readonly attempt: string
+  readonly take: number
+  readonly token: number
+  readonly since: number
+  readonly until: number
+  readonly by: string
+  readonly note: string
+  /** As the row has it. */
+  readonly entry: string
+}
+
+export interface Row {
+  readonly now: number
+  readonly kind: string
+  readonly owner: string
+  readonly until: number
+  readonly token: number
+  readonly top: number
+  readonly version: number
+  /** In ms. */
+  readonly ttl: number
+  readonly since: number
+  readonly sharers: readonly Sharer[]
+  readonly permits: number
+  readonly lineUntil: number
+  readonly by: string
+  readonly note: string
+  /** Held by a session whose connection has ended. */
+  readonly orphaned: boolean
+}
+
+export function rowOf(values: readonly Value[]): Row {
+  const [
+    now,
+    kind,
+    owner,
+    until,
+    token,
+    top,
+    version,
+    ttl,
+    since,
+    sharers,
+    ,
+    of,
+    lineUntil,
+    by,
+    note,
+    orphaned,
+  ] = values
+  return {
+    now: number(now),
+    kind: text(kind),
+    owner: text(owner),
+    until: number(until),
+    token: number(token),
+    top: number(top),
+    version: number(version),
+    ttl: number(ttl) / 1000,
+    since: number(since),
+    sharers: sharersOf(text(sharers)),
+    permits: number(of),
+    lineUntil: number(lineUntil),
+    by: text(by),
+    note: text(note),
+    orphaned: number(orphaned) === 1,
+  }
+}
+
+function sharersOf(json: string): readonly Sharer[] {
+  if (json === '') return []
+  return Object.entries(JSON.parse(json) as Record<string, string>).map(([attempt, entry]) => {
+    const [take, token, since, until, , by = '-', note = '-'] = entry.split(' ')
+    return {
+      attempt,
+      take: Number(take),
+      token: Number(token),
+      since: Number(since),
+      until: Number(until),
+      by: decoded(by),
+      note: decoded(note),
+      entry,
+    }
+  })
+}
+
+const decoded = (word: string) => (word === '-' ? '' : decodeURIComponent(word))
+
+export type Decision =
+  /** It holds already, until `left` ms from now. */
+  | { readonly is: 'mine'; readonly token: number; readonly left: number; readonly since: number }
+  | { readonly is: 'take'; readonly guard: Guard }
+  /** A semaphore of this name is in use with another limit. */
+  | { readonly is: 'limit'; readonly limit: number }
+  /** `left`: ms until it may be worth asking. */
+  | { readonly is: 'busy'; readonly holder: Holder | undefined; readonly left: number }
+
+/**
+ * @param ahead how many stand before it in line
+ * @param standing does it stand in line itself?
+ * @param silent ms, by the clock of this process, for which the row has not changed
+ */
+export function decide(row: Row, claim: Claim, ahead: number, standing: boolean, silent: number): Decision {
+  const mine = holdOf(row, claim)
+  if (mine !== undefined) return mine
+  // Nobody has proven anything for longer than the longest ttl, measured here: so all is over, whatever a clock that was put
+  // back says. Without this a jump of an hour would keep the lock of a dead process for an hour.
+  const over = row.kind !== 'g' && silent > row.ttl + 50
+  const held = over ? [] : holdersOf(row)
+  const beside = over ? [] : row.sharers.filter(({ until }) => until > row.now)
+  const { mode } = claim
+  const { kind } = row
+  const [first] = held
+  const least = Math.min(...held.map(({ expiresIn }) => expiresIn))
+  if (ahead > 0) return { is: 'busy', holder: first, left: least }
+  const lineUntil = standing ? undefined : row.lineUntil
+  const alone: Guard = { is: 'seen', version: row.version, beside: '{}', taken: 0, until: 0, lineUntil }
+  if (held.length === 0) return { is: 'take', guard: alone }
+  if (mode.kind === 'permits' && kind === 'p' && row.permits !== mode.of)
+    return { is: 'limit', limit: row.permits }
+  const taken = beside.reduce((sum, { take }) => sum + take, 0)
+  const joins =
+    mode.kind !== 'exclusive' &&
+    kind === letters[mode.kind] &&
+    (mode.kind === 'shared' || taken + takeOf(mode) <= limitOf(mode))
+  if (!joins) return { is: 'busy', holder: first, left: least }
+  const entries = Object.fromEntries(beside.map(({ attempt, entry }) => [attempt, entry]))
+  const until = Math.max(0, ...beside.map((one) => one.until))
+  return { is: 'take', guard: { ...alone, beside: JSON.stringify(entries), taken, until } }
+}
+
+function holdOf(row: Row, { attempt, mode }: Claim): Decision | undefined {
+  const one = row.sharers.find((sharer) => sharer.attempt === attempt)
+  if (mode.kind !== 'exclusive') {
+    if (one === undefined || one.until <= row.now) return undefined
+    return { is: 'mine', token: one.token, left: (one.until - row.now) / 1000, since: one.since }
+  }
+  if (row.owner !== attempt || row.kind !== 'x' || row.until <= row.now) return undefined
+  return { is: 'mine', token: row.token, left: (row.until - row.now) / 1000, since: row.since }
+}
+
+const modeOf = (kind: string, take: number, of: number): Mode =>
+  kind === 's' ? shared : kind === 'p' ? permits(take, of) : exclusive
+
+const described = (by: string, note: string) => ({ ...(by !== '' && { by }), ...(note !== '' && { note }) })
+
+/** Who holds now. */
+export function holdersOf(row: Row): readonly Holder[] {
+  const { now, kind, owner, until, token, since, by, note } = row
+  if (kind === 'x' || kind === 'g') {
+    if (owner === '' || until <= now || row.orphaned) return []
+    const expiresIn = kind === 'g' ? Number.POSITIVE_INFINITY : (until - now) / 1000
+    return [
+      {
+        attempt: owner,
+        mode: exclusive,
+        token,
+        heldFor: (now - since) / 1000,
+        expiresIn,
+        ...described(by, note),
+      },
+    ]
+  }
+  if (kind === '-') return []
+  return row.sharers
+    .filter((one) => one.until > now)
+    .map((one) => ({
+      attempt: one.attempt,
+      mode: modeOf(kind, one.take, row.permits),
+      token: one.token,
+      heldFor: (now - one.since) / 1000,
+      expiresIn: (one.until - now) / 1000,
+      ...described(one.by, one.note),
+    }))
+}
+
+/** @param rest the rows of `line()` that belong to this name */
+export function standingOf(
+  name: string,
+  row: Row | undefined,
+  rest: readonly (readonly Value[])[],
+): Standing {
+  const holders = row === undefined ? [] : holdersOf(row)
+  const in_ = new Set(holders.map(({ attempt }) => attempt))
+  const waiters = rest.map(waiterOf).filter(({ attempt }) => !in_.has(attempt))
+  return { name, holders, waiters, lastToken: row === undefined ? 0 : row.token }
+}
+
+function waiterOf([now, , attempt, kind, take, of, since, by, note]: readonly Value[]): Waiter {
+  return {
+    attempt: text(attempt),
+    mode: modeOf(text(kind), number(take), number(of)),
+    waitedFor: (number(now) - number(since)) / 1000,
+    ...described(text(by), text(note)),
+  }
+}

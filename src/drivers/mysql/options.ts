@@ -1,0 +1,105 @@
+/** What `mysql()` takes, checked once. */
+import { UnsupportedError } from '../../core/errors.js'
+import { describe } from '../../core/name.js'
+import { checkPool, type MysqlPool } from './client.js'
+
+export interface MysqlOptions {
+  /**
+   * A pool made by `createPool` of `mysql2/promise` or `mariadb`. It stays yours: it is not closed. A small one of its own
+   * keeps locks apart from an application that uses up its connections.
+   */
+  readonly pool: MysqlPool
+  /**
+   * What proves that a lock is held. `row` (default): a row with an expiry by the server's clock, renewed; no connection is
+   * kept. `session`: `GET_LOCK` on one connection kept for all locks of this process; a crash frees them at once.
+   * For a lock that lives in a transaction of yours there is `inTransaction()`.
+   */
+  readonly strategy?: 'row' | 'session'
+  /**
+   * Wakes the next in line at once instead of within 50 ms: the holder keeps a `GET_LOCK` that the next waits for. Costs a
+   * connection for holding and one for waiting in each process, and two statements more for each hold. `row` only.
+   * Default false.
+   */
+  readonly bell?: boolean
+  /** Before the names of the tables. Letters, digits and `_`. Default `holdfast_`. */
+  readonly prefix?: string
+  /** Create what is missing at the first use? Default true; `false`: only what `migration()` printed is used. */
+  readonly create?: boolean
+  /** How many connections of the pool may be in use at once. Each is used for one statement at a time. Default 4. */
+  readonly connections?: number
+  /** How long one statement may go unanswered, in ms. Default 2_000. Passing trouble is retried for as long as the wait lasts. */
+  readonly commandTimeout?: number
+  /** How long the row of a lock that nobody uses stays, in ms. Default 86_400_000, a day. */
+  readonly retention?: number
+}
+
+export interface Settings {
+  readonly pool: MysqlPool
+  readonly strategy: 'row' | 'session'
+  readonly bell: boolean
+  readonly prefix: string
+  readonly create: boolean
+  readonly connections: number
+  readonly commandTimeout: number
+  readonly retention: number
+}
+
+/** @throws TypeError, RangeError, UnsupportedError with the value got */
+export function settingsOf(options: MysqlOptions): Settings {
+  if (typeof options !== 'object' || options === null) {
+    throw new TypeError(`mysql() takes options such as { pool }, got ${describe(options)}`)
+  }
+  const strategy = strategyOf(options.strategy ?? 'row')
+  const bell = flag('bell', options.bell ?? false)
+  if (bell && strategy === 'session') {
+    throw new RangeError(`mysql: bell is for strategy 'row'; with 'session' the lock itself is a GET_LOCK`)
+  }
+  return {
+    pool: checkPool(options.pool),
+    strategy,
+    bell,
+    prefix: prefixOf(options.prefix ?? 'holdfast_'),
+    create: flag('create', options.create ?? true),
+    connections: whole('connections', options.connections ?? 4, 1, 100),
+    commandTimeout: whole('commandTimeout', options.commandTimeout ?? 2_000, 10, 600_000),
+    retention: whole('retention', options.retention ?? 86_400_000, 1_000, longest),
+  }
+}
+
+/** A year, in ms: longer times are a mistake of units. */
+const longest = 366 * 24 * 3_600_000
+
+function strategyOf(value: unknown): 'row' | 'session' {
+  if (value === 'row' || value === 'session') return value
+  if (value === 'transaction') {
+    throw new UnsupportedError(
+      'mysql',
+      'leases for locks inside a transaction of yours',
+      'call inTransaction(connection, name) from holdfast/mysql inside the transaction',
+    )
+  }
+  throw new RangeError(`mysql: strategy must be one of row, session, got ${describe(value)}`)
+}
+
+function whole(name: string, value: unknown, least: number, most: number): number {
+  if (typeof value !== 'number')
+    throw new TypeError(`mysql: ${name} must be a number, got ${describe(value)}`)
+  if (!Number.isInteger(value) || value < least || value > most) {
+    throw new RangeError(`mysql: ${name} must be a whole number from ${least} to ${most}, got ${value}`)
+  }
+  return value
+}
+
+function flag(name: string, value: unknown): boolean {
+  if (typeof value !== 'boolean')
+    throw new TypeError(`mysql: ${name} must be true or false, got ${describe(value)}`)
+  return value
+}
+
+export function prefixOf(value: unknown): string {
+  if (typeof value !== 'string') throw new TypeError(`mysql: prefix must be a string, got ${describe(value)}`)
+  if (!/^\w{1,40}$/.test(value)) {
+    throw new RangeError(`mysql: prefix must be 1 to 40 letters, digits and _, got ${describe(value)}`)
+  }
+  return value
+}

@@ -1,0 +1,50 @@
+/**
+ * When a waiter looks again, without I/O.
+ *
+ * MySQL cannot tell anybody that a row has changed. So the first in line looks often, and the others about when their turn
+ * could come: their number times what a turn has taken so far.
+ */
+
+/** Pauses of the first in line, in ms. */
+const firstPauses = [5, 10, 20, 50]
+/** The longest pause of the others, in ms. */
+const longest = 300
+/** What a turn is thought to take, in ms, before one was seen. */
+const usualTurn = 50
+
+export interface Progress {
+  readonly at: number
+  readonly ahead: number
+}
+
+/** How long one turn takes, judged by two looks; undefined: nothing has moved. */
+export function turnTime(before: Progress, after: Progress): number | undefined {
+  const moved = before.ahead - after.ahead
+  return moved > 0 ? (after.at - before.at) / moved : undefined
+}
+
+/**
+ * Milliseconds until it is worth looking again.
+ * @param ahead how many stand before it
+ * @param looks how often it has looked as the first in line
+ * @param left until the hold in its way runs out, in ms
+ * @param turn what a turn takes, in ms; undefined: not known
+ * @param chance in [0, 1)
+ */
+export function nextLook(
+  ahead: number,
+  looks: number,
+  left: number,
+  turn: number | undefined,
+  chance: number,
+): number {
+  const jitter = 0.8 + chance * 0.4
+  if (ahead === 0) {
+    const pause = (firstPauses[Math.min(looks, firstPauses.length - 1)] ?? 50) * jitter
+    return Math.max(1, Math.min(pause, left + 1))
+  }
+  return Math.min(
+    Math.max(5, (turn ?? usualTurn) * (turn === undefined ? ahead + 1 : ahead) * jitter),
+    longest,
+  )
+}

@@ -1,0 +1,25 @@
+/** The `row` strategy: a lock is held by a row with an expiry, proven by renewing it. No connection is kept. */
+import { deadline } from '../../core/clock.js'
+import type { Claim } from '../../core/driver.js'
+import type { Desk } from './desk.js'
+import type { Proven } from './hold.js'
+import * as sql from './sql.js'
+import type { Taker } from './waiter.js'
+
+export function rowTaker(desk: Desk): Taker {
+  return {
+    async take(claim: Claim, guard: sql.Guard): Promise<Proven | undefined> {
+      const { tables, by } = desk
+      const latest = await desk.latest()
+      const statement = claim.mode.kind === 'exclusive' ? sql.takeExclusive : sql.takeShare
+      const { id, sent } = await desk.ask(statement(tables, { claim, by, guard, latest }))
+      // The token is the server's time in µs or a little ahead of it, which is near enough to when it began.
+      return id === 0 ? undefined : { token: id, validUntil: deadline(sent, claim.ttl), since: id }
+    },
+    // The row says so itself: see `decide`.
+    recover: () => undefined,
+    async undo(claim) {
+      await desk.ask(sql.release(desk.tables, claim, 0), true)
+    },
+  }
+}

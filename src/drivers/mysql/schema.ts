@@ -1,0 +1,81 @@
+/** The two tables, as printed by `migration()` and made on demand. */
+import { describe } from '../../core/name.js'
+import { prefixOf } from './options.js'
+
+export interface Tables {
+  readonly locks: string
+  readonly waiters: string
+}
+
+export function tablesOf(prefix: string): Tables {
+  return { locks: `\`${prefix}locks\``, waiters: `\`${prefix}waiters\`` }
+}
+
+/**
+ * All times are microseconds since 1970 by the server's clock, in UTC: no time zone of a session has a say in them. Names and ids are
+ * bytes: no collation has a say in what is equal.
+ */
+function locks(prefix: string): string {
+  return `CREATE TABLE IF NOT EXISTS \`${prefix}locks\` (
+  name       VARBINARY(512)  NOT NULL PRIMARY KEY,
+  kind       CHAR(1) CHARACTER SET ascii NOT NULL DEFAULT '-' COMMENT 'how it is held: x exclusive, s shared, p permits, g by a session, - not',
+  owner      VARBINARY(64)   NULL     COMMENT 'attempt id of the exclusive holder',
+  until      BIGINT          NOT NULL DEFAULT 0 COMMENT 'end of the last of all holds, in us since 1970, UTC',
+  token      BIGINT          NOT NULL DEFAULT 0 COMMENT 'newest token given',
+  top        BIGINT          NOT NULL DEFAULT 0 COMMENT 'greatest token given or reserved',
+  version    BIGINT          NOT NULL DEFAULT 0 COMMENT 'grows whenever a hold begins, is proven or ends',
+  ttl        BIGINT          NOT NULL DEFAULT 0 COMMENT 'longest ttl of all holds, in us',
+  since      BIGINT          NOT NULL DEFAULT 0,
+  sharers    LONGTEXT CHARACTER SET utf8mb4 NULL COMMENT 'JSON: attempt id of each shared or permit holder',
+  taken      INT             NOT NULL DEFAULT 0 COMMENT 'shared holders or permits taken',
+  permits    INT             NOT NULL DEFAULT 0 COMMENT 'limit of the semaphore',
+  line_until BIGINT          NOT NULL DEFAULT 0 COMMENT 'until then somebody waits: newcomers look before they take',
+  by_whom    VARBINARY(1024) NULL,
+  note       VARBINARY(1024) NULL
+) ENGINE=InnoDB`
+}
+
+function waiters(prefix: string): string {
+  return `CREATE TABLE IF NOT EXISTS \`${prefix}waiters\` (
+  id         BIGINT          NOT NULL AUTO_INCREMENT PRIMARY KEY COMMENT 'the ticket: the least one that is fresh goes first',
+  name       VARBINARY(512)  NOT NULL,
+  attempt    VARBINARY(64)   NOT NULL,
+  kind       CHAR(1) CHARACTER SET ascii NOT NULL,
+  take       INT             NOT NULL DEFAULT 1,
+  permits    INT             NOT NULL DEFAULT 0,
+  since      BIGINT          NOT NULL,
+  seen       BIGINT          NOT NULL COMMENT 'when it last said that it waits',
+  by_whom    VARBINARY(1024) NULL,
+  note       VARBINARY(1024) NULL,
+  KEY line (name, id),
+  UNIQUE KEY attempt (attempt)
+) ENGINE=InnoDB`
+}
+
+/** One statement each: the clients send one at a time. */
+export function creation(prefix: string): readonly string[] {
+  return [locks(prefix), waiters(prefix)]
+}
+
+/**
+ * What `mysql()` needs in a database, to be run by whoever may create tables; running it again changes nothing.
+ * @param options `prefix`: as given to `mysql()`, default `holdfast_`. `user`: whom to grant the least the driver needs, as `app` or
+ *   `app@10.0.0.%`; nothing but rights on these two tables.
+ * @throws TypeError, RangeError for a prefix or a user that cannot be one
+ */
+export function migration(options: { readonly prefix?: string; readonly user?: string } = {}): string {
+  const prefix = prefixOf(options.prefix ?? 'holdfast_')
+  const grants = options.user === undefined ? [] : grantsFor(prefix, options.user)
+  return [...creation(prefix), ...grants].map((statement) => `${statement};\n`).join('\n')
+}
+
+function grantsFor(prefix: string, user: unknown): readonly string[] {
+  const [, name, host = '%'] = /^([^@'`\\\s]{1,32})(?:@([^@'`\\\s]{1,255}))?$/.exec(String(user)) ?? []
+  if (name === undefined) {
+    throw new RangeError(`mysql: user must be a name or name@host without quotes, got ${describe(user)}`)
+  }
+  const { locks, waiters } = tablesOf(prefix)
+  return [locks, waiters].map(
+    (table) => `GRANT SELECT, INSERT, UPDATE, DELETE ON ${table} TO '${name}'@'${host}'`,
+  )
+}

@@ -1,0 +1,290 @@
+/**
+ * Every statement of the `row` and `session` strategies. Long because they are read, and judged, together.
+ *
+ * Four properties, which all of them share:
+ * - **One statement, one row.** Each is a transaction of its own that locks the row of one lock or the row of one waiter and nothing
+ *   else, at any isolation level; what it reads besides is read without locks. So no two of them can wait for each other in a
+ *   circle, and none stays open while a process thinks.
+ * - **The row decides.** Whether a hold begins, goes on or ends is decided by the `WHERE` of one `UPDATE` on the lock's row. It
+ *   says so by `LAST_INSERT_ID(…)`, which the server reports only for a row that matched; counts of rows depend on settings of
+ *   the client (`FOUND_ROWS`) and are never looked at.
+ * - **The server's clock.** `now` is microseconds since 1970 in UTC, at the start of the statement: what waited for a row judges by
+ *   an older time, which takes nothing too early and promises nothing too long.
+ * - **Never too late.** What takes a lock names the last moment, by that clock, at which anybody still wants it.
+ *
+ * Assignments come in an order in which it makes no difference whether the right sides see old values or new ones.
+ */
+import type { Claim } from '../../core/driver.js'
+import type { Mode } from '../../core/mode.js'
+import { tokenReserve } from '../../core/token.js'
+import type { Tables } from './schema.js'
+
+export const now: string = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
+/** How long the statement has been under way when its row is looked at; it may have waited for the row. */
+const delayed = 'TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))'
+
+/** The name of the GET_LOCK that stands for the lock of a row: lower case and 62 characters, which every version takes. */
+export const userLock = (tables: Tables, row = ''): string =>
+  `CONCAT('hf', LEFT(SHA2(CONCAT(${bytes(tables.locks)}, DATABASE(), '.', ${row}name), 256), 60))`
+/** The same before the row is known. */
+export const userLockOf = (tables: Tables, name: string): string =>
+  `CONCAT('hf', LEFT(SHA2(CONCAT(${bytes(tables.locks)}, DATABASE(), '.', ${bytes(name)}), 256), 60))`
+
+/** Any text as a literal: hexadecimal, so nothing in it can end it, whatever `sql_mode` and character set are. */
+export function bytes(value: string): string {
+  return value === '' ? `''` : `x'${Buffer.from(value).toString('hex')}'`
+}
+
+const chars = (value: string) => (value === '' ? `''` : `CONVERT(${bytes(value)} USING utf8mb4)`)
+const whole = (value: number) => String(Math.round(value))
+const micros = (ms: number) => whole(ms * 1000)
+/** Attempt ids are hexadecimal; anything else could leave the path. */
+const pathOf = (attempt: string) => `'$."${attempt.replace(/[^\w-]/g, '_')}"'`
+const holds = (attempt: string) => `JSON_CONTAINS_PATH(COALESCE(sharers, '{}'), 'one', ${pathOf(attempt)})`
+
+export const letters: { readonly exclusive: 'x'; readonly shared: 's'; readonly permits: 'p' } = {
+  exclusive: 'x',
+  shared: 's',
+  permits: 'p',
+}
+
+export const takeOf = (mode: Mode): number => (mode.kind === 'permits' ? mode.take : 1)
+export const limitOf = (mode: Mode): number => (mode.kind === 'permits' ? mode.of : 0)
+
+/** On what condition a hold begins. */
+export type Guard =
+  /** Nothing is known: only if it is free, or can be shared, and nobody waits. */
+  | { readonly is: 'first' }
+  /** The row was read and fits: only if it is still as it was then. */
+  | {
+      readonly is: 'seen'
+      readonly version: number
+      /** Sharers that hold beside it, as JSON, with their sum of permits and the end of the last one in µs. */
+      readonly beside: string
+      readonly taken: number
+      readonly until: number
+      /** Only if nobody has come into the line since; undefined for one that stands in line itself. */
+      readonly lineUntil: number | undefined
+    }
+
+/** Who asks, as all statements that take need it. */
+export interface Taking {
+  readonly claim: Claim
+  readonly by: string
+  readonly guard: Guard
+  /** By the server's clock, in µs. */
+  readonly latest: number
+}
+
+function guarded({ guard, latest }: Taking, fits: string): string {
+  const timely = `${now} + ${delayed} <= ${whole(latest)}`
+  if (guard.is === 'first') return `${timely} AND line_until <= ${now} AND (${fits})`
+  const line = guard.lineUntil === undefined ? '' : ` AND line_until = ${whole(guard.lineUntil)}`
+  return `${timely} AND version = ${whole(guard.version)}${line}`
+}
+
+/** A newcomer that has looked, and has seen no fresh waiter, ends the time in which others must look. */
+const clearsLine = (guard: Guard) =>
+  guard.is === 'seen' && guard.lineUntil !== undefined ? ', line_until = 0' : ''
+
+/**
+ * Begins an exclusive hold, and reserves tokens for handing it on inside its process.
+ * @returns id: its token; 0: not taken
+ */
+export function takeExclusive(tables: Tables, taking: Taking): string {
+  const { claim, by, guard } = taking
+  return `UPDATE ${tables.locks} SET kind = 'x', owner = ${bytes(claim.attempt)}, sharers = NULL, taken = 0, permits = 0,
+  version = version + 1, since = ${now}, ttl = ${micros(claim.ttl)}, by_whom = ${bytes(by)}, note = ${bytes(claim.note ?? '')},
+  token = LAST_INSERT_ID(GREATEST(top + 1, ${now})), top = GREATEST(top + 1, ${now}) + ${tokenReserve},
+  until = ${now} + ${micros(claim.ttl)}${clearsLine(guard)}
+WHERE name = ${bytes(claim.name)} AND ${guarded(taking, `until <= ${now}`)}`
+}
+
+/** The end of a hold that lasts as long as a connection. */
+export const forever: number = Number.MAX_SAFE_INTEGER
+
+/**
+ * The same for one that has the GET_LOCK of the row: whoever had it before has ended.
+ * @returns id: its token; 0: not taken
+ */
+export function takeSession(tables: Tables, taking: Taking): string {
+  const { claim, by, guard } = taking
+  return `UPDATE ${tables.locks} SET kind = 'g', owner = ${bytes(claim.attempt)}, sharers = NULL, taken = 0, permits = 0,
+  version = version + 1, since = ${now}, ttl = ${micros(claim.ttl)}, by_whom = ${bytes(by)}, note = ${bytes(claim.note ?? '')},
+  token = LAST_INSERT_ID(GREATEST(top + 1, ${now})), top = GREATEST(top + 1, ${now}) + ${tokenReserve},
+  until = ${forever}${clearsLine(guard)}
+WHERE name = ${bytes(claim.name)} AND ${guarded(taking, `until <= ${now} OR kind = 'g'`)}`
+}
+
+/** What a sharer's entry says: permits, token, since, longest until, ttl, by, note; only the times are the server's. */
+function entry(take: number, token: string, since: string, claim: Claim, by: string): string {
+  const rest = ` ${micros(claim.ttl)} ${encodeURIComponent(by) || '-'} ${encodeURIComponent(claim.note ?? '') || '-'}`
+  return `CONCAT('${whole(take)} ', ${token}, ' ', ${since}, ' ', ${now} + ${micros(claim.ttl)}, ${chars(rest)})`
+}
+
+/**
+ * Begins a shared hold or takes permits, beside those who have some already.
+ * @returns id: its token; 0: not taken
+ */
+export function takeShare(tables: Tables, taking: Taking): string {
+  const { claim, by, guard } = taking
+  const { mode, attempt } = claim
+  const [take, of, kind] = [takeOf(mode), limitOf(mode), letters[mode.kind]]
+  const token = `GREATEST(top + 1, ${now})`
+  const seen = guard.is === 'seen'
+  const beside = seen ? chars(guard.beside) : `IF(until <= ${now}, '{}', COALESCE(sharers, '{}'))`
+  const taken = seen ? whole(guard.taken) : `IF(until <= ${now}, 0, taken)`
+  const until = seen ? whole(guard.until) : 'until'
+  const room = kind === 's' ? '' : ` AND permits = ${whole(of)} AND taken + ${whole(take)} <= ${whole(of)}`
+  const joins = `until <= ${now} OR (kind = '${kind}'${room} AND NOT ${holds(attempt)})`
+  const longest = `GREATEST(IF(until <= ${now} OR kind <> '${kind}', 0, ttl), ${micros(claim.ttl)})`
+  return `UPDATE ${tables.locks} SET
+  sharers = JSON_SET(${beside}, ${pathOf(attempt)}, ${entry(take, token, now, claim, by)}),
+  taken = ${taken} + ${whole(take)}, permits = ${whole(of)}, owner = NULL, ttl = ${longest}, version = version + 1,
+  since = ${now}, token = LAST_INSERT_ID(${token}), top = ${token}, kind = '${kind}',
+  until = GREATEST(${until}, ${now} + ${micros(claim.ttl)})${clearsLine(guard)}
+WHERE name = ${bytes(claim.name)} AND ${guarded(taking, joins)}`
+}
+
+/** A hold as its owner knows it, for the statements that prove or end it. */
+export interface Held {
+  readonly claim: Claim
+  readonly token: number
+  /** When it began, in µs; only sharers carry it along. */
+  readonly since: number
+  readonly by: string
+}
+
+/** @returns id: the new end, in µs; 0: it is not held any more */
+export function renew(tables: Tables, { claim, token, since, by }: Held): string {
+  const ends = `${now} + ${micros(claim.ttl)}`
+  if (claim.mode.kind === 'exclusive') {
+    return `UPDATE ${tables.locks} SET version = version + 1, ttl = ${micros(claim.ttl)}, until = LAST_INSERT_ID(${ends})
+WHERE name = ${bytes(claim.name)} AND kind = 'x' AND owner = ${bytes(claim.attempt)}`
+  }
+  const again = entry(takeOf(claim.mode), `'${whole(token)}'`, `'${whole(since)}'`, claim, by)
+  return `UPDATE ${tables.locks} SET version = version + 1, ttl = GREATEST(ttl, ${micros(claim.ttl)}),
+  sharers = JSON_SET(sharers, ${pathOf(claim.attempt)}, ${again}), until = GREATEST(until, LAST_INSERT_ID(${ends}))
+WHERE name = ${bytes(claim.name)} AND kind IN ('s', 'p') AND ${holds(claim.attempt)}`
+}
+
+/**
+ * Ends a hold. The row stays: it carries the newest token, and rows that come and go are what deadlocks are made of.
+ * @param last the greatest token used
+ * @returns id: not 0 if it was held
+ */
+export function release(tables: Tables, { mode, name, attempt }: Claim, last: number): string {
+  if (mode.kind === 'exclusive') {
+    return `UPDATE ${tables.locks} SET version = version + 1, kind = '-', owner = NULL, until = 0,
+  top = LAST_INSERT_ID(GREATEST(token, LEAST(${whole(last)}, top)))
+WHERE name = ${bytes(name)} AND kind IN ('x', 'g') AND owner = ${bytes(attempt)}`
+  }
+  const take = whole(takeOf(mode))
+  return `UPDATE ${tables.locks} SET version = version + 1, sharers = JSON_REMOVE(sharers, ${pathOf(attempt)}),
+  until = IF(taken <= ${take}, 0, until), taken = GREATEST(taken - ${take}, 0), top = LAST_INSERT_ID(top)
+WHERE name = ${bytes(name)} AND kind IN ('s', 'p') AND ${holds(attempt)}`
+}
+
+/**
+ * Turns an exclusive hold into a shared one in one step.
+ * @returns id: not 0 if it was held
+ */
+export function downgrade(tables: Tables, { claim, since, by }: Held, last: number): string {
+  const alone = `JSON_SET('{}', ${pathOf(claim.attempt)}, ${entry(1, `'${whole(last)}'`, `'${whole(since)}'`, claim, by)})`
+  return `UPDATE ${tables.locks} SET version = version + 1, kind = 's', owner = NULL, sharers = ${alone}, taken = 1, permits = 0,
+  until = ${now} + ${micros(claim.ttl)}, token = ${whole(last)}, top = LAST_INSERT_ID(${whole(last)})
+WHERE name = ${bytes(claim.name)} AND kind = 'x' AND owner = ${bytes(claim.attempt)}`
+}
+
+/** Ends every hold: an operator's decision. @returns id: not 0 if there is such a row */
+export function force(tables: Tables, name: string): string {
+  return `UPDATE ${tables.locks} SET version = version + 1, kind = '-', owner = NULL, sharers = NULL, taken = 0, until = 0,
+  top = LAST_INSERT_ID(GREATEST(top, 1)) WHERE name = ${bytes(name)}`
+}
+
+/** Makes the row of a lock. Whether it was there already does not matter and is not asked. */
+export function create(tables: Tables, name: string): string {
+  return `INSERT IGNORE INTO ${tables.locks} (name) VALUES (${bytes(name)})`
+}
+
+const lockColumns = `l.kind, l.owner, l.until, l.token, l.top, l.version, l.ttl, l.since, CAST(l.sharers AS CHAR), l.taken, l.permits,
+  l.line_until, l.by_whom, l.note`
+
+/** How long a waiter is thought alive after it has said so, in µs. */
+export const freshFor = 3_000_000
+/** A time ahead of the clock was set before the clock was put back; who is alive says so again within a second. */
+const fresh = (row: string) => `${row}.seen > ${now} - ${freshFor} AND ${row}.seen <= ${now} + ${freshFor}`
+
+/**
+ * Looks, without any lock.
+ * @param ticket of the one that looks; undefined: it has none
+ * @returns now, the row (see `look.ts`), 1 if it is held by a session that has ended, how many fresh waiters stand before it
+ */
+export function look(tables: Tables, name: string, ticket: number | undefined): string {
+  const before = ticket === undefined ? '' : ` AND w.id < ${whole(ticket)}`
+  return `SELECT ${now}, ${lockColumns}, IF(l.kind = 'g', IS_FREE_LOCK(${userLock(tables, 'l.')}), 0),
+  (SELECT COUNT(*) FROM ${tables.waiters} w WHERE w.name = ${bytes(name)}${before} AND ${fresh('w')})
+FROM ${tables.locks} l WHERE l.name = ${bytes(name)}`
+}
+
+/** From now on newcomers look for a line before they take. @returns id: not 0 if there is such a row */
+export function mark(tables: Tables, name: string): string {
+  return `UPDATE ${tables.locks} SET line_until = LAST_INSERT_ID(${now} + ${freshFor}) WHERE name = ${bytes(name)}`
+}
+
+/** Takes a place in line; the same again keeps it. @returns id: the ticket */
+export function enqueue(tables: Tables, { name, attempt, mode, note = '' }: Claim, by: string): string {
+  return `INSERT INTO ${tables.waiters} (name, attempt, kind, take, permits, since, seen, by_whom, note)
+VALUES (${bytes(name)}, ${bytes(attempt)}, '${letters[mode.kind]}', ${whole(takeOf(mode))}, ${whole(limitOf(mode))}, ${now}, ${now}, ${bytes(by)}, ${bytes(note)})
+ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id), seen = ${now}`
+}
+
+/** Says that it still waits. @returns id: not 0 if the place is still there */
+export function refresh(tables: Tables, ticket: number): string {
+  return `UPDATE ${tables.waiters} SET seen = LAST_INSERT_ID(${now}) WHERE id = ${whole(ticket)}`
+}
+
+export function leave(tables: Tables, attempt: string): string {
+  return `DELETE FROM ${tables.waiters} WHERE attempt = ${bytes(attempt)}`
+}
+
+const waiterColumns = 'w.name, w.attempt, w.kind, w.take, w.permits, w.since, w.by_whom, w.note'
+
+/** @returns now, the row, 1 if it is held by a session that has ended, its name; of one name or of all that begin with it */
+export function rows(tables: Tables, name: string, how: 'one' | 'beginning'): string {
+  return `SELECT ${now}, ${lockColumns}, IF(l.kind = 'g', IS_FREE_LOCK(${userLock(tables, 'l.')}), 0), l.name
+FROM ${tables.locks} l WHERE ${matching('l', name, how)}${how === 'one' ? '' : ` AND (l.until > ${now} OR l.line_until > ${now})`}`
+}
+
+/** @returns now and the fresh waiters, in the order of the line */
+export function line(tables: Tables, name: string, how: 'one' | 'beginning'): string {
+  return `SELECT ${now}, ${waiterColumns} FROM ${tables.waiters} w WHERE ${matching('w', name, how)} AND ${fresh('w')} ORDER BY w.id`
+}
+
+function matching(row: string, name: string, how: 'one' | 'beginning'): string {
+  if (how === 'one') return `${row}.name = ${bytes(name)}`
+  return name === ''
+    ? '1 = 1'
+    : `LEFT(${row}.name, ${Buffer.byteLength(name)}) = ${bytes(name)} AND ${row}.name >= ${bytes(name)}`
+}
+
+/** @returns names of locks that nobody has used for so long */
+export function idle(tables: Tables, retention: number): string {
+  return `SELECT l.name FROM ${tables.locks} l WHERE ${unused('l.', retention)} LIMIT 100`
+}
+
+/** The clock is the floor of tokens: a row made anew goes on above those of a row as old as this. */
+export function drop(tables: Tables, name: string, retention: number): string {
+  return `DELETE FROM ${tables.locks} WHERE name = ${bytes(name)} AND ${unused('', retention)}`
+}
+
+const unused = (row: string, retention: number) =>
+  `${row}until <= ${now} AND ${row}line_until <= ${now} AND ${row}top < ${now} - ${micros(retention)}`
+
+/** @returns attempts of waiters that have not been heard of for a minute */
+export function gone(tables: Tables): string {
+  return `SELECT w.attempt FROM ${tables.waiters} w WHERE w.seen < ${now} - 60000000 OR w.seen > ${now} + 60000000 LIMIT 100`
+}
+
+/** @returns now, and what the server is */
+export const hello: string = `SELECT ${now}, VERSION(), @@autocommit, CONNECTION_ID()`

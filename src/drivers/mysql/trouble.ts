@@ -1,0 +1,117 @@
+/**
+ * What an error of the client or the server means. None of them ever means "acquired" or "lost": a refusal says nothing about who
+ * holds the lock, and silence says nothing at all.
+ */
+import { BackendError } from '../../core/errors.js'
+
+export interface Trouble {
+  /** Worth asking again while the wait lasts. */
+  readonly passing: boolean
+  /** Could the statement have been carried out all the same? */
+  readonly unknown: boolean
+  readonly error: BackendError
+}
+
+/** The statement was rolled back to let another one through: the same again, now. */
+export function isConflict(error: unknown): boolean {
+  const { errno } = fieldsOf(error)
+  // Deadlock · lock wait timeout · user-level lock deadlock of MySQL · record changed since (MariaDB's snapshot isolation).
+  return errno === 1213 || errno === 1205 || errno === 3058 || errno === 1020
+}
+
+export function isMissingTable(error: unknown): boolean {
+  return fieldsOf(error).errno === 1146
+}
+
+/** Refusals that end by themselves, and what to tell whoever waits for it in vain. */
+const passing: Readonly<Record<number, string>> = {
+  1040: 'it has too many connections; raise max_connections or make the pools smaller',
+  1203: 'this user has too many connections; raise max_user_connections or make the pools smaller',
+  1226: 'this user has used up a resource limit',
+  1053: 'it is shutting down',
+  1077: 'it is shutting down',
+  1205: 'the row of the lock stayed locked; somebody holds it in a transaction of their own',
+  1213: 'one deadlock after another',
+  1317: 'the statement was killed',
+  1969: 'the statement took longer than max_statement_time',
+  3024: 'the statement took longer than max_execution_time',
+  1290: 'it is read-only: a replica, or a server that is being promoted',
+  1792: 'the transaction is read-only',
+  1836: 'it is read-only: a replica, or a server that is being promoted',
+  1047: 'this node of the cluster is not ready',
+}
+
+/** Refusals that stay until somebody does something. */
+const lasting: Readonly<Record<number, string>> = {
+  1044: 'the user may not use this database',
+  1045: 'the user or the password is wrong',
+  1046: 'no database is chosen; name one in the options of the pool',
+  1049: 'there is no such database',
+  1054: 'its tables are of another version; compare them with what `holdfast schema` prints',
+  1142: 'the user lacks a right; it needs SELECT, INSERT, UPDATE, DELETE on the tables, and CREATE unless `holdfast schema` was run',
+  1143: 'the user lacks a right on a column',
+  1146: 'its tables are missing; run what `holdfast schema` prints',
+}
+
+/** The pool itself ran out or was closed: codes of mysql2 and of mariadb. */
+const exhausted = /pool is closed|pool timeout|retrieve connection from pool|queue limit reached/i
+
+export function troubleOf(error: unknown): Trouble {
+  if (error instanceof BackendError) return { passing: false, unknown: false, error }
+  if (error instanceof TypeError) return told(false, false, error.message, error)
+  const { errno, sqlState, message, fatal } = fieldsOf(error)
+  if (exhausted.test(message)) {
+    const closed = /closed/i.test(message)
+    return told(
+      !closed,
+      false,
+      closed ? 'the pool is closed; close it after the locks' : `no connection: ${message}`,
+      error,
+    )
+  }
+  const soon = errno === undefined ? undefined : passing[errno]
+  if (soon !== undefined) return told(true, false, `the server refused (${errno}): ${soon}`, error)
+  const never = errno === undefined ? undefined : lasting[errno]
+  if (never !== undefined) return told(false, false, `the server refused (${errno}): ${never}`, error)
+  // Errors of a broken connection carry SQLSTATE 08S01 in one client and none in the other.
+  if (
+    errno !== undefined &&
+    errno >= 1000 &&
+    errno < 45_000 &&
+    !fatal &&
+    sqlState !== undefined &&
+    !lost.has(errno)
+  ) {
+    return told(false, false, `the server refused (${errno}): ${message}`, error)
+  }
+  return told(true, true, `no answer: ${message}`, error)
+}
+
+/** The connection was killed, timed out or broke: whether the statement was carried out is not known. */
+const lost = new Set([1152, 1158, 1159, 1160, 1161, 1184, 1927, 1835, 2006, 2013, 4031])
+
+function told(passing: boolean, unknown: boolean, message: string, cause: unknown): Trouble {
+  return { passing, unknown, error: new BackendError('mysql', message, { cause }) }
+}
+
+interface Fields {
+  readonly errno: number | undefined
+  readonly sqlState: string | undefined
+  readonly message: string
+  readonly fatal: boolean
+}
+
+function fieldsOf(error: unknown): Fields {
+  if (typeof error !== 'object' || error === null) {
+    return { errno: undefined, sqlState: undefined, message: String(error), fatal: false }
+  }
+  const { errno, sqlState, message, sqlMessage, fatal, code } = error as Record<string, unknown>
+  const words = [sqlMessage, message, code].find((one) => typeof one === 'string' && one !== '')
+  return {
+    // Errors of sockets have a negative number of the operating system.
+    errno: typeof errno === 'number' && errno > 0 ? errno : undefined,
+    sqlState: typeof sqlState === 'string' ? sqlState : undefined,
+    message: String(words ?? 'unknown').split('\n', 1)[0] ?? '',
+    fatal: fatal === true,
+  }
+}

@@ -1,0 +1,231 @@
+/**
+ * Long because the life of a claim is one state machine, told below.
+ *
+ * One claim that is asked for and waits.
+ *
+ * ```
+ *   first try ──► granted ─────────────────────────────────────────────────────────────────────────► Hold
+ *      │ no
+ *      ▼            fits, nobody ahead: take it if the row is still as it was seen ──► granted ──────► Hold
+ *   ┌► look ──────┤ yours: an answer was lost ─────────────────────────────────────────────────────► Hold
+ *   │  │ busy     └ one attempt only, wait over ──► leave ──► nothing
+ *   │  ▼
+ *   └─ stand in line (once), say so again (every second), pause
+ * ```
+ * Whatever has no answer is looked at: the row says whose it is. A taking statement that is still on its way when its claim is given
+ * up names the moment after which it is void (`latest`); until then the claim is ended once more behind it.
+ */
+import { deadline } from '../../core/clock.js'
+import type { Claim, Wait } from '../../core/driver.js'
+import { permitLimitError } from '../../core/errors.js'
+import { number } from './client.js'
+import type { Desk } from './desk.js'
+import type { Proven } from './hold.js'
+import { type Decision, decide, type Row, rowOf } from './look.js'
+import { nextLook, type Progress, turnTime } from './patience.js'
+import { Pause } from './pause.js'
+import * as sql from './sql.js'
+import { type Trouble, troubleOf } from './trouble.js'
+
+/** How a strategy takes a lock; waiting is the same for all. */
+export interface Taker {
+  /** One guarded attempt. Undefined: not taken. */
+  take(claim: Claim, guard: sql.Guard): Promise<Proven | undefined>
+  /** A grant that the row says is ours although no answer said so. */
+  recover(row: Row, claim: Claim, sent: number): Proven | undefined
+  /** Ends what `take` may have begun. */
+  undo(claim: Claim): Promise<void>
+  /** Woken by something better than time; called while first in line, for at most `ms`. Undefined: there is nothing. */
+  listen?(name: string, ms: number, signal: AbortSignal): Promise<void> | undefined
+}
+
+/** A waiter says so often that it is there, in ms: a third of the time after which it is thought dead. */
+const sayEvery = 1_000
+
+export class Waiter {
+  readonly #desk: Desk
+  readonly #taker: Taker
+  readonly #claim: Claim
+  readonly #wait: Wait
+  readonly #once: boolean
+  readonly #pause: Pause
+  #ticket: number | undefined
+  #inLine = false
+  #doubtful = false
+  #saidAt = Number.NEGATIVE_INFINITY
+  #failures = 0
+  #looks = 0
+  #progress: Progress | undefined
+  #turn: number | undefined
+  #version = -1
+  #unchangedSince = 0
+
+  constructor(desk: Desk, taker: Taker, claim: Claim, wait: Wait) {
+    this.#desk = desk
+    this.#taker = taker
+    this.#claim = claim
+    this.#wait = wait
+    this.#once = wait.remaining() === 0
+    this.#pause = new Pause(desk.clock)
+  }
+
+  /** @throws BackendError, RangeError; undefined: the wait is over, and nothing is left of it */
+  async run(): Promise<Proven | undefined> {
+    const { pauses } = this.#desk
+    const { cut } = this.#pause
+    pauses.add(cut)
+    if (!this.#once) this.#wait.signal.addEventListener('abort', cut)
+    try {
+      const proven = await this.#untilTaken()
+      if (proven !== undefined && !this.#isOver()) {
+        if (this.#inLine) this.#desk.behind(this.#desk.ask(sql.leave(this.#desk.tables, this.#claim.attempt)))
+        return proven
+      }
+      await this.#giveUp(proven !== undefined)
+      return undefined
+    } catch (error) {
+      await this.#giveUp(false)
+      throw error
+    } finally {
+      pauses.delete(cut)
+      if (!this.#once) this.#wait.signal.removeEventListener('abort', cut)
+    }
+  }
+
+  #isOver(): boolean {
+    return this.#desk.closed || (this.#wait.over && !this.#once)
+  }
+
+  async #untilTaken(): Promise<Proven | undefined> {
+    let step: () => Promise<Proven | 'again' | 'end'> = () => this.#first()
+    for (;;) {
+      let outcome: Proven | 'again' | 'end'
+      try {
+        outcome = await step()
+        this.#failures = 0
+      } catch (error) {
+        if (error instanceof RangeError) throw error
+        outcome = await this.#trouble(troubleOf(error))
+      }
+      if (outcome === 'end') return undefined
+      if (outcome !== 'again') return outcome
+      if (this.#isOver()) return undefined
+      step = () => this.#lookAndAct()
+    }
+  }
+
+  async #first(): Promise<Proven | 'again'> {
+    return (await this.#take({ is: 'first' })) ?? 'again'
+  }
+
+  async #take(guard: sql.Guard): Promise<Proven | undefined> {
+    return this.#taker.take(this.#claim, guard)
+  }
+
+  async #lookAndAct(): Promise<Proven | 'again' | 'end'> {
+    const { ask, tables, clock } = this.#desk
+    const { name } = this.#claim
+    const { rows, sent } = await ask(sql.look(tables, name, this.#ticket))
+    const values = rows[0]
+    if (values === undefined) {
+      await ask(sql.create(tables, name))
+      return (await this.#take({ is: 'first' })) ?? 'again'
+    }
+    const row = rowOf(values)
+    const ahead = number(values[16])
+    this.#desk.heard(row.now, sent)
+    if (row.version !== this.#version) {
+      this.#version = row.version
+      this.#unchangedSince = clock.now()
+    }
+    const ours = this.#taker.recover(row, this.#claim, sent)
+    if (ours !== undefined) return ours
+    const decision = decide(row, this.#claim, ahead, this.#inLine, sent - this.#unchangedSince)
+    return this.#act(decision, ahead, sent)
+  }
+
+  async #act(decision: Decision, ahead: number, sent: number): Promise<Proven | 'again' | 'end'> {
+    const { mode, name } = this.#claim
+    switch (decision.is) {
+      case 'mine':
+        return { token: decision.token, validUntil: deadline(sent, decision.left), since: decision.since }
+      case 'limit':
+        throw permitLimitError(name, decision.limit, mode.kind === 'permits' ? mode.of : 0)
+      case 'take':
+        return (await this.#take(decision.guard)) ?? 'again'
+      case 'busy':
+        return this.#busy(decision, ahead)
+    }
+  }
+
+  async #busy({ holder, left }: Decision & { is: 'busy' }, ahead: number): Promise<'again' | 'end'> {
+    this.#wait.blocked?.({ ...(holder && { holder }), ...(this.#inLine && { position: ahead + 1 }) })
+    if (this.#once) return 'end'
+    const { clock, random } = this.#desk
+    if (!this.#inLine || clock.now() - this.#saidAt >= sayEvery) {
+      const came = !this.#inLine
+      await this.#sayWaiting()
+      // Whoever released before the place was taken did not know of it.
+      if (came) return 'again'
+    }
+    const progress = { at: clock.now(), ahead }
+    this.#turn = (this.#progress && turnTime(this.#progress, progress)) ?? this.#turn
+    this.#looks =
+      this.#progress !== undefined && this.#progress.ahead > 0 && ahead === 0 ? 0 : this.#looks + 1
+    if (this.#progress === undefined || this.#progress.ahead !== ahead) this.#progress = progress
+    const ms = nextLook(ahead, this.#looks, left, this.#turn, random())
+    await this.#rest(ahead, Math.min(ms, sayEvery))
+    return 'again'
+  }
+
+  async #rest(ahead: number, ms: number): Promise<void> {
+    const heard =
+      ahead === 0 ? this.#taker.listen?.(this.#claim.name, sayEvery, this.#wait.signal) : undefined
+    if (heard === undefined) return this.#pause.take(ms)
+    // Whatever comes first: the bell, the end of the wait, or the time to say again that somebody waits.
+    const pausing = this.#pause.take(sayEvery)
+    heard.then(this.#pause.cut, () => undefined)
+    await pausing
+  }
+
+  /** The mark first: a newcomer that finds no mark finds no line, either. */
+  async #sayWaiting(): Promise<void> {
+    const { ask, tables, clock, by } = this.#desk
+    const at = clock.now()
+    await ask(sql.mark(tables, this.#claim.name))
+    const known = this.#ticket !== undefined && (await ask(sql.refresh(tables, this.#ticket))).id !== 0
+    if (!known) {
+      this.#inLine = true
+      this.#ticket = (await ask(sql.enqueue(tables, this.#claim, by))).id
+    }
+    this.#saidAt = at
+  }
+
+  async #trouble({ passing, unknown, error }: Trouble): Promise<'again'> {
+    if (unknown) this.#doubtful = true
+    this.#wait.blocked?.({ trouble: error })
+    const { random } = this.#desk
+    const pause = Math.min(1_000, 25 * 2 ** Math.min(this.#failures++, 6)) * (0.5 + random())
+    if (!passing || this.#once || this.#wait.remaining() <= pause) throw error
+    await this.#pause.take(pause)
+    return 'again'
+  }
+
+  /** Leaves the line, and gives back what came meanwhile or may still come. */
+  async #giveUp(taken: boolean): Promise<void> {
+    const { ask, tables, settings } = this.#desk
+    const { attempt, ttl } = this.#claim
+    const once = async () => {
+      if (this.#inLine) await ask(sql.leave(tables, attempt), true)
+      if (taken || this.#doubtful) await this.#taker.undo(this.#claim)
+    }
+    const until = this.#desk.clock.now() + Math.max(ttl, settings.commandTimeout)
+    const again = () => {
+      if (this.#desk.clock.now() < until) this.#desk.later(250, () => this.#desk.behind(once().catch(again)))
+    }
+    if (!this.#doubtful) return once().catch(again)
+    // A server that left a statement unanswered will not answer this one sooner; and the statement may still be on its way.
+    this.#desk.behind(once().catch(again))
+    this.#desk.later(settings.commandTimeout + 500, () => this.#desk.behind(once().catch(again)))
+  }
+}

@@ -1,0 +1,14 @@
+// The suite every driver passes, strategy `row`, on MariaDB with the client mariadb.
+import { after, describe, it } from 'node:test'
+import { conformance } from 'holdfast/conformance'
+import { leakCheck } from '../support/leaks.js'
+import { startMysql } from '../support/servers/mysql.js'
+import { fixtureOf } from './mysql/support/fixture.js'
+
+const server = await startMysql({ flavour: 'mariadb' })
+const { fixture, close } = await fixtureOf('mysql, row (MariaDB, mariadb)', 'mariadb', server)
+conformance({ describe, it }, fixture)
+
+after(close)
+after(() => server.stop())
+after(leakCheck)
