@@ -1,4 +1,8 @@
-/** What a look at a lock's row shows, and what follows from it for a claim. No I/O. */
+/**
+ * Long because the row and what follows from it are read together.
+ *
+ * What a look at a lock's row shows, and what follows from it for a claim. No I/O.
+ */
 import type { Claim, Holder, Standing, Waiter } from '../../core/driver.js'
 import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
 import { number, text, type Value } from './client.js'

@@ -1,5 +1,5 @@
 /**
- * Every statement of the `row` and `session` strategies. Long because they are read, and judged, together.
+ * Long because they are read, and judged, together: every statement of the `row` and `session` strategies.
  *
  * Four properties, which all of them share:
  * - **One statement, one row.** Each is a transaction of its own that locks the row of one lock or the row of one waiter and nothing
