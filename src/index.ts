@@ -25,6 +25,7 @@ export {
   type LossCause,
   StaleTokenError,
   UnsupportedError,
+  VersionConflictError,
 } from './core/errors.js'
 export type { LockEvent, LockEvents } from './core/events.js'
 export type { Lease, LeaseState, ReleaseOutcome } from './core/lease.js'

@@ -72,7 +72,7 @@ export class GuardBrokenError extends Error {
 
 /**
  * Resolves once the guard has kept every rule.
- * @param open makes one more client of the resource `id`; a new `id` is a resource nobody has written to
+ * @param open makes one more client of the resource `id`, one after the other; a new `id` is a resource nobody has written to
  * @throws GuardBrokenError with the rule and what led to it; whatever `open` and `read` throw
  */
 export async function proveGuard(
@@ -140,9 +140,9 @@ async function apart(court: Court): Promise<void> {
 async function atOnce(court: Court, clients: number): Promise<void> {
   const rule = 'the newest token wins when all write at once'
   const id = court.fresh()
-  const all = await Promise.all(
-    Array.from({ length: clients }, async (_, i) => ({ client: await court.client(id), token: start + i })),
-  )
+  const all: { client: GuardedResource; token: number }[] = []
+  // One by one: the first one may have to make the resource.
+  for (let i = 0; i < clients; i++) all.push({ client: await court.client(id), token: start + i })
   const shuffled = all.map((one) => ({ one, at: Math.random() })).sort((a, b) => a.at - b.at)
   await Promise.all(
     shuffled.map(async ({ one: { client, token } }) => {
