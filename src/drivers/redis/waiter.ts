@@ -185,14 +185,18 @@ export class Waiter implements Asking {
     this.#wait.blocked?.({ ...(holder && { holder }), ...(place > 0 && { position: place }) })
     if (this.#once) return this.#end(undefined)
     if (this.#wait.over) return this.#giveUp()
-    if (!this.#listening) {
-      this.#listening = true
-      this.#wait.signal.addEventListener('abort', this.#over, { once: true })
-    }
+    this.#listen()
     const { ear, random } = this.#desk
     ear.open()
     const told = (canPush && reachable) || barred
     this.#later(nextLook(place, left, told, told ? 0 : this.#polls++, random()))
+  }
+
+  /** From now on the end of the wait is heard at once. */
+  #listen(): void {
+    if (this.#listening) return
+    this.#listening = true
+    this.#wait.signal.addEventListener('abort', this.#over, { once: true })
   }
 
   #later(ms: number): void {
@@ -208,8 +212,9 @@ export class Waiter implements Asking {
     this.#heard = true
     this.#wait.blocked?.({ trouble: error })
     const pause = Math.min(1_000, 25 * 2 ** Math.min(this.#failures++, 8)) * (0.5 + this.#desk.random())
-    if (!passing || this.#once || this.#wait.remaining() <= pause) this.#giveUp(error)
-    else this.#later(pause)
+    if (!passing || this.#once || this.#wait.remaining() <= pause) return this.#giveUp(error)
+    this.#listen()
+    this.#later(pause)
   }
 
   #granted(proven: Proven): void {

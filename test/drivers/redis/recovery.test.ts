@@ -235,8 +235,10 @@ test('H19: a ttl longer than maxTtl lengthens the quarantine for everybody', asy
   // Its restart keeps the marker, as a promotion does; the lock is gone.
   const marker = await a.client.get('hf:boot')
   assert.match(String(marker), /^0 3000000 /)
+  assert.equal(await plain(a.client, 'plain'), 'OK')
   await server.restart({ keepData: false })
   await server.cli('SET', 'hf:boot', String(marker))
+  assert.equal(await plain(b.client, 'plain'), 'OK', 'the plain lock has a second holder')
   const second = await b.locks.mutex('x').acquire({ wait: 20_000 })
   assert.ok(performance.now() > ends)
   await second.release()

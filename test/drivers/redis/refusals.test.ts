@@ -247,7 +247,9 @@ test('a server that cannot be reached is an error once the wait is over, not bef
     .mutex('x')
     .acquire({ wait: 1_000 })
     .catch((caught) => caught)
-  assert.equal(error.code, 'BACKEND')
+  // Whether the last try or the wait ended first is a matter of chance; the reason is told either way.
+  assert.match(error.code, /^(BACKEND|ACQUIRE_TIMEOUT)$/)
+  assert.match(error.message, /no answer within 100 ms/)
   const waited = performance.now() - began
   assert.ok(waited > 200 && waited < 1_500, `after ${waited} ms`)
 })
