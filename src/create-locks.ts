@@ -8,6 +8,7 @@ import type { Lease } from './core/lease.js'
 import type { ModeKind } from './core/mode.js'
 import { checkName, describe } from './core/name.js'
 import type { Defaults } from './core/options.js'
+import { type Election, election } from './locks/election.js'
 import { all, type MultiLock } from './locks/multi-lock.js'
 import { mutex } from './locks/mutex.js'
 import { type OnceOptions, once } from './locks/once.js'
@@ -49,6 +50,8 @@ export interface Locks<Known extends Ability = Ability> extends AsyncDisposable 
     'cells',
     <R>(key: string, fn: (lease: Lease) => R | PromiseLike<R>, options?: OnceOptions) => Promise<R>
   >
+  /** One leader, whom everybody can see. @throws TypeError, RangeError for a bad name; UnsupportedError */
+  readonly election: If<Known, 'cells', (name: string) => Election>
   /** Several locks, all or nothing. */
   all(locks: readonly Lock[]): MultiLock
   /** Who holds `name`, who waits, since when, with what note. */
@@ -90,6 +93,7 @@ export function locksOver<Known extends Ability>(engine: Engine): Locks<Known> {
     mutex: (name) => mutex(engine, name),
     readWrite: (name) => readWrite(engine, name),
     semaphore: (name, options) => semaphore(engine, name, options),
+    election: (name) => election(engine, name),
     once: (key, fn, options) => once(engine, key, fn, options),
     all: (parts) => all(engine, parts),
     inspect: async (name) => {

@@ -4,6 +4,7 @@ import { cells } from './cells.js'
 import { closing } from './closing.js'
 import { crash } from './crash.js'
 import { deadlines } from './deadlines.js'
+import { elections } from './elections.js'
 import { exclusion } from './exclusion.js'
 import { fairness } from './fairness.js'
 import type { Fixture, Runner } from './fixture.js'
@@ -40,6 +41,7 @@ const aspects: Readonly<Record<string, (it: It, fixture: Fixture) => void>> = {
   'tools for operators': operators,
   cells,
   'once for everybody': once,
+  elections,
   names,
   'many requests in one process': localQueue,
   closing,

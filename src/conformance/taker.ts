@@ -51,7 +51,8 @@ const parts: Readonly<Record<Part, (locks: Locks, task: Task) => Promise<Lease>>
       }
       locks.once(name, never, { ttl, ...forEver }).catch(reject)
     }),
-  election: () => Promise.reject(new Error('to be done')),
+  election: (locks, { name, ttl }) =>
+    locks.election(name).campaign('child', { ttl, candidate: 'child', ...forEver }),
   barrier: () => Promise.reject(new Error('to be done')),
   latch: () => Promise.reject(new Error('to be done')),
 }

@@ -1,6 +1,7 @@
 /** A piece of work with a deadline and a signal of its own, for what waits elsewhere than in the line of a lock. */
 import type { Engine } from './engine.js'
-import type { BackendError } from './errors.js'
+import { BackendError } from './errors.js'
+import { quote } from './name.js'
 import { duration } from './options.js'
 
 export interface WaitOptions {
@@ -69,4 +70,19 @@ export async function bounded<R>(
     stop()
     signal?.removeEventListener('abort', aborted)
   }
+}
+
+/** One look at the store, which may take 10 s. @throws BackendError when it does not answer; the reason of `signal` */
+export async function glance<R>(
+  engine: Engine,
+  name: string,
+  work: (bounds: Bounds) => Promise<R>,
+  signal?: AbortSignal,
+): Promise<R> {
+  const found = await bounded(engine, { wait: 0, ...(signal !== undefined && { signal }) }, work)
+  if (!(found instanceof Late)) return found
+  throw (
+    found.trouble ??
+    new BackendError(engine.driver.name, `gave no answer about ${quote(name)} for ${longestLook} ms`)
+  )
 }

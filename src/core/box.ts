@@ -37,7 +37,7 @@ export class Box {
   }
 
   read(bounds: Bounds): Promise<Cell | undefined> {
-    return this.#trying(bounds, () => this.#cells.read(this.key, bounds.signal))
+    return this.trying(bounds, () => this.#cells.read(this.key, bounds.signal))
   }
 
   /**
@@ -56,7 +56,7 @@ export class Box {
       checkSize(this.key, next.value)
       const change = { seen: cell?.version ?? 0, ...next, id: this.engine.env.id() }
       if (next.value === undefined && cell === undefined) return undefined
-      const written = await this.#trying(bounds, () => this.#cells.write(this.key, change, bounds.signal))
+      const written = await this.trying(bounds, () => this.#cells.write(this.key, change, bounds.signal))
       if (written !== undefined) return next.value === undefined ? undefined : written
     }
   }
@@ -80,7 +80,7 @@ export class Box {
 
   async #changed(version: number, bounds: Bounds, every: number): Promise<void> {
     if (every === Number.POSITIVE_INFINITY) {
-      return this.#trying(bounds, () => this.#cells.changed(this.key, version, bounds.signal))
+      return this.trying(bounds, () => this.#cells.changed(this.key, version, bounds.signal))
     }
     const { clock } = this.engine
     const controller = new AbortController()
@@ -91,7 +91,7 @@ export class Box {
     try {
       bounds.signal.throwIfAborted()
       const inner: Bounds = { signal: controller.signal, once: false, trouble: undefined }
-      await this.#trying(inner, () => this.#cells.changed(this.key, version, controller.signal))
+      await this.trying(inner, () => this.#cells.changed(this.key, version, controller.signal))
     } catch (error) {
       if (error !== enough) throw error
     } finally {
@@ -100,8 +100,8 @@ export class Box {
     }
   }
 
-  /** Asks the store until it answers. */
-  async #trying<T>(bounds: Bounds, ask: () => Promise<T>): Promise<T> {
+  /** Asks the store until it answers, or the bounds end. */
+  async trying<T>(bounds: Bounds, ask: () => Promise<T>): Promise<T> {
     for (;;) {
       bounds.signal.throwIfAborted()
       try {

@@ -17,11 +17,11 @@
  * token. A holder that has lost its lease cannot replace what a later one has kept: the greater token stays.
  */
 import { EngineLock } from '../core/acquire.js'
-import { type Bounds, bounded, Late } from '../core/bounded.js'
+import { type Bounds, bounded, glance, Late } from '../core/bounded.js'
 import { Box } from '../core/box.js'
 import type { Cell } from '../core/cell.js'
 import type { Engine } from '../core/engine.js'
-import { BackendError, LeaseLostError } from '../core/errors.js'
+import { LeaseLostError } from '../core/errors.js'
 import type { HeldLease, Lease } from '../core/lease.js'
 import { exclusive } from '../core/mode.js'
 import { checkName, describe, quote } from '../core/name.js'
@@ -79,7 +79,8 @@ async function awaitTurn(
   lock: EngineLock,
   terms: Omit<OnceOptions, 'keep' | 'keepError'>,
 ): Promise<Found> {
-  const first = await look(engine, box, terms.signal)
+  const look = (bounds: Bounds) => box.read(bounds).then(keptIn)
+  const first = await glance(engine, box.key, look, terms.signal)
   if (first !== undefined) return { kept: first }
   terms.signal?.throwIfAborted()
   const done = new AbortController()
@@ -106,7 +107,7 @@ async function awaitTurn(
   }
   let late: Kept | undefined
   try {
-    late = await look(engine, box, terms.signal)
+    late = await glance(engine, box.key, look, terms.signal)
   } catch (error) {
     await lease.release()
     throw error
@@ -114,13 +115,6 @@ async function awaitTurn(
   if (late === undefined) return { kept: undefined, lease }
   await lease.release()
   return { kept: late }
-}
-
-async function look(engine: Engine, box: Box, signal: AbortSignal | undefined): Promise<Kept | undefined> {
-  const bounds = { wait: 0, ...(signal !== undefined && { signal }) }
-  const found = await bounded(engine, bounds, (within) => box.when(keptIn, within))
-  if (!(found instanceof Late)) return found
-  throw found.trouble ?? new BackendError(engine.driver.name, `gave no answer about ${quote(box.key)}`)
 }
 
 async function run<R>(

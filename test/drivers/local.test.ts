@@ -42,7 +42,20 @@ function client(options: LocalOptions): DriverFactory {
   const open = local(options)
   const factory: DriverFactory = (env) => {
     const driver = open(env)
-    return { ...driver, acquire: (claim, wait) => acting.run(factory, () => driver.acquire(claim, wait)) }
+    const { cells, inspect } = driver
+    const as = <T>(fn: () => T): T => acting.run(factory, fn)
+    return {
+      ...driver,
+      acquire: (claim, wait) => as(() => driver.acquire(claim, wait)),
+      inspect: (name) => as(() => inspect(name)),
+      ...(cells && {
+        cells: {
+          read: (key, signal) => as(() => cells.read(key, signal)),
+          write: (key, change, signal) => as(() => cells.write(key, change, signal)),
+          changed: (key, version, signal) => as(() => cells.changed(key, version, signal)),
+        },
+      }),
+    }
   }
   return factory
 }

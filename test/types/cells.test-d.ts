@@ -1,5 +1,5 @@
 /** What needs cells must not compile where the driver has none. Checked by tsc, not run. */
-import type { DriverFactory, Locks, Traits } from 'holdfast'
+import type { DriverFactory, Leader, Locks, Term, Traits } from 'holdfast'
 import { createLocks } from 'holdfast'
 import { memory } from 'holdfast/memory'
 
@@ -19,6 +19,11 @@ export async function withCells(): Promise<void> {
   same<typeof result, { token: number }>(true)
   const general: Locks = createLocks(anyDriver)
   await general.once('order', () => 1)
+  const term = await locks.election('e').campaign('here')
+  same<typeof term, Term>(true)
+  for await (const leader of locks.election('e').observe()) same<typeof leader, Leader>(true)
+  // @ts-expect-error an election is always exclusive
+  await locks.election('e').campaign('here', { permits: 2 })
   // @ts-expect-error a number of milliseconds
   await locks.once('order', () => 1, { keep: '5s' })
   // @ts-expect-error it is a mutex
@@ -29,4 +34,6 @@ export async function withoutCells(): Promise<void> {
   const locks = createLocks(noCells)
   // @ts-expect-error this driver keeps no results
   await locks.once('order', () => 1)
+  // @ts-expect-error nor a leader's value
+  locks.election('e')
 }

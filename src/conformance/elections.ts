@@ -1,0 +1,172 @@
+import assert from 'node:assert/strict'
+import type { Leader } from 'holdfast'
+import type { Client } from './client.js'
+import type { Fixture } from './fixture.js'
+import type { Stage } from './stage.js'
+import type { It } from './suite.js'
+import { takeInChild } from './take-in-child.js'
+
+const patient = { wait: Number.POSITIVE_INFINITY }
+
+const kinds = {
+  'have one leader at a time, whom everybody sees': async (stage, a) => {
+    const [b, c, name] = [stage.client(), stage.client(), stage.name()]
+    const [first, second] = [a.locks.election(name), b.locks.election(name)]
+    assert.equal(await first.leader(), undefined)
+    const term = await first.campaign('10.0.0.1', { candidate: 'a' })
+    assert.deepEqual([first.isLeader, second.isLeader], [true, false])
+    const waits = second.campaign('10.0.0.2', { candidate: 'b', ...patient })
+    await stage.inLine(c, name, 1)
+    const { value, token, candidate } = (await c.locks.election(name).leader()) ?? {}
+    assert.deepEqual([value, token, candidate], ['10.0.0.1', term.token, 'a'])
+    assert.equal(await term.resign(), 'released')
+    assert.equal(first.isLeader, false)
+    const next = await stage.soon('the next leader', waits)
+    assert.ok(next.token > term.token)
+    assert.equal((await first.leader())?.value, '10.0.0.2')
+    await next.resign()
+    assert.equal(await c.locks.election(name).leader(), undefined)
+  },
+
+  'are observed: the present leader, every new one and every new value': async (stage, a) => {
+    const [b, c, name] = [stage.client(), stage.client(), stage.name()]
+    const controller = new AbortController()
+    const seen: Leader[] = []
+    const observe = async () => {
+      for await (const leader of c.locks.election(name).observe({ signal: controller.signal }))
+        seen.push(leader)
+    }
+    const observing = observe().catch((error: unknown) => error)
+    const sees = (value: string) => stage.until(`${value} to be seen`, () => seen.at(-1)?.value === value)
+    const first = await a.locks.election(name).campaign('one')
+    await sees('one')
+    await first.proclaim('one, moved')
+    await sees('one, moved')
+    const waits = b.locks.election(name).campaign('two', patient)
+    await first.resign()
+    const second = await waits
+    await sees('two')
+    assert.deepEqual(
+      seen.map(({ token }) => token),
+      [first.token, first.token, second.token],
+    )
+    for await (const leader of a.locks.election(name).observe()) {
+      assert.equal(leader.value, 'two', 'a late observer begins with the present leader')
+      break
+    }
+    const reason = new Error('seen enough')
+    controller.abort(reason)
+    assert.equal(await stage.soon('the observer to end', observing), reason)
+    await second.resign()
+  },
+
+  'end for a leader that is cut off before another can lead': async (stage, a) => {
+    const [b, name] = [stage.client(), stage.name()]
+    const first = a.locks.election(name)
+    const term = await first.campaign('one', { ttl: stage.ttl })
+    await stage.cut(a)
+    const next = await b.locks.election(name).campaign('two', { wait: 2 * stage.ttl + stage.patience })
+    assert.deepEqual([first.isLeader, term.isHeld], [false, false], 'two leaders')
+    assert.throws(() => term.assertHeld(), { code: 'LEASE_LOST' })
+    await assert.rejects(term.proclaim('still me'), { code: 'LEASE_LOST' })
+    await stage.heal()
+    assert.equal((await b.locks.election(name).leader())?.value, 'two')
+    await next.resign()
+  },
+
+  'cannot be spoken for by a leader whose hold was taken away': async (stage, a) => {
+    const [b, name] = [stage.client(), stage.name()]
+    const { loseHold } = stage.fixture.breakage
+    const term = await a.locks.election(name).campaign('one', { ttl: stage.ttl })
+    await (loseHold?.(name) ?? b.locks.forceRelease(name))
+    const next = await b.locks.election(name).campaign('two')
+    await assert.rejects(term.proclaim('one, still'), { code: 'LEASE_LOST' })
+    assert.equal((await a.locks.election(name).leader())?.value, 'two')
+    await term.resign()
+    assert.equal((await a.locks.election(name).leader())?.value, 'two', 'it took back what was not its own')
+    await next.resign()
+  },
+
+  'go to the candidate that the leader names, wherever it stands': async (stage, a) => {
+    const [b, c, name] = [stage.client(), stage.client(), stage.name()]
+    const term = await a.locks.election(name).campaign('a', { candidate: 'a' })
+    assert.equal(await term.handOver('nobody'), false)
+    assert.equal(term.isHeld, true, 'it leads on when there is nobody to follow')
+    const impatient = b.locks.election(name).campaign('b', { candidate: 'b', priority: 5, ...patient })
+    await stage.inLine(b, name, 1)
+    const named = c.locks.election(name).campaign('c', { candidate: 'c', ...patient })
+    await stage.inLine(b, name, 2)
+    assert.equal(await stage.soon('the hand-over', term.handOver('c')), true)
+    const next = await named
+    assert.equal((await a.locks.election(name).leader())?.candidate, 'c')
+    assert.ok(next.token > term.token)
+    await next.resign()
+    await (await impatient).resign()
+  },
+
+  'go to the greatest priority among those who wait': async (stage, a) => {
+    const name = stage.name()
+    const term = await a.locks.election(name).campaign('first')
+    const won: number[] = []
+    const all: Promise<unknown>[] = []
+    for (const [place, priority] of [0, 3, -1, 7, 3].entries()) {
+      const { locks } = stage.client()
+      const run = async () => {
+        const mine = await locks
+          .election(name)
+          .campaign('x', { candidate: `c${place}`, priority, ...patient })
+        won.push(priority)
+        await mine.resign()
+      }
+      all.push(run())
+      await stage.inLine(a, name, place + 1)
+    }
+    await term.resign()
+    await stage.soon('all to have led', Promise.all(all))
+    if (stage.fixture.traits.fair) assert.deepEqual(won, [7, 3, 3, 0, -1])
+    else assert.equal(won.length, 5)
+  },
+
+  'are not won by who gave up': async (stage, a) => {
+    const [b, name] = [stage.client(), stage.name()]
+    const term = await a.locks.election(name).campaign('one')
+    const other = b.locks.election(name)
+    await assert.rejects(other.campaign('two', { wait: 50 }), { code: 'ACQUIRE_TIMEOUT' })
+    await assert.rejects(other.campaign('two', { wait: 0 }), { code: 'ACQUIRE_TIMEOUT' })
+    await assert.rejects(other.campaign('two', { candidate: '' }), /candidate must not be empty/)
+    await assert.rejects(other.campaign('two', { priority: 0.5 }), /priority must be a whole number, got 0.5/)
+    await term.resign()
+    assert.equal(await term.resign(), 'already-released')
+    assert.equal(other.isLeader, false)
+  },
+} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+
+export function elections(it: It, { traits, taker }: Fixture): void {
+  if (traits.cells !== true) {
+    it('are refused when they are made', async (stage) => {
+      const { locks } = stage.client()
+      assert.throws(() => locks.election(stage.name()), { code: 'UNSUPPORTED' })
+    })
+    return
+  }
+  for (const [name, test] of Object.entries(kinds)) it(name, (stage) => test(stage, stage.client()))
+  if (!traits.shared || taker === undefined) return
+
+  it('have nobody lead in the name of the dead', async (stage) => {
+    const client = stage.client()
+    const name = stage.name()
+    const mine = client.locks.election(name)
+    const child = takeInChild(stage, taker, name, stage.ttl, 'election')
+    const { token } = await child.heard('granted')
+    assert.equal((await mine.leader())?.candidate, 'child')
+    await child.kill()
+    await stage.until(
+      'nobody to lead',
+      async () => (await mine.leader()) === undefined,
+      2 * stage.ttl + stage.patience,
+    )
+    const term = await mine.campaign('next')
+    assert.ok(term.token > token)
+    await term.resign()
+  })
+}

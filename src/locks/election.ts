@@ -1,0 +1,184 @@
+/**
+ * Elections: whoever holds the lock of the name leads, and says so in a cell that everybody can watch.
+ *
+ * ```
+ *   stand in line, with name and priority in the note
+ *        │ granted
+ *        ▼
+ *   is somebody named as successor, or of a higher priority, in line behind me? ──yes──► give back, stand at the end
+ *        │ no
+ *        ▼
+ *   write the office (token, value) ──► Term ──► resign: take the office back, release
+ * ```
+ * Who is passed over goes to the end of the line, so the preferred one is at its head after one round at most; until then
+ * nobody leads. The office of a leader that died stays in the cell until the next one writes its own: whether it still
+ * leads is seen by its hold, which is in the store or is not. An office never replaces one with a greater token.
+ */
+import { EngineLock } from '../core/acquire.js'
+import { type Bounds, bounded, glance, Late } from '../core/bounded.js'
+import { Box } from '../core/box.js'
+import type { Waiter } from '../core/driver.js'
+import type { Engine } from '../core/engine.js'
+import { AcquireTimeoutError } from '../core/errors.js'
+import type { HeldLease } from '../core/lease.js'
+import { exclusive } from '../core/mode.js'
+import { checkName, describe } from '../core/name.js'
+import { type AcquireOptions, duration } from '../core/options.js'
+import { noPermits } from './no-permits.js'
+import { HeldTerm, type Leader, type Office, officeIn, type Term } from './term.js'
+
+export interface CampaignOptions
+  extends Pick<AcquireOptions, 'wait' | 'signal' | 'ttl' | 'autoRenew' | 'maxHold'> {
+  /** The name others know it by, for `handOver`; at most 128 bytes. @default `host:pid` */
+  readonly candidate?: string
+  /** Of those who wait when a term ends, one with the greatest leads next. A whole number. It ends no term. @default 0 */
+  readonly priority?: number
+}
+
+export interface Election {
+  readonly name: string
+  /** Does a term won through this very object hold, now, by the clock? */
+  readonly isLeader: boolean
+  /**
+   * Waits to be the leader. @throws as `Lock.acquire`; RangeError for a bad candidate or priority
+   * @param value what everybody reads while it leads: an address, for example. At most some 64 KiB.
+   */
+  campaign(value: string, options?: CampaignOptions): Promise<Term>
+  /** Who leads now; undefined: nobody. @throws BackendError when the store does not answer for 10 s */
+  leader(): Promise<Leader | undefined>
+  /**
+   * The present leader, then every new one and every new value, as far as the reader keeps up: of several changes it sees
+   * the last. Ends by `signal`, whose reason it throws, or when the loop is left.
+   */
+  observe(options?: { readonly signal?: AbortSignal }): AsyncIterable<Leader>
+}
+
+const maxCandidateBytes = 128
+/** How long it is looked for a preferred candidate, in ms: when the store does not answer, whoever was granted leads. */
+const longestLook = 2_000
+
+export function election(engine: Engine, name: string): Election {
+  checkName(name)
+  const box = new Box(engine, 'leader', name)
+  const lock = new EngineLock(engine, name, 'exclusive', noPermits('an election', exclusive))
+  const terms = new Set<HeldTerm>()
+  const waiters = async (bounds: Bounds): Promise<readonly Waiter[]> =>
+    (await box.trying(bounds, () => engine.driver.inspect(name))).waiters
+  const campaigns = async (candidate: string) => {
+    const found = await glance(engine, name, waiters)
+    return found.some(({ note }) => candidacyIn(note)?.candidate === candidate)
+  }
+
+  async function campaign(value: string, options: CampaignOptions = {}): Promise<Term> {
+    if (typeof value !== 'string')
+      throw new TypeError(`campaign takes a string as value, got ${describe(value)}`)
+    const { candidate = engine.env.by, priority = 0, ...given } = options
+    checkCandidate(candidate, priority)
+    const { clock } = engine
+    const from = clock.now()
+    const wait = duration('wait', given.wait ?? engine.defaults.wait, 0, true)
+    const rest = { ...given, fair: engine.traits.fair, note: `candidate ${candidate}, priority ${priority}` }
+    let rounds = 0
+    for (;;) {
+      const left = Math.max(0, wait - (clock.now() - from))
+      const lease = await lock.take({ ...rest, wait: left })
+      if (!(await preferred(candidate, priority))) return begin(lease, candidate, value)
+      await lease.release()
+      if (wait === 0) throw new AcquireTimeoutError(name, 0, undefined)
+      // Where the line is not first come, first served, the other one needs a moment to come first.
+      if (!engine.traits.fair) await pause(engine, 20 * ++rounds * engine.random())
+    }
+  }
+
+  /** Is there another in line that is to lead rather than this one? */
+  async function preferred(candidate: string, priority: number): Promise<boolean> {
+    const found = await bounded(engine, { wait: longestLook }, async (bounds) => {
+      const rivals = (await waiters(bounds)).map(({ note }) => candidacyIn(note))
+      if (rivals.every((rival) => rival === undefined)) return false
+      const next = officeIn(await box.read(bounds))?.next
+      if (next === candidate) return false
+      if (rivals.some((rival) => rival?.candidate === next && next !== undefined)) return true
+      return rivals.some((rival) => rival !== undefined && rival.priority > priority)
+    })
+    return found === true
+  }
+
+  async function begin(lease: HeldLease, candidate: string, value: string): Promise<Term> {
+    const { attempt } = lease.hold.watchdog.claim
+    const office: Office = { value, token: lease.token, candidate, by: engine.env.by, attempt }
+    const term = new HeldTerm(lease, box, office, campaigns)
+    try {
+      await term.takeOffice()
+    } catch (error) {
+      await lease.release()
+      throw error
+    }
+    for (const old of terms) if (!old.isHeld) terms.delete(old)
+    terms.add(term)
+    return term
+  }
+
+  /** Undefined: nobody has written an office, or its hold has ended. */
+  async function leading(office: Office | undefined, bounds: Bounds): Promise<Leader | undefined> {
+    if (office === undefined) return undefined
+    const { holders } = await box.trying(bounds, () => engine.driver.inspect(name))
+    if (!holders.some((holder) => holder.attempt === office.attempt && holder.expiresIn > 0)) return undefined
+    const { value, token, candidate, by } = office
+    return { value, token, candidate, by }
+  }
+
+  async function* observe(options: { readonly signal?: AbortSignal } = {}): AsyncGenerator<Leader, void> {
+    const { signal } = options
+    let seen = 0
+    for (;;) {
+      const within = { wait: Number.POSITIVE_INFINITY, ...(signal !== undefined && { signal }) }
+      const leader = await bounded(engine, within, (bounds) =>
+        box.when(async (cell) => {
+          if (cell === undefined || cell.version === seen) return undefined
+          const found = await leading(officeIn(cell), bounds)
+          if (found !== undefined) seen = cell.version
+          return found
+        }, bounds),
+      )
+      if (leader !== undefined && !(leader instanceof Late)) yield leader
+    }
+  }
+
+  return {
+    name,
+    get isLeader() {
+      return [...terms].some((term) => term.isHeld)
+    },
+    campaign,
+    async leader() {
+      const look = (bounds: Bounds) => box.read(bounds).then((cell) => leading(officeIn(cell), bounds))
+      return glance(engine, name, look)
+    },
+    observe,
+  }
+}
+
+interface Candidacy {
+  readonly candidate: string
+  readonly priority: number
+}
+
+/** The note of who stands in line says what it is. */
+function candidacyIn(note: string | undefined): Candidacy | undefined {
+  const [, candidate, priority] = /^candidate (.*), priority (-?\d+)$/.exec(note ?? '') ?? []
+  return candidate === undefined ? undefined : { candidate, priority: Number(priority) }
+}
+
+function checkCandidate(candidate: unknown, priority: unknown): void {
+  checkName(candidate, 'candidate')
+  const bytes = Buffer.byteLength(candidate as string)
+  if (bytes > maxCandidateBytes)
+    throw new RangeError(`candidate is ${bytes} bytes long; the limit is ${maxCandidateBytes}`)
+  if (!Number.isSafeInteger(priority)) {
+    throw new RangeError(`priority must be a whole number, got ${describe(priority)}`)
+  }
+}
+
+function pause({ clock }: Engine, ms: number): Promise<void> {
+  return new Promise((resolve) => void clock.at(clock.now() + ms, resolve))
+}
