@@ -1,0 +1,13 @@
+/** Knex: the condition on the fence is one more `where`; `update` tells how many rows it matched. */
+import { assertFresh, type Fence } from 'holdfast/guard'
+import type { Knex } from 'knex'
+
+/** @throws StaleTokenError */
+export async function save(db: Knex, id: string, total: string, lease: Fence): Promise<void> {
+  lease.assertHeld?.()
+  const changed = await db('invoices')
+    .where({ id })
+    .andWhere('fence', '<=', lease.token)
+    .update({ total, fence: lease.token })
+  assertFresh(changed, lease)
+}
