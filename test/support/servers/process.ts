@@ -25,6 +25,8 @@ export interface Program {
   readonly ready: (logged: string) => boolean | Promise<boolean>
   /** Default 15 000 ms. */
   readonly readyWithin?: number
+  /** Who runs it; default: whoever runs the tests. For servers that refuse to run as root: unprivileged.ts. */
+  readonly user?: { readonly uid: number; readonly gid: number } | undefined
 }
 
 /** A process that was ready once. */
@@ -67,6 +69,7 @@ export async function launch(program: Program): Promise<Running> {
     env: { PATH: process.env['PATH'] ?? '/usr/bin:/bin', LANG: 'C.UTF-8', ...program.env },
     detached: true,
     stdio: ['ignore', log, log],
+    ...program.user,
   })
   closeSync(log)
   child.unref()
