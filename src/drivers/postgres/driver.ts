@@ -1,0 +1,100 @@
+/** The driver: `sql.ts` decides, `waiter.ts` and `hold.ts` ask, this hands out. */
+import type { Driver, DriverFactory, Grant, Traits } from '../../core/driver.js'
+import { BackendError } from '../../core/errors.js'
+import { type Database, databaseOf } from './client.js'
+import { createDesk, type Desk } from './desk.js'
+import { standingOf } from './inspect.js'
+import { type PostgresOptions, type Settings, settingsOf } from './options.js'
+import { sessionDriver } from './session/driver.js'
+import { troubleOf } from './trouble.js'
+import { Waiter } from './waiter.js'
+
+export interface PostgresTraits extends Traits {
+  readonly modes: readonly ['exclusive', 'shared', 'permits']
+  readonly fair: true
+  readonly shared: true
+}
+
+/** Of the strategy `session`. */
+export interface PostgresSessionTraits extends Traits {
+  readonly modes: readonly ['exclusive', 'shared']
+  readonly fair: true
+  readonly shared: true
+}
+
+const traits: PostgresTraits = Object.freeze({
+  modes: ['exclusive', 'shared', 'permits'] as const,
+  fair: true,
+  // Below that, the way to the server and back eats up a lease.
+  minTtl: 50,
+  shared: true,
+})
+
+/**
+ * Locks in PostgreSQL 14 and newer, over a `Pool` of pg or an instance of postgres.js.
+ * @throws TypeError, RangeError for bad options, UnsupportedError for the strategy `transaction`, before any I/O
+ */
+export function postgres(
+  options: PostgresOptions & { readonly strategy: 'session' },
+): DriverFactory<PostgresSessionTraits>
+export function postgres(
+  options: PostgresOptions & { readonly strategy?: 'row' },
+): DriverFactory<PostgresTraits>
+export function postgres(options: PostgresOptions): DriverFactory
+export function postgres(options: PostgresOptions): DriverFactory {
+  const settings = settingsOf(options)
+  // Looked at now, so that a wrong client is told at once; nothing is sent.
+  const database = databaseOf(options.pool)
+  if (settings.strategy === 'session') return sessionDriver(database, settings)
+  return rowDriver(database, listenerOf(database, settings), settings)
+}
+
+function listenerOf(database: Database, { listen }: Settings): Database | undefined {
+  if (listen === false) return undefined
+  return listen === undefined ? database : databaseOf(listen, 'listen')
+}
+
+function rowDriver(
+  database: Database,
+  listener: Database | undefined,
+  settings: Settings,
+): DriverFactory<PostgresTraits> {
+  return (env): Driver<PostgresTraits> => {
+    let desk: Desk | undefined
+    let closed = false
+    const open = (): Desk => {
+      if (closed) throw new BackendError('postgres', 'these locks were closed', { closed: true })
+      desk ??= createDesk(database, listener, settings, env)
+      return desk
+    }
+    const told = async (ask: (desk: Desk) => Promise<{ answer: unknown }>): Promise<unknown> => {
+      const at = open()
+      try {
+        return (await ask(at)).answer
+      } catch (error) {
+        throw troubleOf(error).error
+      }
+    }
+    return {
+      name: 'postgres',
+      traits,
+      acquire(claim, wait) {
+        return new Promise<Grant | undefined>((resolve, reject) => {
+          new Waiter(open(), claim, wait, resolve, reject).ask()
+        })
+      },
+      inspect: async (name) =>
+        standingOf(name, await told(({ lane, calls }) => lane.ask(calls.inspect, [name]))),
+      async list(prefix) {
+        const rows = await told(({ lane, calls }) => lane.ask(calls.list, [prefix]))
+        const all = (rows as [string, unknown][]).map(([name, standing]) => standingOf(name, standing))
+        return all.filter(({ holders, waiters }) => holders.length + waiters.length > 0)
+      },
+      forceRelease: async (name) => Number(await told(({ lane, calls }) => lane.ask(calls.force, [name]))),
+      async close() {
+        closed = true
+        await desk?.close()
+      },
+    }
+  }
+}

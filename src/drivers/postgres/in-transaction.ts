@@ -1,0 +1,155 @@
+/** The strategy `transaction`: a lock that is part of a transaction of the user's own, and ends with it. */
+import { AcquireTimeoutError, UnsupportedError } from '../../core/errors.js'
+import { checkName, describe } from '../../core/name.js'
+import { answerOf, type Value } from './client.js'
+import { holderOf } from './inspect.js'
+import { lockKey, rowName } from './session/key.js'
+import { callsOf, checkedIdentifier } from './sql.js'
+import { troubleOf } from './trouble.js'
+
+/** A `Client` or `PoolClient` of pg on which `begin` was sent. */
+export interface PgTransaction {
+  query(text: string, values?: never[]): Promise<unknown>
+}
+
+/** What `sql.begin(async (tx) => …)` of postgres.js gives. */
+export interface PostgresJsTransaction {
+  unsafe(text: string, values?: never[]): PromiseLike<unknown>
+  savepoint: unknown
+}
+
+export interface TransactionOptions {
+  /** How long to wait, in ms. Default 30_000. The connection can do nothing else meanwhile, and no signal ends it sooner. */
+  readonly wait?: number
+  /** Default `exclusive`. */
+  readonly mode?: 'exclusive' | 'shared'
+  /** As of `postgres({ strategy: 'session' })`: with the same one, both lock the same thing. Default `holdfast`. */
+  readonly namespace?: string
+  /** Where the tables and functions are. Default `public`. They must be there: see `migration()`. */
+  readonly schema?: string
+}
+
+/** A lock until the transaction commits or rolls back. There is nothing to release, renew or lose: if the connection ends, so do both. */
+export interface TransactionLock {
+  readonly name: string
+  /** The fence, greater than that of every earlier grant of this name that was committed. */
+  readonly token: number
+}
+
+/**
+ * Takes `name` for the rest of the transaction that is open on `client`. Commit and rollback release it, after what was written
+ * has become visible, so nobody can read between the two.
+ *
+ * Take it first and read afterwards. It pins the connection while it waits and holds: keep the section short.
+ * @throws AcquireTimeoutError when it was not free within `wait`; the transaction can go on · TypeError when no transaction is open
+ *   or `client` is a pool · UnsupportedError at REPEATABLE READ and SERIALIZABLE, where reads are older than the lock ·
+ *   BackendError when the database refuses
+ */
+export async function inTransaction(
+  client: PgTransaction | PostgresJsTransaction,
+  name: string,
+  options: TransactionOptions = {},
+): Promise<TransactionLock> {
+  const { wait = 30_000 } = options
+  if (typeof wait !== 'number' || !(wait >= 1 && wait <= 2 ** 31 - 1)) {
+    throw new RangeError(
+      `wait must be from 1 to 2147483647 ms, got ${describe(wait)}; to try once, call tryInTransaction()`,
+    )
+  }
+  const [is, value] = await ask(client, name, options, Math.ceil(wait))
+  if (is === 'granted') return { name, token: Number(value) }
+  throw new AcquireTimeoutError(name, wait, Array.isArray(value) ? { holder: holderOf(value) } : undefined)
+}
+
+/** The same without waiting: `undefined` when it is not free. */
+export async function tryInTransaction(
+  client: PgTransaction | PostgresJsTransaction,
+  name: string,
+  options: Omit<TransactionOptions, 'wait'> = {},
+): Promise<TransactionLock | undefined> {
+  const [is, value] = await ask(client, name, options, 0)
+  return is === 'granted' ? { name, token: Number(value) } : undefined
+}
+
+async function ask(
+  client: PgTransaction | PostgresJsTransaction,
+  name: string,
+  { mode = 'exclusive', namespace = 'holdfast', schema = 'public' }: TransactionOptions,
+  wait: number,
+): Promise<readonly unknown[]> {
+  checkName(name)
+  if (mode !== 'exclusive' && mode !== 'shared') {
+    throw new RangeError(`mode must be 'exclusive' or 'shared', got ${describe(mode)}`)
+  }
+  const { text } = callsOf(checkedIdentifier('schema', schema)).transaction
+  const run = runnerOf(client)
+  const values = [rowName(name), lockKey(namespace, name), mode === 'shared' ? 's' : 'x', wait]
+  try {
+    await run.check()
+    const answer = JSON.parse(await run.query(text, values)) as readonly unknown[]
+    if (answer[0] !== 'isolation') return answer
+  } catch (error) {
+    if (error instanceof TypeError) throw error
+    throw troubleOf(error).error
+  }
+  throw new UnsupportedError(
+    'postgres',
+    'inTransaction at REPEATABLE READ or SERIALIZABLE: what the transaction reads is as old as its start, so it does not see what the holder before it wrote',
+    'begin the transaction with `begin isolation level read committed`',
+  )
+}
+
+interface Runner {
+  /** Is a transaction open? */
+  check(): Promise<void>
+  query(text: string, values: readonly Value[]): Promise<string>
+}
+
+function runnerOf(client: PgTransaction | PostgresJsTransaction): Runner {
+  if (typeof client === 'function' && 'unsafe' in client) {
+    if (!('savepoint' in client))
+      throw notOpen('pass what sql.begin() gives: sql.begin((tx) => inTransaction(tx, name))')
+    const { unsafe } = client as PostgresJsTransaction
+    return {
+      check: async () => undefined,
+      query: async (text, values) =>
+        answerOf(
+          await unsafe(text, values.map((value) => (value === null ? null : String(value))) as never[]),
+        ),
+    }
+  }
+  if (
+    typeof client !== 'object' ||
+    client === null ||
+    typeof (client as PgTransaction).query !== 'function'
+  ) {
+    throw new TypeError(
+      `client must be a connection of pg or a transaction of postgres.js, got ${describe(client)}`,
+    )
+  }
+  if ('totalCount' in client)
+    throw notOpen('a pool runs each statement on any connection: take one with pool.connect()')
+  const pg = client as PgTransaction
+  return {
+    check: () => checkPg(pg),
+    query: async (text, values) =>
+      answerOf(((await pg.query(text, [...values] as never[])) as { rows: unknown }).rows),
+  }
+}
+
+/** Outside a transaction a savepoint is refused, and nothing has happened. */
+async function checkPg(client: PgTransaction): Promise<void> {
+  try {
+    await client.query('savepoint holdfast')
+    await client.query('release savepoint holdfast')
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== '25P01') throw error
+    throw notOpen("send 'begin' on this client first")
+  }
+}
+
+function notOpen(remedy: string): TypeError {
+  return new TypeError(
+    `inTransaction needs an open transaction, else the lock would be released as soon as it is taken; ${remedy}`,
+  )
+}

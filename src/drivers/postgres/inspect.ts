@@ -1,0 +1,83 @@
+/** Turns what the functions answer into what operators and errors see. */
+import type { Holder, Standing, Waiter } from '../../core/driver.js'
+import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
+
+export const letters = { exclusive: 'x', shared: 's', permits: 'p' } as const
+
+function modeOf(letter: unknown, take: unknown, of: unknown): Mode {
+  if (letter === 's') return shared
+  return letter === 'p' ? permits(Number(take), Number(of)) : exclusive
+}
+
+const ms = (micros: unknown) => Number(micros) / 1000
+
+/** [attempt, kind, take, limit, token, µs held, µs left or null, by, note] */
+export function holderOf(row: readonly unknown[]): Holder {
+  const [attempt, letter, take, of, token, held, left, by, note] = row
+  return {
+    attempt: String(attempt),
+    mode: modeOf(letter, take, of),
+    token: Number(token),
+    heldFor: ms(held),
+    expiresIn: left === null ? Number.POSITIVE_INFINITY : ms(left),
+    ...described(by, note),
+  }
+}
+
+/** [attempt, kind, take, limit, µs waited, by, note] */
+function waiterOf([attempt, letter, take, of, waited, by, note]: readonly unknown[]): Waiter {
+  return {
+    attempt: String(attempt),
+    mode: modeOf(letter, take, of),
+    waitedFor: ms(waited),
+    ...described(by, note),
+  }
+}
+
+/** [newest token, [holder, ...], [waiter, ...]] */
+export function standingOf(name: string, answer: unknown): Standing {
+  const [token, holders, waiters] = answer as readonly [unknown, readonly unknown[][], readonly unknown[][]]
+  return {
+    name,
+    holders: holders.map(holderOf),
+    waiters: waiters.map(waiterOf),
+    lastToken: Number(token),
+  }
+}
+
+function described(by: unknown, note: unknown): { by?: string; note?: string } {
+  return {
+    ...(typeof by === 'string' && by !== '' && { by }),
+    ...(typeof note === 'string' && note !== '' && { note }),
+  }
+}
+
+export type Acquired =
+  | { readonly is: 'granted'; readonly token: number; readonly contended: boolean }
+  /** The attempt has been released or cancelled before. */
+  | { readonly is: 'over' }
+  | { readonly is: 'limit'; readonly limit: number }
+  | {
+      readonly is: 'blocked'
+      /** Place in line, 1 is next; 0: it does not stand in line. */
+      readonly place: number
+      readonly ticket: number
+      /** Milliseconds until it is worth asking again. */
+      readonly left: number
+      readonly holder: Holder | undefined
+    }
+
+/** What `holdfast_acquire_v1` answers. */
+export function acquiredOf(answer: unknown): Acquired {
+  const [is, first, second, third, holder] = answer as readonly unknown[]
+  if (is === 'granted') return { is, token: Number(first), contended: second === 1 }
+  if (is === 'over') return { is }
+  if (is === 'limit') return { is, limit: Number(first) }
+  return {
+    is: 'blocked',
+    place: Number(first),
+    ticket: Number(second),
+    left: ms(third),
+    holder: Array.isArray(holder) ? holderOf(holder) : undefined,
+  }
+}

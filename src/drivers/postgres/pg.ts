@@ -1,0 +1,83 @@
+/**
+ * A `Pool` of pg. The driver opens connections of its own with the pool's settings: it never waits for one of the pool's, which
+ * those who hold a lock may all be using, and never meets a transaction somebody left open on one.
+ */
+import { answerOf, type Database, type PgPool, type Value, type Wire, type WireEvents } from './client.js'
+
+/** A connection of pg, as far as it is used, and what only some versions have. */
+interface PgClient {
+  connect(): Promise<unknown>
+  query(text: string, values?: unknown[]): Promise<unknown>
+  end(): Promise<void>
+  on(event: string, listener: (...args: never[]) => void): unknown
+  readonly processID?: number | null
+  readonly connection?: { readonly stream?: { destroy?(): void } }
+  ref?(): void
+  unref?(): void
+}
+
+export function fromPool(pool: PgPool): Database {
+  return {
+    get ended() {
+      return pool.ended || (pool as { ending?: boolean }).ending === true
+    },
+    async open(events) {
+      // Statements go out at once, without waiting for the answers to those before; older versions do not know the word.
+      const settings = { ...pool.options, ...passwordOf(pool), pipeline: true, keepAlive: true }
+      const { Client } = pool as unknown as { readonly Client: new (settings: object) => PgClient }
+      const client = new Client(settings)
+      return wireOf(client, events)
+    },
+  }
+}
+
+/** The pool hides the password from listings. */
+function passwordOf({ options }: PgPool): object {
+  return 'password' in options ? { password: options.password } : {}
+}
+
+async function wireOf(client: PgClient, events: WireEvents): Promise<Wire> {
+  let gone = false
+  let busy = 0
+  const end = () => {
+    if (gone) return
+    gone = true
+    events.gone()
+  }
+  const destroy = () => {
+    const stream = client.connection?.stream
+    if (stream?.destroy === undefined) void client.end().catch(() => undefined)
+    else stream.destroy()
+  }
+  client.on('error', end)
+  client.on('end', end)
+  client.on('notification', ((message: { payload?: string }) =>
+    events.notified(message.payload ?? '')) as never)
+  try {
+    await client.connect()
+  } catch (error) {
+    gone = true
+    destroy()
+    throw error
+  }
+  // A lease alone does not keep the process alive.
+  client.unref?.()
+  const asked = async (result: Promise<unknown>): Promise<unknown> => {
+    if (busy++ === 0) client.ref?.()
+    try {
+      return await result
+    } finally {
+      if (--busy === 0 && !gone) client.unref?.()
+    }
+  }
+  const rowsOf = (result: unknown) => answerOf((result as { rows: unknown }).rows)
+  return {
+    pid: client.processID ?? undefined,
+    get busy() {
+      return busy
+    },
+    query: async (text, values: readonly Value[]) => rowsOf(await asked(client.query(text, [...values]))),
+    script: async (text) => void (await asked(client.query(text))),
+    destroy,
+  }
+}

@@ -1,0 +1,68 @@
+/** The strategy `session`: many advisory locks on one connection. */
+import type { Driver, DriverFactory, Grant, Standing } from '../../../core/driver.js'
+import { BackendError } from '../../../core/errors.js'
+import type { Database, Value } from '../client.js'
+import type { PostgresSessionTraits } from '../driver.js'
+import type { Push } from '../ear.js'
+import { standingOf } from '../inspect.js'
+import type { Settings } from '../options.js'
+import type { Call } from '../sql.js'
+import { troubleOf } from '../trouble.js'
+import { nameOfRow, rowName } from './key.js'
+import { createSession, type Session } from './session.js'
+import { SessionWaiter } from './waiter.js'
+
+const traits: PostgresSessionTraits = Object.freeze({
+  modes: ['exclusive', 'shared'] as const,
+  fair: true,
+  minTtl: 500,
+  shared: true,
+})
+
+export function sessionDriver(database: Database, settings: Settings): DriverFactory<PostgresSessionTraits> {
+  return (env): Driver<PostgresSessionTraits> => {
+    const waiters = new Map<string, SessionWaiter>()
+    let session: Session | undefined
+    let closed = false
+    const hear = (push: Push) => {
+      if (push.is === 'try') waiters.get(push.attempt)?.ask()
+    }
+    const open = (): Session => {
+      if (closed) throw new BackendError('postgres', 'these locks were closed', { closed: true })
+      session ??= createSession(database, settings, env, hear)
+      return session
+    }
+    const told = async (call: (session: Session) => Call, values: readonly Value[]): Promise<unknown> => {
+      const at = open()
+      try {
+        return (await at.ask(call(at), () => values)).answer
+      } catch (error) {
+        throw troubleOf(error).error
+      }
+    }
+    return {
+      name: 'postgres',
+      traits,
+      acquire(claim, wait) {
+        return new Promise<Grant | undefined>((resolve, reject) => {
+          const place = [open(), waiters, env] as const
+          new SessionWaiter(place, settings.namespace, claim, wait, resolve, reject).ask()
+        })
+      },
+      inspect: async (name) =>
+        standingOf(name, await told(({ calls }) => calls.sessionInspect, [rowName(name)])),
+      async list(prefix) {
+        const rows = await told(({ calls }) => calls.sessionList, [rowName(prefix)])
+        const all = (rows as [string, unknown][]).map(
+          ([name, standing]): Standing => standingOf(nameOfRow(name), standing),
+        )
+        return all.filter(({ holders, waiters }) => holders.length + waiters.length > 0)
+      },
+      async close() {
+        closed = true
+        for (const waiter of [...waiters.values()]) waiter.stop()
+        await session?.close()
+      },
+    }
+  }
+}

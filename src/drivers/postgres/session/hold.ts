@@ -1,0 +1,71 @@
+/** One grant of the strategy `session`. It lives as long as the connection, and is proven by whatever that answers. */
+import { deadline } from '../../../core/clock.js'
+import type { Claim, GaveBack, Grant } from '../../../core/driver.js'
+import { BackendError } from '../../../core/errors.js'
+import { troubleOf } from '../trouble.js'
+import { rowName } from './key.js'
+import type { Life, Session } from './session.js'
+
+export class SessionHold implements Grant {
+  readonly #session: Session
+  readonly #claim: Claim
+  readonly #life: Life
+  readonly token: number
+  readonly lost: AbortSignal
+  validUntil: number
+  #released = false
+
+  constructor(
+    session: Session,
+    claim: Claim,
+    { token, validUntil, life }: { readonly token: number; readonly validUntil: number; readonly life: Life },
+  ) {
+    this.#session = session
+    this.#claim = claim
+    this.#life = life
+    this.token = token
+    this.lost = life.ended
+    this.validUntil = validUntil
+  }
+
+  async renew(ttl: number): Promise<number | undefined> {
+    if (this.#released || this.#life.ended.aborted) return undefined
+    this.#session.ttls.set(this.#claim.attempt, ttl)
+    try {
+      const { sent } = await this.#session.beat(this.#life)
+      if (this.#released || this.#life.ended.aborted) return undefined
+      this.validUntil = Math.max(this.validUntil, deadline(sent, ttl))
+      return this.validUntil
+    } catch (error) {
+      if (this.#life.ended.aborted) return undefined
+      throw troubleOf(error).error
+    }
+  }
+
+  async release(): Promise<GaveBack> {
+    const again = this.#released
+    this.#released = true
+    this.#session.ttls.delete(this.#claim.attempt)
+    // A new connection does not have it, and the end of the old one has released it.
+    if (this.#life.ended.aborted) return again ? 'already-released' : 'lost'
+    const { name, attempt } = this.#claim
+    try {
+      const { calls } = this.#session
+      const { answer } = await this.#session.ask(calls.sessionRelease, () => [rowName(name), attempt])
+      if (answer === 1) return 'released'
+      return again ? 'already-released' : 'lost'
+    } catch (error) {
+      throw troubleOf(error).error
+    }
+  }
+
+  async downgrade(): Promise<void> {
+    const { name, attempt } = this.#claim
+    const { calls } = this.#session
+    const asked = this.#session.ask(calls.sessionDowngrade, () => [rowName(name), attempt])
+    const { answer } = await asked.catch((error) => {
+      throw troubleOf(error).error
+    })
+    if (answer !== 1) throw new BackendError('postgres', `cannot downgrade ${name}: it is not held`)
+  }
+}

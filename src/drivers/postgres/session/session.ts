@@ -1,0 +1,203 @@
+/**
+ * Long because the life of the one connection is told in one place.
+ *
+ * The one connection of a process that carries all its advisory locks, and what proves that it lives.
+ *
+ * Two clocks watch it. The server's: `idle_session_timeout`, set by every statement to the longest ttl in use; a session that is
+ * silent for so long is ended, and with it go its locks. Ours: each answered statement proves every lock until
+ * `deadline(sent, ttl)`, which is sooner, because the server begins to count when it has answered. So whoever is cut off is
+ * told before anybody else can have the lock. A statement that is not answered in time does not end the connection, for
+ * that would end every lock: it is given up only when the server must have done so.
+ */
+import { setMaxListeners } from 'node:events'
+import type { Env } from '../../../core/driver.js'
+import { BackendError } from '../../../core/errors.js'
+import type { Database, Value, Wire } from '../client.js'
+import { type Push, parsePush } from '../ear.js'
+import type { Settings } from '../options.js'
+import { type Call, type Calls, callsOf, creation } from '../sql.js'
+import { codeOf, troubleOf } from '../trouble.js'
+
+/** A connection and what hangs on it. */
+export interface Life {
+  readonly wire: Wire
+  /** Aborts when it has ended. */
+  readonly ended: AbortSignal
+}
+
+export interface Told {
+  readonly answer: unknown
+  /** Clock reading before it left. */
+  readonly sent: number
+  readonly life: Life
+}
+
+export interface Session {
+  readonly calls: Calls
+  /** Where this process is reached; null: it must look by itself. */
+  readonly channel: string | null
+  /** ttls that must be kept up, by attempt. */
+  readonly ttls: Map<string, number>
+  /** ms of silence after which the server is to end the session. */
+  idle(): number
+  /** `values` is asked when the statement leaves. Sent again on a new connection if the old one broke. */
+  ask(call: Call, values: () => readonly Value[]): Promise<Told>
+  /** One statement for all who ask in one tick. Never opens a connection: a new one would prove nothing. */
+  beat(life: Life): Promise<{ readonly sent: number }>
+  close(): Promise<void>
+}
+
+const missing = ['42883', '42P01', '3F000']
+
+export function createSession(
+  database: Database,
+  settings: Settings,
+  { clock, id, random }: Env,
+  push: (push: Push) => void,
+): Session {
+  const { commandTimeout, schema } = settings
+  const calls = callsOf(schema)
+  const channel = `holdfast_${id()}`
+  const ttls = new Map<string, number>()
+  const timers = new Set<() => void>()
+  const pending = new Set<Promise<unknown>>()
+  let current: Promise<Life> | undefined
+  let beating: Promise<{ sent: number }> | undefined
+  let listens = false
+  let unlisten: (() => Promise<void>) | undefined
+  let closed = false
+
+  const later = (ms: number, fn: () => void) => {
+    const stop = clock.at(clock.now() + ms, fn, { ref: false })
+    timers.add(stop)
+    return () => {
+      stop()
+      timers.delete(stop)
+    }
+  }
+  const heard = (payload: string) => {
+    const parsed = parsePush(payload)
+    if (parsed !== undefined && !closed) push(parsed)
+  }
+  const idle = () => Math.max(1_000, ...[...ttls.values()].map(Math.ceil))
+
+  async function begin(gone: () => void): Promise<Life> {
+    if (database.ended) throw Object.assign(new Error('the pool was ended'), { code: 'POOL_ENDED' })
+    const controller = new AbortController()
+    // Every hold listens.
+    setMaxListeners(0, controller.signal)
+    const wire = await inTime(
+      database.open({
+        notified: heard,
+        gone: () => {
+          gone()
+          controller.abort(new BackendError('postgres', 'the connection of this session has ended'))
+        },
+      }),
+      commandTimeout,
+    )
+    try {
+      const pid = Number(await inTime(wire.query('select pg_backend_pid() as answer', []), commandTimeout))
+      if (wire.pid !== undefined && wire.pid !== pid) throw pooled()
+      if (settings.listen !== false && database.shared === undefined) {
+        await inTime(wire.script(`listen "${channel}"`), commandTimeout)
+        listens = true
+      } else if (settings.listen !== false && unlisten === undefined) {
+        unlisten = await database.shared?.listen(channel, heard, () => undefined)
+        listens = true
+      }
+    } catch (error) {
+      wire.destroy()
+      throw error
+    }
+    if (closed) wire.destroy()
+    return { wire, ended: controller.signal }
+  }
+
+  function life(): Promise<Life> {
+    if (current !== undefined) return current
+    const drop = () => {
+      if (current === mine) current = undefined
+    }
+    const mine: Promise<Life> = begin(drop)
+    current = mine
+    mine.catch(drop)
+    return mine
+  }
+
+  function inTime<T>(work: Promise<T>, ms: number): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const stop = later(ms, () => reject(new Error(`no answer within ${ms} ms`)))
+      work.then(resolve, reject).finally(stop)
+    })
+  }
+
+  async function send(at: Life, call: Call, values: readonly Value[]): Promise<Told> {
+    const sent = clock.now()
+    const running = at.wire.query(call.text, call.notifies ? [...values, 0] : values)
+    // The server has ended it by then, or it holds nothing.
+    const hopeless = later(ttls.size === 0 ? commandTimeout : idle() + commandTimeout, () =>
+      at.wire.destroy(),
+    )
+    const told = running.finally(hopeless)
+    const answer = inTime(told, commandTimeout)
+    const done: Promise<unknown> = answer.then(
+      () => pending.delete(done),
+      () => pending.delete(done),
+    )
+    pending.add(done)
+    return { answer: JSON.parse(await answer), sent, life: at }
+  }
+
+  return {
+    calls,
+    get channel() {
+      return listens ? channel : null
+    },
+    ttls,
+    idle,
+    async ask(call, values) {
+      let created = false
+      for (let tries = 1; ; tries++) {
+        try {
+          return await send(await life(), call, values())
+        } catch (error) {
+          const code = codeOf(error)
+          if (closed || tries === 8) throw error
+          if (missing.includes(code) && settings.create && !created) {
+            created = true
+            await (await life()).wire.script(creation(schema))
+          } else if (code === '40001' || code === '40P01') {
+            await new Promise<void>((resolve) => later(random() * 10 * tries, resolve))
+          } else if (!troubleOf(error).unknown || current !== undefined || tries > 2) throw error
+        }
+      }
+    },
+    beat(at) {
+      if (at.ended.aborted) return Promise.reject(at.ended.reason)
+      beating ??= new Promise<void>((resolve) => clock.soon(resolve)).then(() => {
+        beating = undefined
+        return send(at, calls.sessionBeat, [idle()])
+      })
+      return beating
+    },
+    async close() {
+      // What is being given back or given up, as long as a statement may take.
+      await Promise.allSettled(pending)
+      closed = true
+      const open = await current?.catch(() => undefined)
+      open?.wire.destroy()
+      await unlisten?.()
+      for (const stop of timers) stop()
+      timers.clear()
+    },
+  }
+}
+
+function pooled(): BackendError {
+  return new BackendError(
+    'postgres',
+    "strategy 'session' needs connections that go straight to the server, and a pooler (PgBouncer?) stands in between: it may give " +
+      "each statement another server connection, and advisory locks belong to one. Give it the server's own address, or use strategy 'row'",
+  )
+}

@@ -1,0 +1,187 @@
+/**
+ * The inside of the verbs: the row, who may hold beside whom, the line. A port of `src/drivers/memory/table.ts`, and compared with
+ * it command by command in test/drivers/postgres/differential.test.ts.
+ *
+ * Pushes, on the channel of the process: `g <attempt> <token> <age> <n> <claim> <1 = others wait> <name>` granted, age counted
+ * from the server's reading of request n · `n <attempt> <µs>` you are next, and the claim above you runs out then ·
+ * `c <attempt>` somebody waits for what you hold · `x <attempt>` an operator took it.
+ */
+export const lineFunctions = `
+-- What every verb begins with: its commit is on disk before it is answered, and no wait for a row is longer than lock_timeout.
+create or replace function S.holdfast_begin_v1() returns bigint language plpgsql as $$
+begin
+  if current_setting('synchronous_commit') in ('off', 'local') then
+    perform set_config('synchronous_commit', 'on', true);
+  end if;
+  perform set_config('lock_timeout', '1500', true);
+  return (extract(epoch from clock_timestamp()) * 1000000)::bigint;
+end $$;
+
+create or replace function S.holdfast_now_v1() returns bigint language sql volatile as $$
+  select (extract(epoch from clock_timestamp()) * 1000000)::bigint
+$$;
+
+-- The row of a name, locked; its first use creates it, unless _create is false. Null when there is none.
+create or replace function S.holdfast_row_v1(_name text, _create boolean) returns S.holdfast_locks language plpgsql as $$
+declare l S.holdfast_locks;
+begin
+  loop
+    select * into l from S.holdfast_locks k where k.name = _name for update;
+    if found then return l; end if;
+    if not _create then return null; end if;
+    insert into S.holdfast_locks (name) values (_name) on conflict do nothing;
+  end loop;
+end $$;
+
+create or replace function S.holdfast_save_v1(_was S.holdfast_locks, l S.holdfast_locks, _now bigint) returns void language plpgsql as $$
+begin
+  if l is distinct from _was then
+    update S.holdfast_locks k set kind = l.kind, owner = l.owner, token = l.token, up_to = l.up_to, permits = l.permits,
+      taken = l.taken, ttl = l.ttl, since = l.since, expires = l.expires, channel = l.channel, holder = l.holder, note = l.note,
+      line = l.line, ended = l.ended, used = _now
+    where k.name = l.name;
+  end if;
+end $$;
+
+create or replace function S.holdfast_admits_v1(l S.holdfast_locks, _kind text, _take int, _of int) returns boolean
+language sql immutable as $$
+  select l.kind = '-' or l.kind = _kind and (_kind = 's' or _kind = 'p' and l.taken + _take <= _of)
+$$;
+
+-- Nobody holds it.
+create or replace function S.holdfast_free_v1(l S.holdfast_locks) returns S.holdfast_locks language plpgsql as $$
+begin
+  l.kind := '-'; l.owner := null; l.permits := null; l.taken := 0; l.ttl := 0; l.since := null; l.expires := null;
+  l.channel := null; l.holder := null; l.note := null;
+  return l;
+end $$;
+
+-- Sums up shared and permit holds.
+create or replace function S.holdfast_count_v1(l S.holdfast_locks) returns S.holdfast_locks language plpgsql as $$
+declare n int;
+begin
+  select count(*), coalesce(sum(take), 0), max(h.ttl), min(h.expires) into n, l.taken, l.ttl, l.expires
+    from S.holdfast_holds h where h.name = l.name;
+  if n = 0 then l := S.holdfast_free_v1(l); end if;
+  return l;
+end $$;
+
+-- Drops what is overdue. A deadline further away than its ttl comes of a clock that was set back: no more than the ttl is left.
+create or replace function S.holdfast_look_v1(l S.holdfast_locks, _now bigint) returns S.holdfast_locks language plpgsql as $$
+begin
+  if l.kind = '-' then return l; end if;
+  if l.expires > _now + l.ttl then
+    l.expires := _now + l.ttl;
+    if l.kind <> 'x' then
+      update S.holdfast_holds h set expires = _now + l.ttl where h.name = l.name and h.expires > _now + l.ttl;
+    end if;
+  end if;
+  if l.expires <= _now then
+    if l.kind = 'x' then return S.holdfast_free_v1(l); end if;
+    delete from S.holdfast_holds h where h.name = l.name and h.expires <= _now;
+    return S.holdfast_count_v1(l);
+  end if;
+  return l;
+end $$;
+
+-- Makes the hold, with the token after all that were given or reserved. An exclusive one comes with its reserve.
+create or replace function S.holdfast_grant_v1(l S.holdfast_locks, _attempt text, _kind text, _take int, _of int, _ttl bigint,
+  _now bigint, _channel text, _by text, _note text) returns S.holdfast_locks language plpgsql as $$
+begin
+  l.token := greatest(l.up_to + 1, _now);
+  l.up_to := l.token;
+  if _kind = 'x' then
+    l.up_to := l.token + 65536;
+    l.kind := 'x'; l.owner := _attempt; l.ttl := _ttl; l.since := _now; l.expires := _now + _ttl;
+    l.channel := _channel; l.holder := _by; l.note := _note;
+    return l;
+  end if;
+  insert into S.holdfast_holds (name, attempt, kind, take, token, ttl, since, expires, channel, holder, note)
+    values (l.name, _attempt, _kind, _take, l.token, _ttl, _now, _now + _ttl, _channel, _by, _note);
+  l.kind := _kind; l.permits := _of; l.taken := l.taken + _take; l.ttl := greatest(l.ttl, _ttl);
+  l.expires := least(l.expires, _now + _ttl);
+  return l;
+end $$;
+
+-- The token of a hold; null: it does not hold.
+create or replace function S.holdfast_held_v1(l S.holdfast_locks, _attempt text) returns bigint language plpgsql as $$
+begin
+  if l.kind = 'x' then return case when l.owner = _attempt then l.token end; end if;
+  if l.kind = '-' then return null; end if;
+  return (select h.token from S.holdfast_holds h where h.name = l.name and h.attempt = _attempt);
+end $$;
+
+-- A hold is over. What its process says it used last is kept inside its reserve; null: all of it.
+create or replace function S.holdfast_leave_v1(l S.holdfast_locks, _attempt text, _last bigint) returns S.holdfast_locks
+language plpgsql as $$
+begin
+  if l.kind = 'x' then
+    l.up_to := least(greatest(coalesce(_last, l.up_to), l.token), l.up_to);
+    return S.holdfast_free_v1(l);
+  end if;
+  delete from S.holdfast_holds h where h.name = l.name and h.attempt = _attempt;
+  return S.holdfast_count_v1(l);
+end $$;
+
+create or replace function S.holdfast_extend_v1(l S.holdfast_locks, _attempt text, _ttl bigint, _now bigint)
+returns S.holdfast_locks language plpgsql as $$
+begin
+  if l.kind = 'x' then
+    l.ttl := _ttl; l.expires := _now + _ttl;
+    return l;
+  end if;
+  update S.holdfast_holds h set ttl = _ttl, expires = _now + _ttl where h.name = l.name and h.attempt = _attempt;
+  return S.holdfast_count_v1(l);
+end $$;
+
+create or replace function S.holdfast_remember_v1(l S.holdfast_locks, _attempt text) returns S.holdfast_locks
+language plpgsql as $$
+begin
+  if not _attempt = any (l.ended) then l.ended := (array[_attempt] || l.ended)[1:8]; end if;
+  return l;
+end $$;
+
+-- Lets in the head of the line for as long as it fits. _me asks just now and gets its whole ttl; another gets a short claim and
+-- is told. One that polls keeps its place until it is due to ask, and the lock with it.
+create or replace function S.holdfast_advance_v1(l S.holdfast_locks, _me text, _ttl bigint, _now bigint, _quiet int)
+returns S.holdfast_locks language plpgsql as $$
+declare w S.holdfast_waiters; after S.holdfast_waiters; more boolean; pushed boolean := false;
+begin
+  if not l.line then return l; end if;
+  select * into w from S.holdfast_waiters q where q.name = l.name order by q.ticket limit 1;
+  loop
+    if w.name is null then
+      l.line := false;
+      return l;
+    end if;
+    exit when not S.holdfast_admits_v1(l, w.kind, w.take, w.permits);
+    exit when w.attempt <> _me and w.due > _now and w.channel is null;
+    delete from S.holdfast_waiters q where q.name = w.name and q.ticket = w.ticket;
+    select * into after from S.holdfast_waiters q where q.name = l.name and q.ticket > w.ticket order by q.ticket limit 1;
+    more := found;
+    if w.attempt = _me then
+      l := S.holdfast_grant_v1(l, w.attempt, w.kind, w.take, w.permits, _ttl, _now, w.channel, w.holder, w.note);
+    elsif w.due > _now then
+      l := S.holdfast_grant_v1(l, w.attempt, w.kind, w.take, w.permits, w.claim, _now, w.channel, w.holder, w.note);
+      pushed := true;
+      if _quiet = 0 then
+        perform pg_notify(w.channel, concat_ws(' ', 'g', w.attempt, l.token, _now - w.seen, w.n, w.claim, more::int, l.name));
+      end if;
+    end if;
+    w := after;
+  end loop;
+  if pushed and w.channel is not null and _quiet = 0 then
+    perform pg_notify(w.channel, concat_ws(' ', 'n', w.attempt, l.expires - _now));
+  end if;
+  return l;
+end $$;
+
+create or replace function S.holdfast_holder_v1(l S.holdfast_locks, _now bigint) returns json language plpgsql as $$
+begin
+  if l.kind = 'x' then
+    return json_build_array(l.owner, 'x', 1, 1, l.token, _now - l.since, l.expires - _now, l.holder, l.note);
+  end if;
+  return (select json_build_array(h.attempt, h.kind, h.take, l.permits, h.token, _now - h.since, h.expires - _now, h.holder, h.note)
+    from S.holdfast_holds h where h.name = l.name order by h.expires limit 1);
+end $$;
+`

@@ -1,0 +1,35 @@
+/** The lock that lives in a transaction of the user's own. It excludes, and is excluded by, the strategy `session`. */
+export const transactionFunctions = `
+-- Parameters: name (after U+0001), key of the advisory lock, kind x|s, ms to wait (0: try). Answer: ["granted", token] ·
+-- ["busy", holder or null] · ["isolation", level]. Leaves the transaction as it was unless granted: the exception block is a
+-- subtransaction, and lock_timeout is put back.
+create or replace function S.holdfast_transaction_v1(_name text, _key bigint, _kind text, _wait int) returns text
+language plpgsql as $$
+declare before text := current_setting('lock_timeout'); taken boolean := true; token bigint; now bigint;
+begin
+  -- Its snapshot is taken before it waits: what it then reads is older than the lock.
+  if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
+    return json_build_array('isolation', current_setting('transaction_isolation'))::text;
+  end if;
+  begin
+    if _wait = 0 then
+      taken := case _kind when 'x' then pg_try_advisory_xact_lock(_key) else pg_try_advisory_xact_lock_shared(_key) end;
+    else
+      perform set_config('lock_timeout', _wait::text, true);
+      if _kind = 'x' then perform pg_advisory_xact_lock(_key); else perform pg_advisory_xact_lock_shared(_key); end if;
+      perform set_config('lock_timeout', before, true);
+    end if;
+  exception when lock_not_available then
+    taken := false;
+  end;
+  if not taken then
+    return json_build_array('busy', (select json_build_array(o.attempt, o.kind, 1, 1, o.token, S.holdfast_now_v1() - o.since, null,
+      o.holder, o.note) from S.holdfast_holds o where o.name = _name and S.holdfast_alive_v1(o) order by o.token limit 1))::text;
+  end if;
+  now := S.holdfast_now_v1();
+  insert into S.holdfast_locks as k (name, up_to, used) values (_name, now, now)
+    on conflict (name) do update set up_to = greatest(k.up_to + 1, now), used = now
+    returning k.up_to into token;
+  return json_build_array('granted', token)::text;
+end $$;
+`

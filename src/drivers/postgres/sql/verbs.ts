@@ -1,0 +1,272 @@
+/** Long because the verbs of the strategy `row` stand beside each other, short cuts included. */
+export const verbs = `
+-- Takes the lock, or a place in line, or proves a place. Parameters: name, attempt, kind x|s|p, ttl, permits taken, limit,
+-- 1 = stand in line, request number, µs to be thought alive, claim, place had before (ticket, 0 = none), channel or null, by,
+-- note, 1 = no notifications. Answer: ["granted", token, 1 = others wait] · ["over"] ended before · ["limit", limit in use] ·
+-- ["blocked", place (0 = none taken), ticket, µs until it is worth asking again, holder or null], a holder being
+-- [attempt, kind, take, limit, token, µs held, µs left, by, note].
+create or replace function S.holdfast_acquire_v1(_name text, _attempt text, _kind text, _ttl bigint, _take int, _of int,
+  _wait int, _n int, _alive bigint, _claim bigint, _ticket bigint, _channel text, _by text, _note text, _quiet int)
+returns text language plpgsql as $$
+declare
+  now bigint := S.holdfast_begin_v1();
+  l S.holdfast_locks; was S.holdfast_locks; w S.holdfast_waiters;
+  token bigint; other int; place int; lined boolean; answer json;
+begin
+  if _kind = 'x' then
+    update S.holdfast_locks k set kind = 'x', owner = _attempt, token = greatest(k.up_to + 1, now),
+      up_to = greatest(k.up_to + 1, now) + 65536, ttl = _ttl, since = now, expires = now + _ttl, permits = null, taken = 0,
+      channel = _channel, holder = _by, note = _note, used = now
+    where k.name = _name and not k.line and (k.kind = '-' or k.kind = 'x' and k.expires <= now) and not _attempt = any (k.ended)
+    returning k.token into token;
+    if found then return '["granted",' || token || ',0]'; end if;
+  end if;
+  l := S.holdfast_row_v1(_name, true);
+  was := l;
+  now := S.holdfast_now_v1();
+  l := S.holdfast_look_v1(l, now);
+  if _attempt = any (l.ended) then
+    l := S.holdfast_advance_v1(l, '', 0, now, _quiet);
+    perform S.holdfast_save_v1(was, l, now);
+    return '["over"]';
+  end if;
+  token := S.holdfast_held_v1(l, _attempt);
+  if token is not null then l := S.holdfast_extend_v1(l, _attempt, _ttl, now); end if;
+  l := S.holdfast_advance_v1(l, _attempt, _ttl, now, _quiet);
+  token := coalesce(token, S.holdfast_held_v1(l, _attempt));
+  if token is null then
+    select * into w from S.holdfast_waiters q where q.name = _name and q.attempt = _attempt;
+    lined := found;
+    if _kind = 'p' and not lined then
+      other := case when l.kind = 'p' then l.permits
+        when l.line then (select q.permits from S.holdfast_waiters q where q.name = _name and q.kind = 'p' limit 1) end;
+      if other <> _of then
+        perform S.holdfast_save_v1(was, l, now);
+        return '["limit",' || other || ']';
+      end if;
+    end if;
+    if not l.line and S.holdfast_admits_v1(l, _kind, _take, _of) then
+      l := S.holdfast_grant_v1(l, _attempt, _kind, _take, _of, _ttl, now, _channel, _by, _note);
+      token := l.token;
+    elsif lined then
+      update S.holdfast_waiters q set n = _n, seen = now, due = now + _alive, channel = _channel, claim = _claim
+        where q.name = _name and q.ticket = w.ticket;
+    elsif _wait = 1 then
+      w.ticket := (select max(q.ticket) from S.holdfast_waiters q where q.name = _name);
+      w.ticket := greatest(coalesce(w.ticket, 0) + 1, now);
+      if _ticket > 0 and not exists (select from S.holdfast_waiters q where q.name = _name and q.ticket = _ticket) then
+        w.ticket := _ticket;
+      end if;
+      insert into S.holdfast_waiters values (_name, w.ticket, _attempt, _kind, _take, _of, _ttl, _claim, _n, now, now + _alive,
+        now, _channel, _by, _note);
+      -- Written even if nothing in it changes: at REPEATABLE READ a release that began before must notice.
+      l.used := now + 1;
+      if not l.line then
+        l.line := true;
+        if l.kind = 'x' and l.channel is not null and _quiet = 0 then perform pg_notify(l.channel, 'c ' || l.owner); end if;
+      end if;
+      if _ticket > 0 then
+        l := S.holdfast_advance_v1(l, _attempt, _ttl, now, _quiet);
+        token := S.holdfast_held_v1(l, _attempt);
+      end if;
+    end if;
+  end if;
+  perform S.holdfast_save_v1(was, l, now);
+  if token is not null then return '["granted",' || token || ',' || l.line::int || ']'; end if;
+  place := case when w.ticket is null then 0
+    else (select count(*) from S.holdfast_waiters q where q.name = _name and q.ticket <= w.ticket) end;
+  other := null;
+  answer := S.holdfast_holder_v1(l, now);
+  return json_build_array('blocked', place, coalesce(w.ticket, 0), greatest(0, S.holdfast_left_v1(l, now)), answer)::text;
+end $$;
+
+-- µs until it is worth asking: until the hold runs out, or until the one the lock is kept for is due.
+create or replace function S.holdfast_left_v1(l S.holdfast_locks, _now bigint) returns bigint language plpgsql as $$
+declare w S.holdfast_waiters;
+begin
+  select * into w from S.holdfast_waiters q where q.name = l.name order by q.ticket limit 1;
+  if found and S.holdfast_admits_v1(l, w.kind, w.take, w.permits) then return w.due - _now; end if;
+  return coalesce(l.expires - _now, 0);
+end $$;
+
+-- Gives a hold back and lets in who is next. Parameters: name, attempt, last token used, 1 = no notifications.
+-- Answer: 1 it was held · 2 ended before · 0 neither.
+create or replace function S.holdfast_release_v1(_name text, _attempt text, _last bigint, _quiet int)
+returns text language plpgsql as $$
+declare now bigint := S.holdfast_begin_v1(); l S.holdfast_locks; was S.holdfast_locks; answer text := '0';
+begin
+  update S.holdfast_locks k set kind = '-', owner = null, up_to = least(greatest(_last, k.token), k.up_to), ttl = 0,
+    since = null, expires = null, channel = null, holder = null, note = null, used = now, ended = (array[_attempt] || k.ended)[1:8]
+  where k.name = _name and k.kind = 'x' and k.owner = _attempt and not k.line and k.expires > now and k.expires <= now + k.ttl;
+  if found then return '1'; end if;
+  l := S.holdfast_row_v1(_name, false);
+  if l.name is null then return '0'; end if;
+  was := l;
+  now := S.holdfast_now_v1();
+  l := S.holdfast_look_v1(l, now);
+  if S.holdfast_held_v1(l, _attempt) is not null then
+    l := S.holdfast_remember_v1(S.holdfast_leave_v1(l, _attempt, _last), _attempt);
+    answer := '1';
+  elsif _attempt = any (l.ended) then
+    answer := '2';
+  end if;
+  l := S.holdfast_advance_v1(l, '', 0, now, _quiet);
+  perform S.holdfast_save_v1(was, l, now);
+  return answer;
+end $$;
+
+-- Proves holds again. Parameters: JSON [[name, attempt, ttl], ...] in the order of names, so that two batches cannot wait for each other;
+-- 1 = no notifications. Answer: for each 1, or 0 when it is not held.
+create or replace function S.holdfast_renew_v1(_items text, _quiet int) returns text language plpgsql as $$
+declare
+  now bigint := S.holdfast_begin_v1(); item json; l S.holdfast_locks; was S.holdfast_locks;
+  answers int[] := '{}'; _name text; _attempt text; _ttl bigint; held boolean;
+begin
+  for item in select value from json_array_elements(_items::json) loop
+    _name := item ->> 0; _attempt := item ->> 1; _ttl := (item ->> 2)::bigint;
+    now := S.holdfast_now_v1();
+    update S.holdfast_locks k set expires = now + _ttl, ttl = _ttl
+      where k.name = _name and k.kind = 'x' and k.owner = _attempt and k.expires > now;
+    held := found;
+    if not held then
+      l := S.holdfast_row_v1(_name, false);
+      if l.name is not null then
+        was := l;
+        now := S.holdfast_now_v1();
+        l := S.holdfast_look_v1(l, now);
+        held := S.holdfast_held_v1(l, _attempt) is not null;
+        if held then l := S.holdfast_extend_v1(l, _attempt, _ttl, now); end if;
+        l := S.holdfast_advance_v1(l, '', 0, now, _quiet);
+        perform S.holdfast_save_v1(was, l, now);
+      end if;
+    end if;
+    answers := answers || held::int;
+  end loop;
+  return array_to_json(answers)::text;
+end $$;
+
+-- Ends an attempt wherever it is. Parameters: name, attempt, 1 = a request of it may still arrive and is to be refused,
+-- 1 = no notifications. Answer: 1 it held or waited, else 0.
+create or replace function S.holdfast_cancel_v1(_name text, _attempt text, _ghost int, _quiet int)
+returns text language plpgsql as $$
+declare now bigint := S.holdfast_begin_v1(); l S.holdfast_locks; was S.holdfast_locks; token bigint; was_here boolean := false;
+begin
+  l := S.holdfast_row_v1(_name, _ghost = 1);
+  if l.name is null then return '0'; end if;
+  was := l;
+  now := S.holdfast_now_v1();
+  l := S.holdfast_look_v1(l, now);
+  token := S.holdfast_held_v1(l, _attempt);
+  if token is not null then
+    l := S.holdfast_leave_v1(l, _attempt, token);
+    was_here := true;
+  elsif l.line then
+    delete from S.holdfast_waiters q where q.name = _name and q.attempt = _attempt;
+    was_here := found;
+  end if;
+  l := S.holdfast_remember_v1(l, _attempt);
+  l := S.holdfast_advance_v1(l, '', 0, now, _quiet);
+  perform S.holdfast_save_v1(was, l, now);
+  return was_here::int::text;
+end $$;
+
+-- Exclusive to shared in one step. Parameters: name, attempt, last token used, 1 = no notifications.
+-- Answer: the token as it is now, 0 when not held so.
+create or replace function S.holdfast_downgrade_v1(_name text, _attempt text, _last bigint, _quiet int)
+returns text language plpgsql as $$
+declare now bigint := S.holdfast_begin_v1(); l S.holdfast_locks; was S.holdfast_locks; answer bigint := 0;
+begin
+  l := S.holdfast_row_v1(_name, false);
+  if l.name is null then return '0'; end if;
+  was := l;
+  now := S.holdfast_now_v1();
+  l := S.holdfast_look_v1(l, now);
+  if l.kind = 's' then answer := coalesce(S.holdfast_held_v1(l, _attempt), 0); end if;
+  if l.kind = 'x' and l.owner = _attempt then
+    answer := least(greatest(_last, l.token), l.up_to);
+    insert into S.holdfast_holds (name, attempt, kind, take, token, ttl, since, expires, channel, holder, note)
+      values (l.name, _attempt, 's', 1, answer, l.ttl, l.since, l.expires, l.channel, l.holder, l.note);
+    l := S.holdfast_free_v1(l);
+    l.kind := 's'; l.token := answer; l.up_to := answer;
+    l := S.holdfast_count_v1(l);
+  end if;
+  l := S.holdfast_advance_v1(l, '', 0, now, _quiet);
+  perform S.holdfast_save_v1(was, l, now);
+  return answer::text;
+end $$;
+
+-- Ends every hold and tells the holders. Parameters: name, 1 = no notifications. Answer: how many it ended that were not overdue.
+create or replace function S.holdfast_force_v1(_name text, _quiet int) returns text language plpgsql as $$
+declare now bigint := S.holdfast_begin_v1(); l S.holdfast_locks; was S.holdfast_locks; h S.holdfast_holds; ended int := 0;
+begin
+  l := S.holdfast_row_v1(_name, false);
+  if l.name is null then return '0'; end if;
+  was := l;
+  now := S.holdfast_now_v1();
+  l := S.holdfast_look_v1(l, now);
+  if l.kind = 'x' then
+    ended := 1;
+    if l.channel is not null and _quiet = 0 then perform pg_notify(l.channel, 'x ' || l.owner); end if;
+  end if;
+  for h in delete from S.holdfast_holds d where d.name = _name returning * loop
+    ended := ended + 1;
+    if h.channel is not null and _quiet = 0 then perform pg_notify(h.channel, 'x ' || h.attempt); end if;
+  end loop;
+  l := S.holdfast_free_v1(l);
+  l := S.holdfast_advance_v1(l, '', 0, now, _quiet);
+  perform S.holdfast_save_v1(was, l, now);
+  return ended::text;
+end $$;
+
+-- Who holds and who waits. Parameter: name. Answer: [newest token, [holder, ...], [waiter, ...]], a waiter being
+-- [attempt, kind, take, limit, µs waited, by, note].
+create or replace function S.holdfast_inspect_v1(_name text) returns text language plpgsql as $$
+declare now bigint := S.holdfast_now_v1(); l S.holdfast_locks; holders json; waiters json;
+begin
+  select * into l from S.holdfast_locks k where k.name = _name;
+  if l.kind = 'x' and l.expires > now then holders := json_build_array(S.holdfast_holder_v1(l, now)); end if;
+  if l.kind in ('s', 'p') then
+    select json_agg(json_build_array(h.attempt, h.kind, h.take, l.permits, h.token, now - h.since, h.expires - now, h.holder, h.note)
+      order by h.token) into holders from S.holdfast_holds h where h.name = _name and h.expires > now;
+  end if;
+  select json_agg(json_build_array(q.attempt, q.kind, q.take, q.permits, now - q.since, q.holder, q.note) order by q.ticket)
+    into waiters from S.holdfast_waiters q where q.name = _name and q.due > now;
+  return json_build_array(coalesce(case when l.kind = 'x' then l.token else l.up_to end, 0), coalesce(holders, '[]'),
+    coalesce(waiters, '[]'))::text;
+end $$;
+
+-- Every name held or waited for. Parameter: its beginning. Answer: [[name, what inspect answers], ...].
+create or replace function S.holdfast_list_v1(_prefix text) returns text language sql as $$
+  select coalesce(json_agg(json_build_array(k.name, S.holdfast_inspect_v1(k.name)::json) order by k.name), '[]')::text
+  from S.holdfast_locks k where (k.kind <> '-' or k.line) and starts_with(k.name, _prefix) and not starts_with(k.name, e'\\x01')
+$$;
+
+-- Forgets names that nobody has used for so many µs (the parameter), a thousand at most. Answer: how many.
+create or replace function S.holdfast_reap_v1(_retention bigint) returns text language plpgsql as $$
+declare now bigint := S.holdfast_begin_v1(); l S.holdfast_locks; was S.holdfast_locks; gone int := 0;
+begin
+  for l in select * from S.holdfast_locks k where k.used < now - _retention limit 1000 for update skip locked loop
+    was := l;
+    l := S.holdfast_look_v1(l, now);
+    delete from S.holdfast_waiters q where q.name = l.name and q.due < now - _retention;
+    delete from S.holdfast_holds h where h.name = l.name and h.pid is not null and not exists
+      (select from pg_locks p where p.locktype = 'advisory' and p.pid = h.pid);
+    l.line := exists (select from S.holdfast_waiters q where q.name = l.name);
+    if l.kind = '-' and not l.line and not exists (select from S.holdfast_holds h where h.name = l.name) then
+      delete from S.holdfast_locks k where k.name = l.name;
+      gone := gone + 1;
+    end if;
+  end loop;
+  return gone::text;
+end $$;
+
+-- The next token of a name that is guarded by something else. Parameter: name. Answer: the token.
+create or replace function S.holdfast_mint_v1(_name text) returns text language plpgsql as $$
+declare now bigint := S.holdfast_begin_v1(); token bigint;
+begin
+  insert into S.holdfast_locks as k (name, up_to, used) values (_name, now, now)
+    on conflict (name) do update set up_to = greatest(k.up_to + 1, now), used = now
+    returning k.up_to into token;
+  return token::text;
+end $$;
+`

@@ -1,0 +1,65 @@
+/**
+ * What an error of the client or the server means. None of them ever means "acquired" or "lost": a refusal says nothing
+ * about who holds the lock, and silence says nothing at all.
+ */
+import { BackendError } from '../../core/errors.js'
+
+export interface Trouble {
+  /** Worth asking again while the wait lasts. */
+  readonly passing: boolean
+  /** Could the statement have been carried out all the same? */
+  readonly unknown: boolean
+  readonly error: BackendError
+}
+
+/** SQLSTATEs (or their classes) that end by themselves, and what to tell whoever waits for it in vain. */
+const passing: Readonly<Record<string, string>> = {
+  '40': 'it was in the way of another transaction',
+  '53300': 'it has no connection left (max_connections)',
+  '53': 'it lacks memory, disk or connections',
+  '55P03': 'somebody else keeps the row of this lock; a transaction on the tables of holdfast is left open',
+  '57014': 'the statement was cancelled; is statement_timeout very short?',
+  '57P03': 'it is starting or stopping',
+  '25006': 'it is read-only: a standby, or a primary that has been replaced',
+}
+
+/** SQLSTATEs that stay until somebody does something. */
+const lasting: Readonly<Record<string, string>> = {
+  '42501': 'the role lacks a right; `holdfast schema --role NAME` prints what it needs',
+  '42883': 'its schema is missing or older than this driver; run what `holdfast schema` prints',
+  '42P01': 'its tables are missing; run what `holdfast schema` prints',
+  '3F000': 'its schema is missing; run what `holdfast schema` prints',
+  '28': 'the role could not log in',
+  '3D000': 'there is no such database',
+}
+
+/** The connection went with the answer. */
+const broken = ['57P01', '57P02', '57P04', '57P05', '08']
+
+export function troubleOf(error: unknown): Trouble {
+  if (error instanceof BackendError) return { passing: false, unknown: false, error }
+  const code = codeOf(error)
+  const message = error instanceof Error ? error.message : String(error)
+  const sqlState = /^[0-9A-Z]{5}$/.test(code)
+  if (sqlState && !broken.some((start) => code.startsWith(start))) {
+    const known = (table: Readonly<Record<string, string>>) => table[code] ?? table[code.slice(0, 2)]
+    const soon = known(passing)
+    const why = soon ?? known(lasting) ?? message
+    const told = new BackendError('postgres', `the server refused (${code}): ${why}`, { cause: error })
+    return { passing: soon !== undefined, unknown: false, error: told }
+  }
+  if (code === 'CONNECTION_ENDED' || code === 'POOL_ENDED') {
+    const told = 'the pool was ended; end it after the locks'
+    return { passing: false, unknown: true, error: new BackendError('postgres', told, { cause: error }) }
+  }
+  return {
+    passing: true,
+    unknown: true,
+    error: new BackendError('postgres', `no answer: ${message || code}`, { cause: error }),
+  }
+}
+
+export function codeOf(error: unknown): string {
+  const { code } = (error ?? {}) as { readonly code?: unknown }
+  return typeof code === 'string' ? code : ''
+}
