@@ -4,6 +4,7 @@
  */
 import type { DriverFactory } from 'holdfast'
 import { connectMysql, mysqlPlace } from './connect-mysql.js'
+import { connectPostgres, postgresPlace } from './connect-postgres.js'
 import { connectRedis, redisPlace } from './connect-redis.js'
 import { badInput, CliError, exits } from './exit.js'
 import { plain } from './print.js'
@@ -35,6 +36,11 @@ const redis =
     return () => connectRedis(place)
   }
 
+const postgres: Scheme = (rest, shown) => {
+  const place = postgresPlace(rest, shown)
+  return () => connectPostgres(place)
+}
+
 /** `undefined`: the scheme is reserved for a driver that does not exist yet. */
 const schemes: Readonly<Record<string, Scheme | undefined>> = {
   local: (rest) => {
@@ -59,7 +65,8 @@ const schemes: Readonly<Record<string, Scheme | undefined>> = {
   zookeeper: undefined,
   etcd: undefined,
   consul: undefined,
-  postgres: undefined,
+  postgres,
+  postgresql: postgres,
   mysql: (rest, shown) => {
     const place = mysqlPlace(rest, shown)
     return () => connectMysql(place)

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { demoCommandLine } from './commands/demo.js'
 import { runCommandLine, withoutCommand } from './commands/run.js'
+import { schemaCommandLine } from './commands/schema.js'
 import { storeCommandLines } from './commands/store.js'
 import { exitCodeOf, exits } from './exit.js'
 
@@ -22,6 +23,7 @@ async function main(argv: readonly string[]): Promise<void> {
     .showHelpAfterError('(--help tells what there is)')
   runCommandLine(program, rest)
   storeCommandLines(program)
+  schemaCommandLine(program)
   demoCommandLine(program)
   for (const command of program.commands) command.copyInheritedSettings(program)
   await program.parseAsync(own, { from: 'user' })

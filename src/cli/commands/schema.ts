@@ -1,0 +1,53 @@
+/** `schema`: prints what a database needs, for those who do not let programs create tables. Connects to nothing. */
+import type { Command } from 'commander'
+import { withoutPassword } from '../connect.js'
+import { mysqlPlace } from '../connect-mysql.js'
+import { postgresPlace } from '../connect-postgres.js'
+import { badInput } from '../exit.js'
+
+interface SchemaOptions {
+  readonly on?: string
+  readonly role?: string
+}
+
+export function schemaCommandLine(program: Command): void {
+  program
+    .command('schema')
+    .summary('print the tables and functions that a database needs')
+    .description(
+      'Prints SQL that makes what the drivers postgres and mysql need, to be run once by whoever may create tables. ' +
+        'Running it again changes nothing. Connects to nothing: the URL says which database it is for.',
+    )
+    .option('--on <url>', 'the database (default: $HOLDFAST_URL)')
+    .option('--role <name>', 'also grant this role (MySQL: user) the least that the driver needs')
+    .action(print)
+}
+
+async function print({ on, role }: SchemaOptions): Promise<void> {
+  const url = on ?? process.env.HOLDFAST_URL ?? ''
+  process.stdout.write(await migrationFor(url, role))
+}
+
+async function migrationFor(url: string, role: string | undefined): Promise<string> {
+  const [, scheme = '', rest = ''] = /^([a-z][a-z0-9+.-]*):(.*)$/is.exec(url) ?? []
+  const shown = withoutPassword(url)
+  switch (scheme.toLowerCase()) {
+    case 'postgres':
+    case 'postgresql': {
+      const { migration } = await import('holdfast/postgres')
+      const { schema } = postgresPlace(rest, shown).options
+      return migration({ ...(schema !== undefined && { schema }), ...(role !== undefined && { role }) })
+    }
+    case 'mysql': {
+      const { migration } = await import('holdfast/mysql')
+      const { prefix } = mysqlPlace(rest, shown).options
+      return migration({ ...(prefix !== undefined && { prefix }), ...(role !== undefined && { user: role }) })
+    }
+    default:
+      throw badInput(
+        url === ''
+          ? 'schema needs --on with a postgres: or mysql: URL'
+          : `'${shown}' needs no schema; only postgres: and mysql: do`,
+      )
+  }
+}
