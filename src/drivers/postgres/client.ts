@@ -84,9 +84,3 @@ export function databaseOf(pool: unknown, what = 'pool'): Database {
     `postgres: ${what} must be a Pool of pg or an instance of postgres.js, got ${describe(pool)}; a single pg Client cannot be shared`,
   )
 }
-
-/** The one column of the one row. */
-export function answerOf(rows: unknown): Answer {
-  const [row] = rows as readonly { readonly answer?: unknown }[]
-  return String(row?.answer)
-}

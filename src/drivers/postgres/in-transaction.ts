@@ -1,8 +1,8 @@
 /** The strategy `transaction`: a lock that is part of a transaction of the user's own, and ends with it. */
 import { AcquireTimeoutError, UnsupportedError } from '../../core/errors.js'
 import { checkName, describe } from '../../core/name.js'
-import { answerOf, type Value } from './client.js'
-import { holderOf } from './inspect.js'
+import type { Value } from './client.js'
+import { answerOf, holderOf } from './inspect.js'
 import { lockKey, rowName } from './session/key.js'
 import { callsOf, checkedIdentifier } from './sql.js'
 import { troubleOf } from './trouble.js'

@@ -81,3 +81,9 @@ export function acquiredOf(answer: unknown): Acquired {
     holder: Array.isArray(holder) ? holderOf(holder) : undefined,
   }
 }
+
+/** The one column of the one row. */
+export function answerOf(rows: unknown): string {
+  const [row] = rows as readonly { readonly answer?: unknown }[]
+  return String(row?.answer)
+}

@@ -2,7 +2,8 @@
  * A `Pool` of pg. The driver opens connections of its own with the pool's settings: it never waits for one of the pool's, which
  * those who hold a lock may all be using, and never meets a transaction somebody left open on one.
  */
-import { answerOf, type Database, type PgPool, type Value, type Wire, type WireEvents } from './client.js'
+import type { Database, PgPool, Value, Wire, WireEvents } from './client.js'
+import { answerOf } from './inspect.js'
 
 /** A connection of pg, as far as it is used, and what only some versions have. */
 interface PgClient {

@@ -2,7 +2,8 @@
  * An instance of postgres.js. It opens connections for nobody else, so statements run on those of its pool; it listens on one
  * of its own. For `session` one is reserved. A connection that ended is not told, only found out by the next statement.
  */
-import { answerOf, type Database, type PostgresJs, type Value, type Wire } from './client.js'
+import type { Database, PostgresJs, Value, Wire } from './client.js'
+import { answerOf } from './inspect.js'
 
 export function fromPostgresJs(sql: PostgresJs): Database {
   const on = (unsafe: PostgresJs['unsafe']) => ({
