@@ -1,4 +1,6 @@
 /**
+ * Long because who opens, closes and abandons a connection should be seen at once.
+ *
  * How statements travel: over a few connections of the driver's own, one of which stays and listens, too.
  *
  * Each goes at once, on the connection with the fewest unanswered ones; another is opened while all have many, and closed when
