@@ -8,7 +8,9 @@ import type { Lease } from './core/lease.js'
 import type { ModeKind } from './core/mode.js'
 import { checkName, describe } from './core/name.js'
 import type { Defaults } from './core/options.js'
+import { type Barrier, barrier } from './locks/barrier.js'
 import { type Election, election } from './locks/election.js'
+import { type Latch, latch } from './locks/latch.js'
 import { all, type MultiLock } from './locks/multi-lock.js'
 import { mutex } from './locks/mutex.js'
 import { type OnceOptions, once } from './locks/once.js'
@@ -52,6 +54,10 @@ export interface Locks<Known extends Ability = Ability> extends AsyncDisposable 
   >
   /** One leader, whom everybody can see. @throws TypeError, RangeError for a bad name; UnsupportedError */
   readonly election: If<Known, 'cells', (name: string) => Election>
+  /** Closed until it has been counted down, then open for all who wait. @throws TypeError, RangeError for a bad name; UnsupportedError */
+  readonly latch: If<Known, 'cells', (name: string) => Latch>
+  /** Nobody goes on before `parties` are there. @throws TypeError, RangeError for bad arguments; UnsupportedError */
+  readonly barrier: If<Known, 'cells' | 'shared', (name: string, parties: number) => Barrier>
   /** Several locks, all or nothing. */
   all(locks: readonly Lock[]): MultiLock
   /** Who holds `name`, who waits, since when, with what note. */
@@ -93,6 +99,8 @@ export function locksOver<Known extends Ability>(engine: Engine): Locks<Known> {
     mutex: (name) => mutex(engine, name),
     readWrite: (name) => readWrite(engine, name),
     semaphore: (name, options) => semaphore(engine, name, options),
+    latch: (name) => latch(engine, name),
+    barrier: (name, parties) => barrier(engine, name, parties),
     election: (name) => election(engine, name),
     once: (key, fn, options) => once(engine, key, fn, options),
     all: (parts) => all(engine, parts),

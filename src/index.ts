@@ -14,6 +14,7 @@
  * @module
  */
 export type { Lock } from './core/acquire.js'
+export type { WaitOptions } from './core/bounded.js'
 export type { Blocked, DriverFactory, GaveBack, Holder, Standing, Traits, Waiter } from './core/driver.js'
 export {
   AcquireTimeoutError,
@@ -32,7 +33,9 @@ export type { Lease, LeaseState, ReleaseOutcome } from './core/lease.js'
 export type { Mode, ModeKind } from './core/mode.js'
 export type { AcquireOptions, Defaults, TryOptions } from './core/options.js'
 export { type AbilitiesOf, type Ability, createLocks, type Locks } from './create-locks.js'
+export type { Barrier, EnterOptions, Inside } from './locks/barrier.js'
 export type { CampaignOptions, Election } from './locks/election.js'
+export type { JoinOptions, Latch, LatchOptions } from './locks/latch.js'
 export type { MultiLease } from './locks/multi-lease.js'
 export type { MultiLock } from './locks/multi-lock.js'
 export type { OnceOptions } from './locks/once.js'

@@ -2,7 +2,7 @@
  * A cable for stores that have none: what a client does goes through a gate that can be shut. A request made while it is shut
  * never arrives; an answer that comes while it is shut is lost, although the store has done what was asked.
  */
-import type { DriverFactory } from 'holdfast'
+import { BackendError, type DriverFactory } from 'holdfast'
 import type { Cells, Claim, Driver, GaveBack, Grant, Wait } from 'holdfast/driver'
 import type { Breakage, Fixture } from './fixture.js'
 
@@ -37,7 +37,7 @@ class Gate {
   /** What was on its way fails, as on a connection that is made again. */
   open(): void {
     this.#shut = false
-    for (const fail of this.#stuck) fail(new Error('the connection was lost'))
+    for (const fail of this.#stuck) fail(new BackendError('the gate', 'the connection was lost'))
     this.#stuck.clear()
   }
 

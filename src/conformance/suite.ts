@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { barriers } from './barriers.js'
 import { cancelling } from './cancelling.js'
 import { cells } from './cells.js'
 import { closing } from './closing.js'
@@ -8,6 +9,7 @@ import { elections } from './elections.js'
 import { exclusion } from './exclusion.js'
 import { fairness } from './fairness.js'
 import type { Fixture, Runner } from './fixture.js'
+import { latches } from './latches.js'
 import { leaks } from './leaks.js'
 import { localQueue } from './local-queue.js'
 import { loss } from './loss.js'
@@ -42,6 +44,8 @@ const aspects: Readonly<Record<string, (it: It, fixture: Fixture) => void>> = {
   cells,
   'once for everybody': once,
   elections,
+  latches,
+  barriers,
   names,
   'many requests in one process': localQueue,
   closing,

@@ -53,8 +53,8 @@ const parts: Readonly<Record<Part, (locks: Locks, task: Task) => Promise<Lease>>
     }),
   election: (locks, { name, ttl }) =>
     locks.election(name).campaign('child', { ttl, candidate: 'child', ...forEver }),
-  barrier: () => Promise.reject(new Error('to be done')),
-  latch: () => Promise.reject(new Error('to be done')),
+  barrier: async (locks, { name, ttl }) => (await locks.barrier(name, 2).enter({ ttl, ...forEver })).lease,
+  latch: (locks, { name, ttl }) => locks.latch(name).join({ ttl, ...forEver }),
 }
 
 await main()

@@ -49,11 +49,17 @@ export class AcquireTimeoutError extends HoldfastError {
   readonly holder: Holder | undefined
   /** Place in line when last heard, 1 = next. */
   readonly position: number | undefined
-  constructor(lock: string, waited: number, blocked: Blocked | undefined) {
+  /** @param what did not come about */
+  constructor(
+    lock: string,
+    waited: number,
+    blocked: Blocked | undefined,
+    what: string = `lock ${quote(lock)} was not free`,
+  ) {
     const cause = blocked?.trouble
     const trouble = cause === undefined ? '' : `; the store was in trouble: ${cause.message}`
     super(
-      `lock ${quote(lock)} was not free within ${Math.round(waited)} ms${heldBy(blocked)}${trouble}`,
+      `${what} within ${Math.round(waited)} ms${heldBy(blocked)}${trouble}`,
       cause === undefined ? undefined : { cause },
     )
     this.lock = lock

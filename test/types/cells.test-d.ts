@@ -34,6 +34,10 @@ export async function withoutCells(): Promise<void> {
   const locks = createLocks(noCells)
   // @ts-expect-error this driver keeps no results
   await locks.once('order', () => 1)
+  // @ts-expect-error nor a count
+  locks.latch('l')
+  // @ts-expect-error nor who has come
+  locks.barrier('b', 2)
   // @ts-expect-error nor a leader's value
   locks.election('e')
 }

@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict'
+import type { Client } from './client.js'
+import type { Fixture } from './fixture.js'
+import type { Stage } from './stage.js'
+import type { It } from './suite.js'
+import { takeInChild } from './take-in-child.js'
+
+const forEver = { wait: Number.POSITIVE_INFINITY }
+
+const kinds = {
+  'let all in together, and out together, round after round': async (stage, a) => {
+    const clients = [a, stage.client(), stage.client()]
+    const name = stage.name()
+    const log: string[] = []
+    const worker = async ({ locks }: Client, i: number) => {
+      for (let round = 1; round <= 3; round++) {
+        log.push(`${round} comes`)
+        const inside = await locks.barrier(name, 3).enter(forEver)
+        assert.equal(inside.round, round)
+        log.push(`${round} works`)
+        assert.equal(await inside.leave(forEver), true)
+        log.push(`${round} done`)
+        assert.equal(inside.lease.state, 'released', `worker ${i}`)
+      }
+    }
+    await Promise.all(clients.map(worker))
+    for (let round = 1; round <= 3; round++) {
+      const last = (what: string) => log.lastIndexOf(`${round} ${what}`)
+      assert.ok(last('comes') < log.indexOf(`${round} works`), `round ${round} began before all had come`)
+      assert.ok(last('works') < log.indexOf(`${round} done`), `round ${round} ended before all had left`)
+    }
+  },
+
+  'make one that comes while a round is open wait for the next': async (stage, a) => {
+    const [b, c, name] = [stage.client(), stage.client(), stage.name()]
+    const [one, two] = await Promise.all([a, b].map(({ locks }) => locks.barrier(name, 2).enter()))
+    assert.ok(one && two)
+    let third = 0
+    const late = c.locks
+      .barrier(name, 2)
+      .enter(forEver)
+      .then((inside) => {
+        third = inside.round
+        return inside
+      })
+    assert.equal(await one.leave({ wait: 50 }), false, 'the other is still inside')
+    assert.equal(third, 0)
+    await two.leave()
+    const again = await a.locks.barrier(name, 2).enter()
+    assert.deepEqual([again.round, (await late).round], [2, 2])
+    await Promise.all([again.leave(), (await late).leave()])
+  },
+
+  'do not open for too few, and say how many were there': async (stage, a) => {
+    const [b, name] = [stage.client(), stage.name()]
+    const alone = a.locks.barrier(name, 2)
+    await assert.rejects(alone.enter({ wait: 60 }), /did not open: 1 of 2 were there within \d+ ms/)
+    await assert.rejects(alone.enter({ wait: 0 }), { code: 'ACQUIRE_TIMEOUT' })
+    const controller = new AbortController()
+    const reason = new Error('no longer wanted')
+    const waits = alone.enter({ signal: controller.signal, ...forEver })
+    await stage.until('it to stand there', async () => (await holding(b, name)) === 1)
+    await assert.rejects(
+      b.locks.barrier(name, 3).enter({ wait: 60 }),
+      /has 2 parties for those who use it now, got 3|did not open/,
+    )
+    controller.abort(reason)
+    await assert.rejects(waits, (error) => error === reason)
+    assert.throws(() => a.locks.barrier(name, 0), /from 1 to 1000, got 0/)
+    const [one, two] = await Promise.all([a, b].map(({ locks }) => locks.barrier(name, 2).enter()))
+    await one?.[Symbol.asyncDispose]()
+    assert.equal(await two?.leave(), true)
+  },
+
+  'do not count one that was cut off while it waited': async (stage, a) => {
+    const [b, c, name] = [stage.client(), stage.client(), stage.name()]
+    const gone = a.locks.barrier(name, 2).enter({ ttl: stage.ttl, ...forEver })
+    const caught = gone.catch((error: unknown) => error)
+    await stage.until('it to stand there', async () => (await holding(b, name)) === 1)
+    await stage.cut(a)
+    await stage.until('it to be seen as gone', async () => (await holding(b, name)) === 0)
+    const one = b.locks.barrier(name, 2).enter(forEver)
+    await stage.until('the next to stand there', async () => (await holding(c, name)) === 1)
+    const two = await c.locks.barrier(name, 2).enter()
+    await Promise.all([two.leave(), one.then((inside) => inside.leave())])
+    await stage.heal()
+    assert.equal(((await stage.soon('it to hear of it', caught)) as { code?: string }).code, 'LEASE_LOST')
+  },
+} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+
+export function barriers(it: It, { traits, taker }: Fixture): void {
+  if (traits.cells !== true || !traits.modes.includes('shared')) {
+    it('are refused when they are made', async (stage) => {
+      const { locks } = stage.client()
+      assert.throws(() => locks.barrier(stage.name(), 2), { code: 'UNSUPPORTED' })
+    })
+    return
+  }
+  for (const [name, test] of Object.entries(kinds)) it(name, (stage) => test(stage, stage.client()))
+  if (!traits.shared || taker === undefined) return
+
+  it('do not wait for a process that was killed with -9 inside', async (stage) => {
+    const client = stage.client()
+    const name = stage.name()
+    const child = takeInChild(stage, taker, name, stage.ttl, 'barrier')
+    const inside = await client.locks.barrier(name, 2).enter(forEver)
+    await child.heard('granted')
+    assert.equal(await inside.leave({ wait: 20 }), false)
+    await child.kill()
+    assert.equal(await inside.leave({ wait: 2 * stage.ttl + stage.patience }), true)
+  })
+}
+
+/** A store may show those whose time is over until somebody comes by. */
+async function holding({ locks }: Client, name: string): Promise<number> {
+  const { holders } = await locks.inspect(name)
+  return holders.filter(({ expiresIn }) => expiresIn > 0).length
+}

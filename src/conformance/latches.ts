@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict'
+import type { Client } from './client.js'
+import type { Fixture } from './fixture.js'
+import type { Stage } from './stage.js'
+import type { It } from './suite.js'
+import { takeInChild } from './take-in-child.js'
+
+const kinds = {
+  'open for everybody when they have been counted down': async (stage, a) => {
+    const [b, c, name] = [stage.client(), stage.client(), stage.name()]
+    const latch = a.locks.latch(name)
+    const early = c.locks.latch(name).wait({ wait: Number.POSITIVE_INFINITY })
+    assert.equal(await latch.setCount(3, { keep: 20_000 }), true)
+    assert.equal(await b.locks.latch(name).setCount(5), false, 'it is closed already')
+    const waits = [a, b, c].map((client) => client.locks.latch(name).wait({ wait: Number.POSITIVE_INFINITY }))
+    assert.equal(await b.locks.latch(name).countDown(), 2)
+    assert.equal(await c.locks.latch(name).wait({ wait: 0 }), false)
+    assert.equal(await c.locks.latch(name).wait({ wait: 40 }), false)
+    assert.equal(await latch.countDown(7), 0)
+    assert.deepEqual(await stage.soon('all to go on', Promise.all([early, ...waits])), [
+      true,
+      true,
+      true,
+      true,
+    ])
+    assert.equal(await stage.client().locks.latch(name).wait(), true, 'it stays open for those who come late')
+    assert.equal(await b.locks.latch(name).setCount(1), true, 'it can be closed again')
+    assert.equal(await latch.count(), 1)
+    assert.equal(await latch.countDown(), 0)
+  },
+
+  'count every one of many, exactly': async (stage, a) => {
+    const [b, c, name] = [stage.client(), stage.client(), stage.name()]
+    const count = 40
+    await a.locks.latch(name).setCount(count, { keep: 20_000 })
+    const left = await Promise.all(
+      Array.from({ length: count - 1 }, (_, i) => (i % 2 ? b : c).locks.latch(name).countDown()),
+    )
+    assert.deepEqual(new Set(left).size, count - 1)
+    assert.equal(await a.locks.latch(name).count(), 1)
+    assert.equal(await a.locks.latch(name).countDown(), 0)
+  },
+
+  'refuse what makes no sense': async (stage, a) => {
+    const latch = a.locks.latch(stage.name())
+    await assert.rejects(latch.countDown(), /is not closed; setCount\(\) closes it/)
+    await assert.rejects(latch.setCount(0), /count must be a whole number from 1 to 1000000000, got 0/)
+    await assert.rejects(latch.setCount(1, { keep: -1 }), /keep must be from 0/)
+    const controller = new AbortController()
+    const reason = new Error('no longer wanted')
+    const waits = latch.wait({ signal: controller.signal })
+    controller.abort(reason)
+    await assert.rejects(waits, (error) => error === reason)
+    assert.equal(await latch.count(), 0)
+  },
+} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+
+const joined = {
+  'are held closed by those who joined, until they leave': async (stage, a) => {
+    const [b, name] = [stage.client(), stage.name()]
+    await a.locks.latch(name).setCount(1, { keep: 20_000 })
+    const work = await b.locks.latch(name).join()
+    assert.equal(await a.locks.latch(name).count(), 2)
+    const waits = a.locks.latch(name).wait()
+    assert.equal(await a.locks.latch(name).countDown(), 0)
+    assert.equal(await a.locks.latch(name).wait({ wait: 0 }), false)
+    assert.equal(await work.release(), 'released')
+    assert.equal(await stage.soon('it to open', waits), true)
+    await assert.rejects(b.locks.latch(name).join(), /is not closed/)
+  },
+
+  'do not count those who joined and are cut off for ever': async (stage, a) => {
+    const [b, name] = [stage.client(), stage.name()]
+    await a.locks.latch(name).setCount(1, { keep: 20_000 })
+    const work = await b.locks.latch(name).join({ ttl: stage.ttl })
+    await a.locks.latch(name).countDown()
+    await stage.cut(b)
+    assert.equal(await a.locks.latch(name).wait({ wait: 2 * stage.ttl + stage.patience }), true)
+    assert.equal(work.isHeld, false, 'it opened while somebody who joined was at work')
+  },
+} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+
+export function latches(it: It, { traits, taker }: Fixture): void {
+  if (traits.cells !== true) {
+    it('are refused when they are made', async (stage) => {
+      const { locks } = stage.client()
+      assert.throws(() => locks.latch(stage.name()), { code: 'UNSUPPORTED' })
+    })
+    return
+  }
+  const shared = traits.modes.includes('shared')
+  for (const [name, test] of Object.entries({ ...kinds, ...(shared && joined) }))
+    it(name, (stage) => test(stage, stage.client()))
+  if (!shared) {
+    it('cannot be joined without shared mode', async (stage) => {
+      const latch = stage.client().locks.latch(stage.name())
+      await latch.setCount(1)
+      await assert.rejects(latch.join(), { code: 'UNSUPPORTED' })
+      await latch.countDown()
+    })
+    return
+  }
+  if (!traits.shared || taker === undefined) return
+
+  it('do not count for ever a process that joined and was killed with -9', async (stage) => {
+    const client = stage.client()
+    const name = stage.name()
+    const latch = client.locks.latch(name)
+    await latch.setCount(1, { keep: 20_000 })
+    const child = takeInChild(stage, taker, name, stage.ttl, 'latch')
+    await child.heard('granted')
+    await latch.countDown()
+    assert.equal(await latch.count(), 1)
+    await child.kill()
+    assert.equal(await latch.wait({ wait: 2 * stage.ttl + stage.patience }), true)
+  })
+}

@@ -1,0 +1,192 @@
+/**
+ * A double barrier: nobody goes on before `parties` are there, and nobody is done before all have left.
+ *
+ * ```
+ *   round r:  gathering ──the last one comes──► open ──the last one leaves, or all who are in it are dead──► round r + 1: gathering
+ * ```
+ * Every participant holds a lease. Whoever comes, or waits, strikes out those whose leases have ended: the dead are neither
+ * waited for nor counted. Who comes while a round is open waits for the next one.
+ */
+import { type Bounds, bounded, Late, type WaitOptions } from '../core/bounded.js'
+import { Box } from '../core/box.js'
+import type { Cell } from '../core/cell.js'
+import type { Engine } from '../core/engine.js'
+import { AcquireTimeoutError } from '../core/errors.js'
+import type { HeldLease, Lease } from '../core/lease.js'
+import { checkName, describe, quote } from '../core/name.js'
+import { type AcquireOptions, duration } from '../core/options.js'
+import { lookEvery, type Roll, rollOf } from './roll.js'
+
+export type EnterOptions = Pick<AcquireOptions, 'wait' | 'signal' | 'ttl' | 'autoRenew' | 'maxHold' | 'note'>
+
+export interface Barrier {
+  readonly name: string
+  readonly parties: number
+  /**
+   * Waits until `parties` have entered, and are alive.
+   * @throws AcquireTimeoutError when they were not within `wait`; LeaseLostError when this one lost its lease meanwhile;
+   * RangeError when others use another number of parties; as `Lock.acquire`
+   */
+  enter(options?: EnterOptions): Promise<Inside>
+}
+
+/** One participant, between `enter` and `leave`. */
+export interface Inside extends AsyncDisposable {
+  /** Its share: lost, and the others do not wait for it any more. */
+  readonly lease: Lease
+  /** Counts how often the barrier was passed. */
+  readonly round: number
+  /**
+   * Waits until all have left, or died; false: they had not within `wait`, but this one has. `await using` leaves without waiting.
+   * @throws BackendError when it was not possible to tell the others within `wait`; the reason of `signal`
+   */
+  leave(options?: WaitOptions): Promise<boolean>
+}
+
+/** In the cell, as JSON. */
+interface State {
+  readonly parties: number
+  readonly round: number
+  readonly open: boolean
+  /** Attempts. */
+  readonly members: readonly string[]
+}
+
+const mostParties = 1000
+/** How long one who did not get in tries to say so, in ms: otherwise the others find out by its lease. */
+const longestFarewell = 1_000
+
+export function barrier(engine: Engine, name: string, parties: number): Barrier {
+  checkName(name)
+  if (!Number.isInteger(parties) || parties < 1 || parties > mostParties) {
+    throw new RangeError(
+      `parties of barrier ${quote(name)} must be a whole number from 1 to ${mostParties}, got ${describe(parties)}`,
+    )
+  }
+  const box = new Box(engine, 'barrier', name)
+  const roll = rollOf(box, name, 'a barrier')
+  return { name, parties, enter: (options) => enter(engine, box, roll, { name, parties }, options) }
+}
+
+async function enter(
+  engine: Engine,
+  box: Box,
+  roll: Roll,
+  { name, parties }: Pick<Barrier, 'name' | 'parties'>,
+  options: EnterOptions = {},
+): Promise<Inside> {
+  const from = engine.clock.now()
+  const wait = duration('wait', options.wait ?? engine.defaults.wait, 0, true)
+  const lease = await roll.lock.take(options)
+  const { attempt } = lease.hold.watchdog.claim
+  let there = 0
+  const come = async (bounds: Bounds) => {
+    const cell = await box.update(async (cell) => {
+      const state = stateIn(cell) ?? { parties, round: 1, open: false, members: [] }
+      const members = await roll.living(state.members, bounds)
+      if (state.parties !== parties && members.length > 0) throw otherParties(name, state.parties, parties)
+      return kept(cell, entered({ ...state, parties, members }, attempt))
+    }, bounds)
+    const state = stateIn(cell)
+    there = state?.members.length ?? 0
+    return state?.open && state.members.includes(attempt) ? state.round : undefined
+  }
+  try {
+    const left = { wait: Math.max(0, wait - (engine.clock.now() - from)) }
+    const bounds = { ...left, ...(options.signal !== undefined && { signal: options.signal }) }
+    const round = await bounded(engine, bounds, (within) =>
+      box.when(
+        () => {
+          lease.assertHeld()
+          return come(within)
+        },
+        within,
+        lookEvery,
+      ),
+    )
+    if (typeof round === 'number') return insideOf(engine, box, roll, lease, round)
+    const late = round instanceof Late ? round.trouble : undefined
+    const what = `barrier ${quote(name)} did not open: ${there} of ${parties} were there`
+    throw new AcquireTimeoutError(name, engine.clock.now() - from, late && { trouble: late }, what)
+  } catch (error) {
+    await bounded(engine, { wait: longestFarewell }, (bounds) => leaving(box, roll, attempt, bounds)).catch(
+      () => undefined,
+    )
+    await lease.release()
+    throw error
+  }
+}
+
+/** With this one in it, if it can be. */
+function entered(state: State, attempt: string): State {
+  const { parties, round, open, members } = state
+  if (members.includes(attempt)) return { ...state, open: open || members.length >= parties }
+  if (open && members.length > 0) return state
+  const all = [...members, attempt]
+  return { parties, round: open ? round + 1 : round, open: all.length >= parties, members: all }
+}
+
+/** Without this one and the dead; the last one begins the next round. */
+async function leaving(box: Box, roll: Roll, attempt: string, bounds: Bounds): Promise<State | undefined> {
+  const cell = await box.update(async (cell) => {
+    const state = stateIn(cell)
+    if (state === undefined) return undefined
+    const members = (await roll.living(state.members, bounds)).filter((one) => one !== attempt)
+    const over = state.open && members.length === 0
+    return kept(cell, { ...state, round: state.round + (over ? 1 : 0), open: state.open && !over, members })
+  }, bounds)
+  return stateIn(cell)
+}
+
+function insideOf(engine: Engine, box: Box, roll: Roll, lease: HeldLease, round: number): Inside {
+  const { attempt } = lease.hold.watchdog.claim
+  let left: Promise<unknown> | undefined
+  const goOut = async (bounds: Bounds) => {
+    await leaving(box, roll, attempt, bounds)
+    await lease.release()
+  }
+  return {
+    lease,
+    round,
+    async leave(options = {}) {
+      const over = await bounded(engine, options, async (bounds) => {
+        left ??= goOut(bounds).catch((error: unknown) => {
+          left = undefined
+          throw error
+        })
+        await left
+        return box.when(
+          async (cell) => {
+            const state = stateIn(cell)
+            if (state === undefined || state.round !== round) return true
+            return (await roll.living(state.members, bounds)).length === 0 || undefined
+          },
+          bounds,
+          lookEvery,
+        )
+      })
+      if (over instanceof Late && over.trouble !== undefined) throw over.trouble
+      return over === true
+    },
+    async [Symbol.asyncDispose]() {
+      left ??= bounded(engine, { wait: longestFarewell }, goOut).catch(() => undefined)
+      await left
+      await lease.release()
+    },
+  }
+}
+
+function kept(cell: Cell | undefined, state: State): { value: string; keep: number } | undefined {
+  const value = JSON.stringify(state)
+  return value === cell?.value ? undefined : { value, keep: Number.POSITIVE_INFINITY }
+}
+
+function stateIn(cell: Cell | undefined): State | undefined {
+  return cell === undefined ? undefined : (JSON.parse(cell.value) as State)
+}
+
+function otherParties(name: string, theirs: number, ours: number): RangeError {
+  return new RangeError(
+    `barrier ${quote(name)} has ${theirs} parties for those who use it now, got ${ours}; use one number everywhere or another name`,
+  )
+}
