@@ -1,6 +1,7 @@
 /** A {@link Connection} over ioredis: `Redis` (standalone and Sentinel) or `Cluster`. */
 import type { Clock } from '../../core/clock.js'
 import type { Connection, Ear, Ioredis, Listening, Reply } from './client.js'
+import { isRefusal } from './trouble.js'
 
 /** What only some of them have, or what is not in the public type. */
 interface Full extends Ioredis {
@@ -99,7 +100,7 @@ function attach(client: Full, channel: string, ear: Ear): () => void {
     client.call('SUBSCRIBE', channel).then(
       () => ear.up(),
       (error: Error) => {
-        if (error.message.startsWith('NOPERM')) ear.refused(error)
+        if (isRefusal(error)) ear.refused(error)
       },
     )
   }

@@ -2,6 +2,7 @@
 import type { Clock } from '../../core/clock.js'
 import type { Ear, Listening, NodeRedis } from './client.js'
 import type { Clustered, Single } from './node-redis.js'
+import { isRefusal } from './trouble.js'
 
 /** How long to wait before another node is tried for the subscription, in ms. */
 const nextNodeAfter = 200
@@ -24,7 +25,7 @@ export function attach(client: Single, channel: string, ear: Ear): () => void {
         ear.up()
       },
       (error: Error) => {
-        if (error.message.startsWith('NOPERM')) ear.refused(error)
+        if (isRefusal(error)) ear.refused(error)
       },
     )
   }

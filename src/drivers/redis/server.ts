@@ -56,10 +56,8 @@ export function createServer(connection: Connection, settings: Settings, clock: 
   }
 
   const checkEviction = (info: ReadonlyMap<string, string>) => {
-    const policy = info.get('maxmemory_policy') ?? ''
-    if (settings.eviction === 'ignore' || !policy.startsWith('allkeys') || info.get('maxmemory') === '0')
-      return
-    const told = `maxmemory-policy ${policy} lets the server drop locks in use; set noeviction or a volatile policy`
+    const told = settings.eviction === 'ignore' ? undefined : evictionIn(info)
+    if (told === undefined) return
     if (settings.eviction === 'refuse') throw new BackendError('redis', told)
     warn('HOLDFAST_REDIS_EVICTION', told)
   }
@@ -90,16 +88,23 @@ export function createServer(connection: Connection, settings: Settings, clock: 
   }
 }
 
+/** What is wrong when the server may evict locks in use; undefined when it may not. */
+export function evictionIn(info: ReadonlyMap<string, string>): string | undefined {
+  const policy = info.get('maxmemory_policy') ?? ''
+  if (!policy.startsWith('allkeys') || info.get('maxmemory') === '0') return undefined
+  return `maxmemory-policy ${policy} lets the server drop locks in use; set noeviction or a volatile policy`
+}
+
+/** What INFO says, by field. */
+export function fieldsOf(info: string): ReadonlyMap<string, string> {
+  const lines = info.split('\r\n').map((line) => line.split(':', 2))
+  return new Map(lines.map(([key = '', value = '']) => [key, value]))
+}
+
 /** Undefined when the ACL does not allow it. */
 async function readInfo(connection: Connection): Promise<ReadonlyMap<string, string> | undefined> {
   try {
-    const text = String(await connection.command('INFO'))
-    return new Map(
-      text
-        .split('\r\n')
-        .map((line) => line.split(':', 2))
-        .map(([key = '', value = '']) => [key, value]),
-    )
+    return fieldsOf(String(await connection.command('INFO')))
   } catch (error) {
     if (error instanceof Error && error.message.startsWith('NOPERM')) return undefined
     throw error

@@ -65,6 +65,11 @@ export function troubleOf(error: unknown, ended: boolean): Trouble {
   }
 }
 
+/** Will the server never let this client subscribe? No right to the channel, or no such command. */
+export function isRefusal({ message }: Error): boolean {
+  return /^(NOPERM|ERR) /.test(message)
+}
+
 function refused(code: string, what: string, cause: unknown): BackendError {
   return new BackendError('redis', `the server refused (${code}): ${what}`, { cause })
 }

@@ -19,7 +19,8 @@
 import type { Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import type { Reply } from '../redis/client.js'
-import { inTime } from '../redis/server.js'
+import { evictionIn, fieldsOf, inTime } from '../redis/server.js'
+import { evictionCheck } from './eviction.js'
 import { type Identity, identityIn, type Node, notAsked } from './node.js'
 import type { Settings } from './options.js'
 import { round } from './round.js'
@@ -43,6 +44,7 @@ export class Group {
   readonly #env: Env
   readonly #settings: Settings
   #looking: Promise<void> | undefined
+  readonly #checkEviction: (told: string | undefined) => void
   readonly #seeing = new Map<Node, Promise<Seen>>()
 
   constructor(nodes: readonly Node[], env: Env, settings: Settings) {
@@ -52,6 +54,7 @@ export class Group {
     this.#groupKey = `${settings.prefix}redlock!group`
     this.#env = env
     this.#settings = settings
+    this.#checkEviction = evictionCheck(settings.eviction)
   }
 
   /**
@@ -121,12 +124,14 @@ export class Group {
   async #see(node: Node): Promise<Seen> {
     const { epoch, connection } = node
     const [info, marker, group] = await Promise.all([
-      connection.command('INFO', 'server'),
+      connection.command('INFO'),
       connection.command('GET', this.markerKey),
       connection.command('SMEMBERS', this.#groupKey),
     ])
     if (epoch !== node.epoch) throw new Error(node.distrust)
-    const identity = identityIn(String(info))
+    const fields = fieldsOf(String(info))
+    this.#checkEviction(evictionIn(fields))
+    const identity = identityIn(fields)
     node.tellsTime(identity.now)
     return {
       node,

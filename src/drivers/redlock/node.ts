@@ -136,11 +136,10 @@ function shaOf(script: Script): string {
 }
 
 /** From INFO, with the server's time. @throws Error when it does not say */
-export function identityIn(info: string): Identity & { readonly now: number } {
-  const field = (name: string) => new RegExp(`^${name}:(\\S+)`, 'm').exec(info)?.[1]
-  const boot = field('run_id')
-  const now = Number(field('server_time_usec') ?? 0)
+export function identityIn(info: ReadonlyMap<string, string>): Identity & { readonly now: number } {
+  const boot = info.get('run_id')
+  const now = Number(info.get('server_time_usec') ?? 0)
   if (boot === undefined || now === 0) throw new Error('INFO does not say which server it is')
   // Whole seconds: up to one of them may have passed before the first was counted.
-  return { boot, now, since: now - Number(field('uptime_in_seconds') ?? 0) * 1_000_000 }
+  return { boot, now, since: now - Number(info.get('uptime_in_seconds') ?? 0) * 1_000_000 }
 }

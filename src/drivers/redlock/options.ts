@@ -16,6 +16,8 @@ export interface RedlockOptions {
   readonly retryDelay?: number
   /** The longest ttl any process uses, in ms; a longer one is refused. A server that may have forgotten votes is left out for so long. Default 60_000. */
   readonly maxTtl?: number
+  /** What to do when a server may evict locks in use (`maxmemory-policy allkeys-*`): `refuse` gives it no vote. Default `warn`. */
+  readonly eviction?: 'warn' | 'refuse' | 'ignore'
   /** How long a server remembers a lock nobody uses, in ms. Default 600_000. */
   readonly retention?: number
 }
@@ -25,6 +27,7 @@ export interface Settings {
   readonly commandTimeout: number
   readonly retryDelay: number
   readonly maxTtl: number
+  readonly eviction: 'warn' | 'refuse' | 'ignore'
   readonly retention: number
 }
 
@@ -50,8 +53,13 @@ export function settingsOf(options: RedlockOptions): Settings {
       `redlock: prefix must be a string without braces and spaces, got ${describe(prefix)}`,
     )
   }
+  const { eviction = 'warn' } = options
+  if (!['warn', 'refuse', 'ignore'].includes(eviction)) {
+    throw new RangeError(`redlock: eviction must be one of warn, refuse, ignore, got ${describe(eviction)}`)
+  }
   return {
     prefix,
+    eviction,
     commandTimeout: whole('commandTimeout', options.commandTimeout ?? 1_000, 5, 60_000),
     retryDelay: whole('retryDelay', options.retryDelay ?? 100, 1, 60_000),
     maxTtl: whole('maxTtl', options.maxTtl ?? 60_000, 100, 366 * 86_400_000),

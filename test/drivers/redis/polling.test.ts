@@ -1,9 +1,11 @@
 // Waiting where nothing can be pushed: no subscriber wanted, or no right to channels.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { createLocks } from '../../../src/create-locks.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startRedis } from '../../support/servers/redis.js'
 import { until } from '../../support/until.js'
+import { driverOn, open } from './support/clients.js'
 import { commands, pause, peer } from './support/peer.js'
 
 const server = await startRedis()
@@ -115,6 +117,34 @@ test('without the right to channels it polls, says so once, and others do not wa
   assert.ok(performance.now() - began < 1_000, `after ${performance.now() - began} ms`)
   await next.release()
 })
+
+for (const library of ['ioredis', 'node-redis'] as const) {
+  test(`a server without Pub/Sub is polled, and that is said (${library})`, async (t) => {
+    const plain = await startRedis({
+      args: ['--rename-command', 'SUBSCRIBE', '', '--rename-command', 'PUBLISH', ''],
+    })
+    t.after(() => plain.stop())
+    const warned: string[] = []
+    const note = (warning: Error & { code?: string }) => void warned.push(warning.code ?? '')
+    process.on('warning', note)
+    t.after(() => process.off('warning', note))
+    const locks = [1, 2].map(() => {
+      const made = createLocks(driverOn(open(library, { is: 'single', port: plain.port })))
+      t.after(() => made.close())
+      return made
+    })
+    let inside = 0
+    const work = async () => {
+      assert.equal(++inside, 1)
+      await pause(5)
+      inside--
+    }
+    await Promise.all(
+      locks.flatMap((one) => [1, 2, 3].map(() => one.mutex('mute').run(work, { fair: true }))),
+    )
+    await until(() => warned.includes('HOLDFAST_REDIS_POLLING'))
+  })
+}
 
 test('a subscriber of your own is used and stays open', async (t) => {
   const ear = peer(t, server.port).client

@@ -177,4 +177,25 @@ test('a try that finds it taken takes no place in line', async (t) => {
   await grant.release()
 })
 
+test('H21: a server that may evict its votes is told, or has none', async (t) => {
+  const here = await group(3)
+  const [evicting] = here.servers
+  await evicting?.cli('CONFIG', 'SET', 'maxmemory', '100mb', 'maxmemory-policy', 'allkeys-lru')
+  const warned: string[] = []
+  const note = (warning: Error & { code?: string }) => void warned.push(warning.code ?? '')
+  process.on('warning', note)
+  t.after(() => process.off('warning', note))
+  await locksOf(t, here)
+    .mutex('x')
+    .run(() => undefined)
+  await until(() => warned.includes('HOLDFAST_REDLOCK_EVICTION'))
+  const strict = locksOf(t, here, { eviction: 'refuse' })
+  await strict.mutex('x').run(() => undefined)
+  await here.servers[1]?.kill9()
+  await assert.rejects(
+    strict.mutex('x').tryAcquire(),
+    /server 1: maxmemory-policy allkeys-lru .* set noeviction/,
+  )
+})
+
 after(leakCheck)
