@@ -18,6 +18,8 @@ export interface Desk {
   readonly closed: boolean
   /** One statement; the tables are made if they are missing. @throws Trouble's BackendError only through `troubleOf` */
   ask(statement: string, urgent?: boolean): Promise<Reply>
+  /** Makes the tables if that is what the error is about, and says so: the same may be asked again. */
+  made(error: unknown): Promise<boolean>
   /** Says what time it is there: µs in the first column of an answer to a look. */
   heard(now: Value, sent: number): void
   /** The last moment, by the server's clock, at which a statement sent now is still wanted, in µs. */
@@ -38,10 +40,11 @@ const anchorFor = 60_000
 /** Idle rows are looked for about so often, in ms. */
 const reapEvery = 600_000
 
-export function createDesk(settings: Settings, env: Env): Desk {
+/** @param given over which everything is asked; default: connections out of the pool, one for each statement */
+export function createDesk(settings: Settings, env: Env, given?: Link): Desk {
   const { clock } = env
   const { commandTimeout, prefix, retention } = settings
-  const link: Link = createLink(settings.pool, clock, commandTimeout, settings.connections)
+  const link = given ?? createLink(settings.pool, clock, commandTimeout, settings.connections)
   const tables = tablesOf(prefix)
   const working = new Set<Promise<unknown>>()
   const timers = new Set<() => void>()
@@ -56,16 +59,21 @@ export function createDesk(settings: Settings, env: Env): Desk {
     for (const statement of creation(prefix)) await link.ask(statement)
   }
 
+  const made = async (error: unknown): Promise<boolean> => {
+    if (!isMissingTable(error) || !settings.create) return false
+    making ??= create().finally(() => {
+      making = undefined
+    })
+    await making
+    return true
+  }
+
   const ask: Desk['ask'] = async (statement, urgent) => {
     try {
       return await link.ask(statement, urgent)
     } catch (error) {
-      if (!isMissingTable(error) || !settings.create) throw error
-      making ??= create().finally(() => {
-        making = undefined
-      })
-      await making
-      return link.ask(statement, urgent)
+      if (await made(error)) return link.ask(statement, urgent)
+      throw error
     }
   }
 
@@ -96,6 +104,7 @@ export function createDesk(settings: Settings, env: Env): Desk {
       return closed
     },
     ask,
+    made,
     heard(time, sent) {
       anchor = { at: sent, server: number(time) }
     },

@@ -1,14 +1,17 @@
 /** The driver: `sql.ts` decides, `waiter.ts` and `hold.ts` ask, this hands out. */
-import type { Claim, DriverFactory, Grant, Standing, Traits, Wait } from '../../core/driver.js'
+import type { Claim, Driver, DriverFactory, Grant, Standing, Traits, Wait } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { text } from './client.js'
 import { createDesk, type Desk, told } from './desk.js'
-import { Hold } from './hold.js'
+import { Hold, type Proven } from './hold.js'
 import { holdersOf, rowOf, standingOf } from './look.js'
-import { type MysqlOptions, settingsOf } from './options.js'
+import { type MysqlOptions, type Settings, settingsOf } from './options.js'
 import { rowTaker } from './row.js'
+import { Heartbeat, SessionHold } from './session/hold.js'
+import { createSessions, type Session } from './session/session.js'
+import { sessionTaker } from './session/taker.js'
 import * as sql from './sql.js'
-import { Waiter } from './waiter.js'
+import { type Taker, Waiter } from './waiter.js'
 
 export interface MysqlTraits extends Traits {
   readonly modes: readonly ['exclusive', 'shared', 'permits']
@@ -24,40 +27,92 @@ const traits: MysqlTraits = Object.freeze({
   shared: true,
 })
 
+/** Of the strategy `session`. */
+export interface MysqlSessionTraits extends Traits {
+  readonly modes: readonly ['exclusive']
+  readonly fair: true
+  readonly shared: true
+}
+
+const sessionTraits: MysqlSessionTraits = Object.freeze({
+  modes: ['exclusive'] as const,
+  fair: true,
+  // The server counts its patience with a silent connection in seconds.
+  minTtl: 1_000,
+  shared: true,
+})
+
 /**
  * Locks in MariaDB 10.6+ or MySQL 8+, over a pool of mysql2 or mariadb.
- * @throws TypeError, RangeError for bad options, before any I/O
+ * @throws TypeError, RangeError for bad options, UnsupportedError for the strategy `transaction`, before any I/O
  */
-export function mysql(options: MysqlOptions): DriverFactory<MysqlTraits> {
+export function mysql(
+  options: MysqlOptions & { readonly strategy: 'session' },
+): DriverFactory<MysqlSessionTraits>
+export function mysql(options: MysqlOptions & { readonly strategy?: 'row' }): DriverFactory<MysqlTraits>
+export function mysql(options: MysqlOptions): DriverFactory
+export function mysql(options: MysqlOptions): DriverFactory {
   const settings = settingsOf(options)
+  return settings.strategy === 'session' ? sessionDriver(settings) : rowDriver(settings)
+}
+
+function rowDriver(settings: Settings): DriverFactory<MysqlTraits> {
   return (env) => {
     const desk = createDesk(settings, env)
     const taker = rowTaker(desk)
-    const holds = new Map<string, Grant>()
-    return {
-      name: 'mysql',
-      traits,
+    const make = (claim: Claim, proven: Proven, ended: () => void) => new Hold(desk, claim, proven, ended)
+    return { traits, ...driverOver(desk, taker, make, () => undefined) }
+  }
+}
 
-      async acquire(claim: Claim, wait: Wait): Promise<Grant | undefined> {
-        assertOpen(desk)
-        const known = holds.get(claim.attempt)
-        if (known !== undefined) return known
-        const proven = await new Waiter(desk, taker, claim, wait).run()
-        if (proven === undefined) return undefined
-        const hold = new Hold(desk, claim, proven, () => void holds.delete(claim.attempt))
-        holds.set(claim.attempt, hold)
-        return hold
-      },
-
-      inspect: (name) => told(inspect(desk, name)),
-      list: (prefix) => told(list(desk, prefix)),
-      forceRelease: (name) => told(forceRelease(desk, name)),
-
-      async close() {
-        await desk.close()
-        holds.clear()
-      },
+function sessionDriver(settings: Settings): DriverFactory<MysqlSessionTraits> {
+  return (env) => {
+    const sessions = createSessions(settings, env.clock)
+    const desk = createDesk(settings, env, sessions)
+    const taker = sessionTaker(desk, sessions)
+    const heartbeats = new WeakMap<Session, Heartbeat>()
+    const make = (claim: Claim, proven: Proven, ended: () => void) => {
+      const session = taker.sessionOf(claim.attempt)
+      if (session === undefined)
+        throw new BackendError('mysql', 'the connection ended as the lock was granted')
+      const heartbeat = heartbeats.get(session) ?? new Heartbeat(desk, session)
+      heartbeats.set(session, heartbeat)
+      return new SessionHold(desk, claim, session, heartbeat, proven, () => {
+        taker.forget(claim.attempt)
+        ended()
+      })
     }
+    return { traits: sessionTraits, ...driverOver(desk, taker, make, () => sessions.close()) }
+  }
+}
+
+type Make = (claim: Claim, proven: Proven, ended: () => void) => Grant
+
+function driverOver(desk: Desk, taker: Taker, make: Make, closed: () => void): Omit<Driver, 'traits'> {
+  const holds = new Map<string, Grant>()
+  return {
+    name: 'mysql',
+
+    async acquire(claim: Claim, wait: Wait): Promise<Grant | undefined> {
+      assertOpen(desk)
+      const known = holds.get(claim.attempt)
+      if (known !== undefined) return known
+      const proven = await new Waiter(desk, taker, claim, wait).run()
+      if (proven === undefined) return undefined
+      const hold = make(claim, proven, () => void holds.delete(claim.attempt))
+      holds.set(claim.attempt, hold)
+      return hold
+    },
+
+    inspect: (name) => told(inspect(desk, name)),
+    list: (prefix) => told(list(desk, prefix)),
+    forceRelease: (name) => told(forceRelease(desk, name)),
+
+    async close() {
+      await desk.close()
+      holds.clear()
+      closed()
+    },
   }
 }
 

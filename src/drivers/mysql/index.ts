@@ -12,6 +12,6 @@
  * @module
  */
 export type { MysqlPool } from './client.js'
-export { type MysqlTraits, mysql } from './driver.js'
+export { type MysqlSessionTraits, type MysqlTraits, mysql } from './driver.js'
 export type { MysqlOptions } from './options.js'
 export { migration } from './schema.js'

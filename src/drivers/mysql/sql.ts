@@ -23,12 +23,14 @@ export const now: string = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTA
 /** How long the statement has been under way when its row is looked at; it may have waited for the row. */
 const delayed = 'TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))'
 
-/** The name of the GET_LOCK that stands for the lock of a row: lower case and 62 characters, which every version takes. */
-export const userLock = (tables: Tables, row = ''): string =>
-  `CONCAT('hf', LEFT(SHA2(CONCAT(${bytes(tables.locks)}, DATABASE(), '.', ${row}name), 256), 60))`
-/** The same before the row is known. */
-export const userLockOf = (tables: Tables, name: string): string =>
-  `CONCAT('hf', LEFT(SHA2(CONCAT(${bytes(tables.locks)}, DATABASE(), '.', ${bytes(name)}), 256), 60))`
+/**
+ * The name of the GET_LOCK that stands for the lock of a row: lower case and 62 characters, which every version takes. These names are
+ * the server's, not the database's, so the database is part of it.
+ */
+const userLock = (tables: Tables, hex: string) =>
+  `CONCAT('hf', LEFT(SHA2(CONCAT(DATABASE(), '.${tables.locks.replaceAll('`', '')}.', ${hex}), 256), 60))`
+const userLockOf = (tables: Tables, name: string) =>
+  userLock(tables, `'${Buffer.from(name).toString('hex').toUpperCase()}'`)
 
 /** Any text as a literal: hexadecimal, so nothing in it can end it, whatever `sql_mode` and character set are. */
 export function bytes(value: string): string {
@@ -222,7 +224,7 @@ const fresh = (row: string) => `${row}.seen > ${now} - ${freshFor} AND ${row}.se
  */
 export function look(tables: Tables, name: string, ticket: number | undefined): string {
   const before = ticket === undefined ? '' : ` AND w.id < ${whole(ticket)}`
-  return `SELECT ${now}, ${lockColumns}, IF(l.kind = 'g', IS_FREE_LOCK(${userLock(tables, 'l.')}), 0),
+  return `SELECT ${now}, ${lockColumns}, IF(l.kind = 'g', IS_FREE_LOCK(${userLock(tables, 'HEX(l.name)')}), 0),
   (SELECT COUNT(*) FROM ${tables.waiters} w WHERE w.name = ${bytes(name)}${before} AND ${fresh('w')})
 FROM ${tables.locks} l WHERE l.name = ${bytes(name)}`
 }
@@ -252,7 +254,7 @@ const waiterColumns = 'w.name, w.attempt, w.kind, w.take, w.permits, w.since, w.
 
 /** @returns now, the row, 1 if it is held by a session that has ended, its name; of one name or of all that begin with it */
 export function rows(tables: Tables, name: string, how: 'one' | 'beginning'): string {
-  return `SELECT ${now}, ${lockColumns}, IF(l.kind = 'g', IS_FREE_LOCK(${userLock(tables, 'l.')}), 0), l.name
+  return `SELECT ${now}, ${lockColumns}, IF(l.kind = 'g', IS_FREE_LOCK(${userLock(tables, 'HEX(l.name)')}), 0), l.name
 FROM ${tables.locks} l WHERE ${matching('l', name, how)}${how === 'one' ? '' : ` AND (l.until > ${now} OR l.line_until > ${now})`}`
 }
 
@@ -288,3 +290,17 @@ export function gone(tables: Tables): string {
 
 /** @returns now, and what the server is */
 export const hello: string = `SELECT ${now}, VERSION(), @@autocommit, CONNECTION_ID()`
+
+/** Never blocks the connection that all locks of a process share. @returns 1: got it */
+export function getLock(tables: Tables, name: string): string {
+  return `SELECT GET_LOCK(${userLockOf(tables, name)}, 0)`
+}
+
+export function letGo(tables: Tables, name: string): string {
+  return `DO RELEASE_LOCK(${userLockOf(tables, name)})`
+}
+
+/** @returns name and owner of each row that is held by a session */
+export function owners(tables: Tables, names: readonly string[]): string {
+  return `SELECT name, owner FROM ${tables.locks} WHERE kind = 'g' AND name IN (${names.map(bytes).join(', ')})`
+}

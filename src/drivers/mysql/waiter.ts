@@ -55,6 +55,7 @@ export class Waiter {
   #saidAt = Number.NEGATIVE_INFINITY
   #failures = 0
   #looks = 0
+  #misses = 0
   #progress: Progress | undefined
   #turn: number | undefined
   #version = -1
@@ -152,10 +153,17 @@ export class Waiter {
       case 'limit':
         throw permitLimitError(name, decision.limit, mode.kind === 'permits' ? mode.of : 0)
       case 'take':
-        return (await this.#take(decision.guard)) ?? 'again'
+        return (await this.#take(decision.guard)) ?? this.#missed(ahead)
       case 'busy':
+        this.#misses = 0
         return this.#busy(decision, ahead)
     }
+  }
+
+  /** Somebody was faster; after a few times in a row that is like being in the way. */
+  #missed(ahead: number): Promise<'again' | 'end'> | 'again' {
+    if (++this.#misses <= 3) return 'again'
+    return this.#busy({ is: 'busy', holder: undefined, left: Number.POSITIVE_INFINITY }, ahead)
   }
 
   async #busy({ holder, left }: Decision & { is: 'busy' }, ahead: number): Promise<'again' | 'end'> {

@@ -59,10 +59,19 @@ export class Cables {
   readonly #free: TcpProxy[] = []
   readonly #used = new Map<DriverFactory, TcpProxy>()
   readonly #all: TcpProxy[] = []
+  readonly #how: 'lose' | 'delay'
 
-  /** @param count how many clients there may be at once */
-  static async to(port: number, count: number): Promise<Cables> {
-    const cables = new Cables()
+  private constructor(how: 'lose' | 'delay') {
+    this.#how = how
+  }
+
+  /**
+   * @param count how many clients there may be at once
+   * @param how what a pulled cable does: `lose` bytes, which resets the connection when it is healed, or `delay` them, as TCP does by
+   *   sending again
+   */
+  static async to(port: number, count: number, how: 'lose' | 'delay' = 'lose'): Promise<Cables> {
+    const cables = new Cables(how)
     for (let i = 0; i < count; i++) {
       const proxy = await startProxy({ port })
       cables.#all.push(proxy)
@@ -90,7 +99,12 @@ export class Cables {
   }
 
   cut(factory: DriverFactory): void {
-    this.#used.get(factory)?.blackHole()
+    const proxy = this.#used.get(factory)
+    if (this.#how === 'lose') proxy?.blackHole()
+    else {
+      proxy?.up.hold()
+      proxy?.down.hold()
+    }
   }
 
   heal(): void {

@@ -11,7 +11,8 @@ export async function fixtureOf(
   options: Partial<MysqlOptions> = {},
   more: Partial<Fixture> = {},
 ): Promise<{ fixture: Fixture; close(): Promise<void> }> {
-  const cables = await Cables.to(server.port, 12)
+  // A session is its connection: one that was reset has lost it, which is another test.
+  const cables = await Cables.to(server.port, 12, options.strategy === 'session' ? 'delay' : 'lose')
   const fixture: Fixture = {
     name,
     traits: { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 100, shared: true },

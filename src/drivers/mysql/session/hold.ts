@@ -1,0 +1,119 @@
+/** What the `session` strategy gave: a lock that lasts as long as the connection, proven by a statement now and then. */
+import { deadline } from '../../../core/clock.js'
+import type { Claim, GaveBack, Grant } from '../../../core/driver.js'
+import { tokenReserve } from '../../../core/token.js'
+import { text } from '../client.js'
+import type { Desk } from '../desk.js'
+import type { Proven } from '../hold.js'
+import * as sql from '../sql.js'
+import { troubleOf } from '../trouble.js'
+import type { Session } from './session.js'
+
+/** All locks of one session are proven by one statement: it asks whose the rows are, and keeps the connection alive. */
+export class Heartbeat {
+  readonly #desk: Desk
+  readonly #session: Session
+  #names: Set<string> = new Set()
+  #next: Promise<{ readonly owners: ReadonlyMap<string, string>; readonly sent: number }> | undefined
+
+  constructor(desk: Desk, session: Session) {
+    this.#desk = desk
+    this.#session = session
+  }
+
+  /** Everything asked for in one tick goes out together. */
+  beat(name: string): Promise<{ readonly owners: ReadonlyMap<string, string>; readonly sent: number }> {
+    this.#names.add(name)
+    this.#next ??= new Promise<void>((resolve) => process.nextTick(resolve)).then(() => this.#send())
+    return this.#next
+  }
+
+  async #send() {
+    const names = [...this.#names]
+    this.#names = new Set()
+    this.#next = undefined
+    const { rows, sent } = await this.#session.ask(sql.owners(this.#desk.tables, names))
+    return { owners: new Map(rows.map(([name, owner]) => [text(name), text(owner)])), sent }
+  }
+}
+
+export class SessionHold implements Grant {
+  readonly token: number
+  validUntil: number
+  readonly lost: AbortSignal
+  readonly #desk: Desk
+  readonly #claim: Claim
+  readonly #session: Session
+  readonly #heartbeat: Heartbeat
+  readonly #ended: () => void
+  #last: number
+  #asked = false
+
+  /** @param ended is called when it was given back */
+  constructor(
+    desk: Desk,
+    claim: Claim,
+    session: Session,
+    heartbeat: Heartbeat,
+    proven: Proven,
+    ended: () => void,
+  ) {
+    this.#desk = desk
+    this.#claim = claim
+    this.#session = session
+    this.#heartbeat = heartbeat
+    this.#ended = ended
+    this.token = proven.token
+    this.#last = proven.token
+    this.validUntil = proven.validUntil
+    this.lost = session.ended.signal
+  }
+
+  async renew(ttl: number): Promise<number | undefined> {
+    const { name, attempt } = this.#claim
+    if (this.#session.isOver || this.#asked) return undefined
+    try {
+      await this.#session.atLeast(ttl)
+      const { owners, sent } = await this.#heartbeat.beat(name)
+      if (owners.get(name) !== attempt) return undefined
+      this.validUntil = Math.max(this.validUntil, deadline(sent, ttl))
+      return this.validUntil
+    } catch (error) {
+      if (this.#session.isOver) return undefined
+      throw troubleOf(error).error
+    }
+  }
+
+  async release(): Promise<GaveBack> {
+    const { name, attempt } = this.#claim
+    const again = this.#asked
+    this.#asked = true
+    const { tables, clock } = this.#desk
+    const session = this.#session
+    if (session.isOver) {
+      this.#ended()
+      return again && clock.now() < this.validUntil ? 'already-released' : 'lost'
+    }
+    try {
+      const row = session.ask(sql.release(tables, this.#claim, this.#last))
+      const mine = session.owners.get(name) === attempt
+      // Both are on their way before the first is answered: nothing of this process can come in between.
+      const lock = mine ? session.ask(sql.letGo(tables, name)) : undefined
+      lock?.catch(() => undefined)
+      const { id } = await row
+      await lock
+      if (mine) session.owners.delete(name)
+      this.#ended()
+      if (id !== 0) return 'released'
+      return again && clock.now() < this.validUntil ? 'already-released' : 'lost'
+    } catch (error) {
+      throw troubleOf(error).error
+    }
+  }
+
+  pass(): number | undefined {
+    if (this.#last - this.token >= tokenReserve) return undefined
+    this.#last++
+    return this.#last
+  }
+}

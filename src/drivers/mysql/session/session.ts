@@ -1,0 +1,143 @@
+/**
+ * The one connection of the `session` strategy: everything this process asks goes over it, in order.
+ *
+ * The server ends a connection it has not heard of for `wait_timeout` seconds, and with it every GET_LOCK it holds. That is set to
+ * the longest ttl in use: a process that is cut off keeps its locks for no longer, counted by the server from its last statement,
+ * and here from before that statement left. No wall clock has a say in it. A process that dies is heard of at once.
+ */
+import { setMaxListeners } from 'node:events'
+import type { Clock } from '../../../core/clock.js'
+import { type Connection, connect, number } from '../client.js'
+import { inTime, type Link, type Reply } from '../link.js'
+import type { Settings } from '../options.js'
+import { isConflict } from '../trouble.js'
+
+export class Session {
+  /** Aborts when the connection has ended; its locks are gone for certain, or will be before anybody relies on them. */
+  readonly ended: AbortController = new AbortController()
+  /** Names whose GET_LOCK this connection has or is asking for, and for which attempt: the server would give it twice. */
+  readonly owners: Map<string, string> = new Map()
+  /** Clock reading before the last statement that was answered left. */
+  provenAt: number
+  /** What `wait_timeout` is, in ms. */
+  patience: number
+  readonly #connection: Connection
+  readonly #clock: Clock
+  readonly #timeout: number
+  readonly #unwatch: () => void
+
+  constructor(connection: Connection, clock: Clock, timeout: number, provenAt: number, patience: number) {
+    this.#connection = connection
+    this.#clock = clock
+    this.#timeout = timeout
+    this.provenAt = provenAt
+    this.patience = patience
+    // Each lock held listens to it.
+    setMaxListeners(0, this.ended.signal)
+    this.#unwatch = connection.watch((error) => this.end(error))
+  }
+
+  get isOver(): boolean {
+    return this.ended.signal.aborted
+  }
+
+  async ask(statement: string): Promise<Reply> {
+    if (this.isOver) throw this.ended.signal.reason
+    const sent = this.#clock.now()
+    try {
+      const answer = await inTime(this.#clock, this.#timeout, this.#connection.query(statement))
+      this.provenAt = Math.max(this.provenAt, sent)
+      return { ...answer, sent }
+    } catch (error) {
+      // Nothing depends on it, or nothing can any more: a new connection is better than a silent one.
+      const useless = this.owners.size === 0 && !isRefusal(error)
+      if (useless || this.#clock.now() > this.provenAt + this.patience) this.end(error)
+      throw error
+    }
+  }
+
+  /** The server is to keep the connection for so long without a word, in ms. */
+  async atLeast(ttl: number): Promise<void> {
+    if (ttl <= this.patience) return
+    const seconds = Math.ceil(ttl / 1000)
+    await this.ask(`SET SESSION wait_timeout = ${seconds}`)
+    this.patience = Math.max(this.patience, seconds * 1000)
+  }
+
+  end(error?: unknown): void {
+    if (this.isOver) return
+    this.#unwatch()
+    const why = error instanceof Error ? error : new Error('the connection ended')
+    this.ended.abort(why)
+    this.owners.clear()
+    this.#connection.destroy()
+  }
+}
+
+/** A refusal of the server leaves the connection as it was. */
+const isRefusal = (error: unknown) => {
+  const { sqlState, fatal } = error as { readonly sqlState?: unknown; readonly fatal?: unknown }
+  return typeof sqlState === 'string' && fatal !== true && !sqlState.startsWith('08')
+}
+
+export interface Sessions extends Link {
+  /** The one there is, or a new one. */
+  current(): Promise<Session>
+  close(): void
+}
+
+export function createSessions({ pool, commandTimeout }: Settings, clock: Clock): Sessions {
+  let session: Session | undefined
+  let opening: Promise<Session> | undefined
+  let closed = false
+
+  const open = async (): Promise<Session> => {
+    const coming = connect(pool)
+    const connection = await inTime(clock, commandTimeout, coming).catch((error) => {
+      coming.then(
+        (late) => late.release(),
+        () => undefined,
+      )
+      throw error
+    })
+    const sent = clock.now()
+    try {
+      const answer = await inTime(clock, commandTimeout, connection.query('SELECT @@autocommit'))
+      if (number(answer.rows[0]?.[0]) !== 1)
+        await inTime(clock, commandTimeout, connection.query('SET autocommit = 1'))
+      await inTime(clock, commandTimeout, connection.query('SET SESSION wait_timeout = 1'))
+    } catch (error) {
+      connection.destroy()
+      throw error
+    }
+    session = new Session(connection, clock, commandTimeout, sent, 1_000)
+    if (closed) session.end()
+    return session
+  }
+
+  const current = async (): Promise<Session> => {
+    if (session !== undefined && !session.isOver) return session
+    opening ??= open().finally(() => {
+      opening = undefined
+    })
+    return opening
+  }
+
+  return {
+    current,
+    async ask(statement) {
+      for (let n = 0; ; n++) {
+        const { ask } = await current().then((one) => ({ ask: one.ask.bind(one) }))
+        try {
+          return await ask(statement)
+        } catch (error) {
+          if (!isConflict(error) || n === 50) throw error
+        }
+      }
+    },
+    close() {
+      closed = true
+      session?.end(new Error('the locks were closed'))
+    },
+  }
+}

@@ -1,0 +1,20 @@
+// The suite every driver passes, strategy `session`, on MariaDB with mysql2.
+import { after, describe, it } from 'node:test'
+import { conformance } from 'holdfast/conformance'
+import { leakCheck } from '../support/leaks.js'
+import { startMysql } from '../support/servers/mysql.js'
+import { fixtureOf } from './mysql/support/fixture.js'
+
+const server = await startMysql({ flavour: 'mariadb' })
+const { fixture, close } = await fixtureOf(
+  'mysql, session (MariaDB, mysql2)',
+  'mysql2',
+  server,
+  { strategy: 'session' },
+  { traits: { modes: ['exclusive'], fair: true, minTtl: 1_000, shared: true } },
+)
+conformance({ describe, it }, fixture)
+
+after(close)
+after(() => server.stop())
+after(leakCheck)
