@@ -73,9 +73,14 @@ export async function connect(pool: MysqlPool): Promise<Connection> {
   return wrap(connection)
 }
 
+/** One statement on a connection that is somebody else's. */
+export async function queryOn(connection: Pick<MysqlConnection, 'query'>, sql: string): Promise<Answer> {
+  return answerOf(await connection.query({ sql, rowsAsArray: true }))
+}
+
 export function wrap(connection: MysqlConnection): Connection {
   return {
-    query: async (sql) => answerOf(await connection.query({ sql, rowsAsArray: true })),
+    query: (sql) => queryOn(connection, sql),
     // mariadb gives it back in the background, and says so with a promise that rejects when the connection has died.
     release: () => void Promise.resolve(connection.release()).catch(() => undefined),
     destroy: () => connection.destroy(),

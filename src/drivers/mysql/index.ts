@@ -13,5 +13,12 @@
  */
 export type { MysqlPool } from './client.js'
 export { type MysqlSessionTraits, type MysqlTraits, mysql } from './driver.js'
+export {
+  inTransaction,
+  type MysqlTransaction,
+  type TransactionLock,
+  type TransactionOptions,
+  tryInTransaction,
+} from './in-transaction.js'
 export type { MysqlOptions } from './options.js'
 export { migration } from './schema.js'

@@ -1,14 +1,20 @@
-/** The two tables, as printed by `migration()` and made on demand. */
+/** The tables, as printed by `migration()` and made on demand. */
 import { describe } from '../../core/name.js'
 import { prefixOf } from './options.js'
 
 export interface Tables {
   readonly locks: string
   readonly waiters: string
+  /** Rows for `inTransaction()`, apart from the others: they stay locked for as long as a transaction lasts. */
+  readonly transactions: string
 }
 
 export function tablesOf(prefix: string): Tables {
-  return { locks: `\`${prefix}locks\``, waiters: `\`${prefix}waiters\`` }
+  return {
+    locks: `\`${prefix}locks\``,
+    waiters: `\`${prefix}waiters\``,
+    transactions: `\`${prefix}transactions\``,
+  }
 }
 
 /**
@@ -52,15 +58,22 @@ function waiters(prefix: string): string {
 ) ENGINE=InnoDB`
 }
 
+function transactions(prefix: string): string {
+  return `CREATE TABLE IF NOT EXISTS \`${prefix}transactions\` (
+  name       VARBINARY(512)  NOT NULL PRIMARY KEY,
+  token      BIGINT          NOT NULL COMMENT 'newest token given'
+) ENGINE=InnoDB`
+}
+
 /** One statement each: the clients send one at a time. */
 export function creation(prefix: string): readonly string[] {
-  return [locks(prefix), waiters(prefix)]
+  return [locks(prefix), waiters(prefix), transactions(prefix)]
 }
 
 /**
  * What `mysql()` needs in a database, to be run by whoever may create tables; running it again changes nothing.
  * @param options `prefix`: as given to `mysql()`, default `holdfast_`. `user`: whom to grant the least the driver needs, as `app` or
- *   `app@10.0.0.%`; nothing but rights on these two tables.
+ *   `app@10.0.0.%`; nothing but rights on these tables.
  * @throws TypeError, RangeError for a prefix or a user that cannot be one
  */
 export function migration(options: { readonly prefix?: string; readonly user?: string } = {}): string {
@@ -74,8 +87,7 @@ function grantsFor(prefix: string, user: unknown): readonly string[] {
   if (name === undefined) {
     throw new RangeError(`mysql: user must be a name or name@host without quotes, got ${describe(user)}`)
   }
-  const { locks, waiters } = tablesOf(prefix)
-  return [locks, waiters].map(
+  return Object.values(tablesOf(prefix)).map(
     (table) => `GRANT SELECT, INSERT, UPDATE, DELETE ON ${table} TO '${name}'@'${host}'`,
   )
 }

@@ -304,3 +304,22 @@ export function letGo(tables: Tables, name: string): string {
 export function owners(tables: Tables, names: readonly string[]): string {
   return `SELECT name, owner FROM ${tables.locks} WHERE kind = 'g' AND name IN (${names.map(bytes).join(', ')})`
 }
+
+/** Of the rows that `inTransaction` locks. No lock is taken. @returns the row */
+export function findRow(table: string, name: string): string {
+  return `SELECT token FROM ${table} WHERE name = ${bytes(name)}`
+}
+
+export function makeRow(table: string, name: string): string {
+  return `INSERT IGNORE INTO ${table} (name, token) VALUES (${bytes(name)}, 0)`
+}
+
+/** By the primary key, so nothing but this row is locked. @returns the row */
+export function lockRow(table: string, name: string, waits: boolean): string {
+  return `${findRow(table, name)} FOR UPDATE${waits ? '' : ' NOWAIT'}`
+}
+
+/** @returns id: the new token, which is there for others when the transaction is committed */
+export function mint(table: string, name: string): string {
+  return `UPDATE ${table} SET token = LAST_INSERT_ID(GREATEST(token + 1, ${now})) WHERE name = ${bytes(name)}`
+}

@@ -19,6 +19,10 @@ export function isConflict(error: unknown): boolean {
   return errno === 1213 || errno === 1205 || errno === 3058 || errno === 1020
 }
 
+export function errnoOf(error: unknown): number | undefined {
+  return fieldsOf(error).errno
+}
+
 export function isMissingTable(error: unknown): boolean {
   return fieldsOf(error).errno === 1146
 }

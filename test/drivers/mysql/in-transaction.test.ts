@@ -1,0 +1,243 @@
+// Locks that live in a transaction of the user's own, on both servers and with both clients; and what the same looks like when it
+// is done naively (H63, H64, H65).
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { AcquireTimeoutError, DeadlockError } from 'holdfast'
+import { inTransaction, type MysqlPool, tryInTransaction } from 'holdfast/mysql'
+import mariadb from 'mariadb'
+import mysql2 from 'mysql2/promise'
+import { leakCheck } from '../../support/leaks.js'
+import { type Flavour, type MysqlServer, startMysql } from '../../support/servers/mysql.js'
+import { until } from '../../support/until.js'
+
+interface Connection {
+  query(options: { sql: string; rowsAsArray: boolean }): Promise<unknown>
+  query(sql: string): Promise<unknown>
+  beginTransaction(): Promise<void>
+  commit(): Promise<void>
+  rollback(): Promise<void>
+  release(): unknown
+}
+interface Pool extends MysqlPool {
+  getConnection(): Promise<Connection>
+  end(): Promise<void>
+}
+
+const place = { host: '127.0.0.1', user: 'root', database: 'holdfast' }
+const poolOf = (library: 'mysql2' | 'mariadb', port: number): Pool =>
+  library === 'mysql2'
+    ? (mysql2.createPool({ ...place, port }) as unknown as Pool)
+    : (mariadb.createPool({ ...place, port, allowPublicKeyRetrieval: true }) as unknown as Pool)
+
+const runs: readonly (readonly [Flavour, 'mysql2' | 'mariadb'])[] = [
+  ['mariadb', 'mysql2'],
+  ['mysql', 'mariadb'],
+]
+
+for (const [flavour, library] of runs) {
+  describe(`a lock in a transaction (${flavour}, ${library})`, { concurrency: false }, () => {
+    let server: MysqlServer
+    let pool: Pool
+    before(async () => {
+      server = await startMysql({ flavour })
+      pool = poolOf(library, server.port)
+    })
+    after(async () => {
+      await pool.end()
+      await server.stop()
+    })
+
+    /** Begun; rolled back and given back in the end. */
+    async function begun(t: { after(fn: () => Promise<void>): void }): Promise<Connection> {
+      const connection = await pool.getConnection()
+      await connection.beginTransaction()
+      t.after(async () => {
+        await connection.rollback().catch(() => undefined)
+        await connection.release()
+      })
+      return connection
+    }
+
+    it('is released by commit, by rollback, and by the end of the connection, with growing tokens', async (t) => {
+      const [a, b] = [await begun(t), await begun(t)]
+      const first = await inTransaction(a, 'x', { pool })
+      assert.equal(await tryInTransaction(b, 'x', { pool }), undefined)
+      assert.notEqual(await tryInTransaction(b, 'another', { pool }), undefined)
+      await a.commit()
+      const second = await tryInTransaction(b, 'x', { pool })
+      assert.ok(second !== undefined && second.token > first.token)
+      await b.rollback()
+      await a.beginTransaction()
+      const third = await inTransaction(a, 'x', { pool })
+      assert.ok(third.token > second.token)
+      const id = String(((await rowsOf(a, 'select connection_id()')) as unknown[][])[0]?.[0])
+      await server.query(`kill ${id}`)
+      await b.beginTransaction()
+      assert.ok((await inTransaction(b, 'x', { pool, wait: 5_000 })).token > third.token)
+    })
+
+    it('is handed on by the commit to who waits, and not later', async (t) => {
+      const [a, b] = [await begun(t), await begun(t)]
+      await inTransaction(a, 'queue', { pool })
+      const next = inTransaction(b, 'queue', { pool, wait: 10_000 })
+      await until(async () => (await waitingFor(server)) > 0, { what: 'the second to wait', every: 150 })
+      const begin = performance.now()
+      await a.commit()
+      await next
+      assert.ok(performance.now() - begin < 1_000)
+    })
+
+    it('times out with the transaction alive, and leaves the time-out of the session as it was', async (t) => {
+      const [a, b] = [await begun(t), await begun(t)]
+      await inTransaction(a, 'held', { pool })
+      await b.query('set session innodb_lock_wait_timeout = 37')
+      await assert.rejects(inTransaction(b, 'held', { pool, wait: 300 }), AcquireTimeoutError)
+      assert.equal(Number((await rowsOf(b, 'select @@innodb_lock_wait_timeout'))[0]?.[0]), 37)
+      await inTransaction(b, 'free', { pool })
+      await a.rollback()
+      await inTransaction(b, 'held', { pool })
+    })
+
+    it('is a DeadlockError when two take two in opposite order, for one of them', async (t) => {
+      const [a, b] = [await begun(t), await begun(t)]
+      await inTransaction(a, 'one', { pool })
+      await inTransaction(b, 'two', { pool })
+      const both = await Promise.allSettled([
+        inTransaction(a, 'two', { pool }),
+        inTransaction(b, 'one', { pool }),
+      ])
+      const lost = both.filter((one) => one.status === 'rejected')
+      assert.equal(lost.length, 1)
+      assert.ok(lost[0]?.status === 'rejected' && lost[0].reason instanceof DeadlockError, String(lost[0]))
+    })
+
+    it('refuses a connection without a transaction, a pool, and what is no connection', async (t) => {
+      const a = await begun(t)
+      await a.commit()
+      await assert.rejects(inTransaction(a, 'x', { pool }), /needs an open transaction.*beginTransaction/)
+      await assert.rejects(inTransaction(pool as never, 'x', { pool }), /take one with pool.getConnection/)
+      await assert.rejects(inTransaction('mysql://' as never, 'x', { pool }), TypeError)
+      await assert.rejects(inTransaction(a, 'x', { pool, wait: 0 }), /tryInTransaction/)
+    })
+
+    it('counts exactly where reading, waiting and writing loses, if it is taken before the first read', async () => {
+      await server.query('create table counter (id int primary key, n int)')
+      await server.query('insert into counter values (1, 0)')
+      const add = async (locked: boolean) => {
+        const connection = await pool.getConnection()
+        try {
+          for (let i = 0; i < 8; i++) {
+            await connection.beginTransaction()
+            if (locked) await inTransaction(connection, 'counter', { pool })
+            const n = Number((await rowsOf(connection, 'select n from counter where id = 1'))[0]?.[0])
+            await new Promise(setImmediate)
+            await connection.query(`update counter set n = ${n + 1} where id = 1`)
+            await connection.commit()
+          }
+        } finally {
+          await connection.release()
+        }
+      }
+      const count = async (locked: boolean) => {
+        await server.query('update counter set n = 0')
+        await Promise.all([1, 2, 3, 4].map(() => add(locked)))
+        return Number((await server.query('select n from counter'))[0]?.['n'])
+      }
+      assert.equal(await count(true), 32)
+      assert.ok((await count(false)) < 32, 'nothing was lost without the lock: the test shows nothing')
+    })
+
+    it('taken after the first read of a transaction sees what was there before it (H96)', async (t) => {
+      await server.query('create table story (id int primary key, n int)')
+      await server.query('insert into story values (1, 1)')
+      const [late, early] = [await begun(t), await begun(t)]
+      const read = async (connection: Connection) =>
+        Number((await rowsOf(connection, 'select n from story where id = 1'))[0]?.[0])
+      assert.equal(await read(late), 1)
+      await server.query('update story set n = 2')
+      await inTransaction(late, 'story', { pool })
+      assert.equal(await read(late), 1, 'the snapshot is older than the lock')
+      await late.commit()
+      await inTransaction(early, 'story', { pool })
+      assert.equal(await read(early), 2)
+    })
+
+    it('locks one row, where FOR UPDATE without an index locks the table (H63)', async (t) => {
+      await server.query('create table stock (id int primary key, sku int, n int)')
+      await server.query('insert into stock values (1, 10, 5), (2, 20, 5)')
+      const [a, b] = [await begun(t), await begun(t)]
+      await b.query('set session innodb_lock_wait_timeout = 1')
+      await a.query('select * from stock where sku = 10 for update')
+      await assert.rejects(b.query('update stock set n = 4 where id = 2'), { errno: 1205 })
+      await assert.rejects(b.query('insert into stock values (3, 30, 5)'), { errno: 1205 })
+      await a.rollback()
+      await b.rollback()
+      for (const one of [a, b]) await one.beginTransaction()
+      await inTransaction(a, 'sku 10', { pool })
+      await inTransaction(b, 'sku 20', { pool, wait: 1_000 })
+      await b.query('insert into stock values (3, 30, 5)')
+    })
+
+    it('is never a gap: two that lock a row that is not there both pass, and then deadlock (H64)', async (t) => {
+      await server.query('create table orders (id int primary key)')
+      const [a, b] = [await begun(t), await begun(t)]
+      await a.query('select * from orders where id = 7 for update')
+      await b.query('select * from orders where id = 7 for update')
+      const both = await Promise.allSettled([
+        a.query('insert into orders values (7)'),
+        b.query('insert into orders values (7)'),
+      ])
+      const lost = both.filter((one) => one.status === 'rejected')
+      assert.ok(
+        lost.some((one) => (one.reason as { errno?: unknown }).errno === 1213),
+        'nobody deadlocked',
+      )
+      await Promise.all([a.rollback(), b.rollback()])
+      for (const one of [a, b]) await one.beginTransaction()
+      await inTransaction(a, 'order 7', { pool })
+      assert.equal(await tryInTransaction(b, 'order 7', { pool }), undefined)
+    })
+
+    it('never inserts in a transaction: a rolled-back insert deadlocks those who waited for it (H65)', async (t) => {
+      await server.query('create table names (name varchar(20) primary key)')
+      const [a, b, c] = [await begun(t), await begun(t), await begun(t)]
+      await a.query(`insert into names values ('x')`)
+      const others = Promise.allSettled([b, c].map((one) => one.query(`insert into names values ('x')`)))
+      await until(async () => (await waitingFor(server)) >= 2, { what: 'two to wait', every: 150 })
+      await a.rollback()
+      const lost = (await others).filter((one) => one.status === 'rejected')
+      assert.deepEqual(
+        lost.map((one) => (one.reason as { errno?: unknown }).errno),
+        [1213],
+      )
+      // The same with locks of names nobody has used before.
+      await Promise.all([b.rollback(), c.rollback()])
+      for (const one of [a, b, c]) await one.beginTransaction()
+      await inTransaction(a, 'never used', { pool })
+      const waiting = [b, c].map(async (one) => {
+        await inTransaction(one, 'never used', { pool })
+        await one.commit()
+      })
+      await until(async () => (await waitingFor(server)) >= 2, { what: 'two to wait', every: 150 })
+      await a.rollback()
+      await Promise.all(waiting)
+    })
+  })
+}
+
+async function rowsOf(connection: Connection, sql: string): Promise<readonly (readonly unknown[])[]> {
+  const result = (await connection.query({ sql, rowsAsArray: true })) as unknown[][]
+  // mysql2 answers [rows, fields], mariadb the rows.
+  const [first] = result
+  return (Array.isArray(first?.[0]) ? first : result) as unknown[][]
+}
+
+/** Asked more often than every 100 ms, the server goes on telling the same. */
+async function waitingFor(server: MysqlServer): Promise<number> {
+  const [row] = await server.query(
+    `select count(*) as n from information_schema.innodb_trx where trx_state = 'LOCK WAIT'`,
+  )
+  return Number(row?.['n'])
+}
+
+after(leakCheck)
