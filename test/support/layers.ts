@@ -31,6 +31,8 @@ const outside: Readonly<Record<string, readonly string[]>> = {
   conformance: [],
   verify: [],
   'web-locks': [],
+  decorators: [],
+  nestjs: [],
   ui: [],
   cli: ['ui'],
   lab: ['test'],

@@ -1,0 +1,65 @@
+// An application as its user writes it: compiled with the older decorators, started, and shut down by Nest itself.
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import 'reflect-metadata'
+import { memory } from 'holdfast/memory'
+import { HoldfastModule, LOCKS, UseLock } from 'holdfast/nestjs'
+import { root } from '../support/checkout.js'
+import { leakCheck } from '../support/leaks.js'
+
+test('the example compiles with experimentalDecorators and runs to its end on Nest', () => {
+  const tsc = spawnSync(
+    process.execPath,
+    [join(root, 'node_modules/typescript/bin/tsc'), '-p', 'examples/nestjs'],
+    {
+      cwd: root,
+      encoding: 'utf8',
+    },
+  )
+  assert.equal(tsc.stdout, '')
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-nestjs-'))
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    [join(root, 'build/examples/nestjs/main.js')],
+    {
+      encoding: 'utf8',
+      env: { ...process.env, TMPDIR: folder, XDG_RUNTIME_DIR: folder },
+      timeout: 30_000,
+    },
+  )
+  rmSync(folder, { recursive: true, force: true })
+  assert.equal(status, 0, stdout + stderr)
+  assert.match(stdout, /ten redemptions of 5 points at once: 50 left/)
+})
+
+test('the module is one object by Nest’s shape, global unless told otherwise', () => {
+  const { module, global, exports } = HoldfastModule.forRoot({ driver: memory() })
+  assert.deepEqual([module, global, exports], [HoldfastModule, true, [LOCKS]])
+  assert.equal(HoldfastModule.forRoot({ driver: memory(), global: false }).global, false)
+})
+
+test('an object that Nest did not make says what is missing', async () => {
+  class Alone {
+    async work(): Promise<string> {
+      return 'done'
+    }
+  }
+  const descriptor = Object.getOwnPropertyDescriptor(Alone.prototype, 'work')!
+  UseLock('a')(Alone.prototype, 'work', descriptor)
+  Object.defineProperty(Alone.prototype, 'work', descriptor)
+  await assert.rejects(
+    new Alone().work(),
+    /Alone has a method with @UseLock but was given no locks; import HoldfastModule/,
+  )
+})
+
+test('a place that is no method is refused', () => {
+  const decorate = UseLock('a') as (...args: unknown[]) => void
+  assert.throws(() => decorate(class {}, 'field', undefined), /@UseLock decorates methods/)
+})
+
+after(leakCheck)
