@@ -1,0 +1,61 @@
+/**
+ * Cron on many hosts: croner fires on every host, one of them does the work. Skipping while it is held is not enough: a host whose
+ * clock is behind by more than the job takes finds the lock free again. So the result is kept for the slot: `locks.once` with the
+ * slot's time in its name runs once for it, however far the clocks are apart, as long as `keep` lasts.
+ */
+import assert from 'node:assert/strict'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Cron } from 'croner'
+import { createLocks } from 'holdfast'
+import { local } from 'holdfast/local'
+
+const hosts = ['one', 'two', 'three']
+const runs: string[] = []
+const directory = await mkdtemp(join(tmpdir(), 'holdfast-example-'))
+const clients = hosts.map(() => createLocks(local({ directory })))
+
+/** The second in which it was due by the host's own clock: the same name on every host, whenever that clock gets there. */
+const slotOf = (due: Date) => due.toISOString().slice(0, 19)
+
+async function nightly(host: string, slot: string): Promise<string> {
+  const locks = clients[hosts.indexOf(host)]
+  if (locks === undefined) throw new Error(`no host ${host}`)
+  return locks.once(
+    `cron:nightly:${slot}`,
+    async (lease) => {
+      runs.push(`${slot} on ${host}`)
+      await new Promise((resolve) => setTimeout(resolve, 10))
+      lease.assertHeld() // before anything that cannot be undone; and lease.token for what can compare it
+      return host
+    },
+    { keep: 3_600_000, keepError: 0, note: `nightly on ${host}` },
+  )
+}
+
+const done: Promise<string>[] = []
+const slots: string[] = []
+const fired = new Promise<void>((resolve) => {
+  for (const host of hosts) {
+    const job = new Cron('* * * * * *', { maxRuns: 2 }, () => {
+      const slot = slotOf(job.currentRun() ?? new Date())
+      slots.push(slot)
+      done.push(nightly(host, slot))
+      if (done.length === 2 * hosts.length) resolve()
+    })
+  }
+})
+await fired
+const workers = await Promise.all(done)
+
+assert.equal(runs.length, 2, runs.join(', '))
+// All three hosts of a slot are told the same one.
+assert.equal(new Set(workers.map((worker, at) => `${slots[at]} on ${worker}`)).size, 2)
+// A host that comes minutes late still finds it done.
+const slot = runs[0]?.split(' ')[0] ?? ''
+await nightly('three', slot)
+assert.equal(runs.length, 2)
+console.log(`three hosts, two slots: ${runs.join(', ')}`)
+for (const locks of clients) await locks.close()
+await rm(directory, { recursive: true })

@@ -1,0 +1,151 @@
+/**
+ * An order that is sent twice is made once: middleware for Express and Hono by the request's Idempotency-Key, over `locks.once`. The
+ * second one waits for the first and gets its answer, also on another host, also a day later. Two servers of each kind
+ * stand for several hosts.
+ */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import express, { type NextFunction, type Request, type Response } from 'express'
+import { createLocks, type Locks } from 'holdfast'
+import { local } from 'holdfast/local'
+import { Hono, type MiddlewareHandler } from 'hono'
+
+type Once = Pick<Locks, 'once'>
+/** What is kept of an answer. An answer of the server's own fault is not kept: trying again is then what one wants. */
+interface Answer {
+  readonly status: number
+  readonly body: string
+}
+
+const keep = 24 * 3_600_000
+const missing = { status: 400, body: '{"error":"send an Idempotency-Key"}' }
+
+/** The key belongs to who sends it: else one customer could ask for the answer to another one's request. */
+const keyOf = (customer: string, key: string) => `request:${customer}:${key}`
+
+class Failed extends Error {
+  readonly answer: Answer
+  constructor(answer: Answer) {
+    super(`not kept: ${answer.status}`)
+    this.answer = answer
+  }
+}
+
+/** Once for a key, unless it fails. */
+async function answerOnce(locks: Once, key: string, handle: () => Promise<Answer>): Promise<Answer> {
+  const run = async () => {
+    const answer = await handle()
+    if (answer.status >= 500) throw new Failed(answer)
+    return answer
+  }
+  try {
+    return await locks.once(key, run, { keep, keepError: 0 })
+  } catch (error) {
+    if (error instanceof Failed) return error.answer
+    throw error
+  }
+}
+
+/** `app.post('/orders', idempotent(locks, handler))` in Express. */
+function idempotent(locks: Once, handle: (request: Request) => Promise<Answer>) {
+  return async (request: Request, response: Response, next: NextFunction): Promise<void> => {
+    try {
+      const key = request.get('idempotency-key')
+      const customer = request.get('x-customer') ?? 'nobody'
+      const { status, body } =
+        key === undefined ? missing : await answerOnce(locks, keyOf(customer, key), () => handle(request))
+      response.status(status).type('json').send(body)
+    } catch (error) {
+      next(error)
+    }
+  }
+}
+
+/** `app.post('/orders', idempotentHono(locks), handler)` in Hono. */
+function idempotentHono(locks: Once): MiddlewareHandler {
+  return async (c, next) => {
+    const key = c.req.header('idempotency-key')
+    if (key === undefined) return c.body(missing.body, 400)
+    const { status, body } = await answerOnce(
+      locks,
+      keyOf(c.req.header('x-customer') ?? 'nobody', key),
+      async () => {
+        await next()
+        return { status: c.res.status, body: await c.res.text() }
+      },
+    )
+    // What the handler answered has been read for keeping; everybody gets an answer of their own.
+    c.res = undefined
+    c.res = new globalThis.Response(body, { status, headers: { 'content-type': 'application/json' } })
+    return undefined
+  }
+}
+
+const orders: string[] = []
+async function makeOrder(item: string): Promise<Answer> {
+  await new Promise((resolve) => setTimeout(resolve, 20))
+  if (item === 'broken') return { status: 500, body: '{"error":"try again"}' }
+  orders.push(item)
+  return { status: 201, body: JSON.stringify({ order: orders.length, item }) }
+}
+
+const directory = await mkdtemp(join(tmpdir(), 'holdfast-example-'))
+const locks = [createLocks(local({ directory })), createLocks(local({ directory }))] as const
+const expressServers = locks.map((mine) =>
+  createServer(
+    express().post(
+      '/:item',
+      idempotent(mine, (request) => makeOrder(String(request.params['item']))),
+    ),
+  ),
+)
+const honoApps = locks.map((mine) =>
+  new Hono().post('/:item', idempotentHono(mine), async (c) => {
+    const { status, body } = await makeOrder(c.req.param('item'))
+    return c.body(body, status as 201)
+  }),
+)
+const ports = await Promise.all(
+  expressServers.map(async (server) => {
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    return (server.address() as AddressInfo).port
+  }),
+)
+
+const headersOf = (key?: string) => ({
+  'x-customer': 'ada',
+  connection: 'close',
+  ...(key && { 'idempotency-key': key }),
+})
+const toExpress = (host: 0 | 1, item: string, key?: string) =>
+  fetch(`http://127.0.0.1:${ports[host]}/${item}`, { method: 'POST', headers: headersOf(key) })
+const toHono = async (host: 0 | 1, item: string, key?: string) =>
+  (honoApps[host] as Hono).request(`/${item}`, { method: 'POST', headers: headersOf(key) })
+
+for (const [send, item] of [
+  [toExpress, 'tea'],
+  [toHono, 'cake'],
+] as const) {
+  const answers = await Promise.all([
+    send(0, item, item),
+    send(1, item, item),
+    send(0, item, item),
+    send(1, item, item),
+  ])
+  const bodies = new Set(await Promise.all(answers.map((answer) => answer.text())))
+  assert.deepEqual([...bodies], [`{"order":${orders.length},"item":"${item}"}`])
+  assert.equal((await send(1, item)).status, 400)
+  assert.equal((await send(0, 'broken', `${item} broken`)).status, 500)
+  assert.equal((await send(1, item, `${item} broken`)).status, 201)
+}
+assert.deepEqual(orders, ['tea', 'tea', 'cake', 'cake'])
+console.log(`requests sent several times to two hosts, one order for each key: ${orders.join(', ')}`)
+
+for (const server of expressServers) server.close()
+for (const mine of locks) await mine.close()
+await rm(directory, { recursive: true })
