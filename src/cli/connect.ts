@@ -3,6 +3,7 @@
  * packages are loaded when their URL is used, so that `holdfast run` starts fast and works without them.
  */
 import type { DriverFactory } from 'holdfast'
+import { etcdTarget } from './connect-etcd.js'
 import { connectMysql, mysqlPlace } from './connect-mysql.js'
 import { connectPostgres, postgresPlace } from './connect-postgres.js'
 import { connectRedis, redisPlace } from './connect-redis.js'
@@ -63,7 +64,7 @@ const schemes: Readonly<Record<string, Scheme | undefined>> = {
   'redis+cluster': redis('redis+cluster'),
   redlock: redis('redlock'),
   zookeeper: undefined,
-  etcd: undefined,
+  etcd: etcdTarget,
   consul: undefined,
   postgres,
   postgresql: postgres,

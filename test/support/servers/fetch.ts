@@ -10,7 +10,7 @@ const running = new Map<string, Promise<void>>()
 export interface Unpacked {
   /** The folder it was unpacked into; programs are in `usr/bin` below. */
   readonly root: string
-  /** Its libraries. */
+  /** Its libraries. Reading it throws when it brought none: some programs need only what the machine has. */
   readonly libraries: string
 }
 
@@ -26,9 +26,19 @@ export async function unpacked(name: string): Promise<Unpacked> {
     await fetching.finally(() => running.delete(name))
   }
   const root = join(cache, name)
-  const triplet = readdirSync(join(root, 'usr/lib')).find((entry) => entry.endsWith('-linux-gnu'))
-  if (!triplet) throw new Error(`the unpacked server '${name}' has no libraries in ${root}/usr/lib`)
-  return { root, libraries: join(root, 'usr/lib', triplet) }
+  const found = (): string => {
+    const triplet = existsSync(join(root, 'usr/lib'))
+      ? readdirSync(join(root, 'usr/lib')).find((entry) => entry.endsWith('-linux-gnu'))
+      : undefined
+    if (!triplet) throw new Error(`the unpacked server '${name}' has no libraries in ${root}/usr/lib`)
+    return join(root, 'usr/lib', triplet)
+  }
+  return {
+    root,
+    get libraries() {
+      return found()
+    },
+  }
 }
 
 /** The dynamic loader among unpacked libraries, for servers that need a newer C library than the machine has. */

@@ -1,0 +1,212 @@
+/**
+ * Long because which endpoint and which login a request uses is one matter.
+ *
+ * Requests to a cluster: one endpoint is used until it fails, then the next. Everything that is asked here may run twice, so a
+ * request without an answer is simply asked again elsewhere.
+ */
+import type { Clock } from '../../core/clock.js'
+import { BackendError } from '../../core/errors.js'
+import { HttpHost, NoAnswer } from '../kit/http.js'
+import { ServerTime } from '../kit/server-time.js'
+import type { Settings } from './options.js'
+import { Refusal, refusalOf } from './trouble.js'
+import type { LeaseReply, RangeAsk, RangeReply, TxnAsk, TxnReply, WatchReply } from './wire.js'
+
+export interface Reply<T> {
+  readonly is: T
+  /** Clock reading before the try that was answered left. */
+  readonly sent: number
+  /** An earlier try may have been carried out without an answer. */
+  readonly repeated: boolean
+}
+
+/** A keepalive and the reads that go with it. */
+export interface Pair {
+  readonly kept: { readonly is: { readonly result?: LeaseReply }; readonly sent: number }
+  readonly checked: readonly { readonly is: TxnReply; readonly sent: number }[]
+}
+
+export class Client {
+  readonly time: ServerTime
+  readonly #settings: Settings
+  readonly #hosts: readonly HttpHost[]
+  readonly #clock: Clock
+  #current = 0
+  #login: Promise<string> | undefined
+  readonly #follows = new Set<() => void>()
+  #closed = false
+
+  constructor(settings: Settings, clock: Clock) {
+    this.#settings = settings
+    this.#clock = clock
+    this.time = new ServerTime(clock)
+    this.#hosts = settings.endpoints.map((url) => new HttpHost(url, clock, settings.tls))
+  }
+
+  /** The endpoint in use; it changes when that one fails. */
+  get current(): number {
+    return this.#current
+  }
+
+  txn(ask: TxnAsk, patience?: number): Promise<Reply<TxnReply>> {
+    return this.#call('/v3/kv/txn', ask, patience)
+  }
+
+  range(ask: RangeAsk): Promise<Reply<RangeReply>> {
+    return this.#call('/v3/kv/range', ask)
+  }
+
+  remove(key: string): Promise<Reply<{ readonly deleted?: string }>> {
+    return this.#call('/v3/kv/deleterange', { key })
+  }
+
+  /** @param ttl in whole seconds */
+  grantLease(ttl: number): Promise<Reply<LeaseReply>> {
+    return this.#call('/v3/lease/grant', { TTL: String(ttl) })
+  }
+
+  revokeLease(id: string): Promise<Reply<unknown>> {
+    return this.#call('/v3/lease/revoke', { ID: id })
+  }
+
+  timeToLive(id: string): Promise<Reply<LeaseReply>> {
+    return this.#call('/v3/lease/timetolive', { ID: id })
+  }
+
+  /** Two requests to one endpoint, each tried once: the answers must come from the same member. */
+  async pair(id: string, check: TxnAsk, more: readonly TxnAsk[], patience: number): Promise<Pair> {
+    const at = this.#current
+    try {
+      const [kept, ...checked] = await Promise.all([
+        this.#ask<{ readonly result?: LeaseReply }>(at, '/v3/lease/keepalive', { ID: id }, patience),
+        this.#ask<TxnReply>(at, '/v3/kv/txn', check, patience),
+        ...more.map((one) => this.#ask<TxnReply>(at, '/v3/kv/txn', one, patience)),
+      ])
+      return { kept, checked }
+    } catch (error) {
+      this.#leave(at, error)
+      throw error
+    }
+  }
+
+  /**
+   * Tells what happens to a range from `revision` on. `ended` is called once, when nothing more will be told: the connection
+   * broke, or what happened since `revision` is not kept any more.
+   */
+  watch(ask: object, heard: (reply: WatchReply) => void, ended: () => void): () => void {
+    const at = this.#current
+    let stop: (() => void) | undefined
+    let over = false
+    const end = () => {
+      over = true
+      stop?.()
+      this.#follows.delete(end)
+    }
+    const fail = (error: unknown) => {
+      if (over) return
+      end()
+      this.#leave(at, error)
+      ended()
+    }
+    const line = (text: string, status: number) => {
+      if (status !== 200) return fail(this.#refused(status, text))
+      try {
+        heard(JSON.parse(text) as WatchReply)
+      } catch {
+        fail(undefined)
+      }
+    }
+    const begin = (headers: Readonly<Record<string, string>>) => {
+      if (over) return
+      const body = JSON.stringify({ create_request: ask })
+      stop = this.#host(at).follow({ method: 'POST', path: '/v3/watch', headers, body }, line, fail)
+    }
+    this.#follows.add(end)
+    this.#headers(at, this.#settings.requestTimeout).then(begin, fail)
+    return end
+  }
+
+  close(): void {
+    this.#closed = true
+    for (const end of this.#follows) end()
+    for (const host of this.#hosts) host.close()
+  }
+
+  async #call<T>(
+    path: string,
+    ask: object,
+    patience: number = this.#settings.requestTimeout,
+  ): Promise<Reply<T>> {
+    let repeated = false
+    for (let tries = 1; ; tries++) {
+      const at = this.#current
+      try {
+        return { ...(await this.#ask<T>(at, path, ask, patience)), repeated }
+      } catch (error) {
+        this.#leave(at, error)
+        const elsewhere = error instanceof NoAnswer || (error instanceof Refusal && error.passing)
+        if (!elsewhere || tries >= this.#hosts.length) throw error
+        repeated ||= !(error instanceof NoAnswer) || error.left
+      }
+    }
+  }
+
+  async #ask<T>(at: number, path: string, ask: object, patience: number): Promise<{ is: T; sent: number }> {
+    const body = JSON.stringify(ask)
+    for (let again = false; ; again = true) {
+      const headers = await this.#headers(at, patience)
+      const {
+        status,
+        text,
+        sent,
+        headers: told,
+      } = await this.#host(at).ask({ method: 'POST', path, headers, body }, patience)
+      this.time.heard(told['date'], sent)
+      if (status === 200) return { is: JSON.parse(text) as T, sent }
+      const refusal = this.#refused(status, text)
+      if (again || this.#settings.login === undefined || !refusal.staleLogin) throw refusal
+    }
+  }
+
+  #refused(status: number, text: string): Refusal {
+    const refusal = refusalOf(status, text)
+    if (refusal.staleLogin) this.#login = undefined
+    return refusal
+  }
+
+  /** The next endpoint, unless somebody has moved on already. A refusal that any member would give is no reason to. */
+  #leave(at: number, error: unknown): void {
+    if (error instanceof Refusal && !error.passing) return
+    if (at === this.#current) this.#current = (at + 1) % this.#hosts.length
+  }
+
+  async #headers(at: number, patience: number): Promise<Readonly<Record<string, string>>> {
+    if (this.#settings.login === undefined) return {}
+    this.#login ??= this.#logIn(at, patience).catch((error) => {
+      this.#login = undefined
+      throw error
+    })
+    return { authorization: await this.#login }
+  }
+
+  async #logIn(at: number, patience: number): Promise<string> {
+    const body = JSON.stringify(this.#settings.login)
+    const { status, text } = await this.#host(at).ask(
+      { method: 'POST', path: '/v3/auth/authenticate', body },
+      patience,
+    )
+    if (status !== 200) throw refusalOf(status, text)
+    return String((JSON.parse(text) as { token?: string }).token)
+  }
+
+  #host(at: number): HttpHost {
+    if (this.#closed) throw new BackendError('etcd', 'these locks were closed', { closed: true })
+    const host = this.#hosts[at]
+    if (host === undefined) throw new Error(`there is no endpoint ${at}`)
+    return host
+  }
+
+  get clock(): Clock {
+    return this.#clock
+  }
+}

@@ -1,0 +1,85 @@
+/** The driver: `txns.ts` says what the store does, `line.ts` decides, `waiter.ts` and `hold.ts` ask, this hands out. */
+import type { DriverFactory, Traits } from '../../core/driver.js'
+import { BackendError } from '../../core/errors.js'
+import { Desk } from './desk.js'
+import { compareOf, type Guarded, type GuardedReply, guardTxn } from './guard.js'
+import { forceRelease, inspect, list } from './inspect.js'
+import { type EtcdOptions, settingsOf } from './options.js'
+import { troubleOf } from './trouble.js'
+import { Waiter } from './waiter.js'
+import type { Compare, TxnAsk } from './wire.js'
+
+export interface EtcdTraits extends Traits {
+  readonly modes: readonly ['exclusive', 'shared', 'permits']
+  readonly fair: true
+  readonly shared: true
+}
+
+const traits: EtcdTraits = Object.freeze({
+  modes: ['exclusive', 'shared', 'permits'] as const,
+  fair: true,
+  // Leases count in whole seconds.
+  minTtl: 1_000,
+  shared: true,
+})
+
+/** What `etcd()` gives: for `createLocks`, and for writing under the protection of a lease. */
+export interface EtcdFactory extends DriverFactory<EtcdTraits> {
+  /**
+   * The comparison "this lease's place is still there", for a transaction of your own with any client: keys in base64, numbers
+   * as strings, as etcd's JSON gateway takes them.
+   * @throws StaleTokenError when no lease of this driver has that token (any more)
+   */
+  guard(lease: Guarded): Compare
+  /**
+   * A transaction of your own that is carried out only while the lease's place is there. Keys and values are in base64. Without an
+   * answer it is sent again: make it one that may run twice.
+   * @throws StaleTokenError when it is not: nothing was written; BackendError when the store gave no answer
+   */
+  guardTxn(lease: Guarded, txn: TxnAsk): Promise<GuardedReply>
+}
+
+/**
+ * Locks in etcd 3.4 or newer, over the JSON gateway that it serves beside gRPC.
+ * @throws TypeError, RangeError for bad options, before any I/O
+ */
+export function etcd(options: EtcdOptions): EtcdFactory {
+  const settings = settingsOf(options)
+  const keys = new Map<number, string>()
+  let newest: Desk | undefined
+
+  const factory: DriverFactory<EtcdTraits> = (env) => {
+    const desk = new Desk(settings, env, keys)
+    newest = desk
+    const told = async <T>(work: () => Promise<T>): Promise<T> => {
+      desk.assertOpen()
+      try {
+        return await work()
+      } catch (error) {
+        throw troubleOf(error).error
+      }
+    }
+    return {
+      name: 'etcd',
+      traits,
+      async acquire(claim, wait) {
+        desk.assertOpen()
+        const waiter = new Waiter(desk, claim, wait)
+        return wait.remaining() <= 0 ? waiter.once() : waiter.long()
+      },
+      inspect: (name) => told(() => inspect(desk, name)),
+      list: (prefix) => told(() => list(desk, prefix)),
+      forceRelease: (name) => told(() => forceRelease(desk, name)),
+      close: () => desk.close(),
+    }
+  }
+
+  return Object.assign(factory, {
+    guard: (lease: Guarded) => compareOf(keys, lease),
+    guardTxn: async (lease: Guarded, txn: TxnAsk) => {
+      if (newest === undefined) throw new BackendError('etcd', 'it was not given to createLocks yet')
+      newest.assertOpen()
+      return guardTxn(newest, keys, lease, txn)
+    },
+  })
+}

@@ -1,0 +1,51 @@
+/** The proof of holding inside a transaction of the user's own, on the store itself. */
+import { StaleTokenError } from '../../core/errors.js'
+import type { Desk } from './desk.js'
+import { troubleOf } from './trouble.js'
+import { stillMine } from './txns.js'
+import type { Compare, OperationReply, TxnAsk } from './wire.js'
+
+/** What of a lease is needed: any `Lease` of the same driver. */
+export interface Guarded {
+  readonly name: string
+  readonly token: number
+}
+
+export interface GuardedReply {
+  /** The token is good; did your own comparisons hold? */
+  readonly succeeded: boolean
+  /** Of your `success` or `failure` operations, as the gateway gives them. */
+  readonly responses: readonly OperationReply[]
+}
+
+/** @throws StaleTokenError when this driver does not hold it, or not any more */
+export function compareOf(keys: ReadonlyMap<number, string>, { name, token }: Guarded): Compare {
+  const key = keys.get(token)
+  if (key === undefined) throw new StaleTokenError(name, token)
+  return stillMine(key, token)
+}
+
+/** @throws StaleTokenError when the lock is not this lease's any more: nothing was written; BackendError */
+export async function guardTxn(
+  desk: Desk,
+  keys: ReadonlyMap<number, string>,
+  lease: Guarded,
+  ask: TxnAsk,
+): Promise<GuardedReply> {
+  const mine = compareOf(keys, lease)
+  try {
+    const { is } = await desk.client.txn({
+      compare: [mine, ...(ask.compare ?? [])],
+      success: ask.success ?? [],
+      failure: [{ request_range: { key: mine.key } }, ...(ask.failure ?? [])],
+    })
+    const responses = is.responses ?? []
+    if (is.succeeded === true) return { succeeded: true, responses }
+    const [own, ...rest] = responses
+    if (own?.response_range?.kvs?.[0]?.create_revision === String(lease.token))
+      return { succeeded: false, responses: rest }
+  } catch (error) {
+    throw troubleOf(error).error
+  }
+  throw new StaleTokenError(lease.name, lease.token)
+}

@@ -1,0 +1,28 @@
+/**
+ * Locks in etcd: one transaction takes a place in line and reads what stands before it, one request gives it back; who waits
+ * watches the one place before its own.
+ *
+ * ```ts
+ * import { createLocks } from 'holdfast'
+ * import { etcd } from 'holdfast/etcd'
+ *
+ * const locks = createLocks(etcd({ endpoints: ['10.0.0.1:2379', '10.0.0.2:2379', '10.0.0.3:2379'] }))
+ * await locks.mutex('account:42').run(async (lease) => console.log(lease.token))
+ * ```
+ * @module
+ */
+export type { TlsOptions } from '../kit/http.js'
+export { type EtcdFactory, type EtcdTraits, etcd } from './driver.js'
+export type { Guarded, GuardedReply } from './guard.js'
+export type { EtcdOptions } from './options.js'
+export type {
+  Compare,
+  Header,
+  KeyValue,
+  Operation,
+  OperationReply,
+  PutAsk,
+  RangeAsk,
+  RangeReply,
+  TxnAsk,
+} from './wire.js'

@@ -1,0 +1,92 @@
+/** What `etcd()` takes, checked once. */
+import { describe } from '../../core/name.js'
+import type { TlsOptions } from '../kit/http.js'
+
+export interface EtcdOptions {
+  /**
+   * Addresses of members of one cluster: `http://10.0.0.1:2379`, `https://…`, or `10.0.0.1` (port 2379). One is used; when it
+   * fails, the next.
+   */
+  readonly endpoints: string | readonly string[]
+  /** With `password`, where the cluster asks for it. The user needs reading and writing of everything under `prefix`. */
+  readonly username?: string
+  readonly password?: string
+  /** Keys and certificates for `https://` endpoints. */
+  readonly tls?: TlsOptions
+  /**
+   * Before every key. Default `holdfast/`, so that the mutex `a` is the lock `holdfast/a` of `etcdctl lock` and of etcd's Go
+   * package `concurrency`. With `''` the names are the same.
+   */
+  readonly prefix?: string
+  /**
+   * `process` (default): one lease for all locks of the same ttl in this process, kept alive by one request. `lock`: each lock has
+   * its own, so that an operator can revoke one; it costs two more requests for each.
+   */
+  readonly lease?: 'process' | 'lock'
+  /** How long one endpoint may take to answer, in ms. Default 2_000. Passing trouble is retried for as long as the wait lasts. */
+  readonly requestTimeout?: number
+}
+
+export interface Settings {
+  readonly endpoints: readonly URL[]
+  readonly login: { readonly name: string; readonly password: string } | undefined
+  readonly tls: TlsOptions | undefined
+  readonly prefix: string
+  readonly ownLeases: boolean
+  readonly requestTimeout: number
+}
+
+/** @throws TypeError, RangeError with the value got */
+export function settingsOf(options: EtcdOptions): Settings {
+  if (typeof options !== 'object' || options === null) {
+    throw new TypeError(
+      `etcd() takes options such as { endpoints: '127.0.0.1:2379' }, got ${describe(options)}`,
+    )
+  }
+  const { endpoints, username, password, tls, prefix = 'holdfast/', lease = 'process' } = options
+  const given = typeof endpoints === 'string' ? [endpoints] : endpoints
+  if (!Array.isArray(given) || given.length === 0) {
+    throw new TypeError(`etcd: endpoints must be one address or a list of them, got ${describe(endpoints)}`)
+  }
+  if ((username === undefined) !== (password === undefined)) {
+    throw new TypeError('etcd: username and password belong together; give both or neither')
+  }
+  if (typeof prefix !== 'string')
+    throw new TypeError(`etcd: prefix must be a string, got ${describe(prefix)}`)
+  if (lease !== 'process' && lease !== 'lock') {
+    throw new RangeError(`etcd: lease must be 'process' or 'lock', got ${describe(lease)}`)
+  }
+  return {
+    endpoints: given.map(endpointOf),
+    login: username === undefined || password === undefined ? undefined : { name: username, password },
+    tls,
+    prefix,
+    ownLeases: lease === 'lock',
+    requestTimeout: timeoutOf(options.requestTimeout ?? 2_000),
+  }
+}
+
+function endpointOf(text: unknown): URL {
+  if (typeof text !== 'string')
+    throw new TypeError(`etcd: an endpoint must be a string, got ${describe(text)}`)
+  const whole = /^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`
+  const url = URL.canParse(whole) ? new URL(whole) : undefined
+  if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:') || url.hostname === '') {
+    throw new RangeError(`etcd: ${describe(text)} is no endpoint; write host:2379 or https://host:2379`)
+  }
+  if (url.username !== '' || url.password !== '') {
+    throw new RangeError('etcd: an endpoint has a user in it; give username and password as options')
+  }
+  // A URL forgets the usual port of its scheme, which is not etcd's.
+  if (url.port === '' && !/:\d+\/?$/.test(whole)) url.port = '2379'
+  return url
+}
+
+function timeoutOf(value: unknown): number {
+  if (typeof value !== 'number')
+    throw new TypeError(`etcd: requestTimeout must be a number, got ${describe(value)}`)
+  if (!Number.isInteger(value) || value < 10 || value > 600_000) {
+    throw new RangeError(`etcd: requestTimeout must be a whole number from 10 to 600000 ms, got ${value}`)
+  }
+  return value
+}

@@ -1,0 +1,99 @@
+/** The part of etcd's API v3 that is used, as its JSON gateway writes it: keys and values in base64, 64-bit numbers as strings, zeros left out. */
+
+export interface RangeAsk {
+  readonly key: string
+  readonly range_end?: string
+  readonly limit?: string
+  readonly sort_order?: 'ASCEND' | 'DESCEND'
+  readonly sort_target?: 'CREATE'
+  readonly max_create_revision?: string
+  readonly count_only?: boolean
+  readonly keys_only?: boolean
+}
+
+export interface PutAsk {
+  readonly key: string
+  readonly value?: string
+  readonly lease?: string
+  readonly ignore_value?: boolean
+}
+
+/** One comparison in the `compare` list of a transaction. */
+export interface Compare {
+  readonly key: string
+  readonly range_end?: string
+  readonly target: 'CREATE' | 'MOD' | 'VERSION' | 'VALUE'
+  readonly result: 'EQUAL' | 'GREATER' | 'LESS' | 'NOT_EQUAL'
+  readonly create_revision?: string
+  readonly mod_revision?: string
+  readonly version?: string
+  readonly value?: string
+}
+
+/** One operation in the `success` or `failure` list of a transaction. */
+export interface Operation {
+  readonly request_range?: RangeAsk
+  readonly request_put?: PutAsk
+  readonly request_delete_range?: { readonly key: string; readonly range_end?: string }
+}
+
+export interface TxnAsk {
+  readonly compare?: readonly Compare[]
+  readonly success?: readonly Operation[]
+  readonly failure?: readonly Operation[]
+}
+
+export interface KeyValue {
+  readonly key: string
+  readonly value?: string
+  readonly create_revision: string
+  readonly mod_revision: string
+  readonly version?: string
+  readonly lease?: string
+}
+
+export interface Header {
+  readonly revision?: string
+  readonly raft_term?: string
+}
+
+export interface RangeReply {
+  readonly header?: Header
+  readonly kvs?: readonly KeyValue[]
+  readonly count?: string
+}
+
+export interface OperationReply {
+  readonly response_range?: RangeReply
+  readonly response_put?: { readonly header?: Header }
+  readonly response_delete_range?: { readonly header?: Header; readonly deleted?: string }
+}
+
+export interface TxnReply {
+  readonly header: Header
+  readonly succeeded?: boolean
+  readonly responses?: readonly OperationReply[]
+}
+
+export interface LeaseReply {
+  readonly header?: Header
+  readonly ID?: string
+  /** Seconds; left out when there is no such lease. */
+  readonly TTL?: string
+  readonly grantedTTL?: string
+}
+
+export interface WatchEvent {
+  readonly type?: 'DELETE'
+  readonly kv: { readonly key: string; readonly value?: string; readonly mod_revision?: string }
+}
+
+export interface WatchReply {
+  readonly result?: {
+    readonly created?: boolean
+    readonly canceled?: boolean
+    readonly compact_revision?: string
+    readonly cancel_reason?: string
+    readonly events?: readonly WatchEvent[]
+  }
+}

@@ -1,0 +1,177 @@
+/**
+ * One address of a store that speaks HTTP. Node's own client: connections are kept and used again, and one that is idle does
+ * not keep the process alive. Deadlines are on our clock; a long answer is read line by line as it comes.
+ */
+import {
+  type ClientRequest,
+  Agent as HttpAgent,
+  request as httpRequest,
+  type IncomingMessage,
+} from 'node:http'
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+import type { SecureContextOptions } from 'node:tls'
+import type { Clock } from '../../core/clock.js'
+
+/** What Node's `tls.connect` takes of keys and names. */
+export interface TlsOptions
+  extends Pick<SecureContextOptions, 'ca' | 'cert' | 'key' | 'passphrase' | 'pfx' | 'minVersion'> {
+  /** The name the certificate must have, where it is not the host's. */
+  readonly servername?: string
+  /** `false` takes any certificate: whoever stands between can read and grant. Default `true`. */
+  readonly rejectUnauthorized?: boolean
+}
+
+export interface HttpAsk {
+  readonly method: 'GET' | 'PUT' | 'POST' | 'DELETE'
+  readonly path: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string
+}
+
+export interface HttpAnswer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly text: string
+  /** Clock reading before the request left. */
+  readonly sent: number
+}
+
+/** No answer. `left` false: the request never got as far as the store, so it has done nothing. */
+export class NoAnswer extends Error {
+  readonly left: boolean
+  constructor(message: string, left: boolean, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause })
+    this.left = left
+  }
+}
+
+const neverLeft = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'CERT_HAS_EXPIRED',
+])
+
+export class HttpHost {
+  readonly url: URL
+  readonly #clock: Clock
+  readonly #agent: HttpAgent
+  readonly #secure: boolean
+
+  constructor(url: URL, clock: Clock, tls: TlsOptions | undefined) {
+    this.url = url
+    this.#clock = clock
+    this.#secure = url.protocol === 'https:'
+    const options = { keepAlive: true, maxFreeSockets: 64, scheduling: 'lifo' } as const
+    this.#agent = this.#secure ? new HttpsAgent({ ...options, ...tls }) : new HttpAgent(options)
+  }
+
+  /** @throws NoAnswer when there is none within `timeout` ms, or the connection broke */
+  async ask(ask: HttpAsk, timeout: number): Promise<HttpAnswer> {
+    const sent = this.#clock.now()
+    try {
+      return await this.#once(ask, sent, timeout)
+    } catch (error) {
+      // The store has closed a kept connection just as it was used again: that says nothing of the store.
+      if (!(error instanceof StaleConnection)) throw error
+      return this.#once(ask, sent, timeout)
+    }
+  }
+
+  #once(ask: HttpAsk, sent: number, timeout: number): Promise<HttpAnswer> {
+    return new Promise((resolve, reject) => {
+      const request = this.#open(ask)
+      let late = false
+      const stop = this.#clock.at(sent + timeout, () => {
+        late = true
+        request.destroy()
+      })
+      const fail = (error: Error) => {
+        stop()
+        const why = late ? `gave no answer within ${Math.round(timeout)} ms` : error.message
+        const code = (error as NodeJS.ErrnoException).code ?? ''
+        if (!late && request.reusedSocket && (code === 'ECONNRESET' || code === 'EPIPE'))
+          reject(new StaleConnection(why))
+        else reject(new NoAnswer(`${this.url.host} ${why}`, late || !neverLeft.has(code), error))
+      }
+      request.on('error', fail)
+      request.on('response', (response) => {
+        const parts: Buffer[] = []
+        response.on('data', (part: Buffer) => parts.push(part))
+        response.on('error', fail)
+        response.on('end', () => {
+          stop()
+          const text = Buffer.concat(parts).toString()
+          resolve({ status: response.statusCode ?? 0, headers: response.headers, text, sent })
+        })
+      })
+      request.end(ask.body)
+    })
+  }
+
+  /**
+   * An answer that goes on: each line as it comes. `ended` is called once, when the store or the network ends it; not after the
+   * returned function has ended it from here.
+   */
+  follow(
+    ask: HttpAsk,
+    line: (text: string, status: number) => void,
+    ended: (error: Error | undefined) => void,
+  ): () => void {
+    const request = this.#open(ask)
+    let over = false
+    const end = (error: Error | undefined) => {
+      if (over) return
+      over = true
+      ended(error)
+    }
+    request.on('error', end)
+    request.on('response', (response) => {
+      lines(response, (text) => {
+        if (!over) line(text, response.statusCode ?? 0)
+      })
+      response.on('error', end)
+      response.on('close', () => end(undefined))
+    })
+    request.end(ask.body)
+    return () => {
+      over = true
+      request.destroy()
+    }
+  }
+
+  close(): void {
+    this.#agent.destroy()
+  }
+
+  #open({ method, path, headers, body }: HttpAsk): ClientRequest {
+    const { hostname, port } = this.url
+    const ask = this.#secure ? httpsRequest : httpRequest
+    const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }
+    return ask({
+      host: hostname.replace(/^\[(.*)\]$/, '$1'),
+      port: port === '' ? (this.#secure ? 443 : 80) : port,
+      method,
+      path,
+      agent: this.#agent,
+      headers: { ...headers, ...length },
+    })
+  }
+}
+
+class StaleConnection extends Error {}
+
+function lines(response: IncomingMessage, line: (text: string) => void): void {
+  let rest = ''
+  response.setEncoding('utf8')
+  response.on('data', (text: string) => {
+    const parts = (rest + text).split('\n')
+    rest = parts.pop() ?? ''
+    for (const part of parts) if (part !== '') line(part)
+  })
+  response.on('end', () => {
+    if (rest !== '') line(rest)
+  })
+}

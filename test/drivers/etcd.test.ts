@@ -1,0 +1,11 @@
+// The suite every driver passes, on a single server with one lease for each process. A cluster stands in a file of its own,
+// what is special about etcd in etcd/.
+import { after, describe, it } from 'node:test'
+import { conformance } from 'holdfast/conformance'
+import { leakCheck } from '../support/leaks.js'
+import { fixtureOf } from './etcd/support/fixture.js'
+
+const { fixture, close } = await fixtureOf('3.5', 1, 'process')
+conformance({ describe, it }, fixture)
+after(close)
+after(leakCheck)

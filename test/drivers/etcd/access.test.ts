@@ -1,0 +1,134 @@
+// Logins, TLS, and bad input: refused with a word that helps, before any I/O where that can be.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { target } from '../../../src/cli/connect.js'
+import { type EtcdOptions, etcd } from '../../../src/drivers/etcd/index.js'
+import { leakCheck } from '../../support/leaks.js'
+import { startEtcd } from '../../support/servers/etcd.js'
+import { checkout } from '../../support/servers/places.js'
+import { claim, once, waiting } from '../support/asking.js'
+import { driverOf, locksOf } from './support/scene.js'
+
+const bad: readonly (readonly [options: unknown, complaint: RegExp])[] = [
+  [undefined, /takes options such as { endpoints/],
+  [{}, /endpoints must be one address or a list/],
+  [{ endpoints: [] }, /endpoints must be one address or a list/],
+  [{ endpoints: ['ftp://h'] }, /"ftp:\/\/h" is no endpoint; write host:2379/],
+  [{ endpoints: [7] }, /must be a string, got 7/],
+  [{ endpoints: 'http://me:pw@h' }, /has a user in it; give username and password/],
+  [{ endpoints: 'h', username: 'me' }, /belong together/],
+  [{ endpoints: 'h', prefix: 7 }, /prefix must be a string, got 7/],
+  [{ endpoints: 'h', lease: 'own' }, /lease must be 'process' or 'lock', got "own"/],
+  [{ endpoints: 'h', requestTimeout: 1 }, /whole number from 10 to 600000 ms, got 1/],
+]
+for (const [options, complaint] of bad) {
+  test(`etcd(${JSON.stringify(options)}) is refused`, () => {
+    assert.throws(() => etcd(options as EtcdOptions), complaint)
+  })
+}
+
+const urls: readonly (readonly [url: string, complaint: RegExp])[] = [
+  ['etcd:h', /names no host; write etcd:\/\/host:2379/],
+  ['etcd://me@h', /half a login/],
+  ['etcd://h/app', /has the path '\/app'; write \?prefix=app\//],
+  ['etcd://h?tls=yes', /has tls=yes; it is true or false/],
+  ['etcd://h?db=1', /unknown setting 'db'; known are prefix, tls, ca/],
+  ['etcd://h:99999', /has the host 'h:99999'/],
+]
+for (const [url, complaint] of urls) {
+  test(`--on ${url} is refused before any I/O`, () => {
+    assert.throws(() => target(url), complaint)
+  })
+}
+
+test('a URL with several hosts, one of them down, leads to a lock', async (t) => {
+  await using server = await startEtcd()
+  const { driver, close } = await target(`etcd://127.0.0.1:1,127.0.0.1:${server.port}?prefix=cli/`).connect()
+  const { createLocks } = await import('../../../src/create-locks.js')
+  const locks = createLocks(driver)
+  t.after(async () => {
+    await locks.close()
+    await close()
+  })
+  const lease = await locks.mutex('a').acquire()
+  const { kvs } = (await server.ask('/v3/kv/range', {
+    key: Buffer.from('cli/a/').toString('base64'),
+    range_end: Buffer.from('cli/a0').toString('base64'),
+  })) as { kvs: { create_revision: string }[] }
+  assert.deepEqual(
+    kvs.map(({ create_revision }) => Number(create_revision)),
+    [lease.token],
+  )
+  await lease.release()
+})
+
+test('a cluster with users is used with a login, again after the login has run out, and not without', async (t) => {
+  await using server = await startEtcd({ args: ['--auth-token-ttl', '1'] })
+  const user = { name: 'root', password: 'pw' }
+  await server.ask('/v3/auth/user/add', user)
+  await server.ask('/v3/auth/role/add', { name: 'root' })
+  await server.ask('/v3/auth/user/grant', { user: 'root', role: 'root' })
+  await server.ask('/v3/auth/user/add', { name: 'app', password: 'secret' })
+  await server.ask('/v3/auth/role/add', { name: 'locks' })
+  const range_end = Buffer.from('holdfast0').toString('base64')
+  const key = Buffer.from('holdfast/').toString('base64')
+  await server.ask('/v3/auth/role/grant', { name: 'locks', perm: { permType: 'READWRITE', key, range_end } })
+  await server.ask('/v3/auth/user/grant', { user: 'app', role: 'locks' })
+  await server.ask('/v3/auth/enable', {})
+
+  const driver = driverOf(t, server.url, { username: 'app', password: 'secret' })
+  const grant = await driver.acquire(claim('a'), once())
+  assert.ok(grant)
+  await new Promise((resolve) => setTimeout(resolve, 2_500))
+  assert.equal(
+    await driver.acquire(claim('a', { ttl: 5_000 }), once()).then((g) => g?.token !== grant.token),
+    true,
+  )
+  assert.equal((await driver.inspect('a')).name, 'a')
+
+  const refused: readonly (readonly [Parameters<typeof driverOf>[2], RegExp])[] = [
+    [{}, /user name is empty|invalid auth token|authentication/],
+    [{ username: 'app', password: 'wrong' }, /authentication failed/],
+    [{ username: 'app', password: 'secret', prefix: 'elsewhere/' }, /permission denied/],
+  ]
+  for (const [more, complaint] of refused) {
+    const other = driverOf(t, server.url, more)
+    await assert.rejects(other.acquire(claim('a'), waiting()), (error: Error & { code?: string }) => {
+      assert.match(error.message, complaint)
+      return error.code === 'BACKEND'
+    })
+  }
+})
+
+test('TLS: with its certificate known it works, without it is refused', async (t) => {
+  const files = (name: string) => join(checkout, 'test/support/tls', name)
+  await using server = await startEtcd({ tls: { cert: files('cert.pem'), key: files('key.pem') } })
+  const ca = readFileSync(files('cert.pem'))
+  const { locks } = locksOf(t, server.url, { tls: { ca } })
+  const other = locksOf(t, server.url, { tls: { ca } }).locks
+  const lease = await locks.mutex('secret').acquire()
+  const next = other.mutex('secret').acquire()
+  await locks.mutex('another').run(() => undefined)
+  await lease.release()
+  await (await next).release()
+  const stranger = driverOf(t, server.url)
+  await assert.rejects(stranger.acquire(claim('secret'), once()), /self[- ]signed certificate/)
+  const plain = driverOf(t, server.url.replace('https', 'http'))
+  await assert.rejects(plain.acquire(claim('secret'), once()), { code: 'BACKEND' })
+})
+
+test('what is no etcd at all is said to be none', async (t) => {
+  const { createServer } = await import('node:http')
+  const web = createServer((_, response) => response.writeHead(404).end('404 page not found'))
+  await new Promise<void>((resolve) => web.listen(0, '127.0.0.1', resolve))
+  t.after(() => {
+    web.closeAllConnections()
+    web.close()
+  })
+  const driver = driverOf(t, `127.0.0.1:${(web.address() as { port: number }).port}`)
+  await assert.rejects(driver.acquire(claim('x'), waiting()), /has no \/v3 gateway .*etcd 3\.4 or newer/)
+})
+
+after(leakCheck)

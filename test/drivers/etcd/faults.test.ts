@@ -1,0 +1,193 @@
+// Messages that are lost, late or come twice; leases that end; watches that break.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { leakCheck } from '../../support/leaks.js'
+import { startEtcd } from '../../support/servers/etcd.js'
+import { until } from '../../support/until.js'
+import { claim, never, once, waiting } from '../support/asking.js'
+import { cabled, driverOf, placeKey, placesOf, put } from './support/scene.js'
+
+const server = await startEtcd()
+after(() => server.stop())
+
+/** How many watches the server serves. */
+async function watchers(): Promise<number> {
+  const text = await (await fetch(`${server.url}/metrics`, { headers: { connection: 'close' } })).text()
+  return Number(/^etcd_debugging_mvcc_watcher_total (\S+)$/m.exec(text)?.[1])
+}
+
+const said = (text: string) => (bytes: Buffer) => bytes.includes(text)
+
+test('a claim whose answer was lost is asked again, and finds the place it has: one place, one token', async (t) => {
+  const { driver, cable } = await cabled(t, server, { requestTimeout: 300 })
+  await (await driver.acquire(claim('warm'), once()))?.release()
+  cable.down.hold()
+  const asking = driver.acquire(claim('lost reply'), waiting())
+  await cable.down.holding()
+  const [place] = await placesOf(server, 'lost reply')
+  cable.reset()
+  cable.down.pass()
+  const grant = await asking
+  assert.equal(String(grant?.token), place?.create_revision)
+  assert.equal((await placesOf(server, 'lost reply')).length, 1)
+  assert.equal(await grant?.release(), 'released')
+})
+
+test('a claim that was given up while on its way takes no place when it arrives after all', async (t) => {
+  const { driver, cable } = await cabled(t, server, { requestTimeout: 200 })
+  await (await driver.acquire(claim('warm'), once()))?.release()
+  const one = claim('late', { ttl: 5_000 })
+  // The request hangs on one connection; what is sent later goes over another and arrives before it.
+  cable.up.hold(said(placeKey('late', one.attempt)))
+  const wait = waiting()
+  const asking = driver.acquire(one, wait).catch((error: unknown) => error)
+  const [held] = await cable.up.holding()
+  assert.ok(held?.link.open)
+  wait.end()
+  await until(() => wait.told.length > 0)
+  const late = cable.up.held
+  assert.ok(late.length > 0)
+  cable.up.letGo()
+  cable.up.pass()
+  await asking
+  await until(async () => (await placesOf(server, 'late')).length === 0)
+  // The very request, from a client that does not know it was given up.
+  const direct = driverOf(t, server.url)
+  await assert.rejects(direct.acquire(one, waiting()), /given up/)
+  assert.deepEqual(await placesOf(server, 'late'), [])
+})
+
+test('a release whose answer was lost is answered when it is asked again, and harms nobody', async (t) => {
+  const { driver, cable } = await cabled(t, server, { requestTimeout: 200 })
+  const other = driverOf(t, server.url)
+  const grant = await driver.acquire(claim('lost release', { ttl: 10_000 }), once())
+  cable.down.drop()
+  await assert.rejects(grant?.release() ?? Promise.resolve(), { code: 'BACKEND' })
+  const second = await other.acquire(claim('lost release'), once())
+  assert.ok(second, 'the first release had been carried out')
+  cable.down.pass()
+  assert.equal(await grant?.release(), 'already-released')
+  assert.equal((await placesOf(server, 'lost release')).length, 1)
+  assert.equal(await second.release(), 'released')
+})
+
+test('a waiter whose lease ended takes a new place and does not believe it holds', async (t) => {
+  const [a, b, c] = [driverOf(t, server.url), driverOf(t, server.url), driverOf(t, server.url)]
+  const name = 'lease of a waiter'
+  const holder = await a.acquire(claim(name, { ttl: 20_000 }), once())
+  const wait = waiting()
+  const waits = b.acquire(claim(name, { ttl: 1_000 }), wait)
+  await until(async () => (await placesOf(server, name)).length === 2)
+  const third = c.acquire(claim(name, { ttl: 20_000 }), waiting())
+  await until(async () => (await placesOf(server, name)).length === 3)
+  const lease = (await placesOf(server, name))[1]?.lease
+  await server.ask('/v3/lease/revoke', { ID: lease })
+  // Found by the next beat: it stands in line again, behind the other.
+  await until(async () => (await placesOf(server, name)).length === 3, { within: 5_000 })
+  await holder?.release()
+  const next = await Promise.race([waits.then(() => 'b'), third.then(() => 'c')])
+  assert.equal(next, 'c')
+  await (await third)?.release()
+  assert.equal(await (await waits)?.release(), 'released')
+})
+
+test('a lease that was revoked is a definite loss at the next renewal, for all that were kept by it', async (t) => {
+  const driver = driverOf(t, server.url)
+  const [one, two] = [await driver.acquire(claim('k1'), once()), await driver.acquire(claim('k2'), once())]
+  await server.ask('/v3/lease/revoke', { ID: (await placesOf(server, 'k1'))[0]?.lease })
+  assert.equal(await one?.renew(1_000, never), undefined)
+  assert.equal(await two?.renew(1_000, never), undefined)
+  assert.equal(await one?.release(), 'lost')
+  const again = await driver.acquire(claim('k1'), waiting())
+  assert.ok(again && one && again.token > one.token)
+  await again.release()
+})
+
+test('a place that was deleted is lost although its lease lives on, and its neighbours are not', async (t) => {
+  const driver = driverOf(t, server.url)
+  const [one, two] = [claim('deleted', { ttl: 5_000 }), claim('kept', { ttl: 5_000 })]
+  const [gone, kept] = [await driver.acquire(one, once()), await driver.acquire(two, once())]
+  await server.ask('/v3/kv/deleterange', { key: placeKey('deleted', one.attempt) })
+  await until(async () => (await gone?.renew(5_000, never)) === undefined)
+  assert.ok((await kept?.renew(5_000, never)) !== undefined)
+  await kept?.release()
+})
+
+test('a watch that breaks is made again, and one that hangs is made up for by the next beat', async (t) => {
+  for (const how of ['reset', 'silence'] as const) {
+    const name = `watch ${how}`
+    const holderDriver = driverOf(t, server.url)
+    const { driver, cable } = await cabled(t, server)
+    const holder = await holderDriver.acquire(claim(name, { ttl: 10_000 }), once())
+    const waits = driver.acquire(claim(name, { ttl: 1_500 }), waiting())
+    await until(async () => (await placesOf(server, name)).length === 2)
+    await until(async () => (await watchers()) > 0)
+    if (how === 'reset') cable.reset()
+    else cable.down.hold((bytes) => /"type":\s*"DELETE"/.test(bytes.toString()))
+    await holder?.release()
+    const grant = await waits
+    cable.down.pass()
+    assert.equal(await grant?.release(), 'released')
+  }
+})
+
+test('a line whose past was compacted away while it is watched is read anew', async (t) => {
+  const name = 'compacted'
+  const holderDriver = driverOf(t, server.url)
+  const { driver, cable } = await cabled(t, server)
+  await (await driver.acquire(claim('warm', { ttl: 30_000 }), once()))?.release()
+  const holder = await holderDriver.acquire(claim(name, { ttl: 10_000 }), once())
+  // The watch is on its way while the holder leaves and its leaving is compacted.
+  cable.up.hold(said('/v3/watch'))
+  const waits = driver.acquire(claim(name, { ttl: 30_000 }), waiting())
+  await cable.up.holding()
+  await holder?.release()
+  for (let i = 0; i < 3; i++) await put(server, 'other', String(i))
+  const { header } = (await server.ask('/v3/kv/range', { key: 'AA==' })) as { header: { revision: string } }
+  await server.ask('/v3/kv/compaction', { revision: header.revision, physical: true })
+  cable.up.pass()
+  const grant = await waits
+  assert.equal(await grant?.release(), 'released')
+})
+
+test('a holder that is cut off is out of the way when its lease ends, and says itself lost before', async (t) => {
+  const { driver, cable } = await cabled(t, server)
+  const other = driverOf(t, server.url)
+  const grant = await driver.acquire(claim('cut off', { ttl: 1_000 }), once())
+  assert.ok(grant)
+  const waits = other.acquire(claim('cut off'), waiting())
+  cable.blackHole()
+  const next = await waits
+  assert.ok(performance.now() > grant.validUntil, 'the next holds before the first knows it does not')
+  assert.ok(next && next.token > grant.token)
+  cable.heal()
+  assert.equal(await grant.renew(1_000, never), undefined)
+  assert.equal(await next.release(), 'released')
+})
+
+test('with a lease for each lock, giving back takes the lease, too', async (t) => {
+  const driver = driverOf(t, server.url, { lease: 'lock' })
+  const leases = async () =>
+    ((await server.ask('/v3/lease/leases', {}))['leases'] as unknown[] | undefined)?.length ?? 0
+  const before = await leases()
+  const [one, two] = [await driver.acquire(claim('l1'), once()), await driver.acquire(claim('l2'), waiting())]
+  assert.equal(await leases(), before + 2)
+  assert.equal(await driver.acquire(claim('l1'), once()), undefined)
+  await one?.release()
+  await two?.release()
+  await until(async () => (await leases()) === before)
+})
+
+test('closing takes everything back at once: places, waiters and leases', async (t) => {
+  const driver = driverOf(t, server.url)
+  await driver.acquire(claim('closing'), once())
+  const wait = waiting()
+  const waits = driver.acquire(claim('closing'), wait)
+  await until(async () => (await placesOf(server, 'closing')).length === 2)
+  wait.end()
+  await driver.close()
+  assert.deepEqual(await placesOf(server, 'closing'), [])
+  assert.equal(await waits, undefined)
+})
+
+after(leakCheck)

@@ -1,0 +1,66 @@
+// The token used on the store itself: a user's transaction that is carried out only while the lease's place is there.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { base64 } from '../../../src/drivers/etcd/keys.js'
+import { leakCheck } from '../../support/leaks.js'
+import { startEtcd } from '../../support/servers/etcd.js'
+import { locksOf, placesOf, valueAt } from './support/scene.js'
+
+const server = await startEtcd()
+after(() => server.stop())
+
+const write = (value: string) => ({
+  success: [{ request_put: { key: base64('data'), value: base64(value) } }],
+})
+
+test('a guarded transaction writes while the lease is held, and not a moment longer', async (t) => {
+  const [one, two] = [locksOf(t, server.url), locksOf(t, server.url)]
+  const old = await one.locks.mutex('m').acquire()
+  assert.deepEqual((await one.store.guardTxn(old, write('first'))).succeeded, true)
+  // Taken away behind its back: it does not know yet, the store does.
+  const guard = one.store.guard(old)
+  await server.ask('/v3/kv/deleterange', { key: (await placesOf(server, 'm'))[0]?.key })
+  const next = await two.locks.mutex('m').acquire()
+  await assert.rejects(one.store.guardTxn(old, write('stale')), { code: 'STALE_TOKEN', token: old.token })
+  assert.equal((await two.store.guardTxn(next, write('second'))).succeeded, true)
+  assert.equal(await valueAt(server, 'data'), 'second')
+  // The same comparison in a transaction sent with any other client.
+  const reply = await server.ask('/v3/kv/txn', { compare: [guard], ...write('stale') })
+  assert.equal(reply['succeeded'], undefined)
+  await next.release()
+  await assert.rejects(two.store.guardTxn(next, write('late')), { code: 'STALE_TOKEN' })
+  assert.throws(() => two.store.guard(next), { code: 'STALE_TOKEN' })
+  assert.equal(await valueAt(server, 'data'), 'second')
+})
+
+test("the user's own comparisons are told apart from a stale token", async (t) => {
+  const { locks, store } = locksOf(t, server.url)
+  const lease = await locks.mutex('own').acquire()
+  const missing = {
+    key: base64('never written'),
+    target: 'CREATE',
+    result: 'GREATER',
+    create_revision: '0',
+  } as const
+  const { succeeded, responses } = await store.guardTxn(lease, {
+    compare: [missing],
+    ...write('no'),
+    failure: [{ request_range: { key: base64('data') } }],
+  })
+  assert.equal(succeeded, false)
+  assert.equal(responses.length, 1)
+  assert.equal(responses[0]?.response_range?.kvs?.[0]?.key, base64('data'))
+  await lease.release()
+})
+
+test('a guard goes with the lease it was asked for, also after the lease was moved to a longer ttl', async (t) => {
+  const { locks, store } = locksOf(t, server.url)
+  const lease = await locks.mutex('moved').acquire({ ttl: 2_000 })
+  await lease.extend(60_000)
+  assert.ok(lease.remaining() > 50_000)
+  assert.equal((await store.guardTxn(lease, write('moved'))).succeeded, true)
+  assert.throws(() => store.guard({ name: 'moved', token: lease.token + 1 }), { code: 'STALE_TOKEN' })
+  await lease.release()
+})
+
+after(leakCheck)

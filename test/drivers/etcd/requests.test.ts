@@ -1,0 +1,106 @@
+// How many requests a lock costs, counted where they leave, and how many events a hand-over makes, counted by the server.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import type { Grant } from '../../../src/core/driver.js'
+import { leakCheck } from '../../support/leaks.js'
+import { startEtcd } from '../../support/servers/etcd.js'
+import { until } from '../../support/until.js'
+import { claim, once, waiting } from '../support/asking.js'
+import { asked, driverOf, locksOf, placesOf } from './support/scene.js'
+
+const server = await startEtcd()
+after(() => server.stop())
+
+const beat = ['/v3/lease/keepalive', '/v3/kv/txn']
+
+test('an uncontended lock costs two requests: one transaction and one removal', async (t) => {
+  const { locks } = locksOf(t, server.url)
+  await locks.mutex('free').run(() => undefined)
+  const paths = await asked(async () => {
+    for (let i = 0; i < 20; i++) await locks.mutex('free').run(() => undefined)
+  })
+  assert.deepEqual(paths, Array.from({ length: 20 }, () => ['/v3/kv/txn', '/v3/kv/deleterange']).flat())
+})
+
+test('so do a try, a reader and a permit', async (t) => {
+  const { locks } = locksOf(t, server.url)
+  await locks.mutex('warm').run(() => undefined)
+  for (const lock of [locks.readWrite('r').read, locks.semaphore('s', { permits: 3 })]) {
+    const paths = await asked(async () => void (await (await lock.acquire()).release()))
+    assert.deepEqual(paths, ['/v3/kv/txn', '/v3/kv/deleterange'])
+  }
+  const paths = await asked(async () => void (await (await locks.mutex('t').tryAcquire())?.release()))
+  assert.deepEqual(paths, ['/v3/kv/txn', '/v3/kv/deleterange'])
+})
+
+test('a try that finds it taken costs one request and leaves no place', async (t) => {
+  const [a, b] = [driverOf(t, server.url), driverOf(t, server.url)]
+  const grant = await a.acquire(claim('taken'), once())
+  await b.acquire(claim('other'), once())
+  const paths = await asked(async () => assert.equal(await b.acquire(claim('taken'), once()), undefined))
+  assert.deepEqual(paths, ['/v3/kv/txn'])
+  assert.equal((await placesOf(server, 'taken')).length, 1)
+  await grant?.release()
+})
+
+test('many locks of one process are renewed with one keepalive and one read', async (t) => {
+  const driver = driverOf(t, server.url)
+  const grants: Grant[] = []
+  for (let i = 0; i < 60; i++) {
+    const grant = await driver.acquire(claim(`many ${i}`, { ttl: 30_000 }), once())
+    assert.ok(grant)
+    grants.push(grant)
+  }
+  await new Promise((resolve) => setTimeout(resolve, 5))
+  const paths = await asked(() =>
+    Promise.all(grants.map((grant) => grant.renew(30_000, new AbortController().signal))),
+  )
+  assert.deepEqual(paths, beat)
+  await Promise.all(grants.map((grant) => grant.release()))
+})
+
+test('a hand-over at 200 waiters fires one watch and costs two requests', async (t) => {
+  const name = 'crowd'
+  const drivers = Array.from({ length: 201 }, () => driverOf(t, server.url))
+  // A ttl so long that no heartbeat falls into what is counted.
+  const ttl = 600_000
+  const first = await drivers[0]?.acquire(claim(name, { ttl }), waiting())
+  assert.ok(first)
+  const served: number[] = []
+  const waits = drivers.slice(1).map((driver, i) =>
+    driver.acquire(claim(name, { ttl }), waiting()).then((grant) => {
+      served.push(i)
+      return grant
+    }),
+  )
+  await until(async () => (await placesOf(server, name)).length === 201, { within: 30_000, every: 100 })
+  await until(async () => (await metric('etcd_debugging_mvcc_watcher_total')) >= 200, {
+    within: 10_000,
+    every: 100,
+  })
+  const before = await metric('etcd_debugging_mvcc_events_total')
+  const paths = await asked(async () => {
+    await first.release()
+    await until(() => served.length > 0)
+  })
+  assert.deepEqual(paths, ['/v3/kv/deleterange', '/v3/kv/txn'])
+  assert.equal((await metric('etcd_debugging_mvcc_events_total')) - before, 1)
+  // All the others, one after the other: the same for each.
+  const rest = await asked(async () => {
+    for (let done = 0; done < 199; done++) {
+      const next = await Promise.race(waits.filter((_, i) => i === served[done]))
+      await next?.release()
+      await until(() => served.length > done + 1, { every: 1 })
+    }
+  })
+  assert.equal(rest.filter((path) => path !== '/v3/watch').length, 2 * 199)
+  assert.equal(served.length, 200)
+  await (await waits[served[199] ?? 0])?.release()
+})
+
+async function metric(name: string): Promise<number> {
+  const text = await (await fetch(`${server.url}/metrics`, { headers: { connection: 'close' } })).text()
+  return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1] ?? Number.NaN)
+}
+
+after(leakCheck)

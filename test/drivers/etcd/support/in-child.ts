@@ -1,0 +1,7 @@
+// What a child process of the conformance suite calls to get a driver on the same servers.
+import type { DriverFactory } from '../../../../src/core/driver.js'
+import { type EtcdOptions, etcd } from '../../../../src/drivers/etcd/index.js'
+
+export function make(endpoints: readonly string[], more: Omit<EtcdOptions, 'endpoints'> = {}): DriverFactory {
+  return etcd({ endpoints, ...more })
+}
