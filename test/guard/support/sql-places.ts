@@ -1,8 +1,11 @@
 // Where the SQL guards are tested: each server with each of its clients, several connections deep.
 import { createPool as createMariadbPool } from 'mariadb'
 import { createPool as createMysql2Pool } from 'mysql2/promise'
-import { mariadb, mysql2, type Sql } from '../../../src/guard/sql-client.js'
+import { Pool } from 'pg'
+import postgresOver from 'postgres'
+import { mariadb, mysql2, pg, postgresJs, type Sql } from '../../../src/guard/sql-client.js'
 import { type Flavour, startMysql } from '../../support/servers/mysql.js'
+import { startPostgres } from '../../support/servers/postgres.js'
 
 export interface Place extends AsyncDisposable {
   readonly url: string
@@ -83,8 +86,36 @@ async function overMariadb(): Promise<Place> {
   })
 }
 
+async function overPg(): Promise<Place> {
+  const server = await startPostgres()
+  const pool = new Pool({ connectionString: server.url, max: 10 })
+  const connect = async () => {
+    const client = await pool.connect()
+    return { sql: pg(client), release: () => client.release() }
+  }
+  return place(server.url, pg(pool), connect, async () => {
+    await pool.end()
+    await server.stop()
+  })
+}
+
+async function overPostgresJs(): Promise<Place> {
+  const server = await startPostgres()
+  const sql = postgresOver(server.url, { max: 10, onnotice: () => undefined })
+  const connect = async () => {
+    const reserved = await sql.reserve()
+    return { sql: postgresJs(reserved), release: () => reserved.release() }
+  }
+  return place(server.url, postgresJs(sql), connect, async () => {
+    await sql.end()
+    await server.stop()
+  })
+}
+
 export const places: Readonly<Record<string, () => Promise<Place>>> = {
   'MySQL with mysql2': () => overMysql2('mysql', []),
   'MySQL with mysql2 that counts changed rows': () => overMysql2('mysql', ['-FOUND_ROWS']),
   'MariaDB with mariadb': overMariadb,
+  'PostgreSQL with pg': overPg,
+  'PostgreSQL with postgres.js': overPostgresJs,
 }
