@@ -10,6 +10,7 @@ import { checkName, describe } from './core/name.js'
 import type { Defaults } from './core/options.js'
 import { type Barrier, barrier } from './locks/barrier.js'
 import { type Election, election } from './locks/election.js'
+import { type Job, type JobOptions, job } from './locks/job.js'
 import { type Latch, latch } from './locks/latch.js'
 import { all, type MultiLock } from './locks/multi-lock.js'
 import { mutex } from './locks/mutex.js'
@@ -58,6 +59,8 @@ export interface Locks<Known extends Ability = Ability> extends AsyncDisposable 
   readonly latch: If<Known, 'cells', (name: string) => Latch>
   /** Nobody goes on before `parties` are there. @throws TypeError, RangeError for bad arguments; UnsupportedError */
   readonly barrier: If<Known, 'cells' | 'shared', (name: string, parties: number) => Barrier>
+  /** A scheduled job that many hosts start and one runs. @throws TypeError, RangeError for bad arguments */
+  job(name: string, options?: JobOptions): Job
   /** Several locks, all or nothing. */
   all(locks: readonly Lock[]): MultiLock
   /** Who holds `name`, who waits, since when, with what note. */
@@ -101,6 +104,7 @@ export function locksOver<Known extends Ability>(engine: Engine): Locks<Known> {
     semaphore: (name, options) => semaphore(engine, name, options),
     latch: (name) => latch(engine, name),
     barrier: (name, parties) => barrier(engine, name, parties),
+    job: (name, options) => job(engine, name, options),
     election: (name) => election(engine, name),
     once: (key, fn, options) => once(engine, key, fn, options),
     all: (parts) => all(engine, parts),

@@ -9,6 +9,7 @@ import { elections } from './elections.js'
 import { exclusion } from './exclusion.js'
 import { fairness } from './fairness.js'
 import type { Fixture, Runner } from './fixture.js'
+import { jobs } from './jobs.js'
 import { latches } from './latches.js'
 import { leaks } from './leaks.js'
 import { localQueue } from './local-queue.js'
@@ -46,6 +47,7 @@ const aspects: Readonly<Record<string, (it: It, fixture: Fixture) => void>> = {
   elections,
   latches,
   barriers,
+  jobs,
   names,
   'many requests in one process': localQueue,
   closing,

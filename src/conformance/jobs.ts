@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict'
+import type { Client } from './client.js'
+import type { Fixture } from './fixture.js'
+import type { Stage } from './stage.js'
+import type { It } from './suite.js'
+
+const kinds = {
+  'run on one of many hosts, and are skipped by the others': async (stage, a) => {
+    const clients = [a, stage.client(), stage.client(), stage.client()]
+    const name = stage.name()
+    let runs = 0
+    let end = () => {}
+    const ended = new Promise<void>((resolve) => {
+      end = resolve
+    })
+    const work = async () => {
+      runs++
+      await ended
+      return 'report'
+    }
+    const all = clients.map(({ locks }) => locks.job(name).run(work))
+    const skipped = await Promise.race([Promise.all(all), stage.soon('one', Promise.any(all))])
+    assert.deepEqual(skipped, { ran: false, why: 'held' })
+    await stage.until('it to run', () => runs === 1)
+    end()
+    const outcomes = await Promise.all(all)
+    assert.equal(outcomes.filter(({ ran }) => ran).length, 1)
+    assert.equal(runs, 1)
+    assert.deepEqual(await a.locks.job(name).run(() => 'again'), { ran: true, result: 'again' })
+  },
+
+  'are not run again by anybody within minHold of their beginning, also when they fail': async (stage, a) => {
+    const [b, name, minHold] = [stage.client(), stage.name(), 600]
+    const failing = a.locks.job(name, { minHold, ttl: 5_000 }).run(() => {
+      throw new Error('disk full')
+    })
+    const from = performance.now()
+    await assert.rejects(failing, /disk full/)
+    const again = await b.locks.job(name, { minHold }).run(() => 1)
+    const early = performance.now() - from < minHold / 2
+    if (early) assert.equal(again.ran, false)
+    await stage.until(
+      'it to run again',
+      async () => (await b.locks.job(name, { minHold: 1 }).run(() => 1)).ran,
+    )
+    assert.ok(performance.now() - from >= minHold - 50, `after ${performance.now() - from} ms`)
+  },
+
+  'end their lease at maxHold': async (stage, a) => {
+    const [b, name] = [stage.client(), stage.name()]
+    const late = a.locks.job(name, { maxHold: 150, ttl: 5_000 }).run(async ({ signal }) => {
+      await new Promise((resolve) => signal.addEventListener('abort', resolve))
+      await stage.until('another to run', async () => (await b.locks.job(name).run(() => 1)).ran)
+      return 'too late'
+    })
+    const error = (await late.catch((error: unknown) => error)) as Record<string, unknown>
+    assert.deepEqual([error.code, error.why, error.result], ['LEASE_LOST', 'max-hold', 'too late'])
+  },
+
+  'refuse what makes no sense': async (stage, { locks }) => {
+    const name = stage.name()
+    assert.throws(() => locks.job(name, { minHold: 10, maxHold: 5 }), /minHold \(10 ms\) must not be longer/)
+    assert.throws(() => locks.job(name, { minHold: Number.POSITIVE_INFINITY }), /minHold must be from 0/)
+    assert.throws(() => locks.job(name, { maxHold: 0 }), /maxHold must be from 1/)
+    assert.deepEqual(await locks.job(name).run(() => undefined), { ran: true, result: undefined })
+  },
+} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+
+export function jobs(it: It, { traits }: Fixture): void {
+  for (const [name, test] of Object.entries(kinds)) it(name, (stage) => test(stage, stage.client()))
+  if (traits.cells !== true) return
+
+  it('keep minHold although the process that ran them has closed its locks', async (stage) => {
+    const [a, b, name] = [stage.client(), stage.client(), stage.name()]
+    await a.locks.job(name, { minHold: 60_000 }).run(() => 1)
+    await a.locks.close()
+    assert.deepEqual(await b.locks.job(name).run(() => 2), { ran: false, why: 'too-soon' })
+  })
+}

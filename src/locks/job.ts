@@ -1,0 +1,104 @@
+/**
+ * A scheduled job that many hosts start and one is to run: not a lock to wait for, but "skip it if somebody is at it, or
+ * has just been". The rules are those that ShedLock made known.
+ *
+ * `minHold` is for hosts whose clocks differ: the job that was done in 5 ms must not be run again by the host that comes a
+ * second later. It is kept as a cell with an end, by the store's clock, so the process may end at once; without cells the
+ * process keeps the lock, for as long as it lives. `maxHold` is a deadline for the run, not for a crash: that is the `ttl`.
+ */
+import { EngineLock } from '../core/acquire.js'
+import { bounded, glance, Late } from '../core/bounded.js'
+import { Box } from '../core/box.js'
+import type { Engine } from '../core/engine.js'
+import { LeaseLostError } from '../core/errors.js'
+import type { HeldLease, Lease } from '../core/lease.js'
+import { exclusive } from '../core/mode.js'
+import { checkName, describe } from '../core/name.js'
+import { type AcquireOptions, duration } from '../core/options.js'
+import { inside } from '../core/reentrancy.js'
+import { noPermits } from './no-permits.js'
+
+export interface JobOptions extends Pick<AcquireOptions, 'ttl' | 'note'> {
+  /** No other run begins within so many ms of the beginning of this one, however short it was, also if it failed. @default 0 */
+  readonly minHold?: number
+  /** Longest time for a run, in ms: then its lease is lost with `why: 'max-hold'`, and others may run. @default Infinity */
+  readonly maxHold?: number
+}
+
+/** What became of it: `held`, somebody runs it now; `too-soon`, somebody ran it less than `minHold` ago. */
+export type JobRun<R> =
+  | { readonly ran: true; readonly result: R }
+  | { readonly ran: false; readonly why: 'held' | 'too-soon' }
+
+export interface Job {
+  readonly name: string
+  /**
+   * Runs `fn`, unless it is run elsewhere or was just now. Does not wait.
+   * @throws what `fn` threw; LeaseLostError with `result` when the lease was lost before it ended; BackendError
+   */
+  run<R>(fn: (lease: Lease) => R | PromiseLike<R>): Promise<JobRun<R>>
+}
+
+export function job(engine: Engine, name: string, options: JobOptions = {}): Job {
+  checkName(name)
+  const { minHold = 0, maxHold = Number.POSITIVE_INFINITY, ...terms } = options
+  duration('minHold', minHold, 0, false)
+  duration('maxHold', maxHold, 1, true)
+  if (minHold > maxHold)
+    throw new RangeError(`minHold (${minHold} ms) must not be longer than maxHold (${maxHold} ms)`)
+  const lock = new EngineLock(engine, name, 'exclusive', noPermits('a job', exclusive))
+  const box = engine.driver.cells === undefined ? undefined : new Box(engine, 'job', name)
+
+  async function run<R>(fn: (lease: Lease) => R | PromiseLike<R>): Promise<JobRun<R>> {
+    if (typeof fn !== 'function') throw new TypeError(`a job runs a function, got ${describe(fn)}`)
+    const from = engine.clock.now()
+    const lease = await lock.tryAcquire({ ...terms, maxHold })
+    if (lease === undefined) return { ran: false, why: 'held' }
+    let began: boolean
+    try {
+      began = box === undefined || (await begin(box, lease, minHold))
+    } catch (error) {
+      await lease.release()
+      throw error
+    }
+    if (!began) {
+      await lease.release()
+      return { ran: false, why: 'too-soon' }
+    }
+    let result: R
+    try {
+      result = await inside(lease, () => fn(lease))
+    } catch (error) {
+      await leave(lease, from)
+      throw error
+    }
+    await leave(lease, from)
+    if (lease.state !== 'lost') return { ran: true, result }
+    const lost = lease.hold.lost ?? new LeaseLostError(name, lease.token, 'taken')
+    lost.result = result
+    throw lost
+  }
+
+  /** Without cells the rest of `minHold` is held by this process. */
+  async function leave(lease: HeldLease, from: number): Promise<void> {
+    const until = from + minHold
+    if (box === undefined && engine.clock.now() < until && lease.isHeld && !engine.closed)
+      engine.later(until, () => void lease.release())
+    else await lease.release()
+  }
+
+  return { name, run }
+}
+
+/** Notes that a run has begun; false: another one has, not long enough ago. */
+async function begin(box: Box, lease: HeldLease, minHold: number): Promise<boolean> {
+  const { engine } = box
+  if (minHold === 0)
+    return glance(engine, lease.name, async (bounds) => (await box.read(bounds)) === undefined)
+  const mine = String(lease.token)
+  const done = await bounded(engine, { wait: Math.max(1, lease.remaining()) }, (bounds) =>
+    box.update((cell) => (cell === undefined ? { value: mine, keep: minHold } : undefined), bounds),
+  )
+  if (done instanceof Late) throw done.trouble ?? lease.hold.lostError()
+  return done?.value === mine
+}
