@@ -1,0 +1,320 @@
+// What breaks under a row: connections killed at every step, lost answers, a server killed or stopped, pools used up, clocks that jump.
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { LeaseLostError } from 'holdfast'
+import { createPool } from 'mysql2/promise'
+import { createLocks } from '../../../src/create-locks.js'
+import { mysql } from '../../../src/drivers/mysql/index.js'
+import { leakCheck } from '../../support/leaks.js'
+import { startProxy, type TcpProxy } from '../../support/proxy.js'
+import { type MysqlServer, startMysql } from '../../support/servers/mysql.js'
+import { until } from '../../support/until.js'
+import { connections, deadlocks, killAll, pause, peer, statements } from './support/peer.js'
+
+describe('a row', { concurrency: false }, () => {
+  let server: MysqlServer
+  let proxy: TcpProxy
+  before(async () => {
+    server = await startMysql({ preload: ['clock'], args: ['--innodb-lock-wait-timeout=20'] })
+    proxy = await startProxy({ port: server.port })
+  })
+  after(async () => {
+    await proxy.stop()
+    await server.stop()
+  })
+
+  it('costs two statements when nobody else wants it, and keeps no connection', async (t) => {
+    const locks = peer(t, server.port)
+    const lock = locks.mutex('counted')
+    await lock.run(() => undefined)
+    const hundred = async () => {
+      for (let i = 0; i < 100; i++) await (await lock.acquire()).release()
+    }
+    assert.deepEqual(await statements(server, hundred), { update: 200 })
+    for (const shared of [locks.readWrite('readers').read, locks.semaphore('places', { permits: 3 })]) {
+      await shared.run(() => undefined)
+      const once = async () => void (await (await shared.acquire()).release())
+      assert.deepEqual(await statements(server, once), { update: 2 })
+    }
+    const busy = peer(t, server.port)
+    const held = await lock.acquire()
+    const tried = async () => assert.equal(await busy.mutex('counted').tryAcquire(), undefined)
+    await tried()
+    assert.deepEqual(await statements(server, tried), { update: 1, select: 1 })
+    await held.release()
+  })
+
+  for (const fault of ['its answer is lost', 'its connection is killed before the answer'] as const) {
+    it(`is held once when a statement was carried out and ${fault}: taking, proving, giving back`, async (t) => {
+      const [ours, other] = [peer(t, proxy.port), peer(t, server.port)]
+      const lock = ours.mutex('answers')
+      await lock.run(() => undefined)
+      const breakNext = async <T>(begin: () => Promise<T>): Promise<T> => {
+        proxy.down.hold()
+        const answer = begin()
+        await proxy.down.holding()
+        if (fault === 'its answer is lost') proxy.reset()
+        else await killAll(server)
+        proxy.heal()
+        return answer
+      }
+      const lease = await breakNext(() => lock.acquire())
+      assert.equal(lease.isHeld, true)
+      assert.equal(await other.mutex('answers').tryAcquire(), undefined)
+      await breakNext(() => lease.extend().catch(() => undefined))
+      assert.equal(lease.isHeld, true)
+      await lease.extend()
+      const { token } = lease
+      assert.match(await breakNext(() => lease.release()), /^(released|unknown)$/)
+      await until(async () => {
+        const next = await other.mutex('answers').tryAcquire()
+        assert.ok(next === undefined || next.token > token)
+        await next?.release()
+        return next !== undefined
+      })
+    })
+  }
+
+  it('loses no increment while all connections are killed again and again, and tells nobody', async (t) => {
+    const clients = Array.from({ length: 4 }, () => peer(t, server.port))
+    let inside = 0
+    let served = 0
+    let killed = 0
+    let go = true
+    const killing = (async () => {
+      while (go) {
+        killed += await killAll(server)
+        await pause(30)
+      }
+    })()
+    const section = async () => {
+      assert.equal(++inside, 1, 'two inside')
+      await pause(1)
+      inside--
+      served++
+    }
+    const work = clients.flatMap((locks) =>
+      Array.from({ length: 3 }, async () => {
+        for (let i = 0; i < 5; i++)
+          await locks.mutex('killed').run(section, { fair: true, wait: 30_000, ttl: 2_000 })
+      }),
+    )
+    await Promise.all(work).finally(() => {
+      go = false
+    })
+    await killing
+    assert.equal(served, 60)
+    assert.ok(killed > 20, `only ${killed} connections were killed`)
+  })
+
+  it('takes nothing when its claim was given up, however late the statement is carried out', async (t) => {
+    const locks = peer(t, server.port, { commandTimeout: 200 })
+    await locks.mutex('late').run(() => undefined)
+    const blocker = await createPool(server.url).getConnection()
+    t.after(async () => blocker.destroy())
+    await blocker.query('begin')
+    await blocker.query(`select * from holdfast_locks where name = 'late' for update`)
+    await assert.rejects(locks.mutex('late').acquire({ wait: 150 }))
+    // The statement waits in the server for the row, longer than it is good for.
+    await pause(900)
+    await blocker.query('commit')
+    await until(async () => (await statesOf(server)).every((state) => !/update/i.test(state)))
+    const [row] = await server.query(`select kind, version from holdfast_locks where name = 'late'`)
+    assert.equal(row?.['kind'], '-')
+    const lease = await locks.mutex('late').acquire({ wait: 5_000 })
+    await lease.release()
+  })
+
+  it('never makes anybody wait for its pool: 50 waiters, a pool of 5, and a holder that needs it', async (t) => {
+    const pool = createPool({ uri: server.url, connectionLimit: 5 })
+    const holder = createLocks(mysql({ pool }))
+    const waiters = Array.from({ length: 50 }, () => createLocks(mysql({ pool })))
+    t.after(async () => {
+      await Promise.all([holder, ...waiters].map((locks) => locks.close()))
+      await pool.end()
+    })
+    const lease = await holder.mutex('shared pool').acquire()
+    const order: number[] = []
+    const waits = waiters.map((locks, i) =>
+      locks.mutex('shared pool').run(() => void order.push(i), { wait: 60_000 }),
+    )
+    await until(async () => (await holder.inspect('shared pool')).waiters.length === 50, { within: 20_000 })
+    const begin = performance.now()
+    await Promise.all(Array.from({ length: 20 }, () => pool.query('select sleep(0.01)')))
+    assert.ok(performance.now() - begin < 3_000, 'the holder could not query')
+    assert.equal(lease.isHeld, true)
+    await lease.release()
+    await Promise.all(waits)
+    assert.equal(order.length, 50)
+  })
+
+  it('is refused, not hung for, when the pool is used up, and can be had when it is not', async (t) => {
+    const pool = createPool({ uri: server.url, connectionLimit: 1 })
+    const locks = createLocks(mysql({ pool, commandTimeout: 200 }))
+    t.after(async () => {
+      await locks.close()
+      await pool.end()
+    })
+    await locks.mutex('used up').run(() => undefined)
+    const only = await pool.getConnection()
+    await assert.rejects(locks.mutex('used up').tryAcquire(), { code: 'BACKEND' })
+    const waiting = locks.mutex('used up').acquire({ wait: 10_000 })
+    await pause(300)
+    only.release()
+    await (await waiting).release()
+  })
+
+  it('survives a server that is killed and comes back with its data, held by the same', async (t) => {
+    const [a, b] = [peer(t, server.port), peer(t, server.port)]
+    const lease = await a.mutex('restart').acquire({ ttl: 10_000 })
+    const next = b.mutex('restart').acquire({ wait: 30_000 })
+    await until(async () => (await a.inspect('restart')).waiters.length === 1)
+    await server.restart()
+    await lease.extend()
+    assert.equal(lease.isHeld, true)
+    assert.equal(await lease.release(), 'released')
+    const second = await next
+    assert.ok(second.token > lease.token)
+    await second.release()
+  })
+
+  it('has greater tokens in a database that was lost and made anew', async (t) => {
+    const locks = peer(t, server.port)
+    const before = await locks.mutex('forgotten').acquire()
+    await before.release()
+    await server.query('drop table holdfast_locks, holdfast_waiters')
+    const again = await locks.mutex('forgotten').acquire()
+    assert.ok(again.token > before.token)
+    await again.release()
+  })
+
+  it('ends early when the clock of the server jumps ahead; its holder is told, and tokens grow', async (t) => {
+    const [a, b] = [peer(t, server.port), peer(t, server.port)]
+    const lease = await a.mutex('ahead').acquire({ ttl: 3_000 })
+    const { signal } = lease
+    server.clockJump(3_600_000)
+    const second = await b.mutex('ahead').acquire({ wait: 5_000 })
+    assert.ok(second.token > lease.token)
+    await until(() => signal.aborted)
+    assert.ok(signal.reason instanceof LeaseLostError)
+    await second.release()
+    // Everybody has heard of the new time, and goes on.
+    await a.mutex('ahead').run(() => undefined)
+  })
+
+  it('is not kept for an hour when its holder died and the clock is put back by one', async (t) => {
+    const [a, b] = [peer(t, server.port), peer(t, server.port)]
+    const lease = await a.mutex('back').acquire({ ttl: 1_000, autoRenew: false })
+    const other = await a.mutex('back, alive').acquire({ ttl: 1_000 })
+    server.clockJump(-3_600_000)
+    const begin = performance.now()
+    const second = await b.mutex('back').acquire({ wait: 20_000 })
+    const took = performance.now() - begin
+    assert.ok(took < 5_000, `it took ${took} ms`)
+    assert.equal(lease.isHeld, false)
+    assert.ok(second.token > lease.token)
+    assert.equal(await b.mutex('back, alive').tryAcquire(), undefined)
+    assert.equal(other.isHeld, true)
+    await second.release()
+    await other.release()
+  })
+
+  it('is the same lock for clients in different time zones', async (t) => {
+    const zoned = (zone: string) => {
+      const pool = createPool({ uri: server.url })
+      pool.pool.on('connection', (connection) => connection.query(`set time_zone = '${zone}'`))
+      const locks = createLocks(mysql({ pool }))
+      t.after(async () => {
+        await locks.close()
+        await pool.end()
+      })
+      return locks
+    }
+    const [west, east] = [zoned('-11:00'), zoned('+13:00')]
+    const lease = await west.mutex('zones').acquire({ ttl: 10_000 })
+    assert.equal(await east.mutex('zones').tryAcquire(), undefined)
+    const [holder] = (await east.inspect('zones')).holders
+    assert.ok(holder !== undefined && holder.expiresIn > 5_000 && holder.expiresIn <= 10_000)
+    await lease.release()
+    await east.mutex('zones').run(() => undefined)
+  })
+
+  it('serves a storm of 16 clients without one error, and without one deadlock, at every isolation level', async (t) => {
+    const before = await deadlocks(server)
+    const levels = ['read uncommitted', 'read committed', 'repeatable read', 'serializable']
+    const clients = Array.from({ length: 16 }, (_, i) => {
+      const pool = createPool({ uri: server.url, connectionLimit: 3 })
+      pool.pool.on('connection', (connection) =>
+        connection.query(`set session transaction isolation level ${levels[i % 4]}`),
+      )
+      const locks = createLocks(mysql({ pool }))
+      t.after(async () => {
+        await locks.close()
+        await pool.end()
+      })
+      return locks
+    })
+    const inside = new Map<string, number>()
+    const end = performance.now() + 5_000
+    let served = 0
+    const section = (name: string) => async () => {
+      assert.equal(inside.get(name) ?? 0, 0, 'two inside')
+      inside.set(name, 1)
+      await pause(0)
+      inside.set(name, 0)
+      served++
+    }
+    const storm = clients.map(async (locks, i) => {
+      for (let n = i; performance.now() < end; n++) {
+        const name = `storm ${n % 3}`
+        const chance = n % 5
+        if (chance === 0) await locks.readWrite(`shared ${n % 2}`).read.run(() => pause(0))
+        else if (chance === 1) await locks.semaphore('permits', { permits: 4 }).run(() => pause(0))
+        else if (chance === 2) await (await locks.mutex(name).tryAcquire())?.release()
+        else await locks.mutex(name).run(section(name))
+      }
+    })
+    await Promise.all(storm)
+    assert.ok(served > 100, `only ${served} were served`)
+    assert.equal(await deadlocks(server), before)
+  })
+
+  it('deletes rows that nobody has used for long, waiters that are dead, and nothing else', async (t) => {
+    const locks = peer(t, server.port)
+    for (const name of ['old', 'used']) await locks.mutex(name).run(() => undefined)
+    const held = await locks.mutex('held').acquire()
+    const hour = 3_600_000_000
+    await server.query(
+      `update holdfast_locks set top = top - ${hour}, token = token - ${hour} where name in ('old', 'held')`,
+    )
+    await server.query(
+      `insert into holdfast_waiters (name, attempt, kind, since, seen) values ('old', 'dead', 'x', 0, 1)`,
+    )
+    const reaper = peer(t, server.port, { retention: 60_000, env: { random: () => -0.5 } })
+    await reaper.mutex('any').run(() => undefined)
+    await reaper.mutex('any').run(() => undefined)
+    const names = async () =>
+      (await server.query('select name from holdfast_locks')).map((row) => String(row['name']))
+    await until(async () => !(await names()).includes('old'))
+    assert.ok((await names()).includes('used') && (await names()).includes('held'))
+    await until(async () => (await server.query('select * from holdfast_waiters')).length === 0)
+    await held.release()
+    await locks.mutex('old').run((lease) => assert.equal(lease.isHeld, true))
+  })
+
+  it('leaves no connection when its locks and their pool are closed', async (t) => {
+    const locks = peer(t, server.port)
+    await locks.mutex('closed').run(() => undefined)
+    await locks.close()
+    await until(async () => (await connections(server)).length <= 5)
+  })
+})
+
+async function statesOf(server: MysqlServer): Promise<readonly string[]> {
+  const rows = await server.query(
+    'select info from information_schema.processlist where id <> connection_id() and info is not null',
+  )
+  return rows.map((row) => String(row['info']))
+}
+
+after(leakCheck)

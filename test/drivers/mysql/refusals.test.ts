@@ -1,0 +1,148 @@
+// Bad options, missing rights and tables, and settings of clients and servers that change what an answer means (H66, H67, H73).
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { migration, mysql } from 'holdfast/mysql'
+import { createPool as createPlain } from 'mysql2'
+import { createPool } from 'mysql2/promise'
+import { createLocks } from '../../../src/create-locks.js'
+import { leakCheck } from '../../support/leaks.js'
+import { type MysqlServer, startMysql } from '../../support/servers/mysql.js'
+import { deadlocks } from './support/peer.js'
+
+it('bad options are told before any I/O, with what to do', () => {
+  const pool = { getConnection: () => Promise.reject(new Error('never')) }
+  const bad: readonly [options: object | undefined, complaint: RegExp][] = [
+    [undefined, /mysql\(\) takes options such as \{ pool \}, got undefined/],
+    [{ pool: 'mysql://h' }, /pool must be a pool made by createPool of mysql2\/promise or mariadb, got/],
+    [{ pool, strategy: 'rows' }, /strategy must be one of row, session, got "rows"/],
+    [{ pool, strategy: 'transaction' }, /call inTransaction\(connection, name\)/],
+    [{ pool, strategy: 'session', bell: true }, /bell is for strategy 'row'/],
+    [{ pool, prefix: 'a`b' }, /prefix must be 1 to 40 letters, digits and _, got "a`b"/],
+    [{ pool, connections: 0 }, /connections must be a whole number from 1 to 100, got 0/],
+    [{ pool, commandTimeout: 1.5 }, /commandTimeout must be a whole number/],
+    [{ pool, create: 'yes' }, /create must be true or false, got "yes"/],
+  ]
+  for (const [options, complaint] of bad) assert.throws(() => mysql(options as never), complaint)
+  assert.throws(() => migration({ user: `a'b` }), /user must be a name or name@host/)
+})
+
+it('a callback pool of mysql2 is refused, with what to pass instead', async () => {
+  const plain = createPlain({})
+  assert.throws(() => mysql({ pool: plain as never }), /pass pool.promise\(\)/)
+  await plain.promise().end()
+})
+
+describe('with a server', { concurrency: false }, () => {
+  let server: MysqlServer
+  before(async () => {
+    server = await startMysql()
+  })
+  after(() => server.stop())
+
+  it('a user with nothing but the rights that `migration` grants can do everything', async (t) => {
+    await server.query(`create user 'app'@'%'`)
+    for (const statement of migration({ prefix: 'least_', user: 'app' })
+      .split(';\n')
+      .filter((one) => one.trim() !== '')) {
+      await server.query(statement)
+    }
+    const pool = createPool({ host: server.host, port: server.port, user: 'app', database: 'holdfast' })
+    const able = createLocks(mysql({ pool, prefix: 'least_' }))
+    const unable = createLocks(mysql({ pool, prefix: 'other_' }))
+    t.after(async () => {
+      await able.close()
+      await unable.close()
+      await pool.end()
+    })
+    await able.mutex('x').run(() => undefined)
+    await able.readWrite('x').read.run(() => undefined)
+    const held = await able.mutex('x').acquire()
+    assert.equal((await able.inspect('x')).holders.length, 1)
+    assert.equal((await able.list()).length, 1)
+    assert.equal(await able.forceRelease('x'), 1)
+    await held.release()
+    await assert.rejects(unable.mutex('x').acquire(), /mysql: the server refused \(1142\).*holdfast schema/)
+  })
+
+  it('missing tables are made, or told of', async (t) => {
+    const pool = createPool(server.url)
+    const expecting = createLocks(mysql({ pool, prefix: 'expected_', create: false }))
+    const making = createLocks(mysql({ pool, prefix: 'expected_' }))
+    t.after(async () => {
+      await expecting.close()
+      await making.close()
+      await pool.end()
+    })
+    await assert.rejects(expecting.mutex('x').acquire(), {
+      code: 'BACKEND',
+      message: /\(1146\).*holdfast schema/,
+    })
+    await Promise.all([1, 2, 3].map((i) => making.mutex(`x ${i}`).run(() => undefined)))
+    await expecting.mutex('x').run(() => undefined)
+  })
+
+  it('a connection inside a transaction is refused: what is not committed holds for nobody', async (t) => {
+    const pool = createPool(server.url)
+    pool.pool.on('connection', (connection) => connection.query('set autocommit = 0'))
+    const locks = createLocks(mysql({ pool }))
+    t.after(async () => {
+      await locks.close()
+      await pool.end()
+    })
+    await assert.rejects(locks.mutex('x').acquire(), /autocommit off; turn it on/)
+  })
+
+  for (const flags of ['FOUND_ROWS', '-FOUND_ROWS']) {
+    it(`an answer means the same with the flag ${flags}, where counts of rows do not (H67)`, async (t) => {
+      const pool = createPool({ uri: server.url, flags: [flags] })
+      const [a, b] = [createLocks(mysql({ pool })), createLocks(mysql({ pool }))]
+      t.after(async () => {
+        await Promise.all([a.close(), b.close()])
+        await pool.end()
+      })
+      await pool.query('create table if not exists naive (name varchar(20) primary key, owner int)')
+      await pool.query('delete from naive')
+      const upsert = async (owner: number) => {
+        const [header] = await pool.query(
+          `insert into naive values ('x', ${owner}) on duplicate key update owner = if(owner = 0, ${owner}, owner)`,
+        )
+        return (header as { affectedRows: number }).affectedRows
+      }
+      assert.equal(await upsert(1), 1)
+      assert.equal(await upsert(2), flags === 'FOUND_ROWS' ? 1 : 0, 'busy, and told like an insert')
+      const lease = await a.mutex('flags').acquire()
+      await lease.extend()
+      assert.equal(await b.mutex('flags').tryAcquire(), undefined)
+      assert.equal(await lease.release(), 'released')
+      await b.mutex('flags').run(() => undefined)
+    })
+  }
+
+  it('the classic unique-key lock deadlocks in a storm that rows survive (H66)', async (t) => {
+    const pool = createPool({ uri: server.url, connectionLimit: 16 })
+    t.after(() => pool.end())
+    await pool.query('create table classic (name varchar(20) primary key)')
+    const before = await deadlocks(server)
+    const end = performance.now() + 10_000
+    const codes = new Set<string>()
+    const clients = Array.from({ length: 16 }, async () => {
+      while (performance.now() < end && !codes.has('ER_LOCK_DEADLOCK')) {
+        const connection = await pool.getConnection()
+        try {
+          await connection.beginTransaction()
+          await connection.query(`insert into classic values ('x')`)
+          await connection.rollback()
+        } catch (error) {
+          codes.add(String((error as { code?: unknown }).code))
+          await connection.rollback().catch(() => undefined)
+        } finally {
+          connection.release()
+        }
+      }
+    })
+    await Promise.all(clients)
+    assert.ok(codes.has('ER_LOCK_DEADLOCK') && (await deadlocks(server)) > before, [...codes].join(' '))
+  })
+})
+
+after(leakCheck)

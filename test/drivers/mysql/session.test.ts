@@ -1,0 +1,160 @@
+// What is special about the strategy `session`: one connection for all locks, which the server ends, an operator kills, or a cable
+// takes away; on both servers and with both clients.
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { LeaseLostError } from 'holdfast'
+import { createPool } from 'mysql2/promise'
+import { createLocks } from '../../../src/create-locks.js'
+import { mysql } from '../../../src/drivers/mysql/index.js'
+import { leakCheck } from '../../support/leaks.js'
+import { startProxy, type TcpProxy } from '../../support/proxy.js'
+import { type Flavour, type MysqlServer, startMysql } from '../../support/servers/mysql.js'
+import { until } from '../../support/until.js'
+import type { Library } from './support/clients.js'
+import { connections, killAll, pause, peer, statements } from './support/peer.js'
+
+const runs: readonly (readonly [Flavour, Library])[] = [
+  ['mariadb', 'mysql2'],
+  ['mysql', 'mariadb'],
+]
+
+for (const [flavour, library] of runs) {
+  describe(`a session (${flavour}, ${library})`, { concurrency: false }, () => {
+    let server: MysqlServer
+    let proxy: TcpProxy
+    before(async () => {
+      server = await startMysql({ flavour })
+      proxy = await startProxy({ port: server.port })
+    })
+    after(async () => {
+      await proxy.stop()
+      await server.stop()
+    })
+    const options = { library, strategy: 'session' } as const
+
+    it('holds any number of locks on one connection, taken in two statements and given back in two', async (t) => {
+      const locks = peer(t, server.port, { ...options, size: 1 })
+      const leases = await Promise.all(
+        Array.from({ length: 60 }, (_, i) => locks.mutex(`many ${i}`).acquire()),
+      )
+      const holding = await server.query(
+        `select is_used_lock(n) as id from (select concat('hf', left(sha2(concat(database(), '.holdfast_locks.', hex(name)), 256), 60)) as n from holdfast_locks) as l`,
+      )
+      const ids = new Set(holding.map((row) => String(row['id'])))
+      assert.equal(holding.length, 60)
+      assert.equal(ids.size, 1, `on connections ${[...ids]}`)
+      for (const lease of leases) assert.equal(await lease.release(), 'released')
+      const lock = locks.mutex('many 0')
+      const once = async () => void (await (await lock.acquire()).release())
+      assert.deepEqual(await statements(server, once), { select: 1, update: 2, do: 1 })
+    })
+
+    it('proves all its locks by one statement', async (t) => {
+      const locks = peer(t, server.port, options)
+      const leases = await Promise.all(
+        Array.from({ length: 20 }, (_, i) => locks.mutex(`proven ${i}`).acquire()),
+      )
+      const extend = () => Promise.all(leases.map((lease) => lease.extend()))
+      assert.deepEqual(await statements(server, extend), { select: 1 })
+      for (const lease of leases) await lease.release()
+    })
+
+    it('frees the locks of a killed connection at once, and its holder is told (H69)', async (t) => {
+      const [a, b] = [peer(t, server.port, options), peer(t, server.port, options)]
+      const lease = await a.mutex('killed').acquire({ ttl: 20_000 })
+      const { signal } = lease
+      const [id] = await server.query(
+        `select is_used_lock(concat('hf', left(sha2(concat(database(), '.holdfast_locks.', hex('killed')), 256), 60))) as id`,
+      )
+      const next = b.mutex('killed').acquire({ wait: 10_000 })
+      await until(async () => (await b.inspect('killed')).waiters.length === 1)
+      const begin = performance.now()
+      await server.query(`kill ${String(id?.['id'])}`)
+      const second = await next
+      assert.ok(performance.now() - begin < 2_000, 'the next had to wait for the ttl')
+      await until(() => signal.aborted, { within: 1_000 })
+      assert.ok(
+        signal.reason instanceof LeaseLostError && signal.reason.why === 'revoked',
+        String(signal.reason),
+      )
+      assert.ok(second.token > lease.token)
+      await second.release()
+      // Its process goes on with a new connection.
+      await a.mutex('killed').run(() => undefined)
+    })
+
+    it('keeps what a silent client holds for its ttl and no longer, and the client knows first', async (t) => {
+      const [a, b] = [peer(t, proxy.port, options), peer(t, server.port, options)]
+      const lease = await a.mutex('silent').acquire({ ttl: 2_000 })
+      proxy.blackHole()
+      const begin = performance.now()
+      const second = await b.mutex('silent').acquire({ wait: 20_000 })
+      const heldAtGrant = lease.isHeld
+      const took = performance.now() - begin
+      proxy.heal()
+      assert.equal(heldAtGrant, false)
+      // The server counts from the last renewal it has heard of.
+      assert.ok(took > 500 && took < 5_000, `it took ${took} ms`)
+      await second.release()
+    })
+
+    it('excludes locks of the strategy `row` of the same name, both ways', async (t) => {
+      const [a, b] = [peer(t, server.port, options), peer(t, server.port, { library })]
+      const lease = await a.mutex('mixed').acquire()
+      assert.equal(await b.mutex('mixed').tryAcquire(), undefined)
+      await lease.release()
+      const other = await b.mutex('mixed').acquire()
+      assert.equal(await a.mutex('mixed').tryAcquire(), undefined)
+      await other.release()
+      const last = await a.mutex('mixed').acquire()
+      await killAll(server)
+      const next = await b.mutex('mixed').acquire({ wait: 5_000 })
+      assert.ok(next.token > last.token)
+      await next.release()
+    })
+
+    it('serves six processes over connections that are killed again and again, each with a token of its own', async (t) => {
+      const clients = Array.from({ length: 6 }, () => peer(t, server.port, { ...options, size: 2 }))
+      const tokens: number[] = []
+      let go = true
+      const killing = (async () => {
+        while (go) {
+          const all = await connections(server)
+          const one = all[Math.floor(Math.random() * all.length)]
+          if (one !== undefined) await server.query(`kill ${one}`).catch(() => undefined)
+          await pause(60)
+        }
+      })()
+      const work = clients.map(async (locks) => {
+        for (let i = 0; i < 6; i++) {
+          const lease = await locks.mutex('often').acquire({ wait: 30_000 })
+          tokens.push(lease.token)
+          await pause(2)
+          await lease.release()
+        }
+      })
+      await Promise.all(work).finally(() => {
+        go = false
+      })
+      await killing
+      // A kill ends a hold while its holder is inside, so two can be inside: what keeps them apart is the token.
+      assert.equal(new Set(tokens).size, 36)
+    })
+  })
+}
+
+it('a session needs a pool with one connection to spare, and says so in time', async (t) => {
+  await using server = await startMysql()
+  const pool = createPool({ uri: server.url, connectionLimit: 1 })
+  const only = await pool.getConnection()
+  const locks = createLocks(mysql({ pool, strategy: 'session', commandTimeout: 200 }))
+  t.after(async () => {
+    await locks.close()
+    await pool.end()
+  })
+  await assert.rejects(locks.mutex('x').tryAcquire(), { code: 'BACKEND' })
+  only.release()
+  await locks.mutex('x').run(() => undefined)
+})
+
+after(leakCheck)
