@@ -72,6 +72,15 @@ CONF
   cp "$apt/sources.list" "$apt/updated"
 }
 
+# A link to an absolute path, as packages of Java have to their configuration, would leave the folder: made relative.
+relink() {
+  local link target
+  find "$1" -type l -lname '/*' | while read -r link; do
+    target=$1$(readlink "$link")
+    [ ! -e "$target" ] && [ ! -L "$target" ] || ln -sfnr "$target" "$link"
+  done
+}
+
 # Downloads and unpacks one server. Runs under the locks of its name and of its suite.
 unpack() {
   local name=$1 suite=$2 packages=$3 apt=$cache/.apt/$2 work=$cache/.unpacking-$1
@@ -86,6 +95,7 @@ unpack() {
     dpkg -x "$deb" "$work" 2>"$apt/log" || fail "cannot unpack $(basename "$deb") of '$name'" "$(tail -n 2 "$apt/log")" \
       "Is there room in $cache? (df -h)"
   done
+  relink "$work"
   [ -e "$work/$(field "$name" proof)" ] || fail "'$name' was unpacked, but $(field "$name" proof) is not in it" \
     "The packages changed: correct scripts/servers/$name.recipe."
   cp "$here/$name.recipe" "$work/.stamp"

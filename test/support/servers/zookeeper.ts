@@ -1,0 +1,224 @@
+// ZooKeeper 3.8: one server, or an ensemble of three, with all that can be done to them.
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { until } from '../until.js'
+import { classPath, javaPrograms, thrifty } from './java.js'
+import { makeFolder } from './places.js'
+import { freePort } from './ports.js'
+import { launch, onFreePort, type Program, type Running } from './process.js'
+
+const host = '127.0.0.1'
+
+/** The jars a server and a client cannot do without. */
+export const zookeeperJars: readonly string[] = [
+  'zookeeper',
+  'zookeeper-jute',
+  'metrics-core',
+  'slf4j-api',
+  'slf4j-simple',
+  'snappy-java',
+]
+
+export interface ZookeeperOptions {
+  /** ms; sessions last 2 to 20 of them. Default 500. */
+  readonly tickTime?: number
+  readonly port?: number
+  /** Lines added to zoo.cfg. */
+  readonly config?: readonly string[]
+  /** Every write is synced to disk before it is answered, as in production. Default false: tests are about other things. */
+  readonly durable?: boolean
+  /** Called with the empty data folder before the first start. */
+  readonly prepare?: (data: string) => Promise<void> | void
+}
+
+/** A server that was started for a test. */
+export interface ZookeeperServer extends AsyncDisposable {
+  readonly host: string
+  /** The same over restarts. */
+  readonly port: number
+  /** `127.0.0.1:PORT` */
+  readonly address: string
+  readonly running: boolean
+  readonly pid: number
+  log(): string
+  /** One of the four-letter words: `srvr`, `mntr`, `wchp`, `dump`, … */
+  ask(word: string): Promise<string>
+  /** Packets it has received so far, the words above not counted: requests, and pings. */
+  received(): Promise<number>
+  kill9(): Promise<void>
+  /** Same port; killed first if it runs. Without `keepData` (default true) it starts empty. */
+  restart(options?: { readonly keepData?: boolean }): Promise<void>
+  /** SIGSTOP; when it returns the server stands still. */
+  pause(): void
+  resume(): void
+  /** For good; may be called twice. */
+  stop(): Promise<void>
+}
+
+export interface Ensemble extends AsyncDisposable {
+  readonly servers: readonly ZookeeperServer[]
+  readonly addresses: readonly string[]
+  /** The running server that leads now; waits until there is one. */
+  leader(): Promise<ZookeeperServer>
+  /** The running servers that follow now. */
+  followers(): Promise<readonly ZookeeperServer[]>
+  stop(): Promise<void>
+}
+
+export function startZookeeper(options: ZookeeperOptions = {}): Promise<ZookeeperServer> {
+  return onFreePort((port) => startOne(options, port, 1, []), options.port)
+}
+
+/** Three servers that elect a leader. */
+export async function startEnsemble(options: ZookeeperOptions = {}): Promise<Ensemble> {
+  const ports = [await freePort(), await freePort(), await freePort()]
+  const members: string[] = []
+  for (const i of ports.keys())
+    members.push(`server.${i + 1}=${host}:${await freePort()}:${await freePort()}`)
+  const servers = await Promise.all(ports.map((port, i) => startOne(options, port, i + 1, members)))
+  const modes = async (): Promise<readonly (readonly [ZookeeperServer, string])[]> =>
+    Promise.all(
+      servers
+        .filter(({ running }) => running)
+        .map(async (server) => [server, await modeOf(server.port)] as const),
+    )
+  const stop = async (): Promise<void> => {
+    await Promise.all(servers.map((server) => server.stop()))
+  }
+  return {
+    servers,
+    addresses: servers.map(({ address }) => address),
+    leader: () =>
+      until(async () => (await modes()).find(([, mode]) => mode === 'leader')?.[0], {
+        within: 15_000,
+        every: 20,
+        what: 'a leader',
+      }),
+    followers: async () => (await modes()).filter(([, mode]) => mode === 'follower').map(([server]) => server),
+    stop,
+    [Symbol.asyncDispose]: stop,
+  }
+}
+
+// Longer than a function should be: a table of short verbs over two variables.
+async function startOne(
+  options: ZookeeperOptions,
+  port: number,
+  id: number,
+  members: readonly string[],
+): Promise<ZookeeperServer> {
+  const folder = makeFolder('zookeeper')
+  const data = join(folder.path, 'data')
+  const log = join(folder.path, 'log')
+  const fill = async (): Promise<void> => {
+    mkdirSync(data)
+    writeFileSync(join(data, 'myid'), `${id}\n`)
+    await options.prepare?.(data)
+  }
+  await fill()
+  const program = await programOf(options, { port, data, folder: folder.path, log, members })
+  let running: Running
+  try {
+    running = await launch(program)
+  } catch (error) {
+    await folder.remove()
+    throw error
+  }
+  let stopped: Promise<void> | undefined
+  const kill9 = (): Promise<void> => running.end('SIGKILL')
+  const stop = (): Promise<void> => (stopped ??= kill9().then(() => folder.remove()))
+  const ask = (word: string): Promise<string> => fourLetters(port, word)
+  return {
+    host,
+    port,
+    address: `${host}:${port}`,
+    get running() {
+      return running.alive
+    },
+    get pid() {
+      return running.pid
+    },
+    log: () => readFileSync(log, 'utf8'),
+    ask,
+    received: async () => Number(/^zk_packets_received\s+(\d+)/m.exec(await ask('mntr'))?.[1]),
+    kill9,
+    restart: async ({ keepData = true } = {}) => {
+      await kill9()
+      if (!keepData) {
+        rmSync(data, { recursive: true })
+        await fill()
+      }
+      running = await launch(program)
+    },
+    pause: () => running.pause(),
+    resume: () => running.resume(),
+    stop,
+    [Symbol.asyncDispose]: stop,
+  }
+}
+
+interface Place {
+  readonly port: number
+  readonly data: string
+  readonly folder: string
+  readonly log: string
+  readonly members: readonly string[]
+}
+
+async function programOf(options: ZookeeperOptions, place: Place): Promise<Program> {
+  const { port, data, folder, log, members } = place
+  const config = join(folder, 'zoo.cfg')
+  const lines = [
+    `tickTime=${options.tickTime ?? 500}`,
+    'initLimit=20',
+    'syncLimit=10',
+    `dataDir=${data}`,
+    `clientPort=${port}`,
+    `clientPortAddress=${host}`,
+    'admin.enableServer=false',
+    '4lw.commands.whitelist=*',
+    'maxClientCnxns=0',
+    'extendedTypesEnabled=true',
+    ...(options.config ?? []),
+    ...members,
+  ]
+  writeFileSync(config, `${lines.join('\n')}\n`)
+  return {
+    name: `zookeeper on port ${port}`,
+    command: join(await javaPrograms(), 'java'),
+    args: [
+      ...thrifty,
+      `-Dzookeeper.forceSync=${options.durable === true ? 'yes' : 'no'}`,
+      '-Dorg.slf4j.simpleLogger.defaultLogLevel=warn',
+      '-cp',
+      await classPath('zookeeper', zookeeperJars),
+      'org.apache.zookeeper.server.quorum.QuorumPeerMain',
+      config,
+    ],
+    env: {},
+    folder,
+    log,
+    ready: async () => (await modeOf(port)) !== '',
+    readyWithin: 30_000,
+  }
+}
+
+/** `standalone`, `leader`, `follower`; empty while it does not serve. */
+async function modeOf(port: number): Promise<string> {
+  const answer = await fourLetters(port, 'srvr').catch(() => '')
+  return /^Mode: (\w+)/m.exec(answer)?.[1] ?? ''
+}
+
+function fourLetters(port: number, word: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, host)
+    let said = ''
+    socket.setTimeout(2000, () => socket.destroy(new Error(`no answer to ${word} from port ${port}`)))
+    socket.setEncoding('utf8').on('data', (text: string) => {
+      said += text
+    })
+    socket.on('error', reject).on('close', () => resolve(said))
+    socket.write(word)
+  })
+}
