@@ -1,0 +1,222 @@
+/** What the parts of the driver share: the session, who waits and who holds, and what is still to be removed. */
+import type { Clock } from '../../core/clock.js'
+import type { Env } from '../../core/driver.js'
+import { shared } from '../../core/mode.js'
+import type { Hold } from './hold.js'
+import { parentsOf, placeName } from './keys.js'
+import { placeOf } from './line.js'
+import type { Settings } from './options.js'
+import {
+  type AclEntry,
+  codes,
+  create,
+  exchange,
+  flags,
+  getChildren,
+  getData,
+  remove,
+  type Stat,
+  setData,
+  sync,
+} from './session/protocol.js'
+import { createSession, type Session } from './session/session.js'
+import { isCode, isPassing } from './trouble.js'
+
+/** A claim that waits: it hears of trouble, and is woken when the session has ended. */
+export interface Standing {
+  wake(): void
+  troubled(error: Error): void
+}
+
+/** A node of ours. */
+export interface Own {
+  /** The lock's. */
+  readonly lock: string
+  readonly attempt: string
+  /** Of the node itself; undefined: a create was not answered, and it may be there or not. */
+  readonly path: string | undefined
+  /** The session it belongs to. */
+  readonly session: bigint
+}
+
+export type Removed = 'removed' | 'absent' | 'ended'
+
+export interface Desk {
+  readonly clock: Clock
+  readonly by: string
+  readonly settings: Settings
+  readonly acl: readonly AclEntry[]
+  readonly session: Session
+  readonly standings: Set<Standing>
+  readonly holds: Set<Hold>
+  /** By attempt: what a claim that comes twice gets. */
+  readonly claims: Map<string, Promise<Hold | undefined>>
+  /** Removes a node. Rejects when the connection breaks; it is then removed as soon as there is one again. */
+  remove(own: Own): Promise<Removed>
+  /** Puts a reader's place where an exclusive one is, with the same number: in one step. */
+  downgrade(own: Own & { readonly path: string }): Promise<Own & { readonly path: string }>
+  /** Makes the node of a lock and what is missing above it. */
+  makeLock(path: string): Promise<void>
+  /** The present time in ms by the leader's clock, as last told; undefined: not told yet. */
+  now(): number | undefined
+  told(stat: Stat): void
+  /** Asks for the leader's time by a write, if it is not known. */
+  askTime(): Promise<void>
+  /** Remembers that an attempt is over: a claim of it that comes once more gets nothing. */
+  over(attempt: string): void
+  isOver(attempt: string): boolean
+  close(): Promise<void>
+}
+
+/** So many ended attempts are remembered: a repeated claim comes soon after the first, if at all. */
+const remembered = 1_000
+const nothing = Buffer.alloc(0)
+
+// Longer than a function should be: the verbs share the session and the lists.
+export function createDesk(settings: Settings, env: Env): Desk {
+  const { clock } = env
+  const standings = new Set<Standing>()
+  const holds = new Set<Hold>()
+  const owed = new Set<Own>()
+  const ended = new Set<string>()
+  const simple = settings.strategy === 'simple'
+  let leader: { readonly wall: number; readonly at: number } | undefined
+
+  const session = createSession(settings, clock, env.random, {
+    resumed() {
+      for (const hold of holds) hold.resumed()
+      for (const own of [...owed]) void settle(own)
+    },
+    suspended() {
+      for (const hold of holds) hold.suspended()
+    },
+    troubled(error) {
+      for (const standing of standings) standing.troubled(error)
+    },
+    expired() {
+      owed.clear()
+      for (const hold of [...holds]) hold.expired()
+      for (const standing of [...standings]) standing.wake()
+    },
+  })
+
+  /** Removes what is owed; what fails again waits for the next connection. */
+  async function settle(own: Own): Promise<void> {
+    try {
+      if (own.session === session.id) await (simple ? removeSimple(own) : removeAll(own))
+      owed.delete(own)
+    } catch (error) {
+      if (!isPassing(error)) owed.delete(own)
+    }
+  }
+
+  /** Whatever bears the attempt. After `sync`, for a create that was under way elsewhere must be seen. */
+  async function removeAll({ lock, attempt }: Own): Promise<void> {
+    const synced = session.call(sync(lock))
+    const listed = session.call(getChildren(lock))
+    await Promise.all([synced, listed].map((promise) => promise.catch(ignore(codes.noNode))))
+    const children = await listed.catch(ignore(codes.noNode))
+    const ours = (children ?? []).filter((node) => placeOf(node)?.attempt === attempt)
+    await Promise.all(
+      ours.map((node) => session.call(remove(`${lock}/${node}`)).catch(ignore(codes.noNode))),
+    )
+  }
+
+  /** The node that all share is removed only while it is ours. Between look and removal it can change by force alone. */
+  async function removeSimple({ lock, attempt, session: id }: Own): Promise<Removed> {
+    try {
+      await session.call(sync(lock)).catch(ignore(codes.noNode))
+      const { data, stat } = await session.call(getData(lock))
+      if (stat.ephemeralOwner !== id || !data.toString().includes(`"${attempt}"`)) return 'absent'
+      await session.call(remove(lock))
+      return 'removed'
+    } catch (error) {
+      if (isCode(error, codes.noNode)) return 'absent'
+      throw error
+    }
+  }
+
+  async function removeOwn(own: Own): Promise<Removed> {
+    if (own.session !== session.id) return 'ended'
+    try {
+      if (simple) return await removeSimple(own)
+      if (own.path === undefined) await removeAll(own)
+      else await session.call(remove(own.path))
+      return 'removed'
+    } catch (error) {
+      if (isCode(error, codes.noNode)) return 'absent'
+      if (isPassing(error) && own.session === session.id) owed.add(own)
+      throw error
+    }
+  }
+
+  async function makeLock(path: string): Promise<void> {
+    const one = (node: string, flag: number) => session.call(create(node, nothing, settings.acl, flag))
+    for (const node of parentsOf(path)) {
+      // Without the right to create above the chroot, what is there will do.
+      await one(node, flags.persistent).catch(ignore(codes.nodeExists, codes.noAuth))
+    }
+    if (simple) return
+    // A container: the server removes it some time after its last child has gone.
+    await one(path, flags.container)
+      .catch((error) => {
+        if (isCode(error, codes.unimplemented)) return one(path, flags.persistent)
+        throw error
+      })
+      .catch(ignore(codes.nodeExists))
+  }
+
+  return {
+    clock,
+    by: env.by,
+    settings,
+    acl: settings.acl,
+    session,
+    standings,
+    holds,
+    claims: new Map(),
+    remove: removeOwn,
+    downgrade: (own) => downgrade(session, settings, own),
+    makeLock,
+    now: () => leader && leader.wall + (clock.now() - leader.at),
+    told(stat) {
+      leader = { wall: Math.max(stat.ctime, stat.mtime), at: clock.now() }
+    },
+    async askTime() {
+      if (leader !== undefined) return
+      const stat = await session.call(setData(settings.chroot === '' ? '/' : settings.chroot, nothing))
+      this.told(stat)
+    },
+    over(attempt) {
+      ended.add(attempt)
+      const [oldest] = ended
+      if (ended.size > remembered && oldest !== undefined) ended.delete(oldest)
+    },
+    isOver: (attempt) => ended.has(attempt),
+    async close() {
+      for (const standing of [...standings]) standing.wake()
+      await session.close()
+      for (const hold of [...holds]) hold.expired()
+    },
+  }
+}
+
+async function downgrade(
+  session: Session,
+  { names, acl }: Settings,
+  own: Own & { readonly path: string },
+): Promise<Own & { readonly path: string }> {
+  const number = /-?\d{9,10}$/.exec(own.path)?.[0] ?? ''
+  const path = `${own.lock}/${placeName(own.attempt, shared, names)}${number}`
+  const { data } = await session.call(getData(own.path))
+  await session.call(exchange(path, data, acl, own.path))
+  return { ...own, path }
+}
+
+/** For `catch`: these refusals are as good as an answer. */
+export function ignore(...codes: readonly number[]): (error: unknown) => undefined {
+  return (error) => {
+    if (codes.some((code) => isCode(error, code))) return undefined
+    throw error
+  }
+}

@@ -1,0 +1,149 @@
+/** The driver: `waiter.ts` asks and `hold.ts` keeps, over the one session of this process; this hands out. */
+import type { Claim, Driver, DriverFactory, Env, Grant, Traits, Wait } from '../../core/driver.js'
+import { BackendError } from '../../core/errors.js'
+import { createDesk, type Desk, ignore } from './desk.js'
+import type { Hold } from './hold.js'
+import { holdersOf, standingOf } from './inspect.js'
+import { decode } from './keys.js'
+import { type Settings, settingsOf, type ZookeeperOptions } from './options.js'
+import { codes, getChildren, remove } from './session/protocol.js'
+import { standSimply } from './simple.js'
+import { isPassing, troubleOf } from './trouble.js'
+import { Waiter } from './waiter.js'
+
+export interface ZookeeperTraits extends Traits {
+  readonly modes: readonly ['exclusive', 'shared', 'permits']
+  readonly fair: true
+  readonly shared: true
+}
+
+/** Of `strategy: 'simple'`. */
+export interface SimpleTraits extends Traits {
+  readonly modes: readonly ['exclusive']
+  readonly fair: false
+  readonly shared: true
+}
+
+// Below that, the way to the server and back eats up a lease.
+const minTtl = 20
+
+const inLine: ZookeeperTraits = Object.freeze({
+  modes: ['exclusive', 'shared', 'permits'] as const,
+  fair: true,
+  minTtl,
+  shared: true,
+})
+const simply: SimpleTraits = Object.freeze({
+  modes: ['exclusive'] as const,
+  fair: false,
+  minTtl,
+  shared: true,
+})
+
+/** How long a question of an operator waits for a server, in ms. */
+const patience = 10_000
+
+/**
+ * Locks in ZooKeeper 3.5 or newer, single or as an ensemble, over a session client of our own.
+ * @throws TypeError, RangeError for bad options, before any I/O
+ */
+export function zookeeper(
+  options: ZookeeperOptions & { readonly strategy: 'simple' },
+): DriverFactory<SimpleTraits>
+export function zookeeper(options: ZookeeperOptions): DriverFactory<ZookeeperTraits>
+export function zookeeper(options: ZookeeperOptions): DriverFactory {
+  const settings = settingsOf(options)
+  return (env) => driverOver(settings, env)
+}
+
+function driverOver(settings: Settings, env: Env): Driver {
+  let desk: Desk | undefined
+  let closed = false
+
+  const open = (): Desk => {
+    if (closed) throw new BackendError('zookeeper', 'these locks were closed', { closed: true })
+    desk ??= createDesk(settings, env)
+    return desk
+  }
+
+  return {
+    name: 'zookeeper',
+    traits: settings.strategy === 'simple' ? simply : inLine,
+    acquire: async (claim, wait) => take(open(), claim, wait),
+    inspect: (name) => told(open, (desk) => standingOf(desk, name)),
+    list: (prefix) => told(open, (desk) => listed(desk, prefix)),
+    forceRelease: (name) =>
+      told(open, async (desk) => {
+        const nodes = await holdersOf(desk, name)
+        const gone = nodes.map((node) =>
+          desk.session.call(remove(node)).then(() => true, ignore(codes.noNode)),
+        )
+        return (await Promise.all(gone)).filter((yes) => yes === true).length
+      }),
+    async close() {
+      closed = true
+      await desk?.close()
+    },
+  }
+}
+
+/** A claim that comes twice gets what the first got; one that comes after its release gets nothing. */
+function take(desk: Desk, claim: Claim, wait: Wait): Promise<Grant | undefined> {
+  const { attempt } = claim
+  if (desk.isOver(attempt)) return Promise.resolve(undefined)
+  const known = desk.claims.get(attempt)
+  if (known !== undefined) return Promise.race([known, ended(wait)])
+  const answer: Promise<Hold | undefined> =
+    desk.settings.strategy === 'simple'
+      ? standSimply(desk, claim, wait)
+      : new Waiter(desk, claim, wait).stand()
+  desk.claims.set(attempt, answer)
+  const forget = (hold?: Hold) => {
+    if (hold === undefined) desk.claims.delete(attempt)
+  }
+  answer.then(forget, () => forget())
+  return answer
+}
+
+function ended({ signal }: Wait): Promise<undefined> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(undefined)
+    signal.addEventListener('abort', () => resolve(undefined), { once: true })
+  })
+}
+
+async function listed(desk: Desk, prefix: string) {
+  const { session, settings } = desk
+  const root = settings.chroot === '' ? '/' : settings.chroot
+  const children = (await session.call(getChildren(root)).catch(ignore(codes.noNode))) ?? []
+  const names = children
+    .map(decode)
+    .filter((name) => name?.startsWith(prefix) === true)
+    .filter((name) => name !== undefined)
+  const standings = await Promise.all(names.map((name) => standingOf(desk, name)))
+  return standings
+    .filter(({ holders, waiters }) => holders.length + waiters.length > 0)
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
+}
+
+/** Asks once the server is there, and once more when the connection breaks. @throws BackendError */
+async function told<T>(open: () => Desk, work: (desk: Desk) => Promise<T>): Promise<T> {
+  const desk = open()
+  const { clock, session } = desk
+  const late = new AbortController()
+  const stop = clock.at(clock.now() + patience, () =>
+    late.abort(session.trouble ?? new Error(`no server answered within ${patience} ms`)),
+  )
+  try {
+    for (;;) {
+      try {
+        await session.ready(late.signal)
+        return await work(desk)
+      } catch (error) {
+        if (!isPassing(error) || late.signal.aborted || session.connected) throw troubleOf(error)
+      }
+    }
+  } finally {
+    stop()
+  }
+}

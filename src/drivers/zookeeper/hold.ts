@@ -1,0 +1,190 @@
+/**
+ * What the driver gave: an ephemeral node that is first in its line, and how long that is certain.
+ *
+ * ```
+ *   holds ──── the connection broke ────► suspended: what was proven until then stands, no more is added
+ *     ▲                                       │ connected again, and the node is still there
+ *     └───────────────────────────────────────┘ else, or when the session has ended: gone
+ * ```
+ * It is good for its `ttl` and for as long as the session is proven, whichever ends first. All holds of a process are
+ * proven by the same pings. From its first renewal on the node is watched, so that its removal by an operator is known at
+ * once; a section shorter than that costs no request for it.
+ */
+import { deadline } from '../../core/clock.js'
+import type { Claim, GaveBack, Grant } from '../../core/driver.js'
+import { BackendError } from '../../core/errors.js'
+import type { Desk, Own } from './desk.js'
+import { codes, exists } from './session/protocol.js'
+import { isCode, isPassing, troubleOf } from './trouble.js'
+
+export interface Proven {
+  readonly token: number
+  /** Clock reading before the request left that showed it. */
+  readonly sent: number
+  readonly own: Own & { readonly path: string }
+}
+
+export class Hold implements Grant {
+  readonly token: number
+  readonly #desk: Desk
+  readonly #claim: Claim
+  readonly #lost = new AbortController()
+  #own: Own & { readonly path: string }
+  #until: number
+  /** While suspended: the last that was certain. */
+  #frozen: number | undefined
+  #watched = false
+  #gone = false
+  #verifying: Promise<void> | undefined
+  #releasing: Promise<GaveBack> | undefined
+  #asked = false
+  /** A downgrade was not answered: the node bears one of two names. */
+  #doubtful = false
+  readonly #changed = () => {
+    this.#watched = false
+    this.#verify().catch(() => undefined)
+  }
+
+  constructor(desk: Desk, claim: Claim, { token, sent, own }: Proven) {
+    this.#desk = desk
+    this.#claim = claim
+    this.token = token
+    this.#own = own
+    this.#until = deadline(sent, claim.ttl)
+    desk.holds.add(this)
+  }
+
+  get lost(): AbortSignal {
+    return this.#lost.signal
+  }
+
+  get validUntil(): number {
+    if (this.#gone) return Number.NEGATIVE_INFINITY
+    return Math.min(this.#until, this.#frozen ?? this.#desk.session.validUntil)
+  }
+
+  async renew(ttl: number, signal: AbortSignal): Promise<number | undefined> {
+    const { session, clock } = this.#desk
+    for (;;) {
+      if (this.#gone || this.#releasing !== undefined) return undefined
+      const sent = clock.now()
+      try {
+        await (this.#watched ? session.prove(signal) : unless(signal, this.#verify()))
+        if (this.#gone) return undefined
+        // The connection may have broken and come back meanwhile; then the node is looked for first.
+        if (!this.#watched) continue
+        this.#until = Math.max(this.#until, deadline(sent, ttl))
+        return this.validUntil
+      } catch (error) {
+        if (signal.aborted) throw signal.reason
+        if (!isPassing(error)) throw troubleOf(error)
+        await session.ready(signal)
+      }
+    }
+  }
+
+  release(): Promise<GaveBack> {
+    if (this.#releasing !== undefined) {
+      return this.#releasing.then((how) => (how === 'released' ? 'already-released' : how))
+    }
+    const releasing = this.#release()
+    this.#releasing = releasing
+    // When the store could not be reached, the next call asks again.
+    releasing.catch(() => {
+      this.#releasing = undefined
+    })
+    return releasing
+  }
+
+  async downgrade(): Promise<void> {
+    this.#doubtful = true
+    const next = await this.#desk.downgrade(this.#own)
+    this.#doubtful = false
+    this.#watched = false
+    this.#own = next
+  }
+
+  suspended(): void {
+    this.#frozen ??= this.#desk.session.validUntil
+    this.#watched = false
+  }
+
+  resumed(): void {
+    this.#verifying = undefined
+    this.#verify().catch(() => undefined)
+  }
+
+  expired(): void {
+    this.#end(new BackendError('zookeeper', 'the session has ended, and every node of it is gone'))
+  }
+
+  /** Is the node still there? Watched from then on. */
+  #verify(): Promise<void> {
+    this.#verifying ??= this.#look().finally(() => {
+      this.#verifying = undefined
+    })
+    return this.#verifying
+  }
+
+  async #look(): Promise<void> {
+    const { session } = this.#desk
+    const { path } = this.#own
+    try {
+      const { ephemeralOwner } = await session.call(exists(path, this.#changed))
+      if (ephemeralOwner !== this.#own.session) return this.#end(new Error('another session has the node'))
+      this.#watched = true
+      this.#frozen = undefined
+    } catch (error) {
+      if (!isCode(error, codes.noNode)) throw error
+      // Replaced by a downgrade meanwhile: the new one is looked for at the next renewal.
+      if (path === this.#own.path) this.#end(new Error('its node was removed'))
+    }
+  }
+
+  async #release(): Promise<GaveBack> {
+    const again = this.#asked
+    this.#asked = true
+    if (!this.#gone) {
+      const how = await this.#desk.remove(this.#node()).catch((error) => {
+        throw troubleOf(error)
+      })
+      this.#forget()
+      if (how === 'removed') return 'released'
+      // The first request may have been carried out although its answer was lost.
+      if (how === 'absent' && again) return 'already-released'
+      this.#gone = true
+    }
+    return 'lost'
+  }
+
+  #end(why: Error): void {
+    if (this.#gone || !this.#desk.holds.has(this)) return
+    if (this.#releasing !== undefined) return
+    this.#gone = true
+    this.#forget()
+    if (this.#doubtful) this.#desk.remove(this.#node()).catch(() => undefined)
+    this.#lost.abort(why)
+  }
+
+  #node(): Own {
+    return this.#doubtful ? { ...this.#own, path: undefined } : this.#own
+  }
+
+  #forget(): void {
+    const { holds, claims, session } = this.#desk
+    holds.delete(this)
+    claims.delete(this.#claim.attempt)
+    this.#desk.over(this.#claim.attempt)
+    session.drop({ kind: 'data', path: this.#own.path, fired: this.#changed })
+  }
+}
+
+/** Rejects with the signal's reason when that comes first; the work goes on. */
+function unless<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const aborted = () => reject(signal.reason)
+    signal.addEventListener('abort', aborted, { once: true })
+    const done = () => signal.removeEventListener('abort', aborted)
+    work.then(resolve, reject).finally(done)
+  })
+}

@@ -1,0 +1,15 @@
+/**
+ * Locks in ZooKeeper: a place in line for everybody, one watch for each hand-over, and the transaction id as the token. Stands
+ * in one line with Curator's `InterProcessMutex` and kazoo's `Lock`.
+ *
+ * ```ts
+ * import { createLocks } from 'holdfast'
+ * import { zookeeper } from 'holdfast/zookeeper'
+ *
+ * const locks = createLocks(zookeeper({ servers: 'zk1:2181,zk2:2181,zk3:2181' }))
+ * await locks.mutex('account:42').run(async (lease) => console.log(lease.token))
+ * ```
+ * @module
+ */
+export { type SimpleTraits, type ZookeeperTraits, zookeeper } from './driver.js'
+export type { ZookeeperAcl, ZookeeperLogin, ZookeeperOptions } from './options.js'

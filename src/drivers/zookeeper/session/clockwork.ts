@@ -1,0 +1,42 @@
+/**
+ * How long a session may be relied upon, and how often it is proven. All from its time-out as the server granted it.
+ *
+ * A server counts a session's time from the last message it got, so an answered message proves the session for the
+ * time-out counted from when that message *left*. Two things are taken off besides what every deadline loses:
+ *
+ * A follower answers by itself and tells the leader, who alone ends sessions, only with its next report, half a tick later at
+ * most; if it dies in between, the leader counts from the report before. One whole tick is taken off for that. Where a server
+ * has been told to allow sessions shorter than two ticks that could be all there is, so never more than a third.
+ */
+import { deadline } from '../../../core/clock.js'
+
+export function provenUntil(sent: number, timeout: number, tick: number): number {
+  return deadline(sent, timeout - Math.min(tick, timeout / 3))
+}
+
+export interface Pace {
+  /** Between two looks at the connection, in ms. */
+  readonly look: number
+  /** A proof older than that is renewed by a ping. */
+  readonly ping: number
+  /** A message unanswered for so long: the server is taken for dead, and the next one is asked. */
+  readonly silence: number
+  /** A server must have accepted the session within so long. */
+  readonly connect: number
+}
+
+/** With a time-out of 10 s: a ping every 2 s, another server after 2 s of silence, which leaves time for two more. */
+export function paceOf(timeout: number): Pace {
+  return {
+    look: Math.max(20, timeout / 20),
+    ping: timeout / 5,
+    silence: timeout / 5,
+    connect: Math.max(100, timeout / 5),
+  }
+}
+
+/** Before the next server is tried, in ms: at once until each has been tried, then longer and longer, up to a second. */
+export function pauseBefore(attempt: number, servers: number, chance: number): number {
+  const round = Math.floor(attempt / servers)
+  return round === 0 ? 0 : Math.min(1_000, 25 * 2 ** Math.min(round, 8)) * (0.5 + chance / 2)
+}

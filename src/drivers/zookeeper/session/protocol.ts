@@ -1,0 +1,193 @@
+/**
+ * What is said to a ZooKeeper server, as far as locks need it, and what it answers.
+ * Source: zookeeper.jute of ZooKeeper 3.8 and the programmer's guide (zookeeper.apache.org/doc/r3.8.0).
+ */
+import type { Reader, Writer } from './jute.js'
+
+/** A request: how it is written, and how its answer is read. */
+export interface Request<T> {
+  readonly op: number
+  readonly write: (to: Writer) => void
+  readonly read: (from: Reader) => T
+  readonly watch?: Watch
+}
+
+/** To be told, once, of the next change; registered when the answer says that the server watches. */
+export interface Watch {
+  readonly kind: WatchKind
+  readonly path: string
+  readonly fired: () => void
+}
+export type WatchKind = 'data' | 'child'
+
+/** Of a node, as far as it is used. */
+export interface Stat {
+  /** The transaction that created it: one for the whole ensemble, growing over leaders and restarts. */
+  readonly czxid: bigint
+  /** Creation, in ms by the wall clock of the leader. */
+  readonly ctime: number
+  /** Last change of its data, likewise. */
+  readonly mtime: number
+  /** The session it goes with; 0n: it stays. */
+  readonly ephemeralOwner: bigint
+}
+
+export interface AclEntry {
+  /** Sum of 1 read, 2 write, 4 create, 8 delete, 16 admin. */
+  readonly permissions: number
+  readonly scheme: string
+  readonly id: string
+}
+
+export const flags = { persistent: 0, ephemeral: 1, ephemeralSequential: 3, container: 4 } as const
+
+/** Requests with an xid of their own. */
+export const xids = { event: -1, ping: -2, auth: -4, setWatches: -8 } as const
+export const ops = { ping: 11, auth: 100, setWatches: 101, close: -11 } as const
+
+/** The error codes that are told apart. */
+export const codes = {
+  connectionLoss: -4,
+  marshalling: -5,
+  unimplemented: -6,
+  noNode: -101,
+  noAuth: -102,
+  noChildrenForEphemerals: -108,
+  nodeExists: -110,
+  notEmpty: -111,
+  sessionExpired: -112,
+  invalidAcl: -114,
+  authFailed: -115,
+  sessionMoved: -118,
+  quota: -125,
+} as const
+
+export class ZookeeperError extends Error {
+  readonly code: number
+  constructor(code: number, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.code = code
+  }
+}
+
+/** Creates a node and tells its full path and stat in one go. */
+export function create(
+  path: string,
+  data: Uint8Array,
+  acl: readonly AclEntry[],
+  flag: number,
+): Request<{ readonly path: string; readonly stat: Stat }> {
+  return {
+    // 15: create2, 19: createContainer. The older create does not answer the stat, and with it the token.
+    op: flag === flags.container ? 19 : 15,
+    write: (to) => writeCreate(to, path, data, acl, flag),
+    read: (from) => ({ path: from.text(), stat: readStat(from) }),
+  }
+}
+
+function writeCreate(
+  to: Writer,
+  path: string,
+  data: Uint8Array,
+  acl: readonly AclEntry[],
+  flag: number,
+): void {
+  to.text(path).bytes(data).int(acl.length)
+  for (const { permissions, scheme, id } of acl) to.int(permissions).text(scheme).text(id)
+  to.int(flag)
+}
+
+export function remove(path: string): Request<void> {
+  return { op: 2, write: (to) => to.text(path).int(-1), read: () => undefined }
+}
+
+/** `undefined`: there is no such node. The watch is set only when there is one. */
+export function exists(path: string, fired?: () => void): Request<Stat> {
+  return watched(3, path, 'data', fired, readStat)
+}
+
+export function getData(
+  path: string,
+  fired?: () => void,
+): Request<{ readonly data: Buffer; readonly stat: Stat }> {
+  return watched(4, path, 'data', fired, (from) => ({ data: from.bytes(), stat: readStat(from) }))
+}
+
+export function setData(path: string, data: Uint8Array): Request<Stat> {
+  return { op: 5, write: (to) => to.text(path).bytes(data).int(-1), read: readStat }
+}
+
+export function getChildren(path: string, fired?: () => void): Request<readonly string[]> {
+  return watched(12, path, 'child', fired, (from) => from.texts())
+}
+
+/** Brings the server that is asked up to what the leader had when it was asked. */
+export function sync(path: string): Request<void> {
+  return { op: 9, write: (to) => to.text(path), read: () => undefined }
+}
+
+/** Creates an ephemeral node of a given name and removes another: both or neither. */
+export function exchange(
+  created: string,
+  data: Uint8Array,
+  acl: readonly AclEntry[],
+  removed: string,
+): Request<void> {
+  return {
+    op: 14,
+    write: (to) => {
+      to.int(1).bool(false).int(-1)
+      writeCreate(to, created, data, acl, flags.ephemeral)
+      to.int(2).bool(false).int(-1).text(removed).int(-1)
+      to.int(-1).bool(true).int(-1)
+    },
+    read: readMulti,
+  }
+}
+
+/** A multi that failed answers each part with its error; 0: undone because of another part. */
+function readMulti(from: Reader): void {
+  for (;;) {
+    const type = from.int()
+    const done = from.bool()
+    const error = from.int()
+    if (done) return
+    if (type !== -1) {
+      if (type === 1) from.text()
+      continue
+    }
+    const code = from.int()
+    if (code !== 0) throw refusal(code, 'multi')
+    if (error === 0) continue
+  }
+}
+
+function watched<T>(
+  op: number,
+  path: string,
+  kind: WatchKind,
+  fired: (() => void) | undefined,
+  read: (from: Reader) => T,
+): Request<T> {
+  return {
+    op,
+    write: (to) => to.text(path).bool(fired !== undefined),
+    read,
+    ...(fired && { watch: { kind, path, fired } }),
+  }
+}
+
+function readStat(from: Reader): Stat {
+  const czxid = from.long()
+  from.long()
+  const ctime = Number(from.long())
+  const mtime = Number(from.long())
+  for (let i = 0; i < 3; i++) from.int()
+  return { czxid, ctime, mtime, ephemeralOwner: from.long() }
+}
+
+const words = new Map(Object.entries(codes).map(([word, code]) => [code as number, word]))
+
+export function refusal(code: number, what: string): ZookeeperError {
+  return new ZookeeperError(code, `${what} was refused: ${words.get(code) ?? 'error'} (${code})`)
+}

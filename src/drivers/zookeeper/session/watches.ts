@@ -1,0 +1,69 @@
+/** Who is to be told of which change. A watch fires once; the server knows one for each path and kind, however many listen. */
+import type { Writer } from './jute.js'
+import type { Watch, WatchKind } from './protocol.js'
+
+/** Bytes of paths in one setWatches message: a server refuses messages beyond 1 MiB, headers included. */
+const mostBytes = 128 * 1024
+
+export class Watches {
+  readonly #listening: Readonly<Record<WatchKind, Map<string, Set<() => void>>>> = {
+    data: new Map(),
+    child: new Map(),
+  }
+
+  add({ kind, path, fired }: Watch): void {
+    const set = this.#listening[kind].get(path) ?? new Set()
+    this.#listening[kind].set(path, set)
+    set.add(fired)
+  }
+
+  /** Whoever asked is gone. The server is not told: its watch fires once more at most. */
+  drop({ kind, path, fired }: Watch): void {
+    const set = this.#listening[kind].get(path)
+    set?.delete(fired)
+    if (set?.size === 0) this.#listening[kind].delete(path)
+  }
+
+  /** An event of the server. Types: 1 created, 2 deleted, 3 data changed, 4 children changed. */
+  fire(type: number, path: string): void {
+    if (type !== 4) this.#tell('data', path)
+    if (type === 4 || type === 2) this.#tell('child', path)
+  }
+
+  /** The session is over, and its watches with it. */
+  clear(): void {
+    this.#listening.data.clear()
+    this.#listening.child.clear()
+  }
+
+  /**
+   * What to say on a new connection of the same session, in pieces: the server then tells of everything that has changed
+   * since, deletions above all.
+   */
+  pieces(): readonly ((to: Writer) => void)[] {
+    const all = (['data', 'child'] as const).flatMap((kind) =>
+      [...this.#listening[kind].keys()].map((path) => ({ kind, path })),
+    )
+    const pieces: { readonly data: string[]; readonly child: string[] }[] = []
+    let bytes = Number.POSITIVE_INFINITY
+    for (const { kind, path } of all) {
+      if (bytes > mostBytes) {
+        pieces.push({ data: [], child: [] })
+        bytes = 0
+      }
+      bytes += Buffer.byteLength(path) + 4
+      pieces.at(-1)?.[kind].push(path)
+    }
+    return pieces.map(
+      ({ data, child }) =>
+        (to) =>
+          void to.texts(data).texts([]).texts(child),
+    )
+  }
+
+  #tell(kind: WatchKind, path: string): void {
+    const set = this.#listening[kind].get(path)
+    this.#listening[kind].delete(path)
+    for (const fired of set ?? []) fired()
+  }
+}

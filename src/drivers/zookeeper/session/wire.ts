@@ -1,0 +1,78 @@
+/** One connection to one server: frames in, frames out. */
+import { connect, type Socket } from 'node:net'
+import type { Address } from '../options.js'
+
+export interface Wire {
+  /** All that is written in one go leaves in one packet. */
+  send(frame: Buffer): void
+  /** Should the connection keep the process alive? */
+  keepAlive(yes: boolean): void
+  /** At once; `gone` is not called any more. */
+  destroy(): void
+}
+
+export interface WireHooks {
+  opened(): void
+  frame(body: Buffer): void
+  /** The connection has ended or never came up; called once. */
+  gone(error: Error): void
+}
+
+/** A longer message is none of ZooKeeper's (its own limit is 1 MiB by default): another service listens there. */
+const longestFrame = 64 * 1024 * 1024
+
+export function openWire({ host, port }: Address, hooks: WireHooks): Wire {
+  const socket: Socket = connect({ host, port, noDelay: true })
+  let over = false
+  let corked = false
+  let held: Buffer = Buffer.alloc(0)
+
+  const end = (error: Error) => {
+    if (over) return
+    over = true
+    socket.destroy()
+    hooks.gone(error)
+  }
+  const read = (chunk: Buffer) => {
+    held = held.length === 0 ? chunk : Buffer.concat([held, chunk])
+    while (!over && held.length >= 4) {
+      const size = held.readInt32BE(0)
+      if (size < 0 || size > longestFrame)
+        return end(new Error(`${host}:${port} does not speak ZooKeeper's protocol`))
+      if (held.length < 4 + size) return
+      const body = held.subarray(4, 4 + size)
+      held = held.subarray(4 + size)
+      try {
+        hooks.frame(body)
+      } catch (error) {
+        return end(error instanceof Error ? error : new Error(String(error)))
+      }
+    }
+  }
+  socket.on('connect', () => {
+    if (!over) hooks.opened()
+  })
+  socket.on('data', read)
+  socket.on('error', end)
+  socket.on('close', () => end(new Error(`${host}:${port} closed the connection`)))
+
+  return {
+    send(frame) {
+      if (over) return
+      if (!corked) {
+        corked = true
+        socket.cork()
+        process.nextTick(() => {
+          corked = false
+          socket.uncork()
+        })
+      }
+      socket.write(frame)
+    },
+    keepAlive: (yes) => void (yes ? socket.ref() : socket.unref()),
+    destroy() {
+      over = true
+      socket.destroy()
+    },
+  }
+}

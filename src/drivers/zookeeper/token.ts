@@ -1,0 +1,19 @@
+/**
+ * The token is the transaction that created the node: the leader's epoch in the upper 32 bits, a counter in the lower. It
+ * grows over all nodes, leaders and restarts of an ensemble, and is the order of the line.
+ *
+ * A JavaScript number is exact up to 2^53, thus for 2^21 epochs: two million elections. Beyond that a token would
+ * no longer tell two grants apart, so none is given.
+ */
+import { BackendError } from '../../core/errors.js'
+
+/** @throws BackendError beyond 2^53 */
+export function tokenOf(czxid: bigint): number {
+  if (czxid > BigInt(Number.MAX_SAFE_INTEGER)) {
+    throw new BackendError(
+      'zookeeper',
+      `transaction 0x${czxid.toString(16)} is beyond what a token can tell apart (2^53); the ensemble has had more than two million leaders, move the locks to a new one`,
+    )
+  }
+  return Number(czxid)
+}

@@ -1,0 +1,32 @@
+/** What an error of the session means. None of them ever means "acquired" or "lost". */
+import { BackendError } from '../../core/errors.js'
+import { codes, ZookeeperError } from './session/protocol.js'
+
+/** Refusals that stay until somebody does something, and what to do. */
+const lasting: Readonly<Record<number, string>> = {
+  [codes.noAuth]:
+    'the login lacks a right on the node of the lock or above it; it needs create, delete, read and write (acl, auth)',
+  [codes.authFailed]: 'the login was refused; check auth',
+  [codes.invalidAcl]: "the acl is not valid there; 'creator' needs a login that the server knows",
+  [codes.noChildrenForEphemerals]:
+    'another program, or strategy simple, uses the node of this lock itself; choose another name or chroot',
+  [codes.unimplemented]: 'the server is too old; ZooKeeper 3.5 is the oldest that will do',
+  [codes.marshalling]: 'it did not understand the request; is the name or note too long for jute.maxbuffer?',
+  [codes.quota]: 'a quota of the ensemble is used up',
+}
+
+export const isCode = (error: unknown, code: number): boolean =>
+  error instanceof ZookeeperError && error.code === code
+
+/** Worth asking again: the connection broke, or the session ended. */
+export const isPassing = (error: unknown): boolean =>
+  isCode(error, codes.connectionLoss) || isCode(error, codes.sessionExpired) || isCode(error, codes.sessionMoved)
+
+export function troubleOf(error: unknown): BackendError {
+  if (error instanceof BackendError) return error
+  const message = error instanceof Error ? error.message : String(error)
+  const remedy = error instanceof ZookeeperError ? lasting[error.code] : undefined
+  if (remedy !== undefined) return new BackendError('zookeeper', `${message}; ${remedy}`, { cause: error })
+  if (isPassing(error)) return new BackendError('zookeeper', `no answer: ${message}`, { cause: error })
+  return new BackendError('zookeeper', message, { cause: error })
+}

@@ -1,0 +1,327 @@
+/**
+ * Long because the life of a claim is one state machine, told below.
+ *
+ * One claim that stands in line.
+ *
+ * ```
+ *            create + list, sent together            first ────────────────────────► Hold
+ *   ask ──────────────────────────────────► judge ──┤
+ *    ▲                                       ▲      └ behind another: watch it ──► parked
+ *    │ place gone: session ended, removed    └──────────── it has gone or changed ───┘
+ *    └───────────────────────────────────────┘
+ *            the wait is over, or refused ──► the place is removed ──► nothing
+ * ```
+ * The list comes after the create on the same connection, so it has our own place and every older one that is still there,
+ * even from a server that lags behind: nobody can come in before us later. After each event the line is read again,
+ * because the one before may have given up, and others stand before it. When the connection breaks before a create was
+ * answered, the place is looked for by the attempt in its name, after a `sync`.
+ */
+import type { Claim, Wait } from '../../core/driver.js'
+import { BackendError, permitLimitError } from '../../core/errors.js'
+import { admits } from '../../core/mode.js'
+import { type Desk, ignore, type Own, type Standing } from './desk.js'
+import { Hold } from './hold.js'
+import { pathOf, placeName } from './keys.js'
+import { inOrder, judge, type Place, placeOf, type Verdict } from './line.js'
+import { readRecord, recordOf } from './record.js'
+import {
+  codes,
+  create,
+  exists,
+  flags,
+  getChildren,
+  getData,
+  remove,
+  type Stat,
+  setData,
+  sync,
+} from './session/protocol.js'
+import { tokenOf } from './token.js'
+import { isCode, isPassing, troubleOf } from './trouble.js'
+
+type Node = Own & { readonly path: string; readonly stat: Stat; readonly name: string }
+type Waiting = Extract<Verdict, { is: 'waiting' }>
+
+export class Waiter implements Standing {
+  readonly #desk: Desk
+  readonly #claim: Claim
+  readonly #wait: Wait
+  readonly #lock: string
+  readonly #once: boolean
+  #node: Node | undefined
+  /** The session in which a create was sent and not answered. */
+  #doubtful: bigint | undefined
+  #sent = 0
+  #woken: () => void = () => undefined
+  /** The holder as last told, by its node. */
+  #shown: { readonly node: string; readonly data: Buffer; readonly stat: Stat } | undefined
+
+  constructor(desk: Desk, claim: Claim, wait: Wait) {
+    this.#desk = desk
+    this.#claim = claim
+    this.#wait = wait
+    this.#lock = pathOf(desk.settings.chroot, claim.name)
+    this.#once = wait.remaining() === 0
+  }
+
+  wake(): void {
+    this.#woken()
+  }
+
+  troubled(error: Error): void {
+    this.#wait.blocked?.({ trouble: troubleOf(error) })
+  }
+
+  async stand(): Promise<Hold | undefined> {
+    const { standings } = this.#desk
+    standings.add(this)
+    try {
+      for (;;) {
+        if (this.#wait.over) return await this.#leave()
+        try {
+          const end = await this.#try()
+          if (end !== 'again') return end.hold
+        } catch (error) {
+          if (!isPassing(error)) throw error
+          await this.#reconnected(error)
+        }
+      }
+    } catch (error) {
+      this.#abandon()
+      throw error instanceof RangeError ? error : troubleOf(error)
+    } finally {
+      standings.delete(this)
+    }
+  }
+
+  /** One look at the line, from wherever it stands. */
+  async #try(): Promise<'again' | { readonly hold: Hold | undefined }> {
+    const { session } = this.#desk
+    if (!session.connected) {
+      if (session.trouble !== undefined) this.troubled(session.trouble)
+      await this.#connected()
+      if (this.#wait.over) return 'again'
+    }
+    const children = this.#mine() ? await this.#list() : await this.#enter()
+    if (children === 'again') return 'again'
+    if (children === 'busy') return { hold: undefined }
+    const node = this.#node
+    if (node === undefined) return 'again'
+    const verdict = judge(children, node.name)
+    switch (verdict.is) {
+      case 'granted':
+        return { hold: await this.#granted(node, verdict.behind) }
+      case 'gone':
+        this.#node = undefined
+        return 'again'
+      case 'limit':
+        throw permitLimitError(
+          this.#claim.name,
+          verdict.limit,
+          this.#claim.mode.kind === 'permits' ? this.#claim.mode.of : 0,
+        )
+      case 'tie':
+        throw new BackendError(
+          'zookeeper',
+          `the server has run out of numbers for places below ${this.#lock}; remove that node when nobody uses the lock, and it counts anew`,
+        )
+      case 'waiting':
+        if (this.#once) return { hold: await this.#leave() }
+        await this.#park(verdict)
+        return 'again'
+    }
+  }
+
+  /** Is there a place of ours, in the present session? */
+  #mine(): boolean {
+    const { session } = this.#desk
+    if (this.#node !== undefined && this.#node.session !== session.id) this.#node = undefined
+    if (this.#doubtful !== undefined && this.#doubtful !== session.id) this.#doubtful = undefined
+    return this.#node !== undefined
+  }
+
+  async #list(): Promise<readonly string[]> {
+    this.#sent = this.#desk.clock.now()
+    return (await this.#desk.session.call(getChildren(this.#lock)).catch(ignore(codes.noNode))) ?? []
+  }
+
+  /** Takes a place, and reads the line with it. */
+  async #enter(): Promise<readonly string[] | 'again' | 'busy'> {
+    const { session, settings, acl, clock, by } = this.#desk
+    if (this.#doubtful !== undefined) return this.#recover()
+    const { attempt, mode } = this.#claim
+    if (this.#once && !(await this.#looksFree())) return 'busy'
+    const path = `${this.#lock}/${placeName(attempt, mode, settings.names)}`
+    const id = session.id
+    this.#sent = clock.now()
+    const created = session.call(create(path, recordOf(this.#claim, by), acl, flags.ephemeralSequential))
+    const listed = session.call(getChildren(this.#lock))
+    listed.catch(() => undefined)
+    this.#doubtful = id
+    try {
+      const answer = await created
+      this.#doubtful = undefined
+      this.#desk.told(answer.stat)
+      this.#keep(answer.path, answer.stat, id)
+      return await listed
+    } catch (error) {
+      if (!isPassing(error)) this.#doubtful = undefined
+      if (!isCode(error, codes.noNode)) throw error
+      await this.#desk.makeLock(this.#lock)
+      return 'again'
+    }
+  }
+
+  /** The answer to a create was lost: is the place there? */
+  async #recover(): Promise<readonly string[] | 'again'> {
+    const { session } = this.#desk
+    session.call(sync(this.#lock)).catch(() => undefined)
+    const children = await this.#list()
+    const ours = children.find((node) => placeOf(node)?.attempt === this.#claim.attempt)
+    if (ours === undefined) {
+      this.#doubtful = undefined
+      return 'again'
+    }
+    const path = `${this.#lock}/${ours}`
+    const stat = await session.call(exists(path)).catch(ignore(codes.noNode))
+    if (stat === undefined) return 'again'
+    this.#doubtful = undefined
+    if (stat.ephemeralOwner !== session.id) {
+      // Of a session that has ended, which the server has yet to clear away: not ours any more.
+      await session.call(remove(path)).catch(ignore(codes.noNode))
+      return 'again'
+    }
+    this.#keep(path, stat, session.id)
+    return this.#list()
+  }
+
+  #keep(path: string, stat: Stat, session: bigint): void {
+    const name = path.slice(this.#lock.length + 1)
+    this.#node = { lock: this.#lock, attempt: this.#claim.attempt, path, stat, session, name }
+  }
+
+  /** A try that can be told by looking costs no place in line, and disturbs nobody who stands there. */
+  async #looksFree(): Promise<boolean> {
+    const synced = this.#desk.session.call(sync(this.#lock)).catch(ignore(codes.noNode))
+    const [children] = await Promise.all([this.#list(), synced])
+    return admits(
+      inOrder(children).map(({ mode }) => mode),
+      this.#claim.mode,
+    )
+  }
+
+  async #granted(node: Node, behind: boolean): Promise<Hold | undefined> {
+    if (this.#wait.over) return this.#leave()
+    const { session } = this.#desk
+    const token = tokenOf(node.stat.czxid)
+    // Whoever watches this place is to know that it holds now: with permits the next may hold beside it.
+    if (behind && this.#claim.mode.kind === 'permits')
+      session.call(setData(node.path, recordOf(this.#claim, this.#desk.by))).catch(() => undefined)
+    return new Hold(this.#desk, this.#claim, { token, sent: this.#sent, own: node })
+  }
+
+  /** Waits until the place watched has gone or changed, the session has ended, or the wait is over. */
+  async #park(verdict: Waiting): Promise<void> {
+    const { session } = this.#desk
+    const { signal } = this.#wait
+    let wake = () => undefined as void
+    const woken = new Promise<void>((resolve) => {
+      wake = resolve
+    })
+    this.#woken = wake
+    signal.addEventListener('abort', wake)
+    const letGo = session.keepAlive()
+    const path = verdict.node === undefined ? this.#lock : `${this.#lock}/${verdict.node}`
+    try {
+      const watches = await this.#watch(verdict, wake)
+      if (watches && !signal.aborted) await woken
+    } finally {
+      letGo()
+      this.#woken = () => undefined
+      signal.removeEventListener('abort', wake)
+      session.drop({ kind: verdict.node === undefined ? 'child' : 'data', path, fired: wake })
+    }
+  }
+
+  /** Sets the watch and tells who stands in the way. False: look again now. */
+  async #watch(verdict: Waiting, wake: () => void): Promise<boolean> {
+    const { session } = this.#desk
+    const { node, holder, position } = verdict
+    const own = this.#node
+    if (own === undefined) return false
+    if (node === undefined) {
+      const again = judge(await session.call(getChildren(this.#lock, wake)), own.name)
+      if (again.is !== 'waiting' || again.node !== undefined) return false
+    }
+    const watched = node === undefined ? undefined : session.call(getData(`${this.#lock}/${node}`, wake))
+    watched?.catch(() => undefined)
+    if (holder !== undefined && holder.node !== node && this.#shown?.node !== holder.node) {
+      const answer = await session.call(getData(`${this.#lock}/${holder.node}`)).catch(ignore(codes.noNode))
+      this.#shown = answer && { node: holder.node, ...answer }
+    }
+    const answer = await watched?.catch(ignore(codes.noNode))
+    if (watched !== undefined && answer === undefined) return false
+    if (holder !== undefined && holder.node === node && answer !== undefined)
+      this.#shown = { node: holder.node, ...answer }
+    this.#tell(holder, position)
+    return true
+  }
+
+  #tell(place: Place | undefined, position: number): void {
+    const shown = this.#shown
+    if (place === undefined || shown?.node !== place.node) return this.#wait.blocked?.({ position })
+    const { by, note } = readRecord(shown.data)
+    const now = this.#desk.now() ?? shown.stat.ctime
+    const holder = {
+      attempt: place.attempt,
+      mode: place.mode,
+      token: Number(shown.stat.czxid),
+      heldFor: Math.max(0, now - shown.stat.ctime),
+      expiresIn: Number.POSITIVE_INFINITY,
+      ...(by !== undefined && { by }),
+      ...(note !== undefined && { note }),
+    }
+    this.#wait.blocked?.({ holder, position })
+  }
+
+  /** The connection broke: tells so, and waits for the next, as long as the wait lasts. */
+  async #reconnected(error: unknown): Promise<void> {
+    this.#wait.blocked?.({ trouble: troubleOf(error) })
+    await this.#connected()
+  }
+
+  async #connected(): Promise<void> {
+    const { session } = this.#desk
+    const { signal } = this.#wait
+    const letGo = session.keepAlive()
+    try {
+      await session.ready(signal)
+    } catch (error) {
+      if (!signal.aborted) throw error
+      // The wait ended and no server could be asked: that is no "not free".
+      const { trouble } = session
+      if (trouble !== undefined) throw troubleOf(trouble)
+    } finally {
+      letGo()
+    }
+  }
+
+  /** Resolves once the place is gone; without a connection it is removed with the next. */
+  async #leave(): Promise<undefined> {
+    const own = this.#own()
+    if (own !== undefined) await this.#desk.remove(own).catch(() => undefined)
+    return undefined
+  }
+
+  #abandon(): void {
+    const own = this.#own()
+    if (own !== undefined) this.#desk.remove(own).catch(() => undefined)
+  }
+
+  #own(): Own | undefined {
+    if (this.#node !== undefined) return this.#node
+    if (this.#doubtful === undefined) return undefined
+    const { attempt } = this.#claim
+    return { lock: this.#lock, attempt, path: undefined, session: this.#doubtful }
+  }
+}
