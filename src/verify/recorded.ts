@@ -18,7 +18,10 @@ import { RecordedLease } from './recorded-lease.js'
 export function recorded<M extends Ability>(locks: Locks<M>, recorder: Recorder): Locks<M> {
   const journal = new Journal(recorder)
   const stops = [
-    locks.on('waiting', ({ name }) => journal.waiting(name)),
+    locks.on('waiting', ({ name, blocked }) => {
+      // Trouble is no place in line: the store has not been reached yet.
+      if (blocked.trouble === undefined) journal.waiting(name)
+    }),
     locks.on('renewed', ({ name, token }) => journal.told(name, token, 'renew')),
     locks.on('lost', ({ name, token }) => journal.told(name, token, 'lost')),
   ]
