@@ -7,6 +7,7 @@ import { etcdTarget } from './connect-etcd.js'
 import { connectMysql, mysqlPlace } from './connect-mysql.js'
 import { connectPostgres, postgresPlace } from './connect-postgres.js'
 import { connectRedis, redisPlace } from './connect-redis.js'
+import { connectZookeeper, zookeeperPlace } from './connect-zookeeper.js'
 import { badInput, CliError, exits } from './exit.js'
 import { plain } from './print.js'
 
@@ -63,8 +64,11 @@ const schemes: Readonly<Record<string, Scheme | undefined>> = {
   'redis+sentinel': redis('redis+sentinel'),
   'redis+cluster': redis('redis+cluster'),
   redlock: redis('redlock'),
-  zookeeper: undefined,
   etcd: etcdTarget,
+  zookeeper: (rest, shown) => {
+    const place = zookeeperPlace(rest, shown)
+    return () => connectZookeeper(place, shown)
+  },
   consul: undefined,
   postgres,
   postgresql: postgres,

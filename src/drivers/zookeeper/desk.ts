@@ -1,16 +1,14 @@
 /** What the parts of the driver share: the session, who waits and who holds, and what is still to be removed. */
 import type { Clock } from '../../core/clock.js'
 import type { Env } from '../../core/driver.js'
-import { shared } from '../../core/mode.js'
 import type { Hold } from './hold.js'
-import { parentsOf, placeName } from './keys.js'
+import { parentsOf } from './keys.js'
 import { placeOf } from './line.js'
 import type { Settings } from './options.js'
 import {
   type AclEntry,
   codes,
   create,
-  exchange,
   flags,
   getChildren,
   getData,
@@ -53,8 +51,6 @@ export interface Desk {
   readonly claims: Map<string, Promise<Hold | undefined>>
   /** Removes a node. Rejects when the connection breaks; it is then removed as soon as there is one again. */
   remove(own: Own): Promise<Removed>
-  /** Puts a reader's place where an exclusive one is, with the same number: in one step. */
-  downgrade(own: Own & { readonly path: string }): Promise<Own & { readonly path: string }>
   /** Makes the node of a lock and what is missing above it. */
   makeLock(path: string): Promise<void>
   /** The present time in ms by the leader's clock, as last told; undefined: not told yet. */
@@ -117,9 +113,7 @@ export function createDesk(settings: Settings, env: Env): Desk {
     await Promise.all([synced, listed].map((promise) => promise.catch(ignore(codes.noNode))))
     const children = await listed.catch(ignore(codes.noNode))
     const ours = (children ?? []).filter((node) => placeOf(node)?.attempt === attempt)
-    await Promise.all(
-      ours.map((node) => session.call(remove(`${lock}/${node}`)).catch(ignore(codes.noNode))),
-    )
+    await Promise.all(ours.map((node) => session.call(remove(`${lock}/${node}`)).catch(ignore(codes.noNode))))
   }
 
   /** The node that all share is removed only while it is ours. Between look and removal it can change by force alone. */
@@ -176,7 +170,6 @@ export function createDesk(settings: Settings, env: Env): Desk {
     holds,
     claims: new Map(),
     remove: removeOwn,
-    downgrade: (own) => downgrade(session, settings, own),
     makeLock,
     now: () => leader && leader.wall + (clock.now() - leader.at),
     told(stat) {
@@ -199,18 +192,6 @@ export function createDesk(settings: Settings, env: Env): Desk {
       for (const hold of [...holds]) hold.expired()
     },
   }
-}
-
-async function downgrade(
-  session: Session,
-  { names, acl }: Settings,
-  own: Own & { readonly path: string },
-): Promise<Own & { readonly path: string }> {
-  const number = /-?\d{9,10}$/.exec(own.path)?.[0] ?? ''
-  const path = `${own.lock}/${placeName(own.attempt, shared, names)}${number}`
-  const { data } = await session.call(getData(own.path))
-  await session.call(exchange(path, data, acl, own.path))
-  return { ...own, path }
 }
 
 /** For `catch`: these refusals are as good as an answer. */

@@ -13,15 +13,18 @@
 import { deadline } from '../../core/clock.js'
 import type { Claim, GaveBack, Grant } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
-import type { Desk, Own } from './desk.js'
-import { codes, exists } from './session/protocol.js'
-import { isCode, isPassing, troubleOf } from './trouble.js'
+import { type Desk, ignore, type Own } from './desk.js'
+import { readerOf } from './keys.js'
+import { codes, exchange, exists, getData } from './session/protocol.js'
+import { isCode, troubleOf } from './trouble.js'
+
+type Node = Own & { readonly path: string }
 
 export interface Proven {
   readonly token: number
   /** Clock reading before the request left that showed it. */
   readonly sent: number
-  readonly own: Own & { readonly path: string }
+  readonly own: Node
 }
 
 export class Hold implements Grant {
@@ -29,7 +32,7 @@ export class Hold implements Grant {
   readonly #desk: Desk
   readonly #claim: Claim
   readonly #lost = new AbortController()
-  #own: Own & { readonly path: string }
+  #own: Node
   #until: number
   /** While suspended: the last that was certain. */
   #frozen: number | undefined
@@ -38,8 +41,8 @@ export class Hold implements Grant {
   #verifying: Promise<void> | undefined
   #releasing: Promise<GaveBack> | undefined
   #asked = false
-  /** A downgrade was not answered: the node bears one of two names. */
-  #doubtful = false
+  /** A downgrade has been sent and not answered: the node bears this name, or still the old one. */
+  #next: Node | undefined
   readonly #changed = () => {
     this.#watched = false
     this.#verify().catch(() => undefined)
@@ -63,6 +66,7 @@ export class Hold implements Grant {
     return Math.min(this.#until, this.#frozen ?? this.#desk.session.validUntil)
   }
 
+  /** Rejects as soon as the connection breaks: that is a doubt. When it is back, `resumed` moves `validUntil` by itself. */
   async renew(ttl: number, signal: AbortSignal): Promise<number | undefined> {
     const { session, clock } = this.#desk
     for (;;) {
@@ -70,16 +74,14 @@ export class Hold implements Grant {
       const sent = clock.now()
       try {
         await (this.#watched ? session.prove(signal) : unless(signal, this.#verify()))
-        if (this.#gone) return undefined
-        // The connection may have broken and come back meanwhile; then the node is looked for first.
-        if (!this.#watched) continue
-        this.#until = Math.max(this.#until, deadline(sent, ttl))
-        return this.validUntil
       } catch (error) {
-        if (signal.aborted) throw signal.reason
-        if (!isPassing(error)) throw troubleOf(error)
-        await session.ready(signal)
+        throw signal.aborted ? signal.reason : troubleOf(error)
       }
+      if (this.#gone) return undefined
+      // Its node has changed meanwhile: looked at once more.
+      if (!this.#watched) continue
+      this.#until = Math.max(this.#until, deadline(sent, ttl))
+      return this.validUntil
     }
   }
 
@@ -97,11 +99,13 @@ export class Hold implements Grant {
   }
 
   async downgrade(): Promise<void> {
-    this.#doubtful = true
-    const next = await this.#desk.downgrade(this.#own)
-    this.#doubtful = false
-    this.#watched = false
-    this.#own = next
+    const { session, settings, acl } = this.#desk
+    const { path } = this.#own
+    const next = readerOf(this.#own, settings)
+    const { data } = await session.call(getData(path))
+    this.#next = next
+    await session.call(exchange(next.path, data, acl, path))
+    this.#became(next)
   }
 
   suspended(): void {
@@ -136,7 +140,14 @@ export class Hold implements Grant {
       this.#frozen = undefined
     } catch (error) {
       if (!isCode(error, codes.noNode)) throw error
-      // Replaced by a downgrade meanwhile: the new one is looked for at the next renewal.
+      const next = this.#next
+      if (next !== undefined) {
+        // The exchange was carried out, or is under way: the answer tells which name to look for.
+        if (await session.call(exists(next.path)).catch(ignore(codes.noNode))) {
+          this.#became(next)
+          return await this.#look()
+        }
+      }
       if (path === this.#own.path) this.#end(new Error('its node was removed'))
     }
   }
@@ -162,12 +173,19 @@ export class Hold implements Grant {
     if (this.#releasing !== undefined) return
     this.#gone = true
     this.#forget()
-    if (this.#doubtful) this.#desk.remove(this.#node()).catch(() => undefined)
+    if (this.#next !== undefined) this.#desk.remove(this.#node()).catch(() => undefined)
     this.#lost.abort(why)
   }
 
   #node(): Own {
-    return this.#doubtful ? { ...this.#own, path: undefined } : this.#own
+    return this.#next === undefined ? this.#own : { ...this.#own, path: undefined }
+  }
+
+  #became(next: Node): void {
+    this.#desk.session.drop({ kind: 'data', path: this.#own.path, fired: this.#changed })
+    this.#own = next
+    this.#next = undefined
+    this.#watched = false
   }
 
   #forget(): void {

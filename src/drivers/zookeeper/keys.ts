@@ -5,7 +5,8 @@
  * `zookeeper`. A name without those is its own node, so that `mutex('foo')` below the chroot `/locks` is the lock that
  * Curator and kazoo know as `/locks/foo`.
  */
-import type { Mode } from '../../core/mode.js'
+import { type Mode, shared } from '../../core/mode.js'
+import { placeOf } from './line.js'
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
 const unfit = /[%/\u0000-\u001f\u007f-\u009f]|[\ud800-\udbff][\udc00-\udfff]|[\ue000-\uf8ff\ufff0-\uffff]/g
@@ -42,6 +43,15 @@ export function placeName(attempt: string, mode: Mode, style: 'curator' | 'kazoo
   }
   const tag = mode.kind === 'permits' ? `-${mode.take}of${mode.of}` : ''
   return `${attempt}${tag}${mode.kind === 'shared' ? '__rlock__' : '__lock__'}`
+}
+
+/** The place of a reader with the number of `own`: what a writer exchanges its place for, so that no other gets in between. */
+export function readerOf<
+  P extends { readonly lock: string; readonly attempt: string; readonly path: string },
+>(own: P, { names }: { readonly names: 'curator' | 'kazoo' }): P {
+  const number = placeOf(own.path.slice(own.lock.length + 1))?.number ?? 0
+  const digits = number < 0 ? `-${String(-number).padStart(9, '0')}` : String(number).padStart(10, '0')
+  return { ...own, path: `${own.lock}/${placeName(own.attempt, shared, names)}${digits}` }
 }
 
 /** Every node above `path` that may be missing, the topmost first. */

@@ -93,7 +93,9 @@ function serversOf(value: unknown): readonly Address[] {
     const [, six, host = six, port = '2181'] =
       /^(?:\[([0-9a-f:.]+)\]|([^\s:/[\]]+))(?::(\d{1,5}))?$/i.exec(String(one).trim()) ?? []
     if (host === undefined || Number(port) < 1 || Number(port) > 65_535) {
-      throw new RangeError(`zookeeper: a server must be host:port, with a port up to 65535, got ${describe(one)}`)
+      throw new RangeError(
+        `zookeeper: a server must be host:port, with a port up to 65535, got ${describe(one)}`,
+      )
     }
     return { host, port: Number(port) }
   })

@@ -7,6 +7,7 @@
  * answer was lost is no stranger's.
  */
 import type { Claim, Wait } from '../../core/driver.js'
+import { BackendError } from '../../core/errors.js'
 import { type Desk, ignore, type Own, type Standing } from './desk.js'
 import { Hold } from './hold.js'
 import { pathOf } from './keys.js'
@@ -53,7 +54,7 @@ export function standSimply(desk: Desk, claim: Claim, wait: Wait): Promise<Hold 
   async function watch(): Promise<Hold | undefined> {
     const sent = clock.now()
     const { signal } = wait
-    let wake = () => undefined as void
+    let wake: () => void = () => undefined
     const gone = new Promise<void>((resolve) => {
       wake = resolve
     })
@@ -65,6 +66,7 @@ export function standSimply(desk: Desk, claim: Claim, wait: Wait): Promise<Hold 
       if (answer === undefined) return undefined
       const { attempt, by: whose, note } = readRecord(answer.data)
       const { czxid, ctime, ephemeralOwner } = answer.stat
+      if (ephemeralOwner === 0n) throw standsForLine(lock)
       if (attempt === claim.attempt && ephemeralOwner === session.id) {
         const own = { lock, attempt, path: lock, session: session.id }
         return new Hold(desk, claim, { token: tokenOf(czxid), sent, own })
@@ -124,4 +126,12 @@ export function standSimply(desk: Desk, claim: Claim, wait: Wait): Promise<Hold 
       throw troubleOf(error)
     })
     .finally(() => standings.delete(standing))
+}
+
+/** A container outlives its last child by a minute or so: nobody needs to hold there. */
+function standsForLine(lock: string): BackendError {
+  return new BackendError(
+    'zookeeper',
+    `the node ${lock} is none of strategy simple but that of a line, or of another program; choose another chroot`,
+  )
 }

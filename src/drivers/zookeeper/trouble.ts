@@ -20,7 +20,9 @@ export const isCode = (error: unknown, code: number): boolean =>
 
 /** Worth asking again: the connection broke, or the session ended. */
 export const isPassing = (error: unknown): boolean =>
-  isCode(error, codes.connectionLoss) || isCode(error, codes.sessionExpired) || isCode(error, codes.sessionMoved)
+  isCode(error, codes.connectionLoss) ||
+  isCode(error, codes.sessionExpired) ||
+  isCode(error, codes.sessionMoved)
 
 export function troubleOf(error: unknown): BackendError {
   if (error instanceof BackendError) return error

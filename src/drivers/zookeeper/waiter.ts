@@ -224,7 +224,7 @@ export class Waiter implements Standing {
   async #park(verdict: Waiting): Promise<void> {
     const { session } = this.#desk
     const { signal } = this.#wait
-    let wake = () => undefined as void
+    let wake: () => void = () => undefined
     const woken = new Promise<void>((resolve) => {
       wake = resolve
     })

@@ -95,7 +95,8 @@ export async function startEnsemble(options: ZookeeperOptions = {}): Promise<Ens
         every: 20,
         what: 'a leader',
       }),
-    followers: async () => (await modes()).filter(([, mode]) => mode === 'follower').map(([server]) => server),
+    followers: async () =>
+      (await modes()).filter(([, mode]) => mode === 'follower').map(([server]) => server),
     stop,
     [Symbol.asyncDispose]: stop,
   }
@@ -190,6 +191,8 @@ async function programOf(options: ZookeeperOptions, place: Place): Promise<Progr
     args: [
       ...thrifty,
       `-Dzookeeper.forceSync=${options.durable === true ? 'yes' : 'no'}`,
+      // Servers that look for each other ask at least once a second; by default they wait up to a minute.
+      '-Dzookeeper.fastleader.maxNotificationInterval=1000',
       '-Dorg.slf4j.simpleLogger.defaultLogLevel=warn',
       '-cp',
       await classPath('zookeeper', zookeeperJars),

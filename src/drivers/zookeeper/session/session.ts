@@ -45,7 +45,7 @@ export interface Session {
   call<T>(request: Request<T>): Promise<T>
   /** Resolves once connected. Connects if need be. Rejects with the signal's reason; when closed; when the server refuses who we are. */
   ready(signal: AbortSignal): Promise<void>
-  /** Resolves once something sent from now on was answered. Rejects with the signal's reason. */
+  /** Resolves once something sent from now on was answered. Rejects as `call` does, or with the signal's reason. */
   prove(signal: AbortSignal): Promise<void>
   drop(watch: Watch): void
   /** Somebody waits, so the connection keeps the process alive until the returned function is called. */
@@ -156,7 +156,9 @@ export function createSession(
     })
     wire = mine
     mine.keepAlive(needed())
-    const late = new Error(`${address.host}:${address.port} did not answer within ${Math.round(pace.connect)} ms`)
+    const late = new Error(
+      `${address.host}:${address.port} did not answer within ${Math.round(pace.connect)} ms`,
+    )
     const from = clock.now()
     lookAfter(() => (!connected && clock.now() - from >= pace.connect ? late : undefined))
   }
@@ -206,7 +208,6 @@ export function createSession(
       hooks.resumed()
     }
     prove(sent)
-    if (proofs.size > 0) ping()
     lookAfter(listen)
     for (const waiting of [...readies]) waiting.resolve()
     wire?.keepAlive(needed())
@@ -215,7 +216,10 @@ export function createSession(
   /** Is the server still there? Sends a ping when it has not been heard of for a while. */
   function listen(): Error | undefined {
     const now = clock.now()
-    const oldest = Math.min(pending[0]?.sent ?? Number.POSITIVE_INFINITY, pings[0] ?? Number.POSITIVE_INFINITY)
+    const oldest = Math.min(
+      pending[0]?.sent ?? Number.POSITIVE_INFINITY,
+      pings[0] ?? Number.POSITIVE_INFINITY,
+    )
     if (now - oldest >= pace.silence) return new Error(`no answer within ${Math.round(now - oldest)} ms`)
     if (now - proven >= pace.ping && oldest === Number.POSITIVE_INFINITY) ping()
     return undefined
@@ -237,6 +241,7 @@ export function createSession(
       pending = []
       pings = []
       for (const one of left) one.lost(lost)
+      for (const proof of [...proofs]) proof.reject(lost)
     }
     if (!closed) hooks.troubled(error)
     dial()
@@ -297,11 +302,15 @@ export function createSession(
     broken(error)
   }
 
+  function notConnected(): ZookeeperError {
+    const why = trouble ?? new Error('not connected yet')
+    return refused ?? new ZookeeperError(codes.connectionLoss, why.message, { cause: why })
+  }
+
   function call<T>(request: Request<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       if (!connected || wire === undefined) {
-        const why = trouble ?? new Error('not connected yet')
-        reject(refused ?? new ZookeeperError(codes.connectionLoss, why.message, { cause: why }))
+        reject(notConnected())
         return
       }
       lastXid = lastXid >= 0x7fffffff ? 1 : lastXid + 1
@@ -392,6 +401,7 @@ export function createSession(
     call,
     ready: (signal) => (connected ? Promise.resolve() : wait(readies, signal)),
     prove(signal) {
+      if (!connected) return Promise.reject(notConnected())
       const proof = wait(proofs, signal)
       // One ping answers all who ask in one go.
       if (!pingSoon) {

@@ -1,0 +1,295 @@
+// Faults of the network, the server and the session, on a real server behind a proxy.
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import { createLocks, type DriverFactory, type Lease, type Locks } from 'holdfast'
+import { zookeeper } from '../../../src/drivers/zookeeper/index.js'
+import { leakCheck } from '../../support/leaks.js'
+import type { TcpProxy } from '../../support/proxy.js'
+import { startZookeeper } from '../../support/servers/zookeeper.js'
+import { until } from '../../support/until.js'
+import { Cables, quick } from './support/clients.js'
+
+const server = await startZookeeper()
+const cables = await Cables.to([server.port], 4)
+let names = 0
+
+interface Scene {
+  /** Behind a cable. */
+  readonly cut: Locks
+  readonly cable: TcpProxy
+  /** Connected directly. */
+  readonly direct: Locks
+  readonly name: string
+}
+
+/** Both connected, and the node of the lock made. */
+async function scene(work: (scene: Scene) => Promise<void>): Promise<void> {
+  const factory = cables.factory()
+  const cut = createLocks(factory)
+  const direct = createLocks(zookeeper({ servers: server.address, ...quick }) as DriverFactory)
+  const name = `x${++names}`
+  await direct.mutex(name).run(() => undefined)
+  await cut.mutex(name).run(() => undefined)
+  const [cable] = cables.of(factory)
+  assert.ok(cable)
+  try {
+    await work({ cut, cable, direct, name })
+  } finally {
+    server.resume()
+    cables.heal()
+    await Promise.all([cut.close(), direct.close()])
+  }
+}
+
+/** The reply to the next create is held, then the connection is reset. */
+async function loseReply(cable: TcpProxy): Promise<void> {
+  await cable.down.holding()
+  cable.reset()
+  cable.down.pass()
+}
+
+const waiters = async (locks: Locks, name: string) => (await locks.inspect(name)).waiters.length
+
+describe('a lost reply', () => {
+  test('to the create that takes the lock is made up for: one node, and it holds', () =>
+    scene(async ({ cut, cable, direct, name }) => {
+      cable.down.hold('lock-')
+      const asked = cut.mutex(name).acquire()
+      await loseReply(cable)
+      const lease = await asked
+      const { holders, waiters } = await direct.inspect(name)
+      assert.deepEqual([holders.length, waiters.length, holders[0]?.token], [1, 0, lease.token])
+      assert.equal(await lease.release(), 'released')
+      assert.deepEqual((await direct.inspect(name)).holders, [])
+    }))
+
+  test('to the create of a waiter leaves it one place in line, where it was', () =>
+    scene(async ({ cut, cable, direct, name }) => {
+      const holder = await direct.mutex(name).acquire()
+      cable.down.hold('lock-')
+      const asked = cut.mutex(name).acquire()
+      await cable.down.holding()
+      const behind = direct.mutex(name).acquire({ fair: true })
+      await until(async () => (await waiters(direct, name)) === 2)
+      await loseReply(cable)
+      await until(() => cable.links.length > 0)
+      await holder.release()
+      const lease = await asked
+      assert.equal(await waiters(direct, name), 1)
+      await lease.release()
+      const next = await behind
+      assert.ok(next.token > lease.token)
+      await next.release()
+    }))
+
+  test('to the create of one that gives up meanwhile leaves nothing', () =>
+    scene(async ({ cut, cable, direct, name }) => {
+      cable.down.hold('lock-')
+      const stop = new AbortController()
+      const asked = assert.rejects(cut.mutex(name).acquire({ signal: stop.signal }), { message: 'gone' })
+      await cable.down.holding()
+      stop.abort(new Error('gone'))
+      await asked
+      assert.equal((await direct.inspect(name)).holders.length, 1)
+      await loseReply(cable)
+      await until(async () => (await direct.inspect(name)).holders.length === 0)
+    }))
+
+  test('to a create that never arrived is no reason to wait: it is sent again', () =>
+    scene(async ({ cut, cable, direct, name }) => {
+      cable.up.hold('lock-')
+      const asked = cut.mutex(name).acquire()
+      await cable.up.holding()
+      cable.reset()
+      cable.up.pass()
+      const lease = await asked
+      assert.equal((await direct.inspect(name)).holders[0]?.token, lease.token)
+      await lease.release()
+    }))
+
+  test('to a release frees the lock, and is never a release of the next holder', () =>
+    scene(async ({ cut, cable, direct, name }) => {
+      const lease = await cut.mutex(name).acquire()
+      const next = direct.mutex(name).acquire()
+      await until(async () => (await waiters(direct, name)) === 1)
+      cable.down.hold()
+      const released = lease.release()
+      await loseReply(cable)
+      assert.match(await released, /^(released|unknown)$/)
+      const second = await next
+      await until(() => cable.links.length > 0)
+      assert.equal(second.isHeld, true)
+      assert.equal((await direct.inspect(name)).holders[0]?.token, second.token)
+      assert.equal(await second.release(), 'released')
+    }))
+
+  test('to a writer becoming a reader leaves one place, and a release frees it', () =>
+    scene(async ({ cut, cable, direct, name }) => {
+      const { read, write } = cut.readWrite(name)
+      const writer = await write.acquire()
+      const reader = await read.acquire({ reentrant: writer })
+      // The first reply is that of reading the place, the second that of the exchange.
+      let replies = 0
+      cable.down.hold(() => ++replies === 2)
+      await Promise.all([writer.release(), loseReply(cable)])
+      await until(() => cable.links.length > 0)
+      const { holders } = await direct.inspect(name)
+      assert.deepEqual(
+        holders.map(({ mode, attempt }) => [mode.kind, attempt.length]),
+        [['shared', 32]],
+      )
+      assert.equal(reader.isHeld, true)
+      // Readers get in beside it.
+      await (await direct.readWrite(name).read.acquire({ wait: 1_000 })).release()
+      assert.equal(await reader.release(), 'released')
+      await until(async () => (await direct.inspect(name)).holders.length === 0)
+    }))
+})
+
+describe('a session that is cut off', () => {
+  test('finds a deletion it has missed, and keeps its place in line', () =>
+    scene(async ({ cut, cable, direct, name }) => {
+      const holder = await direct.mutex(name).acquire()
+      const asked = cut.mutex(name).acquire()
+      await until(async () => (await waiters(direct, name)) === 1)
+      const behind = direct.mutex(name).acquire({ fair: true })
+      await until(async () => (await waiters(direct, name)) === 2)
+      cable.blackHole()
+      await holder.release()
+      let early = false
+      behind.then(
+        () => {
+          early = true
+        },
+        () => undefined,
+      )
+      cable.heal()
+      const lease = await asked
+      assert.equal(early, false)
+      await lease.release()
+      const next = await behind
+      assert.ok(next.token > lease.token)
+      await next.release()
+    }))
+
+  test('and over stands in line anew, behind those who came since', () =>
+    scene(async ({ cut, cable, direct, name }) => {
+      const holder = await direct.mutex(name).acquire()
+      const asked = cut.mutex(name).acquire()
+      await until(async () => (await waiters(direct, name)) === 1)
+      const behind = direct.mutex(name).acquire({ fair: true })
+      await until(async () => (await waiters(direct, name)) === 2)
+      cable.blackHole()
+      await until(async () => (await waiters(direct, name)) === 1, { within: 7_000 })
+      cable.heal()
+      await until(async () => (await waiters(direct, name)) === 2)
+      await holder.release()
+      const first = await behind
+      await first.release()
+      const lease = await asked
+      assert.ok(lease.token > first.token)
+      await lease.release()
+    }))
+
+  test('does not take its node for granted when it is back: an operator had removed it', () =>
+    scene(async ({ cut, cable, direct, name }) => {
+      const lease = await cut.mutex(name).acquire()
+      cable.blackHole()
+      assert.equal(await direct.forceRelease(name), 1)
+      const second = await direct.mutex(name).acquire()
+      cable.heal()
+      await until(() => lease.state === 'lost')
+      assert.equal(second.isHeld, true)
+      assert.equal(await lease.release(), 'lost')
+      assert.equal((await direct.inspect(name)).holders[0]?.token, second.token)
+      await second.release()
+    }))
+})
+
+test('a frozen server ends no lease before its time, and the session goes on when it wakes up', () =>
+  scene(async ({ cut, direct, name }) => {
+    const lease = await cut.mutex(name).acquire()
+    const states: string[] = []
+    for (const event of ['doubtful', 'lost'] as const) cut.on(event, () => states.push(event))
+    const next = direct.mutex(name).acquire()
+    await until(async () => (await waiters(direct, name)) === 1)
+    server.pause()
+    await until(() => states.includes('doubtful'))
+    assert.equal(lease.isHeld, true)
+    server.resume()
+    await until(() => lease.remaining() > 2_500)
+    assert.deepEqual(states, ['doubtful'])
+    assert.equal(await lease.release(), 'released')
+    await (await next).release()
+  }))
+
+test('an operator who removes the node is heard at once by a lease that was renewed before', () =>
+  scene(async ({ cut, direct, name }) => {
+    const reasons: string[] = []
+    cut.on('lost', ({ why }) => reasons.push(why))
+    const lease = await cut.mutex(name).acquire({ ttl: 300 })
+    let renewed = false
+    cut.on('renewed', () => {
+      renewed = true
+    })
+    await until(() => renewed)
+    await lease.extend(3_000)
+    const begin = performance.now()
+    await direct.forceRelease(name)
+    await until(() => lease.state === 'lost')
+    assert.deepEqual(reasons, ['revoked'])
+    assert.ok(performance.now() - begin < 500)
+  }))
+
+test('a server that is restarted keeps sessions, places and leases', () =>
+  scene(async ({ cut, direct, name }) => {
+    const lease = await cut.mutex(name).acquire()
+    const next = direct.mutex(name).acquire()
+    await until(async () => (await waiters(direct, name)) === 1)
+    await server.restart()
+    await until(() => lease.remaining() > 2_500, { within: 10_000 })
+    assert.equal(lease.isHeld, true)
+    await lease.release()
+    const second = await next
+    assert.ok(second.token > lease.token)
+    await second.release()
+  }))
+
+describe('a login', () => {
+  const auth = { scheme: 'digest', credential: 'locks:s3cret' }
+  const open = (more: object): Locks =>
+    createLocks(
+      zookeeper({ servers: server.address, ...quick, chroot: '/guarded', ...more }) as DriverFactory,
+    )
+
+  test('with acl `creator` keeps out who has none, and says what is missing', async () => {
+    const [mine, also, stranger] = [open({ auth, acl: 'creator' }), open({ auth }), open({})]
+    await mine.mutex('x').run(() => undefined)
+    await also.mutex('x').run(() => undefined)
+    await assert.rejects(stranger.mutex('x').acquire({ wait: 2_000 }), (error: Error) => {
+      return (error as { code?: unknown }).code === 'BACKEND' && /lacks a right/.test(error.message)
+    })
+    for (const locks of [mine, also, stranger]) await locks.close()
+  })
+
+  test('that the server does not know is an error at once, not a wait', async () => {
+    const locks = open({ auth: { scheme: 'nonsense', credential: 's3cret' } })
+    let lease: Lease | undefined
+    const begin = performance.now()
+    await assert.rejects(
+      async () => {
+        lease = await locks.mutex('y').acquire({ wait: 20_000 })
+      },
+      (error: Error) => /login was refused/.test(error.message) && !/s3cret/.test(String(error.cause)),
+    )
+    assert.equal(lease, undefined)
+    assert.ok(performance.now() - begin < 5_000)
+    await locks.close()
+  })
+})
+
+after(async () => {
+  await cables.stop()
+  await server.stop()
+})
+after(leakCheck)

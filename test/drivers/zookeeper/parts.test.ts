@@ -1,0 +1,233 @@
+// What can be told without a server: the order of the line, names, options, the encoding, how long a session is good for.
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import { exclusive, permits, shared } from '../../../src/core/mode.js'
+import { zookeeper } from '../../../src/drivers/zookeeper/index.js'
+import { decode, encode, parentsOf, placeName } from '../../../src/drivers/zookeeper/keys.js'
+import { holding, inOrder, judge, later, placeOf } from '../../../src/drivers/zookeeper/line.js'
+import type { ZookeeperOptions } from '../../../src/drivers/zookeeper/options.js'
+import { readRecord } from '../../../src/drivers/zookeeper/record.js'
+import { paceOf, pauseBefore, provenUntil } from '../../../src/drivers/zookeeper/session/clockwork.js'
+import { Reader, Writer } from '../../../src/drivers/zookeeper/session/jute.js'
+import { tokenOf } from '../../../src/drivers/zookeeper/token.js'
+import { leakCheck } from '../../support/leaks.js'
+
+const id = 'a'.repeat(32)
+const other = 'b'.repeat(32)
+/** As Java's `%010d`. */
+const digits = (number: number) =>
+  number < 0 ? `-${String(-number).padStart(9, '0')}` : String(number).padStart(10, '0')
+const place = (who: string, number: number, mode = exclusive) =>
+  `${placeName(who, mode, 'curator')}${digits(number)}`
+
+describe('the line', () => {
+  test('reads every name that we, Curator and kazoo give to a place', () => {
+    const curator = '_c_5d0b0b8e-1a3b-4c5d-8e9f-0123456789ab'
+    for (const [node, number, mode, attempt] of [
+      [`_c_${id}-lock-0000000012`, 12, exclusive, id],
+      [`_c_${id}-shared-lock-0000000012`, 12, shared, id],
+      [`_c_${id}-2of5-lock-0000000012`, 12, permits(2, 5), id],
+      [`${id}__lock__0000000012`, 12, exclusive, id],
+      [`${id}__rlock__0000000012`, 12, shared, id],
+      [`${id}-2of5__lock__0000000012`, 12, permits(2, 5), id],
+      [`_c_${id}-lock--2147483648`, -2147483648, exclusive, id],
+      [`_c_${id}-lock--000000001`, -1, exclusive, id],
+      [`${id}__lock__-2147483648`, -2147483648, exclusive, id],
+      [`${curator}-lock-0000000003`, 3, exclusive, undefined],
+      [`${curator}-__READ__0000000003`, 3, shared, undefined],
+      [`${curator}-__WRIT__0000000003`, 3, exclusive, undefined],
+      ['something-0000000003', 3, exclusive, undefined],
+      ['something--000000003', -3, exclusive, undefined],
+    ] as const) {
+      const seen = placeOf(node)
+      assert.deepEqual(
+        { number: seen?.number, mode: seen?.mode, attempt: seen?.attempt },
+        { number, mode, attempt: attempt ?? node },
+        node,
+      )
+    }
+    for (const node of ['', 'locks', 'leases', 'x-123', `_c_${id}-lock-`])
+      assert.equal(placeOf(node), undefined)
+  })
+
+  test('goes on in order when the numbers overflow', () => {
+    const numbers = [2147483645, 2147483646, 2147483647, -2147483648, -2147483647]
+    const nodes = numbers.map((number, i) => place(String(i).repeat(32), number))
+    assert.deepEqual(
+      inOrder([...nodes].sort()).map(({ number }) => number),
+      numbers,
+    )
+    assert.deepEqual(judge(nodes, nodes[0] as string), { is: 'granted', behind: true })
+    const last = judge(nodes, nodes[4] as string)
+    assert.equal(last.is === 'waiting' && last.node, nodes[3])
+    assert.ok(later(-2147483648, 2147483647) > 0 && later(2147483647, -2147483648) < 0)
+    assert.ok(later(0, -1) > 0)
+  })
+
+  test('refuses to tell who is first of two with the same number', () => {
+    assert.deepEqual(judge([place(id, 7), place(other, 7)], place(id, 7)), { is: 'tie' })
+  })
+
+  test('grants nothing to a place that is not there', () => {
+    assert.deepEqual(judge([], place(id, 1)), { is: 'gone' })
+    assert.deepEqual(judge([place(other, 1)], place(id, 1)), { is: 'gone' })
+  })
+
+  test('lets a writer watch the one before, a reader the last writer, a permit who can let it in', () => {
+    const nodes = [
+      place('1'.repeat(32), 1, shared),
+      place('2'.repeat(32), 2),
+      place('3'.repeat(32), 3, shared),
+      place('4'.repeat(32), 4, shared),
+      place('5'.repeat(32), 5),
+    ]
+    const watched = (at: number, line = nodes) => {
+      const verdict = judge(line, line[at] as string)
+      return verdict.is === 'waiting' ? [line.indexOf(verdict.node ?? ''), verdict.position] : verdict.is
+    }
+    assert.deepEqual(
+      [0, 1, 2, 3, 4].map((at) => watched(at)),
+      ['granted', [0, 1], [1, 2], [1, 3], [3, 4]],
+    )
+    const weights = [2, 1, 2, 1].map((take, i) => place(String(i).repeat(32), i, permits(take, 3)))
+    // The first that waits watches the children, the next the one before it.
+    assert.deepEqual(
+      [0, 1, 2, 3].map((at) => watched(at, weights)),
+      ['granted', 'granted', [-1, 1], [2, 2]],
+    )
+    assert.equal(holding(inOrder(weights)), 2)
+  })
+
+  test('refuses a semaphore with another limit, whoever came first', () => {
+    const nodes = [place(id, 1, permits(1, 3)), place(other, 2, permits(1, 4))]
+    assert.deepEqual(judge(nodes, nodes[1] as string), { is: 'limit', limit: 3 })
+  })
+})
+
+describe('names', () => {
+  test('without special characters are the nodes that others know', () => {
+    for (const name of ['foo', 'account:42', 'a b', 'é', '鎖', '...', 'x.y']) assert.equal(encode(name), name)
+  })
+
+  test('are told apart and read back, whatever is in them', () => {
+    const names = ['/', '%', '%2F', '.', '..', 'zookeeper', 'a/b', '🔒', '\u202e', '\uffff', '\ue000', 'a%b']
+    const nodes = names.map(encode)
+    assert.equal(new Set(nodes).size, names.length)
+    assert.deepEqual(nodes.map(decode), names)
+    for (const node of nodes) assert.doesNotMatch(node, /\/|^\.{1,2}$|[\ud800-\uf8ff\ufff0-\uffff]/)
+    assert.equal(decode('100%'), undefined)
+    assert.equal(decode('%41'), undefined)
+  })
+
+  test('know what may be missing above them', () => {
+    assert.deepEqual(parentsOf('/a/b/c'), ['/a', '/a/b'])
+    assert.deepEqual(parentsOf('/c'), [])
+  })
+})
+
+describe('the encoding', () => {
+  test('reads what it wrote, also beyond the first buffer', () => {
+    const long = 'ä'.repeat(1000)
+    const frame = new Writer()
+      .int(-7)
+      .long(2n ** 60n)
+      .bool(true)
+      .text(long)
+      .bytes(Buffer.from([1, 2]))
+      .texts(['a', ''])
+      .frame()
+    assert.equal(frame.readInt32BE(0), frame.length - 4)
+    const from = new Reader(frame.subarray(4))
+    assert.deepEqual(
+      [from.int(), from.long(), from.bool(), from.text(), [...from.bytes()], from.texts(), from.left],
+      [-7, 2n ** 60n, true, long, [1, 2], ['a', ''], 0],
+    )
+  })
+
+  test('does not read beyond the end of a message', () => {
+    assert.throws(() => new Reader(Buffer.from([0, 0, 0, 9, 1])).text(), RangeError)
+    assert.throws(() => new Reader(Buffer.from([0, 0])).int(), RangeError)
+  })
+})
+
+describe('the session', () => {
+  test('is relied upon for less than the server keeps it, by a tick and by what clocks may differ', () => {
+    assert.equal(provenUntil(1_000, 10_000, 2_000), 1_000 + 8_000 * 0.99 - 2)
+    assert.equal(provenUntil(0, 3_000, 2_000), 2_000 * 0.99 - 2)
+  })
+
+  test('leaves time for two more servers after one has fallen silent', () => {
+    for (const timeout of [1_000, 4_000, 10_000, 40_000]) {
+      const { look, ping, silence, connect } = paceOf(timeout)
+      const noticed = ping + silence + 2 * look
+      assert.ok(noticed + 2 * (connect + look) <= provenUntil(0, timeout, timeout / 5), `of ${timeout} ms`)
+    }
+  })
+
+  test('tries each server once before it pauses', () => {
+    assert.deepEqual(
+      [0, 1, 2].map((attempt) => pauseBefore(attempt, 3, 0.5)),
+      [0, 0, 0],
+    )
+    assert.ok(pauseBefore(3, 3, 0.5) > 0 && pauseBefore(300, 3, 1) <= 1_000)
+  })
+})
+
+test('a token beyond 2^53 is refused instead of rounded', () => {
+  assert.equal(tokenOf(2n ** 53n - 1n), Number.MAX_SAFE_INTEGER)
+  assert.throws(() => tokenOf(2n ** 53n), { code: 'BACKEND', message: /two million leaders/ })
+})
+
+test('what others wrote into their nodes is shown as who they are', () => {
+  assert.deepEqual(readRecord(Buffer.from('10.0.0.7')), { by: '10.0.0.7' })
+  assert.deepEqual(readRecord(Buffer.alloc(0)), {})
+  assert.deepEqual(readRecord(Buffer.from('{"attempt":7}')), { by: '{"attempt":7}' })
+  assert.deepEqual(readRecord(Buffer.from(JSON.stringify({ attempt: id, by: 'h:1', note: 'n' }))), {
+    attempt: id,
+    by: 'h:1',
+    note: 'n',
+  })
+})
+
+describe('options', () => {
+  const refused: readonly [
+    options: unknown,
+    kind: typeof TypeError | typeof RangeError,
+    complaint: RegExp,
+  ][] = [
+    [undefined, TypeError, /takes options/],
+    [{}, TypeError, /servers must be/],
+    [{ servers: [] }, TypeError, /servers must be/],
+    [{ servers: 'h1:99999' }, RangeError, /port up to 65535, got "h1:99999"/],
+    [{ servers: 'h1:2181/locks' }, RangeError, /host:port/],
+    [{ servers: 'h', chroot: 'locks' }, RangeError, /absolute path/],
+    [{ servers: 'h', chroot: '/a//b' }, RangeError, /absolute path/],
+    [{ servers: 'h', chroot: '/zookeeper/x' }, RangeError, /outside \/zookeeper/],
+    [{ servers: 'h', chroot: 7 }, TypeError, /chroot must be a path/],
+    [{ servers: 'h', sessionTimeout: 10 }, RangeError, /from 200 to 600000, got 10/],
+    [{ servers: 'h', sessionTimeout: '9' }, TypeError, /must be a number/],
+    [{ servers: 'h', strategy: 'herd' }, RangeError, /line, simple, got "herd"/],
+    [{ servers: 'h', names: 'x' }, RangeError, /curator, kazoo/],
+    [{ servers: 'h', auth: { scheme: 'digest' } }, TypeError, /auth must be/],
+    [{ servers: 'h', acl: 'creator' }, RangeError, /needs a login/],
+    [{ servers: 'h', acl: [{ scheme: 'ip', id: '::1', permissions: 'x' }] }, TypeError, /letters cdrwa/],
+  ]
+  for (const [options, kind, complaint] of refused) {
+    test(`${JSON.stringify(options)} are refused before any I/O`, () => {
+      assert.throws(
+        () => zookeeper(options as ZookeeperOptions),
+        (error) => error instanceof kind && complaint.test(error.message),
+      )
+    })
+  }
+
+  test('with a wrong login do not show it', () => {
+    const auth = { scheme: 7, credential: 'me:s3cret' } as never
+    assert.throws(
+      () => zookeeper({ servers: 'h', auth }),
+      (error) => !String(error).includes('s3cret'),
+    )
+  })
+})
+
+after(leakCheck)

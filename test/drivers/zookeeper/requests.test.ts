@@ -1,0 +1,202 @@
+// What locks cost the server, counted by the server itself and by the session.
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import { createLocks, type DriverFactory, type Locks } from 'holdfast'
+import { type ZookeeperOptions, zookeeper } from '../../../src/drivers/zookeeper/index.js'
+import { leakCheck } from '../../support/leaks.js'
+import { startZookeeper } from '../../support/servers/zookeeper.js'
+import { until } from '../../support/until.js'
+
+const server = await startZookeeper()
+// So long that no ping falls into a count.
+const calm = { servers: server.address, sessionTimeout: 10_000, tickTime: 500 }
+const open = (strategy: 'line' | 'simple' = 'line'): Locks => {
+  const driver: DriverFactory = zookeeper({ ...calm, strategy, chroot: `/${strategy}` } as ZookeeperOptions)
+  return createLocks(driver)
+}
+
+const asking = Number(await server.received())
+const perAsk = (await server.received()) - asking
+
+/** Packets the server received while `work` ran, without those of the counting. */
+async function packets(work: () => Promise<void>): Promise<number> {
+  const before = await server.received()
+  await work()
+  return (await server.received()) - before - perAsk
+}
+
+describe('the line', () => {
+  test('takes a free lock and gives it back with three requests', async () => {
+    const locks = open()
+    const lock = locks.mutex('uncontended')
+    await lock.run(() => undefined)
+    const rounds = 50
+    const sent = await packets(async () => {
+      for (let i = 0; i < rounds; i++) await lock.run(() => undefined)
+    })
+    // A ping or two may fall into it.
+    assert.ok(sent >= 3 * rounds && sent <= 3 * rounds + 3, `${sent} packets for ${rounds} rounds`)
+    await locks.close()
+  })
+
+  test('hands over with two requests, however many wait, and one event', async () => {
+    const waiting = 200
+    const crowd = [open(), open(), open(), open()]
+    const holder = open()
+    const name = 'crowded'
+    const first = await holder.mutex(name).acquire()
+    const order: number[] = []
+    let left = waiting
+    let go: () => void = () => undefined
+    const stopped = new Promise<void>((resolve) => {
+      go = resolve
+    })
+    const waits: Promise<void>[] = []
+    for (let i = 0; i < waiting; i++) {
+      const lock = (crowd[i % crowd.length] as Locks).mutex(name)
+      waits.push(
+        lock.run(
+          async ({ token }) => {
+            order.push(token)
+            left--
+            if (left === waiting - 100) await stopped
+          },
+          { fair: true, wait: 60_000 },
+        ),
+      )
+    }
+    await until(async () => (await holder.inspect(name)).waiters.length === waiting, {
+      within: 30_000,
+      every: 50,
+    })
+    const sent = await packets(async () => {
+      await first.release()
+      await until(() => order.length === 100, { within: 20_000, every: 1 })
+    })
+    // 100 hand-overs: a delete and a list each. Pings of five sessions come on top.
+    assert.ok(sent >= 200 && sent <= 200 + 20, `${sent} packets for 100 hand-overs`)
+    assert.deepEqual(
+      order,
+      [...order].sort((a, b) => a - b),
+    )
+    const watches = /(\d+) connections watching (\d+) paths\s+Total watches:(\d+)/.exec(
+      await server.ask('wchs'),
+    )
+    // One each, and those of the holders on their own node.
+    assert.ok(Number(watches?.[3]) <= waiting - 100 + 2, `${watches?.[3]} watches`)
+    go()
+    await Promise.all(waits)
+    for (const locks of [...crowd, holder]) await locks.close()
+  })
+
+  test('finds a taken lock taken without a place in line, with two requests', async () => {
+    const [a, b] = [open(), open()]
+    const lease = await a.mutex('taken').acquire()
+    await b.mutex('taken').tryAcquire()
+    const sent = await packets(async () => {
+      for (let i = 0; i < 20; i++) assert.equal(await b.mutex('taken').tryAcquire(), undefined)
+    })
+    assert.ok(sent >= 40 && sent <= 43, `${sent} packets for 20 tries`)
+    await lease.release()
+    for (const locks of [a, b]) await locks.close()
+  })
+
+  test('keeps a hundred leases alive with pings of the session, and one look at each', async () => {
+    const locks = open()
+    const leases = await Promise.all(
+      Array.from({ length: 100 }, (_, i) => locks.mutex(`kept ${i}`).acquire({ ttl: 600 })),
+    )
+    // Renewed at least once each: looked at, and watched.
+    await until(async () => /Total watches:100\b/.test(await server.ask('wchs')), { every: 20 })
+    let renewed = 0
+    locks.on('renewed', () => renewed++)
+    const sent = await packets(async () => {
+      await until(() => renewed >= 400, { every: 5 })
+    })
+    assert.ok(sent <= 40, `${sent} packets for ${renewed} renewals`)
+    assert.ok(leases.every((lease) => lease.isHeld))
+    await Promise.all(leases.map((lease) => lease.release()))
+    await locks.close()
+  })
+})
+
+describe('the textbook lock', () => {
+  test('wakes everybody for each release, and all but one in vain', async () => {
+    const waiting = 50
+    const holder = open('simple')
+    const crowd = Array.from({ length: waiting }, () => open('simple'))
+    const first = await holder.mutex('herd').acquire()
+    let inside = 0
+    let most = 0
+    let served = 0
+    let go: () => void = () => undefined
+    const stopped = new Promise<void>((resolve) => {
+      go = resolve
+    })
+    const waits = crowd.map((locks) =>
+      locks.mutex('herd').run(
+        async () => {
+          most = Math.max(most, ++inside)
+          if (++served === 1) await stopped
+          inside--
+        },
+        { wait: 60_000 },
+      ),
+    )
+    const watches = async () => Number(/Total watches:(\d+)/.exec(await server.ask('wchs'))?.[1])
+    await until(async () => (await watches()) >= waiting, { within: 20_000 })
+    const sent = await packets(async () => {
+      await first.release()
+      await until(() => served === 1)
+      await until(async () => (await watches()) >= waiting - 1)
+    })
+    // Of the line it would be two.
+    assert.ok(sent > 2 * waiting, `${sent} packets for one hand-over`)
+    go()
+    await Promise.all(waits)
+    assert.equal(most, 1)
+    assert.equal(served, waiting)
+    for (const locks of [...crowd, holder]) await locks.close()
+  })
+
+  test('has tokens that grow, knows a try from a wait, and tells who holds', async () => {
+    const [a, b] = [open('simple'), open('simple')]
+    const lease = await a.mutex('plain').acquire({ note: 'first' })
+    assert.equal(await b.mutex('plain').tryAcquire(), undefined)
+    await assert.rejects(b.mutex('plain').acquire({ wait: 100 }), {
+      code: 'ACQUIRE_TIMEOUT',
+      message: /"first"/,
+    })
+    const { holders } = await b.inspect('plain')
+    assert.deepEqual(
+      holders.map(({ token, note }) => ({ token, note })),
+      [{ token: lease.token, note: 'first' }],
+    )
+    assert.equal(await b.forceRelease('plain'), 1)
+    const second = await b.mutex('plain').acquire({ wait: 2_000 })
+    assert.ok(second.token > lease.token)
+    // Its node is gone and another has that name: it must not be removed by the first.
+    assert.match(await lease.release(), /lost|released/)
+    assert.equal((await a.inspect('plain')).holders[0]?.token, second.token)
+    assert.equal(await second.release(), 'released')
+    assert.throws(() => a.readWrite('plain'), { code: 'UNSUPPORTED' })
+    for (const locks of [a, b]) await locks.close()
+  })
+
+  test('refuses a node that stands in line, and the other way round', async () => {
+    const line = createLocks(zookeeper({ ...calm, chroot: '/mixed' }))
+    const simple = createLocks(zookeeper({ ...calm, chroot: '/mixed', strategy: 'simple' }))
+    const lease = await simple.mutex('x').acquire()
+    await assert.rejects(line.mutex('x').acquire({ wait: 2_000 }), {
+      code: 'BACKEND',
+      message: /strategy simple/,
+    })
+    await lease.release()
+    await line.mutex('x').run(() => undefined)
+    await assert.rejects(simple.mutex('x').acquire({ wait: 300 }), /that of a line/)
+    for (const locks of [line, simple]) await locks.close()
+  })
+})
+
+after(() => server.stop())
+after(leakCheck)
