@@ -18,7 +18,7 @@ import {
   sync,
 } from './session/protocol.js'
 import { createSession, type Session } from './session/session.js'
-import { isCode, isPassing } from './trouble.js'
+import { ignore, isCode, isPassing } from './trouble.js'
 
 /** A claim that waits: it hears of trouble, and is woken when the session has ended. */
 export interface Standing {
@@ -191,13 +191,5 @@ export function createDesk(settings: Settings, env: Env): Desk {
       await session.close()
       for (const hold of [...holds]) hold.expired()
     },
-  }
-}
-
-/** For `catch`: these refusals are as good as an answer. */
-export function ignore(...codes: readonly number[]): (error: unknown) => undefined {
-  return (error) => {
-    if (codes.some((code) => isCode(error, code))) return undefined
-    throw error
   }
 }

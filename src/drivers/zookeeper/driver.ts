@@ -1,14 +1,14 @@
 /** The driver: `waiter.ts` asks and `hold.ts` keeps, over the one session of this process; this hands out. */
 import type { Claim, Driver, DriverFactory, Env, Grant, Traits, Wait } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
-import { createDesk, type Desk, ignore } from './desk.js'
+import { createDesk, type Desk } from './desk.js'
 import type { Hold } from './hold.js'
 import { holdersOf, standingOf } from './inspect.js'
 import { decode } from './keys.js'
 import { type Settings, settingsOf, type ZookeeperOptions } from './options.js'
 import { codes, getChildren, remove } from './session/protocol.js'
 import { standSimply } from './simple.js'
-import { isPassing, troubleOf } from './trouble.js'
+import { ignore, isPassing, troubleOf } from './trouble.js'
 import { Waiter } from './waiter.js'
 
 export interface ZookeeperTraits extends Traits {

@@ -1,4 +1,6 @@
 /**
+ * Long because a grant is one state machine: proof, doubt, loss and release touch the same few fields.
+ *
  * What the driver gave: an ephemeral node that is first in its line, and how long that is certain.
  *
  * ```
@@ -13,10 +15,10 @@
 import { deadline } from '../../core/clock.js'
 import type { Claim, GaveBack, Grant } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
-import { type Desk, ignore, type Own } from './desk.js'
+import type { Desk, Own } from './desk.js'
 import { readerOf } from './keys.js'
 import { codes, exchange, exists, getData } from './session/protocol.js'
-import { isCode, troubleOf } from './trouble.js'
+import { ignore, isCode, troubleOf } from './trouble.js'
 
 type Node = Own & { readonly path: string }
 

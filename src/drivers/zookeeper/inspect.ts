@@ -1,7 +1,7 @@
 /** Who holds and who waits, for operators: read from the nodes. */
 import type { Holder, Standing, Waiter } from '../../core/driver.js'
 import { exclusive } from '../../core/mode.js'
-import { type Desk, ignore } from './desk.js'
+import type { Desk } from './desk.js'
 import { pathOf } from './keys.js'
 import { holding, inOrder, type Place } from './line.js'
 import { readRecord } from './record.js'

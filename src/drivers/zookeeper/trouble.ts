@@ -32,3 +32,11 @@ export function troubleOf(error: unknown): BackendError {
   if (isPassing(error)) return new BackendError('zookeeper', `no answer: ${message}`, { cause: error })
   return new BackendError('zookeeper', message, { cause: error })
 }
+
+/** For `catch`: these refusals are as good as an answer. */
+export function ignore(...codes: readonly number[]): (error: unknown) => undefined {
+  return (error) => {
+    if (codes.some((code) => isCode(error, code))) return undefined
+    throw error
+  }
+}

@@ -19,7 +19,7 @@
 import type { Claim, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
 import { admits } from '../../core/mode.js'
-import { type Desk, ignore, type Own, type Standing } from './desk.js'
+import type { Desk, Own, Standing } from './desk.js'
 import { Hold } from './hold.js'
 import { pathOf, placeName } from './keys.js'
 import { inOrder, judge, type Place, placeOf, type Verdict } from './line.js'
@@ -37,7 +37,7 @@ import {
   sync,
 } from './session/protocol.js'
 import { tokenOf } from './token.js'
-import { isCode, isPassing, troubleOf } from './trouble.js'
+import { ignore, isCode, isPassing, troubleOf } from './trouble.js'
 
 type Node = Own & { readonly path: string; readonly stat: Stat; readonly name: string }
 type Waiting = Extract<Verdict, { is: 'waiting' }>
