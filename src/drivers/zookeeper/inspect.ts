@@ -6,6 +6,7 @@ import { pathOf } from './keys.js'
 import { holding, inOrder, type Place } from './line.js'
 import { readRecord } from './record.js'
 import { codes, getChildren, getData, type Stat, sync } from './session/protocol.js'
+import { ignore } from './trouble.js'
 
 interface Seen {
   readonly place: Place
