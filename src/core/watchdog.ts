@@ -19,7 +19,8 @@
 import { driftShare, margin } from './clock.js'
 import type { Claim, GaveBack, Grant } from './driver.js'
 import type { Engine } from './engine.js'
-import type { LossCause } from './errors.js'
+import { BackendError, type LossCause } from './errors.js'
+import { quote } from './name.js'
 import type { Entry } from './timetable.js'
 import type { Armed } from './wait.js'
 
@@ -126,7 +127,7 @@ export class Watchdog implements Entry, Armed {
     const controller = new AbortController()
     const stop = this.#engine.clock.at(
       Math.min(this.#engine.clock.now() + this.#tryTime(), this.grant.validUntil),
-      () => controller.abort(new Error(`no answer within ${Math.round(this.#tryTime())} ms`)),
+      () => controller.abort(this.#noAnswer()),
     )
     try {
       const answer = await Promise.race([
@@ -170,6 +171,12 @@ export class Watchdog implements Entry, Armed {
     this.#trying = undefined
     if (this.#onNotice !== undefined) this.grant.lost?.removeEventListener('abort', this.#onNotice)
     this.#engine.timetable.remove(this)
+  }
+
+  #noAnswer(): BackendError {
+    const { driver } = this.#engine
+    const what = `gave no answer about ${quote(this.claim.name)} within ${Math.round(this.#tryTime())} ms`
+    return new BackendError(driver.name, what)
   }
 
   #tryTime(): number {
