@@ -60,18 +60,27 @@ export class Line {
     return this.#queue.size === 0 && this.#holds.size === 0 && this.#turns.size === 0
   }
 
-  /** A single attempt (`once`) never waits behind others: it finds the line busy without any I/O. */
+  /** A single attempt (`once`) never waits behind others: it finds the line busy without any I/O, if it is busy for it. */
   ask(request: Request, once: boolean): void {
     if (!once && !request.terms.fair) {
       if (this.#queue.size === 0 && this.#turn === undefined && this.#writer === undefined) {
         this.#turn = this.#begin(request, false)
       } else this.#queue.add(request)
-    } else if (once && (this.#queue.size > 0 || this.#turn !== undefined || this.#writer !== undefined)) {
+    } else if (once && this.#busyFor(request.mode)) {
       request.patience.done()
       request.granted(undefined)
     } else {
       this.#begin(request, once)
     }
+  }
+
+  /** Readers are no reason to refuse a reader, nor permits to refuse permits: the store knows whether there is room. */
+  #busyFor({ kind }: Mode): boolean {
+    if (this.#writer !== undefined) return true
+    if (this.#turn === undefined) return this.#queue.size > 0
+    if (kind === 'exclusive' || this.#turn.claim.mode.kind !== kind) return true
+    for (const { mode } of this.#queue) if (mode.kind !== kind) return true
+    return false
   }
 
   /** The caller has gone: deadline, abort or close. */

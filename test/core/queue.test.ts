@@ -210,6 +210,28 @@ test('a single attempt finds the line busy without asking the store', async () =
   await lease.release()
 })
 
+test('a single attempt of a reader asks the store although another reader of this process is on its way', async () => {
+  const s = script()
+  const { read, write } = s.locks.readWrite('m')
+  const first = read.acquire()
+  const second = read.acquire()
+  const reading = read.tryAcquire()
+  assert.equal(await write.tryAcquire(), undefined)
+  await settle()
+  assert.deepEqual(
+    s.asked.map(({ claim }) => claim.mode.kind),
+    ['shared', 'shared'],
+    'the second waits for its turn, the try does not',
+  )
+  s.asked[1]!.grant()
+  assert.equal((await reading)?.isHeld, true)
+  s.asked[0]!.grant()
+  await first
+  await settle()
+  s.asked[2]!.grant()
+  await second
+})
+
 test('a single attempt that gets no answer is an error, not "not free"', async () => {
   const s = script()
   const trying = assert.rejects(s.locks.mutex('m').tryAcquire({ ttl: 1_000 }), {
