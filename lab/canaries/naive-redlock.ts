@@ -1,0 +1,81 @@
+/** Redlock by votes as it is often written: a majority of `SET NX PX`, with no memory of what a server may have forgotten. */
+
+import { type Claim, type Driver, deadline, type Env, type Grant } from 'holdfast/driver'
+import type { Redis } from 'ioredis'
+import type { Votes } from './mistakes.js'
+import { keyOf, pause } from './plain-lock.js'
+
+const vote = `
+local now = redis.call('GET', KEYS[1])
+if now == ARGV[1] then return 1 end
+if now then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1`
+const unvote = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`
+const renew = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0`
+
+export function naiveRedlock(
+  servers: readonly Redis[],
+  { lateClock = false, countsTwice = false }: Votes,
+  env: Env,
+): Driver {
+  const majority = Math.floor(servers.length / 2) + 1
+  const patience = (ttl: number) => (lateClock ? 4 * ttl : ttl / 5)
+  const count = async (claim: Claim, script: string, ttl: number): Promise<number> => {
+    let votes = 0
+    let answers = 0
+    const late = pause(patience(ttl))
+    const enough = new Promise<void>((resolve) => {
+      const ask = async (server: Redis) => {
+        const answer = await server.eval(script, 1, keyOf(claim.name), claim.attempt, ttl).catch(() => 0)
+        if (answer === 1) votes++
+        if (votes >= majority || ++answers >= servers.length) resolve()
+      }
+      for (const server of servers) {
+        // Servers are not equally far.
+        void pause(4 * env.random()).then(() => ask(server))
+        if (countsTwice) void pause(4).then(() => ask(server))
+      }
+    })
+    await Promise.race([enough, late])
+    return votes
+  }
+  const undo = (claim: Claim) =>
+    void Promise.allSettled(servers.map((server) => server.eval(unvote, 1, keyOf(claim.name), claim.attempt)))
+  const until = (sent: number, ttl: number) => deadline(lateClock ? env.clock.now() : sent, ttl)
+  const grantOf = (claim: Claim, sent: number): Grant => {
+    let validUntil = until(sent, claim.ttl)
+    return {
+      token: Math.floor((performance.timeOrigin + performance.now()) * 1000),
+      get validUntil() {
+        return validUntil
+      },
+      renew: async (ttl) => {
+        const sent = env.clock.now()
+        if ((await count(claim, renew, ttl)) < majority) throw new Error('no majority')
+        validUntil = until(sent, ttl)
+        return validUntil
+      },
+      release: async () => {
+        undo(claim)
+        return 'released'
+      },
+    }
+  }
+  return {
+    name: 'naive-redlock',
+    traits: { modes: ['exclusive'], fair: false, minTtl: 1, shared: true },
+    async acquire(claim, wait) {
+      for (;;) {
+        const sent = env.clock.now()
+        if ((await count(claim, vote, claim.ttl)) >= majority) return grantOf(claim, sent)
+        undo(claim)
+        if (wait.over || wait.remaining() === 0) return undefined
+        await pause(10 + 40 * env.random())
+        if (wait.over) return undefined
+      }
+    },
+    inspect: async (name) => ({ name, holders: [], waiters: [], lastToken: 0 }),
+    close: async () => undefined,
+  }
+}

@@ -1,0 +1,102 @@
+/**
+ * A plain lock over Redis as one finds it in many programs: one key with an owner and an expiry, polled. Done right it passes the lab
+ * (`control`); each canary is this lock with one mistake, so that what the lab catches is that mistake and nothing else.
+ */
+
+import { type Claim, type Driver, deadline, type Env, type Grant, type Wait } from 'holdfast/driver'
+import type { Redis } from 'ioredis'
+
+/** What a canary replaces. */
+export interface Parts {
+  /** One attempt. A token if it was taken. */
+  take(at: At): Promise<number | undefined>
+  release(at: At): Promise<unknown>
+  /** Is it still ours? */
+  renew(at: At, ttl: number): Promise<boolean>
+  /** The end of a hold, from the readings of the clock before the request and after its answer. */
+  validUntil(sent: number, answered: number, ttl: number): number
+  /** Until it is worth trying again. */
+  park(at: At, wait: Wait): Promise<void>
+  /** Is anything left under this name? */
+  left(redis: Redis, name: string): Promise<boolean>
+  readonly modes: Driver['traits']['modes']
+  readonly fair: boolean
+}
+
+export interface At {
+  readonly redis: Redis
+  readonly key: string
+  readonly claim: Claim
+  readonly env: Env
+}
+
+const take = `
+local now = redis.call('TIME')
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('GET', KEYS[2]) end
+if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return false end
+local token = math.max(tonumber(redis.call('GET', KEYS[2]) or 0) + 1, now[1] * 1000000 + now[2])
+redis.call('SET', KEYS[2], string.format('%.0f', token))
+return string.format('%.0f', token)`
+const release = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`
+const renew = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0`
+
+export const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+export const control: Parts = {
+  take: async ({ redis, key, claim }) => {
+    const token = await redis.eval(take, 2, key, `${key}:token`, claim.attempt, claim.ttl)
+    return token === null ? undefined : Number(token)
+  },
+  release: ({ redis, key, claim }) => redis.eval(release, 1, key, claim.attempt),
+  renew: async ({ redis, key, claim }, ttl) => (await redis.eval(renew, 1, key, claim.attempt, ttl)) === 1,
+  validUntil: (sent, _, ttl) => deadline(sent, ttl),
+  park: ({ env }) => pause(5 + 15 * env.random()),
+  left: async (redis, name) => (await redis.exists(keyOf(name))) === 1,
+  modes: ['exclusive'],
+  fair: false,
+}
+
+export const keyOf = (name: string): string => `plain:${name}`
+
+export function plainDriver(redis: Redis, parts: Parts, env: Env): Driver {
+  const grantOf = (at: At, token: number, until: number): Grant => {
+    let validUntil = until
+    return {
+      token,
+      get validUntil() {
+        return validUntil
+      },
+      renew: async (ttl) => {
+        const sent = env.clock.now()
+        if (!(await parts.renew(at, ttl))) return undefined
+        validUntil = parts.validUntil(sent, env.clock.now(), ttl)
+        return validUntil
+      },
+      release: async () => {
+        await parts.release(at)
+        return 'released'
+      },
+    }
+  }
+  return {
+    name: 'plain',
+    traits: { modes: parts.modes, fair: parts.fair, minTtl: 1, shared: true },
+    async acquire(claim, wait) {
+      const at: At = { redis, key: keyOf(claim.name), claim, env }
+      for (;;) {
+        const sent = env.clock.now()
+        const token = await parts.take(at)
+        if (token !== undefined) return grantOf(at, token, parts.validUntil(sent, env.clock.now(), claim.ttl))
+        if (wait.over || wait.remaining() === 0) return undefined
+        await parts.park(at, wait)
+        if (wait.over) return undefined
+      }
+    },
+    inspect: async (name) => {
+      const held = await parts.left(redis, name)
+      const holder = { attempt: '', mode: { kind: 'exclusive' }, token: 0, heldFor: 0, expiresIn: 1 } as const
+      return { name, holders: held ? [holder] : [], waiters: [], lastToken: 0 }
+    },
+    close: async () => undefined,
+  }
+}

@@ -1,0 +1,41 @@
+/** Runs a canary through the fault lab until it is caught, or its budget is used up. */
+import { check, type History, type Violation } from 'holdfast/verify'
+import { runLab } from '../faults/run.js'
+import { canaries } from './mistakes.js'
+
+export interface Catch {
+  readonly name: string
+  readonly caught: Violation | undefined
+  /** Seconds from the first process to the verdict. */
+  readonly took: number
+  readonly faults: number
+  readonly granted: number
+}
+
+/** Seconds of faults; the verdict of those that show in the end only comes some seconds later. */
+export const budget = 15
+
+/** The same lock without a mistake, under the same faults: what the lab says of it must be nothing. */
+export const controlModule: string = `${new URL('./driver.js', import.meta.url).href}?control`
+
+export async function tryCanary(name: string, seed: number): Promise<Catch> {
+  const canary = canaries[name]
+  if (canary === undefined)
+    throw new RangeError(`no canary is called '${name}'; there are: ${Object.keys(canaries).join(', ')}`)
+  const wanted = (violation: Violation) => canary.caughtBy.includes(violation.rule)
+  const seen = (history: History) => check(history, { falseBusy: false, leaks: false }).some(wanted)
+  const late = canary.caughtBy.includes('liveness')
+  const result = await runLab({
+    name,
+    module: `${new URL('./driver.js', import.meta.url).href}?${encodeURIComponent(name)}`,
+    seed,
+    seconds: late ? budget / 3 : budget,
+    ttl: 300,
+    rate: 6,
+    only: canary.under,
+    stopWhen: seen,
+  })
+  const caught = result.violations.find(wanted)
+  const { took, plan, counts } = result
+  return { name, caught, took, faults: plan.length, granted: counts.granted }
+}

@@ -1,0 +1,18 @@
+/** `memory()`: the store is the process, so one worker has several clients, and what can be done to it is all there is. */
+import { memory } from 'holdfast/memory'
+import { type LabDriver, lab as made } from '../store.js'
+
+const store = memory()
+
+export const lab: LabDriver = made({
+  about: 'memory: six clients in one process',
+  oneProcess: 6,
+  client: () => ({ driver: store, close: () => undefined }),
+  open: async () => ({
+    place: () => undefined,
+    faults: [],
+    settles: 5_000,
+    versions: {},
+    close: async () => undefined,
+  }),
+})

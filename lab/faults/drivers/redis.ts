@@ -1,0 +1,57 @@
+/** `redis()` on one server that keeps an append-only file, synced every second: restarts keep data, power cuts and flushes do not. */
+import { startRedis } from '../../../test/support/servers/redis.js'
+import { openLinks } from '../links.js'
+import { openRedis, type RedisPlace } from '../redis-client.js'
+import { clockJump, flush, harmlessFaults, labServer, powerCut, restart } from '../redis-servers.js'
+import { type Fault, type LabDriver, lab as made } from '../store.js'
+
+const host = '127.0.0.1'
+
+export const lab: LabDriver = made({
+  about: 'redis: one server with an append-only file, an ioredis client in every process',
+  client: (place) => openRedis(place as RedisPlace),
+  open: async ({ workers, ttl }) => {
+    const server = await startRedis({ ...labServer, persistence: 'aof-everysec' })
+    const links = await openLinks(workers, [server.port])
+    // Short, so that servers that forget can be had more than once in a run.
+    const options = { maxTtl: ttl }
+    const place = (port: number): RedisPlace => ({ is: 'single', hosts: [{ host, port }], options })
+    const quarantine = 3 * ttl
+    // Nothing is granted during a quarantine: a run of nothing else would show little.
+    const rest = 8 * ttl
+    const ahead: Fault = {
+      ...clockJump([server], 1),
+      excuses: {
+        rules: ['exclusion', 'read-write', 'permits'],
+        within: ttl,
+        why: "a jump forward of the server's own clock can end a lease early (docs/drivers/redis.md)",
+      },
+    }
+    return {
+      place: (n) => place(links.through(n, server.port)),
+      direct: () => openRedis(place(server.port)),
+      faults: [
+        ...links.faults,
+        ...harmlessFaults([server]),
+        restart([server], { kind: 'kill and start again', keepData: true }),
+        restart([server], { kind: 'start again without data', keepData: false, apart: rest }),
+        powerCut([server], rest),
+        flush([server], rest),
+        clockJump([server], -1),
+        ahead,
+      ],
+      settles: 4 * ttl + 4_000,
+      // Tries are refused while a server that may have forgotten lets everything run out.
+      check: { falseBusy: { lag: quarantine + 2_000 } },
+      versions: { [server.flavour]: await versionOf(server) },
+      close: async () => {
+        await links.close()
+        await server.stop()
+      },
+    }
+  },
+})
+
+async function versionOf(server: Awaited<ReturnType<typeof startRedis>>): Promise<string> {
+  return /redis_version:(\S+)/.exec(String(await server.cli('INFO', 'server')))?.[1] ?? 'unknown'
+}

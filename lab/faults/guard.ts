@@ -1,0 +1,27 @@
+/**
+ * What the locks guard: counters that remember the newest token they have seen, and refuse older ones. They live in the
+ * process of the lab, which nobody pauses, and answer one at a time.
+ */
+import type { GuardAnswer, GuardAsk } from './workload.js'
+
+interface Counter {
+  newest: number
+  value: number
+  seq: number
+}
+
+/** A read tells the guard its token, too: otherwise an older holder could write between the read and the write of a newer one. */
+export function makeGuard(): (ask: GuardAsk) => GuardAnswer {
+  const counters = new Map<string, Counter>()
+  return ({ op, name, token, value }) => {
+    const counter = counters.get(name) ?? { newest: 0, value: 0, seq: 0 }
+    counters.set(name, counter)
+    if (token < counter.newest) return { ok: false }
+    counter.newest = token
+    if (op === 'write') {
+      counter.value = value
+      counter.seq++
+    }
+    return { ok: true, value: counter.value, seq: counter.seq }
+  }
+}

@@ -1,0 +1,113 @@
+/** What the history of a run says, with what a driver does not promise after certain faults counted apart. */
+import { type Acquisition, check, type History, type Violation } from 'holdfast/verify'
+import type { Fault, Store } from './store.js'
+
+export interface Excused {
+  readonly violation: Violation
+  readonly fault: string
+  readonly why: string
+}
+
+export interface Counts {
+  readonly acquisitions: number
+  readonly granted: number
+  /** Told to be gone before they were given back. */
+  readonly lost: number
+  readonly renewals: number
+  /** Waits that ended without the lock, by what was said. */
+  readonly refused: Readonly<Record<string, number>>
+  readonly guarded: number
+  readonly stale: number
+  readonly events: number
+}
+
+export interface Judged {
+  readonly violations: readonly Violation[]
+  readonly excused: readonly Excused[]
+  /** What went wrong with the run itself: a fault that could not be done, a worker that crashed. */
+  readonly complaints: readonly string[]
+  readonly counts: Counts
+}
+
+interface Span {
+  readonly kind: string
+  readonly target: number | undefined
+  readonly from: number
+  readonly to: number
+}
+
+/** Order is bent for as long after a fault, in ms: whoever was touched comes back in its own time. */
+const aftermath = 1_000
+
+export function judge(
+  history: History,
+  faults: readonly Fault[],
+  store: Pick<Store, 'settles' | 'check'>,
+  complaints: readonly string[],
+): Judged {
+  const spans = spansOf(history)
+  const violations: Violation[] = []
+  const excused: Excused[] = []
+  for (const violation of check(history, { liveness: { within: store.settles }, ...store.check })) {
+    if (violation.rule === 'fifo' && violation.parties.some((one) => touched(one, spans, history.end)))
+      continue
+    const excuse = excuseFor(violation, spans, faults)
+    if (excuse === undefined) violations.push(violation)
+    else excused.push({ violation, ...excuse })
+  }
+  return { violations, excused, complaints, counts: countsOf(history) }
+}
+
+/** The checker looks for faults that begin or end during a wait; here they may also last through it. */
+function touched(one: Acquisition, spans: readonly Span[], end: number): boolean {
+  const ended = one.granted ?? one.failed ?? one.died ?? end
+  const concerns = (span: Span) => span.target === undefined || span.target === one.pid
+  return spans.some(
+    (span) => concerns(span) && span.from <= ended && span.to + aftermath * 1e6 >= one.invoked,
+  )
+}
+
+function excuseFor(violation: Violation, spans: readonly Span[], faults: readonly Fault[]) {
+  for (const { kind, excuses } of faults) {
+    if (excuses === undefined || !excuses.rules.includes(violation.rule)) continue
+    const near = (span: Span) =>
+      span.kind === kind &&
+      violation.at >= span.from &&
+      violation.at - violation.lasted <= span.to + excuses.within * 1e6
+    if (spans.some(near)) return { fault: kind, why: excuses.why }
+  }
+  return undefined
+}
+
+function spansOf(history: History): Span[] {
+  const open = new Map<string, Span & { to: number }>()
+  for (const { op, phase, kind = '', attempt = '', target, t } of history.events) {
+    if (op !== 'fault') continue
+    const known = open.get(attempt)
+    if (phase === 'invoke') open.set(attempt, { kind, target, from: t, to: Number.POSITIVE_INFINITY })
+    else if (known !== undefined) known.to = t
+  }
+  return [...open.values()]
+}
+
+function countsOf(history: History): Counts {
+  const { acquisitions, events } = history
+  const refused: Record<string, number> = {}
+  for (const { failed, events } of acquisitions) {
+    const kind = events.at(-1)?.kind ?? 'unknown'
+    if (failed !== undefined) refused[kind] = (refused[kind] ?? 0) + 1
+  }
+  const count = (op: string, phase: string, kind?: string) =>
+    events.filter((one) => one.op === op && one.phase === phase && (kind === undefined || one.kind === kind))
+      .length
+  return {
+    acquisitions: acquisitions.length,
+    granted: acquisitions.filter((one) => one.granted !== undefined).length,
+    lost: acquisitions.filter((one) => one.lost !== undefined).length,
+    renewals: count('renew', 'ok'),
+    refused,
+    guarded: count('write', 'ok'),
+    stale: count('write', 'fail', 'stale') + count('read', 'fail', 'stale'),
+    events: events.length,
+  }
+}

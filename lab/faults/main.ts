@@ -1,0 +1,79 @@
+/**
+ * The fault lab: real servers, real processes, real faults.
+ *
+ *   npm run faults -- redis --seed 7 --seconds 30      one driver
+ *   npm run faults -- all                              every driver, one after the other
+ *   npm run faults -- redis --only clock,pause         only kinds with these words in them
+ *
+ *   --seed N       reproduces the plan of faults (default 1); how processes are scheduled is the machine's
+ *   --seconds N    of faults (default 30)
+ *   --workers N    client processes (default 4)
+ *   --ttl MS       of all locks (default 1000)
+ *   --rate N       faults begun each second, on average (default 3)
+ *   --out FOLDER   where the report goes (default .lab/<driver>-<seed>)
+ *
+ * Ends with 1 on any violation, or when a fault could not be done.
+ */
+import { readdirSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import { summaryOf, writeReport } from './report.js'
+import { runLab } from './run.js'
+
+const folder = new URL('./drivers/', import.meta.url)
+const labDrivers: readonly string[] = readdirSync(folder)
+  .filter((file) => file.endsWith('.js'))
+  .map((file) => file.slice(0, -'.js'.length))
+  .sort()
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    seed: { type: 'string', default: '1' },
+    seconds: { type: 'string', default: '30' },
+    workers: { type: 'string', default: '4' },
+    ttl: { type: 'string', default: '1000' },
+    rate: { type: 'string', default: '3' },
+    only: { type: 'string' },
+    out: { type: 'string' },
+  },
+})
+
+function count(name: 'seed' | 'seconds' | 'workers' | 'ttl' | 'rate', least: number): number {
+  const given = Number(values[name])
+  if (!Number.isFinite(given) || given < least) {
+    throw new RangeError(`--${name} ${values[name]}: a number of at least ${least} is needed`)
+  }
+  return given
+}
+
+async function main(): Promise<void> {
+  const [asked = ''] = positionals
+  const names = asked === 'all' ? labDrivers : labDrivers.filter((name) => name === asked)
+  if (names.length === 0)
+    throw new RangeError(`name a driver: ${labDrivers.join(', ')}, or all; got '${asked}'`)
+  const seed = count('seed', 0)
+  for (const name of names) {
+    const result = await runLab({
+      name,
+      module: new URL(`${name}.js`, folder).href,
+      seed,
+      seconds: count('seconds', 1),
+      workers: count('workers', 1),
+      ttl: count('ttl', 100),
+      rate: count('rate', 0.1),
+      ...(values.only !== undefined && { only: values.only.split(',') }),
+    })
+    const where = writeReport(result, values.out ?? `.lab/${name}-${seed}`)
+    const { verdict, faults, granted, violations, excused } = summaryOf(result)
+    console.log(
+      `${name.padEnd(15)} seed ${seed}: ${verdict}; ${faults} faults, ${granted} acquisitions granted, ${violations} violations, ${excused} excused (${result.took.toFixed(0)} s, ${where}/report.md)`,
+    )
+    for (const complaint of result.complaints) console.log(`  ! ${complaint}`)
+    if (verdict !== 'no violation') process.exitCode = 1
+  }
+}
+
+main().catch((error: unknown) => {
+  console.error(`faults: ${error instanceof Error ? error.message : error}`)
+  process.exitCode = 1
+})

@@ -1,0 +1,64 @@
+/** Which faults, when, to whom, for how long: a pure function of the seed, so that a run can be had again. */
+import { chance } from './chance.js'
+import type { Fault } from './store.js'
+
+export interface Planned {
+  /** Milliseconds since the beginning, and how long. */
+  readonly at: number
+  readonly lasts: number
+  readonly kind: string
+  readonly subject: string
+  readonly amount: number
+}
+
+export interface PlanOptions {
+  readonly seed: number
+  /** Milliseconds in which faults begin and end. */
+  readonly span: number
+  readonly ttl: number
+  /** How many may overlap. @default 2 */
+  readonly overlap?: number
+  /** Faults begin so many times a second, on average. @default 3 */
+  readonly rate?: number
+}
+
+export function planOf(faults: readonly Fault[], options: PlanOptions): Planned[] {
+  const { seed, span, ttl, overlap = 2, rate = 3 } = options
+  const dice = chance(seed)
+  if (faults.length === 0) return []
+  const plan: Planned[] = []
+  for (let at = 0; ; at += dice.between(0, 2000 / rate)) {
+    const planned = next(faults, plan, at, dice.fork(), ttl)
+    if (at >= span) return plan
+    if (planned === undefined || at + planned.lasts > span) continue
+    const under = plan.filter((other) => end(other) > at)
+    const free = under.every((other) => other.subject !== planned.subject)
+    if (under.length < overlap && free) plan.push(planned)
+  }
+}
+
+const end = (planned: Planned) => planned.at + planned.lasts
+
+function next(
+  faults: readonly Fault[],
+  plan: readonly Planned[],
+  at: number,
+  dice: ReturnType<typeof chance>,
+  ttl: number,
+): Planned | undefined {
+  const due = faults.filter(({ kind, apart = 0 }) =>
+    plan.every((other) => other.kind !== kind || end(other) + apart <= at),
+  )
+  const total = due.reduce((sum, { weight = 1 }) => sum + weight, 0)
+  let left = dice.next() * total
+  const fault = due.find(({ weight = 1 }) => {
+    left -= weight
+    return left < 0
+  })
+  if (fault === undefined) return undefined
+  const [least, most] = fault.lasts ?? [0.05, 3]
+  // Short ones are as likely as long ones of many times their length.
+  const lasts = Math.round(ttl * Math.exp(dice.between(Math.log(least), Math.log(most))))
+  const { kind } = fault
+  return { at: Math.round(at), lasts, kind, subject: dice.pick(fault.subjects), amount: dice.next() }
+}

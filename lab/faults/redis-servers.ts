@@ -1,0 +1,136 @@
+/** What can be done to Redis servers, for every driver that lives on them. */
+import type { RedisServer } from '../../test/support/servers/redis.js'
+import type { Fault } from './store.js'
+
+/** Servers for the lab are started with these, so that all of it can be done to them. */
+export const labServer = {
+  preload: ['clock', 'power'],
+  args: ['--enable-debug-command', 'yes'],
+} as const
+
+const ignore = () => undefined
+
+/** Commands that tell a server to misbehave. One that is down or frozen does not hear them, and need not. */
+const order = (server: RedisServer, ...args: (string | number)[]) => server.cli(...args).then(ignore, ignore)
+
+export function subjectsOf(servers: readonly RedisServer[]): string[] {
+  return servers.map((_, n) => `server ${n}`)
+}
+
+/** Data survive all of these; nothing is forgotten and no clock moves. */
+export function harmlessFaults(servers: readonly RedisServer[]): Fault[] {
+  const subjects = subjectsOf(servers)
+  const at = (n: number) => servers[n] as RedisServer
+  const told = (kind: string, ...args: (string | number)[]): Fault => ({
+    kind: `server: ${kind}`,
+    subjects,
+    lasts: [0.05, 0.1],
+    begin: async ({ n }) => {
+      await order(at(n), ...args)
+      return undefined
+    },
+  })
+  return [
+    {
+      kind: 'server: pause',
+      subjects,
+      weight: 2,
+      begin: ({ n }) => {
+        at(n).pause()
+        return () => at(n).resume()
+      },
+    },
+    told('kill subscriptions', 'CLIENT', 'KILL', 'TYPE', 'pubsub'),
+    told('kill connections', 'CLIENT', 'KILL', 'TYPE', 'normal'),
+    told('forget scripts', 'SCRIPT', 'FLUSH'),
+    {
+      kind: 'server: busy',
+      subjects,
+      lasts: [0.1, 1.5],
+      begin: ({ n, lasts }) => {
+        void order(at(n), 'DEBUG', 'SLEEP', lasts / 1000)
+        return undefined
+      },
+    },
+    {
+      kind: 'server: answers nobody',
+      subjects,
+      lasts: [0.1, 1.5],
+      begin: async ({ n, lasts }) => {
+        await order(at(n), 'CLIENT', 'PAUSE', lasts, 'ALL')
+        return undefined
+      },
+    },
+    {
+      kind: 'server: no memory left',
+      subjects,
+      lasts: [0.1, 1],
+      begin: async ({ n }) => {
+        await order(at(n), 'CONFIG', 'SET', 'maxmemory', 1)
+        return () => order(at(n), 'CONFIG', 'SET', 'maxmemory', 0)
+      },
+    },
+  ]
+}
+
+export interface RestartOptions {
+  readonly kind: string
+  readonly keepData: boolean
+  readonly apart?: number
+}
+
+export function restart(
+  servers: readonly RedisServer[],
+  { kind, keepData, apart = 0 }: RestartOptions,
+): Fault {
+  return {
+    kind: `server: ${kind}`,
+    subjects: subjectsOf(servers),
+    lasts: [0.05, 1],
+    apart,
+    begin: async ({ n }) => {
+      await servers[n]?.kill9()
+      return () => servers[n]?.restart({ keepData })
+    },
+  }
+}
+
+export function powerCut(servers: readonly RedisServer[], apart: number): Fault {
+  return {
+    kind: 'server: power cut',
+    subjects: subjectsOf(servers),
+    lasts: [0.05, 1],
+    apart,
+    begin: async ({ n }) => {
+      await servers[n]?.powerCut()
+      return () => servers[n]?.restart()
+    },
+  }
+}
+
+export function flush(servers: readonly RedisServer[], apart: number): Fault {
+  return {
+    kind: 'server: flush all data',
+    subjects: subjectsOf(servers),
+    lasts: [0.05, 0.1],
+    apart,
+    begin: async ({ n }) => {
+      await order(servers[n] as RedisServer, 'FLUSHALL')
+      return undefined
+    },
+  }
+}
+
+/** `by`: -1 back, 1 ahead, in ttls up to ten. It stays so. */
+export function clockJump(servers: readonly RedisServer[], by: -1 | 1): Fault {
+  return {
+    kind: by < 0 ? 'server: clock back' : 'server: clock ahead',
+    subjects: subjectsOf(servers),
+    lasts: [0.05, 0.1],
+    apart: 2_000,
+    begin: ({ n, amount, ttl }) => {
+      servers[n]?.clockJump(by * Math.round((0.5 + 9.5 * amount) * ttl))
+      return undefined
+    },
+  }
+}

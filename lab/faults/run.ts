@@ -1,0 +1,226 @@
+/** One run of the lab: servers up, workers up, faults by plan, everything undone, everybody finishes, the history judged. */
+import { createHash } from 'node:crypto'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createLocks, type Standing } from 'holdfast'
+import { type History, type Recorder, readHistory, recorder } from 'holdfast/verify'
+import { until } from '../../test/support/until.js'
+import { workerFaults } from './common.js'
+import { type Crew, makeCrew } from './crew.js'
+import { type Judged, judge } from './judge.js'
+import { type Planned, planOf } from './plan.js'
+import type { Fault, LabDriver, Store } from './store.js'
+import { subjectsFor, type Task } from './workload.js'
+
+export interface RunOptions {
+  /** As it is called in reports. */
+  readonly name: string
+  /** URL of the module that exports `lab`. */
+  readonly module: string
+  readonly seed: number
+  /** Faults go on for so long; starting and settling come on top. */
+  readonly seconds: number
+  /** Worker processes. @default 4 */
+  readonly workers?: number
+  /** Milliseconds, of all locks. @default 1_000 */
+  readonly ttl?: number
+  /** Faults begun each second, on average. @default 3 */
+  readonly rate?: number
+  /** Only kinds that contain one of these words. Empty: none at all. @default all */
+  readonly only?: readonly string[]
+  /** Looked at every second while faults go on; true ends them. For locks that are meant to be caught. */
+  readonly stopWhen?: (history: History) => boolean
+}
+
+export interface RunResult extends Judged {
+  readonly name: string
+  readonly about: string
+  readonly seed: number
+  readonly seconds: number
+  readonly workers: number
+  readonly ttl: number
+  readonly versions: Readonly<Record<string, string>>
+  readonly plan: readonly Planned[]
+  /** How often each kind was done. */
+  readonly faults: Readonly<Record<string, number>>
+  readonly history: History
+  /** Of all files of the history, in order of their names. */
+  readonly sha256: string
+  /** Everything from the first process to the last, in seconds. */
+  readonly took: number
+}
+
+export async function runLab(options: RunOptions): Promise<RunResult> {
+  const { name, module, seed, seconds, ttl = 1_000 } = options
+  const { lab }: { lab: LabDriver } = await import(module)
+  const workers = lab.oneProcess === undefined ? (options.workers ?? 4) : 1
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-lab-'))
+  const began = performance.now()
+  const scratch = mkdtempSync(join(folder, 'store-'))
+  const store = await lab.open({ workers, ttl, folder: scratch })
+  const journal = recorder(join(folder, 'nemesis.jsonl'), { label: 'nemesis' })
+  const faults = wanted([...workerFaults(workers), ...store.faults], options.only)
+  const plan = planOf(faults, {
+    seed,
+    span: seconds * 1000,
+    ttl,
+    ...(options.rate && { rate: options.rate }),
+  })
+  const task = (n: number, round: number): Task => ({
+    module,
+    place: store.place(n),
+    clients: lab.oneProcess ?? 1,
+    lanes: 4,
+    ttl,
+    folder,
+    seed: seed + 1000 * round + n,
+    tellsStanding: store.direct === undefined,
+  })
+  let crew: Crew | undefined
+  try {
+    crew = makeCrew(workers, journal, task)
+    await crew.ready()
+    const { stopWhen } = options
+    const seen = stopWhen && (() => stopWhen(readHistory(folder)))
+    const done = await nemesis(plan, faults, crew, { journal, ttl, span: seconds * 1000, seen })
+    const { complaints } = done
+    if (!done.stopped) await pause(calm)
+    complaints.push(...(await crew.finish(store.settles + goodbye)))
+    complaints.push(...(await lookAround(store, journal, store.settles)))
+    const history = readHistory(folder)
+    return {
+      ...judge(history, faults, store, complaints),
+      ...{ name, about: lab.about, seed, seconds, workers, ttl, plan, history },
+      versions: { node: process.version, ...store.versions },
+      faults: countOf(plan.slice(0, done.begun)),
+      sha256: hashOf(folder),
+      took: (performance.now() - began) / 1000,
+    }
+  } finally {
+    crew?.end()
+    journal.close()
+    await store.close()
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+function wanted(faults: readonly Fault[], only: readonly string[] | undefined): Fault[] {
+  if (only === undefined) return [...faults]
+  if (only.length === 0) return []
+  const found = faults.filter(({ kind }) => only.some((word) => kind.includes(word)))
+  if (found.length > 0) return found
+  const known = [...new Set(faults.map(({ kind }) => kind))].join(', ')
+  throw new RangeError(`no fault is called like '${only.join("' or '")}'; there are: ${known}`)
+}
+
+interface Nemesis {
+  readonly journal: Recorder
+  readonly ttl: number
+  readonly span: number
+  readonly seen: (() => boolean) | undefined
+}
+
+async function nemesis(
+  plan: readonly Planned[],
+  faults: readonly Fault[],
+  crew: Crew,
+  { journal, ttl, span, seen }: Nemesis,
+): Promise<{ complaints: string[]; stopped: boolean; begun: number }> {
+  const complaints: string[] = []
+  const began = performance.now()
+  let stopped = false
+  const sleepUntil = async (at: number) => {
+    // Short naps, so that an end that comes early is noticed.
+    for (let left = at; !stopped && left > 0; left = began + at - performance.now()) {
+      await pause(Math.min(100, Math.max(1, began + at - performance.now())))
+    }
+  }
+  const inflict = async ({ at, lasts, kind, subject, amount }: Planned) => {
+    const fault = faults.find((one) => one.kind === kind)
+    if (fault === undefined) return
+    const [n = 0, m = 0] = [...subject.matchAll(/\d+/g)].map(Number)
+    const target = /^(?:worker|link)/.test(subject) ? crew.pid(n) : undefined
+    const over = journal.fault(kind, target)
+    try {
+      const undo = await fault.begin({ subject, n, m, lasts, amount, ttl, crew })
+      await sleepUntil(at + lasts)
+      await undo?.()
+    } catch (error) {
+      complaints.push(`${kind} of ${subject} at ${at} ms could not be done: ${error}`)
+    } finally {
+      over()
+    }
+  }
+  const watch = async () => {
+    for (let at = 1_000; !stopped && at < span; at += 1_000) {
+      await sleepUntil(at)
+      if (seen?.() === true) stopped = true
+    }
+  }
+  const under: Promise<void>[] = seen === undefined ? [] : [watch()]
+  let begun = 0
+  for (const planned of plan) {
+    await sleepUntil(planned.at)
+    if (stopped) break
+    under.push(inflict(planned))
+    begun++
+  }
+  await Promise.all(under)
+  return { complaints, stopped, begun }
+}
+
+/** The workers go on for so long without faults, in ms, before they finish: what is to come to rest is seen to do so. */
+const calm = 1_500
+/** What a worker may need beyond the bound of the store to finish, in ms: a machine that is busy. */
+const goodbye = 5_000
+
+async function lookAround(store: Store, journal: Recorder, within: number): Promise<string[]> {
+  if (store.direct === undefined) return []
+  const client = await store.direct()
+  const locks = createLocks(client.driver)
+  const subjects = subjectsFor(locks.driver.traits)
+  try {
+    // What killed processes left runs out by its ttl.
+    const gone = async () => {
+      for (const { name } of subjects) {
+        const { holders, waiters } = standing(await locks.inspect(name))
+        if (holders + waiters > 0) return false
+      }
+      return true
+    }
+    await until(gone, { within, every: 50 }).catch(() => undefined)
+    for (const { name } of subjects) {
+      journal.write({ op: 'standing', phase: 'info', name, ...standing(await locks.inspect(name)) })
+    }
+    return []
+  } catch (error) {
+    return [`the store could not be looked at in the end: ${error}`]
+  } finally {
+    await locks.close()
+    await client.close()
+  }
+}
+
+/** A hold whose time is over may stay written down until somebody asks for the lock. */
+function standing({ holders, waiters }: Standing): { holders: number; waiters: number } {
+  return { holders: holders.filter((one) => one.expiresIn > 0).length, waiters: waiters.length }
+}
+
+function countOf(plan: readonly Planned[]): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const { kind } of plan) counts[kind] = (counts[kind] ?? 0) + 1
+  return Object.fromEntries(Object.entries(counts).sort(([a], [b]) => a.localeCompare(b)))
+}
+
+function hashOf(folder: string): string {
+  const hash = createHash('sha256')
+  for (const file of readdirSync(folder).sort()) {
+    if (file.endsWith('.jsonl')) hash.update(readFileSync(join(folder, file)))
+  }
+  return hash.digest('hex')
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}

@@ -1,0 +1,70 @@
+/** What the worker processes do: a few names of every kind, quick sections and slow ones, tries, cancellations, a guarded counter. */
+import type { Traits } from 'holdfast'
+import type { Place } from './store.js'
+
+export interface Subject {
+  readonly name: string
+  readonly kind: 'mutex' | 'fair' | 'read-write' | 'semaphore'
+  /** Sections read and write a counter behind a guard that compares tokens. */
+  readonly guarded?: boolean
+  /** Held for longer than a ttl now and then, so that renewals matter. */
+  readonly slow?: boolean
+}
+
+export const permitsOf = 3
+
+const all: readonly Subject[] = [
+  { name: 'ledger', kind: 'mutex', guarded: true },
+  { name: 'stock', kind: 'mutex' },
+  { name: 'mail', kind: 'mutex' },
+  { name: 'queue', kind: 'fair' },
+  { name: 'page', kind: 'read-write' },
+  { name: 'seats', kind: 'semaphore' },
+  { name: 'report', kind: 'mutex', slow: true, guarded: true },
+  { name: 'archive', kind: 'read-write', slow: true },
+]
+
+/** Those a driver can do. */
+export function subjectsFor(traits: Traits): Subject[] {
+  const modes = {
+    mutex: 'exclusive',
+    fair: 'exclusive',
+    'read-write': 'shared',
+    semaphore: 'permits',
+  } as const
+  return all.filter(({ kind }) => traits.modes.includes(modes[kind]) && (kind !== 'fair' || traits.fair))
+}
+
+export interface Task {
+  /** URL of the module that exports `lab`. */
+  readonly module: string
+  readonly place: Place
+  readonly clients: number
+  /** Loops at once in every client; the last one takes the slow names. */
+  readonly lanes: number
+  readonly ttl: number
+  readonly folder: string
+  readonly seed: number
+  /** The worker tells in the end what is left in the store. */
+  readonly tellsStanding: boolean
+}
+
+export type Order =
+  | { readonly do: 'block'; readonly ms: number }
+  /** The wall clock of the process jumps: `Date.now()` alone, which is what libraries read. */
+  | { readonly do: 'wall'; readonly ms: number }
+  | { readonly do: 'stop' }
+  | { readonly do: 'answer'; readonly id: number; readonly answer: GuardAnswer }
+
+export type Told = { readonly is: 'ready' } | ({ readonly is: 'guard'; readonly id: number } & GuardAsk)
+
+export interface GuardAsk {
+  readonly op: 'read' | 'write'
+  readonly name: string
+  readonly token: number
+  readonly value: number
+}
+
+export type GuardAnswer =
+  | { readonly ok: true; readonly value: number; readonly seq: number }
+  | { readonly ok: false }

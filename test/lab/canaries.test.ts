@@ -1,0 +1,52 @@
+// Deliberately broken locks through the fault lab. If one is not caught, the lab is blind, and what it says of ours is worth nothing.
+import assert from 'node:assert/strict'
+import { after, describe, it } from 'node:test'
+import { printViolation } from 'holdfast/verify'
+import { canaries } from '../../lab/canaries/mistakes.js'
+import { budget, controlModule, tryCanary } from '../../lab/canaries/run.js'
+import { runLab } from '../../lab/faults/run.js'
+import { leakCheck } from '../support/leaks.js'
+
+const seed = Number(process.env['HOLDFAST_LAB_SEED'] ?? 1 + Math.floor(Math.random() * 1e6))
+/** Those that show only when nobody comes to an end take the longest: `npm run canaries` has them all. */
+const slow = ['setnx then expire', 'a zombie']
+const names = Object.keys(canaries).filter((name) => !slow.includes(name))
+
+describe('the lab catches', { concurrency: 2 }, () => {
+  for (const name of names) {
+    it(`${name}: ${canaries[name]!.mistake}`, async (test) => {
+      const { caught, took, granted } = await tryCanary(name, seed)
+      assert.ok(
+        caught !== undefined,
+        `not seen in ${granted} acquisitions: npm run canaries -- '${name}' --seed ${seed}`,
+      )
+      test.diagnostic(`${caught.rule} after ${took.toFixed(1)} s, seed ${seed}`)
+      // Starting, settling and saying goodbye to workers that wait for ever come on top.
+      assert.ok(took <= budget + 15, `it took ${took.toFixed(1)} s`)
+    })
+  }
+})
+
+it('the same lock without a mistake passes under the same faults', async () => {
+  const only = ['worker', 'connections: re', 'server: pause', 'forget scripts']
+  const result = await runLab({
+    name: 'control',
+    module: controlModule,
+    seed,
+    seconds: 6,
+    ttl: 300,
+    rate: 6,
+    only,
+  })
+  const of = ['exclusion', 'tokens', 'guard', 'witness']
+  const told = result.violations.filter(({ rule }) => of.includes(rule)).map(printViolation)
+  assert.equal(told.slice(0, 3).join('\n\n'), '', `seed ${seed}`)
+  assert.ok(result.counts.granted > 100, `${result.counts.granted} acquisitions only`)
+})
+
+it('there are at least twelve', () => {
+  assert.ok(Object.keys(canaries).length >= 12)
+  assert.ok(names.length >= 12)
+})
+
+after(leakCheck)

@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { planOf } from '../../lab/faults/plan.js'
+import type { Fault } from '../../lab/faults/store.js'
+import { leakCheck } from '../support/leaks.js'
+
+const begin = () => undefined
+const faults: Fault[] = [
+  { kind: 'often', subjects: ['worker 0', 'worker 1', 'worker 2'], weight: 5, begin },
+  { kind: 'rare', subjects: ['server 0'], apart: 5_000, lasts: [0.1, 0.5], begin },
+  { kind: 'other', subjects: ['server 0', 'worker 1'], begin },
+]
+const options = { seed: 7, span: 60_000, ttl: 500 }
+
+test('the same seed gives the same plan, another seed another', () => {
+  assert.deepEqual(planOf(faults, options), planOf(faults, options))
+  assert.notDeepEqual(planOf(faults, options), planOf(faults, { ...options, seed: 8 }))
+})
+
+test('at most two faults overlap, never on one subject, and none outlasts the span', () => {
+  for (let seed = 0; seed < 200; seed++) {
+    const plan = planOf(faults, { ...options, seed })
+    assert.ok(plan.length > 30, `seed ${seed}: ${plan.length} faults only`)
+    for (const one of plan) {
+      assert.ok(one.at + one.lasts <= options.span)
+      const under = plan.filter((other) => other.at <= one.at && one.at < other.at + other.lasts)
+      assert.ok(under.length <= 2, `seed ${seed}: ${under.length} at once`)
+      assert.equal(new Set(under.map(({ subject }) => subject)).size, under.length)
+    }
+  }
+})
+
+test('faults overlap, all kinds and subjects come, and those to be kept apart are', () => {
+  const plan = planOf(faults, options)
+  const overlaps = plan.filter((one, i) => plan.some((other, j) => j < i && other.at + other.lasts > one.at))
+  assert.ok(overlaps.length > 10)
+  assert.deepEqual([...new Set(plan.map(({ kind }) => kind))].sort(), ['often', 'other', 'rare'])
+  assert.equal(new Set(plan.map(({ subject }) => subject)).size, 4)
+  const rare = plan.filter(({ kind }) => kind === 'rare')
+  for (const [i, one] of rare.entries()) {
+    const before = rare[i - 1]
+    if (before !== undefined) assert.ok(one.at - (before.at + before.lasts) >= 5_000)
+  }
+})
+
+after(leakCheck)
