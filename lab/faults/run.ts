@@ -9,6 +9,7 @@ import { until } from '../../test/support/until.js'
 import { workerFaults } from './common.js'
 import { type Crew, makeCrew } from './crew.js'
 import { type Judged, judge } from './judge.js'
+import { nemesis, pause } from './nemesis.js'
 import { type Planned, planOf } from './plan.js'
 import type { Fault, LabDriver, Store } from './store.js'
 import { subjectsFor, type Task } from './workload.js'
@@ -114,62 +115,6 @@ function wanted(faults: readonly Fault[], only: readonly string[] | undefined): 
   throw new RangeError(`no fault is called like '${only.join("' or '")}'; there are: ${known}`)
 }
 
-interface Nemesis {
-  readonly journal: Recorder
-  readonly ttl: number
-  readonly span: number
-  readonly seen: (() => boolean) | undefined
-}
-
-async function nemesis(
-  plan: readonly Planned[],
-  faults: readonly Fault[],
-  crew: Crew,
-  { journal, ttl, span, seen }: Nemesis,
-): Promise<{ complaints: string[]; stopped: boolean; begun: number }> {
-  const complaints: string[] = []
-  const began = performance.now()
-  let stopped = false
-  const sleepUntil = async (at: number) => {
-    // Short naps, so that an end that comes early is noticed.
-    for (let left = at; !stopped && left > 0; left = began + at - performance.now()) {
-      await pause(Math.min(100, Math.max(1, began + at - performance.now())))
-    }
-  }
-  const inflict = async ({ at, lasts, kind, subject, amount }: Planned) => {
-    const fault = faults.find((one) => one.kind === kind)
-    if (fault === undefined) return
-    const [n = 0, m = 0] = [...subject.matchAll(/\d+/g)].map(Number)
-    const target = /^(?:worker|link)/.test(subject) ? crew.pid(n) : undefined
-    const over = journal.fault(kind, target)
-    try {
-      const undo = await fault.begin({ subject, n, m, lasts, amount, ttl, crew })
-      await sleepUntil(at + lasts)
-      await undo?.()
-    } catch (error) {
-      complaints.push(`${kind} of ${subject} at ${at} ms could not be done: ${error}`)
-    } finally {
-      over()
-    }
-  }
-  const watch = async () => {
-    for (let at = 1_000; !stopped && at < span; at += 1_000) {
-      await sleepUntil(at)
-      if (seen?.() === true) stopped = true
-    }
-  }
-  const under: Promise<void>[] = seen === undefined ? [] : [watch()]
-  let begun = 0
-  for (const planned of plan) {
-    await sleepUntil(planned.at)
-    if (stopped) break
-    under.push(inflict(planned))
-    begun++
-  }
-  await Promise.all(under)
-  return { complaints, stopped, begun }
-}
-
 /** The workers go on for so long without faults, in ms, before they finish: what is to come to rest is seen to do so. */
 const calm = 1_500
 /** What a worker may need beyond the bound of the store to finish, in ms: a machine that is busy. */
@@ -219,8 +164,4 @@ function hashOf(folder: string): string {
     if (file.endsWith('.jsonl')) hash.update(readFileSync(join(folder, file)))
   }
   return hash.digest('hex')
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms))
 }

@@ -1,0 +1,67 @@
+/** Carries out a plan of faults, each in its time, and undoes it. */
+import type { Recorder } from 'holdfast/verify'
+import type { Crew } from './crew.js'
+import type { Planned } from './plan.js'
+import type { Fault } from './store.js'
+
+export interface Nemesis {
+  readonly journal: Recorder
+  readonly ttl: number
+  /** Milliseconds of faults. */
+  readonly span: number
+  /** Ends everything early. */
+  readonly seen: (() => boolean) | undefined
+}
+
+export async function nemesis(
+  plan: readonly Planned[],
+  faults: readonly Fault[],
+  crew: Crew,
+  { journal, ttl, span, seen }: Nemesis,
+): Promise<{ complaints: string[]; stopped: boolean; begun: number }> {
+  const complaints: string[] = []
+  const began = performance.now()
+  let stopped = false
+  const sleepUntil = async (at: number) => {
+    // Short naps, so that an end that comes early is noticed.
+    for (let left = at; !stopped && left > 0; left = began + at - performance.now()) {
+      await pause(Math.min(100, Math.max(1, began + at - performance.now())))
+    }
+  }
+  const inflict = async ({ at, lasts, kind, subject, amount }: Planned) => {
+    const fault = faults.find((one) => one.kind === kind)
+    if (fault === undefined) return
+    const [n = 0, m = 0] = [...subject.matchAll(/\d+/g)].map(Number)
+    const target = /^(?:worker|link)/.test(subject) ? crew.pid(n) : undefined
+    const over = journal.fault(kind, target)
+    try {
+      const undo = await fault.begin({ subject, n, m, lasts, amount, ttl, crew })
+      await sleepUntil(at + lasts)
+      await undo?.()
+    } catch (error) {
+      complaints.push(`${kind} of ${subject} at ${at} ms could not be done: ${error}`)
+    } finally {
+      over()
+    }
+  }
+  const watch = async () => {
+    for (let at = 1_000; !stopped && at < span; at += 1_000) {
+      await sleepUntil(at)
+      if (seen?.() === true) stopped = true
+    }
+  }
+  const under: Promise<void>[] = seen === undefined ? [] : [watch()]
+  let begun = 0
+  for (const planned of plan) {
+    await sleepUntil(planned.at)
+    if (stopped) break
+    under.push(inflict(planned))
+    begun++
+  }
+  await Promise.all(under)
+  return { complaints, stopped, begun }
+}
+
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}
