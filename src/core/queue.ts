@@ -17,8 +17,10 @@
 import { longestGoodbye, within } from './answer.js'
 import type { Blocked, Claim, Grant, Holder } from './driver.js'
 import type { Engine } from './engine.js'
+import { BackendError } from './errors.js'
 import { Hold } from './hold.js'
 import { type Mode, shared } from './mode.js'
+import { quote } from './name.js'
 import type { Terms } from './options.js'
 import { mayInherit, mayTakeOver, Passing } from './passing.js'
 import { Turn } from './turn.js'
@@ -221,9 +223,10 @@ export class Line {
     else if (owner?.patience.stillThere(now) !== true) this.#returnUnused(grant)
     else if (!usable(grant, turn.claim, now)) {
       this.#returnUnused(grant)
-      // Ask again while there is time.
+      // Ask again while there is time. A single attempt was not told "not free", so it must not be told so.
       turn.adopted = true
-      this.#nothing(turn, owner)
+      if (turn.once) this.#tooLate(owner)
+      else this.#nothing(turn, owner)
     } else {
       this.#passing.begin()
       this.#deliver(
@@ -247,6 +250,12 @@ export class Line {
       const again = this.#begin(owner, false)
       if (!owner.terms.fair) this.#turn = again
     } else owner.patience.end('deadline')
+  }
+
+  #tooLate(owner: Request): void {
+    owner.patience.done()
+    const told = `its answer about ${quote(this.name)} took so long that hardly anything is left of ${owner.terms.ttl} ms; try again, or with a longer ttl`
+    owner.failed(new BackendError(this.engine.driver.name, told))
   }
 
   #returnUnused(grant: Grant): void {

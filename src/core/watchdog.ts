@@ -199,7 +199,8 @@ export class Watchdog implements Entry, Armed {
   #answered(validUntil: number | undefined): void {
     if (this.ended !== undefined) return
     if (validUntil === undefined) this.lose('taken')
-    if (this.proof() === 'lost') return
+    // The answer may have waited for a machine that slept: nobody must hear of a renewal that is over.
+    if (this.proofAwake() === 'lost') return
     this.#lastError = undefined
     this.#overdueAt = Number.POSITIVE_INFINITY
     this.#schedule()

@@ -242,6 +242,19 @@ test('a single attempt that gets no answer is an error, not "not free"', async (
   await trying
 })
 
+test('a single attempt whose grant comes too late to be of use is an error, and the grant goes back', async () => {
+  const s = script()
+  const trying = assert.rejects(s.locks.mutex('m').tryAcquire({ ttl: 1_000 }), {
+    code: 'BACKEND',
+    message: /hardly anything is left of 1000 ms/,
+  })
+  await settle()
+  await s.clock.advance(950)
+  const grant = s.asked[0]!.grant({ validUntil: s.clock.now() + 40 })
+  await trying
+  assert.equal(grant.releases, 1)
+})
+
 test('fair requests each take a place of their own in the store', async () => {
   const s = script()
   const both = [s.locks.mutex('m').acquire({ fair: true }), s.locks.mutex('m').acquire({ fair: true })]

@@ -211,6 +211,20 @@ test('an extend that gets no answer rejects and the old deadline stands', async 
   assert.equal(lease.remaining(), end - s.clock.now())
 })
 
+test('an answer to a renewal that waited for the machine to wake up is told to nobody', async () => {
+  const { s, lease, grant } = await hold({ ttl: 1_000 })
+  const renewed: number[] = []
+  s.locks.on('renewed', ({ remaining }) => renewed.push(remaining))
+  await s.clock.advance(400)
+  const [renewal] = grant.renewals
+  assert.ok(renewal)
+  s.clock.sleep(5_000)
+  renewal.ok()
+  await settle()
+  assert.deepEqual(renewed, [])
+  assert.equal(lease.state, 'lost')
+})
+
 test('maxHold ends a healthy lease, which is given back only when the store would let go by itself', async () => {
   const { s, lease, grant } = await hold({ ttl: 9_000, maxHold: 4_000 })
   await s.clock.advance(3_000)
