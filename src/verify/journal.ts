@@ -101,7 +101,9 @@ export class Journal {
       return
     }
     const now = this.recorder.now()
-    const until = deadline(now, open.lease?.remaining() ?? 0)
+    const remaining = open.lease?.remaining() ?? 0
+    // Lost by the time somebody looks: it promises nothing more than was promised before.
+    const until = remaining > 0 ? deadline(now, remaining) : {}
     this.recorder.write({ op, phase: 'ok', name, attempt, token, ...until })
   }
 
