@@ -1,6 +1,7 @@
 /** The driver: `sql.ts` decides, `waiter.ts` and `hold.ts` ask, this hands out. */
 import type { Claim, Driver, DriverFactory, Grant, Standing, Traits, Wait } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import { createBell } from './bell.js'
 import { text } from './client.js'
 import { createDesk, type Desk, told } from './desk.js'
 import { Hold, type Proven } from './hold.js'
@@ -59,9 +60,13 @@ export function mysql(options: MysqlOptions): DriverFactory {
 function rowDriver(settings: Settings): DriverFactory<MysqlTraits> {
   return (env) => {
     const desk = createDesk(settings, env)
-    const taker = rowTaker(desk)
-    const make = (claim: Claim, proven: Proven, ended: () => void) => new Hold(desk, claim, proven, ended)
-    return { traits, ...driverOver(desk, taker, make, () => undefined) }
+    const bell = settings.bell ? createBell(desk, settings, env.clock) : undefined
+    const make = (claim: Claim, proven: Proven, ended: () => void) =>
+      new Hold(desk, claim, proven, () => {
+        bell?.ring(claim.name)
+        ended()
+      })
+    return { traits, ...driverOver(desk, rowTaker(desk, bell), make, () => bell?.close()) }
   }
 }
 

@@ -167,7 +167,7 @@ export function holdersOf(row: Row): readonly Holder[] {
         attempt: owner,
         mode: exclusive,
         token,
-        heldFor: (now - since) / 1000,
+        heldFor: Math.max(0, (now - since) / 1000),
         expiresIn,
         ...described(by, note),
       },
@@ -180,7 +180,7 @@ export function holdersOf(row: Row): readonly Holder[] {
       attempt: one.attempt,
       mode: modeOf(kind, one.take, row.permits),
       token: one.token,
-      heldFor: (now - one.since) / 1000,
+      heldFor: Math.max(0, (now - one.since) / 1000),
       expiresIn: (one.until - now) / 1000,
       ...described(one.by, one.note),
     }))
@@ -202,7 +202,7 @@ function waiterOf([now, , attempt, kind, take, of, since, by, note]: readonly Va
   return {
     attempt: text(attempt),
     mode: modeOf(text(kind), number(take), number(of)),
-    waitedFor: (number(now) - number(since)) / 1000,
+    waitedFor: Math.max(0, (number(now) - number(since)) / 1000),
     ...described(text(by), text(note)),
   }
 }

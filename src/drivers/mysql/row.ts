@@ -1,18 +1,20 @@
 /** The `row` strategy: a lock is held by a row with an expiry, proven by renewing it. No connection is kept. */
 import { deadline } from '../../core/clock.js'
 import type { Claim } from '../../core/driver.js'
+import type { Bell } from './bell.js'
 import type { Desk } from './desk.js'
 import type { Proven } from './hold.js'
 import * as sql from './sql.js'
 import type { Taker } from './waiter.js'
 
-export function rowTaker(desk: Desk): Taker {
+export function rowTaker(desk: Desk, bell: Bell | undefined): Taker {
   return {
     async take(claim: Claim, guard: sql.Guard): Promise<Proven | undefined> {
       const { tables, by } = desk
       const latest = await desk.latest()
       const statement = claim.mode.kind === 'exclusive' ? sql.takeExclusive : sql.takeShare
       const { id, sent } = await desk.ask(statement(tables, { claim, by, guard, latest }))
+      if (id !== 0 && claim.mode.kind === 'exclusive') bell?.keep(claim.name)
       // The token is the server's time in µs or a little ahead of it, which is near enough to when it began.
       return id === 0 ? undefined : { token: id, validUntil: deadline(sent, claim.ttl), since: id }
     },
@@ -20,6 +22,8 @@ export function rowTaker(desk: Desk): Taker {
     recover: () => undefined,
     async undo(claim) {
       await desk.ask(sql.release(desk.tables, claim, 0), true)
+      bell?.ring(claim.name)
     },
+    listen: (name, seconds) => bell?.listen(name, seconds),
   }
 }

@@ -323,3 +323,14 @@ export function lockRow(table: string, name: string, waits: boolean): string {
 export function mint(table: string, name: string): string {
   return `UPDATE ${table} SET token = LAST_INSERT_ID(GREATEST(token + 1, ${now})) WHERE name = ${bytes(name)}`
 }
+
+const bellOf = (tables: Tables, name: string) => `CONCAT('hb', SUBSTRING(${userLockOf(tables, name)}, 3))`
+
+/** @returns 1: got it within so many seconds */
+export function takeBell(tables: Tables, name: string, seconds: number): string {
+  return `SELECT GET_LOCK(${bellOf(tables, name)}, ${whole(seconds)})`
+}
+
+export function giveBell(tables: Tables, name: string): string {
+  return `DO RELEASE_LOCK(${bellOf(tables, name)})`
+}

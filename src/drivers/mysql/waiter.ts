@@ -35,8 +35,8 @@ export interface Taker {
   recover(row: Row, claim: Claim, sent: number): Proven | undefined
   /** Ends what `take` may have begun. */
   undo(claim: Claim): Promise<void>
-  /** Woken by something better than time; called while first in line, for at most `ms`. Undefined: there is nothing. */
-  listen?(name: string, ms: number, signal: AbortSignal): Promise<void> | undefined
+  /** Woken by something better than time, while first in line, within so many seconds. Undefined: there is nothing. */
+  listen?(name: string, seconds: number): Promise<void> | undefined
 }
 
 /** A waiter says so often that it is there, in ms: a third of the time after which it is thought dead. */
@@ -182,18 +182,16 @@ export class Waiter {
       this.#progress !== undefined && this.#progress.ahead > 0 && ahead === 0 ? 0 : this.#looks + 1
     if (this.#progress === undefined || this.#progress.ahead !== ahead) this.#progress = progress
     const ms = nextLook(ahead, this.#looks, left, this.#turn, random())
-    await this.#rest(ahead, Math.min(ms, sayEvery))
+    await this.#rest(ahead, Math.min(ms, sayEvery), left)
     return 'again'
   }
 
-  async #rest(ahead: number, ms: number): Promise<void> {
-    const heard =
-      ahead === 0 ? this.#taker.listen?.(this.#claim.name, sayEvery, this.#wait.signal) : undefined
+  async #rest(ahead: number, ms: number, left: number): Promise<void> {
+    const heard = ahead === 0 ? this.#taker.listen?.(this.#claim.name, 1) : undefined
     if (heard === undefined) return this.#pause.take(ms)
-    // Whatever comes first: the bell, the end of the wait, or the time to say again that somebody waits.
-    const pausing = this.#pause.take(sayEvery)
+    // Whatever comes first: the bell, the end of the wait or of the hold, or the time to say again that somebody waits.
     heard.then(this.#pause.cut, () => undefined)
-    await pausing
+    await this.#pause.take(Math.min(left + 1, sayEvery))
   }
 
   /** The mark first: a newcomer that finds no mark finds no line, either. */

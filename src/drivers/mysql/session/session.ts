@@ -86,7 +86,8 @@ export interface Sessions extends Link {
   close(): void
 }
 
-export function createSessions({ pool, commandTimeout }: Settings, clock: Clock): Sessions {
+/** @param seconds for which the server keeps a new connection without a word */
+export function createSessions({ pool, commandTimeout }: Settings, clock: Clock, seconds = 1): Sessions {
   let session: Session | undefined
   let opening: Promise<Session> | undefined
   let closed = false
@@ -105,12 +106,12 @@ export function createSessions({ pool, commandTimeout }: Settings, clock: Clock)
       const answer = await inTime(clock, commandTimeout, connection.query('SELECT @@autocommit'))
       if (number(answer.rows[0]?.[0]) !== 1)
         await inTime(clock, commandTimeout, connection.query('SET autocommit = 1'))
-      await inTime(clock, commandTimeout, connection.query('SET SESSION wait_timeout = 1'))
+      await inTime(clock, commandTimeout, connection.query(`SET SESSION wait_timeout = ${seconds}`))
     } catch (error) {
       connection.destroy()
       throw error
     }
-    session = new Session(connection, clock, commandTimeout, sent, 1_000)
+    session = new Session(connection, clock, commandTimeout, sent, seconds * 1000)
     if (closed) session.end()
     return session
   }

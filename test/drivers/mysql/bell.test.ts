@@ -1,0 +1,104 @@
+// Runs alone because it measures how long a hand-over takes.
+// The bell: wakes the next at once, and is never needed.
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import type { Locks } from 'holdfast'
+import { leakCheck } from '../../support/leaks.js'
+import { type Flavour, type MysqlServer, startMysql } from '../../support/servers/mysql.js'
+import { until } from '../../support/until.js'
+import { connections, killAll, peer, statements } from './support/peer.js'
+
+/** Hands a lock to and fro; ms of each hand-over, sorted. */
+async function handOvers(
+  a: Pick<Locks, 'mutex' | 'inspect'>,
+  b: Pick<Locks, 'mutex'>,
+  name: string,
+  count: number,
+): Promise<readonly number[]> {
+  const took: number[] = []
+  let lease = await a.mutex(name).acquire()
+  for (let i = 0; i < count; i++) {
+    const next = (i % 2 === 0 ? b : a).mutex(name).acquire()
+    await until(async () => (await a.inspect(name)).waiters.length === 1, { every: 5 })
+    // Long enough for a poller to have reached its longest pause.
+    await new Promise((resolve) => setTimeout(resolve, 120 + 7 * (i % 9)))
+    const begin = performance.now()
+    const [granted] = await Promise.all([next, lease.release()])
+    took.push(performance.now() - begin)
+    lease = granted
+  }
+  await lease.release()
+  return took.sort((x, y) => x - y)
+}
+
+const median = (sorted: readonly number[]) => sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
+
+for (const flavour of ['mariadb', 'mysql'] as const satisfies readonly Flavour[]) {
+  describe(`the bell (${flavour})`, { concurrency: false }, () => {
+    let server: MysqlServer
+    before(async () => {
+      server = await startMysql({ flavour })
+    })
+    after(() => server.stop())
+
+    it('wakes the next sooner than polling, and costs two statements and one connection to keep, one to hear', async (t) => {
+      const [a, b] = [peer(t, server.port, { bell: true }), peer(t, server.port, { bell: true })]
+      const [c, d] = [peer(t, server.port), peer(t, server.port)]
+      const rung = median(await handOvers(a, b, 'rung', 25))
+      const polled = median(await handOvers(c, d, 'polled', 25))
+      t.diagnostic(`median of 25: ${rung.toFixed(1)} ms with the bell, ${polled.toFixed(1)} ms without`)
+      assert.ok(rung < polled / 2, `${rung} ms with the bell, ${polled} ms without`)
+      const lock = a.mutex('alone')
+      await lock.run(() => undefined)
+      const hundred = async () => {
+        for (let i = 0; i < 50; i++) await (await lock.acquire()).release()
+        // What nobody waits for is answered by now.
+        await a.inspect('alone')
+        await new Promise((resolve) => setTimeout(resolve, 50))
+      }
+      const cost = await statements(server, hundred)
+      assert.deepEqual({ update: cost['update'], do: cost['do'] }, { update: 100, do: 50 })
+    })
+
+    it('is not needed: killed connections, one that never rings, one that hears nothing', async (t) => {
+      const [a, b] = [peer(t, server.port, { bell: true }), peer(t, server.port, { bell: true })]
+      const deaf = peer(t, server.port)
+      const lease = await a.mutex('fallback').acquire({ ttl: 5_000 })
+      const next = b.mutex('fallback').acquire({ wait: 10_000 })
+      await until(async () => (await deaf.inspect('fallback')).waiters.length === 1)
+      await killAll(server)
+      const begin = performance.now()
+      await lease.release()
+      const second = await next
+      assert.ok(performance.now() - begin < 1_500)
+      const third = deaf.mutex('fallback').acquire({ wait: 10_000 })
+      await until(async () => (await a.inspect('fallback')).waiters.length === 1)
+      await second.release()
+      const held = await third
+      const fourth = a.mutex('fallback').acquire({ wait: 10_000 })
+      await until(async () => (await deaf.inspect('fallback')).waiters.length === 1)
+      await held.release()
+      await (await fourth).release()
+    })
+
+    it('serves a line of eight in order, each served once', async (t) => {
+      const clients = Array.from({ length: 8 }, () => peer(t, server.port, { bell: true, size: 6 }))
+      const [first] = clients
+      assert.ok(first !== undefined)
+      const lease = await first.mutex('line').acquire({ fair: true })
+      const order: number[] = []
+      const waits: Promise<void>[] = []
+      for (const [i, locks] of clients.entries()) {
+        waits.push(locks.mutex('line').run(() => void order.push(i), { fair: true }))
+        await until(async () => (await first.inspect('line')).waiters.length === i + 1)
+      }
+      await lease.release()
+      await Promise.all(waits)
+      assert.deepEqual(order, [0, 1, 2, 3, 4, 5, 6, 7])
+      const before = await connections(server)
+      assert.ok(before.length < 8 * 6 + 20)
+    })
+  })
+}
+
+after(leakCheck)
