@@ -24,6 +24,8 @@ export interface PostgresServer extends AsyncDisposable {
   readonly url: string
   /** Rows of a statement on a short connection of its own. */
   sql(text: string, values?: readonly unknown[]): Promise<Record<string, unknown>[]>
+  /** What the server wrote so far. */
+  log(): string
   /** kill -9 of the postmaster; resolves once it and all its backends are gone. */
   kill9(): Promise<void>
   /** Same port, same data; kills it first if it runs. */
@@ -81,7 +83,7 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
         user,
       })
     try {
-      return controls(await start(), { port, start, clock, remove: () => folder.remove() })
+      return controls(await start(), { port, start, clock, log, remove: () => folder.remove() })
     } catch (error) {
       await folder.remove()
       throw error
@@ -93,10 +95,11 @@ interface Place {
   readonly port: number
   readonly start: () => Promise<Running>
   readonly clock: string
+  readonly log: string
   readonly remove: () => Promise<void>
 }
 
-function controls(first: Running, { port, start, clock, remove }: Place): PostgresServer {
+function controls(first: Running, { port, start, clock, log, remove }: Place): PostgresServer {
   let running = first
   let jumped = 0
   const end = async (): Promise<void> => {
@@ -127,6 +130,7 @@ function controls(first: Running, { port, start, clock, remove }: Place): Postgr
         await client.end()
       }
     },
+    log: () => readFileSync(log, 'utf8'),
     kill9: end,
     async restart() {
       await end()

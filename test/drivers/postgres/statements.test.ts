@@ -1,0 +1,121 @@
+// What locks cost, counted by the server: statements, notifications, connections.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { Client } from 'pg'
+import { leakCheck } from '../../support/leaks.js'
+import { startPostgres } from '../../support/servers/postgres.js'
+import { until } from '../../support/until.js'
+import { connections, inLine, peer } from './support/peer.js'
+
+const server = await startPostgres({ settings: { log_statement: 'all' } })
+after(() => server.stop())
+
+/** Statements the server has got since, by the function they call; `other` for the rest. */
+function counter(): () => Record<string, number> {
+  const start = server.log().length
+  return () => {
+    const found: Record<string, number> = {}
+    for (const line of server.log().slice(start).split('\n')) {
+      if (!/LOG: {2}(execute|statement)/.test(line)) continue
+      const what = /holdfast_(\w+)_v1\(/.exec(line)?.[1] ?? 'other'
+      found[what] = (found[what] ?? 0) + 1
+    }
+    return found
+  }
+}
+
+test('an uncontended acquire and release are two statements', async (t) => {
+  const { locks } = peer(t, server.port)
+  await locks.mutex('warm').run(() => undefined)
+  const counted = counter()
+  for (let i = 0; i < 50; i++) await locks.mutex('alone').run(() => undefined)
+  const total = Object.values(counted()).reduce((a, b) => a + b, 0)
+  assert.deepEqual(counted(), { acquire: 50, release: 50 })
+  assert.equal(total / 50, 2)
+})
+
+test('a hand-over is two statements of the one who waits', async (t) => {
+  const [a, b] = [peer(t, server.port), peer(t, server.port)]
+  const name = 'handed over'
+  // Both have their channel: the first wait opens it, and asks once more.
+  for (const [one, other] of [
+    [a, b],
+    [b, a],
+  ] as const) {
+    const lease = await one.locks.mutex('warm').acquire()
+    const next = other.locks.mutex('warm').acquire()
+    await inLine(one.locks, 'warm', 1)
+    await lease.release()
+    await (await next).release()
+  }
+  for (let i = 0; i < 5; i++) {
+    const first = await a.locks.mutex(name).acquire()
+    const counted = counter()
+    const next = b.locks.mutex(name).acquire()
+    await until(() => (counted()['acquire'] ?? 0) === 1)
+    await first.release()
+    await (await next).release()
+    assert.deepEqual(counted(), { acquire: 1, release: 2 })
+  }
+})
+
+test('nobody is notified unless somebody waits', async (t) => {
+  const [a, b] = [peer(t, server.port), peer(t, server.port)]
+  const lease = await a.locks.mutex('x').acquire()
+  const waiting = b.locks.mutex('x').acquire()
+  await until(async () => (await server.sql('select channel from holdfast_waiters')).at(0)?.['channel'])
+  const [row] = await server.sql('select channel from holdfast_waiters')
+  const sniffer = new Client(server.url)
+  const heard: string[] = []
+  sniffer.on('notification', ({ payload }) => heard.push(payload ?? ''))
+  await sniffer.connect()
+  await sniffer.query(`listen "${String(row?.['channel'])}"`)
+  await lease.release()
+  const second = await waiting
+  await until(() => heard.length > 0)
+  await second.release()
+  for (let i = 0; i < 5; i++) await b.locks.mutex('x').run(() => undefined)
+  await sniffer.query('select 1')
+  assert.deepEqual(
+    heard.map((payload) => payload.slice(0, 2)),
+    ['g '],
+  )
+  await sniffer.end()
+})
+
+test('all leases of a process renew in one statement', async (t) => {
+  const { locks } = peer(t, server.port, { ttl: 1_200 })
+  const leases = await Promise.all(Array.from({ length: 100 }, (_, i) => locks.mutex(`many ${i}`).acquire()))
+  const counted = counter()
+  const ttls = () => leases.every((lease) => lease.isHeld)
+  await until(() => (counted()['renew'] ?? 0) >= 3, { within: 5_000 })
+  assert.ok(ttls())
+  // A beat each third of a ttl, not one for each lock.
+  assert.ok((counted()['renew'] ?? 0) < 12, `${counted()['renew']} renewals`)
+  await Promise.all(leases.map((lease) => lease.release()))
+})
+
+test('a process that holds and waits keeps one connection', async (t) => {
+  const before = await connections(server)
+  const [a, b] = [peer(t, server.port), peer(t, server.port)]
+  const leases = await Promise.all(Array.from({ length: 20 }, (_, i) => a.locks.mutex(`h ${i}`).acquire()))
+  const waits = leases.map((_, i) => b.locks.mutex(`h ${i}`).acquire())
+  for (let i = 0; i < leases.length; i++) await inLine(a.locks, `h ${i}`, 1)
+  await until(async () => (await connections(server)) === before + 2, { within: 25_000, every: 200 })
+  await Promise.all(leases.map((lease) => lease.release()))
+  for (const lease of await Promise.all(waits)) await lease.release()
+})
+
+test('any number of advisory locks keep one connection', async (t) => {
+  const before = await connections(server)
+  const { locks } = peer(t, server.port, { strategy: 'session' })
+  const leases = await Promise.all(Array.from({ length: 100 }, (_, i) => locks.mutex(`s ${i}`).acquire()))
+  assert.equal((await connections(server)) - before, 1)
+  const [row] = await server.sql(`select count(*)::int as n from pg_locks where locktype = 'advisory'`)
+  assert.equal(row?.['n'], 100)
+  await Promise.all(leases.map((lease) => lease.release()))
+  const [after] = await server.sql(`select count(*)::int as n from pg_locks where locktype = 'advisory'`)
+  assert.equal(after?.['n'], 0)
+})
+
+after(leakCheck)

@@ -1,0 +1,73 @@
+// One process's worth of holdfast on a server: a pool of its own, the locks. Everything is closed at the end of the test.
+import type { TestContext } from 'node:test'
+import { Pool, type PoolConfig } from 'pg'
+import { createLocks, type Locks } from '../../../../src/create-locks.js'
+import { type PostgresOptions, postgres } from '../../../../src/drivers/postgres/index.js'
+import { startProxy, type TcpProxy } from '../../../support/proxy.js'
+import type { PostgresServer } from '../../../support/servers/postgres.js'
+import { until } from '../../../support/until.js'
+
+export interface Peer {
+  readonly pool: Pool
+  readonly locks: Locks
+  close(): Promise<void>
+}
+
+export interface PeerOptions extends Omit<PostgresOptions, 'pool'> {
+  readonly config?: PoolConfig
+  /** The default ttl of its locks. */
+  readonly ttl?: number
+}
+
+/** @param t closes it when the test ends */
+export function peer(t: TestContext, port: number, { config, ttl, ...options }: PeerOptions = {}): Peer {
+  const pool = new Pool({ host: '127.0.0.1', port, user: 'postgres', database: 'postgres', ...config })
+  pool.on('error', () => undefined)
+  const locks = createLocks(
+    postgres({ pool, ...options } as PostgresOptions),
+    ttl === undefined ? {} : { ttl },
+  )
+  let closed: Promise<void> | undefined
+  const close = () => {
+    closed ??= locks.close().then(() => pool.end())
+    return closed
+  }
+  t.after(close)
+  return { pool, locks, close }
+}
+
+/** A peer behind a cable. */
+export async function cabled(
+  t: TestContext,
+  server: PostgresServer,
+  options: PeerOptions = {},
+): Promise<Peer & { readonly cable: TcpProxy }> {
+  const cable = await startProxy({ port: server.port })
+  const made = peer(t, cable.port, options)
+  t.after(() => cable.stop())
+  return { ...made, cable }
+}
+
+/** Resolves once `count` stand in line. */
+export async function inLine(locks: Locks, name: string, count: number): Promise<void> {
+  await until(async () => (await locks.inspect(name)).waiters.length === count, {
+    what: `${count} in line for ${name}`,
+  })
+}
+
+/** Connections the server has from clients, but for the one that asks. */
+export async function connections(server: PostgresServer): Promise<number> {
+  const [row] = await server.sql(
+    `select count(*)::int as n from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()`,
+  )
+  return Number(row?.['n'])
+}
+
+/** Ends every connection to the server but the one that asks. Resolves with how many. */
+export async function terminateAll(server: PostgresServer): Promise<number> {
+  const [row] = await server.sql(
+    `select count(pg_terminate_backend(pid))::int as n from pg_stat_activity
+     where backend_type = 'client backend' and pid <> pg_backend_pid()`,
+  )
+  return Number(row?.['n'])
+}
