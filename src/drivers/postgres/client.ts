@@ -36,6 +36,8 @@ export interface Wire {
 export interface Database {
   /** Ended by its owner: nothing can be opened any more. */
   readonly ended: boolean
+  /** Why it cannot carry a session: what to do instead. */
+  readonly unfit?: string
   /** Opens a connection of the driver's own. */
   open(events: WireEvents): Promise<Wire>
   /** Present where the client opens no connection for others but runs statements on those of its pool. */
@@ -67,7 +69,11 @@ export interface PostgresJs {
     heard: (payload: string) => void,
     up?: () => void,
   ): Promise<{ unlisten(): Promise<unknown> }>
-  reserve(): Promise<{ unsafe: PostgresJs['unsafe']; release(): void }>
+  readonly options: {
+    readonly max?: unknown
+    readonly max_lifetime?: unknown
+    readonly idle_timeout?: unknown
+  }
 }
 
 /** Whatever `postgres({ pool })` takes. */
@@ -75,7 +81,7 @@ export type PostgresPool = PgPool | PostgresJs
 
 /** @throws TypeError when it is neither */
 export function databaseOf(pool: unknown, what = 'pool'): Database {
-  if (typeof pool === 'function' && 'unsafe' in pool && 'listen' in pool && 'reserve' in pool) {
+  if (typeof pool === 'function' && 'unsafe' in pool && 'listen' in pool && 'options' in pool) {
     return fromPostgresJs(pool as unknown as PostgresJs)
   }
   if (typeof pool === 'object' && pool !== null && 'Client' in pool && 'options' in pool)

@@ -1,6 +1,6 @@
 /** The driver: `sql.ts` decides, `waiter.ts` and `hold.ts` ask, this hands out. */
 import type { Driver, DriverFactory, Grant, Traits } from '../../core/driver.js'
-import { BackendError } from '../../core/errors.js'
+import { BackendError, UnsupportedError } from '../../core/errors.js'
 import { type Database, databaseOf } from './client.js'
 import { createDesk, type Desk } from './desk.js'
 import { standingOf } from './inspect.js'
@@ -45,7 +45,12 @@ export function postgres(options: PostgresOptions): DriverFactory {
   const settings = settingsOf(options)
   // Looked at now, so that a wrong client is told at once; nothing is sent.
   const database = databaseOf(options.pool)
-  if (settings.strategy === 'session') return sessionDriver(database, settings)
+  if (settings.strategy === 'session') {
+    const { unfit } = database
+    if (unfit !== undefined)
+      throw new UnsupportedError('postgres', "strategy 'session' over this instance", unfit)
+    return sessionDriver(database, settings)
+  }
   return rowDriver(database, listenerOf(database, settings), settings)
 }
 

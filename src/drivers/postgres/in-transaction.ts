@@ -32,7 +32,7 @@ export interface TransactionOptions {
 /** A lock until the transaction commits or rolls back. There is nothing to release, renew or lose: if the connection ends, so do both. */
 export interface TransactionLock {
   readonly name: string
-  /** The fence, greater than that of every earlier grant of this name that was committed. */
+  /** The fence, greater than that of every earlier exclusive grant of this name that was committed. Two readers may have the same. */
   readonly token: number
 }
 

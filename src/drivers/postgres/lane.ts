@@ -172,6 +172,10 @@ export function createLane(
       if (database.shared !== undefined) return database.shared.script(text)
       return (await mainWire()).script(text)
     })()
+    // The connection may have gone in the middle: next time again.
+    created.catch(() => {
+      created = undefined
+    })
     return created
   }
 

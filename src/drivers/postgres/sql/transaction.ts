@@ -27,6 +27,11 @@ begin
       o.holder, o.note) from S.holdfast_holds o where o.name = _name and S.holdfast_alive_v1(o) order by o.token limit 1))::text;
   end if;
   now := S.holdfast_now_v1();
+  if _kind = 's' then
+    -- Not written: the row would keep the other readers out until the commit.
+    token := greatest(now, 1 + (select k.up_to from S.holdfast_locks k where k.name = _name));
+    return json_build_array('granted', token)::text;
+  end if;
   insert into S.holdfast_locks as k (name, up_to, used) values (_name, now, now)
     on conflict (name) do update set up_to = greatest(k.up_to + 1, now), used = now
     returning k.up_to into token;

@@ -1,0 +1,210 @@
+// The strategy `row` while things break: connections killed at every step, replies and notifications lost, the server killed, its
+// clock moved.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { leakCheck } from '../../support/leaks.js'
+import { startPostgres } from '../../support/servers/postgres.js'
+import { until } from '../../support/until.js'
+import { cabled, inLine, peer, terminateAll } from './support/peer.js'
+
+const server = await startPostgres({ preload: ['clock'] })
+after(() => server.stop())
+await server.sql('select 1')
+
+test('every connection killed, again and again: one holder at a time, growing tokens, no error that is not told', async (t) => {
+  const peers = Array.from({ length: 4 }, () => peer(t, server.port, { ttl: 5_000 }))
+  const name = 'under fire'
+  const stop = performance.now() + 4_000
+  let inside = 0
+  let done = 0
+  let newest = 0
+  const overlaps: number[] = []
+  const work = peers.map(async ({ locks }) => {
+    while (performance.now() < stop) {
+      // The server is there, only connections go: whoever waits gets it in the end.
+      const lease = await locks.mutex(name).acquire({ wait: 20_000 })
+      inside++
+      if (inside > 1) overlaps.push(lease.token)
+      assert.ok(lease.token > newest, `${lease.token} came after ${newest}`)
+      newest = lease.token
+      await new Promise((resolve) => setTimeout(resolve, 2))
+      inside--
+      done++
+      await lease.release()
+    }
+  })
+  let killed = 0
+  while (performance.now() < stop) {
+    await new Promise((resolve) => setTimeout(resolve, 40 + Math.random() * 60))
+    killed += await terminateAll(server)
+  }
+  await Promise.all(work)
+  assert.deepEqual(overlaps, [])
+  assert.ok(killed > 40 && done > 40, `${killed} killed, ${done} sections`)
+})
+
+test('a holder whose connection is killed goes on holding, and releases', async (t) => {
+  const [a, b] = [peer(t, server.port), peer(t, server.port)]
+  const lease = await a.locks.mutex('killed').acquire()
+  await terminateAll(server)
+  assert.equal(lease.isHeld, true)
+  assert.equal(await b.locks.mutex('killed').tryAcquire(), undefined)
+  await lease.extend()
+  assert.equal(await lease.release(), 'released')
+  await (await b.locks.mutex('killed').acquire({ wait: 1_000 })).release()
+})
+
+test('a waiter whose connection is killed hears of the release all the same', async (t) => {
+  const [a, b] = [peer(t, server.port), peer(t, server.port)]
+  const lease = await a.locks.mutex('deaf').acquire()
+  const next = b.locks.mutex('deaf').acquire()
+  await inLine(a.locks, 'deaf', 1)
+  await terminateAll(server)
+  const begin = performance.now()
+  await lease.release()
+  await (await next).release()
+  // It listens again and asks: not the five seconds until it would have asked by itself.
+  assert.ok(performance.now() - begin < 3_000, `${performance.now() - begin} ms`)
+})
+
+for (const lane of ['up', 'down'] as const) {
+  const what = lane === 'up' ? 'the statement' : 'the reply to its commit'
+  test(`an acquire that loses ${what} leaves one hold or none`, async (t) => {
+    const a = await cabled(t, server, { commandTimeout: 300, ttl: 2_000 })
+    const b = peer(t, server.port)
+    const name = `lost acquire ${lane}`
+    await a.locks.mutex('warm').run(() => undefined)
+    a.cable[lane].hold((bytes) => bytes.includes(lane === 'up' ? 'holdfast_acquire' : 'granted'))
+    const lease = a.locks.mutex(name).acquire({ wait: 5_000 })
+    await a.cable[lane].holding()
+    a.cable.reset()
+    a.cable[lane].pass()
+    const got = await lease
+    assert.equal((await b.locks.inspect(name)).holders.length, 1)
+    assert.equal(got.token, (await b.locks.inspect(name)).holders[0]?.token)
+    assert.equal(await got.release(), 'released')
+    assert.equal((await b.locks.inspect(name)).holders.length, 0)
+  })
+
+  test(`a release that loses ${what} is carried out once`, async (t) => {
+    const a = await cabled(t, server, { commandTimeout: 1_000 })
+    const b = peer(t, server.port)
+    const name = `lost release ${lane}`
+    const lease = await a.locks.mutex(name).acquire()
+    a.cable[lane].hold((bytes) =>
+      lane === 'up' ? bytes.includes('holdfast_release') : bytes.includes('answer'),
+    )
+    const released = lease.release()
+    await a.cable[lane].holding()
+    a.cable.reset()
+    a.cable[lane].pass()
+    assert.equal(await released, 'released')
+    const second = await b.locks.mutex(name).acquire({ wait: 1_000 })
+    assert.ok(second.token > lease.token)
+    assert.equal((await b.locks.inspect(name)).holders.length, 1)
+    await second.release()
+  })
+}
+
+test('a try whose reply is lost is an error, and nobody holds it longer than a moment', async (t) => {
+  const a = await cabled(t, server, { commandTimeout: 300 })
+  const b = peer(t, server.port)
+  await a.locks.mutex('warm').run(() => undefined)
+  a.cable.down.drop()
+  await assert.rejects(a.locks.mutex('lost try').tryAcquire({ ttl: 30_000 }), { code: 'BACKEND' })
+  a.cable.heal()
+  // Not after the ttl: what came of it is ended as soon as the server can be reached.
+  await (await b.locks.mutex('lost try').acquire({ wait: 5_000 })).release()
+})
+
+test('a server killed with -9 keeps the lock, the line and the tokens', async (t) => {
+  const [a, b] = [peer(t, server.port, { ttl: 20_000 }), peer(t, server.port)]
+  const lease = await a.locks.mutex('survives').acquire()
+  const next = b.locks.mutex('survives').acquire({ wait: 30_000 })
+  await inLine(a.locks, 'survives', 1)
+  await server.restart()
+  assert.equal(lease.isHeld, true)
+  assert.equal(await peer(t, server.port).locks.mutex('survives').tryAcquire(), undefined)
+  await until(async () => (await lease.release()) !== 'unknown', { within: 5_000 })
+  const second = await next
+  assert.ok(second.token > lease.token)
+  await second.release()
+})
+
+test('a notification that is lost costs the claim and no more', async (t) => {
+  const [a, b, c] = [peer(t, server.port), peer(t, server.port, { claim: 400 }), peer(t, server.port)]
+  const name = 'lost push'
+  const lease = await a.locks.mutex(name).acquire({ ttl: 1_500, autoRenew: false })
+  const deaf = b.locks.mutex(name).acquire({ wait: 20_000 })
+  await inLine(a.locks, name, 1)
+  const behind = c.locks.mutex(name).acquire({ wait: 20_000 })
+  await inLine(a.locks, name, 2)
+  await server.sql(`update holdfast_waiters set channel = 'nowhere' where name = $1 and claim = 400000`, [
+    name,
+  ])
+  const begin = performance.now()
+  await lease.release()
+  // The one behind is told when the claim above it runs out.
+  const second = await behind
+  assert.ok(performance.now() - begin < 1_500, `${performance.now() - begin} ms`)
+  await second.release()
+  // And the deaf one finds its lock by asking.
+  await (await deaf).release()
+})
+
+test('when the queue of notifications is full, the release goes through without', async (t) => {
+  await server.sql(`create schema full_queue`)
+  await server.sql(`create function full_queue.pg_notify(text, text) returns void language plpgsql as $$
+    begin raise exception 'too many notifications in the NOTIFY queue' using errcode = '54000'; end $$`)
+  // What comes before pg_catalog in the path is found first: a queue of 8 GB is not filled in a test.
+  const full = { options: '-c search_path=full_queue,pg_catalog,public' }
+  const [a, b] = [peer(t, server.port, { config: full }), peer(t, server.port)]
+  const lease = await a.locks.mutex('quiet').acquire({ ttl: 1_000 })
+  const next = b.locks.mutex('quiet').acquire({ wait: 10_000 })
+  await inLine(b.locks, 'quiet', 1)
+  assert.equal(await lease.release(), 'released')
+  await (await next).release()
+})
+
+test('a clock set forward ends a lease early; its holder is told, tokens still grow', async (t) => {
+  const [a, b] = [peer(t, server.port), peer(t, server.port)]
+  const lease = await a.locks.mutex('forward').acquire({ ttl: 3_000 })
+  server.clockJump(3_600_000)
+  try {
+    const second = await b.locks.mutex('forward').acquire({ wait: 500 })
+    assert.ok(second.token > lease.token)
+    await until(() => lease.state === 'lost', { within: 3_000 })
+    await second.release()
+  } finally {
+    server.clockJump(-3_600_000)
+  }
+})
+
+test('a clock set back keeps nobody waiting longer than a ttl, and no token comes twice', async (t) => {
+  const [a, b] = [peer(t, server.port), peer(t, server.port)]
+  server.clockJump(3_600_000)
+  const lease = await a.locks.mutex('back').acquire({ ttl: 1_000, autoRenew: false })
+  server.clockJump(-3_600_000)
+  const begin = performance.now()
+  const second = await b.locks.mutex('back').acquire({ wait: 10_000 })
+  assert.ok(performance.now() - begin < 6_500, `${performance.now() - begin} ms`)
+  assert.ok(second.token > lease.token)
+  assert.equal(lease.isHeld, false)
+  await second.release()
+})
+
+test('a hand-over across a jump of the clock is confirmed by asking', async (t) => {
+  const [a, b] = [peer(t, server.port), peer(t, server.port)]
+  for (const jump of [3_600_000, -3_600_000]) {
+    const lease = await a.locks.mutex('jumped').acquire({ ttl: 20_000 })
+    const next = b.locks.mutex('jumped').acquire({ wait: 20_000, ttl: 20_000 })
+    await inLine(a.locks, 'jumped', 1)
+    server.clockJump(jump)
+    await lease.release()
+    const second = await next
+    assert.ok(second.remaining() <= 20_000, `believes it has ${second.remaining()} ms`)
+    await second.release()
+  }
+})
+
+after(leakCheck)

@@ -1,0 +1,120 @@
+// The strategy `session`: what hangs on one connection, and what happens when it ends.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import postgresJs from 'postgres'
+import { createLocks } from '../../../src/create-locks.js'
+import { postgres } from '../../../src/drivers/postgres/index.js'
+import { leakCheck } from '../../support/leaks.js'
+import { startPostgres } from '../../support/servers/postgres.js'
+import { until } from '../../support/until.js'
+import { cabled, inLine, peer, terminateAll } from './support/peer.js'
+
+const server = await startPostgres()
+after(() => server.stop())
+const session = { strategy: 'session' } as const
+
+test('when its connection is killed every lease is lost at once, and told so', async (t) => {
+  const [a, b] = [peer(t, server.port, session), peer(t, server.port, session)]
+  const leases = await Promise.all([1, 2, 3].map((i) => a.locks.mutex(`lost ${i}`).acquire({ ttl: 30_000 })))
+  const why: string[] = []
+  a.locks.on('lost', (event) => why.push(event.why))
+  await terminateAll(server)
+  await until(() => leases.every((lease) => lease.state === 'lost'), { within: 1_000 })
+  assert.deepEqual(why, ['revoked', 'revoked', 'revoked'])
+  const next = await b.locks.mutex('lost 1').acquire({ wait: 1_000 })
+  assert.ok(next.token > (leases[0]?.token ?? 0))
+  assert.equal(await leases[0]?.release(), 'lost')
+  await next.release()
+})
+
+test('a waiter whose connection is killed goes on waiting', async (t) => {
+  const [a, b] = [peer(t, server.port, session), peer(t, server.port, session)]
+  const name = 'killed waiter'
+  const lease = await a.locks.mutex(name).acquire()
+  const next = b.locks.mutex(name).acquire({ wait: 10_000 })
+  await inLine(a.locks, name, 1)
+  await server.sql(
+    `select pg_terminate_backend(pid) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()
+     and pid not in (select pid from holdfast_holds where pid is not null)`,
+  )
+  await lease.release()
+  await (await next).release()
+})
+
+test('a holder that is cut off in silence loses it before the server lets go', async (t) => {
+  const a = await cabled(t, server, { ...session, ttl: 1_500 })
+  const b = peer(t, server.port, session)
+  const lease = await a.locks.mutex('cut off').acquire()
+  const next = b.locks.mutex('cut off').acquire({ wait: 20_000 })
+  await inLine(b.locks, 'cut off', 1)
+  a.cable.blackHole()
+  const second = await next
+  assert.equal(lease.isHeld, false, 'two holders')
+  assert.ok(second.token > lease.token)
+  await second.release()
+})
+
+test('a short stall of the server does not end the leases of a long ttl', async (t) => {
+  const a = peer(t, server.port, { ...session, commandTimeout: 200, ttl: 3_000 })
+  const lease = await a.locks.mutex('stalled').acquire()
+  await until(() => lease.remaining() < 2_200, { within: 4_000 })
+  server.pause()
+  await assert.rejects(a.locks.mutex('other').tryAcquire(), { code: 'BACKEND' })
+  server.resume()
+  await until(() => lease.remaining() > 2_500, { within: 4_000 })
+  assert.equal(lease.state, 'held')
+  assert.equal(await lease.release(), 'released')
+})
+
+test('names are apart from those of other programs and namespaces', async (t) => {
+  const a = peer(t, server.port, session)
+  const b = peer(t, server.port, { ...session, namespace: 'another', schema: 'another' })
+  const lease = await a.locks.mutex('x').acquire()
+  await (await b.locks.mutex('x').acquire({ wait: 0 })).release()
+  const [row] = await server.sql(`select hashtext('x') as key`)
+  const [other] = await server.sql('select pg_try_advisory_lock($1) as got', [row?.['key']])
+  assert.equal(other?.['got'], true)
+  await lease.release()
+})
+
+test('what a dead session left in the tables counts for nothing', async (t) => {
+  const [a, b] = [peer(t, server.port, session), peer(t, server.port, session)]
+  const name = 'left over'
+  await a.locks.mutex(name).acquire({ ttl: 30_000 })
+  await server.restart()
+  assert.equal((await b.locks.inspect(name)).holders.length, 0)
+  const lease = await b.locks.mutex(name).acquire({ wait: 1_000 })
+  assert.equal((await b.locks.inspect(name)).holders.length, 1)
+  await lease.release()
+  assert.deepEqual(await server.sql(`select name from holdfast_holds where name like '%left over'`), [])
+})
+
+test('with postgres.js on an instance of one connection', async (t) => {
+  const make = () => {
+    const sql = postgresJs(server.url, { max: 1, max_lifetime: null, fetch_types: false })
+    const locks = createLocks(postgres({ pool: sql as never, ...session }))
+    t.after(async () => {
+      await locks.close()
+      await sql.end({ timeout: 1 })
+    })
+    return locks
+  }
+  const pool = postgresJs(server.url) as never
+  assert.throws(
+    () => postgres({ pool, ...session }),
+    /session' over this instance; make an instance of its own/,
+  )
+  const [a, b] = [make(), make()]
+  const lease = await a.mutex('js').acquire({ ttl: 2_000 })
+  const next = b.mutex('js').acquire({ wait: 10_000, ttl: 900 })
+  await until(async () => (await a.inspect('js')).waiters.length === 1)
+  assert.equal(await lease.release(), 'released')
+  const second = await next
+  assert.ok(second.token > lease.token)
+  // It is not told that the connection ended, and finds out at the next heartbeat.
+  const third = await a.mutex('heartbeat').acquire({ ttl: 900 })
+  await terminateAll(server)
+  await until(() => third.state === 'lost' && second.state === 'lost', { within: 12_000 })
+})
+
+after(leakCheck)
