@@ -10,22 +10,25 @@ import { checkName, describe } from './core/name.js'
 import type { Defaults } from './core/options.js'
 import { type Barrier, barrier } from './locks/barrier.js'
 import { type Election, election } from './locks/election.js'
+import { type AdoptOptions, adoptLease, exportLease } from './locks/handing.js'
 import { type Job, type JobOptions, job } from './locks/job.js'
 import { type Latch, latch } from './locks/latch.js'
 import { all, type MultiLock } from './locks/multi-lock.js'
 import { mutex } from './locks/mutex.js'
 import { type OnceOptions, once } from './locks/once.js'
 import { type ReadWriteLock, readWrite } from './locks/read-write.js'
+import { onRevoke, type Revocation, type Revoked, type RevokeOptions, revoke } from './locks/revoke.js'
 import { type SemaphoreOptions, semaphore } from './locks/semaphore.js'
 
-/** What a driver may be able to do: a mode, or to keep small values beside the locks. */
-export type Ability = ModeKind | 'cells'
+/** What a driver may be able to do: a mode, to keep small values beside the locks, to let a hold move to another process. */
+export type Ability = ModeKind | 'cells' | 'portable'
 
 /** The abilities that the traits of a driver name. */
 export type AbilitiesOf<T extends Traits> =
   | T['modes'][number]
   // A driver of which nothing is known may be able to: then it is found out when it is asked for.
   | (T extends { readonly cells: true } ? 'cells' : Traits extends T ? 'cells' : never)
+  | (T extends { readonly portable: true } ? 'portable' : Traits extends T ? 'portable' : never)
 
 /** `Yes` where the driver's type says it is able to; otherwise calling it does not compile. */
 type If<Known extends Ability, Needed extends Ability, Yes> = [Needed] extends [Known]
@@ -69,6 +72,23 @@ export interface Locks<Known extends Ability = Ability> extends AsyncDisposable 
   list(prefix?: string): Promise<readonly Standing[]>
   /** Takes the lock from whoever holds it; resolves with the number of holds ended. @throws UnsupportedError */
   forceRelease(name: string): Promise<number>
+  /**
+   * Asks whoever holds `name` to give way, waits for `grace` ms, then takes it by force. @throws UnsupportedError, BackendError;
+   * TypeError, RangeError for bad options; the reason of `signal`
+   */
+  readonly revoke: If<Known, 'cells', (name: string, options?: RevokeOptions) => Promise<Revoked>>
+  /**
+   * Calls `listener` when this lease is asked to give way, until it ends. Returns a function that takes it off. Until then this
+   * process watches a cell for it. @throws TypeError, UnsupportedError
+   */
+  readonly onRevoke: If<Known, 'cells', (lease: Lease, listener: (asked: Revocation) => void) => () => void>
+  /**
+   * Makes a ticket of a lease, which is over here then; another process adopts it within its ttl, exactly once. Whoever has the ticket
+   * can. @throws LeaseLostError, UnsupportedError, BackendError; TypeError for what is no plain lease
+   */
+  readonly export: If<Known, 'cells' | 'portable', (lease: Lease) => Promise<string>>
+  /** The lease of a ticket, with its token. @throws LeaseLostError when it was adopted before or has run out; TypeError, UnsupportedError, BackendError */
+  readonly adopt: If<Known, 'cells' | 'portable', (ticket: string, options?: AdoptOptions) => Promise<Lease>>
   /** Calls `listener` on every such event; returns a function that takes it off. */
   on<E extends LockEvent>(event: E, listener: (event: LockEvents[E]) => void): () => void
   /** Rejects who waits, gives back what is held, closes the driver. Idempotent. The client passed to a driver stays open. */
@@ -122,6 +142,10 @@ export function locksOver<Known extends Ability>(engine: Engine): Locks<Known> {
       if (driver.forceRelease === undefined) throw missing('forced release')
       return driver.forceRelease(checkName(name))
     },
+    revoke: async (name, options) => revoke(engine, name, options),
+    onRevoke: (lease, listener) => onRevoke(engine, lease, listener),
+    export: (lease) => exportLease(engine, lease),
+    adopt: (ticket, options) => adoptLease(engine, ticket, options),
     on: (event, listener) => engine.events.on(event, listener),
     close: () => engine.close(),
     [Symbol.asyncDispose]: () => engine.close(),

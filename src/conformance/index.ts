@@ -7,7 +7,7 @@
  * import { memory } from 'holdfast/memory'
  *
  * const store = memory()
- * const traits = { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 1, shared: false, cells: true } as const
+ * const traits = { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 1, shared: false, cells: true, portable: true } as const
  * conformance({ describe, it }, { name: 'memory', traits, ...inProcess(() => store) })
  * ```
  * @module

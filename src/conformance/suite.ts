@@ -9,6 +9,7 @@ import { elections } from './elections.js'
 import { exclusion } from './exclusion.js'
 import { fairness } from './fairness.js'
 import type { Fixture, Runner } from './fixture.js'
+import { handOver, revocation } from './giving-way.js'
 import { jobs } from './jobs.js'
 import { latches } from './latches.js'
 import { leaks } from './leaks.js'
@@ -48,6 +49,8 @@ const aspects: Readonly<Record<string, (it: It, fixture: Fixture) => void>> = {
   latches,
   barriers,
   jobs,
+  revocation,
+  'handing a lease to another process': handOver,
   names,
   'many requests in one process': localQueue,
   closing,

@@ -9,7 +9,7 @@ import type { Part, Task } from './taker.js'
 export type FromTaker =
   | { readonly is: 'ready' }
   | { readonly is: 'waiting' }
-  | { readonly is: 'granted'; readonly token: number }
+  | { readonly is: 'granted'; readonly token: number; readonly ticket?: string }
   | { readonly is: 'state'; readonly isHeld: boolean }
 
 export type ToTaker = 'state' | 'release'

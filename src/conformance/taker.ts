@@ -14,7 +14,7 @@ export interface Task {
   readonly as?: Part
 }
 
-export type Part = 'mutex' | 'once' | 'election' | 'barrier' | 'latch'
+export type Part = 'mutex' | 'once' | 'election' | 'barrier' | 'latch' | 'export'
 
 async function main(): Promise<void> {
   const task: Task = JSON.parse(process.argv[2] ?? '')
@@ -35,14 +35,20 @@ async function main(): Promise<void> {
   })
   say({ is: 'ready' })
   lease = await parts[task.as ?? 'mutex'](locks, task)
-  say({ is: 'granted', token: lease.token })
+  const { token } = lease
+  if (task.as === 'export') say({ is: 'granted', token, ticket: await locks.export(lease) })
+  else say({ is: 'granted', token })
 }
 
 const forEver = { wait: Number.POSITIVE_INFINITY }
 
 /** How to come to hold it. */
+const mutex = (locks: Locks, { name, ttl }: Task) =>
+  locks.mutex(name).acquire({ ttl, ...forEver, note: 'child' })
+
 const parts: Readonly<Record<Part, (locks: Locks, task: Task) => Promise<Lease>>> = {
-  mutex: (locks, { name, ttl }) => locks.mutex(name).acquire({ ttl, ...forEver, note: 'child' }),
+  mutex,
+  export: mutex,
   once: (locks, { name, ttl }) =>
     new Promise((resolve, reject) => {
       const never = (lease: Lease) => {

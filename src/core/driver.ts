@@ -80,6 +80,11 @@ export interface Grant {
   pass?(): number | undefined
   /** Does anybody stand in the store's own line for this name? As last heard; only read while passing on. Absent counts as true. */
   contended?(): boolean
+  /**
+   * The grant was handed to another process, which has taken it over by its attempt, or will, or lets it run out: nothing is to be
+   * sent for it any more. Only asked of drivers whose `traits.portable` is true.
+   */
+  detach?(): void
   /** Turns an exclusive grant into a shared one in one step, so that no writer gets in between. */
   downgrade?(): Promise<void>
 }
@@ -129,6 +134,8 @@ export interface Traits {
   readonly shared: boolean
   /** True: the driver has {@link Driver.cells}. Otherwise all that needs them is refused with `UnsupportedError`, and by type. */
   readonly cells?: boolean
+  /** True: a hold is bound to its attempt, not to who took it, so a repeated claim from another process takes it over. */
+  readonly portable?: boolean
 }
 
 export interface Driver<T extends Traits = Traits> {

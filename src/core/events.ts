@@ -27,6 +27,12 @@ export interface LockEvents {
   readonly renewed: AboutLease & { readonly remaining: number }
   /** A renewal is overdue; the lease still holds for `remaining` ms. */
   readonly doubtful: AboutLease & { readonly remaining: number; readonly error?: unknown }
+  /** The holder is asked to give way within `grace` ms, else the lock is taken from it. Only where `onRevoke` listens. */
+  readonly revoking: AboutLease & {
+    readonly grace: number
+    readonly by: string
+    readonly why?: string | undefined
+  }
   readonly lost: AboutLease & { readonly why: LossCause; readonly cause?: unknown }
   /** `held` in ms; `unknown`: the store did not answer, the lease runs out by its ttl. */
   readonly released: AboutLease & { readonly held: number; readonly outcome: GaveBack | 'unknown' }
@@ -40,6 +46,7 @@ const names = [
   'granted',
   'renewed',
   'doubtful',
+  'revoking',
   'lost',
   'released',
 ] as const satisfies readonly LockEvent[]

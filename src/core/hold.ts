@@ -23,6 +23,10 @@ export class Hold implements WatchdogHooks {
   mode: Mode
   lost: LeaseLostError | undefined
   count = 0
+  /** Its holder was asked to give way: it is not passed on inside the process. */
+  revoked = false
+  /** Called once when it is over, however it ended. */
+  onOver: (() => void) | undefined
   #readers = 0
   #over = false
   #controller: AbortController | undefined
@@ -82,8 +86,21 @@ export class Hold implements WatchdogHooks {
   /** The locks are being closed: given back whoever is inside. */
   async close(): Promise<void> {
     if (this.#over) return
-    this.#over = true
+    this.#end()
     await within(this.engine, answerTime(this.watchdog.ttl), this.watchdog.release(), () => undefined)
+  }
+
+  /** It lives on in another process. @throws LeaseLostError when it does not hold */
+  detach(): void {
+    this.assertEnterable()
+    this.#end()
+    this.watchdog.detach()
+    this.line.ended(this)
+  }
+
+  #end(): void {
+    this.#over = true
+    this.onOver?.()
   }
 
   /** One entry is left. The last one gives the lock away; a writer that leaves readers behind becomes a reader. */
@@ -114,7 +131,7 @@ export class Hold implements WatchdogHooks {
   /** From the watchdog: every synchronous check says lost before any listener hears of it. */
   onLost(why: LossCause, cause?: unknown): void {
     if (this.#over) return
-    this.#over = true
+    this.#end()
     this.lost = new LeaseLostError(this.name, this.token, why, cause)
     this.line.ended(this)
     this.engine.events.emit('lost', { ...this.about(), why, cause })
@@ -134,7 +151,7 @@ export class Hold implements WatchdogHooks {
   }
 
   #giveAway(): Promise<ReleaseOutcome> {
-    this.#over = true
+    this.#end()
     if (this.line.passOn(this)) return Promise.resolve(this.#gone('released'))
     const { engine, watchdog } = this
     const gone = (outcome: GaveBack | undefined) => this.#gone(outcome ?? 'unknown')

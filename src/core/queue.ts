@@ -15,7 +15,7 @@
  * Passing on is bounded while others stand in the store's line: see `passing.ts`.
  */
 import { longestGoodbye, within } from './answer.js'
-import type { Blocked, Claim, Grant, Holder } from './driver.js'
+import type { Blocked, Claim, Grant, Holder, Wait } from './driver.js'
 import type { Engine } from './engine.js'
 import { BackendError } from './errors.js'
 import { Hold } from './hold.js'
@@ -115,11 +115,38 @@ export class Line {
     this.#pump()
   }
 
+  /**
+   * Takes over what another process held, with the token it had. Undefined: it holds no more.
+   * @param claim with the attempt of that hold; `wait` is a single attempt
+   */
+  async adopt(claim: Claim, token: number, terms: Terms, wait: Wait): Promise<Hold | undefined> {
+    const grant = await this.engine.driver.acquire(claim, wait)
+    if (grant === undefined) return undefined
+    let last = grant.token
+    // What was passed on inside the other process has used up part of the reserve.
+    while (last < token) last = grant.pass?.() ?? Number.POSITIVE_INFINITY
+    const now = this.engine.clock.now()
+    if (last !== token || !usable(grant, claim, now) || this.engine.closed) {
+      await grant.release()
+      return undefined
+    }
+    const watchdog = new Watchdog(this.engine, claim, grant, terms.autoRenew, now)
+    const hold = new Hold(this, watchdog, token, terms, now)
+    this.#holds.add(hold)
+    if (hold.mode.kind === 'exclusive') this.#writer = hold
+    this.engine.events.emit('granted', { ...hold.about(), waited: 0, passed: false })
+    return hold
+  }
+
   /** A hold ended by release. True: the next local request has inherited it; else it must go back to the store. */
   passOn(hold: Hold): boolean {
     const { watchdog } = hold
     const heir = this.#heir(hold)
-    const may = heir !== undefined && this.#passing.allowed(watchdog.grant) && watchdog.proof() === 'held'
+    const may =
+      heir !== undefined &&
+      !hold.revoked &&
+      this.#passing.allowed(watchdog.grant) &&
+      watchdog.proof() === 'held'
     const token = may ? watchdog.grant.pass?.() : undefined
     if (heir !== undefined && token !== undefined) {
       this.#queue.delete(heir)

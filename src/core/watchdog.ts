@@ -165,6 +165,12 @@ export class Watchdog implements Entry, Armed {
     return answer
   }
 
+  /** Somebody else looks after the grant from now on. */
+  detach(): void {
+    this.#end('released')
+    this.grant.detach?.()
+  }
+
   #end(how: LossCause | 'released'): void {
     this.ended = how
     this.#trying?.abort()

@@ -9,6 +9,7 @@ const traits = {
   minTtl: 1,
   shared: false,
   cells: true,
+  portable: true,
 } as const
 
 /** `broken` stands between the store and the clients, for the proof that the suite sees what it should. */

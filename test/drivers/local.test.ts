@@ -15,6 +15,7 @@ const traits = {
   minTtl: 100,
   shared: true,
   cells: true,
+  portable: true,
 } as const
 
 /** Which client a socket belongs to: whatever a client does, and what follows from it, runs inside its own context. */

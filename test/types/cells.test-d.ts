@@ -38,6 +38,10 @@ export async function withoutCells(): Promise<void> {
   locks.latch('l')
   // @ts-expect-error nor who has come
   locks.barrier('b', 2)
+  // @ts-expect-error nor a request to give way
+  await locks.revoke('m')
+  // @ts-expect-error nor can a hold move
+  await locks.adopt('ticket')
   // @ts-expect-error nor a leader's value
   locks.election('e')
 }

@@ -116,10 +116,19 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
     entry.client.connection?.send([0, 'contended', hold.attempt, contended])
   }
 
+  /** The attempt was handed over: whoever asked for it first has no more to do with it. */
+  function adopt(client: Client, name: string, attempt: string, id: number): void {
+    lose(attempt)
+    clients.add(client, name, attempt, id)
+    ledger.noteOwner(name, attempt)
+  }
+
   function acquire(
     client: Client,
     [id, , name, attempt, mode, ttl, wait, ticket, note]: CallOf<'acquire'>,
   ): void {
+    if (entries.get(attempt) !== undefined && entries.get(attempt)?.client !== client)
+      adopt(client, name, attempt, id)
     const entry = entries.get(attempt) ?? clients.add(client, name, attempt, id)
     entry.call = id
     entry.asked = clock.now()

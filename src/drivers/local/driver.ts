@@ -30,6 +30,7 @@ export interface LocalTraits extends Traits {
   readonly fair: true
   readonly shared: true
   readonly cells: true
+  readonly portable: true
 }
 
 const traits: LocalTraits = Object.freeze({
@@ -39,6 +40,7 @@ const traits: LocalTraits = Object.freeze({
   minTtl: 100,
   shared: true,
   cells: true,
+  portable: true,
 })
 
 /**

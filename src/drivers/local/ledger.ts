@@ -54,6 +54,8 @@ export interface Ledger {
   readonly cells: CellTable
   /** Writes a cell down before it is true. @throws as fs does */
   noteCell(key: string, entry: Entry): void
+  /** A hold has another owner. What cannot be written now goes before the next line. */
+  noteOwner(name: string, attempt: string): void
   apply<A>(name: string, command: Command<A>): Outcome<A>
   row(name: string): table.Row
   /** Rows that are held or waited for. */
@@ -193,6 +195,15 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
 
   return {
     cells,
+    noteOwner(name, attempt) {
+      const hold = row(name).held.find((one) => one.attempt === attempt)
+      if (hold !== undefined) owed += lineOf.granted({ name, hold, ...ownerOf(attempt) })
+      try {
+        write('', clock.now())
+      } catch {
+        // It is owed.
+      }
+    },
     noteCell: (key, entry) => write(cellLine(key, entry), clock.now()),
     apply,
     row,

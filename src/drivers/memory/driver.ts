@@ -13,6 +13,7 @@ export interface MemoryTraits extends Traits {
   readonly fair: true
   readonly shared: false
   readonly cells: true
+  readonly portable: true
 }
 
 const traits: MemoryTraits = Object.freeze({
@@ -21,6 +22,7 @@ const traits: MemoryTraits = Object.freeze({
   minTtl: 1,
   shared: false,
   cells: true,
+  portable: true,
 })
 
 /**

@@ -19,6 +19,7 @@ export interface RedisTraits extends Traits {
   readonly fair: true
   readonly shared: true
   readonly cells: true
+  readonly portable: true
 }
 
 const traits: RedisTraits = Object.freeze({
@@ -28,6 +29,7 @@ const traits: RedisTraits = Object.freeze({
   minTtl: 20,
   shared: true,
   cells: true,
+  portable: true,
 })
 
 /**

@@ -109,6 +109,10 @@ export class Hold implements Grant {
     if (reply === '0') throw new BackendError('redis', `cannot downgrade ${this.#claim.name}: it is not held`)
   }
 
+  detach(): void {
+    this.drop()
+  }
+
   /** No timer of it is left. */
   drop(): void {
     this.#disarm?.()

@@ -56,7 +56,9 @@ local function item(h, q, d, id, kind, ttl, rest, note)
   if ended(S, id) then return 'o' end
   if till == 0 and holds(S, id) then
     if S.m == 'x' then
-      S.e = S.now + ttl
+      -- Who asks may be another process than who was granted: from now on it is the one to be told things.
+      local _, _, since, _, _, text = hold(S, id)
+      S.e, S.r = S.now + ttl, since .. ' ' .. chan .. ' ' .. by .. ' ' .. text
       save(S)
     else
       call('ZADD', d, S.now + ttl, id)

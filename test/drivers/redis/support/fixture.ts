@@ -18,7 +18,14 @@ export async function fixtureOf(
   const cables = await Cables.to(place, 12)
   const fixture: Fixture = {
     name,
-    traits: { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 20, shared: true, cells: true },
+    traits: {
+      modes: ['exclusive', 'shared', 'permits'],
+      fair: true,
+      minTtl: 20,
+      shared: true,
+      cells: true,
+      portable: true,
+    },
     make: () => cables.factory(library, place),
     breakage: {
       cut: (factory) => cables.cut(factory),

@@ -1,0 +1,168 @@
+import assert from 'node:assert/strict'
+import type { Revocation } from 'holdfast'
+import type { Client } from './client.js'
+import type { Fixture } from './fixture.js'
+import type { Stage } from './stage.js'
+import type { It } from './suite.js'
+import { takeInChild } from './take-in-child.js'
+
+const revoking = {
+  'is asked of the holder first, who may give way in time': async (stage, a) => {
+    const [b, c, name] = [stage.client(), stage.client(), stage.name()]
+    assert.equal(await b.locks.revoke(name), 'free')
+    const lease = await a.locks.mutex(name).acquire()
+    const asked: Revocation[] = []
+    const events: string[] = []
+    a.locks.on('revoking', ({ token }) => events.push(String(token)))
+    a.locks.onRevoke(lease, (request) => {
+      asked.push(request)
+      void lease.release()
+    })
+    // Behind it in the same process: it must not inherit what was asked back.
+    const heir = a.locks.mutex(name).acquire()
+    const outcome = await stage.soon('it to give way', b.locks.revoke(name, { grace: 30_000, why: 'deploy' }))
+    assert.equal(outcome, 'released')
+    assert.deepEqual(
+      asked.map(({ grace, why }) => [grace, why]),
+      [[30_000, 'deploy']],
+    )
+    assert.deepEqual(events, [String(lease.token)])
+    await (await heir).release()
+    await stage.assertFree(c, name)
+  },
+
+  'is done by force when the grace is over': async (stage, a) => {
+    const [b, name] = [stage.client(), stage.name()]
+    const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl })
+    let asked = 0
+    a.locks.onRevoke(lease, () => asked++)
+    assert.equal(await b.locks.revoke(name, { grace: 400 }), 'forced')
+    assert.equal(asked, 1)
+    await stage.until('the holder to hear of it', () => !lease.isHeld)
+    assert.equal(lease.state, 'lost')
+    await stage.assertFree(b, name)
+  },
+
+  'is not meant for whoever comes after': async (stage, a) => {
+    const [b, c, name] = [stage.client(), stage.client(), stage.name()]
+    const lease = await a.locks.mutex(name).acquire()
+    const next = b.locks.mutex(name).acquire()
+    await stage.inLine(c, name, 1)
+    const revoked = c.locks.revoke(name, { grace: 30_000 })
+    await lease.release()
+    const mine = await next
+    assert.equal(await stage.soon('it to be told', revoked), 'released')
+    let asked = 0
+    b.locks.onRevoke(mine, () => asked++)
+    await stage.assertTaken(c, name)
+    assert.equal(mine.isHeld, true)
+    assert.equal(asked, 0)
+    await mine.release()
+  },
+} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+
+const handing = {
+  'keeps lease and token, and works once': async (stage, a) => {
+    const [b, c, name] = [stage.client(), stage.client(), stage.name()]
+    const lease = await a.locks.mutex(name).acquire({ note: 'order 42', ttl: Math.max(stage.ttl, 2_000) })
+    const ticket = await a.locks.export(lease)
+    assert.deepEqual(
+      [lease.isHeld, lease.state, await lease.release()],
+      [false, 'released', 'already-released'],
+    )
+    await stage.assertTaken(c, name)
+    const tries = await Promise.allSettled([b, c, b].map(({ locks }) => locks.adopt(ticket)))
+    const won = tries.filter((one) => one.status === 'fulfilled')
+    assert.equal(won.length, 1)
+    for (const one of tries)
+      if (one.status === 'rejected') assert.match(String(one.reason.cause), /adopted before/)
+    const adopted = won[0]?.value
+    assert.ok(adopted)
+    assert.equal(adopted.token, lease.token)
+    assert.equal(adopted.isHeld, true)
+    await stage.assertTaken(a, name)
+    assert.ok((await adopted.extend()) > 0)
+    assert.equal(await adopted.release(), 'released')
+    await stage.assertFree(a, name)
+    await assert.rejects(c.locks.adopt(ticket), { code: 'LEASE_LOST' })
+  },
+
+  'keeps a token that was passed on inside the first process, and later ones are greater': async (
+    stage,
+    a,
+  ) => {
+    const [b, name] = [stage.client(), stage.name()]
+    const tokens: number[] = []
+    const first = await a.locks.mutex(name).acquire()
+    const second = a.locks.mutex(name).acquire()
+    await first.release()
+    const lease = await second
+    tokens.push(first.token, lease.token)
+    const adopted = await b.locks.adopt(await a.locks.export(lease))
+    assert.equal(adopted.token, lease.token)
+    const heir = b.locks.mutex(name).acquire()
+    await adopted.release()
+    tokens.push((await heir).token)
+    await (await heir).release()
+    for (const [i, token] of tokens.entries()) assert.ok(token > (tokens[i - 1] ?? 0), `${tokens}`)
+  },
+
+  'does not work when it comes too late': async (stage, a) => {
+    const [b, name] = [stage.client(), stage.name()]
+    const ticket = await a.locks.export(await a.locks.mutex(name).acquire({ ttl: stage.ttl }))
+    const next = await b.locks.mutex(name).acquire({ wait: 2 * stage.ttl + stage.patience })
+    await assert.rejects(a.locks.adopt(ticket), { code: 'LEASE_LOST' })
+    assert.equal(next.isHeld, true)
+    await next.release()
+    await assert.rejects(a.locks.adopt('nonsense'), /takes the text that export\(\) gave/)
+  },
+
+  'outlives the process that took it': async (stage, a) => {
+    const [b, c, name] = [stage.client(), stage.client(), stage.name()]
+    const ticket = await a.locks.export(await a.locks.mutex(name).acquire())
+    const adopted = await b.locks.adopt(ticket)
+    await a.locks.close()
+    await stage.assertTaken(c, name)
+    assert.ok((await adopted.extend()) > 0)
+    await adopted.release()
+  },
+} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+
+export function revocation(it: It, { traits }: Fixture): void {
+  if (traits.cells !== true) {
+    it('is refused without cells', async (stage) => {
+      const { locks } = stage.client()
+      await assert.rejects(locks.revoke(stage.name()), { code: 'UNSUPPORTED' })
+    })
+    return
+  }
+  for (const [name, test] of Object.entries(revoking)) it(name, (stage) => test(stage, stage.client()))
+}
+
+export function handOver(it: It, { traits, taker }: Fixture): void {
+  if (traits.cells !== true || traits.portable !== true) {
+    it('is refused where holds are bound to processes', async (stage) => {
+      const { locks } = stage.client()
+      const lease = await locks.mutex(stage.name()).acquire()
+      await assert.rejects(locks.export(lease), { code: 'UNSUPPORTED' })
+      assert.equal(lease.isHeld, true)
+      await lease.release()
+    })
+    return
+  }
+  for (const [name, test] of Object.entries(handing)) it(name, (stage) => test(stage, stage.client()))
+  if (!traits.shared || taker === undefined) return
+
+  it('is not undone when the process that took it is killed with -9', async (stage) => {
+    const [a, b, name] = [stage.client(), stage.client(), stage.name()]
+    const ttl = Math.max(stage.ttl, 2_000)
+    const child = takeInChild(stage, taker, name, ttl, 'export')
+    const { token, ticket = '' } = await child.heard('granted')
+    const adopted = await a.locks.adopt(ticket)
+    await child.kill()
+    assert.equal(adopted.token, token)
+    assert.ok((await adopted.extend()) > 0)
+    await stage.assertTaken(b, name)
+    await adopted.release()
+  })
+}

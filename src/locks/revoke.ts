@@ -1,0 +1,140 @@
+/**
+ * Taking a lock from its holder: first it is asked, then, after a grace, it is forced.
+ *
+ * The request is a cell beside the lock, which names the holds it is meant for. Only a holder that listens hears of it: watching
+ * costs a request for each lease, and most leases are never asked. One that listens is not passed on inside its process.
+ */
+import { type Bounds, bounded, glance, Late } from '../core/bounded.js'
+import { Box } from '../core/box.js'
+import type { Engine } from '../core/engine.js'
+import { UnsupportedError } from '../core/errors.js'
+import { HeldLease, type Lease } from '../core/lease.js'
+import { checkName, describe } from '../core/name.js'
+import { duration } from '../core/options.js'
+
+export interface RevokeOptions {
+  /** How long the holder has to give way, in ms. @default 10_000 */
+  readonly grace?: number
+  /** Told to the holder. At most 256 bytes. */
+  readonly why?: string
+  /** Ends the wait, not the request: the holder may still give way, but is not forced. */
+  readonly signal?: AbortSignal
+}
+
+/** `free`: nobody held it; `released`: it was given back within the grace; `forced`: it was taken. */
+export type Revoked = 'free' | 'released' | 'forced'
+
+/** What a holder is told. */
+export interface Revocation {
+  /** Milliseconds it has, from when it was asked. */
+  readonly grace: number
+  /** Who asks: `host:pid`. */
+  readonly by: string
+  readonly why?: string
+}
+
+/** In the cell, as JSON. */
+interface Request extends Revocation {
+  readonly id: string
+  readonly attempts: readonly string[]
+}
+
+/** How often it is looked whether the holder has given way, in ms. */
+const lookEvery = 250
+
+/** @throws UnsupportedError, TypeError, RangeError; BackendError when the store does not answer; the reason of `signal` */
+export async function revoke(engine: Engine, name: string, options: RevokeOptions = {}): Promise<Revoked> {
+  checkName(name)
+  const grace = duration('grace', options.grace ?? 10_000, 0, false)
+  const { why, signal } = options
+  if (why !== undefined) checkName(why, 'why')
+  const { driver } = engine
+  const force = driver.forceRelease
+  if (force === undefined)
+    throw new UnsupportedError(driver.name, 'forced release', 'use the tools of the store itself')
+  const box = new Box(engine, 'revoke', name)
+  const holding = async (bounds: Bounds) => {
+    const { holders } = await box.trying(bounds, () => driver.inspect(name))
+    return holders.filter(({ expiresIn }) => expiresIn > 0).map(({ attempt }) => attempt)
+  }
+  const attempts = await glance(engine, name, holding, signal)
+  if (attempts.length === 0) return 'free'
+  const request: Request = {
+    id: engine.env.id(),
+    attempts,
+    grace,
+    by: engine.env.by,
+    ...(why !== undefined && { why }),
+  }
+  const asked = { value: JSON.stringify(request), keep: grace + 60_000 }
+  await glance(
+    engine,
+    name,
+    (bounds) => box.update((cell) => (cell?.value === asked.value ? undefined : asked), bounds),
+    signal,
+  )
+  const until = { wait: Math.max(1, grace), ...(signal !== undefined && { signal }) }
+  const gone = await bounded(engine, until, (bounds) =>
+    box.when(async () => (await held(holding, attempts, bounds)) === 0 || undefined, bounds, lookEvery),
+  )
+  if (!(gone instanceof Late)) return 'released'
+  // The last look before the blow: whoever came after the one that was asked is not meant.
+  if ((await glance(engine, name, (bounds) => held(holding, attempts, bounds), signal)) === 0)
+    return 'released'
+  await force.call(driver, name)
+  return 'forced'
+}
+
+/** How many of them still hold. */
+async function held(
+  holding: (bounds: Bounds) => Promise<readonly string[]>,
+  attempts: readonly string[],
+  bounds: Bounds,
+): Promise<number> {
+  const now = await holding(bounds)
+  return attempts.filter((attempt) => now.includes(attempt)).length
+}
+
+/**
+ * Listens for requests to give way, until the lease ends. Returns what ends it earlier.
+ * @throws TypeError, UnsupportedError
+ */
+export function onRevoke(engine: Engine, lease: Lease, listener: (asked: Revocation) => void): () => void {
+  if (!(lease instanceof HeldLease) || lease.hold.engine !== engine)
+    throw new TypeError(`onRevoke takes a lease of a single lock of these locks, got ${describe(lease)}`)
+  const { hold } = lease
+  const box = new Box(engine, 'revoke', hold.name)
+  const { attempt } = hold.watchdog.claim
+  const controller = new AbortController()
+  const { signal } = controller
+  const stop = () => controller.abort(new Error('no longer held'))
+  const before = hold.onOver
+  hold.onOver = () => {
+    before?.()
+    stop()
+  }
+  if (hold.over) stop()
+  const listen = async () => {
+    let last = ''
+    for (;;) {
+      const request = await bounded(engine, { wait: Number.POSITIVE_INFINITY, signal }, (bounds) =>
+        box.when((cell) => {
+          const found = cell && (JSON.parse(cell.value) as Request)
+          return found?.attempts.includes(attempt) && found.id !== last ? found : undefined
+        }, bounds),
+      )
+      if (request === undefined || request instanceof Late) return
+      last = request.id
+      hold.revoked = true
+      const { grace, by, why } = request
+      engine.events.emit('revoking', { ...hold.about(), grace, by, why })
+      listener({ grace, by, ...(why !== undefined && { why }) })
+    }
+  }
+  // It ends with the lease, or with these locks; there is nobody to tell of it.
+  listen().catch((error: unknown) => {
+    if (!signal.aborted && !engine.closed)
+      process.emitWarning(`onRevoke ended: ${String(error)}`, 'HoldfastWarning')
+  })
+  return stop
+}
