@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { demoCommandLine } from './commands/demo.js'
+import { labCommandLine } from './commands/lab.js'
 import { runCommandLine, withoutCommand } from './commands/run.js'
 import { schemaCommandLine } from './commands/schema.js'
 import { storeCommandLines } from './commands/store.js'
@@ -25,6 +26,7 @@ async function main(argv: readonly string[]): Promise<void> {
   storeCommandLines(program)
   schemaCommandLine(program)
   demoCommandLine(program)
+  labCommandLine(program)
   for (const command of program.commands) command.copyInheritedSettings(program)
   await program.parseAsync(own, { from: 'user' })
 }

@@ -11,7 +11,7 @@ export function exclusion(history: History): Violation[] {
       if (claim.mode !== 'exclusive') continue
       if (furthest !== undefined && furthest.to > claim.from) {
         const lasted = Math.min(furthest.to, claim.to, history.end) - claim.from
-        const message = `${JSON.stringify(name)} was held twice at once for ${ms(lasted)}: tokens ${furthest.of.token} and ${claim.of.token}`
+        const message = `${JSON.stringify(name)} was held twice at once for ${ms(lasted)}${tokensOf(furthest.of.token, claim.of.token)}`
         const parties = [furthest.of, claim.of]
         found.push(violation(history, { rule: 'exclusion', name, message, at: claim.from, lasted, parties }))
       }
@@ -19,4 +19,9 @@ export function exclusion(history: History): Violation[] {
     }
   }
   return found
+}
+
+/** Locks that are not ours have none. */
+function tokensOf(one: number | undefined, other: number | undefined): string {
+  return one === undefined && other === undefined ? '' : `: tokens ${one ?? 'none'} and ${other ?? 'none'}`
 }

@@ -1,0 +1,53 @@
+/** What happened in one scene, written by all who play in it: processes of the operating system, and those that only have cables of their own. */
+import { type Entry, type Event, type History, historyOf, type Recorder } from 'holdfast/verify'
+
+/** An entry on its way from a child process: JSON has no bigint. */
+export type Sent = Omit<Entry, 'until'> & { readonly t: string; readonly until?: string }
+
+export class Diary {
+  readonly #origin: bigint = process.hrtime.bigint()
+  readonly #events: Event[] = []
+  #faults = 0
+
+  /** @param player its name in the picture; `pid` what faults are aimed at */
+  recorder(player: string, pid: number): Recorder {
+    return recorderTo(player, (t, { until, ...entry }) => {
+      const event = { ...entry, t: this.#since(t), pid, client: player }
+      this.#events.push(until === undefined ? event : { ...event, until: this.#since(until) })
+    })
+  }
+
+  /** What a child has sent. */
+  take(player: string, pid: number, { t, until, ...entry }: Sent): void {
+    const told = until === undefined ? entry : { ...entry, until: BigInt(until) }
+    this.recorder(player, pid).write(told, BigInt(t))
+  }
+
+  /** Something is done to a player, or to all; the function it returns marks the end. */
+  fault(kind: string, target?: number): () => void {
+    const attempt = `fault:${++this.#faults}`
+    const nemesis = this.recorder('the scene', 0)
+    const about = { op: 'fault', kind, attempt, ...(target !== undefined && { target }) } as const
+    nemesis.write({ ...about, phase: 'invoke' })
+    return () => nemesis.write({ ...about, phase: 'ok' })
+  }
+
+  history(): History {
+    return historyOf(this.#events)
+  }
+
+  #since(t: bigint): number {
+    return Number(t - this.#origin)
+  }
+}
+
+export function recorderTo(client: string, put: (t: bigint, entry: Entry) => void): Recorder {
+  const now = () => process.hrtime.bigint()
+  return {
+    client,
+    now,
+    write: (entry, t = now()) => put(t, entry),
+    fault: () => () => undefined,
+    close: () => undefined,
+  }
+}

@@ -1,0 +1,96 @@
+/** What goes wrong when a server forgets. */
+import { startProxy } from '../../test/support/proxy.js'
+import { startRedis } from '../../test/support/servers/redis.js'
+import { until } from '../../test/support/until.js'
+import { majorityByHand, setNxCompare } from './by-hand.js'
+import { longestTtl, patience } from './lock.js'
+import { holdfastRedis, holdfastRedlock } from './ours.js'
+import { first, type Scene, secondHolder } from './scene.js'
+import { answering } from './stage.js'
+
+export const restart: Scene = {
+  name: 'restart',
+  title: 'A restart without data',
+  story: 'The server is killed and comes back empty, while A holds the lock.',
+  holdfastDoes:
+    'The processes that knew the server find that it has forgotten, and it grants nothing until everything it could have forgotten has run out. A is told at its next renewal.',
+  page: 'hazards.md#one-server',
+  naive: setNxCompare,
+  holdfast: holdfastRedis,
+  servers: 1,
+  async run(stage) {
+    const [a, b] = [await stage.player('A'), await stage.player('B')]
+    const held = await first(a, longestTtl)
+    const back = stage.diary.fault('restart, empty')
+    await stage.server.kill9()
+    await stage.server.restart({ keepData: false })
+    back()
+    await answering(b.clients)
+    const outcome = await secondHolder(held, b)
+    await held.release()
+    return outcome
+  },
+}
+
+export const failOver: Scene = {
+  name: 'fail-over',
+  title: 'A fail-over before replication',
+  story:
+    'A takes the lock; the server dies before its replica has heard of that, and the replica takes its place.',
+  holdfastDoes:
+    'The new master finds in its data that another server wrote them, and grants nothing until all that could be missing has run out. With `replicas: 1` the grant would not have counted.',
+  page: 'hazards.md#one-server',
+  naive: setNxCompare,
+  holdfast: holdfastRedis,
+  servers: 1,
+  async run(stage) {
+    const { server, diary } = stage
+    const line = await startProxy({ port: server.port })
+    stage.keep(() => line.stop())
+    const replica = await startRedis({ args: ['--replicaof', line.host, String(line.port)] })
+    stage.keep(() => replica.stop())
+    const a = await stage.player('A')
+    const offset = async (of: typeof server) =>
+      /master_repl_offset:(\d+)/.exec(String(await of.cli('INFO', 'replication')))?.[1]
+    const synced = async () =>
+      String(await replica.cli('INFO', 'replication')).includes('master_link_status:up') &&
+      (await offset(replica)) === (await offset(server))
+    await until(synced, { within: patience })
+    line.blackHole()
+    const held = await first(a, longestTtl)
+    diary.fault('fail-over')
+    await server.kill9()
+    await replica.cli('REPLICAOF', 'NO', 'ONE')
+    const b = await stage.newcomer('B', [replica])
+    const outcome = await secondHolder(held, b)
+    await held.release().catch(() => undefined)
+    return outcome
+  },
+}
+
+export const forgetfulServer: Scene = {
+  name: 'forgetful-server',
+  title: 'Redlock’s forgetful server',
+  story:
+    'A has the votes of servers 1 and 2 of three; the third is out of its reach. Server 2 restarts without data. Then B asks 2 and 3.',
+  holdfastDoes:
+    'Servers remember each other. One that may have forgotten votes is left out until they have all run out.',
+  page: 'hazards.md#several-servers',
+  naive: majorityByHand,
+  holdfast: holdfastRedlock,
+  servers: 3,
+  async run(stage) {
+    const [a, b] = [await stage.player('A'), await stage.player('B')]
+    a.cables[2]?.blackHole()
+    const held = await first(a, longestTtl)
+    const back = stage.diary.fault('server 2 restarts, empty')
+    const [, forgetful] = stage.servers
+    await forgetful?.kill9()
+    await forgetful?.restart({ keepData: false })
+    back()
+    await answering(b.clients)
+    const outcome = await secondHolder(held, b)
+    await held.release().catch(() => undefined)
+    return outcome
+  },
+}

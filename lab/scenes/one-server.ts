@@ -1,0 +1,188 @@
+/** What goes wrong with one server, and nothing wrong with it. */
+import { until } from '../../test/support/until.js'
+import { setNxCompare, setNxDel, setnxExpire } from './by-hand.js'
+import { patience, resource } from './lock.js'
+import { holdfastRedis } from './ours.js'
+import { first, order, type Scene } from './scene.js'
+import { elapsed } from './stage.js'
+
+export const noExpiry: Scene = {
+  name: 'no-expiry',
+  title: 'SETNX without an expiry',
+  story:
+    'The holder is killed (-9) at its first opportunity: between SETNX and EXPIRE, if there is an in between.',
+  holdfastDoes: 'One script takes the lock and writes its deadline. The lock is free again after its ttl.',
+  page: 'hazards.md#one-server',
+  naive: setnxExpire,
+  holdfast: holdfastRedis,
+  servers: 1,
+  async run(stage) {
+    const { diary, server } = stage
+    const b = await stage.player('B')
+    const cable = await stage.cable()
+    cable.up.hold((bytes) => /\$7\r\npexpire\r\n/i.test(bytes.toString()))
+    const a = stage.child('A', 'hold', 1_000, [cable.port])
+    await Promise.race([cable.up.holding(), a.holds()])
+    diary.fault('kill', a.pid)
+    await a.kill()
+    cable.up.drop()
+    const held = await b.lock.take(order, 1_000, 4_000)
+    if (held !== undefined) await elapsed(200)
+    await held?.release()
+    if (held !== undefined) return { ok: true, saw: 'free again after its ttl of 1 s' }
+    const left = await server.cli('PTTL', order)
+    return { ok: false, saw: left === -1 ? 'taken for ever: the key has no expiry' : 'still taken after 4 s' }
+  },
+}
+
+export const wrongDelete: Scene = {
+  name: 'wrong-delete',
+  title: 'Somebody else’s lock is deleted',
+  story: 'A is cut off for longer than its ttl, B takes over, A comes back and releases. Then C tries.',
+  holdfastDoes:
+    'A release carries the id of its attempt and touches no other. A is told that it has lost before B can have it.',
+  page: 'hazards.md#one-server',
+  naive: setNxDel,
+  holdfast: holdfastRedis,
+  servers: 1,
+  async run(stage) {
+    const [a, b, c] = [await stage.player('A'), await stage.player('B'), await stage.player('C')]
+    const held = await first(a, 800)
+    const healed = stage.diary.fault('cut off', a.pid)
+    for (const cable of a.cables) cable.blackHole()
+    const next = await b.lock.take(order, 30_000, patience)
+    for (const cable of a.cables) cable.heal()
+    healed()
+    await held.release()
+    const intruder = await c.lock.take(order, 30_000, 0)
+    await elapsed(300)
+    const both = next?.isHeld === true && intruder !== undefined
+    await intruder?.release()
+    await next?.release()
+    return both
+      ? { ok: false, saw: 'B and C hold it at once' }
+      : { ok: true, saw: 'B holds it, and nobody else' }
+  },
+}
+
+export const longWork: Scene = {
+  name: 'long-work',
+  title: 'The lease ends in mid-work',
+  story:
+    'A reads a number, works for three times its ttl, and writes the number plus one. B has the same to do, quickly.',
+  holdfastDoes:
+    'The lease is renewed three times a ttl for as long as the work goes on and the process can be heard.',
+  page: 'hazards.md#one-server',
+  naive: setNxCompare,
+  holdfast: holdfastRedis,
+  servers: 1,
+  async run(stage) {
+    const [a, b] = [await stage.player('A'), await stage.player('B')]
+    let points = 0
+    const held = await first(a, 1_000)
+    const slowly = async () => {
+      const seen = points
+      await elapsed(3_000)
+      points = seen + 1
+      await held.release()
+    }
+    const quickly = async () => {
+      const next = await b.lock.take(order, 1_000, patience)
+      points += 1
+      await elapsed(200)
+      await next?.release()
+    }
+    await Promise.all([slowly(), quickly()])
+    return { ok: points === 2, saw: `2 were added, the number grew by ${points}` }
+  },
+}
+
+export const longPause: Scene = {
+  name: 'long-pause',
+  title: 'A long pause',
+  story:
+    'A makes sure that it holds the lock, stands still (SIGSTOP) for longer than its ttl, goes on and writes. B has written meanwhile.',
+  holdfastDoes:
+    'No lock can prevent the pause. Each grant comes with a greater token, and `holdfast/guard` lets the resource refuse a token older than the newest it has seen.',
+  page: 'guard.md',
+  naive: setNxCompare,
+  holdfast: holdfastRedis,
+  servers: 1,
+  async run(stage) {
+    const { diary, server, way } = stage
+    const b = await stage.player('B')
+    const a = stage.child('A', 'pause', 1_000, [server.port])
+    await a.standsStill()
+    const goesOn = diary.fault('stopped', a.pid)
+    const next = await until(() => b.lock.take(order, 30_000, patience), { within: patience })
+    await way.write(b.client, 'newer', next)
+    goesOn()
+    const late = await a.goOn()
+    await elapsed(200)
+    const kept = (await b.client.get(resource)) === 'newer'
+    await next.release()
+    return {
+      ok: kept,
+      saw: kept ? `the late write was ${late}` : 'the late write has replaced the newer one',
+    }
+  },
+}
+
+export const clockJump: Scene = {
+  name: 'clock-jump',
+  title: 'The clock jumps',
+  story:
+    'The wall clock of the server goes forward by a minute while A holds the lock for six seconds. B takes it and writes; then A writes.',
+  holdfastDoes:
+    'The lock of the server ends early, so both hold it for a moment: that much nothing here prevents. A is told at its next renewal, and its older token is refused.',
+  page: 'drivers/redis.md#weak-points',
+  naive: setNxCompare,
+  holdfast: holdfastRedis,
+  servers: 1,
+  options: { preload: ['clock'] },
+  async run(stage) {
+    const { diary, server, way } = stage
+    const [a, b] = [await stage.player('A'), await stage.player('B')]
+    const held = await first(a, 6_000)
+    diary.fault('clock + 60 s')
+    server.clockJump(60_000)
+    const next = await until(() => b.lock.take(order, 30_000, patience), { within: patience })
+    await way.write(b.client, 'newer', next)
+    const late = await way.write(a.client, 'older', held)
+    // A renewal is due every two seconds.
+    await until(() => !held.isHeld, { within: 3_000 }).catch(() => undefined)
+    const told = held.isHeld ? 'A was never told' : 'A was told at its next renewal'
+    const kept = (await b.client.get(resource)) === 'newer'
+    await held.release()
+    await next.release()
+    const wrote = kept ? `was ${late}` : 'has replaced the newer one'
+    return { ok: kept && told !== 'A was never told', saw: `the write of A ${wrote}; ${told}` }
+  },
+}
+
+export const doubleSubmit: Scene = {
+  name: 'double-submit',
+  title: 'A form is sent twice',
+  story:
+    'Two servers get the same order at once: take 20 of 100 points. Both ask for the lock of that order.',
+  holdfastDoes:
+    'A lock only makes the two run one after the other. `locks.once` runs one, and gives its result to both.',
+  page: 'primitives.md#once-for-everybody',
+  naive: setNxCompare,
+  holdfast: holdfastRedis,
+  servers: 1,
+  async run(stage) {
+    const [a, b] = [await stage.player('A'), await stage.player('B')]
+    let points = 100
+    const redeem = async () => {
+      await elapsed(300)
+      points -= 20
+      return points
+    }
+    const answers = await Promise.all([a, b].map(({ lock }) => lock.once(order, redeem)))
+    return {
+      ok: points === 80,
+      saw: `${points} of 100 points are left; the answers were ${answers.sort().join(' and ')}`,
+    }
+  },
+}

@@ -1,0 +1,90 @@
+// Every scene of the lab on real servers: the plain lock really fails, holdfast stands, and the page says what was seen.
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, test } from 'node:test'
+import { asTold, type Played, play, scenes } from '../../lab/scenes/play.js'
+import { read, root } from '../support/checkout.js'
+import { leakCheck } from '../support/leaks.js'
+
+const page = read('docs/lab.md')
+const folder = mkdtempSync(join(tmpdir(), 'holdfast-lab-'))
+after(() => rmSync(folder, { recursive: true, force: true }))
+
+// A scene mostly waits, so a few are played at a time.
+describe('the lab', { concurrency: 3 }, () => {
+  for (const scene of scenes) {
+    test(`${scene.name}: ${scene.naive.title} fails, ${scene.holdfast.title} stands`, async () => {
+      const played = await play(scene)
+      const { naive, holdfast } = played
+      assert.ok(asTold(played), `${naive.outcome.saw} | ${holdfast.outcome.saw}`)
+      assert.deepEqual(untold(played), [])
+      for (const { timeline } of [naive, holdfast]) assert.ok(timeline.rows.length >= 2)
+    })
+  }
+})
+
+/** What was seen and does not stand in the section of its scene, counts and times aside. */
+function untold({ scene, naive, holdfast }: Played): string[] {
+  const section = page.split(/^## /m).find((text) => text.startsWith(scene.title)) ?? ''
+  const plain = (text: string) => text.replace(/\s+/g, ' ').replace(/\d+(\.\d+)?/g, '#')
+  const { story, holdfastDoes } = scene
+  return [story, naive.outcome.saw, holdfast.outcome.saw, holdfastDoes].filter(
+    (text) => !plain(section).includes(plain(text)),
+  )
+}
+
+test('the page has both pictures of every scene, and leads on', () => {
+  for (const { name, page: more } of scenes) {
+    for (const way of ['naive', 'holdfast']) {
+      assert.ok(page.includes(`(lab/${name}-${way}.svg)`), name)
+      assert.ok(existsSync(join(root, `docs/lab/${name}-${way}.svg`)), name)
+    }
+    assert.ok(page.includes(`(${more})`), more)
+  }
+})
+
+test('holdfast lab plays a scene, shows who held when, and draws it', () => {
+  const { status, stdout, stderr } = run('lab', 'long-work', '--svg', folder)
+  assert.equal(status, 0, stderr)
+  assert.match(stdout, /✗ SET NX PX, delete if mine: 2 were added, the number grew by 1/)
+  assert.match(stdout, /✓ holdfast\/redis: 2 were added, the number grew by 2/)
+  assert.match(stdout, /A +│▐█+#1█+/)
+  assert.match(stdout, /1 of 1/)
+  assert.match(readFileSync(join(folder, 'long-work-naive.svg'), 'utf8'), /class="bad"/)
+})
+
+test('holdfast lab says which scenes there are, also to one who names another', () => {
+  const { status, stdout } = run('lab', '--list')
+  assert.equal(status, 0)
+  assert.equal(stdout.trim().split('\n').length, scenes.length)
+  const unknown = run('lab', 'no-such-scene')
+  assert.equal(unknown.status, 64)
+  assert.match(unknown.stderr, /no scene is called no-such-scene; there are: no-expiry, /)
+})
+
+test('holdfast lab outside a checkout says where it is to be had', () => {
+  const away = join(folder, 'package')
+  cpSync(join(root, 'build/src'), join(away, 'build/src'), { recursive: true })
+  cpSync(join(root, 'package.json'), join(away, 'package.json'))
+  symlinkSync(join(root, 'node_modules'), join(away, 'node_modules'))
+  const { status, stderr } = runAt(away, 'lab')
+  assert.equal(status, 69)
+  assert.match(stderr, /not part of the package: clone the project, then npm ci && npm run lab/)
+})
+
+function run(...words: readonly string[]) {
+  return runAt(root, ...words)
+}
+
+function runAt(place: string, ...words: readonly string[]) {
+  return spawnSync(process.execPath, [join(place, 'build/src/cli/main.js'), ...words], {
+    encoding: 'utf8',
+    timeout: 60_000,
+    killSignal: 'SIGKILL',
+  })
+}
+
+after(leakCheck)
