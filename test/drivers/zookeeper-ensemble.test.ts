@@ -4,9 +4,9 @@ import { createLocks } from 'holdfast'
 import { conformance } from 'holdfast/conformance'
 import { leakCheck } from '../support/leaks.js'
 import { startEnsemble } from '../support/servers/zookeeper.js'
-import { Cables, quick } from './zookeeper/support/clients.js'
+import { brisk, Cables } from './zookeeper/support/clients.js'
 
-const ensemble = await startEnsemble()
+const ensemble = await startEnsemble({ tickTime: 200, config: ['syncLimit=25', 'initLimit=50'] })
 const cables = await Cables.to(
   ensemble.servers.map(({ port }) => port),
   12,
@@ -16,8 +16,8 @@ conformance(
   { describe, it },
   {
     name: 'zookeeper (three servers)',
-    traits: { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 20, shared: true },
-    make: () => cables.factory(),
+    traits: { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 20, shared: true, cells: true },
+    make: () => cables.factory(brisk),
     breakage: {
       cut: (factory) => cables.cut(factory),
       heal: () => {
@@ -28,7 +28,7 @@ conformance(
         for (const server of ensemble.servers) server.pause()
       },
       loseHold: async (lock) => {
-        const operator = createLocks(cables.factory())
+        const operator = createLocks(cables.factory(brisk))
         await operator.forceRelease(lock)
         await operator.close()
       },
@@ -36,7 +36,7 @@ conformance(
     taker: {
       module: new URL('./zookeeper/support/in-child.js', import.meta.url).href,
       export: 'make',
-      args: [{ servers: ensemble.addresses, ...quick }],
+      args: [{ servers: ensemble.addresses, ...brisk }],
     },
   },
 )

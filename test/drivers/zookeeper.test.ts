@@ -5,15 +5,15 @@ import { createLocks } from 'holdfast'
 import { conformance, type Fixture } from 'holdfast/conformance'
 import { leakCheck } from '../support/leaks.js'
 import { startZookeeper } from '../support/servers/zookeeper.js'
-import { Cables, quick } from './zookeeper/support/clients.js'
+import { brisk, Cables } from './zookeeper/support/clients.js'
 
-const server = await startZookeeper()
+const server = await startZookeeper({ tickTime: 200 })
 const cables = await Cables.to([server.port], 12)
 
 const fixture: Fixture = {
   name: 'zookeeper',
-  traits: { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 20, shared: true },
-  make: () => cables.factory(),
+  traits: { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 20, shared: true, cells: true },
+  make: () => cables.factory(brisk),
   breakage: {
     cut: (factory) => cables.cut(factory),
     heal: () => {
@@ -22,7 +22,7 @@ const fixture: Fixture = {
     },
     stop: () => server.pause(),
     loseHold: async (lock) => {
-      const operator = createLocks(cables.factory())
+      const operator = createLocks(cables.factory(brisk))
       await operator.forceRelease(lock)
       await operator.close()
     },
@@ -30,7 +30,7 @@ const fixture: Fixture = {
   taker: {
     module: new URL('./zookeeper/support/in-child.js', import.meta.url).href,
     export: 'make',
-    args: [{ servers: server.address, ...quick }],
+    args: [{ servers: server.address, ...brisk }],
   },
 }
 

@@ -53,10 +53,13 @@ export interface Desk {
   remove(own: Own): Promise<Removed>
   /** Makes the node of a lock and what is missing above it. */
   makeLock(path: string): Promise<void>
+  /** Makes what is missing above a node. */
+  makeParents(path: string): Promise<void>
+  readonly closed: boolean
   /** The present time in ms by the leader's clock, as last told; undefined: not told yet. */
   now(): number | undefined
   told(stat: Stat): void
-  /** Asks for the leader's time by a write, if it is not known. */
+  /** Asks for the leader's time by a write, if it is not known or was told long ago. */
   askTime(): Promise<void>
   /** Remembers that an attempt is over: a claim of it that comes once more gets nothing. */
   over(attempt: string): void
@@ -66,6 +69,8 @@ export interface Desk {
 
 /** So many ended attempts are remembered: a repeated claim comes soon after the first, if at all. */
 const remembered = 1_000
+/** After so many ms the leader's time is asked again: there may be another leader, or its clock was set. */
+const timeLasts = 60_000
 const nothing = Buffer.alloc(0)
 
 // Longer than a function should be: the verbs share the session and the lists.
@@ -76,6 +81,7 @@ export function createDesk(settings: Settings, env: Env): Desk {
   const owed = new Set<Own>()
   const ended = new Set<string>()
   const simple = settings.strategy === 'simple'
+  let closed = false
   let leader: { readonly wall: number; readonly at: number } | undefined
 
   const session = createSession(settings, clock, env.random, {
@@ -144,12 +150,17 @@ export function createDesk(settings: Settings, env: Env): Desk {
     }
   }
 
-  async function makeLock(path: string): Promise<void> {
-    const one = (node: string, flag: number) => session.call(create(node, nothing, settings.acl, flag))
+  const one = (node: string, flag: number) => session.call(create(node, nothing, settings.acl, flag))
+
+  async function makeParents(path: string): Promise<void> {
     for (const node of parentsOf(path)) {
       // Without the right to create above the chroot, what is there will do.
       await one(node, flags.persistent).catch(ignore(codes.nodeExists, codes.noAuth))
     }
+  }
+
+  async function makeLock(path: string): Promise<void> {
+    await makeParents(path)
     if (simple) return
     // A container: the server removes it some time after its last child has gone.
     await one(path, flags.container)
@@ -171,12 +182,16 @@ export function createDesk(settings: Settings, env: Env): Desk {
     claims: new Map(),
     remove: removeOwn,
     makeLock,
+    makeParents,
+    get closed() {
+      return closed
+    },
     now: () => leader && leader.wall + (clock.now() - leader.at),
     told(stat) {
       leader = { wall: Math.max(stat.ctime, stat.mtime), at: clock.now() }
     },
     async askTime() {
-      if (leader !== undefined) return
+      if (leader !== undefined && clock.now() - leader.at < timeLasts) return
       const stat = await session.call(setData(settings.chroot === '' ? '/' : settings.chroot, nothing))
       this.told(stat)
     },
@@ -187,6 +202,7 @@ export function createDesk(settings: Settings, env: Env): Desk {
     },
     isOver: (attempt) => ended.has(attempt),
     async close() {
+      closed = true
       for (const standing of [...standings]) standing.wake()
       await session.close()
       for (const hold of [...holds]) hold.expired()

@@ -1,6 +1,7 @@
 /** The driver: `waiter.ts` asks and `hold.ts` keeps, over the one session of this process; this hands out. */
 import type { Claim, Driver, DriverFactory, Env, Grant, Traits, Wait } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import { cellsOver } from './cells.js'
 import { createDesk, type Desk } from './desk.js'
 import type { Hold } from './hold.js'
 import { holdersOf, standingOf } from './inspect.js'
@@ -9,12 +10,14 @@ import { type Settings, settingsOf, type ZookeeperOptions } from './options.js'
 import { codes, getChildren, remove } from './session/protocol.js'
 import { standSimply } from './simple.js'
 import { ignore, isPassing, troubleOf } from './trouble.js'
+import { unless } from './unless.js'
 import { Waiter } from './waiter.js'
 
 export interface ZookeeperTraits extends Traits {
   readonly modes: readonly ['exclusive', 'shared', 'permits']
   readonly fair: true
   readonly shared: true
+  readonly cells: true
 }
 
 /** Of `strategy: 'simple'`. */
@@ -32,6 +35,7 @@ const inLine: ZookeeperTraits = Object.freeze({
   fair: true,
   minTtl,
   shared: true,
+  cells: true,
 })
 const simply: SimpleTraits = Object.freeze({
   modes: ['exclusive'] as const,
@@ -80,6 +84,7 @@ function driverOver(settings: Settings, env: Env): Driver {
         )
         return (await Promise.all(gone)).filter((yes) => yes === true).length
       }),
+    ...(settings.strategy === 'line' && { cells: cellsOver(open) }),
     async close() {
       closed = true
       await desk?.close()
@@ -92,7 +97,12 @@ function take(desk: Desk, claim: Claim, wait: Wait): Promise<Grant | undefined> 
   const { attempt } = claim
   if (desk.isOver(attempt)) return Promise.resolve(undefined)
   const known = desk.claims.get(attempt)
-  if (known !== undefined) return Promise.race([known, ended(wait)])
+  if (known !== undefined) {
+    return unless(wait.signal, known).catch((error) => {
+      if (wait.over) return undefined
+      throw error
+    })
+  }
   const answer: Promise<Hold | undefined> =
     desk.settings.strategy === 'simple'
       ? standSimply(desk, claim, wait)
@@ -103,13 +113,6 @@ function take(desk: Desk, claim: Claim, wait: Wait): Promise<Grant | undefined> 
   }
   answer.then(forget, () => forget())
   return answer
-}
-
-function ended({ signal }: Wait): Promise<undefined> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve(undefined)
-    signal.addEventListener('abort', () => resolve(undefined), { once: true })
-  })
 }
 
 async function listed(desk: Desk, prefix: string) {

@@ -19,6 +19,7 @@ import type { Desk, Own } from './desk.js'
 import { readerOf } from './keys.js'
 import { codes, exchange, exists, getData } from './session/protocol.js'
 import { ignore, isCode, troubleOf } from './trouble.js'
+import { unless } from './unless.js'
 
 type Node = Own & { readonly path: string }
 
@@ -197,14 +198,4 @@ export class Hold implements Grant {
     this.#desk.over(this.#claim.attempt)
     session.drop({ kind: 'data', path: this.#own.path, fired: this.#changed })
   }
-}
-
-/** Rejects with the signal's reason when that comes first; the work goes on. */
-function unless<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const aborted = () => reject(signal.reason)
-    signal.addEventListener('abort', aborted, { once: true })
-    const done = () => signal.removeEventListener('abort', aborted)
-    work.then(resolve, reject).finally(done)
-  })
 }

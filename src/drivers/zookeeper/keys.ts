@@ -34,6 +34,13 @@ export function pathOf(chroot: string, name: string): string {
   return `${chroot}/${encode(name)}`
 }
 
+/** The node of all cells: a percent sign that encodes nothing is in no name of a lock. */
+export const cellsOf = (chroot: string): string => `${chroot}/%cells`
+
+export function cellPathOf(chroot: string, key: string): string {
+  return `${cellsOf(chroot)}/${encode(key)}`
+}
+
 /** The beginning of the name of a place; the server appends the number. `line.ts` reads it again. */
 export function placeName(attempt: string, mode: Mode, style: 'curator' | 'kazoo'): string {
   if (style === 'curator') {

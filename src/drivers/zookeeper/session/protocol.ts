@@ -18,7 +18,8 @@ export interface Watch {
   readonly path: string
   readonly fired: () => void
 }
-export type WatchKind = 'data' | 'child'
+/** `exist`: of a node that is not there, to be told when it is made. */
+export type WatchKind = 'data' | 'child' | 'exist'
 
 /** Of a node, as far as it is used. */
 export interface Stat {
@@ -26,8 +27,12 @@ export interface Stat {
   readonly czxid: bigint
   /** Creation, in ms by the wall clock of the leader. */
   readonly ctime: number
+  /** The transaction that last changed its data; at first the one that created it. */
+  readonly mzxid: bigint
   /** Last change of its data, likewise. */
   readonly mtime: number
+  /** How often its data were changed since it was created. */
+  readonly version: number
   /** The session it goes with; 0n: it stays. */
   readonly ephemeralOwner: bigint
 }
@@ -43,7 +48,7 @@ export const flags = { persistent: 0, ephemeral: 1, ephemeralSequential: 3, cont
 
 /** Requests with an xid of their own. */
 export const xids = { event: -1, ping: -2, auth: -4, setWatches: -8 } as const
-export const ops = { ping: 11, auth: 100, setWatches: 101, close: -11 } as const
+export const ops = { exists: 3, ping: 11, auth: 100, setWatches: 101, close: -11 } as const
 
 /** The error codes that are told apart. */
 export const codes = {
@@ -52,6 +57,7 @@ export const codes = {
   unimplemented: -6,
   noNode: -101,
   noAuth: -102,
+  badVersion: -103,
   noChildrenForEphemerals: -108,
   nodeExists: -110,
   notEmpty: -111,
@@ -97,13 +103,14 @@ function writeCreate(
   to.int(flag)
 }
 
-export function remove(path: string): Request<void> {
-  return { op: 2, write: (to) => to.text(path).int(-1), read: () => undefined }
+/** @param version -1: whatever it is */
+export function remove(path: string, version = -1): Request<void> {
+  return { op: 2, write: (to) => to.text(path).int(version), read: () => undefined }
 }
 
-/** `undefined`: there is no such node. The watch is set only when there is one. */
+/** Refused when there is no such node; the watch then tells when there is. */
 export function exists(path: string, fired?: () => void): Request<Stat> {
-  return watched(3, path, 'data', fired, readStat)
+  return watched(ops.exists, path, 'data', fired, readStat)
 }
 
 export function getData(
@@ -113,8 +120,9 @@ export function getData(
   return watched(4, path, 'data', fired, (from) => ({ data: from.bytes(), stat: readStat(from) }))
 }
 
-export function setData(path: string, data: Uint8Array): Request<Stat> {
-  return { op: 5, write: (to) => to.text(path).bytes(data).int(-1), read: readStat }
+/** @param version -1: whatever it is */
+export function setData(path: string, data: Uint8Array, version = -1): Request<Stat> {
+  return { op: 5, write: (to) => to.text(path).bytes(data).int(version), read: readStat }
 }
 
 export function getChildren(path: string, fired?: () => void): Request<readonly string[]> {
@@ -179,11 +187,12 @@ function watched<T>(
 
 function readStat(from: Reader): Stat {
   const czxid = from.long()
-  from.long()
+  const mzxid = from.long()
   const ctime = Number(from.long())
   const mtime = Number(from.long())
-  for (let i = 0; i < 3; i++) from.int()
-  return { czxid, ctime, mtime, ephemeralOwner: from.long() }
+  const version = from.int()
+  for (let i = 0; i < 2; i++) from.int()
+  return { czxid, mzxid, ctime, mtime, version, ephemeralOwner: from.long() }
 }
 
 const words = new Map(Object.entries(codes).map(([word, code]) => [code as number, word]))

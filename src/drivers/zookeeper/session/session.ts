@@ -322,9 +322,12 @@ export function createSession(
         sent: clock.now(),
         lost: reject,
         answered(error, from) {
+          const { watch } = request
+          if (error === codes.noNode && watch?.kind === 'data' && request.op === ops.exists)
+            watches.add({ ...watch, kind: 'exist' })
           if (error !== 0) return reject(refusal(error, 'the request'))
           // Before the next message is read: it may be the event.
-          if (request.watch !== undefined) watches.add(request.watch)
+          if (watch !== undefined) watches.add(watch)
           try {
             resolve(request.read(from))
           } catch (wrong) {

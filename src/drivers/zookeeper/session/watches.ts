@@ -9,6 +9,7 @@ export class Watches {
   readonly #listening: Readonly<Record<WatchKind, Map<string, Set<() => void>>>> = {
     data: new Map(),
     child: new Map(),
+    exist: new Map(),
   }
 
   add({ kind, path, fired }: Watch): void {
@@ -22,10 +23,12 @@ export class Watches {
     const set = this.#listening[kind].get(path)
     set?.delete(fired)
     if (set?.size === 0) this.#listening[kind].delete(path)
+    if (kind === 'data') this.drop({ kind: 'exist', path, fired })
   }
 
   /** An event of the server. Types: 1 created, 2 deleted, 3 data changed, 4 children changed. */
   fire(type: number, path: string): void {
+    if (type === 1) this.#tell('exist', path)
     if (type !== 4) this.#tell('data', path)
     if (type === 4 || type === 2) this.#tell('child', path)
   }
@@ -34,6 +37,7 @@ export class Watches {
   clear(): void {
     this.#listening.data.clear()
     this.#listening.child.clear()
+    this.#listening.exist.clear()
   }
 
   /**
@@ -41,23 +45,23 @@ export class Watches {
    * since, deletions above all.
    */
   pieces(): readonly ((to: Writer) => void)[] {
-    const all = (['data', 'child'] as const).flatMap((kind) =>
+    const all = (['data', 'child', 'exist'] as const).flatMap((kind) =>
       [...this.#listening[kind].keys()].map((path) => ({ kind, path })),
     )
-    const pieces: { readonly data: string[]; readonly child: string[] }[] = []
+    const pieces: { readonly data: string[]; readonly child: string[]; readonly exist: string[] }[] = []
     let bytes = Number.POSITIVE_INFINITY
     for (const { kind, path } of all) {
       if (bytes > mostBytes) {
-        pieces.push({ data: [], child: [] })
+        pieces.push({ data: [], child: [], exist: [] })
         bytes = 0
       }
       bytes += Buffer.byteLength(path) + 4
       pieces.at(-1)?.[kind].push(path)
     }
     return pieces.map(
-      ({ data, child }) =>
+      ({ data, child, exist }) =>
         (to) =>
-          void to.texts(data).texts([]).texts(child),
+          void to.texts(data).texts(exist).texts(child),
     )
   }
 
