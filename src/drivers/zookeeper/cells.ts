@@ -10,6 +10,7 @@
  */
 import type { Cell, CellChange, Cells } from '../../core/cell.js'
 import { BackendError } from '../../core/errors.js'
+import { dataOf, type Found, foundIn, lasts } from './cell-node.js'
 import type { Desk } from './desk.js'
 import { cellPathOf, cellsOf } from './keys.js'
 import {
@@ -20,22 +21,12 @@ import {
   getChildren,
   getData,
   remove,
-  type Stat,
   setData,
   sync,
 } from './session/protocol.js'
 import { tokenOf } from './token.js'
 import { ignore, isPassing, troubleOf } from './trouble.js'
 import { unless } from './unless.js'
-
-interface Found {
-  readonly stat: Stat
-  readonly id: string
-  /** Undefined: removed. */
-  readonly value: string | undefined
-  /** ms after the last write. */
-  readonly keep: number
-}
 
 /** A cell that has been gone for so long is swept out, in ms: longer than the longest session. */
 const sweptAfter = 15 * 60_000
@@ -171,30 +162,6 @@ export function cellsOver(open: () => Desk): Cells {
       }),
     write: (key, change, signal) => told(signal, (desk) => write(desk, key, change)),
     changed: (key, version, signal) => told(signal, (desk) => changed(desk, key, version, signal)),
-  }
-}
-
-/** Milliseconds a cell still has; 0 or less: gone for so long, or removed. */
-function lasts(desk: Desk, { stat, value, keep }: Found): number {
-  if (value !== undefined && keep === Number.POSITIVE_INFINITY) return keep
-  const now = desk.now() ?? stat.mtime
-  return stat.mtime + (value === undefined ? 0 : keep) - now
-}
-
-function dataOf({ id, value, keep }: Omit<CellChange, 'seen'>): Buffer {
-  const kept = keep === Number.POSITIVE_INFINITY ? {} : { keep }
-  return Buffer.from(JSON.stringify({ id, ...kept, ...(value !== undefined && { value }) }))
-}
-
-/** @throws BackendError when somebody else has written there */
-function foundIn(data: Buffer, stat: Stat): Found {
-  try {
-    const { id, value, keep = Number.POSITIVE_INFINITY } = JSON.parse(data.toString())
-    return { stat, id, value, keep }
-  } catch (error) {
-    throw new BackendError('zookeeper', 'another program has written into a cell; use another chroot', {
-      cause: error,
-    })
   }
 }
 

@@ -1,4 +1,8 @@
-/** What the parts of the driver share: the session, who waits and who holds, and what is still to be removed. */
+/**
+ * Long because removing and making nodes share the session with those who wait and hold.
+ *
+ * What the parts of the driver share: the session, who waits and who holds, and what is still to be removed.
+ */
 import type { Clock } from '../../core/clock.js'
 import type { Env } from '../../core/driver.js'
 import type { Hold } from './hold.js'

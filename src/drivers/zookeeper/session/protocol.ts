@@ -1,4 +1,6 @@
 /**
+ * Long because it is a table of messages.
+ *
  * What is said to a ZooKeeper server, as far as locks need it, and what it answers.
  * Source: zookeeper.jute of ZooKeeper 3.8 and the programmer's guide (zookeeper.apache.org/doc/r3.8.0).
  */

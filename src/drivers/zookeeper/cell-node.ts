@@ -1,0 +1,38 @@
+/** What is written into the node of a cell. */
+import type { CellChange } from '../../core/cell.js'
+import { BackendError } from '../../core/errors.js'
+import type { Desk } from './desk.js'
+import type { Stat } from './session/protocol.js'
+
+export interface Found {
+  readonly stat: Stat
+  readonly id: string
+  /** Undefined: removed. */
+  readonly value: string | undefined
+  /** ms after the last write. */
+  readonly keep: number
+}
+
+/** Milliseconds a cell still has; 0 or less: gone for so long, or removed. */
+export function lasts(desk: Desk, { stat, value, keep }: Found): number {
+  if (value !== undefined && keep === Number.POSITIVE_INFINITY) return keep
+  const now = desk.now() ?? stat.mtime
+  return stat.mtime + (value === undefined ? 0 : keep) - now
+}
+
+export function dataOf({ id, value, keep }: Omit<CellChange, 'seen'>): Buffer {
+  const kept = keep === Number.POSITIVE_INFINITY ? {} : { keep }
+  return Buffer.from(JSON.stringify({ id, ...kept, ...(value !== undefined && { value }) }))
+}
+
+/** @throws BackendError when somebody else has written there */
+export function foundIn(data: Buffer, stat: Stat): Found {
+  try {
+    const { id, value, keep = Number.POSITIVE_INFINITY } = JSON.parse(data.toString())
+    return { stat, id, value, keep }
+  } catch (error) {
+    throw new BackendError('zookeeper', 'another program has written into a cell; use another chroot', {
+      cause: error,
+    })
+  }
+}
