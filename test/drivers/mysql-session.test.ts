@@ -11,7 +11,7 @@ const { fixture, close } = await fixtureOf(
   'mysql2',
   server,
   { strategy: 'session' },
-  { traits: { modes: ['exclusive'], fair: true, minTtl: 1_000, shared: true } },
+  { traits: { modes: ['exclusive'], fair: true, minTtl: 1_000, shared: true, cells: true } },
 )
 conformance({ describe, it }, fixture)
 

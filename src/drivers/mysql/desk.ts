@@ -7,6 +7,7 @@ import { createLink, inTime, type Link, type Reply } from './link.js'
 import type { Settings } from './options.js'
 import { creation, type Tables, tablesOf } from './schema.js'
 import * as sql from './sql.js'
+import * as cells from './sql-cells.js'
 import { isMissingTable, troubleOf } from './trouble.js'
 
 export interface Desk {
@@ -92,6 +93,8 @@ export function createDesk(settings: Settings, env: Env, given?: Link): Desk {
     for (const [name] of rows) await ask(sql.drop(tables, text(name), retention))
     const old = await ask(sql.gone(tables))
     for (const [attempt] of old.rows) await ask(sql.leave(tables, text(attempt)))
+    const empty = await ask(cells.idle(tables, retention))
+    for (const [key] of empty.rows) await ask(cells.drop(tables, text(key), retention))
   }
 
   const desk: Desk = {

@@ -2,6 +2,7 @@
 import type { Claim, Driver, DriverFactory, Grant, Standing, Traits, Wait } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { createBell } from './bell.js'
+import { cellsOver } from './cells.js'
 import { text } from './client.js'
 import { createDesk, type Desk, told } from './desk.js'
 import { Hold, type Proven } from './hold.js'
@@ -18,6 +19,7 @@ export interface MysqlTraits extends Traits {
   readonly modes: readonly ['exclusive', 'shared', 'permits']
   readonly fair: true
   readonly shared: true
+  readonly cells: true
 }
 
 const traits: MysqlTraits = Object.freeze({
@@ -26,6 +28,7 @@ const traits: MysqlTraits = Object.freeze({
   // Below that, the way to the server and back eats up a lease.
   minTtl: 100,
   shared: true,
+  cells: true,
 })
 
 /** Of the strategy `session`. */
@@ -33,6 +36,7 @@ export interface MysqlSessionTraits extends Traits {
   readonly modes: readonly ['exclusive']
   readonly fair: true
   readonly shared: true
+  readonly cells: true
 }
 
 const sessionTraits: MysqlSessionTraits = Object.freeze({
@@ -41,6 +45,7 @@ const sessionTraits: MysqlSessionTraits = Object.freeze({
   // The server counts its patience with a silent connection in seconds.
   minTtl: 1_000,
   shared: true,
+  cells: true,
 })
 
 /**
@@ -112,6 +117,7 @@ function driverOver(desk: Desk, taker: Taker, make: Make, closed: () => void): O
     inspect: (name) => told(inspect(desk, name)),
     list: (prefix) => told(list(desk, prefix)),
     forceRelease: (name) => told(forceRelease(desk, name)),
+    cells: cellsOver(desk),
 
     async close() {
       await desk.close()

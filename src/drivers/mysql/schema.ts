@@ -7,6 +7,7 @@ export interface Tables {
   readonly waiters: string
   /** Rows for `inTransaction()`, apart from the others: they stay locked for as long as a transaction lasts. */
   readonly transactions: string
+  readonly cells: string
 }
 
 export function tablesOf(prefix: string): Tables {
@@ -14,6 +15,7 @@ export function tablesOf(prefix: string): Tables {
     locks: `\`${prefix}locks\``,
     waiters: `\`${prefix}waiters\``,
     transactions: `\`${prefix}transactions\``,
+    cells: `\`${prefix}cells\``,
   }
 }
 
@@ -65,9 +67,19 @@ function transactions(prefix: string): string {
 ) ENGINE=InnoDB`
 }
 
+function cells(prefix: string): string {
+  return `CREATE TABLE IF NOT EXISTS \`${prefix}cells\` (
+  name       VARBINARY(544)  NOT NULL PRIMARY KEY,
+  version    BIGINT          NOT NULL DEFAULT 0,
+  value      MEDIUMBLOB      NULL     COMMENT 'UTF-8; NULL: removed',
+  ends       BIGINT          NOT NULL DEFAULT 0 COMMENT 'end of the value, in us since 1970, UTC',
+  id         VARBINARY(64)   NOT NULL DEFAULT '' COMMENT 'of the change that made it'
+) ENGINE=InnoDB`
+}
+
 /** One statement each: the clients send one at a time. */
 export function creation(prefix: string): readonly string[] {
-  return [locks(prefix), waiters(prefix), transactions(prefix)]
+  return [locks(prefix), waiters(prefix), transactions(prefix), cells(prefix)]
 }
 
 /**

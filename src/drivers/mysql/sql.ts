@@ -21,7 +21,7 @@ import type { Tables } from './schema.js'
 
 export const now: string = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
 /** How long the statement has been under way when its row is looked at; it may have waited for the row. */
-const delayed = 'TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))'
+export const delayed: string = 'TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))'
 
 /**
  * The name of the GET_LOCK that stands for the lock of a row: lower case and 62 characters, which every version takes. These names are

@@ -1,0 +1,88 @@
+/** Cells in MySQL: one statement to read, one to replace. Nobody can be told of a change, so whoever waits for one looks. */
+import type { Cell, CellChange, Cells } from '../../core/cell.js'
+import { BackendError } from '../../core/errors.js'
+import { number, text } from './client.js'
+import type { Desk } from './desk.js'
+import { Pause } from './pause.js'
+import * as sql from './sql-cells.js'
+import { troubleOf } from './trouble.js'
+
+/** How often a cell is looked at, in ms. */
+const lookEvery = 250
+
+export function cellsOver(desk: Desk): Cells {
+  const { tables } = desk
+
+  const assertOpen = () => {
+    if (desk.closed) throw new BackendError('mysql', 'these locks were closed', { closed: true })
+  }
+
+  async function told<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    assertOpen()
+    signal.throwIfAborted()
+    try {
+      return await unlessAborted(work(), signal)
+    } catch (error) {
+      if (signal.aborted && error === signal.reason) throw error
+      assertOpen()
+      throw troubleOf(error).error
+    }
+  }
+
+  const look = async (key: string) => {
+    const { rows } = await desk.ask(sql.read(tables, key))
+    return rows[0]
+  }
+
+  const write = async (key: string, change: CellChange): Promise<Cell | undefined> => {
+    const value = change.value ?? ''
+    for (let tries = 0; tries < 3; tries++) {
+      const latest = await desk.latest()
+      const { id } = await desk.ask(sql.write(tables, { key, ...change, latest }))
+      if (id !== 0) return { version: id, value }
+      const { rows } = await desk.ask(sql.last(tables, key))
+      const [version, by] = rows[0] ?? []
+      if (text(by) === change.id) return { version: number(version), value }
+      if (rows.length > 0) return undefined
+      await desk.ask(sql.create(tables, key))
+    }
+    return undefined
+  }
+
+  const changed = async (key: string, version: number, signal: AbortSignal): Promise<void> => {
+    const pause = new Pause(desk.clock)
+    desk.pauses.add(pause.cut)
+    signal.addEventListener('abort', pause.cut)
+    try {
+      while (!signal.aborted) {
+        assertOpen()
+        const row = await look(key)
+        if (number(row?.[0]) !== version) return
+        const left = row === undefined ? Number.POSITIVE_INFINITY : number(row[2]) / 1000
+        await pause.take(Math.min(lookEvery * (0.8 + 0.4 * desk.random()), left + 1))
+      }
+    } finally {
+      desk.pauses.delete(pause.cut)
+      signal.removeEventListener('abort', pause.cut)
+    }
+  }
+
+  return {
+    read: (key, signal) =>
+      told(signal, async () => {
+        const row = await look(key)
+        return row === undefined ? undefined : { version: number(row[0]), value: text(row[1]) }
+      }),
+    write: (key, change, signal) => told(signal, () => write(key, change)),
+    changed: (key, version, signal) => told(signal, () => changed(key, version, signal)),
+  }
+}
+
+function unlessAborted<T>(answer: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const aborted = () => reject(signal.reason)
+    signal.addEventListener('abort', aborted, { once: true })
+    const done = () => signal.removeEventListener('abort', aborted)
+    answer.then(resolve, reject).then(done, done)
+  })
+}

@@ -1,0 +1,57 @@
+/** The statements of cells, with the same four properties as those of locks (`sql.ts`): a cell is a row. */
+import type { Tables } from './schema.js'
+import { bytes, delayed, forever, now } from './sql.js'
+
+/** What is there, as far as a reader sees: a removed cell leaves its row, for its version and the id of its removal. */
+const present = `value IS NOT NULL AND ends > ${now}`
+
+/** @returns version, value, µs until its end; nothing: there is no such cell */
+export function read(tables: Tables, key: string): string {
+  return `SELECT version, value, ends - ${now} FROM ${tables.cells} WHERE name = ${bytes(key)} AND ${present}`
+}
+
+export interface Change {
+  readonly key: string
+  readonly seen: number
+  readonly value: string | undefined
+  /** In ms. */
+  readonly keep: number
+  readonly id: string
+  /** By the server's clock, in µs. */
+  readonly latest: number
+}
+
+/**
+ * Replaces the value if the version is still the one seen, and the change was not made before.
+ * @returns id: the new version; 0: nothing was changed
+ */
+export function write(tables: Tables, { key, seen, value, keep, id, latest }: Change): string {
+  const ends = Number.isFinite(keep)
+    ? `LEAST(${now} + ${Math.ceil(keep * 1000)}, ${forever})`
+    : String(forever)
+  return `UPDATE ${tables.cells} SET value = ${value === undefined ? 'NULL' : bytes(value)}, ends = ${ends}, id = ${bytes(id)},
+  version = LAST_INSERT_ID(GREATEST(version + 1, ${now}))
+WHERE name = ${bytes(key)} AND id <> ${bytes(id)} AND IF(${present}, version, 0) = ${seen} AND ${now} + ${delayed} <= ${Math.round(latest)}`
+}
+
+/** @returns version and id of the row, whether there is a cell in it or not */
+export function last(tables: Tables, key: string): string {
+  return `SELECT version, id FROM ${tables.cells} WHERE name = ${bytes(key)}`
+}
+
+/** Makes the row of a cell, empty. Whether it was there already does not matter and is not asked. */
+export function create(tables: Tables, key: string): string {
+  return `INSERT IGNORE INTO ${tables.cells} (name) VALUES (${bytes(key)})`
+}
+
+const over = (retention: number) =>
+  `(value IS NULL OR ends <= ${now}) AND version < ${now} - ${Math.round(retention * 1000)}`
+
+/** @returns names of rows that nobody has written for so long and that hold nothing */
+export function idle(tables: Tables, retention: number): string {
+  return `SELECT name FROM ${tables.cells} WHERE ${over(retention)} LIMIT 100`
+}
+
+export function drop(tables: Tables, key: string, retention: number): string {
+  return `DELETE FROM ${tables.cells} WHERE name = ${bytes(key)} AND ${over(retention)}`
+}
