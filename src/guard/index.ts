@@ -16,6 +16,8 @@
  * @module
  */
 export { StaleTokenError, VersionConflictError } from '../core/errors.js'
+export { type GuardedCommit, guardedCommit } from './commit.js'
+export { type EtcdSend, type EtcdTxn, etcdGateway, guardedTxn } from './etcd.js'
 export { assertFresh, type Fence } from './fence.js'
 export { fenceHeader, fenceHeaders, readFence } from './header.js'
 export {
@@ -74,3 +76,9 @@ export {
   guardedUpsert,
 } from './sql-guard.js'
 export { type Versioned, withVersion } from './with-version.js'
+export {
+  type GuardedMulti,
+  guardedMulti,
+  type ZookeeperGuardClient,
+  type ZookeeperOperation,
+} from './zookeeper.js'

@@ -2,9 +2,8 @@
  * The token in an object store: kept in the object's metadata, compared by the client, and made one step with the write by
  * a conditional put: If-Match on the version that was compared. S3 and what speaks like it, Azure Blob, Google Cloud Storage.
  */
-import { StaleTokenError, VersionConflictError } from '../core/errors.js'
-import { describe } from '../core/name.js'
-import { checkFence, type Fence, tokenFrom } from './fence.js'
+import { guardedCommit } from './commit.js'
+import type { Fence } from './fence.js'
 
 /** What a guard needs of an object store: a read that tells the version, and a write that is refused when that has changed. */
 export interface ObjectStore {
@@ -26,20 +25,17 @@ export interface GuardedPut {
  * Puts an object unless a newer token has been there. Deleting objects forgets their tokens: put an empty one instead.
  * @throws StaleTokenError; VersionConflictError after the last attempt; LeaseLostError; what the store throws
  */
-export async function guardedPut(
-  store: ObjectStore,
-  { key, body, fence, attempts = 10 }: GuardedPut,
-): Promise<void> {
-  if (!Number.isInteger(attempts) || attempts < 1)
-    throw new RangeError(`attempts must be an integer of at least 1, got ${describe(attempts)}`)
-  for (let attempt = 0; attempt < attempts; attempt++) {
-    checkFence(fence)
-    const there = await store.head(key)
-    const newest = tokenFrom(there?.token)
-    if (newest > fence.token) throw new StaleTokenError(fence.name, fence.token, newest)
-    if (await store.put(key, body, String(fence.token), there?.etag)) return
-  }
-  throw new VersionConflictError(key, attempts)
+export function guardedPut(store: ObjectStore, { key, body, fence, attempts }: GuardedPut): Promise<void> {
+  return guardedCommit({
+    name: key,
+    fence,
+    ...(attempts !== undefined && { attempts }),
+    async read() {
+      const there = await store.head(key)
+      return there && { token: there.token, version: there.etag }
+    },
+    write: (token, seen) => store.put(key, body, token, seen),
+  })
 }
 
 /**

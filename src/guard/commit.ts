@@ -1,0 +1,34 @@
+/**
+ * The guard where the store has no comparison by size but tells a version of what it keeps: read token and version, compare here, and
+ * write only if the version is still the same. The write is the step that counts: whoever comes in between makes it fail.
+ */
+import { StaleTokenError, VersionConflictError } from '../core/errors.js'
+import { describe } from '../core/name.js'
+import { checkFence, type Fence, tokenFrom } from './fence.js'
+
+export interface GuardedCommit<Version> {
+  /** What is written to, for messages. */
+  readonly name: string
+  readonly fence: Fence
+  /** How often to look and write before giving up; each failure means that somebody else wrote meanwhile. @default 10 */
+  readonly attempts?: number
+  /** The newest token, as it was written, and the version it has; `undefined`: nothing was written yet. */
+  read(): Promise<{ readonly token?: string | undefined; readonly version: Version } | undefined>
+  /** Writes everything and the token in one step, if the version is still `seen` (`undefined`: if there is still nothing). False: it is not. */
+  write(token: string, seen: Version | undefined): Promise<boolean>
+}
+
+/** @throws StaleTokenError; VersionConflictError after the last attempt; LeaseLostError; what `read` and `write` throw */
+export async function guardedCommit<Version>(commit: GuardedCommit<Version>): Promise<void> {
+  const { name, fence, attempts = 10 } = commit
+  if (!Number.isInteger(attempts) || attempts < 1)
+    throw new RangeError(`attempts must be an integer of at least 1, got ${describe(attempts)}`)
+  for (let attempt = 0; attempt < attempts; attempt++) {
+    checkFence(fence)
+    const there = await commit.read()
+    const newest = tokenFrom(there?.token)
+    if (newest > fence.token) throw new StaleTokenError(fence.name, fence.token, newest)
+    if (await commit.write(String(fence.token), there?.version)) return
+  }
+  throw new VersionConflictError(name, attempts)
+}

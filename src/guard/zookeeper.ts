@@ -1,0 +1,56 @@
+/**
+ * The token in ZooKeeper: kept in a node of its own, whose version is checked in the same `multi` that writes. The client is yours; any
+ * that knows `getData` and `multi` fits behind {@link ZookeeperGuardClient} in a few lines.
+ */
+import { guardedCommit } from './commit.js'
+import type { Fence } from './fence.js'
+
+/** Part of a `multi`. */
+export type ZookeeperOperation =
+  | { readonly type: 'create'; readonly path: string; readonly data: string | Uint8Array }
+  | {
+      readonly type: 'setData'
+      readonly path: string
+      readonly data: string | Uint8Array
+      readonly version: number
+    }
+  | { readonly type: 'delete'; readonly path: string; readonly version: number }
+  | { readonly type: 'check'; readonly path: string; readonly version: number }
+
+export interface ZookeeperGuardClient {
+  /** Data and version of a node, or `undefined` when there is none. May come from a follower: then `sync` first, or more attempts are needed. */
+  read(path: string): Promise<{ readonly data: string | Uint8Array; readonly version: number } | undefined>
+  /** All or nothing. Resolves with false when the first operation was refused for its version or because the node is there already. */
+  multi(operations: readonly ZookeeperOperation[]): Promise<boolean>
+}
+
+export interface GuardedMulti {
+  readonly fence: Fence
+  /** The node that keeps the newest token; its parent must be there. */
+  readonly fencePath: string
+  /** Version -1: any. */
+  readonly operations: readonly ZookeeperOperation[]
+  /** @default 10 */
+  readonly attempts?: number
+}
+
+/** Carries out operations unless a newer token has been there. @throws StaleTokenError; VersionConflictError after the last attempt; LeaseLostError; what the client throws */
+export function guardedMulti(
+  client: ZookeeperGuardClient,
+  { fence, fencePath: path, operations, attempts }: GuardedMulti,
+): Promise<void> {
+  return guardedCommit({
+    name: path,
+    fence,
+    ...(attempts !== undefined && { attempts }),
+    async read() {
+      const there = await client.read(path)
+      return there && { token: String(there.data), version: there.version }
+    },
+    write: (data, version) =>
+      client.multi([
+        version === undefined ? { type: 'create', path, data } : { type: 'setData', path, data, version },
+        ...operations,
+      ]),
+  })
+}

@@ -1,0 +1,153 @@
+// The guard over a client of ZooKeeper. The driver's own session stands in for a user's client: it is a real one, on a real server.
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { StaleTokenError } from 'holdfast'
+import { guardedMulti, type ZookeeperGuardClient, type ZookeeperOperation } from 'holdfast/guard'
+import { proveGuard } from 'holdfast/guard/testing'
+import { systemClock } from '../../src/core/clock.js'
+import type { Reader, Writer } from '../../src/drivers/zookeeper/session/jute.js'
+import { codes, getData, type Request, ZookeeperError } from '../../src/drivers/zookeeper/session/protocol.js'
+import { createSession, type Session } from '../../src/drivers/zookeeper/session/session.js'
+import { leakCheck } from '../support/leaks.js'
+import { startZookeeper, type ZookeeperServer } from '../support/servers/zookeeper.js'
+
+const types = { create: 1, delete: 2, setData: 5, check: 13 } as const
+
+/** Resolves with the code of the first operation that failed; 0: all were carried out. */
+function multi(operations: readonly ZookeeperOperation[]): Request<number> {
+  return {
+    op: 14,
+    write: (to) => {
+      for (const operation of operations)
+        writeOperation(to.int(types[operation.type]).bool(false).int(-1), operation)
+      to.int(-1).bool(true).int(-1)
+    },
+    read: firstError,
+  }
+}
+
+function writeOperation(to: Writer, operation: ZookeeperOperation): void {
+  to.text(operation.path)
+  if ('data' in operation) to.bytes(Buffer.from(operation.data))
+  if (operation.type === 'create') to.int(1).int(31).text('world').text('anyone').int(0)
+  else to.int(operation.version)
+}
+
+function firstError(from: Reader): number {
+  let found = 0
+  for (;;) {
+    const type = from.int()
+    const done = from.bool()
+    from.int()
+    if (done) return found
+    if (type === types.create) from.text()
+    // A stat is 68 bytes.
+    if (type === types.setData) for (let i = 0; i < 17; i++) from.int()
+    if (type === -1) found ||= from.int()
+  }
+}
+
+function readVersioned(path: string): Request<{ data: Buffer; version: number }> {
+  const plain = getData(path)
+  return {
+    ...plain,
+    read: (from) => {
+      const data = from.bytes()
+      for (let i = 0; i < 4; i++) from.long()
+      return { data, version: from.int() }
+    },
+  }
+}
+
+const clientOf = (session: Session): ZookeeperGuardClient => ({
+  async read(path) {
+    try {
+      return await session.call(readVersioned(path))
+    } catch (error) {
+      if (error instanceof ZookeeperError && error.code === codes.noNode) return undefined
+      throw error
+    }
+  },
+  async multi(operations) {
+    const code = await session.call(multi(operations))
+    // -103: another version, -110: it is there already.
+    if (code === -103 || code === -110) return false
+    if (code !== 0) throw new Error(`multi failed with ${code}`)
+    return true
+  },
+})
+
+describe('the guard in ZooKeeper', () => {
+  let server: ZookeeperServer
+  before(async () => {
+    server = await startZookeeper()
+  })
+  after(() => server.stop())
+
+  const open = async (): Promise<Session> => {
+    const settings = {
+      servers: [{ host: server.host, port: server.port }],
+      sessionTimeout: 10_000,
+      tickTime: 500,
+      auth: [],
+    }
+    const none = () => undefined
+    const session = createSession(settings, systemClock(), Math.random, {
+      resumed: none,
+      suspended: none,
+      troubled: none,
+      expired: none,
+    })
+    await session.ready(new AbortController().signal)
+    return session
+  }
+
+  const resource =
+    (
+      write: (
+        client: ZookeeperGuardClient,
+        id: string,
+      ) => (value: string, fence: { name: string; token: number }) => Promise<void>,
+    ) =>
+    async (id: string) => {
+      const session = await open()
+      const client = clientOf(session)
+      await client.multi([{ type: 'create', path: `/${id}`, data: '' }])
+      return {
+        write: write(client, id),
+        read: async () => String((await client.read(`/${id}`))?.data) || undefined,
+        close: () => session.close(),
+      }
+    }
+
+  test('the kit proves it', async () => {
+    const guarded = resource(
+      (client, id) => (data, fence) =>
+        guardedMulti(client, {
+          fence,
+          fencePath: `/${id}-fence`,
+          operations: [{ type: 'setData', path: `/${id}`, data, version: -1 }],
+          attempts: 20,
+        }),
+    )
+    const { refused } = await proveGuard(guarded, { rounds: 20 })
+    assert.ok(refused > 0)
+  })
+
+  test('and catches one that looks before it writes', async () => {
+    const careless = resource((client, id) => async (data, { name, token }) => {
+      const newest = Number(String((await client.read(`/${id}-fence`))?.data ?? 0))
+      if (newest > token) throw new StaleTokenError(name, token, newest)
+      await client.multi([{ type: 'create', path: `/${id}-fence`, data: '' }])
+      await client.multi([
+        { type: 'setData', path: `/${id}-fence`, data: String(token), version: -1 },
+        { type: 'setData', path: `/${id}`, data, version: -1 },
+      ])
+    })
+    await assert.rejects(proveGuard(careless, { rounds: 20 }), {
+      rule: 'the newest token wins when all write at once',
+    })
+  })
+})
+
+after(leakCheck)
