@@ -201,10 +201,11 @@ for (const shortCuts of [true, false]) {
     let runs = 0
     try {
       const property = fc.asyncProperty(commands, async (list) => {
+        pushes.length = 0
         const twins = new Twins(client, pushes, `twins ${runs++}`)
         for (const command of list) await twins.step(command)
       })
-      await fc.assert(property, { numRuns: 80 })
+      await fc.assert(property, { numRuns: 150 })
     } finally {
       await client.end()
     }

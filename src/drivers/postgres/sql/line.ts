@@ -176,6 +176,15 @@ begin
   return l;
 end $$;
 
+-- Brings the row up to date: what is overdue goes, and who then fits comes in.
+create or replace function S.holdfast_bring_v1(l S.holdfast_locks, _now bigint, _quiet int) returns S.holdfast_locks
+language plpgsql as $$
+begin
+  l := S.holdfast_look_v1(l, _now);
+  if l.line and l.kind <> 'x' then l := S.holdfast_advance_v1(l, '', 0, _now, _quiet); end if;
+  return l;
+end $$;
+
 create or replace function S.holdfast_holder_v1(l S.holdfast_locks, _now bigint) returns json language plpgsql as $$
 begin
   if l.kind = 'x' then

@@ -50,7 +50,7 @@ begin
       token := l.token;
     elsif lined then
       update S.holdfast_waiters q set n = _n, seen = now, due = now + _alive, channel = _channel, claim = _claim
-        where q.name = _name and q.ticket = w.ticket;
+        where q.name = _name and q.ticket = w.ticket and q.n <= _n;
     elsif _wait = 1 then
       w.ticket := (select max(q.ticket) from S.holdfast_waiters q where q.name = _name);
       w.ticket := greatest(coalesce(w.ticket, 0) + 1, now);
@@ -75,7 +75,6 @@ begin
   if token is not null then return '["granted",' || token || ',' || l.line::int || ']'; end if;
   place := case when w.ticket is null then 0
     else (select count(*) from S.holdfast_waiters q where q.name = _name and q.ticket <= w.ticket) end;
-  other := null;
   answer := S.holdfast_holder_v1(l, now);
   return json_build_array('blocked', place, coalesce(w.ticket, 0), greatest(0, S.holdfast_left_v1(l, now)), answer)::text;
 end $$;
@@ -103,7 +102,7 @@ begin
   if l.name is null then return '0'; end if;
   was := l;
   now := S.holdfast_now_v1();
-  l := S.holdfast_look_v1(l, now);
+  l := S.holdfast_bring_v1(l, now, _quiet);
   if S.holdfast_held_v1(l, _attempt) is not null then
     l := S.holdfast_remember_v1(S.holdfast_leave_v1(l, _attempt, _last), _attempt);
     answer := '1';
@@ -133,7 +132,7 @@ begin
       if l.name is not null then
         was := l;
         now := S.holdfast_now_v1();
-        l := S.holdfast_look_v1(l, now);
+        l := S.holdfast_bring_v1(l, now, _quiet);
         held := S.holdfast_held_v1(l, _attempt) is not null;
         if held then l := S.holdfast_extend_v1(l, _attempt, _ttl, now); end if;
         l := S.holdfast_advance_v1(l, '', 0, now, _quiet);
@@ -155,7 +154,7 @@ begin
   if l.name is null then return '0'; end if;
   was := l;
   now := S.holdfast_now_v1();
-  l := S.holdfast_look_v1(l, now);
+  l := S.holdfast_bring_v1(l, now, _quiet);
   token := S.holdfast_held_v1(l, _attempt);
   if token is not null then
     l := S.holdfast_leave_v1(l, _attempt, token);
@@ -180,7 +179,7 @@ begin
   if l.name is null then return '0'; end if;
   was := l;
   now := S.holdfast_now_v1();
-  l := S.holdfast_look_v1(l, now);
+  l := S.holdfast_bring_v1(l, now, _quiet);
   if l.kind = 's' then answer := coalesce(S.holdfast_held_v1(l, _attempt), 0); end if;
   if l.kind = 'x' and l.owner = _attempt then
     answer := least(greatest(_last, l.token), l.up_to);
