@@ -1,6 +1,7 @@
 /** What the parts of the strategy `row` share: the connections, the ear, who waits and who holds. */
 import type { Clock } from '../../core/clock.js'
 import type { Env } from '../../core/driver.js'
+import { BackendError } from '../../core/errors.js'
 import type { Database } from './client.js'
 import { createEar, type Ear, type Push } from './ear.js'
 import type { Hold } from './hold.js'
@@ -11,6 +12,12 @@ import { createRenewer, type Renewer } from './renewer.js'
 import { type Calls, callsOf } from './sql.js'
 import { troubleOf } from './trouble.js'
 import type { Waiter } from './waiter.js'
+
+/** Somebody waits for a change of a cell. */
+export interface CellListener {
+  changed(): void
+  closed(error: unknown): void
+}
 
 export interface Desk {
   readonly clock: Clock
@@ -23,6 +30,7 @@ export interface Desk {
   readonly renewer: Renewer
   readonly waiters: Map<string, Waiter>
   readonly holds: Map<string, Hold>
+  readonly cellListeners: Map<string, Set<CellListener>>
   /**
    * Ends an attempt, in the background for as long as it could block others if the server does not answer now. Resolves
    * when it has been tried once. @param ghost may a request of it still arrive?
@@ -42,6 +50,7 @@ export function createDesk(
   const { clock } = env
   const waiters = new Map<string, Waiter>()
   const holds = new Map<string, Hold>()
+  const cellListeners = new Map<string, Set<CellListener>>()
   const later = new Set<() => void>()
   const cancelling = new Set<Promise<void>>()
   const calls = callsOf(settings.schema)
@@ -60,11 +69,19 @@ export function createDesk(
     push: (push) => hear(push),
     up: () => {
       for (const waiter of [...waiters.values()]) waiter.ask()
+      // They ask again, and say where they can be reached now.
+      for (const listener of allListeners()) listener.changed()
     },
-    needed: () => waiters.size > 0 || holds.size > 0,
+    needed: () => waiters.size + holds.size + cellListeners.size > 0,
   })
 
+  const allListeners = () => [...cellListeners.values()].flatMap((listeners) => [...listeners])
+
   function hear(push: Push): void {
+    if (push.is === 'cell') {
+      for (const listener of [...(cellListeners.get(push.key) ?? [])]) listener.changed()
+      return
+    }
     const { attempt } = push
     if (push.is === 'next') return waiters.get(attempt)?.foretold(push.left / 1000)
     if (push.is === 'try') return
@@ -89,6 +106,7 @@ export function createDesk(
     renewer,
     waiters,
     holds,
+    cellListeners,
     cancel(attempt, name, ttl, ghost) {
       const until = clock.now() + ttl
       const once = async (): Promise<void> => {
@@ -113,6 +131,8 @@ export function createDesk(
     async close() {
       closed = true
       for (const waiter of [...waiters.values()]) waiter.stop()
+      const end = new BackendError('postgres', 'the locks were closed', { closed: true })
+      for (const listener of allListeners()) listener.closed(end)
       await Promise.allSettled([...cancelling, reaper.close()])
       for (const hold of [...holds.values()]) hold.drop()
       for (const stop of later) stop()

@@ -1,6 +1,7 @@
 /** The driver: `sql.ts` decides, `waiter.ts` and `hold.ts` ask, this hands out. */
 import type { Driver, DriverFactory, Grant, Traits } from '../../core/driver.js'
 import { BackendError, UnsupportedError } from '../../core/errors.js'
+import { cellsOver } from './cells.js'
 import { type Database, databaseOf } from './client.js'
 import { createDesk, type Desk } from './desk.js'
 import { standingOf } from './inspect.js'
@@ -13,6 +14,7 @@ export interface PostgresTraits extends Traits {
   readonly modes: readonly ['exclusive', 'shared', 'permits']
   readonly fair: true
   readonly shared: true
+  readonly cells: true
 }
 
 /** Of the strategy `session`. */
@@ -28,6 +30,7 @@ const traits: PostgresTraits = Object.freeze({
   // Below that, the way to the server and back eats up a lease.
   minTtl: 50,
   shared: true,
+  cells: true as const,
 })
 
 /**
@@ -96,6 +99,7 @@ function rowDriver(
         return all.filter(({ holders, waiters }) => holders.length + waiters.length > 0)
       },
       forceRelease: async (name) => Number(await told(({ lane, calls }) => lane.ask(calls.force, [name]))),
+      cells: cellsOver(open),
       async close() {
         closed = true
         await desk?.close()

@@ -22,6 +22,8 @@ export type Push =
     }
   /** In so many µs the claim above it runs out. */
   | { readonly is: 'next'; readonly attempt: string; readonly left: number }
+  /** A cell that is watched here was written. */
+  | { readonly is: 'cell'; readonly key: string }
   /** Somebody waits for it · an operator took it · try again (`session`). */
   | { readonly is: 'contended' | 'taken' | 'try'; readonly attempt: string }
 
@@ -135,6 +137,7 @@ export function parsePush(text: string): Push | undefined {
   if (what === 'c') return { is: 'contended', attempt }
   if (what === 'x') return { is: 'taken', attempt }
   if (what === 'w') return { is: 'try', attempt }
+  if (what === 'k') return { is: 'cell', key: text.slice(2) }
   if (what !== 'g') return undefined
   return {
     is: 'granted',

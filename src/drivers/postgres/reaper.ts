@@ -24,8 +24,9 @@ export function createReaper(
     try {
       for (;;) {
         const { answer } = await lane.ask(calls.reap, [Math.round(retention * 1000)])
-        if (Number(answer) < 1000) return
+        if (Number(answer) < 1000) break
       }
+      await lane.ask(calls.cellReap, [Math.round(retention * 1000)])
     } catch {
       // Next time.
     }

@@ -1,5 +1,5 @@
 /**
- * The schema: three tables and the functions that decide, as one text for a migration and as the calls the driver makes.
+ * The schema: five tables and the functions that decide, as one text for a migration and as the calls the driver makes.
  *
  * Why functions: a verb must first get the lock of the lock's row and *then* read the line, or a waiter that came meanwhile is
  * overlooked (lab/models/sql.pml, ONE_SNAPSHOT). Inside a function each statement sees what was committed before it, so a
@@ -7,6 +7,7 @@
  * stands beside them while processes of both versions run.
  */
 import { describe } from '../../core/name.js'
+import { cellFunctions } from './sql/cells.js'
 import { lineFunctions } from './sql/line.js'
 import { sessionFunctions } from './sql/session.js'
 import { tables } from './sql/tables.js'
@@ -39,6 +40,10 @@ export interface Calls {
   readonly sessionList: Call
   readonly mint: Call
   readonly transaction: Call
+  readonly cellRead: Call
+  readonly cellWrite: Call
+  readonly cellWatch: Call
+  readonly cellReap: Call
 }
 
 const parameters: Readonly<Record<keyof Calls, number>> = {
@@ -59,17 +64,15 @@ const parameters: Readonly<Record<keyof Calls, number>> = {
   sessionList: 1,
   mint: 1,
   transaction: 4,
+  cellRead: 1,
+  cellWrite: 6,
+  cellWatch: 4,
+  cellReap: 1,
 }
 
 const silent = [
-  'inspect',
-  'list',
-  'reap',
-  'sessionBeat',
-  'sessionInspect',
-  'sessionList',
-  'mint',
-  'transaction',
+  ...['inspect', 'list', 'reap', 'sessionBeat', 'sessionInspect', 'sessionList', 'mint', 'transaction'],
+  ...['cellRead', 'cellWatch', 'cellReap'],
 ]
 
 /** `sessionAcquire` is `holdfast_session_acquire_v1`. */
@@ -117,16 +120,31 @@ function createStatements(schema: string): readonly string[] {
   perform set_config('client_min_messages', 'warning', true);
   perform pg_advisory_xact_lock(7308604759846285924);
 end $$;`
-  return [turn, ...made, tables, lineFunctions, verbs, sessionFunctions, transactionFunctions].map((text) =>
-    text.trim().replaceAll('S.', `${name}.`),
-  )
+  return [
+    turn,
+    ...made,
+    tables,
+    lineFunctions,
+    verbs,
+    sessionFunctions,
+    transactionFunctions,
+    cellFunctions,
+  ].map((text) => text.trim().replaceAll('S.', `${name}.`))
 }
+
+const tableNames = [
+  'holdfast_locks',
+  'holdfast_holds',
+  'holdfast_waiters',
+  'holdfast_cells',
+  'holdfast_watchers',
+]
 
 function grantsFor(schema: string, role: string): string {
   const [name, to] = [quoted(schema), quoted(role)]
   return [
     `grant usage on schema ${name} to ${to};`,
-    `grant select, insert, update, delete on ${name}.holdfast_locks, ${name}.holdfast_holds, ${name}.holdfast_waiters to ${to};`,
+    `grant select, insert, update, delete on ${tableNames.map((table) => `${name}.${table}`).join(', ')} to ${to};`,
   ].join('\n')
 }
 

@@ -1,0 +1,112 @@
+/**
+ * Cells in PostgreSQL: one statement for each verb. Whoever waits for a change leaves the channel of its process with the cell; the
+ * next write notifies it. Where it cannot listen it looks a few times a second.
+ */
+import type { Cells } from '../../core/cell.js'
+import type { Value } from './client.js'
+import type { Desk } from './desk.js'
+import type { Call, Calls } from './sql.js'
+import { troubleOf } from './trouble.js'
+
+/** How often a cell is looked at in ms: where a push may be lost, and where there is none. */
+const lookEvery = { pushed: 5_000, polling: 250 }
+
+export function cellsOver(open: () => Desk): Cells {
+  async function told(
+    signal: AbortSignal,
+    call: (calls: Calls) => Call,
+    values: readonly Value[],
+  ): Promise<unknown> {
+    const desk = open()
+    signal.throwIfAborted()
+    const { lane, calls, settings } = desk
+    const asked = lane.ask(call(calls), values, settings.commandTimeout)
+    const { promise: aborted, stop } = abortOf(signal)
+    try {
+      return (await Promise.race([asked, aborted])).answer
+    } catch (error) {
+      asked.catch(() => undefined)
+      if (signal.aborted && error === signal.reason) throw error
+      // Closed meanwhile: then that is what there is to say.
+      open()
+      throw troubleOf(error).error
+    } finally {
+      stop()
+    }
+  }
+
+  return {
+    async read(key, signal) {
+      const answer = await told(signal, (calls) => calls.cellRead, [key])
+      if (answer === null) return undefined
+      const [version, value] = answer as readonly [number, string]
+      return { version, value }
+    },
+
+    async write(key, { seen, value, keep, id }, signal) {
+      const micros = Number.isFinite(keep) ? Math.ceil(keep * 1000) : null
+      const values = [key, seen, id, micros, value ?? null]
+      const version = await told(signal, (calls) => calls.cellWrite, values)
+      return version === null ? undefined : { version: version as number, value: value ?? '' }
+    },
+
+    async changed(key, version, signal) {
+      const desk = open()
+      desk.ear.open()
+      for (;;) {
+        open()
+        const { channel } = desk.ear
+        const every = channel === null ? lookEvery.polling : lookEvery.pushed
+        // It listens before the cell is asked: a push may come before the answer.
+        const heard = hears(desk, key, signal)
+        try {
+          const values = [key, version, channel, 2 * every * 1000]
+          const left = await told(signal, (calls) => calls.cellWatch, values)
+          if (left === null) return
+          const ms = Number(left) / 1000
+          await heard.within(ms < 0 ? every : Math.min(ms + 1, every))
+        } finally {
+          heard.done()
+        }
+      }
+    },
+  }
+}
+
+function abortOf(signal: AbortSignal): { readonly promise: Promise<never>; stop(): void } {
+  let aborted = () => {}
+  const promise = new Promise<never>((_, reject) => {
+    aborted = () => reject(signal.reason)
+    signal.addEventListener('abort', aborted, { once: true })
+  })
+  promise.catch(() => undefined)
+  return { promise, stop: () => signal.removeEventListener('abort', aborted) }
+}
+
+/** Listens for pushes about one cell. */
+function hears(desk: Desk, key: string, signal: AbortSignal) {
+  const { clock, cellListeners } = desk
+  const { promise: aborted, stop: stopAborted } = abortOf(signal)
+  let stop = () => {}
+  let resolve = () => {}
+  let reject: (error: unknown) => void = () => {}
+  const heard = new Promise<void>((yes, no) => {
+    resolve = yes
+    reject = no
+  })
+  heard.catch(() => undefined)
+  const listeners = cellListeners.get(key) ?? new Set()
+  const listener = { changed: resolve, closed: reject }
+  cellListeners.set(key, listeners.add(listener))
+  return {
+    within(ms: number): Promise<void> {
+      stop = clock.at(clock.now() + ms, resolve)
+      return Promise.race([heard, aborted])
+    },
+    done(): void {
+      stop()
+      stopAborted()
+      if (listeners.delete(listener) && listeners.size === 0) cellListeners.delete(key)
+    },
+  }
+}
