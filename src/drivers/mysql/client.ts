@@ -94,6 +94,8 @@ export function wrap(connection: MysqlConnection): Connection {
         ended(error)
       }
       for (const event of events) connection.on(event, once)
+      // An error that nobody listens to would end the process, also one that comes after the end.
+      connection.on('error', () => undefined)
       return stop
     },
   }

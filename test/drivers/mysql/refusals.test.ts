@@ -118,6 +118,28 @@ describe('with a server', { concurrency: false }, () => {
     })
   }
 
+  it('a server that is read-only for a while, as in a fail-over, is waited for (H79)', async (t) => {
+    await server.query(`create user 'plain'@'%'`)
+    await server.query(`grant select, insert, update, delete, create on holdfast.* to 'plain'@'%'`)
+    const pool = createPool({ host: server.host, port: server.port, user: 'plain', database: 'holdfast' })
+    const locks = createLocks(mysql({ pool }))
+    t.after(async () => {
+      await server.query('set global read_only = 0')
+      await locks.close()
+      await pool.end()
+    })
+    await locks.mutex('x').run(() => undefined)
+    await server.query('set global read_only = 1')
+    await assert.rejects(locks.mutex('x').tryAcquire(), { code: 'BACKEND', message: /read-only/ })
+    const told: unknown[] = []
+    const waiting = locks.mutex('x').acquire({ wait: 10_000 })
+    waiting.catch((error: unknown) => told.push(error))
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    await server.query('set global read_only = 0')
+    await (await waiting).release()
+    assert.deepEqual(told, [])
+  })
+
   it('the classic unique-key lock deadlocks in a storm that rows survive (H66)', async (t) => {
     const pool = createPool({ uri: server.url, connectionLimit: 16 })
     t.after(() => pool.end())

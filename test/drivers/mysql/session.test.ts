@@ -98,6 +98,20 @@ for (const [flavour, library] of runs) {
       await second.release()
     })
 
+    it('can take again what it could not give back in time, once it is heard again', async (t) => {
+      const locks = peer(t, proxy.port, { ...options, commandTimeout: 300 })
+      const other = await locks.mutex('keeps the connection').acquire({ ttl: 60_000 })
+      const lease = await locks.mutex('late').acquire({ ttl: 1_000 })
+      proxy.up.hold()
+      assert.match(await lease.release(), /^(unknown|lost)$/)
+      // Longer than anybody tries to give it back.
+      await pause(1_500)
+      proxy.up.pass()
+      await (await locks.mutex('late').acquire({ wait: 5_000 })).release()
+      assert.equal(other.isHeld, true)
+      await other.release()
+    })
+
     it('excludes locks of the strategy `row` of the same name, both ways', async (t) => {
       const [a, b] = [peer(t, server.port, options), peer(t, server.port, { library })]
       const lease = await a.mutex('mixed').acquire()

@@ -100,9 +100,10 @@ export class SessionHold implements Grant {
       // Both are on their way before the first is answered: nothing of this process can come in between.
       const lock = mine ? session.ask(sql.letGo(tables, name)) : undefined
       lock?.catch(() => undefined)
+      // Whoever asks next stands behind them on the same connection, also when their answers come too late.
+      if (mine) session.owners.delete(name)
       const { id } = await row
       await lock
-      if (mine) session.owners.delete(name)
       this.#ended()
       if (id !== 0) return 'released'
       return again && clock.now() < this.validUntil ? 'already-released' : 'lost'
