@@ -1,7 +1,7 @@
 /** Tells a story with many workers, and with one that is stopped between its last look and its write. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import { createLocks } from 'holdfast'
+import { createLocks, type Locks } from 'holdfast'
 import { fenceSchema, mysql2, type Sql } from 'holdfast/guard'
 import { mysql } from 'holdfast/mysql'
 import { createPool } from 'mysql2/promise'
@@ -25,6 +25,7 @@ export const shortTtl = 1_000
 const hosts = 4
 
 export interface OpenHost extends Host {
+  inspect: Locks['inspect']
   close(): Promise<void>
 }
 
@@ -36,6 +37,7 @@ export function openHost(url: string, name: string, ttl = 30_000): OpenHost {
   return {
     name,
     locks,
+    inspect: (lock) => locks.inspect(lock),
     db: mysql2(pool),
     async transaction(fn) {
       const connection = await pool.getConnection()
