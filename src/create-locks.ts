@@ -16,9 +16,11 @@ import { type Latch, latch } from './locks/latch.js'
 import { all, type MultiLock } from './locks/multi-lock.js'
 import { mutex } from './locks/mutex.js'
 import { type OnceOptions, once } from './locks/once.js'
+import { type Pool, pool } from './locks/pool.js'
 import { type ReadWriteLock, readWrite } from './locks/read-write.js'
 import { onRevoke, type Revocation, type Revoked, type RevokeOptions, revoke } from './locks/revoke.js'
 import { type SemaphoreOptions, semaphore } from './locks/semaphore.js'
+import { type UpgradeableLock, upgradeable } from './locks/upgradeable.js'
 
 /** What a driver may be able to do: a mode, to keep small values beside the locks, to let a hold move to another process. */
 export type Ability = ModeKind | 'cells' | 'portable'
@@ -64,7 +66,11 @@ export interface Locks<Known extends Ability = Ability> extends AsyncDisposable 
   readonly barrier: If<Known, 'cells' | 'shared', (name: string, parties: number) => Barrier>
   /** A scheduled job that many hosts start and one runs. @throws TypeError, RangeError for bad arguments */
   job(name: string, options?: JobOptions): Job
-  /** Several locks, all or nothing. */
+  /** A semaphore that can be resized while it is used, and tells who has its permits. @throws TypeError, RangeError; UnsupportedError */
+  readonly pool: If<Known, 'cells' | 'shared', (name: string, options: { readonly permits: number }) => Pool>
+  /** Readers, writers, and one reader that may become a writer. @throws TypeError, RangeError for a bad name; UnsupportedError */
+  readonly upgradeable: If<Known, 'shared', (name: string) => UpgradeableLock>
+  /** Several locks, all or nothing; also of other `createLocks`. */
   all(locks: readonly Lock[]): MultiLock
   /** Who holds `name`, who waits, since when, with what note. */
   inspect(name: string): Promise<Standing>
@@ -124,6 +130,8 @@ export function locksOver<Known extends Ability>(engine: Engine): Locks<Known> {
     semaphore: (name, options) => semaphore(engine, name, options),
     latch: (name) => latch(engine, name),
     barrier: (name, parties) => barrier(engine, name, parties),
+    pool: (name, options) => pool(engine, name, options),
+    upgradeable: (name) => upgradeable(engine, name),
     job: (name, options) => job(engine, name, options),
     election: (name) => election(engine, name),
     once: (key, fn, options) => once(engine, key, fn, options),

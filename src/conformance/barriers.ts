@@ -54,6 +54,7 @@ const kinds = {
   'do not open for too few, and say how many were there': async (stage, a) => {
     const [b, name] = [stage.client(), stage.name()]
     const alone = a.locks.barrier(name, 2)
+    await stage.connected(a, b)
     await assert.rejects(alone.enter({ wait: 60 }), /did not open: 1 of 2 were there within \d+ ms/)
     await assert.rejects(alone.enter({ wait: 0 }), { code: 'ACQUIRE_TIMEOUT' })
     const controller = new AbortController()

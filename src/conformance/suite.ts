@@ -20,10 +20,12 @@ import { once } from './once.js'
 import { operators } from './operators.js'
 import { outage } from './outage.js'
 import { permits } from './permits.js'
+import { pools } from './pools.js'
 import { repeats } from './repeats.js'
 import { shared } from './shared.js'
 import { Stage } from './stage.js'
 import { tokens } from './tokens.js'
+import { upgrades } from './upgrades.js'
 import { waiting } from './waiting.js'
 
 /** Registers one test; it gets a stage of its own, which is checked for left-overs afterwards. */
@@ -49,6 +51,8 @@ const aspects: Readonly<Record<string, (it: It, fixture: Fixture) => void>> = {
   latches,
   barriers,
   jobs,
+  pools,
+  'upgradeable reading': upgrades,
   revocation,
   'handing a lease to another process': handOver,
   names,

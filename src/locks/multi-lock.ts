@@ -2,7 +2,8 @@
  * Several locks as one: all or nothing.
  *
  * They are taken one after the other in one canonical order, whatever order they were given in, so two callers who want
- * the same locks cannot wait for each other in a ring. `wait` bounds the whole. When one cannot be had, those already
+ * the same locks cannot wait for each other in a ring. They may be of different stores: then names come first, and drivers
+ * second; the same name in two stores of one kind is taken in the order given. `wait` bounds the whole. When one cannot be had, those already
  * taken are given back in reverse order before the caller hears of it.
  */
 import { EngineLock, type Lock } from '../core/acquire.js'
@@ -20,8 +21,15 @@ export interface MultiLock extends Lock {
   run<R>(fn: (lease: MultiLease) => R | PromiseLike<R>, options?: AcquireOptions): Promise<R>
 }
 
-/** @throws TypeError for something that is not a lock of `locks`; RangeError for none, or the same name twice. */
-export function all(engine: Engine, locks: readonly Lock[]): MultiLock {
+/**
+ * @param order `inThisOrder`: taken as given, by a kind of lock that has one order of its own
+ * @throws TypeError for something that is not a lock; RangeError for none, or the same name of the same store twice.
+ */
+export function all(
+  engine: Engine,
+  locks: readonly Lock[],
+  order?: { readonly inThisOrder: true },
+): MultiLock {
   engine.assertOpen()
   if (!Array.isArray(locks)) throw new TypeError(`all() takes an array of locks, got ${describe(locks)}`)
   if (locks.length === 0) throw new RangeError('all() needs at least one lock, got an empty array')
@@ -33,7 +41,8 @@ export function all(engine: Engine, locks: readonly Lock[]): MultiLock {
     }
     return { lock, place }
   })
-  parts.sort((a, b) => (a.lock.name < b.lock.name ? -1 : a.lock.name > b.lock.name ? 1 : 0))
+  const keyOf = ({ lock }: Part) => `${lock.name}\n${lock.engine.driver.name}`
+  if (order === undefined) parts.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : keyOf(a) > keyOf(b) ? 1 : 0))
   for (const [i, part] of parts.entries()) {
     const next = parts[i + 1]
     if (next !== undefined && next.lock.name === part.lock.name && next.lock.engine === part.lock.engine) {

@@ -42,6 +42,8 @@ export async function withoutCells(): Promise<void> {
   await locks.revoke('m')
   // @ts-expect-error nor can a hold move
   await locks.adopt('ticket')
+  // @ts-expect-error nor a size
+  locks.pool('p', { permits: 2 })
   // @ts-expect-error nor a leader's value
   locks.election('e')
 }

@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict'
+import type { Client } from './client.js'
+import type { Fixture } from './fixture.js'
+import type { Stage } from './stage.js'
+import type { It } from './suite.js'
+
+const forEver = { wait: Number.POSITIVE_INFINITY }
+
+const kinds = {
+  'give no more permits than there are, whatever they weigh': async (stage, a) => {
+    const clients = [a, stage.client(), stage.client()]
+    const name = stage.name()
+    let taken = 0
+    let most = 0
+    const worker = async ({ locks }: Client, i: number) => {
+      const permits = (i % 3) + 1
+      const lease = await locks.pool(name, { permits: 4 }).acquire({ permits, ...forEver })
+      taken += permits
+      most = Math.max(most, taken)
+      await new Promise(setImmediate)
+      taken -= permits
+      await lease.release()
+    }
+    await Promise.all(clients.flatMap((client, c) => [0, 1, 2].map((i) => worker(client, c + i))))
+    assert.ok(most <= 4, `${most} of 4 permits were taken at once`)
+    assert.deepEqual(await a.locks.pool(name, { permits: 4 }).holders(), [])
+  },
+
+  'grow and shrink while they are used': async (stage, a) => {
+    const [b, name] = [stage.client(), stage.name()]
+    const [mine, theirs] = [a.locks.pool(name, { permits: 1 }), b.locks.pool(name, { permits: 1 })]
+    const one = await mine.acquire({ note: 'one' })
+    assert.equal(await theirs.tryAcquire(), undefined)
+    const waits = theirs.acquire({ permits: 2, note: 'two', ...forEver })
+    await mine.resize(3)
+    const two = await stage.soon('the pool to have grown', waits)
+    assert.equal(await theirs.size(), 3)
+    assert.deepEqual(
+      (await mine.holders()).map(({ permits, note }) => [permits, note]),
+      [
+        [1, 'one'],
+        [2, 'two'],
+      ],
+    )
+    await theirs.resize(1)
+    assert.ok(one.isHeld && two.isHeld, 'holders keep what they have')
+    await one.release()
+    assert.equal(await mine.tryAcquire(), undefined, 'two are still taken of one')
+    await two.release()
+    const again = await mine.acquire()
+    assert.equal(await theirs.tryAcquire(), undefined)
+    await again.release()
+  },
+
+  'serve in the order of coming, so that a large request is not starved': async (stage, a) => {
+    const [b, c, name] = [stage.client(), stage.client(), stage.name()]
+    const poolOf = ({ locks }: Client) => locks.pool(name, { permits: 2 })
+    const first = await poolOf(a).acquire()
+    const served: string[] = []
+    const large = poolOf(b)
+      .acquire({ permits: 2, ...forEver })
+      .then((lease) => {
+        served.push('large')
+        return lease
+      })
+    await stage.until('it to stand there', async () => (await a.locks.inspect(name)).holders.length === 2)
+    assert.equal(await poolOf(c).tryAcquire(), undefined, 'it would overtake')
+    const small = poolOf(c)
+      .acquire(forEver)
+      .then((lease) => {
+        served.push('small')
+        return lease
+      })
+    await stage.until('it to stand there', async () => (await a.locks.inspect(name)).holders.length === 3)
+    await first.release()
+    await (await large).release()
+    await (await small).release()
+    assert.deepEqual(served, ['large', 'small'])
+  },
+
+  'give back the permits of whoever is cut off': async (stage, a) => {
+    const [b, name] = [stage.client(), stage.name()]
+    const lease = await a.locks.pool(name, { permits: 1 }).acquire({ ttl: stage.ttl })
+    await stage.cut(a)
+    const next = await b.locks.pool(name, { permits: 1 }).acquire({ wait: 2 * stage.ttl + stage.patience })
+    assert.equal(lease.isHeld, false, 'two holders of one permit')
+    await next.release()
+  },
+
+  'refuse what makes no sense, and wait no longer than they are told': async (stage, a) => {
+    const [b, name] = [stage.client(), stage.name()]
+    assert.throws(() => a.locks.pool(name, { permits: 0 }), /from 1 to 1000000, got 0/)
+    const mine = a.locks.pool(name, { permits: 1 })
+    await assert.rejects(mine.resize(0.5), RangeError)
+    const lease = await mine.acquire()
+    await assert.rejects(
+      b.locks.pool(name, { permits: 1 }).acquire({ wait: 50 }),
+      /1 permits of pool .* not free within/,
+    )
+    await lease.release()
+    await (await b.locks.pool(name, { permits: 1 }).acquire({ wait: stage.patience })).release()
+  },
+} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+
+export function pools(it: It, { traits }: Fixture): void {
+  if (traits.cells !== true || !traits.modes.includes('shared')) {
+    it('are refused when they are made', async (stage) => {
+      const { locks } = stage.client()
+      assert.throws(() => locks.pool(stage.name(), { permits: 2 }), { code: 'UNSUPPORTED' })
+    })
+    return
+  }
+  for (const [name, test] of Object.entries(kinds)) it(name, (stage) => test(stage, stage.client()))
+}

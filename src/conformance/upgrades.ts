@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict'
+import type { Client } from './client.js'
+import type { Fixture } from './fixture.js'
+import type { Stage } from './stage.js'
+import type { It } from './suite.js'
+
+const kinds = {
+  'turns into writing with no other writer in between, however many try': async (stage, a) => {
+    const clients = [a, stage.client(), stage.client()]
+    const name = stage.name()
+    let value = 0
+    const add = async ({ locks }: Client) => {
+      const lease = await locks.upgradeable(name).upgradeable()
+      const seen = value
+      await new Promise(setImmediate)
+      assert.equal(await lease.upgrade(), true)
+      assert.equal(value, seen, 'somebody has written between reading and writing')
+      lease.assertHeld()
+      value = seen + 1
+      await lease.release()
+    }
+    const write = ({ locks }: Client) =>
+      locks.upgradeable(name).write.run(async () => {
+        const seen = value
+        await new Promise(setImmediate)
+        value = seen + 1
+      })
+    await Promise.all(clients.flatMap((client) => [add(client), write(client), add(client)]))
+    assert.equal(value, 9)
+  },
+
+  'shares with readers, and waits for them before it writes': async (stage, a) => {
+    const [b, name] = [stage.client(), stage.name()]
+    const reader = await b.locks.upgradeable(name).read.acquire()
+    const lease = await a.locks.upgradeable(name).upgradeable()
+    const mode = () => lease.mode
+    assert.equal(mode(), 'read')
+    assert.equal(await lease.upgrade({ wait: 50 }), false)
+    assert.equal(mode(), 'read')
+    lease.assertHeld()
+    const second = await b.locks.upgradeable(name).read.acquire({ wait: stage.patience })
+    await second.release()
+    const { token } = lease
+    const upgraded = lease.upgrade()
+    await stage.inLine(b, name, 1)
+    await reader.release()
+    assert.equal(await stage.soon('it to write', upgraded), true)
+    assert.equal(mode(), 'write')
+    assert.ok(lease.token >= token)
+    assert.equal(await b.locks.upgradeable(name).read.tryAcquire(), undefined)
+    await lease.downgrade()
+    assert.equal(mode(), 'read')
+    await (await b.locks.upgradeable(name).read.acquire({ wait: stage.patience })).release()
+    assert.equal(await b.locks.upgradeable(name).write.tryAcquire(), undefined, 'no writer yet')
+    assert.equal(await lease.release(), 'released')
+    await (await b.locks.upgradeable(name).write.acquire({ wait: stage.patience })).release()
+  },
+
+  'is for one at a time, so that two never wait for each other': async (stage, a) => {
+    const [b, name] = [stage.client(), stage.name()]
+    const one = await a.locks.upgradeable(name).upgradeable()
+    await assert.rejects(b.locks.upgradeable(name).upgradeable({ wait: 50 }), { code: 'ACQUIRE_TIMEOUT' })
+    const two = b.locks.upgradeable(name).upgradeable({ wait: Number.POSITIVE_INFINITY })
+    assert.equal(await stage.soon('the first to write', one.upgrade()), true)
+    await one.release()
+    const lease = await stage.soon('the second', two)
+    assert.ok(lease.token > one.token)
+    await lease.release()
+  },
+
+  'is lost like any other lease': async (stage, a) => {
+    const [b, name] = [stage.client(), stage.name()]
+    const lease = await a.locks.upgradeable(name).upgradeable({ ttl: stage.ttl })
+    const { signal } = lease
+    await stage.cut(a)
+    const wait = 2 * stage.ttl + stage.patience
+    const next = await b.locks.upgradeable(name).write.acquire({ wait })
+    assert.equal(lease.isHeld, false)
+    assert.throws(() => lease.assertHeld(), { code: 'LEASE_LOST' })
+    await stage.until('the signal', () => signal.aborted)
+    await stage.heal()
+    await assert.rejects(lease.upgrade(), { code: 'LEASE_LOST' })
+    await next.release()
+  },
+} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+
+export function upgrades(it: It, { traits }: Fixture): void {
+  if (!traits.modes.includes('shared')) {
+    it('is refused when it is made', async (stage) => {
+      const { locks } = stage.client()
+      assert.throws(() => locks.upgradeable(stage.name()), { code: 'UNSUPPORTED' })
+    })
+    return
+  }
+  for (const [name, test] of Object.entries(kinds)) it(name, (stage) => test(stage, stage.client()))
+}
