@@ -94,7 +94,7 @@ const kinds = {
     await assert.rejects(mine.resize(0.5), RangeError)
     const lease = await mine.acquire()
     await assert.rejects(
-      b.locks.pool(name, { permits: 1 }).acquire({ wait: 50 }),
+      b.locks.pool(name, { permits: 1 }).acquire({ wait: 400 }),
       /1 permits of pool .* not free within/,
     )
     await lease.release()

@@ -5,6 +5,7 @@
  * change of the cell strikes out the dead and grants from the head of the line for as long as it fits, so it is first come,
  * first served, and a large request is not overtaken. After it was made smaller, nobody gets in until enough have left.
  * A plain semaphore takes one request where this one takes three or more.
+ * Long because every change of the line and who is then served are read together.
  */
 import { type Bounds, bounded, glance, Late } from '../core/bounded.js'
 import { Box } from '../core/box.js'
