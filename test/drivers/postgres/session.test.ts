@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import postgresJs from 'postgres'
+import { systemEnv } from '../../../src/core/engine.js'
 import { createLocks } from '../../../src/create-locks.js'
 import { postgres } from '../../../src/drivers/postgres/index.js'
 import { leakCheck } from '../../support/leaks.js'
@@ -64,6 +65,27 @@ test('a short stall of the server does not end the leases of a long ttl', async 
   await until(() => lease.remaining() > 2_500, { within: 4_000 })
   assert.equal(lease.state, 'held')
   assert.equal(await lease.release(), 'released')
+})
+
+test('a grant that comes when the wait is over is given back, also where the wait was over before it began', async (t) => {
+  const { pool } = peer(t, server.port)
+  const driver = postgres({ pool, ...session })(systemEnv())
+  t.after(() => driver.close())
+  for (const overAt of ['sent', 'answered']) {
+    const attempt = systemEnv().id()
+    const claim = {
+      name: 'too late',
+      attempt,
+      mode: { kind: 'exclusive' },
+      fair: false,
+      ttl: 30_000,
+    } as const
+    const { signal } = new AbortController()
+    // A single attempt that is granted, to somebody who has gone meanwhile.
+    const wait = { signal, over: true, remaining: () => (overAt === 'sent' ? 0 : 5) }
+    assert.equal(await driver.acquire(claim, wait), undefined)
+    assert.equal((await driver.inspect('too late')).holders.length, 0)
+  }
 })
 
 test('names are apart from those of other programs and namespaces', async (t) => {

@@ -83,9 +83,13 @@ export class SessionWaiter {
 
   #answered({ answer, sent, life }: Told): void {
     this.#asking = false
-    if (this.#settled) return
-    this.#failures = 0
     const acquired = acquiredOf(answer)
+    if (this.#settled) {
+      // It was sent again after it had been given up.
+      if (acquired.is === 'granted') void this.#release().catch(() => undefined)
+      return
+    }
+    this.#failures = 0
     if (acquired.is === 'granted') {
       if (life.ended.aborted) return this.ask()
       if (this.#wait.over) return this.#giveUp()
@@ -98,7 +102,8 @@ export class SessionWaiter {
       return this.#giveUp(new BackendError('postgres', `answered ${acquired.is}`))
     const { holder, place } = acquired
     this.#wait.blocked?.({ ...(holder && { holder }), ...(place > 0 && { position: place }) })
-    if (this.#once || this.#wait.over) return this.#giveUp()
+    if (this.#once) return this.#nothing()
+    if (this.#wait.over) return this.#giveUp()
     this.#listen()
     if (this.#again) return this.ask()
     const told = this.#session.channel !== null
@@ -133,12 +138,22 @@ export class SessionWaiter {
   #giveUp(error?: unknown): void {
     if (this.#settled) return
     this.#leave()
-    const { attempt, name } = this.#claim
-    const session = this.#session
-    session.ttls.delete(attempt)
+    this.#session.ttls.delete(this.#claim.attempt)
     const ended = () => (error === undefined ? this.#settle(undefined) : this.#fail(error))
-    if (!this.#asked || (this.#once && !this.#asking && error === undefined)) return ended()
-    session.ask(session.calls.sessionRelease, () => [rowName(name), attempt]).then(ended, ended)
+    if (this.#asked) this.#release().then(ended, ended)
+    else ended()
+  }
+
+  /** A single attempt that was answered "not free" left nothing. */
+  #nothing(): void {
+    this.#leave()
+    this.#session.ttls.delete(this.#claim.attempt)
+    this.#settle(undefined)
+  }
+
+  #release(): Promise<unknown> {
+    const { attempt, name } = this.#claim
+    return this.#session.ask(this.#session.calls.sessionRelease, () => [rowName(name), attempt])
   }
 
   #leave(): void {
