@@ -9,7 +9,7 @@
  *     └───────────────────────────────────────┘ else, or when the session has ended: gone
  * ```
  * It is good for its `ttl` and for as long as the session is proven, whichever ends first. All holds of a process are
- * proven by the same pings. From its first renewal on the node is watched, so that its removal by an operator is known at
+ * proven by the same heartbeats. From its first renewal on the node is watched, so that its removal by an operator is known at
  * once; a section shorter than that costs no request for it.
  */
 import { deadline } from '../../core/clock.js'
@@ -76,7 +76,9 @@ export class Hold implements Grant {
       if (this.#gone || this.#releasing !== undefined) return undefined
       const sent = clock.now()
       try {
-        await (this.#watched ? session.prove(signal) : unless(signal, this.#verify()))
+        const proof = session.prove(signal)
+        if (!this.#watched) await Promise.all([proof, unless(signal, this.#verify())])
+        else await proof
       } catch (error) {
         throw signal.aborted ? signal.reason : troubleOf(error)
       }

@@ -5,7 +5,8 @@ import { createLocks, type DriverFactory, type Locks } from 'holdfast'
 import { check, memoryRecorder, printViolation, recorded } from 'holdfast/verify'
 import { zookeeper } from '../../../src/drivers/zookeeper/index.js'
 import { leakCheck } from '../../support/leaks.js'
-import { startEnsemble } from '../../support/servers/zookeeper.js'
+import { startProxy, type TcpProxy } from '../../support/proxy.js'
+import { startEnsemble, type ZookeeperServer } from '../../support/servers/zookeeper.js'
 import { until } from '../../support/until.js'
 import { Cables, quick } from './support/clients.js'
 
@@ -105,6 +106,54 @@ test('two of three servers gone: leases are lost by their time, and locks are to
   assert.ok(again.token > token)
   await again.release()
   await locks.close()
+})
+
+test('a follower that has lost its leader and does not know keeps no lease alive: it is lost before another has the lock', async () => {
+  const proxies = new Map<string, TcpProxy>()
+  const parted = await startEnsemble({
+    // The follower stays in its belief for 20 s, far longer than the session lasts.
+    config: ['syncLimit=40'],
+    between: async (from, to, port) => {
+      const proxy = await startProxy({ port })
+      proxies.set(`${from}>${to}`, proxy)
+      return proxy.port
+    },
+  })
+  const leader = await parted.leader()
+  const [follower] = await parted.followers()
+  assert.ok(follower)
+  const at = (server: ZookeeperServer): Locks =>
+    createLocks(zookeeper({ servers: server.address, ...quick, sessionTimeout }) as DriverFactory)
+  const [a, b] = [at(follower), at(leader)]
+  const lease = await a.mutex('parted').acquire()
+  let heldAtGrant: boolean | undefined
+  const next = b
+    .mutex('parted')
+    .acquire()
+    .then((granted) => {
+      heldAtGrant = lease.isHeld
+      return granted
+    })
+  await until(async () => (await b.inspect('parted')).waiters.length === 1)
+  // Renewed once at least, so that not the first claim alone is looked at.
+  const first = lease.remaining()
+  await until(() => lease.remaining() > first - 200 && lease.remaining() < first - 20)
+  const link = proxies.get(`${parted.servers.indexOf(follower)}>${parted.servers.indexOf(leader)}`)
+  assert.ok(link && link.links.length > 0, 'the follower does not follow through the proxy')
+  link.blackHole()
+  const second = await next
+  assert.match(
+    await follower.ask('srvr'),
+    /Mode: follower/,
+    'the follower has noticed too early for this test',
+  )
+  assert.equal(heldAtGrant, false, 'two clients believed to hold it')
+  assert.ok(second.token > lease.token)
+  await second.release()
+  link.heal()
+  await Promise.all([a.close(), b.close()])
+  await parted.stop()
+  for (const proxy of proxies.values()) await proxy.stop()
 })
 
 after(async () => {

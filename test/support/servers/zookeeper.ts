@@ -70,13 +70,27 @@ export function startZookeeper(options: ZookeeperOptions = {}): Promise<Zookeepe
   return onFreePort((port) => startOne(options, port, 1, []), options.port)
 }
 
+/** Which port stands for `port` of server `to` when server `from` speaks to it: that of a proxy, or the same. From 0. */
+export type Between = (from: number, to: number, port: number) => Promise<number>
+
 /** Three servers that elect a leader. */
-export async function startEnsemble(options: ZookeeperOptions = {}): Promise<Ensemble> {
-  const ports = [await freePort(), await freePort(), await freePort()]
-  const members: string[] = []
-  for (const i of ports.keys())
-    members.push(`server.${i + 1}=${host}:${await freePort()}:${await freePort()}`)
-  const servers = await Promise.all(ports.map((port, i) => startOne(options, port, i + 1, members)))
+export async function startEnsemble(
+  options: ZookeeperOptions & { readonly between?: Between } = {},
+): Promise<Ensemble> {
+  const { between = async (_from, _to, port) => port } = options
+  const three = () => Promise.all([freePort(), freePort(), freePort()])
+  const [ports, quorum, election] = [await three(), await three(), await three()]
+  const membersFor = (from: number) =>
+    Promise.all(
+      ports.map(async (_, to) => {
+        const port = quorum[to] ?? 0
+        const seen = from === to ? port : await between(from, to, port)
+        return `server.${to + 1}=${host}:${seen}:${election[to]}`
+      }),
+    )
+  const servers = await Promise.all(
+    ports.map(async (port, i) => startOne(options, port, i + 1, await membersFor(i))),
+  )
   const modes = async (): Promise<readonly (readonly [ZookeeperServer, string])[]> =>
     Promise.all(
       servers

@@ -1,12 +1,13 @@
 /**
- * How long a session may be relied upon, and how often it is proven. All from its time-out as the server granted it.
+ * How long a session may be relied upon, and how often it is proven. All from its time-out as the leader granted it.
  *
- * A server counts a session's time from the last message it got, so an answered message proves the session for the
+ * The leader counts a session's time from when it last heard of it, so a message that it answered proves the session for the
  * time-out counted from when that message *left*. Two things are taken off besides what every deadline loses:
  *
- * A follower answers by itself and tells the leader, who alone ends sessions, only with its next report, half a tick later at
- * most; if it dies in between, the leader counts from the report before. One whole tick is taken off for that. Where a server
- * has been told to allow sessions shorter than two ticks that could be all there is, so never more than a third.
+ * What a follower's clients do reaches the leader only with the follower's reports, which it asks for every half tick. An answer of
+ * the leader says that it has had all reports before; the last of them may be half a tick old. One whole tick is taken off for
+ * that. Where a server has been told to allow sessions shorter than two ticks that could be all there is, so never more than a
+ * third.
  */
 import { deadline } from '../../../core/clock.js'
 
@@ -17,19 +18,19 @@ export function provenUntil(sent: number, timeout: number, tick: number): number
 export interface Pace {
   /** Between two looks at the connection, in ms. */
   readonly look: number
-  /** A proof older than that is renewed by a ping. */
-  readonly ping: number
+  /** A proof older than that is renewed by a heartbeat. */
+  readonly beat: number
   /** A message unanswered for so long: the server is taken for dead, and the next one is asked. */
   readonly silence: number
   /** A server must have accepted the session within so long. */
   readonly connect: number
 }
 
-/** With a time-out of 10 s: a ping every 1.7 s, another server after 1.7 s of silence, which leaves time for two more. */
+/** With a time-out of 10 s: a heartbeat every 1.7 s, another server after 1.7 s of silence, which leaves time for two more. */
 export function paceOf(timeout: number): Pace {
   return {
     look: Math.max(10, timeout / 30),
-    ping: timeout / 6,
+    beat: timeout / 6,
     silence: timeout / 6,
     connect: Math.max(50, timeout / 8),
   }

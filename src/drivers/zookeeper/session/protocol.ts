@@ -49,8 +49,17 @@ export interface AclEntry {
 export const flags = { persistent: 0, ephemeral: 1, ephemeralSequential: 3, container: 4 } as const
 
 /** Requests with an xid of their own. */
-export const xids = { event: -1, ping: -2, auth: -4, setWatches: -8 } as const
-export const ops = { exists: 3, ping: 11, auth: 100, setWatches: 101, close: -11 } as const
+export const xids = { event: -1, auth: -4, setWatches: -8 } as const
+export const ops = { exists: 3, sync: 9, auth: 100, setWatches: 101, close: -11 } as const
+
+/** Requests that the leader answers, whichever server is asked: delete, setData, sync, multi, create2, createContainer. */
+const toLeader: ReadonlySet<number> = new Set([2, 5, 9, 14, 15, 19])
+
+/** Does such an answer prove that the leader has heard of the session? Some refusals are the asked server's own. */
+export function provesSession(op: number, error: number): boolean {
+  const { noNode, nodeExists, badVersion } = codes
+  return toLeader.has(op) && [0, noNode, nodeExists, badVersion].includes(error)
+}
 
 /** The error codes that are told apart. */
 export const codes = {
@@ -133,7 +142,7 @@ export function getChildren(path: string, fired?: () => void): Request<readonly 
 
 /** Brings the server that is asked up to what the leader had when it was asked. */
 export function sync(path: string): Request<void> {
-  return { op: 9, write: (to) => to.text(path), read: () => undefined }
+  return { op: ops.sync, write: (to) => to.text(path), read: () => undefined }
 }
 
 /** Creates an ephemeral node of a given name and removes another: both or neither. */

@@ -10,15 +10,26 @@
  *    │                 └───┘                  └──── same id and password, elsewhere ──┤
  *    └────────────────────────── "expired": every node of it is gone ◄────────────────┘
  * ```
- * The server alone ends a session. Here it is only known until when it can be relied upon (`validUntil`), and that moves
- * forward with each answer. A request on a connection that breaks is rejected: whether it was carried out is not known, and
- * whoever asked must look. Pings are answered out of order, everything else in order.
+ * The leader alone ends a session. Here it is only known until when it can be relied upon (`validUntil`), and that moves
+ * forward with each answer *of the leader*. A follower answers reads and pings by itself, also when it has lost its leader and
+ * has yet to notice; so the heartbeat is a `sync`, which goes to the leader and back. A request on a connection that breaks is rejected: whether it was carried out is not known, and
+ * whoever asked must look. Answers come in the order of the requests.
  */
 import type { Clock } from '../../../core/clock.js'
 import type { Address } from '../options.js'
 import { paceOf, pauseBefore, provenUntil } from './clockwork.js'
 import { Reader, Writer } from './jute.js'
-import { codes, ops, type Request, refusal, type Watch, xids, ZookeeperError } from './protocol.js'
+import {
+  codes,
+  ops,
+  provesSession,
+  type Request,
+  refusal,
+  sync,
+  type Watch,
+  xids,
+  ZookeeperError,
+} from './protocol.js'
 import { Watches } from './watches.js'
 import { openWire, type Wire } from './wire.js'
 
@@ -37,7 +48,7 @@ export interface Session {
   readonly validUntil: number
   /** Why the last connection failed. */
   readonly trouble: Error | undefined
-  /** Requests sent so far, pings not counted. */
+  /** Requests sent so far, heartbeats not counted. */
   readonly requests: number
   /** Watches that fired so far. */
   readonly events: number
@@ -66,6 +77,7 @@ export interface SessionHooks {
 
 interface Pending {
   readonly xid: number
+  readonly op: number
   readonly sent: number
   readonly answered: (error: number, body: Reader) => void
   readonly lost: (error: ZookeeperError) => void
@@ -105,14 +117,17 @@ export function createSession(
   let attempt = 0
   let next = 0
   let proven = Number.NEGATIVE_INFINITY
+  /** When the last heartbeat was sent. */
+  let beaten = Number.NEGATIVE_INFINITY
   let trouble: Error | undefined
   let refused: ZookeeperError | undefined
   let requests = 0
   let events = 0
   let alive = 0
+  /** Requests not answered yet, heartbeats left out. */
+  let asked = 0
   let pending: Pending[] = []
-  let pings: number[] = []
-  let pingSoon = false
+  let beatSoon = false
   const readies = new Set<Waiting>()
   const proofs = new Set<Waiting>()
   let stopLook: (() => void) | undefined
@@ -121,7 +136,7 @@ export function createSession(
   const validUntil = () =>
     id === 0n ? Number.NEGATIVE_INFINITY : provenUntil(proven, timeout, settings.tickTime)
   /** Does somebody wait for an answer? A lease alone does not keep the process alive. */
-  const needed = () => alive > 0 || pending.length > 0 || readies.size > 0
+  const needed = () => alive > 0 || asked > 0 || readies.size > 0
   const wanted = () => !closed && (id !== 0n || readies.size > 0)
 
   function prove(sent: number): void {
@@ -213,15 +228,12 @@ export function createSession(
     wire?.keepAlive(needed())
   }
 
-  /** Is the server still there? Sends a ping when it has not been heard of for a while. */
+  /** Is the server still there? Sends a heartbeat when the session has not been proven for a while. */
   function listen(): Error | undefined {
     const now = clock.now()
-    const oldest = Math.min(
-      pending[0]?.sent ?? Number.POSITIVE_INFINITY,
-      pings[0] ?? Number.POSITIVE_INFINITY,
-    )
+    const oldest = pending[0]?.sent ?? Number.POSITIVE_INFINITY
     if (now - oldest >= pace.silence) return new Error(`no answer within ${Math.round(now - oldest)} ms`)
-    if (now - proven >= pace.ping && oldest === Number.POSITIVE_INFINITY) ping()
+    if (now - Math.max(proven, beaten) >= pace.beat) beat()
     return undefined
   }
 
@@ -239,7 +251,6 @@ export function createSession(
       })
       const left = pending
       pending = []
-      pings = []
       for (const one of left) one.lost(lost)
       for (const proof of [...proofs]) proof.reject(lost)
     }
@@ -263,9 +274,9 @@ export function createSession(
 
   const header = (xid: number, op: number) => new Writer().int(xid).int(op)
 
-  function ping(): void {
-    pings.push(clock.now())
-    wire?.send(header(xids.ping, ops.ping).frame())
+  function beat(): void {
+    beaten = clock.now()
+    send(sync('/')).catch(() => undefined)
   }
 
   function received(body: Buffer): void {
@@ -280,18 +291,16 @@ export function createSession(
       events++
       return watches.fire(type, from.text())
     }
-    if (xid === xids.ping) return prove(pings.shift() ?? proven)
     if (xid === xids.auth && error !== 0) return refuse(refusal(error, 'the login'))
     if (xid < 0) return
     const one = pending.shift()
-    if (pending.length === 0) wire?.keepAlive(needed())
     if (one === undefined || one.xid !== xid) throw new Error(`an answer to request ${xid} came out of turn`)
     if (error === codes.sessionExpired) {
       one.lost(refusal(error, 'the request'))
       return expire()
     }
     if (error === codes.sessionMoved) return broken(refusal(error, 'the request'))
-    prove(one.sent)
+    if (provesSession(one.op, error)) prove(one.sent)
     one.answered(error, from)
   }
 
@@ -308,6 +317,14 @@ export function createSession(
   }
 
   function call<T>(request: Request<T>): Promise<T> {
+    if (connected) requests++
+    if (asked++ === 0) wire?.keepAlive(true)
+    return send(request).finally(() => {
+      if (--asked === 0) wire?.keepAlive(needed())
+    })
+  }
+
+  function send<T>(request: Request<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       if (!connected || wire === undefined) {
         reject(notConnected())
@@ -316,9 +333,9 @@ export function createSession(
       lastXid = lastXid >= 0x7fffffff ? 1 : lastXid + 1
       const to = header(lastXid, request.op)
       request.write(to)
-      if (request.op !== ops.close) requests++
       pending.push({
         xid: lastXid,
+        op: request.op,
         sent: clock.now(),
         lost: reject,
         answered(error, from) {
@@ -335,7 +352,6 @@ export function createSession(
           }
         },
       })
-      if (pending.length === 1) wire.keepAlive(true)
       wire.send(to.frame())
     })
   }
@@ -406,12 +422,12 @@ export function createSession(
     prove(signal) {
       if (!connected) return Promise.reject(notConnected())
       const proof = wait(proofs, signal)
-      // One ping answers all who ask in one go.
-      if (!pingSoon) {
-        pingSoon = true
+      // One heartbeat answers all who ask in one go.
+      if (!beatSoon) {
+        beatSoon = true
         queueMicrotask(() => {
-          pingSoon = false
-          if (connected) ping()
+          beatSoon = false
+          if (connected) beat()
         })
       }
       return proof
