@@ -48,7 +48,10 @@ const revoking = {
     const lease = await a.locks.mutex(name).acquire()
     const next = b.locks.mutex(name).acquire()
     await stage.inLine(c, name, 1)
+    const heard = new Promise<void>((resolve) => void a.locks.onRevoke(lease, () => resolve()))
     const revoked = c.locks.revoke(name, { grace: 30_000 })
+    // Released earlier, the one after it could be the holder that the request finds.
+    await stage.soon('the holder to be asked', heard)
     await lease.release()
     const mine = await next
     assert.equal(await stage.soon('it to be told', revoked), 'released')
