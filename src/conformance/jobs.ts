@@ -8,6 +8,8 @@ const kinds = {
   'run on one of many hosts, and are skipped by the others': async (stage, a) => {
     const clients = [a, stage.client(), stage.client(), stage.client()]
     const name = stage.name()
+    // One that is still connecting would come when the first has ended.
+    await stage.connected(...clients)
     let runs = 0
     let end = () => {}
     const ended = new Promise<void>((resolve) => {

@@ -28,7 +28,12 @@ export class Stage {
   /** Opens what the clients open at their first use: on a busy machine that takes longer than a short lease lasts. */
   async connected(...clients: readonly Client[]): Promise<void> {
     const name = this.name('connected')
-    await Promise.all(clients.map(({ locks }) => locks.inspect(name)))
+    const answers = ({ locks }: Client) =>
+      locks.inspect(name).then(
+        () => true,
+        () => false,
+      )
+    await Promise.all(clients.map((client) => this.until('a client to connect', () => answers(client))))
   }
 
   /** A name nobody else uses; the end of the test checks that nobody holds it or waits for it. */

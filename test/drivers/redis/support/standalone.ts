@@ -1,0 +1,21 @@
+// The conformance suite on single servers, for the files that run it.
+import { after, describe, it } from 'node:test'
+import { conformance } from 'holdfast/conformance'
+import { type Flavour, startRedis } from '../../../support/servers/redis.js'
+import type { Library } from './clients.js'
+import { fixtureOf } from './fixture.js'
+
+export async function conformsOn(flavour: Flavour, library: Library): Promise<void> {
+  const server = await startRedis({ flavour })
+  const place = { is: 'single', port: server.port } as const
+  const { fixture, close } = await fixtureOf(`redis (${flavour}, ${library})`, library, place, {
+    stop: () => server.pause(),
+    heal: () => server.resume(),
+    loseHold: async (name) => void (await server.cli('DEL', `hf:{${name}}`)),
+  })
+  conformance({ describe, it }, fixture)
+  after(async () => {
+    await close()
+    await server.stop()
+  })
+}
