@@ -3,7 +3,8 @@ import { randomUUID } from 'node:crypto'
 import { type Lease, type Lock, type Locks, UnsupportedError } from 'holdfast'
 import { type Asked, abortError, notSupported, readArguments } from './arguments.js'
 import { type Door, giveBack, type Passed, queueUp, steal, tryPass } from './gate.js'
-import { decode, encode, lockName, prefix } from './names.js'
+import { decode, encode, lockName, noteOf, prefix } from './names.js'
+import { Order } from './order.js'
 import { snapshot } from './snapshot.js'
 import type {
   GrantedLock,
@@ -32,6 +33,7 @@ class Manager {
   readonly #clientId: string
   readonly #options: Door['options']
   readonly #held = new Map<string, Set<Lease>>()
+  readonly #order = new Order()
   readonly #longNames = new Map<string, string>()
   #requests = 0
 
@@ -64,8 +66,23 @@ class Manager {
   /** `undefined`: not free, and not to be waited for. */
   async #ask(asked: Asked): Promise<Passed | undefined> {
     const door = await supported(() => this.#door(asked))
-    if (asked.steal) return supported(() => this.#steal(door, asked.name))
-    return asked.ifAvailable ? tryPass(door) : queueUp(door, asked.signal)
+    const place = this.#order.stand(asked.name)
+    // Its place in the store's line is known, be it the first one: who comes next may go there too.
+    const note = noteOf(door.mark)
+    const off = [
+      this.#locks.on('granted', (event) => event.note === note && place.taken()),
+      this.#locks.on('waiting', ({ note: whose, blocked }) => {
+        if (whose === note && blocked.trouble === undefined) place.taken()
+      }),
+    ]
+    try {
+      await place.turn(asked.signal)
+      if (asked.steal) return await supported(() => this.#steal(door, asked.name))
+      return await (asked.ifAvailable ? tryPass(door) : queueUp(door, asked.signal))
+    } finally {
+      for (const take of off) take()
+      place.taken()
+    }
   }
 
   async #steal(door: Door, name: string): Promise<Passed> {

@@ -37,7 +37,8 @@ export function snapshot(
     const rows = (of: readonly { mode: { kind: string }; note?: string; by?: string }[] = []) =>
       of.map((one) => rowOf(name, one)).filter(unseen)
     // Whoever holds the gate holds the line too: it is told once, as held. The head of the line waits like the rest.
-    held.push(...rows(gate?.holders).map(({ info }) => info))
+    const holders = gate?.holders.toSorted((a, b) => a.token - b.token || b.heldFor - a.heldFor)
+    held.push(...rows(holders).map(({ info }) => info))
     for (const of of [gate?.waiters, line?.holders, line?.waiters])
       pending.push(...rows(of).map(({ info }) => info))
   }

@@ -77,7 +77,7 @@ export interface LockManagerOptions {
 }
 
 /** What is needed of `createLocks(driver)`, whatever the driver's modes. */
-export interface LocksOfAnyDriver extends Pick<Locks, 'driver' | 'inspect' | 'list' | 'forceRelease'> {
+export interface LocksOfAnyDriver extends Pick<Locks, 'driver' | 'inspect' | 'list' | 'forceRelease' | 'on'> {
   mutex(name: string): Lock
   inspect(name: string): Promise<Standing>
 }

@@ -1,11 +1,11 @@
 // The behaviour that the Web Locks specification states, one test a clause, in our own words. Each title begins with the section.
 // Long because the sections stand in one list, in the order of the specification.
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
-import { LeaseLostError, type Locks } from 'holdfast'
+import { after, before, describe, test } from 'node:test'
+import { LeaseLostError } from 'holdfast'
 import { type GrantedLock, type LockManager, lockManager } from 'holdfast/web-locks'
 import { until } from '../support/until.js'
-import type { Store } from './stores.js'
+import type { Client, Store } from './stores.js'
 
 let count = 0
 const fresh = (): string => `resource ${++count}`
@@ -37,11 +37,31 @@ const states = async (manager: LockManager, name: string) => {
   return { held: of(held), pending: of(pending) }
 }
 
+/** Every clause on each of these stores. */
+export function overStores(stores: Readonly<Record<string, () => Promise<Store>>>): void {
+  for (const [where, open] of Object.entries(stores)) {
+    describe(`Web Locks over ${where}`, () => {
+      let store: Store
+      // A lock alone does not keep a process alive, and in one process there is nothing else.
+      let alive: NodeJS.Timeout
+      before(async () => {
+        alive = setInterval(() => undefined, 1000)
+        store = await open()
+      })
+      after(async () => {
+        clearInterval(alive)
+        await store[Symbol.asyncDispose]()
+      })
+      clauses(where, () => store)
+    })
+  }
+}
+
 /** @param store where `one` and `two` are clients that share nothing else */
-export function clauses(where: string, store: () => Store): void {
+function clauses(where: string, store: () => Store): void {
   let one: LockManager
   let two: LockManager
-  let mine: Locks
+  let mine: Client
   const clause = (title: string, fn: () => Promise<void>) =>
     test(`${title} (${where})`, { timeout: 20_000 }, async () => {
       if (one === undefined) {

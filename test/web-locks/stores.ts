@@ -2,19 +2,35 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createLocks, type Locks } from 'holdfast'
+import { createLocks } from 'holdfast'
+import { etcd } from 'holdfast/etcd'
 import { local } from 'holdfast/local'
 import { memory } from 'holdfast/memory'
+import { mysql } from 'holdfast/mysql'
+import { postgres } from 'holdfast/postgres'
 import { redis } from 'holdfast/redis'
+import type { LocksOfAnyDriver } from 'holdfast/web-locks'
+import { zookeeper } from 'holdfast/zookeeper'
 import { Redis } from 'ioredis'
+import { createPool } from 'mysql2/promise'
+import { Pool } from 'pg'
+import { startEtcd } from '../support/servers/etcd.js'
+import { startMysql } from '../support/servers/mysql.js'
+import { startPostgres } from '../support/servers/postgres.js'
 import { startRedis } from '../support/servers/redis.js'
+import { startZookeeper } from '../support/servers/zookeeper.js'
+
+/** Of any driver, whatever it can. */
+export interface Client extends LocksOfAnyDriver {
+  close(): Promise<void>
+}
 
 /** Three renewals a second: who is stolen from in another process hears of it with the next one. */
 export const ttl = 1500
 
 export interface Store extends AsyncDisposable {
   /** A client of its own, as another process would have it. */
-  client(): Locks
+  client(): Client
 }
 
 export const stores: Readonly<Record<string, () => Promise<Store>>> = {
@@ -46,8 +62,48 @@ export const stores: Readonly<Record<string, () => Promise<Store>>> = {
   },
 }
 
-function closing(make: () => Locks, last: () => unknown = () => undefined): Store {
-  const made: Locks[] = []
+/** The clauses hold there too; these take longer to start. */
+export const moreStores: Readonly<Record<string, () => Promise<Store>>> = {
+  async mysql() {
+    const server = await startMysql({ flavour: 'mysql' })
+    const pool = createPool({ uri: server.url, connectionLimit: 10 })
+    return closing(
+      () => createLocks(mysql({ pool }), { ttl }),
+      async () => {
+        await pool.end()
+        await server.stop()
+      },
+    )
+  },
+  async postgres() {
+    const server = await startPostgres()
+    const pool = new Pool({ connectionString: server.url })
+    return closing(
+      () => createLocks(postgres({ pool }), { ttl }),
+      async () => {
+        await pool.end()
+        await server.stop()
+      },
+    )
+  },
+  async etcd() {
+    const server = await startEtcd()
+    return closing(
+      () => createLocks(etcd({ endpoints: [server.url] }), { ttl: 3000 }),
+      () => server.stop(),
+    )
+  },
+  async zookeeper() {
+    const server = await startZookeeper()
+    return closing(
+      () => createLocks(zookeeper({ servers: server.address, sessionTimeout: 5000 })),
+      () => server.stop(),
+    )
+  },
+}
+
+function closing(make: () => Client, last: () => unknown = () => undefined): Store {
+  const made: Client[] = []
   return {
     client() {
       const locks = make()

@@ -1,28 +1,13 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { after, test } from 'node:test'
 import { createLocks, type DriverFactory, type Traits } from 'holdfast'
 import { memory } from 'holdfast/memory'
 import { lockManager } from 'holdfast/web-locks'
 import { leakCheck } from '../support/leaks.js'
-import { clauses } from './clauses.js'
-import { type Store, stores } from './stores.js'
+import { overStores } from './clauses.js'
+import { stores } from './stores.js'
 
-for (const [where, open] of Object.entries(stores)) {
-  describe(`Web Locks over ${where}`, () => {
-    let store: Store
-    // A lock alone does not keep a process alive, and in one process there is nothing else.
-    let alive: NodeJS.Timeout
-    before(async () => {
-      alive = setInterval(() => undefined, 1000)
-      store = await open()
-    })
-    after(async () => {
-      clearInterval(alive)
-      await store[Symbol.asyncDispose]()
-    })
-    clauses(where, () => store)
-  })
-}
+overStores(stores)
 
 /** A driver without readers, list and forced release, as some stores are. */
 const plain: DriverFactory = (env) => {
