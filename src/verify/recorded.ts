@@ -84,7 +84,8 @@ class RecordedLock implements Lock {
     const opens = this.#asked({ ...options, wait: 0 })
     const lease = await this.inner.tryAcquire(plain(options)).catch((error) => this.#failed(opens, error))
     if (lease !== undefined) return this.#granted(opens, lease, options)
-    for (const open of opens) this.#journal.failed(open, 'busy')
+    // Of several, one was not free; nothing is said about the others.
+    for (const open of opens) this.#journal.failed(open, opens.length > 1 ? 'busy together' : 'busy')
     return undefined
   }
 
