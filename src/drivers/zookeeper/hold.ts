@@ -17,7 +17,8 @@ import type { Claim, GaveBack, Grant } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import type { Desk, Own } from './desk.js'
 import { readerOf } from './keys.js'
-import { codes, exchange, exists, getData } from './session/protocol.js'
+import { nearlyFull, placeOf } from './line.js'
+import { codes, exchange, exists, getData, remove } from './session/protocol.js'
 import { ignore, isCode, troubleOf } from './trouble.js'
 import { unless } from './unless.js'
 
@@ -165,6 +166,9 @@ export class Hold implements Grant {
         throw troubleOf(error)
       })
       this.#forget()
+      if ((placeOf(this.#own.path)?.number ?? 0) >= nearlyFull)
+        // Refused while anybody is in line. Not waited for: it is for those who come in a long time.
+        this.#desk.session.call(remove(this.#own.lock)).catch(() => undefined)
       if (how === 'removed') return 'released'
       // The first request may have been carried out although its answer was lost.
       if (how === 'absent' && again) return 'already-released'

@@ -2,9 +2,11 @@
  * Who holds and who waits, read from the names of the nodes: decided here, without asking anybody.
  *
  * The order is that of the numbers the server appends: signed 32-bit integers that count the children a parent has ever
- * had. Beyond 2147483647 they go on at -2147483648, so which of two is older is told by their difference, as TCP does with its
- * own numbers; it is right as long as fewer than 2^31 places lie between the two. Sorted as texts, as other
- * clients do it, the first place after the overflow would stand before its holder.
+ * had. By its documentation the server goes on at -2147483648 after 2147483647, so which of two is older is told by their
+ * difference, as TCP does with its own numbers; sorted as texts, as other clients do it, the first place after the overflow would
+ * stand before its holder. What ZooKeeper 3.8 really does is to give 2147483647 to every further place. Two places
+ * with one number are a tie, and nobody holds by it: whoever finds one steps back until the line is empty and its node can be
+ * removed, whereupon the server counts anew. Near the end each release tries that.
  *
  * Places of others count, too: Curator's `-lock-`, `__READ__` and `__WRIT__`, kazoo's `__lock__` and `__rlock__`; and
  * whatever else ends in such a number is taken for a mutex, so that it is never overtaken.
@@ -38,6 +40,9 @@ export function placeOf(node: string): Place | undefined {
         : exclusive
   return { node, number: Number(digits) | 0, mode, attempt }
 }
+
+/** From here on an empty line is begun anew: a million places before the last number. */
+export const nearlyFull: number = 0x7fffffff - 0xfffff
 
 /** How much later `a` came than `b`; negative: earlier. */
 export const later = (a: number, b: number): number => (a - b) | 0

@@ -42,6 +42,9 @@ import { ignore, isCode, isPassing, troubleOf } from './trouble.js'
 type Node = Own & { readonly path: string; readonly stat: Stat; readonly name: string }
 type Waiting = Extract<Verdict, { is: 'waiting' }>
 
+/** Before somebody who found a tie looks again, in ms. */
+const tiePause = 50
+
 export class Waiter implements Standing {
   readonly #desk: Desk
   readonly #claim: Claim
@@ -121,10 +124,8 @@ export class Waiter implements Standing {
           this.#claim.mode.kind === 'permits' ? this.#claim.mode.of : 0,
         )
       case 'tie':
-        throw new BackendError(
-          'zookeeper',
-          `the server has run out of numbers for places below ${this.#lock}; remove that node when nobody uses the lock, and it counts anew`,
-        )
+        await this.#stepBack()
+        return 'again'
       case 'waiting':
         if (this.#once) return { hold: await this.#leave() }
         await this.#park(verdict)
@@ -208,6 +209,34 @@ export class Waiter implements Standing {
       inOrder(children).map(({ mode }) => mode),
       this.#claim.mode,
     )
+  }
+
+  /** The numbers are used up: out of the line until it is empty, and its node, with the count, can be made anew. */
+  async #stepBack(): Promise<void> {
+    const { session, clock } = this.#desk
+    const { signal } = this.#wait
+    await this.#leave()
+    this.#node = undefined
+    const busy = await session.call(remove(this.#lock)).then(
+      () => false,
+      (error) => isCode(error, codes.notEmpty),
+    )
+    if (!busy || signal.aborted) return
+    const error = new BackendError(
+      'zookeeper',
+      `the numbers for places below ${this.#lock} are used up; they begin anew once nobody holds or waits there`,
+    )
+    this.#wait.blocked?.({ trouble: error })
+    if (this.#once) throw error
+    await new Promise<void>((resolve) => {
+      const end = () => {
+        stop()
+        signal.removeEventListener('abort', end)
+        resolve()
+      }
+      const stop = clock.at(clock.now() + tiePause, end)
+      signal.addEventListener('abort', end)
+    })
   }
 
   async #granted(node: Node, behind: boolean): Promise<Hold | undefined> {
