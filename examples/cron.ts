@@ -16,8 +16,8 @@ const runs: string[] = []
 const directory = await mkdtemp(join(tmpdir(), 'holdfast-example-'))
 const clients = hosts.map(() => createLocks(local({ directory })))
 
-/** The second in which it was due by the host's own clock: the same name on every host, whenever that clock gets there. */
-const slotOf = (due: Date) => due.toISOString().slice(0, 19)
+/** The time for which it was planned, not the time it is: the same on every host, whenever its clock gets there. */
+const slotOf = (due: Date | null) => (due ?? new Date()).toISOString().slice(0, 19)
 
 async function nightly(host: string, slot: string): Promise<string> {
   const locks = clients[hosts.indexOf(host)]
@@ -36,14 +36,18 @@ async function nightly(host: string, slot: string): Promise<string> {
 
 const done: Promise<string>[] = []
 const slots: string[] = []
+// All hosts begin with the same slot.
+const startAt = new Date(Math.ceil(Date.now() / 1000) * 1000 + 1000)
 const fired = new Promise<void>((resolve) => {
   for (const host of hosts) {
-    const job = new Cron('* * * * * *', { maxRuns: 2 }, () => {
-      const slot = slotOf(job.currentRun() ?? new Date())
+    const job = new Cron('* * * * * *', { maxRuns: 2, startAt }, () => {
+      const slot = slotOf(due)
+      due = job.nextRun()
       slots.push(slot)
       done.push(nightly(host, slot))
       if (done.length === 2 * hosts.length) resolve()
     })
+    let due = job.nextRun()
   }
 })
 await fired

@@ -4,7 +4,7 @@ import { type Lease, type Lock, type Locks, UnsupportedError } from 'holdfast'
 import { type Asked, abortError, notSupported, readArguments } from './arguments.js'
 import { type Door, giveBack, type Passed, queueUp, steal, tryPass } from './gate.js'
 import { decode, encode, lockName, noteOf, prefix } from './names.js'
-import { Order } from './order.js'
+import { Order, type Place } from './order.js'
 import { snapshot } from './snapshot.js'
 import type {
   GrantedLock,
@@ -67,22 +67,33 @@ class Manager {
   async #ask(asked: Asked): Promise<Passed | undefined> {
     const door = await supported(() => this.#door(asked))
     const place = this.#order.stand(asked.name)
-    // Its place in the store's line is known, be it the first one: who comes next may go there too.
-    const note = noteOf(door.mark)
-    const off = [
-      this.#locks.on('granted', (event) => event.note === note && place.taken()),
-      this.#locks.on('waiting', ({ note: whose, blocked }) => {
-        if (whose === note && blocked.trouble === undefined) place.taken()
-      }),
-    ]
+    const unwatch = this.#watch(noteOf(door.mark), place)
     try {
       await place.turn(asked.signal)
       if (asked.steal) return await supported(() => this.#steal(door, asked.name))
       return await (asked.ifAvailable ? tryPass(door) : queueUp(door, asked.signal))
     } finally {
-      for (const take of off) take()
+      unwatch()
       place.taken()
     }
+  }
+
+  /** Once its place in the store's line is known, be it the first one, the next request may go there too. */
+  #watch(note: string, place: Place): () => void {
+    const unwatch = () => {
+      for (const off of watching) off()
+    }
+    const taken = () => {
+      unwatch()
+      place.taken()
+    }
+    const watching = [
+      this.#locks.on('granted', (event) => void (event.note === note && taken())),
+      this.#locks.on('waiting', ({ note: whose, blocked }) => {
+        if (whose === note && blocked.trouble === undefined) taken()
+      }),
+    ]
+    return unwatch
   }
 
   async #steal(door: Door, name: string): Promise<Passed> {

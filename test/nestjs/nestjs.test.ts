@@ -22,15 +22,11 @@ test('the example compiles with experimentalDecorators and runs to its end on Ne
   )
   assert.equal(tsc.stdout, '')
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-nestjs-'))
-  const { status, stdout, stderr } = spawnSync(
-    process.execPath,
-    [join(root, 'build/examples/nestjs/main.js')],
-    {
-      encoding: 'utf8',
-      env: { ...process.env, TMPDIR: folder, XDG_RUNTIME_DIR: folder },
-      timeout: 30_000,
-    },
-  )
+  const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, 'build/nestjs/main.js')], {
+    encoding: 'utf8',
+    env: { ...process.env, TMPDIR: folder, XDG_RUNTIME_DIR: folder },
+    timeout: 30_000,
+  })
   rmSync(folder, { recursive: true, force: true })
   assert.equal(status, 0, stdout + stderr)
   assert.match(stdout, /ten redemptions of 5 points at once: 50 left/)
