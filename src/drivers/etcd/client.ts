@@ -73,14 +73,13 @@ export class Client {
     return this.#call('/v3/lease/timetolive', { ID: id })
   }
 
-  /** Two requests to one endpoint, each tried once: the answers must come from the same member. */
-  async pair(id: string, check: TxnAsk, more: readonly TxnAsk[], patience: number): Promise<Pair> {
+  /** A keepalive and reads, each tried once: the answers must come from the same member. */
+  async pair(id: string, checks: readonly TxnAsk[], patience: number): Promise<Pair> {
     const at = this.#current
     try {
       const [kept, ...checked] = await Promise.all([
         this.#ask<{ readonly result?: LeaseReply }>(at, '/v3/lease/keepalive', { ID: id }, patience),
-        this.#ask<TxnReply>(at, '/v3/kv/txn', check, patience),
-        ...more.map((one) => this.#ask<TxnReply>(at, '/v3/kv/txn', one, patience)),
+        ...checks.map((one) => this.#ask<TxnReply>(at, '/v3/kv/txn', one, patience)),
       ])
       return { kept, checked }
     } catch (error) {

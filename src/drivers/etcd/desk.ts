@@ -1,137 +1,86 @@
-/** What one driver has open: its client, its leases, and what it still has to clean up. */
-import type { Claim, Env } from '../../core/driver.js'
-import { BackendError } from '../../core/errors.js'
-import { Bell } from '../kit/bell.js'
+/** etcd's part of what a driver has open: leases, and the beat that proves them. */
+import type { Env } from '../../core/driver.js'
+import { type Beat, inPortions, keysOf, type Session } from '../kit/session.js'
+import { SessionDesk, type SessionStore } from '../kit/session-desk.js'
 import { Client } from './client.js'
 import { type Line, lineOf } from './keys.js'
 import type { Settings } from './options.js'
-import { Session } from './session.js'
-import { Refusal, troubleOf } from './trouble.js'
+import { Refusal, troubleOf, Unsure } from './trouble.js'
+import { present } from './txns.js'
 import type { TxnAsk } from './wire.js'
 
-export class Desk {
+/** A transaction may have 128 operations, unless the cluster is told otherwise. */
+const mostInTxn = 100
+/** With nothing to look for there still is a majority to ask: a key that nobody has. */
+const nothing = ['AA==']
+
+export class Desk extends SessionDesk {
   readonly client: Client
-  readonly env: Env
   readonly settings: Settings
   /** Which key a token stands for, as long as it is held: for `guard`. */
   readonly keys: Map<number, string>
-  readonly bells: Set<Bell> = new Set()
-  closed = false
-  /** By ttl in seconds. */
-  readonly #shared = new Map<number, Promise<Session>>()
-  readonly #open = new Set<Session>()
-  readonly #chases = new Set<Promise<void>>()
 
   constructor(settings: Settings, env: Env, keys: Map<number, string>) {
+    const client = new Client(settings, env.clock)
+    super(storeOf(client, settings), env)
+    this.client = client
     this.settings = settings
-    this.env = env
     this.keys = keys
-    this.client = new Client(settings, env.clock)
   }
 
   line(name: string): Line {
     return lineOf(this.settings.prefix, name)
   }
 
-  /** The lease that keeps a claim: one for all of the same ttl, or one of its own. */
-  async session(ttl: number): Promise<Session> {
-    this.assertOpen()
-    // A tenth more than is claimed: a proof some moments old then still covers a whole ttl from now.
-    const seconds = Math.ceil((ttl * 1.1) / 1000)
-    if (this.settings.ownLeases) return this.#grant(seconds)
-    const known = this.#shared.get(seconds)
-    if (known !== undefined) {
-      const session = await known
-      if (session.usable) return session
-      if (this.#shared.get(seconds) === known) this.#shared.delete(seconds)
-      session.end()
-      this.#open.delete(session)
-      return this.session(ttl)
-    }
-    const granted = this.#grant(seconds)
-    this.#shared.set(seconds, granted)
-    granted.catch(() => this.#shared.delete(seconds))
-    return granted
-  }
-
-  /** Nothing is kept by it any more. */
-  done(session: Session): void {
-    if (!this.settings.ownLeases || !session.idle || !this.#open.delete(session)) return
-    session.end()
-    this.#follow(this.client.revokeLease(session.id).then(none, none))
-  }
-
-  /**
-   * Does it until the store has done it, or the lease is over and everything with it. Resolves after the first try, however
-   * that went; the others are made in the background.
-   */
-  chase(ask: TxnAsk, session: Session, pace: number): Promise<void> {
-    return new Promise((tried) => {
-      const bell = this.bell()
-      const work = async () => {
-        while (!this.closed && !session.dead) {
-          const over = await this.client.txn(ask).then(
-            () => true,
-            (error) => (error instanceof Refusal && error.noLease) || !troubleOf(error).passing,
-          )
-          tried()
-          if (over) break
-          await bell.rest(Math.max(100, pace))
-        }
-        this.bells.delete(bell)
-        tried()
-        this.done(session)
-      }
-      this.#follow(work())
-    })
-  }
-
-  /** Rung when the driver is closed. Whoever asks for it takes it out of `bells`. */
-  bell(): Bell {
-    const bell = new Bell(this.env.clock)
-    this.bells.add(bell)
-    return bell
-  }
-
-  assertOpen(): void {
-    if (this.closed) throw new BackendError('etcd', 'these locks were closed', { closed: true })
-  }
-
-  /** The leases go, and all that is kept by them. */
-  async close(): Promise<void> {
-    if (this.closed) return
-    this.closed = true
-    for (const bell of this.bells) bell.ring()
-    const revoked = [...this.#open].map((session) => {
-      session.end()
-      return this.client.revokeLease(session.id).then(none, none)
-    })
-    const late = new Bell(this.env.clock)
-    const all = Promise.all([...revoked, ...this.#chases]).then(late.ring)
-    await late.rest(this.settings.requestTimeout)
-    this.client.close()
-    await all
-  }
-
-  async #grant(seconds: number): Promise<Session> {
-    const { is, sent } = await this.client.grantLease(seconds)
-    const { ID = '', TTL = '0' } = is
-    const session = new Session(this.client, this.env.clock, ID, Number(TTL) * 1000, sent)
-    if (this.closed) {
-      this.client.revokeLease(ID).then(none, none)
-      this.assertOpen()
-    }
-    this.#open.add(session)
-    return session
-  }
-
-  #follow(work: Promise<void>): void {
-    const followed: Promise<void> = work.finally(() => this.#chases.delete(followed))
-    this.#chases.add(followed)
+  /** Sees to it that a transaction that takes away is carried out. */
+  clear(ask: TxnAsk, session: Session, pace: number): Promise<void> {
+    const work = () =>
+      this.client.txn(ask).then(
+        () => true,
+        (error) => (error instanceof Refusal && error.noLease) || !troubleOf(error).passing,
+      )
+    return this.chase(work, session, pace)
   }
 }
 
-const none = () => undefined
+function storeOf(client: Client, settings: Settings): SessionStore {
+  return {
+    name: 'etcd',
+    each: settings.ownLeases,
+    patience: settings.requestTimeout,
+    beat: beatOf(client),
+    // A tenth more than is claimed: a proof some moments old then still covers a whole ttl from now.
+    ttlFor: (ttl) => Math.ceil((ttl * 1.1) / 1000) * 1000,
+    create: async (ttl) => {
+      const { is, sent } = await client.grantLease(ttl / 1000)
+      return { id: is.ID ?? '', ttl: Number(is.TTL ?? 0) * 1000, sent }
+    },
+    destroy: (id) => client.revokeLease(id),
+    close: () => client.close(),
+  }
+}
 
-/** How long a claim's cleaning up pauses between tries. */
-export const paceOf = ({ ttl }: Claim): number => Math.min(1_000, ttl / 6)
+/**
+ * A lease's keepalive alone proves little: the leader answers it by itself, also one that has been replaced and does not know
+ * yet. So it counts only together with a read that needs a majority, from the same member in the same term.
+ */
+function beatOf(client: Client): Beat {
+  return async (id, members, patience) => {
+    const keys = keysOf(members)
+    const portions = inPortions(keys.length > 0 ? keys : nothing, mostInTxn)
+    const { kept, checked } = await client.pair(id, portions.map(present), patience)
+    const lease = kept.is.result
+    if (lease === undefined) throw new Unsure('a keepalive was answered with nothing')
+    if (lease.TTL === undefined || Number(lease.TTL) <= 0) return 'dead'
+    const gone = new Set<string>()
+    for (const [n, { is }] of checked.entries()) {
+      if (is.header.raft_term !== lease.header?.raft_term) {
+        throw new Unsure('the leader changed during a renewal')
+      }
+      for (const [i, key] of (portions[n] ?? []).entries()) {
+        if (Number(is.responses?.[i]?.response_range?.count ?? 0) === 0) gone.add(key)
+      }
+    }
+    return { ttl: Number(lease.TTL) * 1000, gone }
+  }
+}

@@ -1,8 +1,9 @@
 /** What operators see: read, never decided on. */
 import type { Standing } from '../../core/driver.js'
+import { holdersIn } from '../kit/line.js'
 import type { Desk } from './desk.js'
 import { encode, nameOf, rangeOf } from './keys.js'
-import { holdersIn, inOrder } from './line.js'
+import { inOrder } from './line.js'
 import { holderOf, type Place } from './place.js'
 import { take } from './txns.js'
 import type { KeyValue } from './wire.js'

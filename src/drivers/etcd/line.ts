@@ -1,10 +1,7 @@
-/**
- * Who holds, by the order of the line alone. A place holds when its mode goes together with all that stand before it, and nobody
- * overtakes: so whoever holds does so for as long as its key is there, and what is before a holder holds, too.
- */
-import { admits, type Mode } from '../../core/mode.js'
-import type { Place } from './place.js'
-import { placeOf } from './place.js'
+/** What is before a claim, and whether events change it. Who holds is decided in `kit/line.ts`. */
+import type { Mode } from '../../core/mode.js'
+import { holds, inTheWay } from '../kit/line.js'
+import { type Place, placeOf } from './place.js'
 import type { KeyValue, WatchEvent } from './wire.js'
 
 /** What stands before a claim, as far as it was read: for an exclusive one, the last and the first. */
@@ -20,38 +17,6 @@ export function inOrder(kvs: readonly KeyValue[] = []): Place[] {
   return kvs.map(placeOf).sort((a, b) => a.token - b.token)
 }
 
-export function holds(ahead: readonly Place[], mode: Mode): boolean {
-  return admits(
-    ahead.map((place) => place.mode),
-    mode,
-  )
-}
-
-/** The holders: the longest beginning of the line in which each goes together with those before it. */
-export function holdersIn(line: readonly Place[]): number {
-  let n = 0
-  while (n < line.length && holds(line.slice(0, n), (line[n] as Place).mode)) n++
-  return n
-}
-
-/** The limit by which a semaphore of this name is in use, where it is not `mode`'s. */
-export function otherLimit(ahead: readonly Place[], mode: Mode): number | undefined {
-  if (mode.kind !== 'permits') return undefined
-  for (const { mode: theirs } of ahead) {
-    if (theirs.kind === 'permits' && theirs.of !== mode.of) return theirs.of
-  }
-  return undefined
-}
-
-/**
- * The one place whose end is waited for: while it stands there, nothing else that happens can help. Undefined for permits
- * behind permits: any of them may make room.
- */
-export function inTheWay(ahead: readonly Place[], mode: Mode): Place | undefined {
-  if (mode.kind === 'exclusive') return ahead.at(-1)
-  return ahead.findLast((place) => place.mode.kind !== mode.kind)
-}
-
 /** After these events, is it worth asking? `ahead` loses those that are gone. */
 export function worthAsking(ahead: Map<string, Place>, mode: Mode, events: readonly WatchEvent[]): boolean {
   let changed = false
@@ -60,10 +25,7 @@ export function worthAsking(ahead: Map<string, Place>, mode: Mode, events: reado
     changed = true
     if (type === 'DELETE') ahead.delete(kv.key)
   }
-  return (
-    changed &&
-    (mode.kind !== 'permits' ||
-      inTheWay([...ahead.values()], mode) !== undefined ||
-      holds([...ahead.values()], mode))
-  )
+  if (!changed || mode.kind !== 'permits') return changed
+  const left = [...ahead.values()]
+  return inTheWay(left, mode) !== undefined || holds(left, mode)
 }

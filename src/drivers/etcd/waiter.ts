@@ -15,12 +15,13 @@
 import type { Claim, Grant, Wait } from '../../core/driver.js'
 import { permitLimitError } from '../../core/errors.js'
 import type { Bell } from '../kit/bell.js'
-import { type Desk, paceOf } from './desk.js'
-import { Hold } from './hold.js'
+import { holdersIn, holds, inTheWay, otherLimit } from '../kit/line.js'
+import type { Member, Session } from '../kit/session.js'
+import type { Desk } from './desk.js'
+import { holdOf } from './hold.js'
 import { base64, type Line } from './keys.js'
-import { type Ahead, holdersIn, holds, inOrder, inTheWay, otherLimit, worthAsking } from './line.js'
+import { type Ahead, inOrder, worthAsking } from './line.js'
 import { holderOf, type Place, placeOf, writtenOf } from './place.js'
-import type { Member, Session } from './session.js'
 import { Refusal, type Trouble, troubleOf, Unsure } from './trouble.js'
 import { enter, giveUp, join, leave, look, move, takeEmpty } from './txns.js'
 import type { RangeAsk, TxnReply, WatchReply } from './wire.js'
@@ -258,7 +259,7 @@ export class Waiter implements Member {
   async #granted(session: Session, token: number, sent: number): Promise<Grant | undefined> {
     const { clock } = this.#desk.env
     if (session.until - clock.now() < this.#claim.ttl / 2) await session.beat()
-    const hold = new Hold(this.#desk, this.#line, this.#claim, session, token, sent)
+    const hold = holdOf(this.#desk, this.#line, this.#claim, session, token, sent)
     if (clock.now() < hold.validUntil && !this.#desk.closed) {
       this.#placed = undefined
       return hold
@@ -299,11 +300,11 @@ export class Waiter implements Member {
     this.#placed = undefined
     const { attempt } = this.#claim
     const ask = this.#doubt ? giveUp(this.#line, attempt, session.id) : leave(this.#line, attempt)
-    await this.#desk.chase(ask, session, paceOf(this.#claim))
+    await this.#desk.clear(ask, session, this.#claim.ttl / 6)
   }
 
   #over(): void {
-    this.#desk.bells.delete(this.#bell)
+    this.#desk.quit(this.#bell)
     if (this.#kept !== undefined) this.#desk.done(this.#kept)
   }
 

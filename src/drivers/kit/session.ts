@@ -1,15 +1,11 @@
 /**
- * A lease of the store and all that is kept by it: the places in line of one process.
+ * What keeps places in the line of a store that counts time itself: a lease of etcd, a session of Consul. One is shared by all
+ * places of a process that ask for the same ttl.
  *
- * A *beat* keeps it alive and looks whether every place is still there. A lease's keepalive alone proves little: the leader
- * answers it by itself, also one that has been replaced and does not know yet. So the keepalive counts only together with a
- * read that needs a majority, from the same member in the same term, counted from before both left. It is one beat for
- * all places, whoever asks for it.
+ * A *beat* keeps it alive and looks whether every place is still there; it is one beat for all places, whoever asks for it. How
+ * the store is asked is the driver's: what counts here is that the answer holds from before the question left.
  */
 import { type Clock, deadline } from '../../core/clock.js'
-import type { Client } from './client.js'
-import { Unsure } from './trouble.js'
-import { present } from './txns.js'
 
 /** A place kept by the session. */
 export interface Member {
@@ -25,26 +21,29 @@ export interface Member {
   trouble(error: unknown): void
 }
 
-/** A transaction may have 128 operations, unless the cluster is told otherwise. */
-const mostInTxn = 100
+/** The store's answer to a beat. `dead`: it knows no such session. */
+export type Beaten = 'dead' | { readonly ttl: number; readonly gone: ReadonlySet<string> }
+
+/** Asks the store to keep `id`, and which of these members are not there. Rejects when it cannot tell. */
+export type Beat = (id: string, members: readonly Member[], patience: number) => Promise<Beaten>
 
 export class Session {
   readonly id: string
   /** As granted, in ms. */
   readonly ttl: number
-  /** Clock reading until which the lease is proven, and before its proof left. */
+  /** Clock reading until which the session is proven, and before its proof left. */
   until: number
   sent: number
   dead = false
-  readonly #client: Client
   readonly #clock: Clock
+  readonly #ask: Beat
   readonly #members = new Set<Member>()
   #last: { readonly sent: number; readonly done: Promise<void>; failed: boolean } | undefined
   #disarm: (() => void) | undefined
   #beating = false
 
-  constructor(client: Client, clock: Clock, id: string, ttl: number, sent: number) {
-    this.#client = client
+  constructor(ask: Beat, clock: Clock, id: string, ttl: number, sent: number) {
+    this.#ask = ask
     this.#clock = clock
     this.id = id
     this.ttl = ttl
@@ -70,13 +69,12 @@ export class Session {
     if (!this.#needsBeats()) this.#rest()
   }
 
-  /** Proves the lease and every place again; for `since` it must have left after that. Rejects when it cannot tell. */
-  beat(since: number = Number.NEGATIVE_INFINITY, patience: number = this.ttl / 6): Promise<void> {
+  /** Proves the session and every place again. Rejects when it cannot tell. */
+  beat(patience: number = this.ttl / 6): Promise<void> {
     const now = this.#clock.now()
     // Many leases are renewed on one beat; what has just been proven for one has been proven for all.
     const last = this.#last
-    if (last !== undefined && !last.failed && last.sent >= since && now - last.sent < this.ttl / 24)
-      return last.done
+    if (last !== undefined && !last.failed && now - last.sent < this.ttl / 24) return last.done
     const beat = { sent: now, failed: false, done: this.#beat(now, Math.max(50, patience)) }
     beat.done.catch(() => {
       beat.failed = true
@@ -95,26 +93,10 @@ export class Session {
 
   async #beat(sent: number, patience: number): Promise<void> {
     const members = [...this.#members]
-    const keys = [
-      ...new Set(members.flatMap(({ key, before }) => (before === undefined ? [key] : [key, before]))),
-    ]
-    const chunks: string[][] = []
-    for (let i = 0; i < keys.length || i === 0; i += mostInTxn) chunks.push(keys.slice(i, i + mostInTxn))
-    // With nothing to look for there still is a majority to ask; no key has an empty name's place.
-    const [first, ...rest] = chunks.map((chunk) => present(chunk.length > 0 ? chunk : ['AA==']))
-    const { kept, checked } = await this.#client.pair(this.id, first ?? {}, rest, patience)
-    const lease = kept.is.result
-    if (lease === undefined) throw new Unsure('a keepalive was answered with nothing')
-    if (lease.TTL === undefined || Number(lease.TTL) <= 0) return this.end()
-    const gone = new Set<string>()
-    for (const [n, { is }] of checked.entries()) {
-      if (is.header.raft_term !== lease.header?.raft_term)
-        throw new Unsure('the leader changed during a renewal')
-      for (const [i, key] of (chunks[n] ?? []).entries()) {
-        if (Number(is.responses?.[i]?.response_range?.count ?? 0) === 0) gone.add(key)
-      }
-    }
-    this.until = Math.max(this.until, deadline(sent, Number(lease.TTL) * 1000))
+    const answer = await this.#ask(this.id, members, patience)
+    if (answer === 'dead') return this.end()
+    const { ttl, gone } = answer
+    this.until = Math.max(this.until, deadline(sent, ttl))
     this.sent = Math.max(this.sent, sent)
     for (const member of members) {
       if (gone.has(member.key)) member.gone()
@@ -153,4 +135,17 @@ export class Session {
     this.#disarm?.()
     this.#disarm = undefined
   }
+}
+
+/** The keys to ask about, each once: those of the members and of whom they wait for. */
+export function keysOf(members: readonly Member[]): string[] {
+  const keys = members.flatMap(({ key, before }) => (before === undefined ? [key] : [key, before]))
+  return [...new Set(keys)]
+}
+
+/** In portions, because a transaction may only have so many operations. */
+export function inPortions<T>(all: readonly T[], most: number): T[][] {
+  const portions: T[][] = []
+  for (let i = 0; i < all.length; i += most) portions.push(all.slice(i, i + most))
+  return portions
 }

@@ -1,0 +1,135 @@
+/** What one driver has open: its sessions, what it still has to clean up, and who rests and must be woken when it is closed. */
+import type { Env } from '../../core/driver.js'
+import { BackendError } from '../../core/errors.js'
+import { Bell } from './bell.js'
+import { type Beat, Session } from './session.js'
+
+/** What the store does for sessions. */
+export interface SessionStore {
+  /** Of the driver, for messages. */
+  readonly name: string
+  /** One for each lock instead of one for all of the same ttl. */
+  readonly each: boolean
+  /** How long closing may take, in ms. */
+  readonly patience: number
+  readonly beat: Beat
+  /** The ttl in ms that is asked for, so that claims of `ttl` are covered: the same for claims that share a session. */
+  ttlFor(ttl: number): number
+  create(ttl: number): Promise<{ readonly id: string; readonly ttl: number; readonly sent: number }>
+  destroy(id: string): Promise<unknown>
+  /** Closes the connections. */
+  close(): void
+}
+
+export class SessionDesk {
+  readonly env: Env
+  closed = false
+  readonly #store: SessionStore
+  readonly #bells = new Set<Bell>()
+  readonly #shared = new Map<number, Promise<Session>>()
+  readonly #open = new Set<Session>()
+  readonly #chases = new Set<Promise<void>>()
+
+  constructor(store: SessionStore, env: Env) {
+    this.#store = store
+    this.env = env
+  }
+
+  /** The session that keeps a claim: one for all of the same ttl, or one of its own. */
+  async session(ttl: number): Promise<Session> {
+    this.assertOpen()
+    const wanted = this.#store.ttlFor(ttl)
+    if (this.#store.each) return this.#create(wanted)
+    const known = this.#shared.get(wanted)
+    if (known !== undefined) {
+      const session = await known
+      if (session.usable) return session
+      if (this.#shared.get(wanted) === known) this.#shared.delete(wanted)
+      session.end()
+      this.#open.delete(session)
+      return this.session(ttl)
+    }
+    const created = this.#create(wanted)
+    this.#shared.set(wanted, created)
+    created.catch(() => this.#shared.delete(wanted))
+    return created
+  }
+
+  /** Nothing is kept by it any more. */
+  done(session: Session): void {
+    if (!this.#store.each || !session.idle || !this.#open.delete(session)) return
+    session.end()
+    this.#follow(this.#store.destroy(session.id).then(none, none))
+  }
+
+  /**
+   * Does `work` until it says that it is done, or the session is over and everything with it. Resolves after the first try, however
+   * that went; the others are made in the background.
+   */
+  chase(work: () => Promise<boolean>, session: Session, pace: number): Promise<void> {
+    return new Promise((tried) => {
+      const bell = this.bell()
+      const chase = async () => {
+        while (!this.closed && !session.dead) {
+          const over = await work().catch(() => false)
+          tried()
+          if (over) break
+          await bell.rest(Math.max(100, pace))
+        }
+        this.quit(bell)
+        tried()
+        this.done(session)
+      }
+      this.#follow(chase())
+    })
+  }
+
+  /** Rung when the driver is closed. Whoever asks for it quits it. */
+  bell(): Bell {
+    const bell = new Bell(this.env.clock)
+    this.#bells.add(bell)
+    return bell
+  }
+
+  quit(bell: Bell): void {
+    this.#bells.delete(bell)
+  }
+
+  assertOpen(): void {
+    if (this.closed) throw new BackendError(this.#store.name, 'these locks were closed', { closed: true })
+  }
+
+  /** The sessions go, and all that is kept by them. */
+  async close(): Promise<void> {
+    if (this.closed) return
+    this.closed = true
+    for (const bell of this.#bells) bell.ring()
+    const gone = [...this.#open].map((session) => {
+      session.end()
+      return this.#store.destroy(session.id).then(none, none)
+    })
+    const late = new Bell(this.env.clock)
+    const all = Promise.all([...gone, ...this.#chases]).then(late.ring)
+    await late.rest(this.#store.patience)
+    this.#store.close()
+    await all
+  }
+
+  async #create(wanted: number): Promise<Session> {
+    const { id, ttl, sent } = await this.#store.create(wanted)
+    const session = new Session(this.#store.beat, this.env.clock, id, ttl, sent)
+    if (this.closed) {
+      this.#store.destroy(id).then(none, none)
+      this.assertOpen()
+    }
+    this.#open.add(session)
+    return session
+  }
+
+  #follow(work: Promise<void>): void {
+    const followed: Promise<void> = work.finally(() => this.#chases.delete(followed))
+    this.#chases.add(followed)
+  }
+}
+
+const none = () => undefined

@@ -1,0 +1,173 @@
+/**
+ * A grant that is a place in line, kept by a session.
+ *
+ * The session may be kept alive for others long after this one is not renewed any more, so the place has an end of its own: then
+ * it is removed from here. A process that is gone removes nothing, and its session ends.
+ */
+import { type Clock, deadline, driftShare, margin } from '../../core/clock.js'
+import type { GaveBack, Grant } from '../../core/driver.js'
+import type { Member, Session } from './session.js'
+import type { SessionDesk } from './session-desk.js'
+
+/** What the store does with one place. All of it may run twice. */
+export interface PlaceStore {
+  /** As the session's beats know it. */
+  readonly key: string
+  /** True: it was there. `repeated`: an earlier try may have been carried out without an answer. */
+  remove(): Promise<{ readonly was: boolean; readonly repeated: boolean }>
+  /** Puts it under another session, where it stands. False: it is not there any more. */
+  move(from: Session, to: Session): Promise<boolean>
+  /** Makes a reader of a writer, where it stands. @throws when it is not held */
+  downgrade(session: Session): Promise<void>
+  /** It is not held any more. */
+  ended(): void
+  /** What is thrown to the core. */
+  told(error: unknown): Error
+}
+
+export class SessionHold implements Grant, Member {
+  readonly token: number
+  readonly key: string
+  readonly waits = false
+  validUntil: number
+  readonly #desk: SessionDesk
+  readonly #clock: Clock
+  readonly #place: PlaceStore
+  #ttl: number
+  #session: Session
+  #gone = false
+  #asked = false
+  #released = false
+  #disarm: (() => void) | undefined
+  #stretch: (() => void) | undefined
+
+  /** @param sent clock reading before the request left that found nothing in the way */
+  constructor(
+    desk: SessionDesk,
+    place: PlaceStore,
+    session: Session,
+    token: number,
+    sent: number,
+    ttl: number,
+  ) {
+    this.#desk = desk
+    this.#clock = desk.env.clock
+    this.#place = place
+    this.#session = session
+    this.#ttl = ttl
+    this.token = token
+    this.key = place.key
+    const whole = deadline(sent, ttl)
+    this.validUntil = Math.min(whole, session.until)
+    session.add(this)
+    this.#endAt()
+    if (session.until < whole) this.#stretchTo(whole)
+  }
+
+  gone(): void {
+    this.#gone = true
+    this.#drop()
+  }
+
+  wake(): void {}
+  trouble(): void {}
+
+  async renew(ttl: number, signal: AbortSignal): Promise<number | undefined> {
+    if (this.#gone || this.#asked) return undefined
+    try {
+      const now = this.#clock.now()
+      if (ttl > this.#session.ttl) await orAborted(this.#move(ttl), signal)
+      else await orAborted(this.#session.beat(), signal)
+      if (this.#gone || this.#asked || this.#clock.now() > this.validUntil + this.#late()) return undefined
+      this.#ttl = ttl
+      const sent = Math.min(now, this.#session.sent)
+      this.validUntil = Math.max(this.validUntil, Math.min(deadline(sent, ttl), this.#session.until))
+      return this.validUntil
+    } catch (error) {
+      throw this.#place.told(error)
+    }
+  }
+
+  async release(): Promise<GaveBack> {
+    if (this.#released) return 'already-released'
+    const again = this.#asked
+    this.#asked = true
+    try {
+      const { was, repeated } = await this.#place.remove()
+      this.#released = true
+      this.#drop()
+      if (was) return 'released'
+      // Nobody can have taken it while it was proven, so "not there" then means that the first request did it.
+      return (again || repeated) && this.#clock.now() < this.validUntil ? 'already-released' : 'lost'
+    } catch (error) {
+      // It runs into its end while the core tries again: the end removes the place, too.
+      throw this.#place.told(error)
+    }
+  }
+
+  async downgrade(): Promise<void> {
+    try {
+      await this.#place.downgrade(this.#session)
+    } catch (error) {
+      throw this.#place.told(error)
+    }
+  }
+
+  /** To a session that lasts long enough. */
+  async #move(ttl: number): Promise<void> {
+    const desk = this.#desk
+    const session = await desk.session(ttl)
+    const before = this.#session
+    if (!(await this.#place.move(before, session))) return this.gone()
+    before.drop(this)
+    desk.done(before)
+    this.#session = session
+    if (!this.#gone && !this.#released) session.add(this)
+  }
+
+  #endAt(): void {
+    const at = this.validUntil + this.#late()
+    const end = () => {
+      if (this.#clock.now() < this.validUntil + this.#late()) return this.#endAt()
+      const removed = () => this.#place.remove().then(() => true)
+      void this.#desk.chase(removed, this.#session, this.#ttl / 6)
+      this.#drop()
+    }
+    this.#disarm = this.#clock.at(at, end, { ref: false })
+  }
+
+  /** How much later than here it may be over for others. */
+  #late(): number {
+    return this.#ttl * driftShare + margin
+  }
+
+  /** The session was proven a while ago: a section that lasts gets its whole ttl, a short one sends nothing. */
+  #stretchTo(whole: number): void {
+    const prove = () => {
+      const stretch = () => {
+        if (!this.#gone && !this.#asked && this.#clock.now() < this.validUntil)
+          this.validUntil = Math.max(this.validUntil, Math.min(whole, this.#session.until))
+      }
+      this.#session.beat().then(stretch, () => undefined)
+    }
+    this.#stretch = this.#clock.at(this.#clock.now() + this.#ttl / 20, prove, { ref: false })
+  }
+
+  #drop(): void {
+    this.#disarm?.()
+    this.#stretch?.()
+    this.#disarm = undefined
+    this.#session.drop(this)
+    this.#place.ended()
+    this.#desk.done(this.#session)
+  }
+}
+
+function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const end = () => reject(signal.reason)
+    signal.addEventListener('abort', end)
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', end))
+    if (signal.aborted) end()
+  })
+}
