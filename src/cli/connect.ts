@@ -3,6 +3,7 @@
  * packages are loaded when their URL is used, so that `holdfast run` starts fast and works without them.
  */
 import type { DriverFactory } from 'holdfast'
+import { consulTarget } from './connect-consul.js'
 import { etcdTarget } from './connect-etcd.js'
 import { connectMysql, mysqlPlace } from './connect-mysql.js'
 import { connectPostgres, postgresPlace } from './connect-postgres.js'
@@ -43,8 +44,7 @@ const postgres: Scheme = (rest, shown) => {
   return () => connectPostgres(place)
 }
 
-/** `undefined`: the scheme is reserved for a driver that does not exist yet. */
-const schemes: Readonly<Record<string, Scheme | undefined>> = {
+const schemes: Readonly<Record<string, Scheme>> = {
   local: (rest) => {
     const directory = rest.replace(/^\/\/(?=\/)/, '')
     if (directory.startsWith('//'))
@@ -69,7 +69,7 @@ const schemes: Readonly<Record<string, Scheme | undefined>> = {
     const place = zookeeperPlace(rest, shown)
     return () => connectZookeeper(place, shown)
   },
-  consul: undefined,
+  consul: consulTarget,
   postgres,
   postgresql: postgres,
   mysql: (rest, shown) => {
@@ -80,7 +80,7 @@ const schemes: Readonly<Record<string, Scheme | undefined>> = {
 
 /**
  * @param url from `--on` or `HOLDFAST_URL`; `undefined` or empty is `local:`.
- * @throws CliError for an unknown scheme, one whose driver does not exist yet, or one that makes no sense here.
+ * @throws CliError for an unknown scheme, or one that makes no sense here.
  */
 export function target(url: string | undefined): Target {
   const whole = url === undefined || url === '' ? 'local:' : url
@@ -88,25 +88,14 @@ export function target(url: string | undefined): Target {
   const shown = withoutPassword(whole)
   if (scheme === undefined) throw badInput(`'${shown}' is no URL of a store; known are ${known()}`)
   const key = scheme.toLowerCase()
-  if (!Object.hasOwn(schemes, key)) {
-    throw badInput(`unknown scheme '${scheme}:' in '${shown}'; known are ${known()}`)
-  }
-  const make = schemes[key]
+  const make = Object.hasOwn(schemes, key) ? schemes[key] : undefined
   if (make === undefined) {
-    throw badInput(
-      `this version of holdfast has no driver for '${scheme}:' yet (asked for by '${shown}'); it has ${ready()}`,
-    )
+    throw badInput(`unknown scheme '${scheme}:' in '${shown}'; known are ${known()}`)
   }
   return { shown, connect: make(rest, shown) }
 }
 
 const known = () => `${Object.keys(schemes).join(':, ')}:`
-
-const ready = () =>
-  Object.entries(schemes)
-    .filter(([scheme, make]) => make !== undefined && scheme !== 'memory')
-    .map(([scheme]) => `${scheme}:`)
-    .join(', ')
 
 /** An error of the store, with where it is and what its client says. */
 export function explained(error: unknown, { shown }: Target, connection: Connection): unknown {

@@ -130,7 +130,6 @@ const refused: readonly [what: string, args: string[], code: number, complaint: 
     64,
     /memory: locks live inside one process/,
   ],
-  ['a driver that does not exist yet', ['ls', '--on', 'etcd://h'], 64, /no driver for 'etcd:' yet/],
   ['an unknown command', ['rum', 'x'], 64, /unknown command 'rum'\n\(Did you mean run\?\)/],
   [
     'an unknown option',

@@ -9,8 +9,9 @@ import type { Desk } from './desk.js'
 import { base64, type Line } from './keys.js'
 import { writtenOf } from './place.js'
 import { troubleOf } from './trouble.js'
-import { move, rewrite } from './txns.js'
+import { giveUp, move, rewrite } from './txns.js'
 
+/** @param doubt a request for the place is perhaps still on its way, and must not find it free when it arrives */
 export function holdOf(
   desk: Desk,
   line: Line,
@@ -18,15 +19,21 @@ export function holdOf(
   session: Session,
   token: number,
   sent: number,
+  doubt: boolean,
 ): SessionHold {
   const { client, env, keys } = desk
   const key = line.place(claim.attempt)
   const since = client.time.now()
   const place: PlaceStore = {
+    attempt: claim.attempt,
     key,
     remove: async () => {
-      const { is, repeated } = await client.remove(key)
-      return { was: is.deleted === '1', repeated }
+      if (!doubt) {
+        const { is, repeated } = await client.remove(key)
+        return { was: is.deleted === '1', repeated }
+      }
+      const { is, repeated } = await client.txn(giveUp(line, claim.attempt, session.id))
+      return { was: is.responses?.[0]?.response_delete_range?.deleted === '1', repeated }
     },
     move: async (_, to) => (await client.txn(move(key, token, to.id))).is.succeeded === true,
     downgrade: async ({ id }) => {

@@ -49,7 +49,7 @@ export class Waiter implements Member {
   readonly #line: Line
   readonly #bell: Bell
   #lost = false
-  /** A place may be there, or may yet come to be. */
+  /** A request was not answered: it may yet arrive, also after a later one was. */
   #doubt = false
   #placed: Session | undefined
   #kept: Session | undefined
@@ -244,7 +244,6 @@ export class Waiter implements Member {
       this.#placed = session
       const answer = await client.txn(ask)
       await fresh?.catch(() => undefined)
-      this.#doubt = false
       return answer
     } catch (error) {
       if (error instanceof Refusal && error.noLease) {
@@ -259,7 +258,7 @@ export class Waiter implements Member {
   async #granted(session: Session, token: number, sent: number): Promise<Grant | undefined> {
     const { clock } = this.#desk.env
     if (session.until - clock.now() < this.#claim.ttl / 2) await session.beat()
-    const hold = holdOf(this.#desk, this.#line, this.#claim, session, token, sent)
+    const hold = holdOf(this.#desk, this.#line, this.#claim, session, token, sent, this.#doubt)
     if (clock.now() < hold.validUntil && !this.#desk.closed) {
       this.#placed = undefined
       return hold
@@ -319,7 +318,8 @@ export class Waiter implements Member {
   }
 
   async #session(): Promise<Session> {
-    if (this.#kept?.usable !== true) this.#kept = await this.#desk.session(this.#claim.ttl)
+    if (this.#kept?.usable !== true)
+      this.#kept = await this.#desk.session(this.#claim.ttl, this.#claim.attempt)
     return this.#kept
   }
 

@@ -26,6 +26,8 @@ export interface HttpAsk {
   readonly path: string
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string
+  /** Called with what ends it from here, when it leaves. */
+  readonly begun?: (end: () => void) => void
 }
 
 export interface HttpAnswer {
@@ -84,6 +86,7 @@ export class HttpHost {
     return new Promise((resolve, reject) => {
       const request = this.#open(ask)
       let late = false
+      ask.begun?.(() => request.destroy(new Error('was ended from here')))
       const stop = this.#clock.at(sent + timeout, () => {
         late = true
         request.destroy()

@@ -27,6 +27,9 @@ export class SessionDesk {
   readonly #store: SessionStore
   readonly #bells = new Set<Bell>()
   readonly #shared = new Map<number, Promise<Session>>()
+  /** By attempt, so that a claim that is asked for twice finds its own. */
+  readonly #each = new Map<string, Promise<Session>>()
+  readonly #ends = new WeakMap<Session, () => void>()
   readonly #open = new Set<Session>()
   readonly #chases = new Set<Promise<void>>()
 
@@ -36,22 +39,31 @@ export class SessionDesk {
   }
 
   /** The session that keeps a claim: one for all of the same ttl, or one of its own. */
-  async session(ttl: number): Promise<Session> {
+  async session(ttl: number, attempt: string): Promise<Session> {
     this.assertOpen()
     const wanted = this.#store.ttlFor(ttl)
-    if (this.#store.each) return this.#create(wanted)
-    const known = this.#shared.get(wanted)
+    return this.#store.each
+      ? this.#knownOr(this.#each, `${attempt} ${wanted}`, wanted)
+      : this.#knownOr(this.#shared, wanted, wanted)
+  }
+
+  async #knownOr<K>(all: Map<K, Promise<Session>>, key: K, wanted: number): Promise<Session> {
+    const known = all.get(key)
     if (known !== undefined) {
       const session = await known
       if (session.usable) return session
-      if (this.#shared.get(wanted) === known) this.#shared.delete(wanted)
+      if (all.get(key) === known) all.delete(key)
       session.end()
       this.#open.delete(session)
-      return this.session(ttl)
+      this.assertOpen()
+      return this.#knownOr(all, key, wanted)
     }
     const created = this.#create(wanted)
-    this.#shared.set(wanted, created)
-    created.catch(() => this.#shared.delete(wanted))
+    all.set(key, created)
+    const forget = () => {
+      if (all.get(key) === created) all.delete(key)
+    }
+    created.then((session) => this.#ends.set(session, forget), forget)
     return created
   }
 
@@ -59,6 +71,7 @@ export class SessionDesk {
   done(session: Session): void {
     if (!this.#store.each || !session.idle || !this.#open.delete(session)) return
     session.end()
+    this.#ends.get(session)?.()
     this.#follow(this.#store.destroy(session.id).then(none, none))
   }
 

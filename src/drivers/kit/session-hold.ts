@@ -11,7 +11,8 @@ import type { SessionDesk } from './session-desk.js'
 
 /** What the store does with one place. All of it may run twice. */
 export interface PlaceStore {
-  /** As the session's beats know it. */
+  readonly attempt: string
+  /** As the session's beats know it; it may change when the place is moved or downgraded. */
   readonly key: string
   /** True: it was there. `repeated`: an earlier try may have been carried out without an answer. */
   remove(): Promise<{ readonly was: boolean; readonly repeated: boolean }>
@@ -27,7 +28,6 @@ export interface PlaceStore {
 
 export class SessionHold implements Grant, Member {
   readonly token: number
-  readonly key: string
   readonly waits = false
   validUntil: number
   readonly #desk: SessionDesk
@@ -56,12 +56,15 @@ export class SessionHold implements Grant, Member {
     this.#session = session
     this.#ttl = ttl
     this.token = token
-    this.key = place.key
     const whole = deadline(sent, ttl)
     this.validUntil = Math.min(whole, session.until)
     session.add(this)
     this.#endAt()
     if (session.until < whole) this.#stretchTo(whole)
+  }
+
+  get key(): string {
+    return this.#place.key
   }
 
   gone(): void {
@@ -116,7 +119,7 @@ export class SessionHold implements Grant, Member {
   /** To a session that lasts long enough. */
   async #move(ttl: number): Promise<void> {
     const desk = this.#desk
-    const session = await desk.session(ttl)
+    const session = await desk.session(ttl, this.#place.attempt)
     const before = this.#session
     if (!(await this.#place.move(before, session))) return this.gone()
     before.drop(this)

@@ -21,8 +21,8 @@ export interface Member {
   trouble(error: unknown): void
 }
 
-/** The store's answer to a beat. `dead`: it knows no such session. */
-export type Beaten = 'dead' | { readonly ttl: number; readonly gone: ReadonlySet<string> }
+/** The store's answer to a beat. `dead`: it knows no such session; `ttl`: for how long it is kept now, where that is told. */
+export type Beaten = 'dead' | { readonly ttl?: number; readonly gone: ReadonlySet<string> }
 
 /** Asks the store to keep `id`, and which of these members are not there. Rejects when it cannot tell. */
 export type Beat = (id: string, members: readonly Member[], patience: number) => Promise<Beaten>
@@ -95,7 +95,7 @@ export class Session {
     const members = [...this.#members]
     const answer = await this.#ask(this.id, members, patience)
     if (answer === 'dead') return this.end()
-    const { ttl, gone } = answer
+    const { ttl = this.ttl, gone } = answer
     this.until = Math.max(this.until, deadline(sent, ttl))
     this.sent = Math.max(this.sent, sent)
     for (const member of members) {

@@ -6,7 +6,8 @@ import { leakCheck } from '../../support/leaks.js'
 import { startEtcd } from '../../support/servers/etcd.js'
 import { until } from '../../support/until.js'
 import { claim, once, waiting } from '../support/asking.js'
-import { asked, driverOf, locksOf, placesOf } from './support/scene.js'
+import { asked } from '../support/http-requests.js'
+import { driverOf, locksOf, placesOf } from './support/scene.js'
 
 const server = await startEtcd()
 after(() => server.stop())

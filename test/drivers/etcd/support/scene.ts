@@ -1,6 +1,4 @@
 // What the etcd tests are set with: drivers alone, behind cables, and a look at what the server has.
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import type { ClientRequest } from 'node:http'
 import type { TestContext } from 'node:test'
 import type { Driver } from '../../../../src/core/driver.js'
 import { systemEnv } from '../../../../src/core/engine.js'
@@ -74,17 +72,4 @@ export async function valueAt(server: EtcdServer, key: string): Promise<string |
   const { kvs } = (await server.ask('/v3/kv/range', { key: base64(key) })) as { kvs?: { value?: string }[] }
   const [kv] = kvs ?? []
   return kv && Buffer.from(kv.value ?? '', 'base64').toString()
-}
-
-/** The paths this process asks for over HTTP while `work` runs. */
-export async function asked(work: () => Promise<unknown>): Promise<string[]> {
-  const paths: string[] = []
-  const note = (event: unknown) => void paths.push((event as { request: ClientRequest }).request.path)
-  subscribe('http.client.request.start', note)
-  try {
-    await work()
-  } finally {
-    unsubscribe('http.client.request.start', note)
-  }
-  return paths
 }

@@ -1,0 +1,232 @@
+/**
+ * Long because which agent a request uses, and when it is left for the next, is one matter.
+ *
+ * Requests to agents of one cluster: one is used until it fails, then the next. Everything that is asked here may run twice, so a
+ * request without an answer is simply asked again elsewhere. Reads are `consistent`: the leader asks a majority whether it still is.
+ */
+import type { Clock } from '../../core/clock.js'
+import { BackendError } from '../../core/errors.js'
+import { type HttpAnswer, type HttpAsk, HttpHost, NoAnswer } from '../kit/http.js'
+import { ServerTime } from '../kit/server-time.js'
+import { pathOf } from './keys.js'
+import type { Settings } from './options.js'
+import { Refusal, refusalOf } from './trouble.js'
+import { bodyOf, type KeyValue, type Operation, type TxnReply } from './wire.js'
+
+/** What a transaction said: what it read and wrote by key, or why it did nothing. */
+export interface Said {
+  readonly done: boolean
+  readonly found: ReadonlyMap<string, KeyValue>
+  readonly why: string
+  /** Clock reading before the try that was answered left. */
+  readonly sent: number
+  /** An earlier try may have been carried out without an answer. */
+  readonly repeated: boolean
+}
+
+/** What a query found, as of `index`. */
+export interface Seen {
+  readonly kvs: readonly KeyValue[]
+  readonly index: number
+}
+
+/** How long the server holds a query without news, in s. */
+const holdQuery = 60
+
+export class Client {
+  readonly time: ServerTime
+  readonly #settings: Settings
+  readonly #hosts: readonly HttpHost[]
+  readonly #open = new Set<() => void>()
+  #current = 0
+  #closed = false
+
+  constructor(settings: Settings, clock: Clock) {
+    this.#settings = settings
+    this.time = new ServerTime(clock)
+    this.#hosts = settings.urls.map((url) => new HttpHost(url, clock, settings.tls))
+  }
+
+  async txn(operations: readonly Operation[]): Promise<Said> {
+    const { answer, repeated } = await this.#call({
+      method: 'PUT',
+      path: this.#path('/v1/txn'),
+      body: bodyOf(operations),
+    })
+    return { ...saidOf(answer), repeated }
+  }
+
+  async createSession(body: object): Promise<{ readonly id: string; readonly sent: number }> {
+    const path = this.#path('/v1/session/create')
+    const { answer } = await this.#call({ method: 'PUT', path, body: JSON.stringify(body) })
+    return { id: String((JSON.parse(answer.text) as { ID?: string }).ID), sent: answer.sent }
+  }
+
+  async destroySession(id: string): Promise<void> {
+    await this.#call({ method: 'PUT', path: this.#path(`/v1/session/destroy/${id}`) })
+  }
+
+  /**
+   * Renews a session and reads, by one agent, each tried once. `undefined`: there is no such session.
+   */
+  async pair(
+    id: string,
+    reads: readonly (readonly Operation[])[],
+    patience: number,
+  ): Promise<readonly Said[] | undefined> {
+    const at = this.#current
+    const renew: HttpAsk = { method: 'PUT', path: this.#path(`/v1/session/renew/${id}`) }
+    const read = (one: readonly Operation[]): HttpAsk => ({
+      method: 'PUT',
+      path: this.#path('/v1/txn', 'consistent'),
+      body: bodyOf(one),
+    })
+    try {
+      const [renewed, ...answers] = await Promise.all([
+        this.#ask(at, renew, patience),
+        ...reads.map((one) => this.#ask(at, read(one), patience)),
+      ])
+      if (renewed.status === 404) return undefined
+      return answers.map((answer) => ({ ...saidOf(answer), repeated: false }))
+    } catch (error) {
+      this.#leave(at, error)
+      throw error
+    }
+  }
+
+  /** Reads in one step. */
+  async read(operations: readonly Operation[]): Promise<Said> {
+    const path = this.#path('/v1/txn', 'consistent')
+    const { answer } = await this.#call({ method: 'PUT', path, body: bodyOf(operations) })
+    return { ...saidOf(answer), repeated: false }
+  }
+
+  async get(key: string, recurse = false): Promise<Seen> {
+    const path = this.#path(`/v1/kv/${pathOf(key)}`, 'consistent', ...(recurse ? ['recurse'] : []))
+    return seenOf((await this.#call({ method: 'GET', path })).answer)
+  }
+
+  async keys(beginning: string): Promise<readonly string[]> {
+    const path = this.#path(`/v1/kv/${pathOf(beginning)}`, 'consistent', 'keys')
+    const { answer } = await this.#call({ method: 'GET', path })
+    return answer.status === 404 ? [] : (JSON.parse(answer.text) as string[])
+  }
+
+  /**
+   * Waits until what was seen as of `index` has changed, and tells it once; or that the agent could not be asked any more. Returns
+   * what ends it from here, after which nothing is told.
+   */
+  watch(
+    key: string,
+    recurse: boolean,
+    index: number,
+    heard: (seen: Seen) => void,
+    broke: (error: unknown) => void,
+  ): () => void {
+    const at = this.#current
+    let over = false
+    let cut: (() => void) | undefined
+    const end = () => {
+      over = true
+      this.#open.delete(end)
+      cut?.()
+    }
+    const settled = () => {
+      over = true
+      this.#open.delete(end)
+    }
+    const query = async (from: number) => {
+      const path = this.#path(
+        `/v1/kv/${pathOf(key)}`,
+        'consistent',
+        `index=${from}`,
+        `wait=${holdQuery}s`,
+        ...(recurse ? ['recurse'] : []),
+      )
+      const begun = (stop: () => void) => {
+        cut = stop
+      }
+      // The server adds up to a sixteenth, so that not all queries end at once.
+      const patience = (holdQuery * 1_000 * 17) / 16 + this.#settings.requestTimeout
+      const answer = await this.#ask(at, { method: 'GET', path, begun }, patience)
+      if (over) return
+      const seen = seenOf(answer)
+      if (seen.index === from) return query(from)
+      settled()
+      heard(seen)
+    }
+    this.#open.add(end)
+    query(Math.max(1, index)).catch((error) => {
+      if (over) return
+      settled()
+      this.#leave(at, error)
+      broke(error)
+    })
+    return end
+  }
+
+  close(): void {
+    this.#closed = true
+    for (const end of this.#open) end()
+    for (const host of this.#hosts) host.close()
+  }
+
+  async #call(ask: HttpAsk): Promise<{ readonly answer: HttpAnswer; readonly repeated: boolean }> {
+    let repeated = false
+    for (let tries = 1; ; tries++) {
+      const at = this.#current
+      try {
+        return { answer: await this.#ask(at, ask, this.#settings.requestTimeout), repeated }
+      } catch (error) {
+        this.#leave(at, error)
+        const elsewhere = error instanceof NoAnswer || (error instanceof Refusal && error.passing)
+        if (!elsewhere || tries >= this.#hosts.length) throw error
+        repeated ||= !(error instanceof NoAnswer) || error.left
+      }
+    }
+  }
+
+  /** 404 and 409 are answers; the rest is a refusal. */
+  async #ask(at: number, ask: HttpAsk, patience: number): Promise<HttpAnswer> {
+    const host = this.#hosts[at]
+    if (host === undefined || this.#closed)
+      throw new BackendError('consul', 'these locks were closed', { closed: true })
+    const { token } = this.#settings
+    const headers = token === undefined ? {} : { 'x-consul-token': token }
+    const answer = await host.ask({ ...ask, headers }, patience)
+    this.time.heard(answer.headers['date'], answer.sent)
+    const { status, text } = answer
+    if (status !== 200 && status !== 404 && status !== 409) throw refusalOf(status, text)
+    if (status === 404 && /page not found/.test(text))
+      throw new Refusal(400, `it has no Consul API (${text.trim()})`)
+    return answer
+  }
+
+  #leave(at: number, error: unknown): void {
+    if (error instanceof Refusal && !error.passing) return
+    if (at === this.#current) this.#current = (at + 1) % this.#hosts.length
+  }
+
+  #path(path: string, ...query: readonly string[]): string {
+    const { datacenter } = this.#settings
+    const all = datacenter === undefined ? query : [...query, `dc=${encodeURIComponent(datacenter)}`]
+    return all.length === 0 ? path : `${path}?${all.join('&')}`
+  }
+}
+
+/** @throws Refusal when the session of an operation is over */
+function saidOf({ status, text, sent }: HttpAnswer): Omit<Said, 'repeated'> {
+  const { Results, Errors } = JSON.parse(text) as TxnReply
+  const why = (Errors ?? []).map(({ What }) => What).join('; ')
+  const refusal = new Refusal(status, why)
+  if (status !== 200 && (refusal.noSession || /Permission denied/i.test(why))) throw refusal
+  const found = new Map<string, KeyValue>()
+  // A write tells its key without the value, and is there to be read after it.
+  for (const { KV } of Results ?? []) if (KV) found.set(KV.Key, KV)
+  return { done: status === 200, found, why, sent }
+}
+
+function seenOf({ status, text, headers }: HttpAnswer): Seen {
+  const index = Number(headers['x-consul-index'] ?? 0)
+  return { kvs: status === 404 ? [] : (JSON.parse(text) as KeyValue[]), index }
+}

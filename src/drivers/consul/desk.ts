@@ -1,0 +1,87 @@
+/** Consul's part of what a driver has open: sessions, and the beat that proves them. */
+import type { Env } from '../../core/driver.js'
+import { type Beat, inPortions, keysOf, type Session } from '../kit/session.js'
+import { SessionDesk, type SessionStore } from '../kit/session-desk.js'
+import { Client } from './client.js'
+import { type Line, lineOf } from './keys.js'
+import { longestTtl, type Settings } from './options.js'
+import { Refusal, troubleOf } from './trouble.js'
+import { reads } from './txns.js'
+import type { Operation } from './wire.js'
+
+/** Of a transaction; 64 is the most. */
+const mostInTxn = 60
+
+export class Desk extends SessionDesk {
+  readonly client: Client
+  readonly settings: Settings
+
+  constructor(settings: Settings, env: Env) {
+    const client = new Client(settings, env.clock)
+    super(storeOf(client, settings, env), env)
+    this.client = client
+    this.settings = settings
+  }
+
+  line(name: string): Line {
+    return lineOf(this.settings.prefix, name)
+  }
+
+  /** Sees to it that a transaction that takes away is carried out. */
+  clear(operations: readonly Operation[], session: Session, pace: number): Promise<void> {
+    const work = () =>
+      this.client.txn(operations).then(
+        () => true,
+        (error) => (error instanceof Refusal && error.noSession) || !troubleOf(error).passing,
+      )
+    return this.chase(work, session, pace)
+  }
+}
+
+function storeOf(client: Client, settings: Settings, env: Env): SessionStore {
+  return {
+    name: 'consul',
+    each: settings.ownSessions,
+    patience: settings.requestTimeout,
+    beat: beatOf(client),
+    // A tenth more than is claimed: a proof some moments old then still covers a whole ttl from now.
+    ttlFor: (ttl) => Math.min(longestTtl, Math.max(settings.minTtl, Math.ceil(ttl * 1.1))),
+    create: async (ttl) => {
+      const body = {
+        Name: `holdfast ${env.by}`,
+        TTL: `${ttl}ms`,
+        LockDelay: `${settings.lockDelay}ms`,
+        Behavior: 'delete',
+        // By default a session ends when gossip thinks that its node does: one slow agent, and every lock of it is gone.
+        NodeChecks: [],
+        Checks: [],
+      }
+      return { ttl, ...(await client.createSession(body)) }
+    },
+    destroy: (id) => client.destroySession(id),
+    close: () => client.close(),
+  }
+}
+
+/** The key under which a hold of the lock itself is looked for: it is there for as long as nobody has written to it since. */
+export const lockMember = (key: string, index: number): string => `${key}\n${index}`
+
+/** The leader answers a renewal by itself; so it counts only together with a read for which it asks a majority. */
+function beatOf(client: Client): Beat {
+  return async (id, members, patience) => {
+    const keys = keysOf(members)
+    const portions = inPortions(keys, mostInTxn).map((portion) => reads(portion.map(plainKey)))
+    // With nothing to look for there still is a majority to ask.
+    const said = await client.pair(id, portions.length > 0 ? portions : [reads(['-'])], patience)
+    if (said === undefined) return 'dead'
+    const gone = new Set<string>()
+    for (const key of keys) {
+      const kv = said.map(({ found }) => found.get(plainKey(key))).find((one) => one !== undefined)
+      const index = key.split('\n')[1]
+      if (kv === undefined || (index !== undefined && kv.ModifyIndex !== Number(index))) gone.add(key)
+    }
+    return { gone }
+  }
+}
+
+const plainKey = (key: string): string => key.split('\n')[0] ?? key

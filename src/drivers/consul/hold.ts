@@ -1,0 +1,110 @@
+/** What of a hold is Consul's: the lock and its place, or for readers and permits the place alone. */
+import type { Claim } from '../../core/driver.js'
+import { BackendError } from '../../core/errors.js'
+import { shared } from '../../core/mode.js'
+import { quote } from '../../core/name.js'
+import type { Session } from '../kit/session.js'
+import { type PlaceStore, SessionHold } from '../kit/session-hold.js'
+import type { Said } from './client.js'
+import { type Desk, lockMember } from './desk.js'
+import type { Line } from './keys.js'
+import { placeOf, writtenOf } from './place.js'
+import { troubleOf } from './trouble.js'
+import { downgrade, free, leave, move, note } from './txns.js'
+import type { Operation } from './wire.js'
+
+/** @param doubt a request for the place is perhaps still on its way, and must not find it free when it arrives */
+export function holdOf(
+  desk: Desk,
+  line: Line,
+  claim: Claim,
+  session: Session,
+  { token, sent }: { readonly token: number; readonly sent: number },
+  value: string,
+  doubt: boolean,
+): SessionHold {
+  const noted = doubt ? note(line, claim.attempt, session.id) : []
+  const place = new HeldPlace(desk, line, claim, token, value, noted)
+  return new SessionHold(desk, place, session, token, sent, claim.ttl)
+}
+
+class HeldPlace implements PlaceStore {
+  readonly #desk: Desk
+  readonly #line: Line
+  readonly #claim: Claim
+  readonly #value: string
+  readonly #noted: readonly Operation[]
+  /** Of the lock, as it was last written by us; undefined: held by the place alone. */
+  #index: number | undefined
+
+  constructor(
+    desk: Desk,
+    line: Line,
+    claim: Claim,
+    token: number,
+    value: string,
+    noted: readonly Operation[],
+  ) {
+    this.#desk = desk
+    this.#line = line
+    this.#claim = claim
+    this.#value = value
+    this.#noted = noted
+    this.#index = claim.mode.kind === 'exclusive' ? token : undefined
+  }
+
+  get attempt(): string {
+    return this.#claim.attempt
+  }
+
+  get key(): string {
+    const { lock } = this.#line
+    return this.#index === undefined ? this.#line.place(this.#claim.attempt) : lockMember(lock, this.#index)
+  }
+
+  async remove(): Promise<{ was: boolean; repeated: boolean }> {
+    const { client } = this.#desk
+    const { attempt } = this.#claim
+    if (this.#index === undefined) {
+      const { done, repeated } = await client.txn([...leave(this.#line, attempt, true), ...this.#noted])
+      return { was: done, repeated }
+    }
+    const { done, repeated } = await client.txn([...free(this.#line, attempt, this.#index), ...this.#noted])
+    if (done) return { was: true, repeated }
+    // The lock is not ours any more; the place may be.
+    await client.txn([...leave(this.#line, attempt, false), ...this.#noted])
+    return { was: false, repeated }
+  }
+
+  async move(from: Session, to: Session): Promise<boolean> {
+    const { lock } = this.#line
+    const place = { key: this.#line.place(this.#claim.attempt), value: this.#value, lock: false }
+    const keys = this.#index === undefined ? [place] : [place, { key: lock, value: this.#value, lock: true }]
+    const said = await this.#desk.client.txn(move(keys, from.id, to.id))
+    if (said.done && this.#index !== undefined) this.#index = indexIn(said, lock)
+    return said.done
+  }
+
+  async downgrade({ id }: Session): Promise<void> {
+    const { name, attempt } = this.#claim
+    if (this.#index === undefined) return
+    const { client, env } = this.#desk
+    const value = writtenOf({ ...this.#claim, mode: shared }, client.time.now(), env.by, true)
+    const { done } = await client.txn(downgrade(this.#line, attempt, this.#index, value, id))
+    if (!done) throw new BackendError('consul', `cannot downgrade ${quote(name)}: it is not held`)
+    this.#index = undefined
+  }
+
+  ended(): void {}
+
+  told(error: unknown): Error {
+    return troubleOf(error).error
+  }
+}
+
+/** The index a key has after a transaction that wrote it. */
+export function indexIn({ found }: Said, key: string): number {
+  const kv = found.get(key)
+  if (kv === undefined) throw new Error(`a transaction did not tell what it wrote to ${key}`)
+  return placeOf(kv).index
+}

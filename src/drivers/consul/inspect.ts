@@ -1,0 +1,61 @@
+/** What operators see: read, never decided on. */
+import type { Holder, Standing } from '../../core/driver.js'
+import { holdersIn } from '../kit/line.js'
+import type { Desk } from './desk.js'
+import { nameOf } from './keys.js'
+import { holderOf, type Place, type View, viewOf } from './place.js'
+import { look, seize } from './txns.js'
+
+export async function inspect(desk: Desk, name: string): Promise<Standing> {
+  const view = await viewed(desk, name)
+  const now = desk.client.time.now()
+  const held = holdersOf(view)
+  const attempts = new Set(held.map(({ attempt }) => attempt))
+  const holders: Holder[] = held.map((place) => holderOf(place, now))
+  const waiters = view.line
+    .filter(({ attempt }) => !attempts.has(attempt))
+    .map((place) => {
+      const { heldFor, token, expiresIn, ...waiter } = holderOf(place, now)
+      return { ...waiter, waitedFor: heldFor }
+    })
+  return { name, holders, waiters, lastToken: Math.max(0, ...held.map(({ index }) => index)) }
+}
+
+export async function list(desk: Desk, beginning: string): Promise<readonly Standing[]> {
+  const { prefix } = desk.settings
+  // A name may be written otherwise than it begins, so all are looked through.
+  const names = new Set<string>()
+  for (const key of await desk.client.keys(prefix)) {
+    const name = nameOf(prefix, key)
+    if (name?.startsWith(beginning)) names.add(name)
+  }
+  const all = await Promise.all([...names].sort().map((name) => inspect(desk, name)))
+  return all.filter(({ holders, waiters }) => holders.length + waiters.length > 0)
+}
+
+/** Takes the lock and the places of those that hold, in one step: none of them, if one has changed meanwhile. */
+export async function forceRelease(desk: Desk, name: string): Promise<number> {
+  for (;;) {
+    const view = await viewed(desk, name)
+    const held = holdersOf(view)
+    if (held.length === 0) return 0
+    const attempts = new Set(held.map(({ attempt }) => attempt))
+    const places = view.line.filter(({ attempt }) => attempts.has(attempt))
+    const keys = new Map([...places, ...held].map(({ key, index }) => [key, { key, index }]))
+    const { done } = await desk.client.txn(seize([...keys.values()]))
+    if (done) return held.length
+  }
+}
+
+async function viewed(desk: Desk, name: string): Promise<View> {
+  const line = desk.line(name)
+  const { found } = await desk.client.read(look(line))
+  return viewOf(line, found)
+}
+
+/** Whoever has the lock, and else the beginning of the line, as far as it holds without. */
+function holdersOf({ line, lock }: View): readonly Place[] {
+  if (lock !== undefined && lock.session !== '') return [lock]
+  const [first] = line
+  return first === undefined || first.mode.kind === 'exclusive' ? [] : line.slice(0, holdersIn(line))
+}

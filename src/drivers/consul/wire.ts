@@ -1,0 +1,49 @@
+/** The part of Consul's HTTP API v1 that is used. Values are in base64. */
+
+/** One operation of a transaction. */
+export interface Operation {
+  readonly KV: {
+    readonly Verb:
+      | 'lock'
+      | 'unlock'
+      | 'get'
+      | 'get-tree'
+      | 'set'
+      | 'cas'
+      | 'delete'
+      | 'delete-cas'
+      | 'check-index'
+      | 'check-not-exists'
+      | 'check-session'
+    readonly Key: string
+    readonly Value?: string
+    readonly Session?: string
+    readonly Index?: number
+    /** Only one value is ever written, which is too large for a JavaScript number: see `lockFlag`. */
+    readonly Flags?: typeof lockFlag
+  }
+}
+
+/**
+ * What `consul lock` marks its locks with, and looks for: a key without it is a conflict to it. It is put into the request in place of
+ * this word.
+ */
+export const lockFlag = '@lock' as const
+const lockFlagValue = '3304740253564472344'
+
+export function bodyOf(operations: readonly Operation[]): string {
+  return JSON.stringify(operations).replaceAll(`"Flags":"${lockFlag}"`, `"Flags":${lockFlagValue}`)
+}
+
+export interface KeyValue {
+  readonly Key: string
+  readonly Value: string | null
+  readonly Session?: string
+  readonly CreateIndex: number
+  readonly ModifyIndex: number
+}
+
+export interface TxnReply {
+  readonly Results?: readonly { readonly KV?: KeyValue }[] | null
+  readonly Errors?: readonly { readonly OpIndex: number; readonly What: string }[] | null
+}

@@ -1,0 +1,11 @@
+// The suite every driver passes, on one agent with a session for each lock. A cluster stands in a file of its own, what is
+// special about Consul in consul/.
+import { after, describe, it } from 'node:test'
+import { conformance } from 'holdfast/conformance'
+import { leakCheck } from '../support/leaks.js'
+import { fixtureOf } from './consul/support/fixture.js'
+
+const { fixture, close } = await fixtureOf(1, 'lock')
+conformance({ describe, it }, fixture)
+after(close)
+after(leakCheck)

@@ -1,0 +1,193 @@
+// Messages that are lost, late or come twice; sessions that end; queries that break; indexes that go back; the lock-delay.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { leakCheck } from '../../support/leaks.js'
+import { startConsul } from '../../support/servers/consul.js'
+import { until } from '../../support/until.js'
+import { claim, never, once, waiting } from '../support/asking.js'
+import { cabled, driverOf, endSession, lockOf, locksOf, placesOf } from './support/scene.js'
+
+const server = await startConsul()
+after(() => server.stop())
+
+test('a claim whose answer was lost is asked again, and finds what it has: one place, one token', async (t) => {
+  const { driver, cable } = await cabled(t, server, { requestTimeout: 300 })
+  await (await driver.acquire(claim('warm'), once()))?.release()
+  cable.down.hold()
+  const asking = driver.acquire(claim('lost reply'), waiting())
+  await cable.down.holding()
+  const lock = await lockOf(server, 'lost reply')
+  cable.reset()
+  cable.down.pass()
+  const grant = await asking
+  assert.equal(grant?.token, lock?.ModifyIndex)
+  assert.equal((await placesOf(server, 'lost reply')).length, 1)
+  assert.equal(await grant?.release(), 'released')
+  assert.equal(await lockOf(server, 'lost reply'), undefined)
+})
+
+test('a claim that was given up while on its way takes nothing when it arrives after all', async (t) => {
+  const { driver, cable } = await cabled(t, server, { requestTimeout: 200 })
+  await (await driver.acquire(claim('warm', { ttl: 5_000 }), once()))?.release()
+  const one = claim('late', { ttl: 5_000 })
+  cable.up.hold((bytes) => bytes.includes(`late/.line/${one.attempt}`))
+  const wait = waiting()
+  const asking = driver.acquire(one, wait).catch((error: unknown) => error)
+  await cable.up.holding()
+  wait.end()
+  await until(() => wait.told.length > 0)
+  cable.up.letGo()
+  cable.up.pass()
+  await asking
+  await until(async () => (await placesOf(server, 'late')).length === 0)
+  // The very request, from a client that does not know it was given up.
+  await assert.rejects(driverOf(t, server.url).acquire(one, waiting()), /given up/)
+  assert.deepEqual(await placesOf(server, 'late'), [])
+  assert.equal(await lockOf(server, 'late'), undefined)
+})
+
+test('a release whose answer was lost is answered when it is asked again, and harms nobody', async (t) => {
+  const { driver, cable } = await cabled(t, server, { requestTimeout: 200 })
+  const grant = await driver.acquire(claim('lost release', { ttl: 10_000 }), once())
+  cable.down.drop()
+  await assert.rejects(grant?.release() ?? Promise.resolve(), { code: 'BACKEND' })
+  const second = await driverOf(t, server.url).acquire(claim('lost release'), once())
+  assert.ok(second, 'the first release had been carried out')
+  cable.down.pass()
+  assert.equal(await grant?.release(), 'already-released')
+  assert.equal((await lockOf(server, 'lost release'))?.ModifyIndex, second.token)
+  assert.equal(await second.release(), 'released')
+})
+
+test('two holders of one process share a session, and still exclude each other', async (t) => {
+  const driver = driverOf(t, server.url)
+  const one = await driver.acquire(claim('same session'), once())
+  assert.equal(await driver.acquire(claim('same session'), once()), undefined)
+  const waits = driver.acquire(claim('same session'), waiting())
+  await until(async () => (await placesOf(server, 'same session')).length === 2)
+  // Also when an operator has taken the first one's place, but not its lock.
+  await server.ask(
+    'DELETE',
+    `/v1/kv/${(await placesOf(server, 'same session'))[0]?.Key.replaceAll(' ', '%20')}`,
+  )
+  const early = await Promise.race([
+    waits.then(() => true),
+    new Promise((resolve) => setTimeout(resolve, 300, false)),
+  ])
+  assert.equal(early, false, 'the lock was taken again by the session that has it')
+  assert.equal(await one?.release(), 'released')
+  assert.equal(await (await waits)?.release(), 'released')
+})
+
+test('a session that was ended is a definite loss at the next renewal, and the lock is free', async (t) => {
+  const [driver, other] = [driverOf(t, server.url), driverOf(t, server.url)]
+  const one = await driver.acquire(claim('ended'), once())
+  const waits = other.acquire(claim('ended'), waiting())
+  await until(async () => (await placesOf(server, 'ended')).length === 2)
+  await endSession(server, (await lockOf(server, 'ended'))?.Session)
+  const next = await waits
+  assert.ok(one && next && next.token > one.token)
+  assert.equal(await one.renew(1_000, never), undefined)
+  assert.equal(await one.release(), 'lost')
+  assert.equal(await next.release(), 'released')
+})
+
+test('a waiter whose session ended takes a new place and does not believe it holds', async (t) => {
+  const [a, b, c] = [driverOf(t, server.url), driverOf(t, server.url), driverOf(t, server.url)]
+  const name = 'session of a waiter'
+  const holder = await a.acquire(claim(name, { ttl: 20_000 }), once())
+  const waits = b.acquire(claim(name, { ttl: 1_000 }), waiting())
+  await until(async () => (await placesOf(server, name)).length === 2)
+  const third = c.acquire(claim(name, { ttl: 20_000 }), waiting())
+  await until(async () => (await placesOf(server, name)).length === 3)
+  await endSession(server, (await placesOf(server, name))[1]?.Session)
+  await until(async () => (await placesOf(server, name)).length === 3)
+  await holder?.release()
+  assert.equal(await Promise.race([waits.then(() => 'b'), third.then(() => 'c')]), 'c')
+  await (await third)?.release()
+  assert.equal(await (await waits)?.release(), 'released')
+})
+
+test('a query that breaks is asked again, and one that hangs is made up for by the next beat', async (t) => {
+  for (const how of ['reset', 'silence'] as const) {
+    const name = `query ${how}`
+    const { driver, cable } = await cabled(t, server)
+    const holder = await driverOf(t, server.url).acquire(claim(name, { ttl: 10_000 }), once())
+    const asking = cable.up.bytes
+    const waits = driver.acquire(claim(name, { ttl: 1_500 }), waiting())
+    await until(async () => (await placesOf(server, name)).length === 2)
+    await until(() => cable.up.bytes > asking + 1_000)
+    if (how === 'reset') cable.reset()
+    // The answer to a query that finds nothing any more.
+    else cable.down.hold('404 Not Found')
+    await holder?.release()
+    const grant = await waits
+    cable.down.pass()
+    assert.equal(await grant?.release(), 'released')
+  }
+})
+
+test('a server that starts again empty, with indexes that go back, is stood in line at anew', async (t) => {
+  await using other = await startConsul()
+  const [a, b] = [driverOf(t, other.url), driverOf(t, other.url)]
+  for (let i = 0; i < 30; i++) await other.ask('PUT', '/v1/kv/busy', String(i))
+  const holder = await a.acquire(claim('forgotten', { ttl: 20_000 }), once())
+  const waits = b.acquire(claim('forgotten', { ttl: 1_500 }), waiting())
+  await until(async () => (await placesOf(other, 'forgotten')).length === 2)
+  await other.restart()
+  const grant = await waits
+  assert.ok(grant)
+  assert.equal((await lockOf(other, 'forgotten'))?.ModifyIndex, grant.token)
+  assert.equal(await holder?.renew(1_000, never).catch(() => undefined), undefined)
+  await grant.release()
+})
+
+test('the lock-delay keeps a mutex taken after its holder is gone, and not after it was given back', async (t) => {
+  const [a, b] = [driverOf(t, server.url, { lockDelay: 1_500 }), locksOf(t, server.url)]
+  const one = await a.acquire(claim('delayed'), once())
+  await endSession(server, (await lockOf(server, 'delayed'))?.Session)
+  const from = performance.now()
+  assert.equal(await b.mutex('delayed').tryAcquire(), undefined)
+  const lease = await b.mutex('delayed').acquire()
+  const took = performance.now() - from
+  assert.ok(took > 1_200 && took < 4_000, `free after ${took} ms of a lock-delay of 1500`)
+  assert.ok(one && lease.token > one.token)
+  await lease.release()
+  const two = await a.acquire(claim('delayed'), once())
+  assert.equal(await two?.release(), 'released')
+  const next = await b.mutex('delayed').tryAcquire()
+  assert.ok(next)
+  await next.release()
+})
+
+test('a holder that is cut off says itself lost before Consul gives the lock to another', async (t) => {
+  const { driver, cable } = await cabled(t, server)
+  const grant = await driver.acquire(claim('cut off', { ttl: 1_000 }), once())
+  assert.ok(grant)
+  const waits = driverOf(t, server.url).acquire(claim('cut off'), waiting())
+  cable.blackHole()
+  const next = await waits
+  assert.ok(performance.now() > grant.validUntil, 'the next holds before the first knows it does not')
+  assert.ok(next && next.token > grant.token)
+  cable.heal()
+  assert.equal(await grant.renew(1_000, never).catch(() => undefined), undefined)
+  assert.equal(await next.release(), 'released')
+})
+
+test('closing takes everything back at once: lock, places and sessions', async (t) => {
+  const driver = driverOf(t, server.url)
+  const sessions = async () => ((await server.ask('GET', '/v1/session/list?consistent')) as unknown[]).length
+  const before = await sessions()
+  await driver.acquire(claim('closing'), once())
+  const wait = waiting()
+  const waits = driver.acquire(claim('closing'), wait)
+  await until(async () => (await placesOf(server, 'closing')).length === 2)
+  wait.end()
+  await driver.close()
+  assert.deepEqual(await placesOf(server, 'closing'), [])
+  assert.equal(await lockOf(server, 'closing'), undefined)
+  assert.equal(await sessions(), before)
+  assert.equal(await waits, undefined)
+})
+
+after(leakCheck)

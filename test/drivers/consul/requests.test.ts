@@ -1,0 +1,104 @@
+// How many requests a lock costs, counted where they leave.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import type { Grant } from '../../../src/core/driver.js'
+import { leakCheck } from '../../support/leaks.js'
+import { startConsul } from '../../support/servers/consul.js'
+import { until } from '../../support/until.js'
+import { claim, never, once, waiting } from '../support/asking.js'
+import { asked } from '../support/http-requests.js'
+import { driverOf, locksOf, placesOf } from './support/scene.js'
+
+const server = await startConsul()
+after(() => server.stop())
+
+const txn = '/v1/txn'
+const query = (path: string) => path.startsWith('/v1/kv/')
+
+test('an uncontended mutex costs two requests, a reader and a permit three', async (t) => {
+  const locks = locksOf(t, server.url)
+  await locks.mutex('free').run(() => undefined)
+  const paths = await asked(async () => {
+    for (let i = 0; i < 20; i++) await locks.mutex('free').run(() => undefined)
+  })
+  assert.deepEqual(paths, Array<string>(40).fill(txn))
+  for (const lock of [locks.readWrite('r').read, locks.semaphore('s', { permits: 3 })]) {
+    assert.deepEqual(await asked(async () => void (await (await lock.acquire()).release())), [txn, txn, txn])
+  }
+  assert.deepEqual(await asked(async () => void (await (await locks.mutex('t').tryAcquire())?.release())), [
+    txn,
+    txn,
+  ])
+})
+
+test('a try that finds it taken costs two requests and puts no place', async (t) => {
+  const [a, b] = [driverOf(t, server.url), driverOf(t, server.url)]
+  const grant = await a.acquire(claim('taken'), once())
+  await (await b.acquire(claim('other'), once()))?.release()
+  const paths = await asked(async () => assert.equal(await b.acquire(claim('taken'), once()), undefined))
+  assert.deepEqual(paths, [txn, `${txn}?consistent`])
+  assert.equal((await placesOf(server, 'taken')).length, 1)
+  await grant?.release()
+})
+
+test('many locks of one process are renewed with one renewal and one read', async (t) => {
+  const driver = driverOf(t, server.url)
+  const grants: (Grant | undefined)[] = []
+  for (let i = 0; i < 40; i++) grants.push(await driver.acquire(claim(`many ${i}`, { ttl: 60_000 }), once()))
+  const paths = await asked(() =>
+    Promise.all(grants.map((grant) => grant?.renew(60_000, new AbortController().signal))),
+  )
+  assert.deepEqual(
+    paths.map((path) => path.replace(/renew\/.*/, 'renew')),
+    ['/v1/session/renew', `${txn}?consistent`],
+  )
+  assert.ok((await grants[0]?.renew(60_000, never)) !== undefined)
+  await Promise.all(grants.map((grant) => grant?.release()))
+})
+
+for (const [crowd, most] of [
+  [40, 2],
+  [120, 3],
+] as const) {
+  test(`a hand-over at ${crowd} waiters wakes one of them and costs at most ${most} requests`, async (t) => {
+    const name = `crowd ${crowd}`
+    const drivers = Array.from({ length: crowd + 1 }, () => driverOf(t, server.url))
+    // A ttl so long that no heartbeat falls into what is counted.
+    const ttl = 600_000
+    const first = await drivers[0]?.acquire(claim(name, { ttl }), waiting())
+    const served: number[] = []
+    const waits: Promise<{ release(): Promise<unknown> } | undefined>[] = []
+    const open = await asked(async () => {
+      for (const [i, driver] of drivers.slice(1).entries()) {
+        const wait = driver.acquire(claim(name, { ttl }), waiting()).then((grant) => {
+          served.push(i)
+          return grant
+        })
+        waits.push(wait)
+        await until(async () => (await placesOf(server, name)).length === i + 2, { every: 2 })
+      }
+    })
+    await until(() => open.filter((path) => query(path) && path.includes('index=')).length >= 0)
+    for (const n of [0, 1, crowd - 1]) {
+      while (served.length < n) {
+        const before = served.length
+        await (before === 0 ? first?.release() : (await waits[served[before - 1] ?? 0])?.release())
+        await until(() => served.length > before, { every: 1 })
+      }
+      const before = served.length
+      const paths = await asked(async () => {
+        await (before === 0 ? first?.release() : (await waits[served[before - 1] ?? 0])?.release())
+        await until(() => served.length > before, { every: 1 })
+      })
+      assert.ok(paths.filter((path) => !query(path)).length <= most, paths.join(' '))
+      assert.equal(paths.filter(query).length, 0, 'others were woken, and asked again')
+    }
+    assert.deepEqual(
+      served,
+      Array.from({ length: crowd }, (_, i) => i),
+    )
+    await (await waits[crowd - 1])?.release()
+  })
+}
+
+after(leakCheck)
