@@ -82,18 +82,19 @@ export function createDesk(
   let madeOf: readonly unknown[] = []
   function header(): Header {
     const { identity, marked } = server
-    const of = [identity, marked, ear.channel, longest]
+    const upFor = connection.cluster ? server.upFor(longest) : 0
+    const of = [identity, marked, ear.channel, longest, upFor]
     if (made === undefined || of.some((part, i) => part !== madeOf[i])) {
-      made = compose(identity, marked)
+      made = compose(identity, marked, upFor)
       madeOf = of
     }
     return made
   }
 
-  function compose(identity: Identity | undefined, marked: Server['marked']): Header {
+  function compose(identity: Identity | undefined, marked: Server['marked'], upFor: number): Header {
     const max = micros(longest)
     const boot = identity?.boot ?? '-'
-    const since = marked === 'here' ? 0 : (identity?.since ?? 0)
+    const since = connection.cluster ? upFor * 1_000 : marked === 'here' ? 0 : (identity?.since ?? 0)
     const strict = marked !== undefined || settings.quarantine === 'strict'
     return {
       boot: identity === undefined ? undefined : bootKey(settings.prefix),

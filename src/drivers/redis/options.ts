@@ -23,7 +23,8 @@ export interface RedisOptions {
    * What to do after a server may have forgotten locks: grant nothing new until all that it could have forgotten have run
    * out. `detected` (default): when the data were written by another server (restart, promotion) or have vanished under
    * this process (FLUSHALL); an empty server that nobody here knew is taken as new. `strict`: that one too, for
-   * `maxTtl` after its start. `off`: never; for `appendfsync always` without replicas.
+   * `maxTtl` after its start. `off`: never; for `appendfsync always` without replicas. In a Cluster a restart is noticed by how long
+   * the node has been up, a promotion not at all: see `replicas`.
    */
   readonly quarantine?: 'detected' | 'strict' | 'off'
   /** The longest ttl any process uses, in ms: how long a quarantine lasts. Default 30_000; a longer ttl raises it by itself. */

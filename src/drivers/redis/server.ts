@@ -6,7 +6,8 @@
  * with the marker kept among the locks (`scripts/line.ts`, `barred`). So each connection must learn the server's identity
  * before its first acquire, again after every reconnect, and a grant that crossed a reconnect does not count until then.
  *
- * In a Cluster no key can speak for all slots: there the marker is not used, and `replicas` is the protection.
+ * In a Cluster no key can speak for all slots: there the marker is not used. A server that has restarted while this process
+ * used the Cluster is known by how long it has been up; against a promotion `replicas` is the protection.
  */
 import type { Clock } from '../../core/clock.js'
 import { BackendError } from '../../core/errors.js'
@@ -32,6 +33,11 @@ export interface Server {
   known(epoch: number): Promise<void> | undefined
   /** An acquire has been answered: the marker is there. */
   answered(): void
+  /**
+   * Only in a Cluster: for how many ms a server must have been up for its word that it does not know a lock. 0: at once.
+   * @param longest the longest ttl in use, in ms
+   */
+  upFor(longest: number): number
 }
 
 export function createServer(connection: Connection, settings: Settings, clock: Clock): Server {
@@ -40,6 +46,7 @@ export function createServer(connection: Connection, settings: Settings, clock: 
   let asking: Promise<void> | undefined
   let markedBy: string | undefined
   let warned = false
+  let usedSince: number | undefined
 
   const ask = async (epoch: number) => {
     const info = await inTime(clock, settings.commandTimeout, readInfo(connection))
@@ -84,6 +91,15 @@ export function createServer(connection: Connection, settings: Settings, clock: 
     },
     answered() {
       markedBy = identity?.boot
+      usedSince ??= clock.now()
+    },
+    upFor(longest) {
+      if (!connection.cluster || settings.quarantine === 'off') return 0
+      const all = longest + 1_000
+      if (settings.quarantine === 'strict') return all
+      // Servers tell whole seconds.
+      const used = usedSince === undefined ? 0 : Math.floor((clock.now() - usedSince) / 1_000) * 1_000
+      return Math.min(all, used)
     },
   }
 }

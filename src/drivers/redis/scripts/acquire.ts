@@ -50,6 +50,10 @@ local function item(h, q, d, id, kind, ttl, rest, note)
   take, of = tonumber(take), tonumber(of)
   overdue(S)
   local till = barred()
+  if till == 0 then
+    till = young(S)
+    if till > 0 then wait = '0' end
+  end
   if till == 0 and S.m ~= 'x' then advance(S, id, ttl) end
   keep(S)
   if S.mine then return num(S.mine) .. (S.more and ' 1' or ' 0') end

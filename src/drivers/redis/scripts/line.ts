@@ -14,6 +14,10 @@
  * with the locks: a restarted or promoted server has another id than its data say. A request that was on its way during
  * the change may still carry the old id and turn the marker back; that can only lengthen the time nothing is granted.
  *
+ * `young` is what there is instead in a Cluster, where no key can speak for all slots: a server that has been up for less time
+ * than this client has used the Cluster has restarted meanwhile. A lock it does not know may be one it has forgotten, and
+ * is not granted until all that was held before has run out. Nothing is written before that, so that it stays unknown.
+ *
  * Pushes: `g <attempt> <token> <age µs> <n> <claim µs> <1 = others wait> <h>` granted, age counted from the server's reading
  * of request n · `n <attempt> <µs>` you are next, and the claim above you runs out then ·
  * `c <attempt>` somebody waits for what you hold · `x <attempt>` an operator took it.
@@ -50,6 +54,15 @@ local function barred()
     bar = wall + 1000000
   end
   return bar
+end
+
+-- In a Cluster: until when a server that has just started may have forgotten this lock.
+local function young(S)
+  if cluster == '0' or since == '0' or S.known then return 0 end
+  local info = redis.pcall('INFO', 'server')
+  local up = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
+  if not up or up * 1000000 >= tonumber(since) then return 0 end
+  return wall + tonumber(longest) + 1000000 - up * 1000000
 end
 
 local function outOfLine(S, id, kind)

@@ -9,11 +9,13 @@ export const fastAcquire: string = `
     local h, id = KEYS[k], ARGV[i]
     local v = redis.pcall('HMGET', h, 's', 'x')
     local t, lt = string.match(v[1] or '- 0 0 0 0 0 ', '^%- 0 0 %d+ (%d+) (%d+) ')
-    if t and not v.err and tonumber(t) < wall and tonumber(lt) <= wall and not (v[2] and string.find(v[2], id, 1, true)) then
+    -- What a Cluster's server does not know it may have forgotten.
+    local sure = v[1] or clear ~= '' or string.sub(ARGV[5], 1, 4) == '- 0 '
+    if t and sure and not v.err and tonumber(t) < wall and tonumber(lt) <= wall and not (v[2] and string.find(v[2], id, 1, true)) then
       local now = string.format('%d', wall)
       call('HSET', h, 's', 'x 0 0 ' .. string.format('%d', wall + ARGV[i + 2]) .. ' ' .. now .. ' ' .. now .. ' ' .. id ..
         ' ' .. now .. ' ' .. me .. ' ' .. ARGV[i + 4])
-      if v[1] then call('PERSIST', h) end
+      if v[1] or v[2] then call('PERSIST', h) end
       reply = now .. ' 0'
     end
   end`

@@ -27,7 +27,9 @@
  * ARGV: 1 how the boot marker begins when nothing is wrong: `0 <longest ttl> <boot id>`, '' = do not look at it ·
  * 2 `<channel, - = none, -! = none and it may not publish either> <who the client is>` · 3 tokens reserved by an exclusive grant · 4 ms a free lock is remembered ·
  * 5 `<boot id of the server as the client knows it> <when that server started, 0 = unknown> <longest ttl> <1 = a missing
- * marker means lost data> <1 = Cluster, where PUBLISH counts only part of the receivers>`. Then the items.
+ * marker means lost data> <1 = Cluster, where PUBLISH counts only part of the receivers>`. In a Cluster there is no marker: the
+ * first is `-`, and the second how long a server must be up before it may be believed that a lock it does not know is
+ * free, 0 = at once. Then the items.
  */
 export const state = `
 local flips, bar, reserve = false, nil, tonumber(ARGV[3])
@@ -47,6 +49,9 @@ local function load(h, q, d)
       S.now = lt
     end
     S.lined, S.free, S.known = S.line, m == '-', true
+  elseif v[2] then
+    -- Only endings are remembered, for a while.
+    S.free = true
   end
   return S
 end

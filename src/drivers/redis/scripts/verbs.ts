@@ -64,7 +64,12 @@ local function item(h, q, d, id, ghost)
   remember(S, id, ghost ~= '0' and S.now + ghost)
   if S.line and S.m ~= 'x' then advance(S) end
   if S.line and call('EXISTS', q) == 0 then S.line = false end
-  save(S, 'x', S.x)
+  if S.known then
+    save(S, 'x', S.x)
+  else
+    call('HSET', h, 'x', S.x)
+    call('PEXPIRE', h, ARGV[4])
+  end
   return was
 end`,
 )

@@ -1,0 +1,54 @@
+// A node of a Cluster that comes back without its data: what it does not know any more it must not take for free.
+import assert from 'node:assert/strict'
+import { after, type TestContext, test } from 'node:test'
+import { createLocks, type Locks } from '../../../src/create-locks.js'
+import { leakCheck } from '../../support/leaks.js'
+import { startCluster } from '../../support/servers/redis-cluster.js'
+import { until } from '../../support/until.js'
+import { driverOn, type Library, open, type Place } from './support/clients.js'
+
+const cluster = await startCluster()
+after(() => cluster.stop())
+const place: Place = { is: 'cluster', ports: cluster.nodes.map(({ port }) => port) }
+const ttl = 3_000
+
+/** A process that has used the Cluster for a while, as all have that may hold something. */
+async function settled(t: TestContext, library: Library): Promise<Locks> {
+  const locks = createLocks(driverOn(open(library, place), { maxTtl: ttl }), { ttl })
+  t.after(() => locks.close())
+  await locks.mutex('used before').run(() => undefined)
+  return locks
+}
+
+for (const library of ['ioredis', 'node-redis'] as const) {
+  test(`H16 in a Cluster: after a restart without data a node grants nothing it may have forgotten (${library})`, async (t) => {
+    const [a, b] = [await settled(t, library), await settled(t, library)]
+    const name = `restarted ${library}`
+    const owner = await cluster.ownerOf(await cluster.slotOf(`hf:{${name}}`))
+    const since = performance.now()
+    const first = await a.mutex(name).acquire()
+    const plain = `{${name}}:plain`
+    assert.equal(await owner.cli('SET', plain, 'somebody', 'PX', 30_000, 'NX'), 'OK')
+    // Servers tell in whole seconds how long they have been up.
+    await until(() => performance.now() - since > 2_000)
+    await owner.restart()
+    await until(async () => String(await owner.cli('CLUSTER', 'INFO')).includes('cluster_state:ok'))
+    assert.equal(
+      await owner.cli('SET', plain, 'another', 'PX', 30_000, 'NX'),
+      'OK',
+      'the plain lock has a second holder',
+    )
+    assert.equal(await b.mutex(name).tryAcquire(), undefined)
+    const began = performance.now()
+    const second = await b.mutex(name).acquire({ wait: 20_000 })
+    assert.ok(!first.isHeld, 'granted while the first holder could still believe in it')
+    assert.ok(second.token > first.token)
+    assert.ok(performance.now() - began > 500, 'it was waited for')
+    assert.equal(await second.release(), 'released')
+    // Whoever comes now, and whoever has just come, need not wait.
+    const fresh = await settled(t, library)
+    assert.ok(await fresh.mutex(`${name} anew`).tryAcquire())
+  })
+}
+
+after(leakCheck)
