@@ -17,6 +17,7 @@
  */
 export { StaleTokenError, VersionConflictError } from '../core/errors.js'
 export { type GuardedCommit, guardedCommit } from './commit.js'
+export { type ConsulGuardOptions, type ConsulTxn, guardedConsulTxn } from './consul.js'
 export { type EtcdSend, type EtcdTxn, etcdGateway, guardedTxn } from './etcd.js'
 export { assertFresh, type Fence } from './fence.js'
 export { fenceHeader, fenceHeaders, readFence } from './header.js'

@@ -69,8 +69,9 @@ async function guarded(db: Sql, row: Target, fence: Fence, statement: Statement)
   }
 }
 
-async function newestOf(db: Sql, target: Target, lock = false): Promise<number | undefined> {
-  const [row] = (await send(db, readStatement(db.dialect, target, lock))).rows
+/** Read under the row's lock: a plain read in a transaction may see a snapshot older than what the write was refused for. */
+async function newestOf(db: Sql, target: Target): Promise<number | undefined> {
+  const [row] = (await send(db, readStatement(db.dialect, target))).rows
   return row === undefined ? undefined : tokenFrom(row['fence'])
 }
 
@@ -96,7 +97,7 @@ export async function admit(
   checkFence(fence)
   const target: Target = { table, key: { name: fence.name }, column: 'token' }
   await send(db, upsertStatement(db.dialect, target, {}, fence.token))
-  const newest = await newestOf(db, target, true)
+  const newest = await newestOf(db, target)
   if (newest === undefined || newest > fence.token) throw new StaleTokenError(fence.name, fence.token, newest)
 }
 

@@ -97,15 +97,10 @@ export function upsertStatement(
   return to.as(`${insert} on duplicate key update ${sets.join(', ')}`)
 }
 
-/** The newest token a row has seen. Parameters: the key. Result: one row `fence`, or none. */
-export function readStatement(
-  dialect: Dialect,
-  { table, key, column = 'fence' }: Target,
-  lock = false,
-): Statement {
+/** The newest token a row has seen, as it is now. Parameters: the key. Result: one row `fence`, or none. */
+export function readStatement(dialect: Dialect, { table, key, column = 'fence' }: Target): Statement {
   const to = new Text(dialect)
-  const held = lock ? ' for update' : ''
-  return to.as(`select ${to.name(column)} as fence from ${to.name(table)} where ${to.where(key)}${held}`)
+  return to.as(`select ${to.name(column)} as fence from ${to.name(table)} where ${to.where(key)} for update`)
 }
 
 /** The whole row. Parameters: the key. */

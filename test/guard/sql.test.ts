@@ -10,6 +10,7 @@ import {
   guardedUpsert,
   once,
   onceSchema,
+  type Sql,
   sqlFences,
   withVersion,
 } from 'holdfast/guard'
@@ -123,6 +124,20 @@ for (const [where, open] of Object.entries(places)) {
       await assert.rejects(write(4, 'b'), StaleTokenError)
       assert.equal(await write(6, 'c'), true)
       assert.equal(await value(id), 'c')
+    })
+
+    test('a transaction that sees an older snapshot is refused as any other, at once', async () => {
+      const id = fresh()
+      await insert(id)
+      const write = (db: Sql, token: number, val: string) =>
+        guardedUpdate(db, { table: 'rows_of_mine', key: { id }, set: { val }, fence: fence(token) })
+      const stale = place.transaction(async (db) => {
+        await db.run('select count(*) from rows_of_mine', [])
+        await write(place.pool, 6, 'newer')
+        await write(db, 5, 'older')
+      })
+      await assert.rejects(stale, StaleTokenError)
+      assert.equal(await value(id), 'newer')
     })
 
     test('an expression computes from the row, and fences may stand in a column of another name', async () => {

@@ -1,0 +1,65 @@
+/** The token in Consul: kept in a key of its own, whose index is checked in the same transaction that writes. */
+import { guardedCommit } from './commit.js'
+import type { Fence } from './fence.js'
+
+export interface ConsulGuardOptions {
+  /** `http://127.0.0.1:8500` */
+  readonly url: string
+  /** ACL token. */
+  readonly token?: string
+  /** @default fetch */
+  readonly send?: (url: string, init: RequestInit) => Promise<Response>
+}
+
+export interface ConsulTxn {
+  readonly fence: Fence
+  /** The key that keeps the newest token, beside what it protects. */
+  readonly fenceKey: string
+  /** Operations on keys as `/v1/txn` takes them, values in base64: `{ Verb: 'set', Key: 'stock/7', Value: … }`. At most 63. */
+  readonly operations: readonly object[]
+  /** @default 10 */
+  readonly attempts?: number
+}
+
+/** Carries out operations unless a newer token has been there. @throws StaleTokenError; VersionConflictError after the last attempt; LeaseLostError; Error when Consul refuses */
+export function guardedConsulTxn(
+  { url, token: acl, send = fetch }: ConsulGuardOptions,
+  { fence, fenceKey, operations, attempts }: ConsulTxn,
+): Promise<void> {
+  const headers: Record<string, string> = acl === undefined ? {} : { 'x-consul-token': acl }
+  return guardedCommit<number>({
+    name: fenceKey,
+    fence,
+    ...(attempts !== undefined && { attempts }),
+    async read() {
+      const response = await send(`${url}/v1/kv/${encodePath(fenceKey)}?consistent`, { headers })
+      if (response.status === 404) return undefined
+      if (!response.ok) throw await refused(response)
+      const [found] = (await response.json()) as { Value: string; ModifyIndex: number }[]
+      return found && { token: Buffer.from(found.Value, 'base64').toString(), version: found.ModifyIndex }
+    },
+    async write(token, seen) {
+      // Index 0: only if there is no such key.
+      const Value = Buffer.from(token).toString('base64')
+      const first = { KV: { Verb: 'cas', Key: fenceKey, Value, Index: seen ?? 0 } }
+      const body = JSON.stringify([first, ...operations.map((KV) => ({ KV }))])
+      const response = await send(`${url}/v1/txn`, { method: 'PUT', headers, body })
+      if (response.ok) {
+        await response.arrayBuffer()
+        return true
+      }
+      if (response.status !== 409) throw await refused(response)
+      const { Errors } = (await response.json()) as { Errors: { OpIndex: number; What: string }[] }
+      const own = Errors.find(({ OpIndex }) => OpIndex > 0)
+      if (own !== undefined)
+        throw new Error(`operation ${own.OpIndex - 1} was refused by Consul: ${own.What}`)
+      return false
+    },
+  })
+}
+
+const encodePath = (key: string) => key.split('/').map(encodeURIComponent).join('/')
+
+async function refused(response: Response): Promise<Error> {
+  return new Error(`Consul answered ${response.status}: ${await response.text()}`)
+}
