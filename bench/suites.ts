@@ -2,17 +2,19 @@ import type { Result } from './figure.js'
 import type { Scale } from './suite.js'
 import { measureLocal } from './suites/local.js'
 import { measureMemory } from './suites/memory.js'
+import { measureMysql } from './suites/mysql.js'
 import { measurePeers } from './suites/peers.js'
 import { measureRedis } from './suites/redis.js'
 import { measureRedlock } from './suites/redlock.js'
 
-export type SuiteName = 'memory' | 'local' | 'redis' | 'redlock' | 'peers'
+export type SuiteName = 'memory' | 'local' | 'redis' | 'redlock' | 'mysql' | 'peers'
 
 export const suites: Readonly<Record<SuiteName, (scale: Scale) => Promise<readonly Result[]>>> = {
   memory: measureMemory,
   local: measureLocal,
   redis: measureRedis,
   redlock: measureRedlock,
+  mysql: measureMysql,
   peers: measurePeers,
 }
 

@@ -5,6 +5,7 @@ import type { Figure, Result } from '../../bench/figure.js'
 import type { Scale } from '../../bench/suite.js'
 import { measureLocal } from '../../bench/suites/local.js'
 import { measureMemory } from '../../bench/suites/memory.js'
+import { measureMysql } from '../../bench/suites/mysql.js'
 import { measureRedis } from '../../bench/suites/redis.js'
 import { measureRedlock } from '../../bench/suites/redlock.js'
 import { leakCheck } from '../support/leaks.js'
@@ -79,4 +80,11 @@ test('redlock: all figures, also with one server frozen', async () => {
   assertMeasured(figures)
   assert.equal(figures.length, 3)
   assert.ok(figures.every(({ counts }) => counts?.['stuck'] === undefined || counts['stuck'] === 0))
+})
+
+test('mysql: all figures, and the statements are counted', async () => {
+  const figures = await measureMysql(tiny)
+  assertMeasured(figures)
+  assert.equal(figures.length, 5)
+  assert.equal(figures[0]?.counts?.['statements each'], 2)
 })

@@ -20,6 +20,7 @@ export interface MysqlTraits extends Traits {
   readonly fair: true
   readonly shared: true
   readonly cells: true
+  readonly portable: true
 }
 
 const traits: MysqlTraits = Object.freeze({
@@ -29,6 +30,7 @@ const traits: MysqlTraits = Object.freeze({
   minTtl: 100,
   shared: true,
   cells: true,
+  portable: true,
 })
 
 /** Of the strategy `session`. */

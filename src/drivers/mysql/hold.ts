@@ -62,6 +62,10 @@ export class Hold implements Grant {
     return this.#last
   }
 
+  detach(): void {
+    this.#ended()
+  }
+
   async downgrade(): Promise<void> {
     const { id } = await this.#ask(sql.downgrade(this.#desk.tables, this.#held(), this.#last))
     if (id === 0) throw new BackendError('mysql', `cannot downgrade ${this.#claim.name}: it is not held`)

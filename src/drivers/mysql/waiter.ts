@@ -51,6 +51,7 @@ export class Waiter {
   readonly #pause: Pause
   #ticket: number | undefined
   #inLine = false
+  #parked = false
   #doubtful = false
   #saidAt = Number.NEGATIVE_INFINITY
   #failures = 0
@@ -72,10 +73,6 @@ export class Waiter {
 
   /** @throws BackendError, RangeError; undefined: the wait is over, and nothing is left of it */
   async run(): Promise<Proven | undefined> {
-    const { pauses } = this.#desk
-    const { cut } = this.#pause
-    pauses.add(cut)
-    if (!this.#once) this.#wait.signal.addEventListener('abort', cut)
     try {
       const proven = await this.#untilTaken()
       if (proven !== undefined && !this.#isOver()) {
@@ -88,9 +85,21 @@ export class Waiter {
       await this.#giveUp(false)
       throw error
     } finally {
-      pauses.delete(cut)
-      if (!this.#once) this.#wait.signal.removeEventListener('abort', cut)
+      if (this.#parked) {
+        this.#desk.pauses.delete(this.#pause.cut)
+        this.#wait.signal.removeEventListener('abort', this.#pause.cut)
+      }
     }
+  }
+
+  /** Only who has to pause listens for the end of it: most never do. */
+  async #park(ms: number): Promise<void> {
+    if (!this.#parked) {
+      this.#parked = true
+      this.#desk.pauses.add(this.#pause.cut)
+      this.#wait.signal.addEventListener('abort', this.#pause.cut)
+    }
+    if (!this.#isOver()) await this.#pause.take(ms)
   }
 
   #isOver(): boolean {
@@ -149,7 +158,11 @@ export class Waiter {
     const { mode, name } = this.#claim
     switch (decision.is) {
       case 'mine':
-        return { token: decision.token, validUntil: deadline(sent, decision.left), since: decision.since }
+        return {
+          token: decision.token,
+          validUntil: deadline(sent, decision.left),
+          since: decision.since,
+        }
       case 'limit':
         throw permitLimitError(name, decision.limit, mode.kind === 'permits' ? mode.of : 0)
       case 'take':
@@ -188,10 +201,10 @@ export class Waiter {
 
   async #rest(ahead: number, ms: number, left: number): Promise<void> {
     const heard = ahead === 0 ? this.#taker.listen?.(this.#claim.name, 1) : undefined
-    if (heard === undefined) return this.#pause.take(ms)
+    if (heard === undefined) return this.#park(ms)
     // Whatever comes first: the bell, the end of the wait or of the hold, or the time to say again that somebody waits.
     heard.then(this.#pause.cut, () => undefined)
-    await this.#pause.take(Math.min(left + 1, sayEvery))
+    await this.#park(Math.min(left + 1, sayEvery))
   }
 
   /** The mark first: a newcomer that finds no mark finds no line, either. */
@@ -213,7 +226,7 @@ export class Waiter {
     const { random } = this.#desk
     const pause = Math.min(1_000, 25 * 2 ** Math.min(this.#failures++, 6)) * (0.5 + random())
     if (!passing || this.#once || this.#wait.remaining() <= pause) throw error
-    await this.#pause.take(pause)
+    await this.#park(pause)
     return 'again'
   }
 

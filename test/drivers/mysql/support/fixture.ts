@@ -15,7 +15,14 @@ export async function fixtureOf(
   const cables = await Cables.to(server.port, 12, options.strategy === 'session' ? 'delay' : 'lose')
   const fixture: Fixture = {
     name,
-    traits: { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 100, shared: true, cells: true },
+    traits: {
+      modes: ['exclusive', 'shared', 'permits'],
+      fair: true,
+      minTtl: 100,
+      shared: true,
+      cells: true,
+      portable: true,
+    },
     make: () => cables.factory(library, options),
     breakage: {
       cut: (factory) => cables.cut(factory),
