@@ -7,6 +7,7 @@ import { labCommandLine } from './commands/lab.js'
 import { runCommandLine, withoutCommand } from './commands/run.js'
 import { schemaCommandLine } from './commands/schema.js'
 import { storeCommandLines } from './commands/store.js'
+import { verifyCommandLine } from './commands/verify.js'
 import { exitCodeOf, exits } from './exit.js'
 
 async function main(argv: readonly string[]): Promise<void> {
@@ -27,6 +28,7 @@ async function main(argv: readonly string[]): Promise<void> {
   schemaCommandLine(program)
   demoCommandLine(program)
   labCommandLine(program)
+  verifyCommandLine(program)
   for (const command of program.commands) command.copyInheritedSettings(program)
   await program.parseAsync(own, { from: 'user' })
 }

@@ -1,0 +1,7 @@
+/** What a child process of the conformance suite calls to reach the same store. */
+import type { DriverFactory } from 'holdfast'
+import { target } from '../connect.js'
+
+export async function connectIn(url: string): Promise<DriverFactory> {
+  return (await target(url).connect()).driver
+}

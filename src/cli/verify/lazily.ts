@@ -1,0 +1,62 @@
+/** A client that is opened at its first use and closed with its driver: for those who must name it before they may wait. */
+import { createLocks, type DriverFactory } from 'holdfast'
+import type { Cells, Driver, Env } from 'holdfast/driver'
+import { type Connection, explained, type Target } from '../connect.js'
+
+/** @param like a driver of the same store, for what it can do */
+export function lazily(connect: () => Promise<Connection>, like: Driver): DriverFactory {
+  return (env: Env) => {
+    let opened: Promise<{ driver: Driver; connection: Connection }> | undefined
+    const open = () => {
+      opened ??= connect().then((connection) => ({ driver: connection.driver(env), connection }))
+      return opened.then(({ driver }) => driver)
+    }
+    const cells = (driver: Driver): Cells => {
+      if (driver.cells === undefined) throw new TypeError(`${driver.name} has no cells`)
+      return driver.cells
+    }
+    return {
+      name: like.name,
+      traits: like.traits,
+      acquire: async (claim, wait) => (await open()).acquire(claim, wait),
+      inspect: async (name) => (await open()).inspect(name),
+      ...(like.list && { list: async (prefix: string) => (await (await open()).list?.(prefix)) ?? [] }),
+      ...(like.forceRelease && {
+        forceRelease: async (name: string) => (await (await open()).forceRelease?.(name)) ?? 0,
+      }),
+      ...(like.cells && {
+        cells: {
+          read: async (...args: Parameters<Cells['read']>) => cells(await open()).read(...args),
+          write: async (...args: Parameters<Cells['write']>) => cells(await open()).write(...args),
+          changed: async (...args: Parameters<Cells['changed']>) => cells(await open()).changed(...args),
+        },
+      }),
+      close: async () => {
+        if (opened === undefined) return
+        const { driver, connection } = await opened
+        await driver.close()
+        await connection.close()
+      },
+    }
+  }
+}
+
+/** Opens the store once and asks it something, so that what cannot work is told before anything else. */
+export async function sample(store: Target): Promise<Driver> {
+  const connection = await store.connect()
+  const made: { driver?: Driver } = {}
+  const locks = createLocks((env) => {
+    made.driver = connection.driver(env)
+    return made.driver
+  })
+  try {
+    await locks.inspect('holdfast-verify')
+  } catch (error) {
+    throw explained(error, store, connection)
+  } finally {
+    await locks.close()
+    await connection.close()
+  }
+  if (made.driver === undefined) throw new TypeError('the store gave no driver')
+  return made.driver
+}

@@ -1,0 +1,70 @@
+/** What was found, as a page for a review and as data. */
+import type { FaultResult } from './faults.js'
+import type { Check } from './setup.js'
+import type { SuiteResult } from './suite.js'
+
+export interface VerifyReport {
+  /** Without password. */
+  readonly url: string
+  readonly driver: string
+  readonly holdfast: string
+  readonly node: string
+  readonly at: string
+  readonly setup: readonly Check[]
+  readonly suite: SuiteResult
+  readonly faults: FaultResult
+}
+
+export function verdictOf({ setup, suite, faults }: VerifyReport): 'sound' | 'weak' | 'unsound' {
+  const broken = suite.failed.length + faults.violations.length + faults.complaints.length > 0
+  if (broken || setup.some(({ verdict }) => verdict === 'bad')) return 'unsound'
+  return setup.some(({ verdict }) => verdict === 'weak') ? 'weak' : 'sound'
+}
+
+const meaning = {
+  sound: 'Nothing was found that speaks against using this store for locks.',
+  weak: 'Locks behaved; the set-up leaves promises resting on something that may fail, see below.',
+  unsound: 'Do not rely on locks in this store before what is marked below is put right.',
+}
+
+export function markdown(report: VerifyReport): string {
+  const { url, driver, holdfast, node, at, setup, suite, faults } = report
+  const verdict = verdictOf(report)
+  const lines = [
+    `# Locks on ${url}: ${verdict}`,
+    '',
+    meaning[verdict],
+    '',
+    `holdfast ${holdfast}, driver ${driver}, Node ${node}, ${at}.`,
+    '',
+    '## Set-up',
+    '',
+    '| | verdict | found | remedy |',
+    '|---|---|---|---|',
+    ...setup.map(
+      ({ what, verdict, found, remedy = '' }) => `| ${what} | ${verdict} | ${found} | ${remedy} |`,
+    ),
+    '',
+    '## Conformance',
+    '',
+    `${suite.passed} tests passed, ${suite.failed.length} failed, in ${suite.seconds.toFixed(0)} s${suite.only.length > 0 ? `; only those with ${suite.only.join(' or ')} in their names were run` : ''}.`,
+    ...suite.failed.flatMap(({ test, why }) => ['', `- **${test}**: ${why.split('\n')[0]}`]),
+    '',
+    '## Under faults',
+    '',
+    `${faults.acquisitions} acquisitions asked for and ${faults.granted} granted by four processes in ${faults.seconds} s, ${faults.lost} leases told to be lost.`,
+    `Done to them: ${Object.entries(faults.faults)
+      .map(([kind, count]) => `${count} × ${kind}`)
+      .join(', ')}.`,
+    '',
+    `**${faults.violations.length} violations** of exclusion, permits, read/write, token order, false busy, liveness and leaks.`,
+    ...faults.complaints.map((complaint) => `\n- ${complaint}`),
+    ...faults.violations.slice(0, 5).flatMap(({ story }) => ['', '```', story, '```']),
+    '',
+    '## What this does not show',
+    '',
+    'The store itself was not stopped, filled, cut off or failed over: that is done on servers of your own by the fault lab of holdfast.',
+    'Minutes of a run that goes well are no proof; they are what can be had in minutes.',
+  ]
+  return `${lines.join('\n')}\n`
+}

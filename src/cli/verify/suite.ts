@@ -1,0 +1,61 @@
+/** The conformance suite on a user's own store, one test after the other, over clients of their own. */
+import { conformance, type Fixture, inProcess } from 'holdfast/conformance'
+import type { Driver } from 'holdfast/driver'
+import type { Target } from '../connect.js'
+import { lazily } from './lazily.js'
+
+export interface SuiteResult {
+  readonly passed: number
+  readonly failed: readonly { readonly test: string; readonly why: string }[]
+  readonly seconds: number
+  /** Words that were asked for; none: all of it was run. */
+  readonly only: readonly string[]
+}
+
+export async function runSuite(
+  url: string,
+  store: Target,
+  like: Driver,
+  only: readonly string[],
+  tell: (line: string) => void,
+): Promise<SuiteResult> {
+  const tests: { readonly name: string; readonly fn: () => Promise<void> }[] = []
+  const path: string[] = []
+  const runner = {
+    describe(name: string, fn: () => void) {
+      path.push(name)
+      fn()
+      path.pop()
+    },
+    it: (name: string, fn: () => Promise<void>) => {
+      const whole = [...path.slice(1), name].join(': ')
+      if (only.length === 0 || only.some((word) => whole.includes(word))) tests.push({ name: whole, fn })
+    },
+  }
+  conformance(runner, fixtureOf(url, store, like))
+  const failed: { test: string; why: string }[] = []
+  const began = performance.now()
+  for (const [i, { name, fn }] of tests.entries()) {
+    tell(`conformance ${i + 1} of ${tests.length}: ${name}`)
+    try {
+      await fn()
+    } catch (error) {
+      failed.push({ test: name, why: error instanceof Error ? error.message : String(error) })
+    }
+  }
+  return { passed: tests.length - failed.length, failed, only, seconds: (performance.now() - began) / 1000 }
+}
+
+/** Cables are pulled on our side of the connection: nothing is done to the store itself. */
+function fixtureOf(url: string, store: Target, like: Driver): Fixture {
+  return {
+    name: store.shown,
+    traits: like.traits,
+    ...inProcess(() => lazily(store.connect, like)),
+    taker: { module: new URL('./in-child.js', import.meta.url).href, export: 'connectIn', args: [url] },
+    // A store at the other end of a network is slower than one beside us.
+    ttl: Math.max(1_000, like.traits.minTtl),
+    patience: 10_000,
+    handOver: 1_000,
+  }
+}

@@ -1,0 +1,77 @@
+/** A process of the fault run: takes locks of names that only this run has, writes everything down, until it is stopped or killed. */
+import { join } from 'node:path'
+import { createLocks, type Lease, type Locks } from 'holdfast'
+import { inProcess } from 'holdfast/conformance'
+import { recorded, recorder } from 'holdfast/verify'
+import { target } from '../connect.js'
+
+export interface Task {
+  readonly url: string
+  readonly folder: string
+  /** Every name begins with it. */
+  readonly prefix: string
+  readonly ttl: number
+}
+/** `cut`: the cable of this process is pulled; `block`: its event loop stands still. */
+export type Order = { readonly do: 'cut' | 'heal' | 'stop' } | { readonly do: 'block'; readonly ms: number }
+
+const task: Task = JSON.parse(process.argv[2] ?? '')
+const connection = await target(task.url).connect()
+const { make, breakage } = inProcess(() => connection.driver)
+const factory = make()
+const journal = recorder(join(task.folder, `${process.pid}-${Date.now()}.jsonl`), { label: 'worker' })
+const locks = recorded(createLocks(factory, { ttl: task.ttl, wait: 3 * task.ttl }), journal)
+let stopping = false
+
+process.on('disconnect', () => process.exit(0))
+process.on('message', (order: Order) => {
+  if (order.do === 'stop') stopping = true
+  else if (order.do === 'cut') void breakage.cut(factory)
+  else if (order.do === 'heal') void breakage.heal()
+  else if (order.do === 'block') {
+    const until = performance.now() + order.ms
+    while (performance.now() < until);
+  }
+})
+
+await Promise.all([lane(), lane(), lane()])
+await locks.close()
+await connection.close()
+journal.close()
+process.disconnect()
+
+async function lane(): Promise<void> {
+  while (!stopping) {
+    const lease = await take(locks).catch(expected)
+    if (lease === undefined) await pause(10 * Math.random())
+    else {
+      await pause(Math.random() < 0.1 ? task.ttl * Math.random() : 5 * Math.random())
+      await lease.release()
+    }
+  }
+}
+
+function take(locks: Locks): Promise<Lease | undefined> {
+  const { modes, fair } = locks.driver.traits
+  const kind = Math.random()
+  if (kind < 0.2 && modes.includes('shared')) {
+    const { read, write } = locks.readWrite(`${task.prefix}page`)
+    return (Math.random() < 0.7 ? read : write).acquire()
+  }
+  if (kind < 0.4 && modes.includes('permits')) {
+    return locks
+      .semaphore(`${task.prefix}seats`, { permits: 3 })
+      .acquire({ permits: Math.random() < 0.5 ? 1 : 2 })
+  }
+  const lock = locks.mutex(`${task.prefix}${Math.random() < 0.5 ? 'ledger' : 'stock'}`)
+  if (Math.random() < 0.1) return lock.tryAcquire()
+  return lock.acquire({ fair: fair && Math.random() < 0.3 })
+}
+
+function expected(error: { code?: unknown }): undefined {
+  if (error.code !== 'ACQUIRE_TIMEOUT' && error.code !== 'BACKEND') throw error
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}
