@@ -5,6 +5,7 @@ import { cells } from './cells.js'
 import { closing } from './closing.js'
 import { crash } from './crash.js'
 import { deadlines } from './deadlines.js'
+import { deadlocks } from './deadlocks.js'
 import { elections } from './elections.js'
 import { exclusion } from './exclusion.js'
 import { fairness } from './fairness.js'
@@ -55,6 +56,7 @@ const aspects: Readonly<Record<string, (it: It, fixture: Fixture) => void>> = {
   'upgradeable reading': upgrades,
   revocation,
   'handing a lease to another process': handOver,
+  deadlocks,
   names,
   'many requests in one process': localQueue,
   closing,

@@ -1,7 +1,10 @@
 /**
  * The path of every acquisition: options → already held here? → the line of this process → the driver → a lease.
  * `locks/` says which mode each kind of lock asks for; everything else is the same and stands here.
+ *
+ * Long because the ways in which one acquisition ends are read together.
  */
+import { watchForDeadlock } from './deadlock.js'
 import type { Engine } from './engine.js'
 import { AcquireTimeoutError, BackendError, LeaseLostError, UnsupportedError } from './errors.js'
 import type { Hold } from './hold.js'
@@ -10,7 +13,7 @@ import type { Mode, ModeKind } from './mode.js'
 import { quote } from './name.js'
 import { type AcquireOptions, resolveTerms, type Terms, type TryOptions } from './options.js'
 import type { Line, Request } from './queue.js'
-import { inside, reenter } from './reentrancy.js'
+import { heldHere, inside, reenter } from './reentrancy.js'
 import { Patience, type WaitEnd, type Waiting } from './wait.js'
 
 /** The object one acquires from. Cheap, holds nothing; make as many as you like. */
@@ -122,7 +125,22 @@ export class EngineLock implements Lock {
     reject: (error: unknown) => void,
   ): void {
     const line = this.engine.line(this.name)
-    line.ask(new Acquisition(line, terms, mode, once, resolve, reject), once)
+    const holds = once ? [] : heldHere(this.engine)
+    const acquisition = new Acquisition(line, terms, mode, once, resolve, reject)
+    if (holds.length > 0) this.#inside(holds, mode, acquisition)
+    line.ask(acquisition, once)
+  }
+
+  /** Waits while it holds: in what order, and may it wait for ever? */
+  #inside(holds: readonly Hold[], mode: Mode, acquisition: Acquisition): void {
+    const { engine, name } = this
+    if (mode.kind === 'permits') return
+    const held = holds.filter((hold) => hold.mode.kind !== 'permits').map((hold) => hold.name)
+    const orders = engine.order.note(held, name)
+    if (orders !== undefined)
+      engine.events.emit('order', { name, driver: engine.driver.name, mode, note: undefined, orders })
+    if (engine.driver.cells === undefined) return
+    acquisition.watched = watchForDeadlock(engine, name, holds, (error) => acquisition.breakOff(error))
   }
 }
 
@@ -132,6 +150,8 @@ class Acquisition implements Request, Waiting {
   readonly mode: Mode
   readonly asked: number
   readonly patience: Patience
+  /** Ends the watch for deadlocks. */
+  watched: (() => void) | undefined
   readonly #line: Line
   readonly #once: boolean
   readonly #resolve: (lease: HeldLease | undefined) => void
@@ -158,15 +178,26 @@ class Acquisition implements Request, Waiting {
   }
 
   granted(hold: Hold | undefined): void {
+    this.watched?.()
     this.#resolve(hold && new HeldLease(hold, this.mode.kind))
   }
 
   failed(error: unknown): void {
+    this.watched?.()
     this.#reject(error)
+  }
+
+  /** It would never be granted. */
+  breakOff(error: unknown): void {
+    if (this.patience.isOver) return
+    this.patience.done()
+    this.#line.leave(this)
+    this.failed(error)
   }
 
   waitEnded(how: WaitEnd): void {
     const why = this.#why(how)
+    this.watched?.()
     this.#line.leave(this)
     this.#reject(why)
   }

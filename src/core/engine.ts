@@ -6,6 +6,7 @@ import { type Clock, systemClock } from './clock.js'
 import type { Driver, DriverFactory, Env, Traits } from './driver.js'
 import { BackendError } from './errors.js'
 import { Events } from './events.js'
+import { LockOrder } from './lock-order.js'
 import { type Defaults, resolveDefaults, type Terms } from './options.js'
 import { Line } from './queue.js'
 import { Timetable } from './timetable.js'
@@ -23,6 +24,7 @@ export class Engine {
   readonly events: Events = new Events()
   readonly timetable: Timetable
   readonly unarmed: Unarmed
+  readonly order: LockOrder = new LockOrder()
   /** The local lines by name: of those who hold or wait in this process, and a few idle ones that may be wanted again. */
   readonly lines: Map<string, Line> = new Map()
   readonly #limits = new Map<string, number>()

@@ -140,15 +140,18 @@ export class VersionConflictError extends HoldfastError {
   }
 }
 
-/** Waiting would never end: the caller itself holds what it waits for. */
+/** Waiting would never end: the caller itself holds what it waits for, or a ring of waiters leads back to it. */
 export class DeadlockError extends HoldfastError {
   protected static override readonly codes: readonly ErrorCode[] = ['DEADLOCK']
   override readonly name = 'DeadlockError'
   readonly code = 'DEADLOCK'
   readonly lock: string
-  constructor(lock: string, detail: string) {
+  /** The names on the ring: this one waits for the first, and holds the last. Empty when it waits for itself. */
+  readonly ring: readonly string[]
+  constructor(lock: string, detail: string, ring: readonly string[] = []) {
     super(`waiting for ${quote(lock)} would never end: ${detail}`)
     this.lock = lock
+    this.ring = ring
   }
 }
 

@@ -6,6 +6,7 @@
 import { channel } from 'node:diagnostics_channel'
 import type { Blocked, GaveBack } from './driver.js'
 import type { LossCause } from './errors.js'
+import type { Orders } from './lock-order.js'
 import type { Mode } from './mode.js'
 
 export interface About {
@@ -21,6 +22,8 @@ export interface AboutLease extends About {
 export interface LockEvents {
   /** A claim has to wait; again whenever the driver learns more about who stands in the way. */
   readonly waiting: About & { readonly blocked: Blocked }
+  /** Two locks are taken inside one another in one order here and in another elsewhere: a deadlock that has not happened yet. */
+  readonly order: About & { readonly orders: Orders }
   /** `waited` in ms; `passed`: handed on inside the process, without asking the store. */
   readonly granted: AboutLease & { readonly waited: number; readonly passed: boolean }
   /** `remaining` in ms. */
@@ -43,6 +46,7 @@ type Listener<E extends LockEvent> = (event: LockEvents[E]) => void
 
 const names = [
   'waiting',
+  'order',
   'granted',
   'renewed',
   'doubtful',

@@ -77,12 +77,13 @@ function permitsAgain(name: string, holds: readonly Hold[], mode: Mode, once: bo
   )
 }
 
-/** Holds of `name` that this context is inside of, the innermost first. */
-function heldHere(engine: Engine, name: string): Hold[] {
+/** Holds that this context is inside of, the innermost first; of one name, if it is given. */
+export function heldHere(engine: Engine, name?: string): Hold[] {
   const holds: Hold[] = []
   for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) {
     const { hold } = frame.lease
-    if (hold.engine !== engine || hold.name !== name || hold.over || holds.includes(hold)) continue
+    const other = hold.engine !== engine || (name !== undefined && hold.name !== name)
+    if (other || hold.over || holds.includes(hold)) continue
     holds.push(hold)
   }
   return holds

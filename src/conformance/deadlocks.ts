@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict'
+import type { DeadlockError } from 'holdfast'
+import type { Client } from './client.js'
+import type { Fixture } from './fixture.js'
+import { pause, type Stage } from './stage.js'
+import type { It } from './suite.js'
+
+/** Each takes its own name, and then asks for the next one's: a ring. */
+async function ringOf(stage: Stage, clients: readonly Client[]): Promise<PromiseSettledResult<string>[]> {
+  const names = clients.map(() => stage.name())
+  let inside = 0
+  const enter = async ({ locks }: Client, i: number) => {
+    const [own = '', next = ''] = [names[i], names[(i + 1) % names.length]]
+    return locks.mutex(own).run(async () => {
+      inside++
+      await stage.until('all to be inside', () => inside === clients.length)
+      return locks.mutex(next).run(() => 'done', { wait: Number.POSITIVE_INFINITY })
+    })
+  }
+  return stage.soon('the ring to be broken', Promise.allSettled(clients.map(enter)), 8_000 + stage.patience)
+}
+
+const kinds = {
+  'of two in one store are broken: one is told the ring, the other goes on': async (stage, a) => {
+    const results = await ringOf(stage, [a, stage.client()])
+    const broken = results.filter((one) => one.status === 'rejected')
+    assert.equal(broken.length, 1, JSON.stringify(results))
+    const error = broken[0]?.reason as DeadlockError
+    assert.equal(error.code, 'DEADLOCK')
+    assert.equal(error.ring.length, 2)
+    assert.match(error.message, /is held by .*, who waits for .*, which this context holds/)
+  },
+
+  'of three, and of tasks of one process, are broken, too': async (stage, a) => {
+    for (const clients of [
+      [a, stage.client(), stage.client()],
+      [a, a],
+    ]) {
+      const results = await ringOf(stage, clients)
+      const codes = results.map((one) => (one.status === 'rejected' ? one.reason.code : 'ok'))
+      assert.equal(codes.filter((code) => code === 'DEADLOCK').length, 1, `${codes}`)
+      assert.equal(codes.filter((code) => code === 'ok').length, clients.length - 1)
+    }
+  },
+
+  'are not seen in a queue that merely is slow': async (stage, a) => {
+    const [b, c] = [stage.client(), stage.client()]
+    const [x, y, z] = [stage.name(), stage.name(), stage.name()]
+    const slow = a.locks.mutex(z).run(() => pause(1_500))
+    const chain = [
+      b.locks.mutex(y).run(() => b.locks.mutex(z).run(() => 'b')),
+      c.locks.mutex(x).run(() => c.locks.mutex(y).run(() => 'c')),
+    ]
+    assert.deepEqual(await stage.soon('the queue', Promise.all(chain)), ['b', 'c'])
+    await slow
+  },
+} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+
+export function deadlocks(it: It, { traits }: Fixture): void {
+  it('are foretold when locks are taken in two orders, even if nobody waits', async (stage) => {
+    const { locks } = stage.client()
+    const [x, y] = [stage.name('x'), stage.name('y')]
+    const told: unknown[] = []
+    locks.on('order', ({ orders }) => told.push(orders))
+    const both = (one: string, two: string) =>
+      locks.mutex(one).run(() => locks.mutex(two).run(() => undefined))
+    await both(x, y)
+    assert.deepEqual(told, [])
+    await both(y, x)
+    await both(x, y)
+    await both(y, x)
+    assert.deepEqual(told, [
+      [
+        [y, x],
+        [x, y],
+      ],
+    ])
+  })
+  if (traits.cells !== true) return
+  for (const [name, test] of Object.entries(kinds)) it(name, (stage) => test(stage, stage.client()))
+}

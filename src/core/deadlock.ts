@@ -1,0 +1,190 @@
+/**
+ * Rings of waiters over processes, in one store: a waits for what b holds, b for what c holds, c for what a holds.
+ *
+ * Whoever waits for long inside `run` of another lock says so in a cell for each hold it has: `waits:<attempt>`. Then it
+ * follows the ring: who holds what I wait for, and what do they wait for? If that leads back to a hold of its own, it looks
+ * a second time: when no cell has another version and no lock another holder, all of it was true at one moment
+ * between the two looks. Of a ring, the one that began last (the greatest token) gets the DeadlockError; the others go on.
+ *
+ * Permits are not followed: any holder may free them. Only holds inside `run` are known, as for reentrancy.
+ */
+import { type Bounds, bounded } from './bounded.js'
+import { Box } from './box.js'
+import type { Engine } from './engine.js'
+import { DeadlockError } from './errors.js'
+import type { Hold } from './hold.js'
+import { quote } from './name.js'
+
+/** How long a wait is none of our business, and how often it is looked at afterwards, in ms. */
+const lookEvery = 500
+/** How long others believe what a process says that has died, in ms. */
+const believed = 5_000
+const betweenLooks = 50
+const longestRing = 16
+
+/** In the cell, as JSON. */
+interface Wait {
+  readonly name: string
+  /** The greatest of those that the waiter holds, and whose it is. */
+  readonly token: number
+  readonly youngest: string
+  readonly by: string
+  /** Of this very wait. */
+  readonly id: string
+}
+
+interface Step extends Wait {
+  /** Who holds what the one before waits for. */
+  readonly attempt: string
+  readonly version: number
+}
+
+/** Watches one wait until the returned function is called. `broken` is called at most once. */
+export function watchForDeadlock(
+  engine: Engine,
+  name: string,
+  holds: readonly Hold[],
+  broken: (error: DeadlockError) => void,
+): () => void {
+  const { clock } = engine
+  const controller = new AbortController()
+  const told: Told = { id: engine.env.id(), at: new Map() }
+  let stop = () => {}
+  let over = false
+  const next = () => {
+    if (over || engine.closed) return
+    stop = clock.at(
+      clock.now() + lookEvery,
+      () =>
+        void look()
+          .catch(() => undefined)
+          .then(next),
+      { ref: false },
+    )
+  }
+  const look = () =>
+    bounded(engine, { wait: believed, signal: controller.signal }, async (bounds) => {
+      const mine = await tell(engine, name, holds, told, bounds)
+      const ring = await follow(engine, name, mine, bounds)
+      if (ring === undefined) return
+      await pause(engine, betweenLooks, bounds.signal)
+      const again = await follow(engine, name, mine, bounds)
+      if (over || again === undefined || !same(ring, again)) return
+      const ours = youngestOf(holds)
+      if (ours !== undefined && ring.every((step) => isYounger(ours, step))) broken(errorOf(name, ring))
+    })
+  next()
+  return () => {
+    over = true
+    stop()
+    controller.abort(new Error('no longer waiting'))
+    for (const attempt of told.at.keys()) void forget(engine, attempt, told.id)
+  }
+}
+
+/** What was told of this wait: by hold, when last. */
+interface Told {
+  readonly id: string
+  readonly at: Map<string, number>
+}
+
+/** Says for every hold what it waits for; gives the attempts. */
+async function tell(
+  engine: Engine,
+  name: string,
+  holds: readonly Hold[],
+  told: Told,
+  bounds: Bounds,
+): Promise<ReadonlySet<string>> {
+  const held = holds.filter((hold) => !hold.over).map((hold) => hold.watchdog.claim.attempt)
+  const youngest = youngestOf(holds)
+  if (youngest === undefined) return new Set()
+  const value = JSON.stringify({ name, ...youngest, by: engine.env.by, id: told.id } satisfies Wait)
+  const now = engine.clock.now()
+  for (const attempt of held) {
+    // Left alone while it is believed: another version would look like another wait.
+    if (now - (told.at.get(attempt) ?? Number.NEGATIVE_INFINITY) < believed / 2) continue
+    told.at.set(attempt, now)
+    await new Box(engine, 'waits', attempt).update(() => ({ value, keep: believed }), bounds)
+  }
+  return new Set(held)
+}
+
+function youngestOf(holds: readonly Hold[]): Pick<Wait, 'token' | 'youngest'> | undefined {
+  let found: Pick<Wait, 'token' | 'youngest'> | undefined
+  for (const { over, token, watchdog } of holds)
+    if (!over && token > (found?.token ?? 0)) found = { token, youngest: watchdog.claim.attempt }
+  return found
+}
+
+function isYounger(one: Pick<Wait, 'token' | 'youngest'>, other: Pick<Wait, 'token' | 'youngest'>): boolean {
+  return one.token === other.token ? one.youngest > other.youngest : one.token > other.token
+}
+
+/** The ring from what is waited for back to one of `mine`, if there is one. */
+async function follow(
+  engine: Engine,
+  name: string,
+  mine: ReadonlySet<string>,
+  bounds: Bounds,
+): Promise<readonly Step[] | undefined> {
+  let paths: { readonly at: string; readonly steps: readonly Step[] }[] = [{ at: name, steps: [] }]
+  const seen = new Set([name])
+  for (let length = 0; length < longestRing && paths.length > 0; length++) {
+    const longer: typeof paths = []
+    for (const { at, steps } of paths) {
+      const { holders } = await engine.driver.inspect(at)
+      for (const { attempt, mode, expiresIn } of holders) {
+        if (mode.kind === 'permits' || expiresIn <= 0) continue
+        if (mine.has(attempt)) return steps.length > 0 ? steps : undefined
+        const cell = await new Box(engine, 'waits', attempt).read(bounds)
+        if (cell === undefined) continue
+        const wait = JSON.parse(cell.value) as Wait
+        if (seen.has(wait.name) && wait.name !== name) continue
+        seen.add(wait.name)
+        longer.push({ at: wait.name, steps: [...steps, { ...wait, attempt, version: cell.version }] })
+      }
+    }
+    paths = longer
+  }
+  return undefined
+}
+
+function same(one: readonly Step[], two: readonly Step[]): boolean {
+  const key = (steps: readonly Step[]) => steps.map(({ attempt, version }) => [attempt, version])
+  return JSON.stringify(key(one)) === JSON.stringify(key(two))
+}
+
+function errorOf(name: string, ring: readonly Step[]): DeadlockError {
+  const names = [name, ...ring.map((step) => step.name)]
+  const steps = ring.map(
+    (step, i) => `${quote(names[i] ?? '')} is held by ${step.by}, who waits for ${quote(step.name)}`,
+  )
+  const detail = `${steps.join('; ')}, which this context holds. Take them in one order everywhere, or with all()`
+  return new DeadlockError(name, detail, names)
+}
+
+async function forget(engine: Engine, attempt: string, id: string): Promise<void> {
+  if (engine.closed) return
+  const gone = { value: undefined, keep: 0 }
+  await bounded(engine, { wait: believed }, (bounds) =>
+    new Box(engine, 'waits', attempt).update(
+      (cell) => (cell !== undefined && (JSON.parse(cell.value) as Wait).id === id ? gone : undefined),
+      bounds,
+    ),
+  ).catch(() => undefined)
+}
+
+function pause({ clock }: Engine, ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = clock.at(clock.now() + ms, () => {
+      signal.removeEventListener('abort', ended)
+      resolve()
+    })
+    const ended = () => {
+      stop()
+      reject(signal.reason)
+    }
+    signal.addEventListener('abort', ended, { once: true })
+  })
+}
