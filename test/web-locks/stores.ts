@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createLocks } from 'holdfast'
+import { consul } from 'holdfast/consul'
 import { etcd } from 'holdfast/etcd'
 import { local } from 'holdfast/local'
 import { memory } from 'holdfast/memory'
@@ -14,6 +15,7 @@ import { zookeeper } from 'holdfast/zookeeper'
 import { Redis } from 'ioredis'
 import { createPool } from 'mysql2/promise'
 import { Pool } from 'pg'
+import { startConsul } from '../support/servers/consul.js'
 import { startEtcd } from '../support/servers/etcd.js'
 import { startMysql } from '../support/servers/mysql.js'
 import { startPostgres } from '../support/servers/postgres.js'
@@ -90,6 +92,13 @@ export const moreStores: Readonly<Record<string, () => Promise<Store>>> = {
     const server = await startEtcd()
     return closing(
       () => createLocks(etcd({ endpoints: [server.url] }), { ttl: 3000 }),
+      () => server.stop(),
+    )
+  },
+  async consul() {
+    const server = await startConsul()
+    return closing(
+      () => createLocks(consul({ url: server.url, minTtl: 1000 }), { ttl: 3000 }),
       () => server.stop(),
     )
   },
