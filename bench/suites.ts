@@ -6,8 +6,9 @@ import { measureMysql } from './suites/mysql.js'
 import { measurePeers } from './suites/peers.js'
 import { measureRedis } from './suites/redis.js'
 import { measureRedlock } from './suites/redlock.js'
+import { measureZookeeper } from './suites/zookeeper.js'
 
-export type SuiteName = 'memory' | 'local' | 'redis' | 'redlock' | 'mysql' | 'peers'
+export type SuiteName = 'memory' | 'local' | 'redis' | 'redlock' | 'mysql' | 'zookeeper' | 'peers'
 
 export const suites: Readonly<Record<SuiteName, (scale: Scale) => Promise<readonly Result[]>>> = {
   memory: measureMemory,
@@ -15,6 +16,7 @@ export const suites: Readonly<Record<SuiteName, (scale: Scale) => Promise<readon
   redis: measureRedis,
   redlock: measureRedlock,
   mysql: measureMysql,
+  zookeeper: measureZookeeper,
   peers: measurePeers,
 }
 

@@ -8,6 +8,7 @@ import { measureMemory } from '../../bench/suites/memory.js'
 import { measureMysql } from '../../bench/suites/mysql.js'
 import { measureRedis } from '../../bench/suites/redis.js'
 import { measureRedlock } from '../../bench/suites/redlock.js'
+import { measureZookeeper } from '../../bench/suites/zookeeper.js'
 import { leakCheck } from '../support/leaks.js'
 
 after(leakCheck)
@@ -87,4 +88,20 @@ test('mysql: all figures, and the statements are counted', async () => {
   assertMeasured(figures)
   assert.equal(figures.length, 5)
   assert.equal(figures[0]?.counts?.['statements each'], 2)
+})
+
+test('zookeeper: all figures, and the others beside ours', async () => {
+  const results = await measureZookeeper(tiny)
+  const figures = results.filter((one) => 'ours' in one)
+  assertMeasured(figures)
+  assert.equal(figures.length, 3)
+  const [comparison] = results.filter((one) => 'rows' in one)
+  assert.deepEqual(
+    comparison?.rows.map(({ library, values }) => [library.split(' ')[0], (values[0]?.median ?? 0) > 0]),
+    [
+      ['holdfast', true],
+      ['Curator', true],
+      ['kazoo', true],
+    ],
+  )
 })

@@ -25,8 +25,21 @@ const known = /(lock-|__lock__|__rlock__|__READ__|__WRIT__)(-\d{9,10}|\d{10})$/
 /** Of an unknown name a hyphen before ten digits is taken for its own, as long as they are a number without a sign. */
 const unknown = /(\d{10}|-\d{9})$/
 
+/** What was read of a name: each look at a long line reads mostly the names of the one before. */
+const places = new Map<string, Place | undefined>()
+const placesKept = 5_000
+
 /** `undefined`: no place in line. */
 export function placeOf(node: string): Place | undefined {
+  const kept = places.get(node)
+  if (kept !== undefined) return kept
+  const place = readPlace(node)
+  if (places.size >= placesKept) places.clear()
+  places.set(node, place)
+  return place
+}
+
+function readPlace(node: string): Place | undefined {
   const digits = known.exec(node)?.[2] ?? unknown.exec(node)?.[1]
   if (digits === undefined) return undefined
   const start = node.slice(0, -digits.length)
@@ -49,8 +62,8 @@ export const later = (a: number, b: number): number => (a - b) | 0
 
 /** The places among the children, the oldest first. */
 export function inOrder(children: readonly string[]): readonly Place[] {
-  const places = children.map(placeOf).filter((place) => place !== undefined)
-  return places.sort((a, b) => later(a.number, b.number) || (a.node < b.node ? -1 : 1))
+  const line = children.map(placeOf).filter((place) => place !== undefined)
+  return line.sort((a, b) => later(a.number, b.number) || (a.node < b.node ? -1 : 1))
 }
 
 /** How many from the front hold: each that fits beside all before it. */

@@ -1,0 +1,166 @@
+/** One ZooKeeper server: ours against a bare connection that does the same writes, and beside Curator and kazoo. */
+import { createLocks, type DriverFactory, type Lease, type Locks } from 'holdfast'
+import { zookeeper } from 'holdfast/zookeeper'
+import { startZookeeper } from '../../test/support/servers/zookeeper.js'
+import { atLeast, type Comparison, type Figure, type Result } from '../figure.js'
+import { type ZookeeperWire, zookeeperWire } from '../floors/zookeeper-wire.js'
+import { type Rates, ratio, takeTurns } from '../rounds.js'
+import { spread } from '../spread.js'
+import type { Scale } from '../suite.js'
+import { openOthers } from '../zookeeper/others.js'
+
+const suite = 'zookeeper'
+const atOnce = 64
+const chroot = '/bench'
+
+export async function measureZookeeper(scale: Scale): Promise<readonly Result[]> {
+  await using server = await startZookeeper()
+  const driver: DriverFactory = zookeeper({ servers: server.address, chroot, sessionTimeout: 10_000 })
+  const open = () => createLocks(driver)
+  const locks = open()
+  const wire = await zookeeperWire(server.port)
+  try {
+    const free = await measureFree(locks, wire, scale)
+    return [
+      speed('acquire + release', free, 'pair', { 'requests each': 3 }),
+      speed(`the same, ${atOnce} names at once`, free, 'many'),
+      await measureHandOffs(open, wire, scale),
+      await compare(locks, server.address, scale),
+    ]
+  } finally {
+    wire.close()
+    await locks.close()
+  }
+}
+
+type Free = Rates<'pair' | 'pairBare' | 'many' | 'manyBare'>
+
+async function measureFree(locks: Locks, wire: ZookeeperWire, { effort }: Scale): Promise<Free> {
+  const names = Array.from({ length: atOnce }, (_, i) => `many ${i}`)
+  for (const path of [chroot, `${chroot}/bare`, ...names.map((name) => `${chroot}/bare ${name}`)])
+    await wire.make(path)
+  const ours = async (name: string) => {
+    const lease = await locks.mutex(name).acquire()
+    await lease.release()
+  }
+  const bare = async (parent: string) => wire.remove(await wire.enter(parent))
+  return takeTurns(
+    {
+      pair: async (n) => {
+        for (let i = 0; i < n; i++) await ours('one')
+      },
+      pairBare: async (n) => {
+        for (let i = 0; i < n; i++) await bare(`${chroot}/bare`)
+      },
+      // Counted in batches.
+      many: async (n) => {
+        for (let i = 0; i < n; i++) await Promise.all(names.map(ours))
+      },
+      manyBare: async (n) => {
+        for (let i = 0; i < n; i++) await Promise.all(names.map((name) => bare(`${chroot}/bare ${name}`)))
+      },
+    },
+    effort,
+  )
+}
+
+function speed(
+  what: string,
+  rates: Free,
+  of: 'pair' | 'many',
+  counts?: Readonly<Record<string, number>>,
+): Figure {
+  const pairs = of === 'many' ? atOnce : 1
+  const perSecond = (own: readonly number[]) => spread(own.map((rate) => rate * pairs))
+  const quotient = ratio(rates[of], rates[`${of}Bare`])
+  return {
+    suite,
+    what,
+    unit: 'per second',
+    ours: perSecond(rates[of]),
+    floor: { what: 'a bare connection', value: perSecond(rates[`${of}Bare`]), ratio: quotient },
+    aim: atLeast(quotient.median, 0.8, '×'),
+    ...(counts && { counts }),
+  }
+}
+
+/** A long line of several clients, handed through; the floor is a delete and, once that is answered, a list as long. */
+async function measureHandOffs(open: () => Locks, wire: ZookeeperWire, scale: Scale): Promise<Figure> {
+  const waiters = Math.min(200, scale.waiters)
+  const rounds = scale.effort.rounds
+  const clients = Array.from({ length: 4 }, open)
+  const parent = `${chroot}/bare line`
+  await wire.make(parent)
+  const ours: number[] = []
+  const bare: number[] = []
+  for (let round = 0; round < rounds; round++) {
+    ours.push(await handThrough(clients, `line ${round}`, waiters))
+    const line: string[] = []
+    for (let i = 0; i < waiters; i++) line.push(await wire.enter(parent))
+    const begin = performance.now()
+    for (const path of line) {
+      await wire.remove(path)
+      await wire.list(parent)
+    }
+    bare.push(waiters / ((performance.now() - begin) / 1000))
+  }
+  for (const locks of clients) await locks.close()
+  const quotient = ratio(ours, bare)
+  return {
+    suite,
+    what: `hand-offs through a line of ${waiters}`,
+    unit: 'per second',
+    ours: spread(ours),
+    floor: { what: 'delete, then list, on a bare connection', value: spread(bare), ratio: quotient },
+    counts: { 'requests each': 2, 'events each': 1 },
+    aim: atLeast(quotient.median, 0.8, '×'),
+  }
+}
+
+/** Hand-offs per second, from the first release to the last grant. */
+async function handThrough(clients: readonly Locks[], name: string, waiters: number): Promise<number> {
+  const [first] = clients
+  if (first === undefined) throw new Error('there is no client')
+  const holder = await first.mutex(name).acquire()
+  let last = 0
+  const pass = async (lease: Lease) => {
+    last = performance.now()
+    await lease.release()
+  }
+  const waits = Array.from({ length: waiters }, (_, i) =>
+    (clients[i % clients.length] ?? first).mutex(name).acquire({ fair: true, wait: 60_000 }).then(pass),
+  )
+  while ((await first.inspect(name)).waiters.length < waiters) await new Promise(setImmediate)
+  const begin = performance.now()
+  await holder.release()
+  await Promise.all(waits)
+  return waiters / ((last - begin) / 1000)
+}
+
+async function compare(locks: Locks, server: string, { effort }: Scale): Promise<Comparison> {
+  const others = await openOthers(server)
+  const pairs = effort.fixed ?? 300
+  const ours = async () => {
+    const begin = performance.now()
+    for (let i = 0; i < pairs; i++) await (await locks.mutex('one').acquire()).release()
+    return pairs / ((performance.now() - begin) / 1000)
+  }
+  const all: Record<string, (() => Promise<number>) | undefined> = { holdfast: ours }
+  for (const name of others.names) all[name] = () => others.rate(name, pairs)
+  const rates = new Map<string, number[]>()
+  // The first round warms up; each takes turns with the others.
+  for (let round = -1; round < effort.rounds; round++) {
+    for (const [name, work] of Object.entries(all)) {
+      const rate = (await work?.()) ?? Number.NaN
+      if (round >= 0) rates.set(name, [...(rates.get(name) ?? []), rate])
+    }
+  }
+  await others.close()
+  return {
+    suite,
+    what: 'acquire + release of a free lock, one after the other, on the same server',
+    columns: ['pairs per second'],
+    rows: [...rates].map(([library, own]) => ({ library, settings: 'defaults', values: [spread(own)] })),
+    note: 'The server does not wait for its disk here, so that the clients are compared and not the disk.',
+  }
+}
