@@ -27,6 +27,14 @@ export class Desk extends SessionDesk {
     return lineOf(this.settings.prefix, name)
   }
 
+  /** A session that ends by itself, with what is kept by it, `keep` ms from now or later. */
+  async keeper(keep: number): Promise<string> {
+    const { env, settings } = this
+    const ttl = Math.min(longestTtl, Math.max(settings.minTtl, Math.ceil(keep)))
+    const { id } = await this.client.createSession(sessionOf(env.by, ttl, 0))
+    return id
+  }
+
   /** Sees to it that a transaction that takes away is carried out. */
   clear(operations: readonly Operation[], session: Session, pace: number): Promise<void> {
     const work = () =>
@@ -35,6 +43,18 @@ export class Desk extends SessionDesk {
         (error) => (error instanceof Refusal && error.noSession) || !troubleOf(error).passing,
       )
     return this.chase(work, session, pace)
+  }
+}
+
+function sessionOf(by: string, ttl: number, lockDelay: number): object {
+  return {
+    Name: `holdfast ${by}`,
+    TTL: `${ttl}ms`,
+    LockDelay: `${lockDelay}ms`,
+    Behavior: 'delete',
+    // By default a session ends when gossip thinks that its node does: one slow agent, and every lock of it is gone.
+    NodeChecks: [],
+    Checks: [],
   }
 }
 
@@ -47,16 +67,7 @@ function storeOf(client: Client, settings: Settings, env: Env): SessionStore {
     // A tenth more than is claimed: a proof some moments old then still covers a whole ttl from now.
     ttlFor: (ttl) => Math.min(longestTtl, Math.max(settings.minTtl, Math.ceil(ttl * 1.1))),
     create: async (ttl) => {
-      const body = {
-        Name: `holdfast ${env.by}`,
-        TTL: `${ttl}ms`,
-        LockDelay: `${settings.lockDelay}ms`,
-        Behavior: 'delete',
-        // By default a session ends when gossip thinks that its node does: one slow agent, and every lock of it is gone.
-        NodeChecks: [],
-        Checks: [],
-      }
-      return { ttl, ...(await client.createSession(body)) }
+      return { ttl, ...(await client.createSession(sessionOf(env.by, ttl, settings.lockDelay))) }
     },
     destroy: (id) => client.destroySession(id),
     close: () => client.close(),

@@ -1,5 +1,6 @@
 /** The driver: `txns.ts` says what the store does, `kit/line.ts` decides, `waiter.ts` and `hold.ts` ask, this hands out. */
 import type { DriverFactory, Traits } from '../../core/driver.js'
+import { cellsOf } from './cells.js'
 import { Desk } from './desk.js'
 import { forceRelease, inspect, list } from './inspect.js'
 import { type ConsulOptions, settingsOf } from './options.js'
@@ -10,6 +11,7 @@ export interface ConsulTraits extends Traits {
   readonly modes: readonly ['exclusive', 'shared', 'permits']
   readonly fair: true
   readonly shared: true
+  readonly cells: true
 }
 
 /**
@@ -23,6 +25,7 @@ export function consul(options: ConsulOptions): DriverFactory<ConsulTraits> {
     fair: true,
     minTtl: settings.minTtl,
     shared: true,
+    cells: true,
   })
   return (env) => {
     const desk = new Desk(settings, env)
@@ -45,6 +48,7 @@ export function consul(options: ConsulOptions): DriverFactory<ConsulTraits> {
       inspect: (name) => told(() => inspect(desk, name)),
       list: (prefix) => told(() => list(desk, prefix)),
       forceRelease: (name) => told(() => forceRelease(desk, name)),
+      cells: cellsOf(desk),
       close: () => desk.close(),
     }
   }

@@ -37,7 +37,9 @@ export function encode(name: string): string {
 export function nameOf(prefix: string, key: string): string | undefined {
   if (!key.startsWith(prefix)) return undefined
   const [, name] = /^(.+?)\/\.(?:lock|line\/[0-9a-f]{32})$/.exec(key.slice(prefix.length)) ?? []
-  return name?.replaceAll('%2E', '.').replaceAll('%2F', '/').replaceAll('%25', '%')
+  // What is kept beside the locks begins with a bare percent sign, which no written name has.
+  if (name === undefined || /%(?!25|2F|2E)/.test(name)) return undefined
+  return name.replaceAll('%2E', '.').replaceAll('%2F', '/').replaceAll('%25', '%')
 }
 
 /** For a URL: each part by itself, because slashes are the store's, too. */

@@ -128,3 +128,24 @@ export function seize(keys: readonly { readonly key: string; readonly index: num
 
 /** Reads keys that may not be there. */
 export const reads = (keys: readonly string[]): Operation[] => keys.map((key) => op('get-tree', key))
+
+/**
+ * Replaces a cell, if it still is as of index `seen` (0: is not there); without a value it is removed, and a note of that written, whose
+ * index then is the version. Deleted first: a key that is only written to keeps the session it had.
+ */
+export function replace(
+  key: string,
+  seen: number,
+  Value: string | undefined,
+  Session: string | undefined,
+  note: { readonly key: string; readonly id: string },
+): Operation[] {
+  const unchanged =
+    seen === 0 ? [op('check-not-exists', key)] : [op('check-index', key, { Index: seen }), op('delete', key)]
+  if (Value === undefined) {
+    const noted = Buffer.from(note.id).toString('base64')
+    return [...unchanged, op('set', note.key, { Value: noted }), op('get', note.key)]
+  }
+  const write = Session === undefined ? op('set', key, { Value }) : op('lock', key, { Value, Session })
+  return [...unchanged, write, op('get', key)]
+}

@@ -121,7 +121,7 @@ export class Client {
       stop = this.#host(at).follow({ method: 'POST', path: '/v3/watch', headers, body }, line, fail)
     }
     this.#follows.add(end)
-    this.#headers(at, this.#settings.requestTimeout).then(begin, fail)
+    this.#headers(at, this.#settings.requestTimeout).then(begin).catch(fail)
     return end
   }
 

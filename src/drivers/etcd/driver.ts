@@ -1,6 +1,7 @@
 /** The driver: `txns.ts` says what the store does, `line.ts` decides, `waiter.ts` and `hold.ts` ask, this hands out. */
 import type { DriverFactory, Traits } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import { cellsOf } from './cells.js'
 import { Desk } from './desk.js'
 import { compareOf, type Guarded, type GuardedReply, guardTxn } from './guard.js'
 import { forceRelease, inspect, list } from './inspect.js'
@@ -13,6 +14,7 @@ export interface EtcdTraits extends Traits {
   readonly modes: readonly ['exclusive', 'shared', 'permits']
   readonly fair: true
   readonly shared: true
+  readonly cells: true
 }
 
 const traits: EtcdTraits = Object.freeze({
@@ -21,6 +23,7 @@ const traits: EtcdTraits = Object.freeze({
   // Leases count in whole seconds.
   minTtl: 1_000,
   shared: true,
+  cells: true,
 })
 
 /** What `etcd()` gives: for `createLocks`, and for writing under the protection of a lease. */
@@ -70,6 +73,7 @@ export function etcd(options: EtcdOptions): EtcdFactory {
       inspect: (name) => told(() => inspect(desk, name)),
       list: (prefix) => told(() => list(desk, prefix)),
       forceRelease: (name) => told(() => forceRelease(desk, name)),
+      cells: cellsOf(desk),
       close: () => desk.close(),
     }
   }

@@ -121,5 +121,24 @@ export function present(keys: readonly string[]): TxnAsk {
   return { success: keys.map((key) => range({ key, count_only: true })) }
 }
 
+/**
+ * Replaces a cell, if it still is as of revision `seen` (0: is not there); without a value it is removed.
+ * Gives: succeeded → [put or delete]; else → [what is there].
+ */
+export function replace(
+  key: string,
+  seen: number,
+  value: string | undefined,
+  lease: string | undefined,
+): TxnAsk {
+  const write: Operation =
+    value === undefined ? remove(key) : { request_put: { key, value, ...(lease !== undefined && { lease }) } }
+  return {
+    compare: [{ key, target: 'MOD', result: 'EQUAL', mod_revision: String(seen) }],
+    success: [write],
+    failure: [range({ key })],
+  }
+}
+
 /** Is this place still there, under this revision? For a user's own transaction. */
 export const stillMine: (key: string, token: number) => Compare = made

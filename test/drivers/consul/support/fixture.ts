@@ -15,7 +15,13 @@ export async function fixtureOf(
   const cables = await Cables.to(ports, 12)
   const fixture: Fixture = {
     name: `consul, ${members === 1 ? 'one agent' : `${members} servers`}, a session for each ${session},`,
-    traits: { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 1_000, shared: true },
+    traits: {
+      modes: ['exclusive', 'shared', 'permits'],
+      fair: true,
+      minTtl: 1_000,
+      shared: true,
+      cells: true,
+    },
     make: () =>
       cables.factory((through) =>
         consul({ url: through.map((port) => `127.0.0.1:${port}`), minTtl: 1_000, session }),

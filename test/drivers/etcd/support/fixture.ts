@@ -15,7 +15,13 @@ export async function fixtureOf(
   const cables = await Cables.to(ports, 12)
   const fixture: Fixture = {
     name: `etcd ${version}, ${members === 1 ? 'one server' : `${members} members`}, a lease for each ${lease},`,
-    traits: { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 1_000, shared: true },
+    traits: {
+      modes: ['exclusive', 'shared', 'permits'],
+      fair: true,
+      minTtl: 1_000,
+      shared: true,
+      cells: true,
+    },
     make: () =>
       cables.factory((through) => etcd({ endpoints: through.map((port) => `127.0.0.1:${port}`), lease })),
     breakage: {

@@ -1,0 +1,85 @@
+/**
+ * Cells as keys of their own, apart from every line: the version is the index of the last change. One that is to be gone after a while
+ * is kept by a session of its own, which nobody renews.
+ */
+import type { Cells } from '../../core/cell.js'
+import { decodeCell, encodeCell, watchedCells } from '../kit/watched-cells.js'
+import type { Desk } from './desk.js'
+import { indexIn } from './hold.js'
+import { encode } from './keys.js'
+import { longestTtl } from './options.js'
+import { safe } from './place.js'
+import { troubleOf } from './trouble.js'
+import { replace } from './txns.js'
+import type { KeyValue } from './wire.js'
+
+export function cellsOf(desk: Desk): Cells {
+  const { client, env, settings } = desk
+  const keyOf = (key: string) => `${settings.prefix}%cell/${encode(key)}`
+  const removed = `${settings.prefix}%removed`
+  const cellIn = ({ Value, ModifyIndex }: KeyValue) => decodeCell(Value ?? '', safe(ModifyIndex))
+  const drop = (session: string | undefined) => {
+    if (session !== undefined) client.destroySession(session).catch(() => undefined)
+  }
+  const pause = () => 250 * (0.5 + env.random())
+
+  return watchedCells(desk, {
+    async read(key) {
+      const { kvs } = await client.get(keyOf(key))
+      return kvs[0] && cellIn(kvs[0]).cell
+    },
+
+    async write(key, { seen, value, keep, id }) {
+      const lasts = value === undefined || keep > longestTtl
+      const session = lasts ? undefined : await desk.keeper(keep)
+      const stored = value === undefined ? undefined : encodeCell(id, value)
+      const said = await client
+        .txn(replace(keyOf(key), seen, stored, session, { key: removed, id }))
+        .catch((error) => {
+          drop(session)
+          throw error
+        })
+      if (said.done)
+        return { version: indexIn(said, value === undefined ? removed : keyOf(key)), value: value ?? '' }
+      drop(session)
+      const { kvs } = await client.get(keyOf(key))
+      const found = kvs[0] && cellIn(kvs[0])
+      return found?.id === id ? found.cell : undefined
+    },
+
+    async watch(key, version, ring) {
+      let stop = () => {}
+      let over = false
+      let disarm: (() => void) | undefined
+      const broke = () => {
+        disarm = env.clock.at(env.clock.now() + pause(), ring)
+      }
+      const left = (kvs: readonly KeyValue[]) => (kvs[0]?.ModifyIndex ?? 0) !== version
+      // A key that is not there shares its index with others that are gone: their news is none.
+      const follow = (index: number) => {
+        const heard = ({
+          kvs,
+          index: next,
+        }: {
+          readonly kvs: readonly KeyValue[]
+          readonly index: number
+        }) => {
+          if (over) return
+          if (left(kvs)) ring()
+          else follow(next)
+        }
+        stop = client.watch(keyOf(key), false, index, heard, broke)
+      }
+      const { kvs, index } = await client.get(keyOf(key))
+      if (left(kvs)) return undefined
+      follow(index)
+      return () => {
+        over = true
+        stop()
+        disarm?.()
+      }
+    },
+
+    told: (error) => troubleOf(error).error,
+  })
+}

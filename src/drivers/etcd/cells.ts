@@ -1,0 +1,70 @@
+/**
+ * Cells as keys of their own, apart from every line: the version is the revision of the last change. One that is to be gone after
+ * a while has a lease of its own.
+ */
+import type { Cells } from '../../core/cell.js'
+import { decodeCell, encodeCell, watchedCells } from '../kit/watched-cells.js'
+import type { Desk } from './desk.js'
+import { base64, encode } from './keys.js'
+import { troubleOf } from './trouble.js'
+import { replace } from './txns.js'
+import type { KeyValue } from './wire.js'
+
+export function cellsOf(desk: Desk): Cells {
+  const { client, env, settings } = desk
+  const keyOf = (key: string) => base64(`${settings.prefix}%cell/${encode(key)}`)
+  const cellIn = ({ value = '', mod_revision }: KeyValue) => decodeCell(value, Number(mod_revision))
+  const drop = (lease: string | undefined) => {
+    if (lease !== undefined) client.revokeLease(lease).catch(() => undefined)
+  }
+  const pause = () => 250 * (0.5 + env.random())
+
+  return watchedCells(desk, {
+    async read(key) {
+      const { is } = await client.range({ key: keyOf(key) })
+      const kv = is.kvs?.[0]
+      return kv && cellIn(kv).cell
+    },
+
+    async write(key, { seen, value, keep, id }) {
+      const lasts = value === undefined || keep === Number.POSITIVE_INFINITY
+      // Whole seconds: it may last a little longer, never shorter.
+      const lease = lasts ? undefined : (await client.grantLease(Math.max(1, Math.ceil(keep / 1000)))).is.ID
+      const stored = value === undefined ? undefined : encodeCell(id, value)
+      const { is } = await client.txn(replace(keyOf(key), seen, stored, lease)).catch((error) => {
+        drop(lease)
+        throw error
+      })
+      if (is.succeeded === true) return { version: Number(is.header.revision), value: value ?? '' }
+      drop(lease)
+      const now = is.responses?.[0]?.response_range?.kvs?.[0]
+      const found = now && cellIn(now)
+      return found?.id === id ? found.cell : undefined
+    },
+
+    async watch(key, version, ring) {
+      const { is } = await client.range({ key: keyOf(key) })
+      const now = is.kvs?.[0]
+      if (Number(now?.mod_revision ?? 0) !== version) return undefined
+      const from = String(BigInt(is.header?.revision ?? '0') + 1n)
+      let disarm: (() => void) | undefined
+      const broke = () => {
+        disarm = env.clock.at(env.clock.now() + pause(), ring)
+      }
+      const heard = ({
+        result,
+      }: {
+        readonly result?: { readonly canceled?: boolean; readonly events?: unknown }
+      }) => {
+        if (result?.canceled === true || result?.events !== undefined) ring()
+      }
+      const stop = client.watch({ key: keyOf(key), start_revision: from }, heard, broke)
+      return () => {
+        stop()
+        disarm?.()
+      }
+    },
+
+    told: (error) => troubleOf(error).error,
+  })
+}
