@@ -107,7 +107,8 @@ export function createLink(
     }
   }
 
-  const send = (script: Script, items: readonly Item[], how: 'EVALSHA' | 'EVAL') => {
+  /** @param since in which epoch it was asked for first: what a server that does not know the script was told then, it is told again */
+  const send = (script: Script, items: readonly Item[], how: 'EVALSHA' | 'EVAL', since = epoch) => {
     const { boot, args } = header()
     const keys = boot === undefined ? [] : [boot]
     const argv = args.slice()
@@ -116,13 +117,13 @@ export function createLink(
       for (const arg of item.args) argv.push(arg)
     }
     const text = how === 'EVAL' ? script.text : shaOf(script)
-    const flight: Sent = { sent: clock.now(), epoch, broken: false, replicas: 0, items }
+    const flight: Sent = { sent: clock.now(), epoch: since, broken: false, replicas: 0, items }
     for (const { asker } of items) asker.leaving?.(flight)
     flights.add(flight)
     disarm ??= clock.at(flight.sent + timeout, patrol, { ref: false })
     const failed = (error: unknown) => {
       const unknownScript = error instanceof Error && error.message.startsWith('NOSCRIPT')
-      if (unknownScript && flights.delete(flight)) send(script, items, 'EVAL')
+      if (unknownScript && flights.delete(flight)) send(script, items, 'EVAL', since)
       else crash(flight, error)
     }
     if (replicas.needed > 0 && proofs.includes(script)) {

@@ -5,6 +5,7 @@ import { after, type TestContext, test } from 'node:test'
 import type { Redis } from 'ioredis'
 import type { Lease } from '../../../src/core/lease.js'
 import { leakCheck } from '../../support/leaks.js'
+import { startProxy } from '../../support/proxy.js'
 import { type RedisOptions, type RedisServer, startRedis } from '../../support/servers/redis.js'
 import { startSentinel } from '../../support/servers/redis-sentinel.js'
 import { until } from '../../support/until.js'
@@ -86,6 +87,27 @@ test('H16: after a restart without data nothing is granted until what was held h
   const late = peer(t, server.port, { maxTtl: ttl, ttl })
   await late.locks.mutex('x').run(() => undefined)
   assert.ok(performance.now() - began < 1_000)
+})
+
+test('H16, strict: what the client sends again to the restarted server, which has lost its scripts too, is asked anew', async (t) => {
+  const server = await own(t)
+  const proxy = await startProxy({ port: server.port })
+  t.after(() => proxy.stop())
+  const strict = { quarantine: 'strict', maxTtl: ttl, ttl } as const
+  const a = await settled(t, server.port, strict)
+  const b = peer(t, proxy.port, strict)
+  const first = await a.locks.mutex('x').acquire({ ttl })
+  const ends = endOf(first)
+  // The first request of its life that could take a lock: it knows which server it asks, and has seen no marker yet.
+  proxy.up.hold((bytes) => /evalsha/i.test(bytes.toString()))
+  const acquiring = b.locks.mutex('x').acquire({ ttl, wait: 20_000 })
+  await proxy.up.holding()
+  await server.restart({ keepData: false })
+  proxy.up.pass()
+  // Sent again, it still names the server that is no more; the first answer to it is NOSCRIPT.
+  const second = await acquiring
+  assert.ok(performance.now() > ends, 'granted while the first holder could still believe in it')
+  assert.equal(await second.release(), 'released')
 })
 
 test('H16, strict: also a process that never knew the server waits after its start', async (t) => {
