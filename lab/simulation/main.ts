@@ -1,65 +1,99 @@
-/**
- * Deterministic simulation: the real core under virtual time, seeded messages, faults and clocks.
- *
- *   npm run simulate                          300,000 schedules on two threads
- *   npm run simulate -- --schedules 1000000 --seed 5000000 --jobs 2
- *   npm run simulate -- --only 4711           one schedule, printed
- *
- * Schedule n is made from seed n. Ends with 1 on any violation, and prints the smallest scenario that still shows it.
- */
-import { fileURLToPath } from 'node:url'
+// Searches for a schedule that breaks a promise, under virtual time.
+//
+//   npm run simulate                          memory, the table behind a wire, and Redis, a minute or two
+//   npm run simulate -- redis --runs 100000   one of them, for longer
+//   npm run simulate -- --broken              each deliberately broken store, and how many runs until it was found out
+//   npm run simulate -- table --seed 17       other schedules; every seed always means the same ones
 import { parseArgs } from 'node:util'
-import { Worker } from 'node:worker_threads'
-import { simulate } from './many.js'
-import { scenarioOf } from './scenario.js'
-import type { Report } from './thread.js'
-import { told } from './told.js'
+import { search, tell } from './search.js'
+import { memoryStore } from './stores/memory.js'
+import { mistakes } from './stores/mistakes.js'
+import { type Machine, startMachine } from './stores/redis/machine.js'
+import { scriptMistakes } from './stores/redis/mistakes.js'
+import { redisStore } from './stores/redis/store.js'
+import type { StoreKind } from './stores/store.js'
+import { tableStore } from './stores/table.js'
 
-const { values } = parseArgs({
-  options: {
-    schedules: { type: 'string', default: '300000' },
-    seed: { type: 'string', default: '1' },
-    jobs: { type: 'string', default: '2' },
-    only: { type: 'string' },
-  },
-})
+// Most errors here are a matter of course, and nobody reads where they were made.
+Error.stackTraceLimit = 4
 
-function inThread(from: number, to: number): Promise<Report> {
-  const file = fileURLToPath(new URL('./thread.js', import.meta.url))
-  return new Promise((resolve, reject) => {
-    const worker = new Worker(file, { workerData: { from, to } })
-    worker.once('message', resolve)
-    worker.once('error', reject)
-  })
+interface Job {
+  readonly kind: StoreKind
+  readonly runs: number
+  /** The rules of which one must be broken; undefined: none may be. */
+  readonly breaks?: readonly string[]
 }
 
-async function main(): Promise<void> {
-  if (values.only !== undefined) {
-    const outcome = await simulate(scenarioOf(Number(values.only)))
-    console.log(told(outcome))
-    return
-  }
+const { values, positionals } = parseArgs({
+  options: { runs: { type: 'string' }, seed: { type: 'string' }, broken: { type: 'boolean' } },
+  allowPositionals: true,
+})
+const runs = whole('--runs', values.runs)
+const seed = whole('--seed', values.seed) ?? 1
+const machine = await startMachine()
+const all = values.broken === true ? brokenStores(machine) : soundStores(machine)
+const jobs = all.filter(
+  ({ kind }) => positionals.length === 0 || positionals.includes(kind.name.split(' ')[0] ?? ''),
+)
+if (jobs.length === 0)
+  stop(`no store is called '${positionals.join("' or '")}'; there are memory, table and redis`)
+
+let failed = 0
+for (const job of jobs) if (!(await run(job))) failed++
+machine.close()
+process.exitCode = failed > 0 ? 1 : 0
+
+async function run({ kind, runs, breaks }: Job): Promise<boolean> {
   const began = performance.now()
-  const [schedules, seed, jobs] = [Number(values.schedules), Number(values.seed), Number(values.jobs)]
-  const share = Math.ceil(schedules / jobs)
-  const reports = await Promise.all(
-    Array.from({ length: jobs }, (_, i) =>
-      inThread(seed + i * share, seed + Math.min(schedules, (i + 1) * share)),
-    ),
-  )
-  const sum = (what: 'schedules' | 'steps' | 'acquisitions') =>
-    reports.reduce((total, one) => total + one[what], 0)
-  const failures = reports.flatMap((one) => one.failures)
-  for (const failure of failures) console.log(failure)
-  const seconds = (performance.now() - began) / 1000
-  const rate = Math.round(sum('schedules') / seconds)
+  const found =
+    breaks === undefined
+      ? await search(kind, runs, seed)
+      : await search(kind, runs, seed, ({ violations }) =>
+          violations.some(({ rule }) => breaks.includes(rule)),
+        )
+  const took = ((performance.now() - began) / 1000).toFixed(1)
+  const ok = (found.plan === undefined) === (breaks === undefined)
+  const what =
+    found.plan === undefined
+      ? 'nothing found'
+      : `found out, ${JSON.stringify(found.plan).length} characters of plan`
   console.log(
-    `${sum('schedules').toLocaleString('en')} schedules, ${sum('steps').toLocaleString('en')} steps, ${sum('acquisitions').toLocaleString('en')} acquisitions, ${seconds.toFixed(0)} s (${rate} a second), ${failures.length} went wrong`,
+    `${ok ? 'ok ' : 'BAD'} ${kind.name.padEnd(60)} ${found.runs.toLocaleString('en').padStart(9)} schedules ${took.padStart(7)} s  ${what}`,
   )
-  if (failures.length > 0) process.exitCode = 1
+  if (!ok && found.plan !== undefined) console.log(await tell(found.plan, kind))
+  return ok
 }
 
-main().catch((error: unknown) => {
-  console.error(`simulate: ${error instanceof Error ? error.message : error}`)
-  process.exitCode = 1
-})
+function soundStores(machine: Machine): Job[] {
+  return [
+    { kind: memoryStore, runs: runs ?? 50_000 },
+    { kind: tableStore(), runs: runs ?? 50_000 },
+    { kind: redisStore(machine), runs: runs ?? 10_000 },
+  ]
+}
+
+function brokenStores(machine: Machine): Job[] {
+  return [
+    ...mistakes.map((mistake) => ({
+      kind: tableStore(mistake),
+      runs: runs ?? 10_000,
+      breaks: mistake().breaks,
+    })),
+    ...scriptMistakes.map((mistake) => ({
+      kind: redisStore(machine, mistake),
+      runs: runs ?? 10_000,
+      breaks: mistake.breaks,
+    })),
+  ]
+}
+
+function whole(option: string, value: string | undefined): number | undefined {
+  if (value === undefined) return undefined
+  if (!/^\d{1,9}$/.test(value)) stop(`${option} takes a whole number, got '${value}'`)
+  return Number(value)
+}
+
+function stop(message: string): never {
+  console.error(message)
+  process.exit(2)
+}

@@ -1,164 +1,124 @@
 /**
- * Virtual time for many clients and a server in one process. Nothing happens by itself: `step` takes the next thing that is due,
- * moves time there and does it. Clients can stand still, sleep and die; their clocks may run fast or slow.
+ * One world: virtual time, and everything that happens in it, in an order that a seed decides.
+ *
+ * Nothing runs but events, one at a time. What an event sets free (promises, ticks) runs to its end before the next one;
+ * time stands still meanwhile. Two events at the same moment run in an order drawn from the seed.
  */
-import type { Clock } from '../../test/support/inside.js'
 
-interface Item {
-  at: number
-  /** Of what was due while its owner stood still: timers come before messages, as in Node. */
-  rank: number
-  readonly order: number
-  readonly owner: number
-  readonly timer: boolean
+/** Resolves when all promises and ticks that can settle have settled. */
+export function settled(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
+}
+
+export interface World {
+  /** Milliseconds since the world began. */
+  readonly now: number
+  /** A number in [0, 1). */
+  readonly chance: () => number
+  /** Calls `fn` at `at`, or now if that has passed. Returns what takes it back. */
+  at(at: number, fn: () => void): () => void
+  /** Runs until `done()`, or until nothing is left to happen, or until `limit`. Says which. */
+  run(done: () => boolean, limit: number): Promise<'done' | 'idle' | 'limit'>
+  /** Events that have not happened yet. */
+  readonly pending: number
+}
+
+interface Happening {
+  readonly at: number
+  readonly tie: number
   fn: (() => void) | undefined
 }
 
-/** Owner of what belongs to nobody who can stand still: the server, the network, the scenario. */
-export const nobody = -1
+export function makeWorld(seed: number): World {
+  const chance = dice(seed)
+  const heap: Happening[] = []
+  let now = 0
+  let pending = 0
 
-export class World {
-  /** Milliseconds since the beginning. */
-  now = 0
-  steps = 0
-  readonly #heap: Item[] = []
-  #order = 0
-  readonly #still: number[] = []
-  readonly #dead: boolean[] = []
-  readonly #live: number[] = []
-
-  /** Does `fn` at `at`. @returns what cancels it */
-  schedule(at: number, owner: number, fn: () => void, timer = false): () => void {
-    const item: Item = { at: Math.max(at, this.now), rank: 0, order: this.#order++, owner, timer, fn }
-    if (timer) this.#count(owner, 1)
-    this.#push(item)
-    return () => this.#drop(item)
+  const at: World['at'] = (at, fn) => {
+    const happening: Happening = { at: Math.max(at, now), tie: chance(), fn }
+    push(heap, happening)
+    pending++
+    return () => {
+      if (happening.fn === undefined) return
+      happening.fn = undefined
+      pending--
+    }
   }
 
-  /** Timers that are set for a client. */
-  pending(owner: number): number {
-    return this.#live[owner + 1] ?? 0
-  }
-
-  stall(owner: number, ms: number): void {
-    this.#still[owner] = Math.max(this.#still[owner] ?? 0, this.now + ms)
-  }
-
-  kill(owner: number): void {
-    this.#dead[owner] = true
-  }
-
-  isDead(owner: number): boolean {
-    return this.#dead[owner] === true
-  }
-
-  /** False: nothing is left. */
-  step(): boolean {
-    for (;;) {
-      const item = this.#pop()
-      if (item === undefined) return false
-      const { fn, owner } = item
+  async function run(done: () => boolean, limit: number): Promise<'done' | 'idle' | 'limit'> {
+    await settled()
+    while (!done()) {
+      const next = pop(heap)
+      if (next === undefined) return 'idle'
+      const { fn } = next
       if (fn === undefined) continue
-      this.now = Math.max(this.now, item.at)
-      const still = this.#still[owner] ?? 0
-      if (this.#dead[owner] === true) this.#drop(item)
-      else if (still > this.now) {
-        item.at = still
-        item.rank = item.timer ? 1 : 2
-        this.#push(item)
-      } else {
-        this.#drop(item)
-        this.steps++
-        fn()
-        return true
+      if (next.at > limit) {
+        push(heap, next)
+        return 'limit'
       }
+      now = next.at
+      next.fn = undefined
+      pending--
+      fn()
+      await settled()
     }
+    return 'done'
   }
 
-  #drop(item: Item): void {
-    if (item.fn === undefined) return
-    item.fn = undefined
-    if (item.timer) this.#count(item.owner, -1)
-  }
-
-  #count(owner: number, by: number): void {
-    this.#live[owner + 1] = (this.#live[owner + 1] ?? 0) + by
-  }
-
-  #push(item: Item): void {
-    const heap = this.#heap
-    let at = heap.length
-    heap.push(item)
-    while (at > 0) {
-      const parent = (at - 1) >> 1
-      const above = heap[parent] as Item
-      if (!before(item, above)) break
-      heap[at] = above
-      at = parent
-    }
-    heap[at] = item
-  }
-
-  #pop(): Item | undefined {
-    const heap = this.#heap
-    const first = heap[0]
-    const last = heap.pop()
-    if (last === undefined || heap.length === 0) return first
-    let at = 0
-    for (;;) {
-      let child = 2 * at + 1
-      if (child >= heap.length) break
-      const right = heap[child + 1]
-      if (right !== undefined && before(right, heap[child] as Item)) child++
-      const below = heap[child] as Item
-      if (!before(below, last)) break
-      heap[at] = below
-      at = child
-    }
-    heap[at] = last
-    return first
-  }
-}
-
-function before(a: Item, b: Item): boolean {
-  if (a.at !== b.at) return a.at < b.at
-  return a.rank !== b.rank ? a.rank < b.rank : a.order < b.order
-}
-
-export interface ClientClock extends Clock {
-  /** Its milliseconds for each of the world's. */
-  readonly rate: number
-  /** It has stood still for so long without being told. */
-  slept(ms: number): void
-}
-
-export function clientClock(world: World, owner: number, start: number, rate: number): ClientClock {
-  let offset = start
-  let unnoticed = 0
-  const now = () => offset + world.now * rate
   return {
-    rate,
-    now,
-    noticeSleep() {
-      const noticed = unnoticed
-      offset += noticed
-      unnoticed = 0
-      return noticed
+    get now() {
+      return now
     },
-    slept(ms) {
-      offset -= ms * rate
-      unnoticed += ms * rate
+    get pending() {
+      return pending
     },
-    at(at, fn) {
-      let cancel = () => {}
-      const arm = () => {
-        if (now() >= at) return fn()
-        // A clock that was put back by sleep is asked again, as a real timer is.
-        cancel = world.schedule(world.now + (at - now()) / rate + 1e-6, owner, arm, true)
-      }
-      cancel = world.schedule(world.now + Math.max(0, at - now()) / rate + 1e-6, owner, arm, true)
-      return () => cancel()
-    },
-    soon: (fn) => void world.schedule(world.now, owner, fn, true),
+    chance,
+    at,
+    run,
   }
+}
+
+/** Small, fast, and good enough to shuffle with: the generator known as mulberry32. */
+export function dice(seed: number): () => number {
+  let state = seed | 0
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
+  }
+}
+
+const before = (a: Happening, b: Happening) => a.at < b.at || (a.at === b.at && a.tie < b.tie)
+
+function push(heap: Happening[], one: Happening): void {
+  let at = heap.length
+  heap.push(one)
+  while (at > 0) {
+    const parent = (at - 1) >> 1
+    const above = heap[parent]
+    if (above === undefined || !before(one, above)) break
+    heap[at] = above
+    at = parent
+  }
+  heap[at] = one
+}
+
+function pop(heap: Happening[]): Happening | undefined {
+  const first = heap[0]
+  const last = heap.pop()
+  if (last === undefined || heap.length === 0) return first
+  let at = 0
+  for (;;) {
+    const left = heap[2 * at + 1]
+    const right = heap[2 * at + 2]
+    if (left === undefined) break
+    const child = right !== undefined && before(right, left) ? right : left
+    if (!before(child, last)) break
+    heap[at] = child
+    at = child === left ? 2 * at + 1 : 2 * at + 2
+  }
+  heap[at] = last
+  return first
 }

@@ -1,0 +1,225 @@
+/** Plays a plan in a world of its own, and judges what came of it. */
+import type { AcquireOptions, Lease, Lock, Locks } from 'holdfast'
+import {
+  check,
+  type Event,
+  type History,
+  historyOf,
+  lethal,
+  type Recorder,
+  recorded,
+  type Violation,
+} from 'holdfast/verify'
+import { locksIn } from '../../test/support/inside.js'
+import { type Fault, type Plan, permitsOfAll, type Visit } from './plan.js'
+import { makeProcess, type SimulatedProcess } from './process.js'
+import type { SimulatedStore, StoreKind } from './stores/store.js'
+import { makeWorld, type World } from './world.js'
+
+export interface Outcome {
+  readonly history: History
+  readonly violations: readonly Violation[]
+  /** What is wrong besides: somebody waits and nothing will ever happen, something was left behind, an error nobody expects. */
+  readonly complaints: readonly string[]
+}
+
+interface Actor {
+  readonly process: SimulatedProcess
+  readonly locks: Locks
+}
+
+/** Nothing of a plan begins later than this, in ms. */
+const lastBeginning = 1_000
+/** A world goes on for so long at most, in ms. */
+const worldEnds = 120_000
+
+export async function play(plan: Plan, kind: StoreKind): Promise<Outcome> {
+  const world = makeWorld(plan.seed)
+  const store = kind.make(world)
+  const events: Event[] = []
+  const complaints: string[] = []
+  const actors = plan.rates.map((rate, id): Actor => {
+    const process = makeProcess(world, id, 1 + rate / 1_000, plan.seed + id + 1)
+    const locks = locksIn(process.env, store.driver(process))
+    return { process, locks: recorded(locks, recorderOf(world, process, events)) }
+  })
+  const open = new Set<Visit>(plan.visits)
+  for (const visit of plan.visits) begin(world, plan, actors, visit, open, complaints)
+  const forgets = plan.faults.some(({ kind }) => kind === 'restart')
+  for (const fault of plan.faults) {
+    // A server that loses its data and its time has nothing to tell an old token by: the pages of the drivers say so.
+    if (forgets && fault.kind === 'clockBack') continue
+    world.at(fault.at, () => suffer(world, store, actors, fault, events))
+  }
+  const over = () => world.now >= lastBeginning && [...open].every(({ process }) => !isAlive(actors, process))
+  world.at(lastBeginning, () => undefined)
+  const ended = await world.run(over, worldEnds)
+  if (ended !== 'done')
+    complaints.push(
+      `somebody waits for ever: ${ended === 'idle' ? 'nothing will happen any more' : 'two minutes have passed'}`,
+    )
+  else await close(world, kind, store, actors, complaints)
+  store.end?.()
+  const history = historyOf(events)
+  const quiet = plan.faults.length === 0
+  const violations = check(history, {
+    guard: false,
+    witness: false,
+    leaks: false,
+    // A server that may have forgotten locks says of all of them that they are not free.
+    falseBusy: forgets ? false : { lag: 3_000 },
+    // A place in line is lost with the connection, and a clock that stands still comes late.
+    fifo: quiet ? {} : false,
+    liveness: { within: kind.liveWithin },
+  })
+  return { history, violations, complaints }
+}
+
+const isAlive = (actors: readonly Actor[], process: number) => actors[process]?.process.alive === true
+
+function begin(
+  world: World,
+  plan: Plan,
+  actors: readonly Actor[],
+  visit: Visit,
+  open: Set<Visit>,
+  complaints: string[],
+): void {
+  const actor = actors[visit.process]
+  if (actor === undefined) return
+  const { process } = actor
+  process.hears(visit.at, () => {
+    come(plan, actor, visit).then(
+      () => open.delete(visit),
+      (error: unknown) => {
+        open.delete(visit)
+        if (!expected(error)) complaints.push(`an error nobody expects: ${(error as Error).stack}`)
+      },
+    )
+  })
+  void world
+}
+
+/** Being late, gone, cut off or robbed is part of the plan. */
+function expected(error: unknown): boolean {
+  const { code } = error as { code?: unknown }
+  return code === 'ACQUIRE_TIMEOUT' || code === 'BACKEND' || code === 'LEASE_LOST' || error === gone
+}
+
+const gone = new Error('does not want it any more')
+
+async function come(plan: Plan, { process, locks }: Actor, visit: Visit): Promise<void> {
+  const { clock } = process
+  const controller = new AbortController()
+  if (visit.abort >= 0) clock.at(clock.now() + visit.abort, () => controller.abort(gone))
+  const lock = lockOf(plan, locks, visit)
+  const lease = await take(plan, lock, visit, controller.signal)
+  if (lease === undefined) return
+  if (visit.leaves === 'extend, release') {
+    await sleep(process, visit.stay / 2)
+    await lease.extend(visit.ttl).catch((error: unknown) => {
+      if (!expected(error)) throw error
+    })
+    await sleep(process, visit.stay / 2)
+  } else await sleep(process, visit.stay)
+  if (visit.leaves !== 'abandon') await lease.release()
+}
+
+function lockOf(plan: Plan, locks: Locks, visit: Visit): Lock {
+  const { lock } = plan
+  const { name, shared } = visit
+  if (name === 2) return locks.all([0, 1].map((one) => lockOf(plan, locks, { ...visit, name: one })))
+  const called = `lock ${name}`
+  if (lock === 'mutex') return locks.mutex(called)
+  if (lock === 'semaphore') return locks.semaphore(called, { permits: permitsOfAll })
+  return shared ? locks.readWrite(called).read : locks.readWrite(called).write
+}
+
+function take(plan: Plan, lock: Lock, visit: Visit, signal: AbortSignal): Promise<Lease | undefined> {
+  const { wait, ttl, fair, permits, leaves } = visit
+  const options: AcquireOptions = {
+    ttl,
+    signal,
+    reentrant: false,
+    autoRenew: leaves !== 'abandon',
+    ...(plan.lock === 'semaphore' && { permits }),
+  }
+  if (wait === 0) return lock.tryAcquire(options)
+  return lock.acquire({ ...options, fair, wait: wait < 0 ? Number.POSITIVE_INFINITY : wait })
+}
+
+function sleep({ clock }: SimulatedProcess, ms: number): Promise<void> {
+  return new Promise((resolve) => void clock.at(clock.now() + ms, resolve))
+}
+
+function suffer(
+  world: World,
+  store: SimulatedStore,
+  actors: readonly Actor[],
+  { kind, process: id, ms }: Fault,
+  events: Event[],
+): void {
+  const process = actors[id]?.process
+  if (process === undefined || !process.alive) return
+  const about = { pid: id, client: 'faults', op: 'fault', attempt: `fault ${events.length}` } as const
+  const note = (phase: 'invoke' | 'ok', kind: string, target?: number) =>
+    events.push({ ...about, t: world.now * 1e6, phase, kind, ...(target !== undefined && { target }) })
+  const last = (kind: string, target?: number) => {
+    note('invoke', kind, target)
+    world.at(world.now + ms, () => note('ok', kind, target))
+  }
+  if (kind === 'kill') {
+    process.kill()
+    store.killed(process)
+    note('invoke', lethal, id)
+    note('ok', lethal, id)
+  } else if (kind === 'stall' || kind === 'sleep') {
+    process[kind](ms)
+    last(kind, id)
+  } else {
+    store.faults[kind]?.(ms, process)
+    last(kind)
+  }
+}
+
+/** Everybody closes; then nothing of theirs may be left, neither timers here nor holds there. */
+async function close(
+  world: World,
+  kind: StoreKind,
+  store: SimulatedStore,
+  actors: readonly Actor[],
+  complaints: string[],
+): Promise<void> {
+  const alive = actors.filter(({ process }) => process.alive)
+  let closed = 0
+  for (const { locks } of alive) void locks.close().then(() => closed++)
+  const ended = await world.run(() => closed === alive.length, world.now + worldEnds)
+  if (ended !== 'done')
+    complaints.push(`close() does not end: ${alive.length - closed} of ${alive.length} are left`)
+  // What nobody could give back runs out.
+  const end = world.now + kind.liveWithin
+  world.at(end, () => undefined)
+  await world.run(() => world.now >= end, end)
+  for (const { process } of alive)
+    if (process.timers > 0)
+      complaints.push(`process ${process.id} has ${process.timers} timers left after close()`)
+  for (const name of store.left())
+    complaints.push(`'${name}' is still held or waited for after everybody has closed`)
+}
+
+function recorderOf(world: World, process: SimulatedProcess, events: Event[]): Recorder {
+  const client = `process ${process.id}`
+  const now = () => BigInt(Math.round(world.now * 1e6))
+  return {
+    client,
+    now,
+    write({ until, ...entry }, t = now()) {
+      const at = Number(t)
+      // Told in milliseconds of a clock that runs a little differently from the world.
+      const promised = until === undefined ? {} : { until: at + (Number(until) - at) / process.rate }
+      events.push({ ...entry, t: at, pid: process.id, client, ...promised })
+    },
+    fault: () => () => undefined,
+    close: () => undefined,
+  }
+}

@@ -1,0 +1,115 @@
+/** One mistake each: what a run over the table must find out. */
+import type { Claim } from 'holdfast/driver'
+import type { table } from '../../../test/support/inside.js'
+
+/** What a request says, whatever its verb. */
+export interface Told {
+  readonly name?: string
+  readonly attempt?: string
+  readonly claim?: Claim
+}
+
+export interface Mistake {
+  readonly is: string
+  /** The rules of `holdfast/verify` of which at least one must say so. */
+  readonly breaks: readonly string[]
+  /** A request as the server understands it. */
+  before?(request: Told): Told | undefined
+  /** What becomes of a row instead. */
+  after?(before: table.Row, step: table.Step<unknown>): table.Step<unknown> | undefined
+}
+
+const grants = (before: table.Row, { row }: table.Step<unknown>) =>
+  row.held.filter((hold) => !before.held.some((old) => old.attempt === hold.attempt))
+
+/** Made anew for every world, because some remember. */
+export const mistakes: readonly (() => Mistake)[] = [
+  () => ({
+    is: 'lets anybody release',
+    breaks: ['exclusion', 'read-write', 'permits'],
+    // As DEL without a look at whose it is: also when the caller's own hold has run out and another one holds.
+    after(before, step) {
+      if (step.answer !== 'lost' || before.held.length === 0) return undefined
+      return { ...step, row: { ...step.row, held: [] } }
+    },
+  }),
+  () => ({
+    is: 'gives a token twice',
+    breaks: ['tokens'],
+    after(before, step) {
+      const fresh = grants(before, step)
+      if (fresh.length === 0 || before.token === 0) return undefined
+      const swap = (hold: table.Hold) =>
+        fresh.includes(hold) ? { ...hold, token: before.token, upTo: before.token } : hold
+      return changed({ ...step, row: { ...step.row, token: before.token } }, swap)
+    },
+  }),
+  () => ({ is: 'counts from the answer', breaks: ['exclusion', 'read-write', 'permits'] }),
+  () => ({
+    is: 'lets go early',
+    breaks: ['exclusion', 'read-write', 'permits'],
+    // After half of the time it was asked for.
+    after(before, step) {
+      const until = new Map(before.held.map(({ attempt, expires }) => [attempt, expires]))
+      return changed(step, (hold) =>
+        until.get(hold.attempt) === hold.expires ? hold : { ...hold, expires: hold.expires - hold.ttl / 2 },
+      )
+    },
+  }),
+  () => ({ is: 'forgets to tell the next', breaks: ['liveness'] }),
+  () => ({ is: 'lets go when the connection breaks', breaks: ['exclusion', 'read-write', 'permits'] }),
+  () => ({
+    is: 'serves the newest first',
+    breaks: ['fifo'],
+    after(before, step) {
+      const { line } = step.row
+      const newest = line.at(-1)
+      if (newest === undefined || line.length <= before.line.length) return undefined
+      return { ...step, row: { ...step.row, line: [newest, ...line.slice(0, -1)] } }
+    },
+  }),
+  () => ({
+    is: 'knows processes, not attempts',
+    breaks: ['exclusion', 'read-write', 'permits'],
+    before(request) {
+      const of = (attempt: string) => attempt.slice(0, 4)
+      const { attempt, claim } = request
+      return {
+        ...request,
+        ...(attempt !== undefined && { attempt: of(attempt) }),
+        ...(claim && { claim: { ...claim, attempt: of(claim.attempt) } }),
+      }
+    },
+  }),
+  () => {
+    const readers = new Set<string>()
+    return {
+      is: 'keeps readers and writers apart from each other',
+      breaks: ['read-write'],
+      before(request) {
+        const { claim, attempt = claim?.attempt ?? '' } = request
+        if (claim?.mode.kind === 'shared') readers.add(attempt)
+        if (!readers.has(attempt)) return undefined
+        const name = `readers of ${claim?.name ?? request.name}`
+        return { ...request, name, ...(claim && { claim: { ...claim, name } }) }
+      },
+    }
+  },
+  () => ({
+    is: 'counts half a permit for one',
+    breaks: ['permits'],
+    before(request) {
+      const { claim } = request
+      if (claim?.mode.kind !== 'permits') return undefined
+      return { ...request, claim: { ...claim, mode: { ...claim.mode, take: claim.mode.take / 2 } } }
+    },
+  }),
+]
+
+function changed(step: table.Step<unknown>, swap: (hold: table.Hold) => table.Hold): table.Step<unknown> {
+  const held = step.row.held.map(swap)
+  const of = (hold: table.Hold) => held.find((one) => one.attempt === hold.attempt) ?? hold
+  const answer = step.answer as { is?: string; hold?: table.Hold } | undefined
+  const told = answer?.hold === undefined ? answer : { ...answer, hold: of(answer.hold) }
+  return { ...step, row: { ...step.row, held }, granted: step.granted.map(of), answer: told }
+}

@@ -1,0 +1,94 @@
+/**
+ * What the driver sees of ioredis, over a simulated connection. As the real one does by default, it keeps commands while it
+ * is not connected, and sends again after a reconnect what was not answered: so a command may be carried out twice.
+ */
+import { EventEmitter } from 'node:events'
+import type { SimulatedProcess } from '../../process.js'
+import type { Network, Wire } from '../../wire.js'
+import type { Reply } from './machine.js'
+
+export interface Command {
+  readonly id: number
+  readonly name: string
+  readonly args: readonly string[]
+}
+export type Said =
+  | { readonly id: number; readonly reply: Reply }
+  | { readonly id: number; readonly error: string }
+  | { readonly channel: string; readonly text: string }
+
+interface Pending {
+  readonly command: Command
+  resolve(reply: Reply): void
+  reject(error: Error): void
+}
+
+export class SimulatedIoredis extends EventEmitter {
+  status = 'connecting'
+  readonly options: { readonly keyPrefix: string } = { keyPrefix: '' }
+  readonly #process: SimulatedProcess
+  readonly #network: Network<Command, Said>
+  readonly #wire: Wire<Command>
+  readonly #pending = new Map<number, Pending>()
+  #last = 0
+
+  constructor(process: SimulatedProcess, network: Network<Command, Said>) {
+    super()
+    this.#process = process
+    this.#network = network
+    this.#wire = network.connect(process, {
+      heard: (said) => this.#heard(said),
+      noticed: (up) => {
+        this.status = up ? 'ready' : 'reconnecting'
+        if (up) for (const { command } of this.#pending.values()) this.#wire.say(command)
+        this.emit(up ? 'ready' : 'close')
+      },
+    })
+  }
+
+  evalsha(sha: string, count: number, keys: readonly string[], args: readonly string[]): Promise<Reply> {
+    return this.#send('EVALSHA', [sha, `${count}`, ...keys, ...args])
+  }
+
+  eval(text: string, count: number, keys: readonly string[], args: readonly string[]): Promise<Reply> {
+    return this.#send('EVAL', [text, `${count}`, ...keys, ...args])
+  }
+
+  call(name: string, ...args: string[]): Promise<Reply> {
+    return this.#send(name, args)
+  }
+
+  duplicate(): SimulatedIoredis {
+    return new SimulatedIoredis(this.#process, this.#network)
+  }
+
+  disconnect(): void {
+    if (this.status === 'end') return
+    this.status = 'end'
+    this.#wire.close()
+    for (const { reject } of this.#pending.values()) reject(new Error('Connection is closed.'))
+    this.#pending.clear()
+    this.emit('close')
+    this.emit('end')
+  }
+
+  #send(name: string, args: readonly string[]): Promise<Reply> {
+    if (this.status === 'end') return Promise.reject(new Error('Connection is closed.'))
+    return new Promise((resolve, reject) => {
+      const command = { id: ++this.#last, name, args }
+      this.#pending.set(command.id, { command, resolve, reject })
+      this.#wire.say(command)
+    })
+  }
+
+  #heard(said: Said): void {
+    if ('channel' in said) {
+      this.emit('message', said.channel, said.text)
+      return
+    }
+    const pending = this.#pending.get(said.id)
+    this.#pending.delete(said.id)
+    if ('error' in said) pending?.reject(new Error(said.error))
+    else pending?.resolve(said.reply)
+  }
+}

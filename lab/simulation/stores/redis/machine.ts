@@ -1,0 +1,92 @@
+/** The Lua machine in which all simulated Redis servers of a process live, each with data of its own. */
+import { createHash } from 'node:crypto'
+import { LuaFactory } from 'wasmoon'
+import { server } from './lua.js'
+
+export type Reply = string | number | null | readonly Reply[]
+
+export interface Answer {
+  readonly reply: Reply
+  readonly published: readonly (readonly [channel: string, text: string])[]
+}
+
+/** A server's data and scripts. */
+export interface Redis {
+  /** How many hear what is published on `channel`. */
+  listeners(channel: string, count: number): void
+  /** @param now microseconds since 1970. @throws Error as the server would say it */
+  run(how: string, script: string, keys: readonly string[], args: readonly string[], now: number): Answer
+  flush(): void
+  forgetScripts(): void
+  /** Keys of locks that are held or waited for. */
+  busy(now: number): readonly string[]
+  end(): void
+}
+
+/** Text of a script, and what a broken server runs instead. */
+export type Instead = readonly (readonly [right: string, wrong: string])[]
+
+export interface Machine {
+  server(instead?: Instead): Redis
+  close(): void
+}
+
+export async function startMachine(): Promise<Machine> {
+  const lua = await new LuaFactory().createEngine({ injectObjects: false, enableProxy: false })
+  await lua.doString(server)
+  const get = <F>(name: string) => lua.global.get(name) as F
+  const begin = get<(id: number) => void>('begin')
+  const finish = get<(id: number) => void>('finish')
+  const flush = get<(id: number) => void>('flush')
+  const listeners = get<(id: number, channel: string, count: number) => void>('listeners')
+  const compile = get<(sha: string, source: string) => void>('compile')
+  const run =
+    get<(id: number, sha: string, sec: number, usec: number, keys: number, args: string) => string>('run')
+  const busy = get<(id: number, sec: number, usec: number) => string>('busy')
+  const compiled = new Set<string>()
+  let last = 0
+
+  function makeServer(instead: Instead = []): Redis {
+    const id = ++last
+    const known = new Set<string>()
+    /** Under which name a script was compiled: the driver asks by the hash of the right text. */
+    const names = new Map<string, string>()
+    begin(id)
+    const split = (now: number) => [Math.floor(now / 1e6), Math.floor(now % 1e6)] as const
+
+    function shaOf(how: string, script: string): string {
+      if (how === 'EVALSHA') {
+        if (!known.has(script)) throw new Error('NOSCRIPT No matching script. Please use EVAL.')
+        return names.get(script) ?? script
+      }
+      const sha = createHash('sha1').update(script).digest('hex')
+      known.add(sha)
+      const broken = instead.reduce((text, [right, wrong]) => text.replaceAll(right, wrong), script)
+      const name = broken === script ? sha : `${sha} ${JSON.stringify(instead)}`
+      if (!compiled.has(name)) compile(name, broken)
+      compiled.add(name)
+      names.set(sha, name)
+      return name
+    }
+
+    return {
+      listeners: (channel, count) => listeners(id, channel, count),
+      run(how, script, keys, args, now) {
+        const sha = shaOf(how, script)
+        const [sec, usec] = split(now)
+        const text = [...keys, ...args].map((one) => `${one}\x01`).join('')
+        const answer = JSON.parse(run(id, sha, sec, usec, keys.length, text)) as
+          | Answer
+          | { readonly error: string }
+        if ('error' in answer) throw new Error(answer.error)
+        return answer
+      },
+      flush: () => flush(id),
+      forgetScripts: () => known.clear(),
+      busy: (now) => JSON.parse(busy(id, ...split(now))) as string[],
+      end: () => finish(id),
+    }
+  }
+
+  return { server: makeServer, close: () => lua.global.close() }
+}

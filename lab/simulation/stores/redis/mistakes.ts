@@ -1,0 +1,34 @@
+/** One mistake each in the scripts: what a run over the simulated Redis must find out. */
+import type { ScriptMistake } from './store.js'
+
+export const scriptMistakes: readonly ScriptMistake[] = [
+  {
+    is: 'lets anybody release',
+    breaks: ['exclusion'],
+    instead: [
+      ['if o == id and tonumber(e) > wall', "if o and o ~= '-' and tonumber(e) > wall"],
+      ['and last >= tonumber(t) and last <= t + ARGV[3]', ''],
+    ],
+  },
+  {
+    is: 'trusts a server that has forgotten everything',
+    breaks: ['exclusion', 'read-write', 'permits'],
+    instead: [["if writer or strict == '1' then", 'if false then']],
+  },
+  {
+    is: 'lets two writers in',
+    breaks: ['exclusion', 'read-write'],
+    instead: [
+      ["if kind == 'x' or kind ~= S.m then return false end", "if kind == 'x' then return true end"],
+      ["if till == 0 and S.m ~= 'x' then advance", 'if till == 0 then advance'],
+    ],
+  },
+  {
+    is: 'lets leases run out early',
+    breaks: ['exclusion', 'read-write', 'permits'],
+    instead: [
+      ['wall + ARGV[i + 2]', 'wall + math.floor(ARGV[i + 2] / 2)'],
+      ['wall + ARGV[i + 1]', 'wall + math.floor(ARGV[i + 1] / 2)'],
+    ],
+  },
+]

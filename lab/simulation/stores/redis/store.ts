@@ -1,0 +1,140 @@
+/**
+ * The Redis driver as it is, adapter for ioredis and Lua scripts included, over a server that is simulated below the level
+ * of commands. It restarts without its data, sets its clock back, forgets its scripts, loses messages.
+ */
+
+import { redis } from 'holdfast/redis'
+import { makeNetwork, type Remote } from '../../wire.js'
+import type { World } from '../../world.js'
+import type { SimulatedStore, StoreKind } from '../store.js'
+import { type Command, type Said, SimulatedIoredis } from './client.js'
+import type { Machine } from './machine.js'
+
+/** A mistake in the scripts: what stands there, and what stands there instead. */
+export interface ScriptMistake {
+  readonly is: string
+  readonly breaks: readonly string[]
+  readonly instead: readonly (readonly [right: string, wrong: string])[]
+}
+
+/** No ttl of a plan is longer; it decides for how long a server that may have forgotten grants nothing. */
+const maxTtl = 1_000
+
+/** `strict`: a process that meets an empty server for the first time takes it for one that has lost its data. */
+export function redisStore(machine: Machine, mistake?: ScriptMistake, strict = true): StoreKind {
+  return {
+    name: mistake === undefined ? `redis${strict ? '' : ' in its default'}` : `redis that ${mistake.is}`,
+    abilities: ['exclusive', 'shared', 'permits'],
+    faults: ['cut', 'cutAll', 'freeze', 'slow', 'restart', 'clockBack', 'forgetScripts'],
+    shared: true,
+    liveWithin: 60_000,
+    make: (world) => makeStore(world, machine, mistake, strict),
+  }
+}
+
+function makeStore(
+  world: World,
+  machine: Machine,
+  mistake: ScriptMistake | undefined,
+  strict: boolean,
+): SimulatedStore {
+  const server = machine.server(mistake?.instead)
+  const channels = new Map<string, Set<Remote<Said>>>()
+  const network = makeNetwork<Command, Said>(world, { heard, left })
+  const drivers: { close(): void }[] = []
+  let run = newRun()
+  let startedAt = Number.NEGATIVE_INFINITY
+  let started = wallAt(0) - 86_400_000_000
+  let setBack = 0
+
+  function newRun(): string {
+    return Array.from({ length: 40 }, () => Math.floor(world.chance() * 16).toString(16)).join('')
+  }
+  function wallAt(ms: number): number {
+    return 1_700_000_000_000_000 + Math.floor(ms * 1000)
+  }
+  const wall = () => wallAt(world.now) - setBack * 1000
+
+  function heard(from: Remote<Said>, { id, name, args }: Command): void {
+    // What was said to a server that has ended is not heard by the one after it.
+    if (from.opened <= startedAt) return
+    try {
+      from.say({ id, reply: carryOut(from, name, args) })
+    } catch (error) {
+      from.say({ id, error: (error as Error).message })
+    }
+  }
+
+  function carryOut(from: Remote<Said>, name: string, args: readonly string[]) {
+    if (name === 'EVAL' || name === 'EVALSHA') {
+      const [script = '', count = '0', ...rest] = args
+      const keys = rest.slice(0, Number(count))
+      const { reply, published } = server.run(name, script, keys, rest.slice(keys.length), wall())
+      for (const [channel, text] of published) {
+        for (const remote of channels.get(channel) ?? []) remote.say({ channel, text })
+      }
+      return reply
+    }
+    if (name === 'INFO') {
+      const up = Math.floor((wall() - started) / 1_000_000)
+      return [
+        `run_id:${run}`,
+        `master_replid2:${'0'.repeat(40)}`,
+        `server_time_usec:${wall()}`,
+        `uptime_in_seconds:${up}`,
+        'maxmemory:0',
+        'maxmemory_policy:noeviction',
+      ].join('\r\n')
+    }
+    const [channel = ''] = args
+    const listening = channels.get(channel) ?? new Set()
+    channels.set(channel, listening)
+    if (name === 'SUBSCRIBE') listening.add(from)
+    else if (name === 'UNSUBSCRIBE') listening.delete(from)
+    else throw new Error(`ERR unknown command '${name}'`)
+    server.listeners(channel, listening.size)
+    return [name.toLowerCase(), channel, listening.size]
+  }
+
+  function left(from: Remote<Said>): void {
+    for (const [channel, listening] of channels) {
+      if (listening.delete(from)) server.listeners(channel, listening.size)
+    }
+  }
+
+  function restart(): void {
+    server.flush()
+    server.forgetScripts()
+    for (const channel of channels.keys()) server.listeners(channel, 0)
+    channels.clear()
+    run = newRun()
+    startedAt = world.now
+    started = wall()
+    network.cut()
+  }
+
+  return {
+    driver(process) {
+      const client = new SimulatedIoredis(process, network)
+      drivers.push({ close: () => client.disconnect() })
+      return redis({ client, maxTtl, quarantine: strict ? 'strict' : 'detected' })
+    },
+    faults: {
+      cut: (_, process) => network.cut(process),
+      cutAll: () => network.cut(),
+      freeze: (ms) => network.freeze(ms),
+      slow: (ms) => network.slow(200, ms),
+      restart,
+      clockBack: (ms) => {
+        setBack += ms * 10
+      },
+      forgetScripts: () => server.forgetScripts(),
+    },
+    killed: (process) => network.cut(process),
+    left: () => server.busy(wall()),
+    end() {
+      for (const driver of drivers) driver.close()
+      server.end()
+    },
+  }
+}

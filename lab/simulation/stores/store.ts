@@ -1,0 +1,30 @@
+/** What a run needs of a store: drivers for its processes, and the faults it can suffer. */
+import type { Ability, DriverFactory } from 'holdfast'
+import type { SimulatedProcess } from '../process.js'
+import type { World } from '../world.js'
+
+export interface SimulatedStore {
+  /** A driver for that process. */
+  driver(process: SimulatedProcess): DriverFactory
+  readonly faults: Partial<Record<StoreFault, (ms: number, process: SimulatedProcess) => void>>
+  /** A process has been killed: its connections end. */
+  killed(process: SimulatedProcess): void
+  /** Names that are held or waited for, as the store itself sees it. */
+  left(): readonly string[]
+  /** The world is over. */
+  end?(): void
+}
+
+/** `cut`: connections of one process · `cutAll`: of everybody · `freeze`: the server stands still · `slow`: so does the network. */
+export type StoreFault = 'cut' | 'cutAll' | 'freeze' | 'slow' | 'restart' | 'clockBack' | 'forgetScripts'
+
+export interface StoreKind {
+  readonly name: string
+  readonly abilities: readonly Ability[]
+  readonly faults: readonly StoreFault[]
+  /** Do processes share it? If not, all clocks run alike: they are tasks of one process. */
+  readonly shared: boolean
+  /** Until a lock that nobody can release is free again after the last fault, in ms. */
+  readonly liveWithin: number
+  make(world: World): SimulatedStore
+}

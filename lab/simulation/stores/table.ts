@@ -1,0 +1,292 @@
+/**
+ * The reference table behind a wire: a server that keeps rows, and the plainest client that obeys the driver contract. What
+ * it is for is the core above it: answers that are lost, late or said twice, connections that break, grants nobody wants.
+ *
+ * ```
+ *   client   acquire(attempt) ──► server: granted, or a place in line; a later grant is pushed
+ *            asks again every half second and after every reconnect, by the same attempt: counts from what it asked last
+ *            the wait is over ──► cancel, until it is answered
+ * ```
+ * `mistake` makes it a broken lock of one kind; a run that does not notice is broken itself.
+ */
+import type { Claim, Driver, GaveBack, Grant, Wait } from 'holdfast/driver'
+import { BackendError } from 'holdfast/driver'
+import { deadline, type Env, table } from '../../../test/support/inside.js'
+import type { SimulatedProcess } from '../process.js'
+import { makeNetwork, type Remote } from '../wire.js'
+import type { World } from '../world.js'
+import type { Mistake } from './mistakes.js'
+import type { SimulatedStore, StoreKind } from './store.js'
+
+type Ask =
+  | { readonly verb: 'acquire'; readonly claim: Claim; readonly wait: boolean }
+  | { readonly verb: 'renew'; readonly name: string; readonly attempt: string; readonly ttl: number }
+  | { readonly verb: 'release'; readonly name: string; readonly attempt: string; readonly last: number }
+  | { readonly verb: 'cancel'; readonly name: string; readonly attempt: string }
+  | { readonly verb: 'downgrade'; readonly name: string; readonly attempt: string; readonly last: number }
+  | { readonly verb: 'inspect'; readonly name: string }
+type Request = Ask & { readonly id: number }
+type Reply =
+  | { readonly id: number; readonly answer: unknown }
+  | { readonly granted: string; readonly hold: table.Hold }
+
+const traits = { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 20, shared: true } as const
+/** Milliseconds after which an unanswered request is sent again, and a waiter asks once more. */
+const again = 500
+
+export function tableStore(makeMistake?: () => Mistake): StoreKind {
+  const mistake = makeMistake?.()
+  return {
+    name: mistake === undefined ? 'table' : `table that ${mistake.is}`,
+    abilities: ['exclusive', 'shared', 'permits'],
+    faults: ['cut', 'cutAll', 'freeze', 'slow'],
+    shared: true,
+    liveWithin: 30_000,
+    make: (world) => makeStore(world, makeMistake?.()),
+  }
+}
+
+function makeStore(world: World, mistake: Mistake | undefined): SimulatedStore {
+  const rows = new Map<string, table.Row>()
+  const owners = new Map<string, Remote<Reply>>()
+  const wall = () => 1_700_000_000_000 + world.now
+  const network = makeNetwork<Request, Reply>(world, { heard: answer, left })
+  let cancelLook = () => {}
+
+  function apply<A>(name: string, command: (row: table.Row, now: number, wall: number) => table.Step<A>): A {
+    const before = rows.get(name) ?? table.emptyRow(name)
+    const right = command(before, world.now, wall())
+    const step = (mistake?.after?.(before, right) ?? right) as table.Step<A>
+    rows.set(name, step.row)
+    for (const hold of step.granted) {
+      if (mistake?.is !== 'forgets to tell the next')
+        owners.get(hold.attempt)?.say({ granted: hold.attempt, hold })
+    }
+    lookLater()
+    return step.answer
+  }
+
+  /** Holds run out by themselves while somebody waits. */
+  function lookLater(): void {
+    cancelLook()
+    let next = Number.POSITIVE_INFINITY
+    for (const row of rows.values())
+      if (row.line.length > 0) next = Math.min(next, ...row.held.map((hold) => hold.expires))
+    if (next === Number.POSITIVE_INFINITY) return
+    cancelLook = world.at(Math.max(next, world.now), () => {
+      for (const name of [...rows.keys()]) apply(name, table.expire)
+    })
+  }
+
+  function answer(from: Remote<Reply>, asked: Request): void {
+    const request = (mistake?.before?.(asked) ?? asked) as Request
+    from.say({ id: request.id, answer: carryOut(from, request) })
+  }
+
+  function carryOut(from: Remote<Reply>, ask: Ask): unknown {
+    const { verb } = ask
+    if (verb === 'acquire') {
+      const { name, attempt, mode, ttl } = ask.claim
+      owners.set(attempt, from)
+      return apply(name, (row, now, wall) =>
+        table.acquire(row, { attempt, mode, ttl, wait: ask.wait, by: `${from.process.id}` }, now, wall),
+      )
+    }
+    const { name } = ask
+    if (verb === 'inspect') return table.standingOf(rows.get(name) ?? table.emptyRow(name), world.now)
+    const { attempt } = ask
+    if (verb === 'renew')
+      return apply(name, (row, now, wall) => table.renew(row, attempt, ask.ttl, now, wall)) !== undefined
+    if (verb === 'downgrade')
+      return apply(name, (row, now, wall) => table.downgrade(row, attempt, ask.last, now, wall)) !== undefined
+    if (verb === 'cancel') return apply(name, (row, now, wall) => table.cancel(row, attempt, now, wall))
+    return apply(name, (row, now, wall) => table.release(row, attempt, ask.last, now, wall))
+  }
+
+  /** Whoever has gone does not stand in line; what it holds runs out. */
+  function left(from: Remote<Reply>): void {
+    for (const [name, row] of [...rows]) {
+      for (const { attempt } of row.line) {
+        if (owners.get(attempt) === from) apply(name, (row, now, wall) => waiterGone(row, attempt, now, wall))
+      }
+      if (mistake?.is !== 'lets go when the connection breaks') continue
+      for (const { attempt } of row.held) {
+        if (owners.get(attempt) === from)
+          apply(name, (row, now, wall) => table.cancel(row, attempt, now, wall))
+      }
+    }
+  }
+
+  return {
+    driver: (process) => (env) => client(process, env, network, mistake),
+    faults: {
+      cut: (_, process) => network.cut(process),
+      cutAll: () => network.cut(),
+      freeze: (ms) => network.freeze(ms),
+      slow: (ms) => network.slow(200, ms),
+    },
+    killed: (process) => network.cut(process),
+    left: () =>
+      [...rows.values()]
+        .filter((row) => row.line.length > 0 || row.held.some((hold) => hold.expires > world.now))
+        .map(({ name }) => name),
+  }
+}
+
+/** Out of the line, but not ended: it may ask again when it is back. */
+function waiterGone(row: table.Row, attempt: string, now: number, wall: number): table.Step<boolean> {
+  const line = row.line.filter((place) => place.attempt !== attempt)
+  const { granted, expired, row: after } = table.expire({ ...row, line }, now, wall)
+  // Those behind it may fit now that it is not in their way.
+  const freed = table.cancel(after, '', now, wall)
+  return {
+    row: { ...freed.row, ended: row.ended },
+    answer: true,
+    granted: [...granted, ...freed.granted],
+    expired,
+  }
+}
+
+interface Pending {
+  readonly ask: Ask
+  readonly sent: number
+  answered(answer: never, sent: number): void
+  stop(): void
+}
+
+function client(
+  process: SimulatedProcess,
+  { clock }: Env,
+  network: ReturnType<typeof makeNetwork<Request, Reply>>,
+  mistake: Mistake | undefined,
+): Driver<typeof traits> {
+  const pending = new Map<number, Pending>()
+  const waiting = new Map<string, { pushed(): void }>()
+  const cancelling = new Set<Promise<unknown>>()
+  let lastId = 0
+  let closed = false
+  const wire = network.connect(process, {
+    heard(reply) {
+      if ('granted' in reply) return waiting.get(reply.granted)?.pushed()
+      const call = pending.get(reply.id)
+      if (call === undefined) return
+      pending.delete(reply.id)
+      call.stop()
+      call.answered(reply.answer as never, mistake?.is === 'counts from the answer' ? clock.now() : call.sent)
+    },
+    noticed(up) {
+      if (up) for (const id of [...pending.keys()]) send(id)
+    },
+  })
+
+  function send(id: number): void {
+    const call = pending.get(id)
+    if (call === undefined || !wire.up) return
+    call.stop()
+    call.stop = clock.at(clock.now() + again, () => send(id))
+    wire.say({ ...call.ask, id })
+  }
+
+  /** Sent again until it is answered or forgotten. Nobody knows which sending was answered, so it counts from the first. */
+  function call<A>(ask: Ask, answered: (answer: A, sent: number) => void): () => void {
+    const id = ++lastId
+    pending.set(id, { ask, sent: clock.now(), answered, stop: () => undefined })
+    send(id)
+    return () => {
+      pending.get(id)?.stop()
+      pending.delete(id)
+    }
+  }
+
+  const told = <A>(ask: Ask): Promise<A> => new Promise((resolve) => call<A>(ask, resolve))
+
+  function acquire(claim: Claim, wait: Wait): Promise<Grant | undefined> {
+    const { name, attempt } = claim
+    const once = wait.remaining() <= 0 || wait.over
+    if (wait.over) return Promise.resolve(undefined)
+    return new Promise((resolve, reject) => {
+      let forget = () => {}
+      let stopAsking = () => {}
+      const end = (grant: Grant | undefined) => {
+        forget()
+        stopAsking()
+        waiting.delete(attempt)
+        wait.signal.removeEventListener('abort', over)
+        resolve(grant)
+      }
+      const over = () => {
+        const gone = told<boolean>({ verb: 'cancel', name, attempt })
+        cancelling.add(gone)
+        void gone.then(() => cancelling.delete(gone))
+        end(undefined)
+      }
+      const ask = () => {
+        forget()
+        stopAsking()
+        forget = call<table.Acquired>({ verb: 'acquire', claim, wait: !once }, (answer, sent) => {
+          if (answer.is === 'granted') return end(grantOf(claim, answer.hold, sent))
+          if (answer.is === 'limit') {
+            end(undefined)
+            return reject(new RangeError(`the limit is ${answer.limit}`))
+          }
+          if (answer.is === 'waiting') {
+            wait.blocked?.({ position: answer.position })
+            if (mistake?.is !== 'forgets to tell the next') stopAsking = clock.at(clock.now() + again, ask)
+            return
+          }
+          end(undefined)
+        })
+      }
+      waiting.set(attempt, { pushed: ask })
+      wait.signal.addEventListener('abort', over)
+      if (closed) return reject(new BackendError('table', 'this driver was closed', { closed: true }))
+      ask()
+    })
+  }
+
+  function grantOf({ name, attempt, mode, ttl }: Claim, hold: table.Hold, sent: number): Grant {
+    let validUntil = deadline(sent, ttl)
+    let last = hold.token
+    let upTo = hold.upTo
+    const grant: Grant = {
+      token: hold.token,
+      get validUntil() {
+        return validUntil
+      },
+      renew: (ttl, signal) =>
+        new Promise((resolve, reject) => {
+          const forget = call<boolean>({ verb: 'renew', name, attempt, ttl }, (ours, sent) => {
+            if (ours) validUntil = Math.max(validUntil, deadline(sent, ttl))
+            resolve(ours ? validUntil : undefined)
+          })
+          signal.addEventListener('abort', () => {
+            forget()
+            reject(signal.reason)
+          })
+        }),
+      release: () => told<GaveBack>({ verb: 'release', name, attempt, last }),
+    }
+    if (mode.kind !== 'exclusive') return grant
+    return Object.assign(grant, {
+      pass: () => (last < upTo ? ++last : undefined),
+      async downgrade() {
+        upTo = last
+        await told<boolean>({ verb: 'downgrade', name, attempt, last })
+      },
+    })
+  }
+
+  return {
+    name: 'table',
+    traits,
+    acquire,
+    inspect: (name) => told({ verb: 'inspect', name }),
+    async close() {
+      closed = true
+      await Promise.all(cancelling)
+      for (const { stop } of pending.values()) stop()
+      pending.clear()
+      wire.close()
+    },
+  }
+}

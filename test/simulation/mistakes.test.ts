@@ -1,0 +1,36 @@
+// A simulation that cannot fail shows nothing: each broken store is found out, and what found it out is a small plan.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { play } from '../../lab/simulation/play.js'
+import { search } from '../../lab/simulation/search.js'
+import { mistakes } from '../../lab/simulation/stores/mistakes.js'
+import { tableStore } from '../../lab/simulation/stores/table.js'
+import { leakCheck } from '../support/leaks.js'
+
+for (const mistake of mistakes) {
+  const { is, breaks } = mistake()
+  test(`a table that ${is} is found out`, async () => {
+    const kind = tableStore(mistake)
+    const broken = (rules: readonly string[]) => rules.some((rule) => breaks.includes(rule))
+    const found = await search(kind, 8_000, 20, ({ violations }) =>
+      broken(violations.map(({ rule }) => rule)),
+    )
+    assert.ok(found.plan, `not within ${found.runs} schedules`)
+    assert.ok(found.plan.visits.length <= 5, 'what is not needed was left out')
+    const again = await play(found.plan, kind)
+    assert.ok(broken(again.violations.map(({ rule }) => rule)), 'a plan always plays the same')
+  })
+}
+
+test('the same plan always makes the same history', async () => {
+  const kind = tableStore(mistakes[0])
+  const { plan } = await search(kind, 8_000, 20)
+  assert.ok(plan)
+  const told = async () => {
+    const { history } = await play(plan, kind)
+    return history.events.map(({ t, client, op, phase, token }) => [t, client, op, phase, token])
+  }
+  assert.deepEqual(await told(), await told())
+})
+
+after(leakCheck)

@@ -1,0 +1,40 @@
+// Schedules under virtual time over the Redis driver, with a server simulated below the level of commands.
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { search, tell } from '../../lab/simulation/search.js'
+import { type Machine, startMachine } from '../../lab/simulation/stores/redis/machine.js'
+import { scriptMistakes } from '../../lab/simulation/stores/redis/mistakes.js'
+import { redisStore } from '../../lab/simulation/stores/redis/store.js'
+import { leakCheck } from '../support/leaks.js'
+
+let machine: Machine
+before(async () => {
+  machine = await startMachine()
+})
+after(() => machine.close())
+
+test('redis: 2,000 schedules break nothing', async () => {
+  const kind = redisStore(machine)
+  const found = await search(kind, 2_000, 20)
+  if (found.plan !== undefined) assert.fail(await tell(found.plan, kind))
+  assert.ok(found.runs >= 2_000)
+})
+
+test('redis in its default: a process that is new to a restarted server is what `strict` is for', async () => {
+  const kind = redisStore(machine, undefined, false)
+  const found = await search(kind, 4_000, 20, ({ violations }) =>
+    violations.some(({ rule }) => rule === 'exclusion'),
+  )
+  assert.ok(found.plan?.faults.some((fault) => fault.kind === 'restart'))
+})
+
+for (const mistake of scriptMistakes) {
+  test(`redis that ${mistake.is} is found out`, async () => {
+    const found = await search(redisStore(machine, mistake), 4_000, 20, ({ violations }) =>
+      violations.some(({ rule }) => mistake.breaks.includes(rule)),
+    )
+    assert.ok(found.plan, `not within ${found.runs} schedules`)
+  })
+}
+
+after(leakCheck)
