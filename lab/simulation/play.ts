@@ -1,3 +1,4 @@
+// Long because a life from its beginning to its judgement reads best in one piece.
 /** Plays a plan in a world of its own, and judges what came of it. */
 import type { AcquireOptions, Lease, Lock, Locks } from 'holdfast'
 import {

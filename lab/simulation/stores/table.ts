@@ -1,3 +1,4 @@
+// Long because server and client of one protocol stand side by side.
 /**
  * The reference table behind a wire: a server that keeps rows, and the plainest client that obeys the driver contract. What
  * it is for is the core above it: answers that are lost, late or said twice, connections that break, grants nobody wants.

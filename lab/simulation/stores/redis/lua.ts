@@ -1,3 +1,4 @@
+// Long because it is one text in another language: a server in one piece.
 /**
  * As much of Redis as the scripts of the driver use, in Lua, so that the driver's own scripts run in it word for word.
  * `test/simulation/redis-twin.test.ts` compares it with a real server, command by command.
