@@ -4,11 +4,20 @@ import { measureLocal } from './suites/local.js'
 import { measureMemory } from './suites/memory.js'
 import { measureMysql } from './suites/mysql.js'
 import { measurePeers } from './suites/peers.js'
+import { measurePostgres } from './suites/postgres.js'
 import { measureRedis } from './suites/redis.js'
 import { measureRedlock } from './suites/redlock.js'
 import { measureZookeeper } from './suites/zookeeper.js'
 
-export type SuiteName = 'memory' | 'local' | 'redis' | 'redlock' | 'mysql' | 'zookeeper' | 'peers'
+export type SuiteName =
+  | 'memory'
+  | 'local'
+  | 'redis'
+  | 'redlock'
+  | 'mysql'
+  | 'zookeeper'
+  | 'postgres'
+  | 'peers'
 
 export const suites: Readonly<Record<SuiteName, (scale: Scale) => Promise<readonly Result[]>>> = {
   memory: measureMemory,
@@ -17,6 +26,7 @@ export const suites: Readonly<Record<SuiteName, (scale: Scale) => Promise<readon
   redlock: measureRedlock,
   mysql: measureMysql,
   zookeeper: measureZookeeper,
+  postgres: measurePostgres,
   peers: measurePeers,
 }
 

@@ -6,6 +6,7 @@ import type { Scale } from '../../bench/suite.js'
 import { measureLocal } from '../../bench/suites/local.js'
 import { measureMemory } from '../../bench/suites/memory.js'
 import { measureMysql } from '../../bench/suites/mysql.js'
+import { measurePostgres } from '../../bench/suites/postgres.js'
 import { measureRedis } from '../../bench/suites/redis.js'
 import { measureRedlock } from '../../bench/suites/redlock.js'
 import { measureZookeeper } from '../../bench/suites/zookeeper.js'
@@ -46,6 +47,14 @@ test('memory: all figures, and every hand-over is counted', async () => {
   assert.equal(figures.length, 7)
   const handOvers = figures.find(({ what }) => what.startsWith('hand-overs'))
   assert.equal(handOvers?.counts?.['hand-overs'], tiny.waiters * 3 * rounds)
+})
+
+test('postgres: all figures, and the statements are counted', async () => {
+  const figures = await measurePostgres(tiny)
+  assertMeasured(figures)
+  assert.equal(figures.length, 3)
+  assert.equal(figures[0]?.counts?.['statements each'], 2)
+  assert.ok((figures[2]?.counts?.['hand-overs'] ?? 0) > 0)
 })
 
 test('local: all figures, and the calls to the broker are counted', async () => {

@@ -57,6 +57,8 @@ export function createLane(
   let closed = false
   let created: Promise<void> | undefined
   const timers = new Set<() => void>()
+  const flights = new Set<{ readonly due: number; readonly late: () => void }>()
+  let disarm: (() => void) | undefined
 
   const later = (ms: number, fn: () => void) => {
     const stop = clock.at(
@@ -143,14 +145,40 @@ export function createLane(
     return best
   }
 
+  /** One timer for all: it looks at the oldest, and is armed again for the next. */
+  function patrol(): void {
+    disarm = undefined
+    const now = clock.now()
+    for (const flight of flights) {
+      if (flight.due > now) break
+      flights.delete(flight)
+      flight.late()
+    }
+    const [oldest] = flights
+    if (oldest !== undefined) disarm = clock.at(oldest.due, patrol, { ref: false })
+  }
+
   /** Rejects after the time-out; `abandoned` gets what may still come. */
   function withTimeout<T>(work: Promise<T>, abandoned: (late: Promise<T>) => void): Promise<T> {
     return new Promise((resolve, reject) => {
-      const stop = later(commandTimeout, () => {
+      const due = clock.now() + commandTimeout
+      const late = () => {
         reject(new Error(`no answer within ${commandTimeout} ms`))
         abandoned(work)
-      })
-      work.then(resolve, reject).finally(stop)
+      }
+      const flight = { due, late }
+      flights.add(flight)
+      disarm ??= clock.at(due, patrol, { ref: false })
+      work.then(
+        (value) => {
+          flights.delete(flight)
+          resolve(value)
+        },
+        (error) => {
+          flights.delete(flight)
+          reject(error)
+        },
+      )
     })
   }
 
@@ -210,6 +238,9 @@ export function createLane(
       closed = true
       main = undefined
       for (const wire of opened) wire.destroy()
+      disarm?.()
+      for (const flight of flights) flight.late()
+      flights.clear()
       for (const stop of timers) stop()
       timers.clear()
     },

@@ -40,7 +40,8 @@ export function troubleOf(error: unknown): Trouble {
   if (error instanceof BackendError) return { passing: false, unknown: false, error }
   const code = codeOf(error)
   const message = error instanceof Error ? error.message : String(error)
-  const sqlState = /^[0-9A-Z]{5}$/.test(code)
+  // Not EPIPE, which has five letters, too.
+  const sqlState = /^(?:\d[\dA-Z]|F0|HV|P0|XX)[\dA-Z]{3}$/.test(code)
   if (sqlState && !broken.some((start) => code.startsWith(start))) {
     const known = (table: Readonly<Record<string, string>>) => table[code] ?? table[code.slice(0, 2)]
     const soon = known(passing)

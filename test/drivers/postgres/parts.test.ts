@@ -1,0 +1,99 @@
+// The parts that need no server: what errors mean, when a push is believed, what options are refused.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { Pool } from 'pg'
+import { parsePush } from '../../../src/drivers/postgres/ear.js'
+import { migration, postgres } from '../../../src/drivers/postgres/index.js'
+import { nextLook, provenUntil } from '../../../src/drivers/postgres/patience.js'
+import { lockKey } from '../../../src/drivers/postgres/session/key.js'
+import { troubleOf } from '../../../src/drivers/postgres/trouble.js'
+import { leakCheck } from '../../support/leaks.js'
+
+const coded = (code: string) => Object.assign(new Error(`it said ${code}`), { code })
+
+test('an error of the network is passing, and its statement may have been carried out', () => {
+  for (const code of ['EPIPE', 'ECONNRESET', 'ECONNREFUSED', 'CONNECTION_CLOSED', '57P01', '08006', '']) {
+    const { passing, unknown } = troubleOf(code === '' ? new Error('Connection terminated') : coded(code))
+    assert.deepEqual([passing, unknown], [true, true], code)
+  }
+})
+
+test('a refusal is known not to have been carried out; some pass, some stay', () => {
+  for (const [code, stays] of [
+    ['40001', false],
+    ['40P01', false],
+    ['53300', false],
+    ['55P03', false],
+    ['57P03', false],
+    ['25006', false],
+    ['42501', true],
+    ['42883', true],
+    ['28P01', true],
+    ['XX000', true],
+    ['P0001', true],
+  ] as const) {
+    const { passing, unknown, error } = troubleOf(coded(code))
+    assert.deepEqual([passing, unknown], [!stays, false], code)
+    assert.match(error.message, new RegExp(code))
+  }
+  assert.equal(troubleOf(coded('POOL_ENDED')).passing, false)
+})
+
+test('a push is believed only where it proves a deadline', () => {
+  // Asked at 1000, granted 200 ms later by the server, heard at 1205: until 1000 + 200 + 1000, less the margin.
+  const until = provenUntil(1000, 200, 1000, 1205)
+  assert.ok(until !== undefined && until < 2200 && until > 2150)
+  assert.equal(provenUntil(1000, 400, 1000, 1205), undefined, 'the clock was set forward')
+  assert.equal(provenUntil(1000, 200, 1000, 1500), undefined, 'it is late')
+})
+
+test('who is told looks when the hold runs out, who is not asks again soon', () => {
+  assert.equal(nextLook(1, 700, true, 0, 0.5), 705)
+  assert.equal(nextLook(3, 700, true, 0, 0.5), 905)
+  assert.equal(nextLook(1, 600_000, true, 0, 0.5), 5_000)
+  assert.equal(nextLook(1, 700, false, 0, 0.5), 5)
+  assert.ok(nextLook(1, 700, false, 50, 0.5) <= 100)
+})
+
+test('a push is read with a name that has spaces', () => {
+  assert.deepEqual(parsePush('g abc 7 200 1 1000 1 a name'), {
+    ...{
+      is: 'granted',
+      attempt: 'abc',
+      token: 7,
+      age: 200,
+      n: 1,
+      claim: 1000,
+      contended: true,
+      name: 'a name',
+    },
+  })
+  assert.equal(parsePush('somebody else'), undefined)
+})
+
+test('keys of advisory locks are 64 bits, apart by namespace', () => {
+  assert.match(lockKey('holdfast', 'x'), /^-?\d{1,19}$/)
+  assert.notEqual(lockKey('a', 'x'), lockKey('b', 'x'))
+  assert.notEqual(lockKey('a', 'bx'), lockKey('ab', 'x'))
+  assert.equal(lockKey('a', 'x'), lockKey('a', 'x'))
+})
+
+test('bad options are refused with the value and the remedy, before any I/O', () => {
+  const pool = new Pool()
+  const refused: readonly (readonly [object, RegExp])[] = [
+    [{}, /pool must be a Pool of pg or an instance of postgres\.js, got undefined/],
+    [{ pool: { query() {} } }, /a single pg Client cannot be shared/],
+    [{ pool, strategy: 'transaction' }, /call inTransaction\(client, name\)/],
+    [{ pool, strategy: 'table' }, /strategy must be 'row' or 'session', got "table"/],
+    [{ pool, schema: 'a;b' }, /schema must be a name of letters/],
+    [{ pool, connections: 0 }, /connections must be a whole number from 1 to 100, got 0/],
+    [{ pool, claim: '1s' }, /claim must be a number, got "1s"/],
+    [{ pool, create: 1 }, /create must be true or false, got 1/],
+    [{ pool, listen: {} }, /listen must be a Pool of pg/],
+  ]
+  for (const [options, message] of refused) assert.throws(() => postgres(options as never), message)
+  assert.throws(() => postgres(undefined as never), /takes options such as/)
+  assert.throws(() => migration({ role: 'a"b' }), /role must be a name of letters/)
+})
+
+after(leakCheck)
