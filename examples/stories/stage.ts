@@ -7,6 +7,7 @@ import { mysql } from 'holdfast/mysql'
 import { createPool } from 'mysql2/promise'
 import { cron } from './cron.js'
 import { earlyRelease } from './early-release.js'
+import { Meeting } from './meeting.js'
 import { orders } from './orders.js'
 import { points } from './points.js'
 import { stock } from './stock.js'
@@ -30,7 +31,12 @@ export interface OpenHost extends Host {
 }
 
 /** The locks have a small pool of their own, so that workers waiting for connections cannot keep them from being renewed. */
-export function openHost(url: string, name: string, ttl = 30_000): OpenHost {
+export function openHost(
+  url: string,
+  name: string,
+  ttl = 30_000,
+  watched: (db: Sql) => Sql = (db) => db,
+): OpenHost {
   const pool = createPool({ uri: url, connectionLimit: 10 })
   const lockPool = createPool({ uri: url, connectionLimit: 4 })
   const locks = createLocks(mysql({ pool: lockPool }), { ttl })
@@ -38,12 +44,12 @@ export function openHost(url: string, name: string, ttl = 30_000): OpenHost {
     name,
     locks,
     inspect: (lock) => locks.inspect(lock),
-    db: mysql2(pool),
+    db: watched(mysql2(pool)),
     async transaction(fn) {
       const connection = await pool.getConnection()
       try {
         await connection.beginTransaction()
-        const result = await fn(mysql2(connection))
+        const result = await fn(watched(mysql2(connection)))
         await connection.commit()
         return result
       } catch (error) {
@@ -71,13 +77,16 @@ const short = () => new Promise<void>((resolve) => setTimeout(resolve, 2 + Math.
 
 /** All workers at once, on four hosts. Resolves with the loss. */
 export async function crowd(url: string, story: Story, mode: Mode): Promise<number> {
-  const open = Array.from({ length: hosts }, (_, i) => openHost(url, `host ${i}`))
+  const meeting = new Meeting(story.workers)
+  const open = Array.from({ length: hosts }, (_, i) => openHost(url, `host ${i}`, undefined, meeting.watched))
   try {
     const [first] = open
     if (first === undefined) throw new Error('no host')
     await prepare(first.db, story)
+    // Under the lock nobody else reads meanwhile: there is nobody to meet.
+    const pause = mode === 'bare' ? meeting.pause : short
     const parts = Array.from({ length: story.workers }, (_, i) =>
-      story.work(open[i % hosts] ?? first, mode, i, short),
+      story.work(open[i % hosts] ?? first, mode, i, pause).finally(meeting.left),
     )
     await Promise.all(parts)
     return await story.loss(first.db)

@@ -90,7 +90,9 @@ class Manager {
     const watching = [
       this.#locks.on('granted', (event) => void (event.note === note && taken())),
       this.#locks.on('waiting', ({ note: whose, blocked }) => {
-        if (whose === note && blocked.trouble === undefined) taken()
+        // A driver that keeps an order tells a position once it has one; it may tell of the holder before.
+        const inLine = this.#options.fair ? blocked.position !== undefined : blocked.trouble === undefined
+        if (whose === note && inLine) taken()
       }),
     ]
     return unwatch
