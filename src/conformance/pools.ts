@@ -3,6 +3,7 @@ import type { Client } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { Stage } from './stage.js'
 import type { It } from './suite.js'
+import { takeInChild } from './take-in-child.js'
 
 const forEver = { wait: Number.POSITIVE_INFINITY }
 
@@ -102,7 +103,7 @@ const kinds = {
   },
 } satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
 
-export function pools(it: It, { traits }: Fixture): void {
+export function pools(it: It, { traits, taker }: Fixture): void {
   if (traits.cells !== true || !traits.modes.includes('shared')) {
     it('are refused when they are made', async (stage) => {
       const { locks } = stage.client()
@@ -111,4 +112,16 @@ export function pools(it: It, { traits }: Fixture): void {
     return
   }
   for (const [name, test] of Object.entries(kinds)) it(name, (stage) => test(stage, stage.client()))
+  if (!traits.shared || taker === undefined) return
+
+  it('give back the permits of a process that was killed with -9', async (stage) => {
+    const { locks } = stage.client()
+    const name = stage.name()
+    const child = takeInChild(stage, taker, name, stage.ttl, 'pool')
+    await child.heard('granted')
+    assert.equal(await locks.pool(name, { permits: 1 }).tryAcquire(), undefined)
+    await child.kill()
+    const wait = 2 * stage.ttl + stage.patience
+    await (await locks.pool(name, { permits: 1 }).acquire({ wait })).release()
+  })
 }

@@ -14,7 +14,7 @@ export interface Task {
   readonly as?: Part
 }
 
-export type Part = 'mutex' | 'once' | 'election' | 'barrier' | 'latch' | 'export'
+export type Part = 'mutex' | 'once' | 'election' | 'barrier' | 'latch' | 'export' | 'pool' | 'upgradeable'
 
 async function main(): Promise<void> {
   const task: Task = JSON.parse(process.argv[2] ?? '')
@@ -60,6 +60,12 @@ const parts: Readonly<Record<Part, (locks: Locks, task: Task) => Promise<Lease>>
   election: (locks, { name, ttl }) =>
     locks.election(name).campaign('child', { ttl, candidate: 'child', ...forEver }),
   barrier: async (locks, { name, ttl }) => (await locks.barrier(name, 2).enter({ ttl, ...forEver })).lease,
+  pool: (locks, { name, ttl }) => locks.pool(name, { permits: 1 }).acquire({ ttl, ...forEver }),
+  upgradeable: async (locks, { name, ttl }) => {
+    const lease = await locks.upgradeable(name).upgradeable({ ttl, ...forEver })
+    await lease.upgrade(forEver)
+    return lease
+  },
   latch: (locks, { name, ttl }) => locks.latch(name).join({ ttl, ...forEver }),
 }
 

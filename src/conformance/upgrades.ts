@@ -3,6 +3,7 @@ import type { Client } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { Stage } from './stage.js'
 import type { It } from './suite.js'
+import { takeInChild } from './take-in-child.js'
 
 const kinds = {
   'turns into writing with no other writer in between, however many try': async (stage, a) => {
@@ -84,7 +85,7 @@ const kinds = {
   },
 } satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
 
-export function upgrades(it: It, { traits }: Fixture): void {
+export function upgrades(it: It, { traits, taker }: Fixture): void {
   if (!traits.modes.includes('shared')) {
     it('is refused when it is made', async (stage) => {
       const { locks } = stage.client()
@@ -93,4 +94,17 @@ export function upgrades(it: It, { traits }: Fixture): void {
     return
   }
   for (const [name, test] of Object.entries(kinds)) it(name, (stage) => test(stage, stage.client()))
+  if (!traits.shared || taker === undefined) return
+
+  it('and writing end with a process that is killed with -9', async (stage) => {
+    const { locks } = stage.client()
+    const name = stage.name()
+    const child = takeInChild(stage, taker, name, stage.ttl, 'upgradeable')
+    const { token } = await child.heard('granted')
+    assert.equal(await locks.upgradeable(name).read.tryAcquire(), undefined)
+    await child.kill()
+    const lease = await locks.upgradeable(name).write.acquire({ wait: 2 * stage.ttl + stage.patience })
+    assert.ok(lease.token > token)
+    await lease.release()
+  })
 }
