@@ -1,5 +1,7 @@
 import type { Result } from './figure.js'
 import type { Scale } from './suite.js'
+import { measureConsul } from './suites/consul.js'
+import { measureEtcd } from './suites/etcd.js'
 import { measureLocal } from './suites/local.js'
 import { measureMemory } from './suites/memory.js'
 import { measureMysql } from './suites/mysql.js'
@@ -17,6 +19,8 @@ export type SuiteName =
   | 'mysql'
   | 'zookeeper'
   | 'postgres'
+  | 'etcd'
+  | 'consul'
   | 'peers'
 
 export const suites: Readonly<Record<SuiteName, (scale: Scale) => Promise<readonly Result[]>>> = {
@@ -27,6 +31,8 @@ export const suites: Readonly<Record<SuiteName, (scale: Scale) => Promise<readon
   mysql: measureMysql,
   zookeeper: measureZookeeper,
   postgres: measurePostgres,
+  etcd: measureEtcd,
+  consul: measureConsul,
   peers: measurePeers,
 }
 

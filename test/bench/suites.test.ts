@@ -3,6 +3,8 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Figure, Result } from '../../bench/figure.js'
 import type { Scale } from '../../bench/suite.js'
+import { measureConsul } from '../../bench/suites/consul.js'
+import { measureEtcd } from '../../bench/suites/etcd.js'
 import { measureLocal } from '../../bench/suites/local.js'
 import { measureMemory } from '../../bench/suites/memory.js'
 import { measureMysql } from '../../bench/suites/mysql.js'
@@ -113,4 +115,12 @@ test('zookeeper: all figures, and the others beside ours', async () => {
       ['kazoo', true],
     ],
   )
+})
+
+test('etcd and Consul: a lock beside a bare client that does the same writes', async () => {
+  for (const measure of [measureEtcd, measureConsul]) {
+    const figures = await measure(tiny)
+    assertMeasured(figures)
+    assert.equal(figures.length, 2)
+  }
 })

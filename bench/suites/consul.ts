@@ -1,0 +1,49 @@
+/** Consul beside a bare client: the same transaction that puts place and lock under a session, and the same that removes both. */
+import { createLocks } from 'holdfast'
+import { consul } from 'holdfast/consul'
+import { startConsul } from '../../test/support/servers/consul.js'
+import type { Figure } from '../figure.js'
+import { BareHttp } from '../floors/http.js'
+import type { Scale } from '../suite.js'
+import { figures } from './over-http.js'
+
+export async function measureConsul(scale: Scale): Promise<readonly Figure[]> {
+  await using server = await startConsul()
+  await using locks = createLocks(consul({ url: server.url }))
+  const bare = new BareHttp(server.port)
+  const asked = JSON.stringify({ TTL: '600s', NodeChecks: [], Behavior: 'delete' })
+  const { ID } = JSON.parse(await bare.send('PUT', '/v1/session/create', asked)) as { ID: string }
+  const what = { mode: 'exclusive', ttl: 30_000, since: 1_700_000_000_000, by: 'host:12345', held: true }
+  let n = 0
+  const pair = async (name: string) => {
+    n++
+    const attempt = n.toString(16).padStart(32, '0')
+    const Value = Buffer.from(JSON.stringify({ attempt, ...what })).toString('base64')
+    const [lock, place] = [`floor/${name}/.lock`, `floor/${name}/.line/${attempt}`]
+    const op = (Verb: string, Key: string, more: object = {}) => ({ KV: { Verb, Key, ...more } })
+    const held = { Value, Session: ID }
+    const take = [
+      op('check-not-exists', lock),
+      op('check-not-exists', place),
+      op('lock', place, held),
+      op('lock', lock, held),
+      op('get-tree', `floor/${name}/.line/`),
+      op('get', lock),
+    ]
+    const taken = JSON.parse(await bare.send('PUT', '/v1/txn', JSON.stringify(take))) as {
+      Results: { KV: { Key: string; ModifyIndex: number } }[]
+    }
+    const Index = taken.Results.findLast(({ KV }) => KV.Key === lock)?.KV.ModifyIndex
+    const free = [op('check-index', lock, { Index }), op('delete', lock), op('delete', place)]
+    await bare.send('PUT', '/v1/txn', JSON.stringify(free))
+  }
+  const ours = async (name: string) => {
+    const lease = await locks.mutex(name).acquire()
+    await lease.release()
+  }
+  try {
+    return await figures('consul', 'bare transactions', ours, pair, scale)
+  } finally {
+    bare.close()
+  }
+}

@@ -1,0 +1,42 @@
+/** etcd beside a bare client: the same transaction that reads and puts under a lease, and the same removal. */
+import { createLocks } from 'holdfast'
+import { etcd } from 'holdfast/etcd'
+import { startEtcd } from '../../test/support/servers/etcd.js'
+import type { Figure } from '../figure.js'
+import { BareHttp } from '../floors/http.js'
+import type { Scale } from '../suite.js'
+import { figures } from './over-http.js'
+
+const base64 = (text: string) => Buffer.from(text).toString('base64')
+
+export async function measureEtcd(scale: Scale): Promise<readonly Figure[]> {
+  await using server = await startEtcd()
+  await using locks = createLocks(etcd({ endpoints: server.url }))
+  const bare = new BareHttp(server.port)
+  const { ID } = JSON.parse(await bare.send('POST', '/v3/lease/grant', '{"TTL":"600"}')) as { ID: string }
+  const value = base64(
+    JSON.stringify({ mode: 'exclusive', ttl: 30_000, since: 1_700_000_000_000, by: 'host:12345' }),
+  )
+  let n = 0
+  const pair = async (name: string) => {
+    n++
+    const key = base64(`floor/${name}/${n.toString(16).padStart(32, '0')}`)
+    const all = { key: base64(`floor/${name}/`), range_end: base64(`floor/${name}0`) }
+    const last = { ...all, sort_order: 'DESCEND', sort_target: 'CREATE', limit: '1' }
+    const first = { ...last, sort_order: 'ASCEND' }
+    const absent = { key, target: 'CREATE', result: 'EQUAL', create_revision: '0' }
+    const put = { key, value, lease: ID }
+    const success = [{ request_range: last }, { request_range: first }, { request_put: put }]
+    await bare.send('POST', '/v3/kv/txn', JSON.stringify({ compare: [absent], success }))
+    await bare.send('POST', '/v3/kv/deleterange', JSON.stringify({ key }))
+  }
+  const ours = async (name: string) => {
+    const lease = await locks.mutex(name).acquire()
+    await lease.release()
+  }
+  try {
+    return await figures('etcd', 'bare transaction and removal', ours, pair, scale)
+  } finally {
+    bare.close()
+  }
+}
