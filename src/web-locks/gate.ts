@@ -11,7 +11,7 @@
  * around before he calls back: a second thief may have come behind him, and thieves go first.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import type { AcquireOptions, Lease, Lock, Standing } from 'holdfast'
+import { type AcquireOptions, type Lease, LeaseLostError, type Lock, type Standing } from 'holdfast'
 import { type Mark, noteOf, readNote } from './names.js'
 
 export interface Door {
@@ -83,12 +83,22 @@ export async function steal(door: Door): Promise<Passed> {
   // Looked at below; until then a failure must not count as unhandled.
   granted.catch(() => undefined)
   try {
+    let forced = false
     for (let looks = 0; gate === undefined; looks++) {
       const { holders, waiters } = await door.inspectGate()
-      const seen = waiters.some(({ note }) => readNote(note)?.request === door.mark.request)
-      if (gate === undefined && holders.length > 0 && (seen || looks >= looksAtMost)) await door.forceGate()
+      const seen =
+        looks >= looksAtMost || waiters.some(({ note }) => readNote(note)?.request === door.mark.request)
+      // Who comes to the gate once we stand there sees us and steps back by itself; only another thief does not.
+      const inTheWay = holders.filter(({ note }) => !forced || readNote(note)?.steal)
+      const ours = holders.some(({ note }) => readNote(note)?.request === door.mark.request)
+      if (gate === undefined && seen && !ours && inTheWay.length > 0) {
+        forced = true
+        await door.forceGate()
+      }
       await Promise.race([granted, pause(betweenLooks)])
     }
+    // What we forced may have been our own, granted a moment before: the store knows.
+    if (forced && !(await stillOurs(gate))) return await steal(door)
   } catch (error) {
     giveUp.abort(error)
     await granted.then(
@@ -98,6 +108,15 @@ export async function steal(door: Door): Promise<Passed> {
     throw error
   }
   return { gate: await granted }
+}
+
+async function stillOurs(gate: Lease): Promise<boolean> {
+  try {
+    return (await gate.extend()) > 0
+  } catch (error) {
+    if (error instanceof LeaseLostError) return false
+    return gate.isHeld
+  }
 }
 
 /** The line first: its head then finds the gate given back already, and until the very end the lock counts as held. */
