@@ -1,3 +1,4 @@
+// Long because coming and leaving are one state machine.
 /**
  * A double barrier: nobody goes on before `parties` are there, and nobody is done before all have left.
  *
@@ -11,7 +12,7 @@ import { type Bounds, bounded, Late, type WaitOptions } from '../core/bounded.js
 import { Box } from '../core/box.js'
 import type { Cell } from '../core/cell.js'
 import type { Engine } from '../core/engine.js'
-import { AcquireTimeoutError } from '../core/errors.js'
+import { AcquireTimeoutError, BackendError } from '../core/errors.js'
 import type { HeldLease, Lease } from '../core/lease.js'
 import { checkName, describe, quote } from '../core/name.js'
 import { type AcquireOptions, duration } from '../core/options.js'
@@ -38,7 +39,8 @@ export interface Inside extends AsyncDisposable {
   readonly round: number
   /**
    * Waits until all have left, or died; false: they had not within `wait`, but this one has. `await using` leaves without waiting.
-   * @throws BackendError when it was not possible to tell the others within `wait`; the reason of `signal`
+   * Leaving itself may take a second longer than `wait`.
+   * @throws BackendError when it was not possible to tell the others by then; the reason of `signal`
    */
   leave(options?: WaitOptions): Promise<boolean>
 }
@@ -145,16 +147,26 @@ function insideOf(engine: Engine, box: Box, roll: Roll, lease: HeldLease, round:
     await leaving(box, roll, attempt, bounds)
     await lease.release()
   }
+  const farewell = async (options: WaitOptions) => {
+    const told = await bounded(engine, options, goOut)
+    if (!(told instanceof Late)) return
+    const silent = `could not be told that ${quote(lease.name)} was left within ${Math.round(told.waited)} ms`
+    throw told.trouble ?? new BackendError(engine.driver.name, silent)
+  }
   return {
     lease,
     round,
     async leave(options = {}) {
+      // Short as the wait may be, who says it has left must have: the others would wait for it, and so would the next round.
+      const wait = Math.max(duration('wait', options.wait ?? engine.defaults.wait, 0, true), longestFarewell)
+      left ??= farewell({ ...options, wait }).catch((error: unknown) => {
+        left = undefined
+        throw error
+      })
+      const going = left
+      going.catch(() => undefined)
       const over = await bounded(engine, options, async (bounds) => {
-        left ??= goOut(bounds).catch((error: unknown) => {
-          left = undefined
-          throw error
-        })
-        await left
+        await going
         return box.when(
           async (cell) => {
             const state = stateIn(cell)
