@@ -53,9 +53,13 @@ async function viewed(desk: Desk, name: string): Promise<View> {
   return viewOf(line, found)
 }
 
-/** Whoever has the lock, and else the beginning of the line, as far as it holds without. */
+/**
+ * Whoever has the lock, and else the beginning of the line, as far as it holds without. A place that has not been marked yet is
+ * about to hold: its process does not know, and may never.
+ */
 function holdersOf({ line, lock }: View): readonly Place[] {
   if (lock !== undefined && lock.session !== '') return [lock]
   const [first] = line
-  return first === undefined || first.mode.kind === 'exclusive' ? [] : line.slice(0, holdersIn(line))
+  if (first === undefined || first.mode.kind === 'exclusive') return []
+  return line.slice(0, holdersIn(line)).filter(({ held }) => held)
 }
