@@ -13,7 +13,7 @@ export interface Catch {
 }
 
 /** Seconds of faults; the verdict of those that show in the end only comes some seconds later. */
-export const budget = 15
+export const budget = 20
 
 /** The same lock without a mistake, under the same faults: what the lab says of it must be nothing. */
 export const controlModule: string = `${new URL('./driver.js', import.meta.url).href}?control`
@@ -29,7 +29,7 @@ export async function tryCanary(name: string, seed: number): Promise<Catch> {
     name,
     module: `${new URL('./driver.js', import.meta.url).href}?${encodeURIComponent(name)}`,
     seed,
-    seconds: late ? budget / 3 : budget,
+    seconds: late ? budget / 4 : budget,
     ttl: 300,
     rate: 6,
     only: canary.under,

@@ -88,7 +88,7 @@ export async function runLab(options: RunOptions): Promise<RunResult> {
     const { complaints } = done
     if (!done.stopped) await pause(calm)
     complaints.push(...(await crew.finish(store.settles + goodbye)))
-    complaints.push(...(await lookAround(store, journal, store.settles)))
+    complaints.push(...(await lookAround(store, journal, store.settles + forgotten)))
     const history = readHistory(folder)
     return {
       ...judge(history, faults, store, complaints),
@@ -117,6 +117,8 @@ function wanted(faults: readonly Fault[], only: readonly string[] | undefined): 
 
 /** The workers go on for so long without faults, in ms, before they finish: what is to come to rest is seen to do so. */
 const calm = 1_500
+/** For so long, in ms, a store may take a waiter that was killed for one that is alive; nobody waits behind it in the end. */
+const forgotten = 20_000
 /** What a worker may need beyond the bound of the store to finish, in ms: a machine that is busy. */
 const goodbye = 5_000
 

@@ -33,8 +33,8 @@ describe('under real faults', { concurrency: 2 }, () => {
         module,
         seed,
         seconds,
-        ttl: 500,
-        rate: 5,
+        ttl: 300,
+        rate: 3,
         ...(kinds && { only: kinds }),
       })
       results.push(result)
