@@ -1,4 +1,5 @@
 /** Hand-overs between processes, from what each of them noted about its own turns. */
+import type { Locks } from 'holdfast'
 import { stamp } from './stamp.js'
 
 /** One process had it once. All times are `stamp()`. */
@@ -16,6 +17,13 @@ export interface Turn {
 export function spin(ms = 0.3): void {
   const end = stamp() + ms
   while (stamp() < end);
+}
+
+/** A hand-over needs somebody in line. At the end there is nobody left, so it gives up soon. */
+export async function somebodyWaits(locks: Pick<Locks, 'inspect'>, name: string): Promise<void> {
+  for (let looks = 0; looks < 50; looks++) {
+    if ((await locks.inspect(name)).waiters.length > 0) return
+  }
 }
 
 /**

@@ -4,7 +4,7 @@ import { createLocks, type Lease } from 'holdfast'
 import { local } from 'holdfast/local'
 import { serve } from '../crew.js'
 import { type Bare, connectBare } from '../floors/request-reply.js'
-import { spin, type Turn } from '../hand-over.js'
+import { somebodyWaits, spin, type Turn } from '../hand-over.js'
 import { stamp } from '../stamp.js'
 
 const [directory = '', socketName = ''] = process.argv.slice(2)
@@ -60,7 +60,7 @@ const duties = {
       waitingSince = Number.POSITIVE_INFINITY
       const lease = await locks.mutex(name).acquire()
       const granted = stamp()
-      await somebodyWaits(name)
+      await somebodyWaits(locks, name)
       spin()
       const released = stamp()
       const done = lease.release()
@@ -114,13 +114,6 @@ const duties = {
 }
 
 export type LocalMember = typeof duties
-
-/** A hand-over needs somebody in line. At the end there is nobody left, so it gives up soon. */
-async function somebodyWaits(name: string): Promise<void> {
-  for (let looks = 0; looks < 50; looks++) {
-    if ((await locks.inspect(name)).waiters.length > 0) return
-  }
-}
 
 serve(duties, async () => {
   await bare?.close()

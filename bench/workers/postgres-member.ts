@@ -3,7 +3,7 @@ import { createLocks } from 'holdfast'
 import { postgres } from 'holdfast/postgres'
 import { Client, Pool } from 'pg'
 import { serve } from '../crew.js'
-import { spin, type Turn } from '../hand-over.js'
+import { somebodyWaits, spin, type Turn } from '../hand-over.js'
 import { stamp } from '../stamp.js'
 
 const [url = ''] = process.argv.slice(2)
@@ -34,7 +34,8 @@ const duties = {
       waitingSince = Number.POSITIVE_INFINITY
       const lease = await locks.mutex(name).acquire({ wait: 60_000 })
       const granted = stamp()
-      // Long enough for the other to be back in line.
+      await somebodyWaits(locks, name)
+      // As long as the bare client works before it notifies.
       spin(2)
       const released = stamp()
       turns.push({ token: lease.token, waitingSince, granted, released })
