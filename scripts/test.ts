@@ -4,7 +4,7 @@
 //   npm test -- redis core/lease      the files whose path contains one of the words
 //   npm test -- core --only=abort     of those, the tests whose name matches the pattern
 //
-// Two files run at a time. A file that measures time says `// Runs alone because ...` in its first lines; those run
+// A few files run at a time. A file that measures time says `// Runs alone because ...` in its first lines; those run
 // one by one, after all others. Both runs are told as one, so that the closing lines count every test.
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -34,8 +34,8 @@ if (files.length === 0) {
   console.error(`no test file has ${choice.words.map((word) => `'${word}'`).join(' or ')} in its path`)
   process.exit(1)
 }
-// Two at least: most files wait more than they work.
-const atOnce = Math.min(Math.max(availableParallelism(), 2), 8)
+// One more than there are processors: most files wait more than they work.
+const atOnce = Math.min(Math.max(availableParallelism(), 2) + 1, 8)
 const groups = [
   { concurrency: atOnce, files: files.filter(({ alone }) => !alone) },
   { concurrency: 1, files: files.filter(({ alone }) => alone) },

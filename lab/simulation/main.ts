@@ -1,6 +1,6 @@
 // Searches for a schedule that breaks a promise, under virtual time.
 //
-//   npm run simulate                          memory, the table behind a wire, and Redis, a minute or two
+//   npm run simulate                          memory, the table behind a wire, and Redis: some ten minutes
 //   npm run simulate -- redis --runs 100000   one of them, for longer
 //   npm run simulate -- --broken              each deliberately broken store, and how many runs until it was found out
 //   npm run simulate -- table --seed 17       other schedules; every seed always means the same ones
@@ -66,8 +66,8 @@ async function run({ kind, runs, breaks }: Job): Promise<boolean> {
 
 function soundStores(machine: Machine): Job[] {
   return [
-    { kind: memoryStore, runs: runs ?? 50_000 },
-    { kind: tableStore(), runs: runs ?? 50_000 },
+    { kind: memoryStore, runs: runs ?? 150_000 },
+    { kind: tableStore(), runs: runs ?? 150_000 },
     { kind: redisStore(machine), runs: runs ?? 10_000 },
   ]
 }

@@ -107,6 +107,8 @@ export class Hold implements WatchdogHooks {
   leave(mode: HeldLease['mode']): Promise<ReleaseOutcome> {
     this.count--
     if (mode === 'shared') this.#readers--
+    // What ran out while the machine slept is neither given back nor passed on.
+    this.engine.clock.noticeSleep()
     const state = this.state()
     if (state === 'released') return Promise.resolve('already-released')
     if (state === 'lost') return this.#leaveLost()

@@ -146,7 +146,7 @@ export class Line {
       heir !== undefined &&
       !hold.revoked &&
       this.#passing.allowed(watchdog.grant) &&
-      watchdog.proof() === 'held'
+      watchdog.proofAwake() === 'held'
     const token = may ? watchdog.grant.pass?.() : undefined
     if (heir !== undefined && token !== undefined) {
       this.#queue.delete(heir)
@@ -245,7 +245,10 @@ export class Line {
 
   #arrived(turn: Turn, grant: Grant | undefined): void {
     const owner = this.#answeredTurn(turn)
-    const now = this.engine.clock.now()
+    const { clock } = this.engine
+    // The answer may have waited for a machine that slept.
+    clock.noticeSleep()
+    const now = clock.now()
     if (grant === undefined) this.#nothing(turn, owner)
     else if (owner?.patience.stillThere(now) !== true) this.#returnUnused(grant)
     else if (!usable(grant, turn.claim, now)) {

@@ -255,6 +255,28 @@ test('a single attempt whose grant comes too late to be of use is an error, and 
   assert.equal(grant.releases, 1)
 })
 
+test('a lock whose lease ran out while the machine slept is not passed on, and what was granted before it slept is asked again', async () => {
+  const s = script()
+  const first = s.locks.mutex('m').acquire({ ttl: 1_000 })
+  await settle()
+  s.asked[0]!.grant({ pass: () => 7 })
+  const lease = await first
+  const second = s.locks.mutex('m').acquire({ ttl: 1_000 })
+  await settle()
+  s.clock.sleep(5_000)
+  assert.equal(await lease.release(), 'lost')
+  await settle()
+  assert.equal(s.asked.length, 2, 'the next one asks the store')
+  const late = s.asked[1]!
+  s.clock.sleep(5_000)
+  const unused = late.grant()
+  await settle()
+  assert.equal(unused.releases, 1)
+  assert.equal(s.asked.length, 3)
+  s.asked[2]!.grant()
+  assert.equal((await second).isHeld, true)
+})
+
 test('fair requests each take a place of their own in the store', async () => {
   const s = script()
   const both = [s.locks.mutex('m').acquire({ fair: true }), s.locks.mutex('m').acquire({ fair: true })]

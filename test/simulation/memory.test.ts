@@ -8,7 +8,7 @@ import { leakCheck } from '../support/leaks.js'
 
 // Most errors here are a matter of course, and nobody reads where they were made.
 Error.stackTraceLimit = 4
-const runs = 140_000
+const runs = 40_000
 
 test(`memory: ${runs.toLocaleString('en')} schedules break nothing`, async () => {
   const kind = memoryStore

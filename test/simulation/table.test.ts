@@ -8,7 +8,7 @@ import { leakCheck } from '../support/leaks.js'
 
 // Most errors here are a matter of course, and nobody reads where they were made.
 Error.stackTraceLimit = 4
-const runs = 160_000
+const runs = 60_000
 
 test(`table: ${runs.toLocaleString('en')} schedules break nothing`, async () => {
   const kind = tableStore()
