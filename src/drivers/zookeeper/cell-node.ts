@@ -16,8 +16,9 @@ export interface Found {
 /** Milliseconds a cell still has; 0 or less: gone for so long, or removed. */
 export function lasts(desk: Desk, { stat, value, keep }: Found): number {
   if (value !== undefined && keep === Number.POSITIVE_INFINITY) return keep
-  const now = desk.now() ?? stat.mtime
-  return stat.mtime + (value === undefined ? 0 : keep) - now
+  const since = (desk.now() ?? stat.mtime) - stat.mtime
+  // The leader's time is known as of an answer, so a moment late: what was removed just now is gone all the same.
+  return value === undefined ? Math.min(0, -since) : keep - since
 }
 
 export function dataOf({ id, value, keep }: Omit<CellChange, 'seen'>): Buffer {
