@@ -1,6 +1,7 @@
 /** A majority of votes, kept, healed and given back. */
 import { deadline } from '../../core/clock.js'
 import type { Claim, GaveBack, Grant } from '../../core/driver.js'
+import { BackendError } from '../../core/errors.js'
 import { shared } from '../../core/mode.js'
 import { tokenReserve } from '../../core/token.js'
 import type { Reply } from '../redis/client.js'
@@ -59,7 +60,7 @@ export class Held implements Grant {
       (one, place) =>
         `${group.nodes[place]?.label}: ${one instanceof Error ? one.message : (words[one ?? ''] ?? one)}`,
     )
-    throw new Error(`fewer than ${group.majority} servers renewed it (${told.join('; ')})`)
+    throw new BackendError('redlock', `fewer than ${group.majority} servers renewed it (${told.join('; ')})`)
   }
 
   async release(): Promise<GaveBack> {
