@@ -1,9 +1,9 @@
 /** Cells in MySQL: one statement to read, one to replace. Nobody can be told of a change, so whoever waits for one looks. */
 import type { Cell, CellChange, Cells } from '../../core/cell.js'
 import { BackendError } from '../../core/errors.js'
+import { Pause } from '../kit/pause.js'
 import { number, text } from './client.js'
 import type { Desk } from './desk.js'
-import { Pause } from './pause.js'
 import * as sql from './sql-cells.js'
 import { troubleOf } from './trouble.js'
 

@@ -18,12 +18,12 @@
 import { deadline } from '../../core/clock.js'
 import type { Claim, Wait } from '../../core/driver.js'
 import { permitLimitError } from '../../core/errors.js'
+import { Pause } from '../kit/pause.js'
 import { number } from './client.js'
 import type { Desk } from './desk.js'
 import type { Proven } from './hold.js'
 import { type Decision, decide, type Row, rowOf } from './look.js'
 import { nextLook, type Progress, turnTime } from './patience.js'
-import { Pause } from './pause.js'
 import * as sql from './sql.js'
 import { type Trouble, troubleOf } from './trouble.js'
 
