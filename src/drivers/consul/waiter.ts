@@ -224,10 +224,13 @@ export class Waiter implements Member {
         } else {
           this.#blocked(view)
           ahead = [...(await this.#untilClear(ahead))]
-          if (mode.kind === 'exclusive' && ahead.length <= mostBefore && !this.#lost && !this.#ended) {
-            const before = ahead.map(({ key }) => key)
-            const granted = await this.#take(session, before, undefined)
-            if (!('why' in granted)) return await this.#granted(session, granted)
+          if (mode.kind === 'exclusive' && !this.#lost && !this.#ended) {
+            const taken = await this.#takeAfter(session, ahead)
+            if (taken !== undefined && 'token' in taken) return await this.#granted(session, taken)
+            if (taken !== undefined) {
+              view = taken
+              continue
+            }
           }
         }
         if (this.#lost || this.#ended) return undefined
@@ -307,6 +310,27 @@ export class Waiter implements Member {
     if (!said.done) return { why: said.why }
     this.#took = exclusive
     return { token: indexIn(said, exclusive ? this.#line.lock : this.key), sent: said.sent }
+  }
+
+  /**
+   * After the wait for the one in the way: takes the lock, if those known to be before ours are gone. They are too many to be checked
+   * in one transaction? Then that reads the line it leaves behind instead, and whoever finds others before it lets go again.
+   * Undefined: it was not to be had.
+   */
+  async #takeAfter(session: Session, ahead: readonly Place[]): Promise<Granted | View | undefined> {
+    if (ahead.length <= mostBefore) {
+      const before = ahead.map(({ key }) => key)
+      const granted = await this.#take(session, before, undefined)
+      return 'why' in granted ? undefined : granted
+    }
+    const { attempt } = this.#claim
+    const said = await this.#put(session, [
+      ...take(this.#line, attempt, this.#value(true), session.id, [], undefined),
+      ...look(this.#line),
+    ])
+    if (said?.done !== true) return undefined
+    this.#tookAt = said.sent
+    return viewOf(this.#line, said.found)
   }
 
   #stands({ line }: View, session: Session): boolean {
