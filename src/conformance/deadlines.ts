@@ -3,7 +3,7 @@ import type { Fixture } from './fixture.js'
 import { block, pause } from './stage.js'
 import type { It } from './suite.js'
 
-export function deadlines(it: It, _fixture: Fixture): void {
+export function deadlines(it: It, { traits }: Fixture): void {
   it('count from when a lease was asked for, not from when the answer was read', async (stage) => {
     const [a, b] = [stage.client(), stage.client()]
     const name = stage.name()
@@ -75,6 +75,40 @@ export function deadlines(it: It, _fixture: Fixture): void {
     await stage.assertTaken(b, name)
     assert.equal(await lease.release(), 'released')
   })
+
+  const { maxLockDelay = 0 } = traits
+  if (maxLockDelay > 0) {
+    it('keep a lock from others for its `lockDelay` more when nobody gave it back', async (stage) => {
+      const [a, b] = [stage.client(), stage.client()]
+      const name = stage.name()
+      const lockDelay = Math.min(stage.ttl / 2, maxLockDelay)
+      const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl, lockDelay, autoRenew: false })
+      const end = performance.now() + lease.remaining()
+      const second = await b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.patience })
+      const after = performance.now() - end
+      assert.ok(after >= lockDelay, `another client had it ${after} ms after the end of the lease`)
+      await second.release()
+    })
+
+    it('are no reason to wait for the `lockDelay` of a lock that was given back, even when it was lost', async (stage) => {
+      const [a, b] = [stage.client(), stage.client()]
+      const name = stage.name()
+      const lockDelay = Math.min(600_000, maxLockDelay)
+      const options = { ttl: stage.ttl, lockDelay, autoRenew: false }
+      await (await a.locks.mutex(name).acquire(options)).release()
+      await stage.assertFree(b, name)
+      const lease = await a.locks.mutex(name).acquire(options)
+      const next = b.locks.mutex(name).acquire({ wait: 2 * stage.ttl + stage.patience })
+      await stage.until('the loss', () => !lease.isHeld, stage.ttl + stage.patience)
+      assert.equal(await lease.release(), 'lost')
+      await (await next).release()
+    })
+  } else {
+    it('have no `lockDelay`, and it is refused', async (stage) => {
+      const { locks } = stage.client()
+      await assert.rejects(locks.mutex(stage.name()).acquire({ lockDelay: 100 }), { code: 'UNSUPPORTED' })
+    })
+  }
 
   it('end a lease that has lasted for `maxHold`, and the lock is free for others', async (stage) => {
     const [a, b] = [stage.client(), stage.client()]

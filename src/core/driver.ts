@@ -30,6 +30,11 @@ export interface Claim {
   readonly fair: boolean
   /** How long a proof of holding is good for, in milliseconds. */
   readonly ttl: number
+  /**
+   * How much of `ttl` the core keeps from the caller, whose lease ends by so much earlier: if nobody gives the grant back, others are
+   * kept out for so long after. Absent: nothing.
+   */
+  readonly lockDelay?: number
   /** Shown to those who wait and to `inspect`. */
   readonly note?: string
 }
@@ -132,6 +137,11 @@ export interface Traits {
   readonly minTtl: number
   /** True: other processes see the same locks. False (memory): conformance leaves out the crash tests. */
   readonly shared: boolean
+  /**
+   * The longest `lockDelay` in ms. It can be had where a hold whose process is silent, or gone, stays in the store until `validUntil`.
+   * Absent: where it does not, and `lockDelay` is refused.
+   */
+  readonly maxLockDelay?: number
   /** True: the driver has {@link Driver.cells}. Otherwise all that needs them is refused with `UnsupportedError`, and by type. */
   readonly cells?: boolean
   /** True: a hold is bound to its attempt, not to who took it, so a repeated claim from another process takes it over. */

@@ -20,6 +20,12 @@ export interface AcquireOptions {
    */
   readonly ttl?: number
   /**
+   * After a lease that ended without a release (its process died, was cut off, or held too long) others are kept out for so many ms more:
+   * time for what it may still have on its way to a resource that cannot check tokens. A release frees the lock at once.
+   * @default 0
+   */
+  readonly lockDelay?: number
+  /**
    * The watchdog: renew every third of `ttl` until released. `false` ends the lease after one `ttl` unless `extend()` is called.
    * @default true
    */
@@ -48,13 +54,14 @@ export interface AcquireOptions {
 export type TryOptions = Omit<AcquireOptions, 'wait'>
 
 /** What may be set once for all locks of one `createLocks`. */
-export type Defaults = Pick<AcquireOptions, 'wait' | 'ttl' | 'autoRenew' | 'maxHold' | 'fair'>
+export type Defaults = Pick<AcquireOptions, 'wait' | 'ttl' | 'lockDelay' | 'autoRenew' | 'maxHold' | 'fair'>
 
 /** Options with every default filled in and every value checked. */
 export interface Terms {
   readonly wait: number
   readonly signal: AbortSignal | undefined
   readonly ttl: number
+  readonly lockDelay: number
   readonly autoRenew: boolean
   readonly maxHold: number
   readonly fair: boolean
@@ -67,6 +74,7 @@ const defaults: Terms = {
   wait: 30_000,
   signal: undefined,
   ttl: 30_000,
+  lockDelay: 0,
   autoRenew: true,
   maxHold: Number.POSITIVE_INFINITY,
   fair: false,
@@ -97,6 +105,7 @@ export function resolveTerms(driver: string, traits: Traits, base: Terms, given:
     wait: duration('wait', given.wait ?? base.wait, 0, true),
     signal: checkSignal(given.signal),
     ttl: duration('ttl', given.ttl ?? base.ttl, traits.minTtl, false),
+    lockDelay: lockDelayOf(driver, traits, given.lockDelay ?? base.lockDelay),
     autoRenew: flag('autoRenew', given.autoRenew ?? base.autoRenew),
     maxHold: duration('maxHold', given.maxHold ?? base.maxHold, 1, true),
     fair: flag('fair', given.fair ?? base.fair),
@@ -112,6 +121,19 @@ export function resolveTerms(driver: string, traits: Traits, base: Terms, given:
     )
   }
   return terms
+}
+
+function lockDelayOf(driver: string, { maxLockDelay = 0 }: Traits, value: unknown): number {
+  const delay = duration('lockDelay', value, 0, false)
+  if (delay > 0 && maxLockDelay === 0)
+    throw new UnsupportedError(
+      driver,
+      'a lock-delay (lockDelay)',
+      'a hold there ends at once with its process or connection; let the resource check the token',
+    )
+  if (delay > maxLockDelay)
+    throw new RangeError(`lockDelay must be from 0 to ${maxLockDelay} ms with ${driver}, got ${delay}`)
+  return delay
 }
 
 /** @throws TypeError when it is not a number, RangeError when it is negative, NaN, too short or absurd. */

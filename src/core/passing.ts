@@ -47,12 +47,14 @@ export class Passing {
 /** May this request have a grant that was asked for with these terms, without asking the store? */
 export function mayInherit({ mode, terms }: Request, { mode: held, watchdog }: Hold): boolean {
   const exclusive = held.kind === 'exclusive' && mode.kind === 'exclusive'
-  return exclusive && terms.ttl === watchdog.ttl && terms.autoRenew && watchdog.autoRenew
+  return exclusive && terms.ttl === watchdog.ttl && terms.lockDelay === watchdog.lockDelay && terms.autoRenew && watchdog.autoRenew
 }
 
 /** May this request take over a place in the store's line that was taken with `claim`? */
 export function mayTakeOver({ mode, terms }: Request, claim: Claim): boolean {
-  return sameMode(mode, claim.mode) && terms.ttl === claim.ttl && terms.note === claim.note
+  const { lockDelay = 0 } = claim
+  const sameTime = terms.lockDelay === lockDelay && terms.ttl === claim.ttl - lockDelay
+  return sameMode(mode, claim.mode) && sameTime && terms.note === claim.note
 }
 
 function sameMode(a: Mode, b: Mode): boolean {

@@ -126,11 +126,11 @@ export class Line {
     // What was passed on inside the other process has used up part of the reserve.
     while (last < token) last = grant.pass?.() ?? Number.POSITIVE_INFINITY
     const now = this.engine.clock.now()
-    if (last !== token || !usable(grant, claim, now) || this.engine.closed) {
+    if (last !== token || !usable(grant, terms, now) || this.engine.closed) {
       await grant.release()
       return undefined
     }
-    const watchdog = new Watchdog(this.engine, claim, grant, terms.autoRenew, now)
+    const watchdog = new Watchdog(this.engine, claim, grant, terms, now)
     const hold = new Hold(this, watchdog, token, terms, now)
     this.#holds.add(hold)
     if (hold.mode.kind === 'exclusive') this.#writer = hold
@@ -211,16 +211,8 @@ export class Line {
 
   #begin(request: Request, once: boolean): Turn {
     const { mode, terms } = request
-    const { fair, ttl, note } = terms
     const { driver, env } = this.engine
-    const claim: Claim = {
-      name: this.name,
-      attempt: env.id(),
-      mode,
-      fair,
-      ttl,
-      ...(note === undefined ? {} : { note }),
-    }
+    const claim = claimOf(this.name, env.id(), mode, terms)
     const turn = new Turn(this, claim, request, once)
     const answer = driver.acquire(claim, turn).then(
       (grant) => this.#arrived(turn, grant),
@@ -251,7 +243,7 @@ export class Line {
     const now = clock.now()
     if (grant === undefined) this.#nothing(turn, owner)
     else if (owner?.patience.stillThere(now) !== true) this.#returnUnused(grant)
-    else if (!usable(grant, turn.claim, now)) {
+    else if (!usable(grant, owner.terms, now)) {
       this.#returnUnused(grant)
       // Ask again while there is time. A single attempt was not told "not free", so it must not be told so.
       turn.adopted = true
@@ -261,7 +253,7 @@ export class Line {
       this.#passing.begin()
       this.#deliver(
         owner,
-        new Watchdog(this.engine, turn.claim, grant, owner.terms.autoRenew, now),
+        new Watchdog(this.engine, turn.claim, grant, owner.terms, now),
         grant.token,
         now,
         false,
@@ -323,6 +315,14 @@ export class Line {
 }
 
 /** False for a grant that came so late that hardly anything is left of it, or that has been revoked on the way. */
-function usable(grant: Grant, { ttl }: Claim, now: number): boolean {
-  return grant.validUntil - now >= Math.min(ttl / 5, 100) && grant.lost?.aborted !== true
+function usable(grant: Grant, { ttl, lockDelay }: Terms, now: number): boolean {
+  return grant.validUntil - lockDelay - now >= Math.min(ttl / 5, 100) && grant.lost?.aborted !== true
+}
+
+/** With a lock-delay the store is asked for more time than the caller is told of: see `watchdog.ts`. */
+export function claimOf(name: string, attempt: string, mode: Mode, terms: Terms): Claim {
+  const { fair, ttl, lockDelay, note } = terms
+  const claim = { name, attempt, mode, fair, ttl: ttl + lockDelay }
+  if (lockDelay === 0 && note === undefined) return claim
+  return { ...claim, ...(lockDelay > 0 && { lockDelay }), ...(note !== undefined && { note }) }
 }

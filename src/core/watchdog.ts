@@ -15,12 +15,17 @@
  *
  * After a loss the grant is given back in the background, but not before the store would have let go by itself: the
  * holder that has just been told may need those last milliseconds.
+ *
+ * A lock-delay is time of the grant that the holder is not told of. It asks the store for `ttl + lockDelay` and ends its lease
+ * `lockDelay` before the grant, so whatever ends it but a release leaves the lock taken for that much longer; the store needs to
+ * know nothing of it, and it outlives whatever the grant outlives.
  */
 import { driftShare, margin } from './clock.js'
 import type { Claim, GaveBack, Grant } from './driver.js'
 import type { Engine } from './engine.js'
 import { BackendError, type LossCause } from './errors.js'
 import { quote } from './name.js'
+import type { Terms } from './options.js'
 import type { Entry } from './timetable.js'
 import type { Armed } from './wait.js'
 
@@ -37,6 +42,7 @@ export class Watchdog implements Entry, Armed {
   readonly grant: Grant
   readonly claim: Claim
   ttl: number
+  readonly lockDelay: number
   autoRenew: boolean
   hooks: WatchdogHooks | undefined
   /** Set once the grant has ended, by loss or by giving it back. */
@@ -58,13 +64,14 @@ export class Watchdog implements Entry, Armed {
     engine: Engine,
     claim: Claim,
     grant: Grant,
-    autoRenew: boolean,
+    { ttl, lockDelay, autoRenew }: Pick<Terms, 'ttl' | 'lockDelay' | 'autoRenew'>,
     now: number = engine.clock.now(),
   ) {
     this.#engine = engine
     this.claim = claim
     this.grant = grant
-    this.ttl = claim.ttl
+    this.ttl = ttl
+    this.lockDelay = lockDelay
     this.autoRenew = autoRenew
     if (grant.lost !== undefined) this.#heed(grant.lost)
     if (autoRenew) this.#plan(now)
@@ -81,15 +88,20 @@ export class Watchdog implements Entry, Armed {
     this.#schedule()
   }
 
+  /** Clock reading until which the holder may rely on it. */
+  get #until(): number {
+    return this.grant.validUntil - this.lockDelay
+  }
+
   get remaining(): number {
-    return this.ended === undefined ? Math.max(0, this.grant.validUntil - this.#engine.clock.now()) : 0
+    return this.ended === undefined ? Math.max(0, this.#until - this.#engine.clock.now()) : 0
   }
 
   /** The truth at this moment, computed from the clock; notices an expiry that no timer has reported yet. */
   proof(): Proof {
     if (this.ended !== undefined) return 'lost'
     const now = this.#engine.clock.now()
-    if (now >= this.grant.validUntil) {
+    if (now >= this.#until) {
       this.lose('expired', this.#lastError)
       return 'lost'
     }
@@ -126,12 +138,12 @@ export class Watchdog implements Entry, Armed {
     this.ttl = ttl
     const controller = new AbortController()
     const stop = this.#engine.clock.at(
-      Math.min(this.#engine.clock.now() + this.#tryTime(), this.grant.validUntil),
+      Math.min(this.#engine.clock.now() + this.#tryTime(), this.#until),
       () => controller.abort(this.#noAnswer()),
     )
     try {
       const answer = await Promise.race([
-        this.grant.renew(ttl, controller.signal),
+        this.grant.renew(ttl + this.lockDelay, controller.signal),
         rejection(controller.signal),
       ])
       this.#answered(answer)
@@ -147,7 +159,10 @@ export class Watchdog implements Entry, Armed {
     this.hooks?.onLost(why, cause)
     const giveBack = () => this.#engine.giveBack(this.release())
     if (why === 'taken' || why === 'revoked') giveBack()
-    else this.#engine.later(this.grant.validUntil + this.ttl * driftShare + margin, giveBack)
+    else {
+      const late = (this.ttl + this.lockDelay) * driftShare + margin
+      this.#engine.later(this.grant.validUntil + late, giveBack)
+    }
   }
 
   /**
@@ -194,7 +209,7 @@ export class Watchdog implements Entry, Armed {
     this.#trying = controller
     this.#tryEndsAt = this.#engine.clock.now() + this.#tryTime()
     try {
-      const answer = await this.grant.renew(this.ttl, controller.signal)
+      const answer = await this.grant.renew(this.ttl + this.lockDelay, controller.signal)
       if (this.#trying === controller) this.#trying = undefined
       this.#answered(answer)
     } catch (error) {
@@ -240,7 +255,7 @@ export class Watchdog implements Entry, Armed {
   /** When to look again: to renew, to give up a try, to say doubtful, to say lost. */
   #schedule(now: number = this.#engine.clock.now()): void {
     if (this.ended !== undefined) return
-    let next = Math.min(this.grant.validUntil, this.#maxHoldAt)
+    let next = Math.min(this.#until, this.#maxHoldAt)
     if (this.autoRenew) {
       if (this.#overdueAt === Number.POSITIVE_INFINITY) this.#plan(now)
       next = Math.min(next, this.#trying === undefined ? this.#renewAt : this.#tryEndsAt)
@@ -251,7 +266,7 @@ export class Watchdog implements Entry, Armed {
   /** After a proof: renew at a third of what is left, on a common beat so that many leases renew in one round trip. */
   #plan(now: number): void {
     this.#told = false
-    const left = this.grant.validUntil - now
+    const left = this.#until - now
     const beat = this.ttl / 12
     const at = now + left / 3
     this.#renewAt = left > this.ttl / 2 ? Math.max(now, Math.floor(at / beat) * beat) : at

@@ -12,13 +12,14 @@
  */
 import { bounded, glance, Late } from '../core/bounded.js'
 import { Box } from '../core/box.js'
-import type { Claim, Wait } from '../core/driver.js'
+import type { Wait } from '../core/driver.js'
 import type { Engine } from '../core/engine.js'
 import { BackendError, LeaseLostError, UnsupportedError } from '../core/errors.js'
 import { HeldLease, type Lease } from '../core/lease.js'
 import type { Mode } from '../core/mode.js'
 import { checkName, describe, quote } from '../core/name.js'
 import { type AcquireOptions, resolveTerms } from '../core/options.js'
+import { claimOf } from '../core/queue.js'
 
 export type AdoptOptions = Pick<AcquireOptions, 'autoRenew' | 'maxHold'>
 
@@ -29,6 +30,7 @@ interface Ticket {
   readonly attempt: string
   readonly mode: Mode
   readonly ttl: number
+  readonly lockDelay?: number
   readonly token: number
   readonly note?: string
 }
@@ -50,7 +52,7 @@ export async function exportLease(engine: Engine, lease: Lease): Promise<string>
     )
   const { watchdog, token, name } = hold
   const { attempt, mode, note } = watchdog.claim
-  const { ttl } = watchdog
+  const { ttl, lockDelay } = watchdog
   await lease.extend(ttl)
   const id = engine.env.id()
   const box = new Box(engine, 'hand', id)
@@ -68,6 +70,7 @@ export async function exportLease(engine: Engine, lease: Lease): Promise<string>
     mode: hold.mode ?? mode,
     ttl,
     token,
+    ...(lockDelay > 0 && { lockDelay }),
     ...(note !== undefined && { note }),
   }
   return Buffer.from(JSON.stringify(ticket)).toString('base64url')
@@ -77,10 +80,11 @@ export async function exportLease(engine: Engine, lease: Lease): Promise<string>
 export async function adoptLease(engine: Engine, text: string, options: AdoptOptions = {}): Promise<Lease> {
   checkPortable(engine)
   engine.assertOpen()
-  const { id, name, attempt, mode, ttl, token, note } = ticketIn(text)
+  const { id, name, attempt, mode, ttl, lockDelay = 0, token, note } = ticketIn(text)
   const terms = resolveTerms(engine.driver.name, engine.traits, engine.defaults, {
     ...options,
     ttl,
+    lockDelay,
     ...(note !== undefined && { note }),
   })
   const box = new Box(engine, 'hand', id)
@@ -92,7 +96,7 @@ export async function adoptLease(engine: Engine, text: string, options: AdoptOpt
     throw new LeaseLostError(name, token, 'expired', new Error('the ticket has run out'))
   if (taken.value !== mine)
     throw new LeaseLostError(name, token, 'taken', new Error('the ticket was adopted before'))
-  const claim: Claim = { name, attempt, mode, fair: false, ttl, ...(note !== undefined && { note }) }
+  const claim = claimOf(name, attempt, mode, { ...terms, fair: false })
   const hold = await within(engine, name, (wait) => engine.line(name).adopt(claim, token, terms, wait))
   if (hold === undefined) throw new LeaseLostError(name, token, 'expired')
   return new HeldLease(hold, mode.kind)

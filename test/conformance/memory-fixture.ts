@@ -8,6 +8,7 @@ const traits = {
   fair: true,
   minTtl: 1,
   shared: false,
+  maxLockDelay: Number.POSITIVE_INFINITY,
   cells: true,
   portable: true,
 } as const

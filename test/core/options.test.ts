@@ -15,6 +15,7 @@ const bad: [string, unknown, RegExp][] = [
   ['ttl', 0, /^RangeError: ttl must be from 10 to \d+ ms, got 0$/],
   ['ttl', 9, /^RangeError: ttl must be from 10 /],
   ['ttl', Number.POSITIVE_INFINITY, /^RangeError: ttl must be .* got Infinity$/],
+  ['lockDelay', -1, /^RangeError: lockDelay must be from 0 /],
   ['maxHold', 0, /^RangeError: maxHold must be from 1 /],
   ['autoRenew', 'yes', /^TypeError: autoRenew must be true or false, got "yes"$/],
   ['fair', 1, /^TypeError: fair must be true or false, got 1$/],

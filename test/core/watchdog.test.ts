@@ -252,3 +252,83 @@ test('a thousand leases with one ttl are renewed on a common beat', async () => 
   const moments = new Set(grants.map(({ renewals }) => Math.round(renewals[0]!.sentAt)))
   assert.ok(moments.size <= 5, `renewals left at ${moments.size} moments`)
 })
+
+test('a lock-delay is asked of the store and kept from the holder: after a loss the lock stays taken for it', async () => {
+  const s = script({ traits: { maxLockDelay: 60_000 } })
+  const sent = s.clock.now()
+  const acquiring = s.locks.mutex('m').acquire({ ttl: 9_000, lockDelay: 5_000, autoRenew: false })
+  await settle()
+  const { claim } = s.asked[0]!
+  assert.equal(claim.ttl, 14_000)
+  assert.equal(claim.lockDelay, 5_000)
+  const grant = s.asked[0]!.grant()
+  const lease = await acquiring
+  const end = grant.validUntil - 5_000
+  assert.equal(lease.remaining(), end - sent)
+  assert.ok(lease.remaining() <= 9_000)
+  await s.clock.advance(lease.remaining() - 1)
+  assert.equal(lease.isHeld, true)
+  await s.clock.advance(1)
+  assert.equal(lease.state, 'lost')
+  await s.clock.advance(5_000)
+  assert.equal(grant.releases, 0, 'it was given back before the store would have let go by itself')
+  await s.clock.advance(1_000)
+  assert.equal(grant.releases, 1)
+})
+
+test('a renewal asks for the lock-delay, too, and `maxHold` leaves it to the lock', async () => {
+  const s = script({ traits: { maxLockDelay: 60_000 }, defaults: { lockDelay: 6_000 } })
+  const acquiring = s.locks.mutex('m').acquire({ ttl: 9_000, maxHold: 4_000 })
+  await settle()
+  const grant = s.asked[0]!.grant()
+  const lease = await acquiring
+  await s.clock.advance(3_000)
+  assert.equal(grant.renewals[0]?.ttl, 15_000)
+  grant.renewals[0]!.ok()
+  await settle()
+  assert.ok(lease.remaining() > 8_000 && lease.remaining() <= 9_000)
+  await s.clock.advance(1_000)
+  assert.equal(lease.state, 'lost')
+  const until = grant.validUntil
+  assert.ok(until - s.clock.now() >= 6_000)
+  await s.clock.advance(until - s.clock.now())
+  assert.equal(grant.releases, 0)
+})
+
+test('a release frees the lock at once, whatever its lock-delay; so does one after the loss', async () => {
+  const s = script({ traits: { maxLockDelay: 60_000 }, defaults: { lockDelay: 60_000 } })
+  const first = s.locks.mutex('m').acquire({ ttl: 9_000 })
+  await settle()
+  const one = s.asked[0]!.grant()
+  assert.equal(await (await first).release(), 'released')
+  assert.equal(one.releases, 1)
+  const second = s.locks.mutex('m').acquire({ ttl: 9_000, autoRenew: false })
+  await settle()
+  const two = s.asked[1]!.grant()
+  const lease = await second
+  await s.clock.advance(9_000)
+  assert.equal(lease.state, 'lost')
+  assert.equal(two.releases, 0)
+  assert.equal(await lease.release(), 'lost')
+  assert.equal(two.releases, 1)
+})
+
+test('a lock is passed on inside the process only to whoever asks for the same lock-delay', async () => {
+  const s = script({ traits: { maxLockDelay: 60_000 } })
+  const first = s.locks.mutex('m').acquire({ ttl: 9_000, lockDelay: 1_000 })
+  await settle()
+  let next = 100
+  s.asked[0]!.grant({ pass: () => ++next })
+  const lease = await first
+  const same = s.locks.mutex('m').acquire({ ttl: 9_000, lockDelay: 1_000 })
+  const other = s.locks.mutex('m').acquire({ ttl: 9_500, lockDelay: 500 })
+  await lease.release()
+  const heir = await same
+  assert.equal(heir.token, 101)
+  await heir.release()
+  await settle()
+  assert.equal(s.asked.length, 2)
+  assert.equal(s.asked[1]!.claim.lockDelay, 500)
+  s.asked[1]!.grant()
+  await (await other).release()
+})

@@ -18,7 +18,13 @@ for (const [flavour, library] of runs) {
     { describe, it },
     {
       name: `redlock (${flavour}, ${library})`,
-      traits: { modes: ['exclusive', 'shared'], fair: false, minTtl: 100, shared: true },
+      traits: {
+        modes: ['exclusive', 'shared'],
+        fair: false,
+        minTtl: 100,
+        shared: true,
+        maxLockDelay: Number.POSITIVE_INFINITY,
+      },
       make: () => cables.factory(library, ports),
       breakage: {
         cut: (factory) => cables.cut(factory),

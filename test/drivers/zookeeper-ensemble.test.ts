@@ -16,7 +16,14 @@ conformance(
   { describe, it },
   {
     name: 'zookeeper (three servers)',
-    traits: { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 20, shared: true, cells: true },
+    traits: {
+      modes: ['exclusive', 'shared', 'permits'],
+      fair: true,
+      minTtl: 20,
+      shared: true,
+      maxLockDelay: 1_066,
+      cells: true,
+    },
     make: () => cables.factory(brisk),
     breakage: {
       cut: (factory) => cables.cut(factory),

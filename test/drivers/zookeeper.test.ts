@@ -12,7 +12,14 @@ const cables = await Cables.to([server.port], 12)
 
 const fixture: Fixture = {
   name: 'zookeeper',
-  traits: { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 20, shared: true, cells: true },
+  traits: {
+    modes: ['exclusive', 'shared', 'permits'],
+    fair: true,
+    minTtl: 20,
+    shared: true,
+    maxLockDelay: 1_066,
+    cells: true,
+  },
   make: () => cables.factory(brisk),
   breakage: {
     cut: (factory) => cables.cut(factory),

@@ -3,7 +3,7 @@ import type { DriverFactory, Traits } from '../../core/driver.js'
 import { cellsOf } from './cells.js'
 import { Desk } from './desk.js'
 import { forceRelease, inspect, list } from './inspect.js'
-import { type ConsulOptions, settingsOf } from './options.js'
+import { type ConsulOptions, longestTtl, settingsOf } from './options.js'
 import { troubleOf } from './trouble.js'
 import { Waiter } from './waiter.js'
 
@@ -25,6 +25,8 @@ export function consul(options: ConsulOptions): DriverFactory<ConsulTraits> {
     fair: true,
     minTtl: settings.minTtl,
     shared: true,
+    // The ttl of a session, with its tenth more, is a day at the most.
+    maxLockDelay: longestTtl / 2,
     cells: true,
   })
   return (env) => {

@@ -17,9 +17,8 @@ export interface ConsulOptions {
    */
   readonly prefix?: string
   /**
-   * For how long a mutex stays taken after its holder's session has ended without a release, in ms: time for what the holder may still
-   * have on its way, where the resource cannot check tokens. Up to 60_000. Default 0. Kept by the leader alone: a change of leader
-   * ends it.
+   * Consul's own: for how long a mutex stays taken after its holder's session has ended, in ms, also when an operator has destroyed it.
+   * Up to 60_000. Default 0. Kept by the leader alone: a change of leader ends it. The `lockDelay` of `acquire` does not depend on that.
    */
   readonly lockDelay?: number
   /** The least ttl the servers take, in ms: `session_ttl_min` of their configuration. Default 10_000, which is also theirs. */

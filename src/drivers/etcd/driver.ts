@@ -23,6 +23,7 @@ const traits: EtcdTraits = Object.freeze({
   // Leases count in whole seconds.
   minTtl: 1_000,
   shared: true,
+  maxLockDelay: Number.POSITIVE_INFINITY,
   cells: true,
 })
 

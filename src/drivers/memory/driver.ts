@@ -21,6 +21,7 @@ const traits: MemoryTraits = Object.freeze({
   fair: true,
   minTtl: 1,
   shared: false,
+  maxLockDelay: Number.POSITIVE_INFINITY,
   cells: true,
   portable: true,
 })

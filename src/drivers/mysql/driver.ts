@@ -29,6 +29,7 @@ const traits: MysqlTraits = Object.freeze({
   // Below that, the way to the server and back eats up a lease.
   minTtl: 100,
   shared: true,
+  maxLockDelay: Number.POSITIVE_INFINITY,
   cells: true,
   portable: true,
 })

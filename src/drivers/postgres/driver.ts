@@ -30,6 +30,7 @@ const traits: PostgresTraits = Object.freeze({
   // Below that, the way to the server and back eats up a lease.
   minTtl: 50,
   shared: true,
+  maxLockDelay: Number.POSITIVE_INFINITY,
   cells: true as const,
 })
 

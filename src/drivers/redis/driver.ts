@@ -28,6 +28,7 @@ const traits: RedisTraits = Object.freeze({
   // Below that, the way to the server and back eats up a lease.
   minTtl: 20,
   shared: true,
+  maxLockDelay: Number.POSITIVE_INFINITY,
   cells: true,
   portable: true,
 })

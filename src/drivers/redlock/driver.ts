@@ -45,6 +45,7 @@ const traits: RedlockTraits = Object.freeze({
   fair: false,
   minTtl: 100,
   shared: true,
+  maxLockDelay: Number.POSITIVE_INFINITY,
 })
 
 /**

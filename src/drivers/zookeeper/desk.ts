@@ -4,11 +4,13 @@
  * What the parts of the driver share: the session, who waits and who holds, and what is still to be removed.
  */
 import type { Clock } from '../../core/clock.js'
-import type { Env } from '../../core/driver.js'
+import type { Claim, Env } from '../../core/driver.js'
+import { BackendError } from '../../core/errors.js'
 import type { Hold } from './hold.js'
 import { parentsOf } from './keys.js'
 import { placeOf } from './line.js'
 import type { Settings } from './options.js'
+import { mostDelay } from './session/clockwork.js'
 import {
   type AclEntry,
   codes,
@@ -55,6 +57,8 @@ export interface Desk {
   readonly claims: Map<string, Promise<Hold | undefined>>
   /** Removes a node. Rejects when the connection breaks; it is then removed as soon as there is one again. */
   remove(own: Own): Promise<Removed>
+  /** @throws BackendError when the servers granted a session too short for the lock-delay of this claim */
+  assertLasts(claim: Claim): void
   /** Makes the node of a lock and what is missing above it. */
   makeLock(path: string): Promise<void>
   /** Makes what is missing above a node. */
@@ -185,6 +189,12 @@ export function createDesk(settings: Settings, env: Env): Desk {
     holds,
     claims: new Map(),
     remove: removeOwn,
+    assertLasts({ lockDelay = 0 }) {
+      const most = mostDelay(session.timeout)
+      if (lockDelay <= most) return
+      const short = `the servers granted a session of ${session.timeout} ms, which is too short for a lockDelay of ${lockDelay} ms`
+      throw new BackendError('zookeeper', `${short}; it can be ${most}`)
+    },
     makeLock,
     makeParents,
     get closed() {

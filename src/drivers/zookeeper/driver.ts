@@ -7,6 +7,7 @@ import type { Hold } from './hold.js'
 import { holdersOf, standingOf } from './inspect.js'
 import { decode } from './keys.js'
 import { type Settings, settingsOf, type ZookeeperOptions } from './options.js'
+import { mostDelay } from './session/clockwork.js'
 import { codes, getChildren, remove } from './session/protocol.js'
 import { standSimply } from './simple.js'
 import { ignore, isPassing, troubleOf } from './trouble.js'
@@ -30,19 +31,19 @@ export interface SimpleTraits extends Traits {
 // Below that, the way to the server and back eats up a lease.
 const minTtl = 20
 
-const inLine: ZookeeperTraits = Object.freeze({
+const inLine: ZookeeperTraits = {
   modes: ['exclusive', 'shared', 'permits'] as const,
   fair: true,
   minTtl,
   shared: true,
   cells: true,
-})
-const simply: SimpleTraits = Object.freeze({
+}
+const simply: SimpleTraits = {
   modes: ['exclusive'] as const,
   fair: false,
   minTtl,
   shared: true,
-})
+}
 
 /** How long a question of an operator waits for a server, in ms. */
 const patience = 10_000
@@ -60,6 +61,12 @@ export function zookeeper(options: ZookeeperOptions): DriverFactory {
   return (env) => driverOver(settings, env)
 }
 
+/** A hold is there for as long as its session, so a delay is taken off what is relied upon of that. */
+function traitsOf({ strategy, sessionTimeout }: Settings): Traits {
+  const own = strategy === 'simple' ? simply : inLine
+  return Object.freeze({ ...own, maxLockDelay: mostDelay(sessionTimeout) })
+}
+
 function driverOver(settings: Settings, env: Env): Driver {
   let desk: Desk | undefined
   let closed = false
@@ -72,7 +79,7 @@ function driverOver(settings: Settings, env: Env): Driver {
 
   return {
     name: 'zookeeper',
-    traits: settings.strategy === 'simple' ? simply : inLine,
+    traits: traitsOf(settings),
     acquire: async (claim, wait) => take(open(), claim, wait),
     inspect: (name) => told(open, (desk) => standingOf(desk, name)),
     list: (prefix) => told(open, (desk) => listed(desk, prefix)),

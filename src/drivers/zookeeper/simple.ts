@@ -35,6 +35,7 @@ export function standSimply(desk: Desk, claim: Claim, wait: Wait): Promise<Hold 
 
   /** `undefined`: somebody else has it, or it has just gone. */
   async function take(): Promise<Hold | undefined> {
+    desk.assertLasts(claim)
     const sent = clock.now()
     const id = session.id
     asked = id

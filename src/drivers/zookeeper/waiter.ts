@@ -152,6 +152,7 @@ export class Waiter implements Standing {
     if (this.#doubtful !== undefined) return this.#recover()
     const { attempt, mode } = this.#claim
     if (this.#once && !(await this.#looksFree())) return 'busy'
+    this.#desk.assertLasts(this.#claim)
     const path = `${this.#lock}/${placeName(attempt, mode, settings.names)}`
     const id = session.id
     this.#sent = clock.now()

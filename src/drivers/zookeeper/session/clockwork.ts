@@ -15,6 +15,11 @@ export function provenUntil(sent: number, timeout: number, tick: number): number
   return deadline(sent, timeout - Math.min(tick, timeout / 3))
 }
 
+/** How much of a session's time-out may be kept back: enough is left to be proven again by the next heartbeats. */
+export function mostDelay(timeout: number): number {
+  return Math.floor(timeout / 3)
+}
+
 export interface Pace {
   /** Between two looks at the connection, in ms. */
   readonly look: number

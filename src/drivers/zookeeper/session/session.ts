@@ -44,6 +44,8 @@ export interface Session {
   readonly connected: boolean
   /** 0n: none yet, or it has ended. */
   readonly id: bigint
+  /** As granted by the server, in ms; before that, as it will be asked for. */
+  readonly timeout: number
   /** Clock reading until which the server cannot have ended it. */
   readonly validUntil: number
   /** Why the last connection failed. */
@@ -404,6 +406,9 @@ export function createSession(
     },
     get id() {
       return id
+    },
+    get timeout() {
+      return timeout
     },
     get validUntil() {
       return validUntil()

@@ -20,6 +20,7 @@ export async function fixtureOf(
       fair: true,
       minTtl: 1_000,
       shared: true,
+      maxLockDelay: 43_200_000,
       cells: true,
     },
     make: () =>

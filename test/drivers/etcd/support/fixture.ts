@@ -20,6 +20,7 @@ export async function fixtureOf(
       fair: true,
       minTtl: 1_000,
       shared: true,
+      maxLockDelay: Number.POSITIVE_INFINITY,
       cells: true,
     },
     make: () =>

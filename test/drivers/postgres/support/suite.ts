@@ -6,7 +6,14 @@ import { startPostgres } from '../../../support/servers/postgres.js'
 import { Cables, type Library, type Options } from './clients.js'
 
 const traits: Readonly<Record<'row' | 'session', Traits>> = {
-  row: { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 50, shared: true, cells: true },
+  row: {
+    modes: ['exclusive', 'shared', 'permits'],
+    fair: true,
+    minTtl: 50,
+    shared: true,
+    maxLockDelay: Number.POSITIVE_INFINITY,
+    cells: true,
+  },
   session: { modes: ['exclusive', 'shared'], fair: true, minTtl: 500, shared: true },
 }
 

@@ -23,6 +23,7 @@ export async function fixtureOf(
       fair: true,
       minTtl: 20,
       shared: true,
+      maxLockDelay: Number.POSITIVE_INFINITY,
       cells: true,
       portable: true,
     },
