@@ -69,6 +69,11 @@ export function systemClock(boot: () => number = () => uptime() * 1000): Clock {
 
 /** Share of a ttl that clocks may drift apart: 1 %, twenty times what ntpd slews; chrony's default bound is higher (docs/guarantees.md). */
 export const driftShare = 0.01
+/** The ttl of which `deadline` leaves `lockDelay` ms more than of `ttl` alone. */
+export function ttlWithDelay(ttl: number, lockDelay: number): number {
+  return ttl + Math.ceil(lockDelay / (1 - driftShare))
+}
+
 /** Milliseconds taken off every deadline: a store's clock tick plus a timer's. */
 export const margin = 2
 

@@ -31,8 +31,8 @@ export interface Claim {
   /** How long a proof of holding is good for, in milliseconds. */
   readonly ttl: number
   /**
-   * How much of `ttl` the core keeps from the caller, whose lease ends by so much earlier: if nobody gives the grant back, others are
-   * kept out for so long after. Absent: nothing.
+   * How much of `validUntil` the core keeps from the caller, whose lease ends by so much earlier: if nobody gives the grant back, others
+   * are kept out for so long after. `ttl` has room for it. Absent: nothing.
    */
   readonly lockDelay?: number
   /** Shown to those who wait and to `inspect`. */

@@ -4,7 +4,7 @@
  * An exclusive grant may go to the next local request without asking the store, with the next token of its reserve. While
  * others stand in the store's line that is bounded, so that a busy process cannot keep them out; then the grant goes back.
  */
-import type { Clock } from './clock.js'
+import { type Clock, ttlWithDelay } from './clock.js'
 import type { Claim, Grant } from './driver.js'
 import type { Hold } from './hold.js'
 import type { Mode } from './mode.js'
@@ -53,7 +53,7 @@ export function mayInherit({ mode, terms }: Request, { mode: held, watchdog }: H
 /** May this request take over a place in the store's line that was taken with `claim`? */
 export function mayTakeOver({ mode, terms }: Request, claim: Claim): boolean {
   const { lockDelay = 0 } = claim
-  const sameTime = terms.lockDelay === lockDelay && terms.ttl === claim.ttl - lockDelay
+  const sameTime = terms.lockDelay === lockDelay && ttlWithDelay(terms.ttl, lockDelay) === claim.ttl
   return sameMode(mode, claim.mode) && sameTime && terms.note === claim.note
 }
 

@@ -15,6 +15,7 @@
  * Passing on is bounded while others stand in the store's line: see `passing.ts`.
  */
 import { longestGoodbye, within } from './answer.js'
+import { ttlWithDelay } from './clock.js'
 import type { Blocked, Claim, Grant, Holder, Wait } from './driver.js'
 import type { Engine } from './engine.js'
 import { BackendError } from './errors.js'
@@ -322,7 +323,7 @@ function usable(grant: Grant, { ttl, lockDelay }: Terms, now: number): boolean {
 /** With a lock-delay the store is asked for more time than the caller is told of: see `watchdog.ts`. */
 export function claimOf(name: string, attempt: string, mode: Mode, terms: Terms): Claim {
   const { fair, ttl, lockDelay, note } = terms
-  const claim = { name, attempt, mode, fair, ttl: ttl + lockDelay }
+  const claim = { name, attempt, mode, fair, ttl: ttlWithDelay(ttl, lockDelay) }
   if (lockDelay === 0 && note === undefined) return claim
   return { ...claim, ...(lockDelay > 0 && { lockDelay }), ...(note !== undefined && { note }) }
 }

@@ -20,7 +20,7 @@
  * `lockDelay` before the grant, so whatever ends it but a release leaves the lock taken for that much longer; the store needs to
  * know nothing of it, and it outlives whatever the grant outlives.
  */
-import { driftShare, margin } from './clock.js'
+import { driftShare, margin, ttlWithDelay } from './clock.js'
 import type { Claim, GaveBack, Grant } from './driver.js'
 import type { Engine } from './engine.js'
 import { BackendError, type LossCause } from './errors.js'
@@ -143,7 +143,7 @@ export class Watchdog implements Entry, Armed {
     )
     try {
       const answer = await Promise.race([
-        this.grant.renew(ttl + this.lockDelay, controller.signal),
+        this.grant.renew(ttlWithDelay(ttl, this.lockDelay), controller.signal),
         rejection(controller.signal),
       ])
       this.#answered(answer)
@@ -160,7 +160,7 @@ export class Watchdog implements Entry, Armed {
     const giveBack = () => this.#engine.giveBack(this.release())
     if (why === 'taken' || why === 'revoked') giveBack()
     else {
-      const late = (this.ttl + this.lockDelay) * driftShare + margin
+      const late = ttlWithDelay(this.ttl, this.lockDelay) * driftShare + margin
       this.#engine.later(this.grant.validUntil + late, giveBack)
     }
   }
@@ -209,7 +209,7 @@ export class Watchdog implements Entry, Armed {
     this.#trying = controller
     this.#tryEndsAt = this.#engine.clock.now() + this.#tryTime()
     try {
-      const answer = await this.grant.renew(this.ttl + this.lockDelay, controller.signal)
+      const answer = await this.grant.renew(ttlWithDelay(this.ttl, this.lockDelay), controller.signal)
       if (this.#trying === controller) this.#trying = undefined
       this.#answered(answer)
     } catch (error) {

@@ -72,9 +72,9 @@ for (const crowd of [40, 200]) {
           return grant
         })
         waits.push(wait)
-        await until(async () => (await placesOf(server, name)).length === i + 2, { every: 2 })
+        // In line, and asking for news of the one before.
+        await until(() => paths.filter(query).length === i + 1, { every: 1 })
       }
-      await until(() => paths.filter(query).length === crowd)
     })
     for (const n of [0, 1, crowd - 1]) {
       while (served.length < n) {
