@@ -39,14 +39,13 @@ export interface RedlockTraits extends Traits {
   readonly shared: true
 }
 
-const traits: RedlockTraits = Object.freeze({
+const traits: RedlockTraits = {
   // Permits of n cannot be counted by majorities: with five servers and two permits each, three holders find a majority.
   modes: ['exclusive', 'shared'] as const,
   fair: false,
   minTtl: 100,
   shared: true,
-  maxLockDelay: Number.POSITIVE_INFINITY,
-})
+}
 
 /**
  * @throws TypeError, RangeError for bad options, before any I/O; BackendError on first use when two clients lead to one server
@@ -66,7 +65,8 @@ export function redlock(options: RedlockOptions): DriverFactory<RedlockTraits> {
     const driver = new Redlock(new Group(nodes, env, settings), env, settings)
     return {
       name: 'redlock',
-      traits,
+      // With it a ttl is to fit into `maxTtl`.
+      traits: Object.freeze({ ...traits, maxLockDelay: Math.floor(settings.maxTtl * 0.49) }),
       acquire: (claim, wait) => driver.acquire(claim, wait),
       inspect: (name) => driver.inspect(name),
       forceRelease: (name) => driver.forceRelease(name),
