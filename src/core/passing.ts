@@ -47,7 +47,13 @@ export class Passing {
 /** May this request have a grant that was asked for with these terms, without asking the store? */
 export function mayInherit({ mode, terms }: Request, { mode: held, watchdog }: Hold): boolean {
   const exclusive = held.kind === 'exclusive' && mode.kind === 'exclusive'
-  return exclusive && terms.ttl === watchdog.ttl && terms.lockDelay === watchdog.lockDelay && terms.autoRenew && watchdog.autoRenew
+  return (
+    exclusive &&
+    terms.ttl === watchdog.ttl &&
+    terms.lockDelay === watchdog.lockDelay &&
+    terms.autoRenew &&
+    watchdog.autoRenew
+  )
 }
 
 /** May this request take over a place in the store's line that was taken with `claim`? */
