@@ -176,7 +176,8 @@ export class Client {
     for (let tries = 1; ; tries++) {
       const at = this.#current
       try {
-        return { answer: await this.#ask(at, ask, this.#settings.requestTimeout), repeated }
+        const answer = await this.#ask(at, ask, this.#settings.requestTimeout)
+        return { answer, repeated: repeated || answer.repeated }
       } catch (error) {
         this.#leave(at, error)
         const elsewhere = error instanceof NoAnswer || (error instanceof Refusal && error.passing)

@@ -21,7 +21,7 @@ import type { Bell } from '../kit/bell.js'
 import { holdersIn, holds, inTheWay, otherLimit } from '../kit/line.js'
 import type { Member, Session } from '../kit/session.js'
 import type { Said, Seen } from './client.js'
-import type { Desk } from './desk.js'
+import { type Desk, lockMember } from './desk.js'
 import { holdOf, indexIn } from './hold.js'
 import type { Line } from './keys.js'
 import { holderOf, type Place, placeOf, type View, viewOf, writtenOf } from './place.js'
@@ -219,6 +219,7 @@ export class Waiter implements Member {
             }
           } else {
             this.#blocked(view)
+            this.before = lockMember(this.#line.lock, view.lock.index)
             await this.#untilMoved(this.#line.lock, view.lock.index)
           }
         } else {
@@ -255,9 +256,10 @@ export class Waiter implements Member {
       await this.#untilMoved(this.#line.places, newest, true)
       return ahead
     }
-    this.before = one.key
     let { index } = one
     for (;;) {
+      // Each beat asks for it, too: a query may hang.
+      this.before = one.key
       const seen = await this.#untilMoved(one.key, index)
       const [kv] = seen?.kvs ?? []
       // Woken by somebody else than the query: whoever asks next finds out.
@@ -273,13 +275,16 @@ export class Waiter implements Member {
   async #untilMoved(key: string, index: number, recurse = false): Promise<Seen | undefined> {
     const { clock } = this.#desk.env
     let seen: Seen | undefined
-    let disarm: (() => void) | undefined
+    // What no beat asks for is looked at again now and then: a query may hang.
+    let disarm =
+      this.before === undefined ? clock.at(clock.now() + this.#claim.ttl, () => this.wake()) : undefined
     const heard = (news: Seen) => {
       seen = news
       this.wake()
     }
     // Looked at soon, not at once: a cluster in trouble, with all its queries broken, must not be hammered.
     const broke = () => {
+      disarm?.()
       disarm = clock.at(clock.now() + this.#pause(), () => this.wake())
     }
     const stop = this.#desk.client.watch(key, recurse, index, heard, broke)
@@ -362,6 +367,8 @@ export class Waiter implements Member {
     try {
       this.#placed = session
       const said = await client.txn(operations)
+      // The try that was not answered may yet arrive, somewhere else.
+      this.#doubt ||= said.repeated
       await fresh?.catch(() => undefined)
       return said
     } catch (error) {
@@ -383,7 +390,7 @@ export class Waiter implements Member {
     const { clock } = this.#desk.env
     if (session.until - clock.now() < this.#claim.ttl / 2) await session.beat()
     const hold = holdOf(this.#desk, this.#line, this.#claim, session, granted, this.#value(true), this.#doubt)
-    if (clock.now() < hold.validUntil && !this.#desk.closed) {
+    if (clock.now() < hold.validUntil && !session.dead && !this.#lost && !this.#desk.closed) {
       this.#placed = undefined
       return hold
     }

@@ -140,7 +140,8 @@ export class Client {
     for (let tries = 1; ; tries++) {
       const at = this.#current
       try {
-        return { ...(await this.#ask<T>(at, path, ask, patience)), repeated }
+        const answer = await this.#ask<T>(at, path, ask, patience)
+        return { ...answer, repeated: repeated || answer.repeated }
       } catch (error) {
         this.#leave(at, error)
         const elsewhere = error instanceof NoAnswer || (error instanceof Refusal && error.passing)
@@ -150,7 +151,7 @@ export class Client {
     }
   }
 
-  async #ask<T>(at: number, path: string, ask: object, patience: number): Promise<{ is: T; sent: number }> {
+  async #ask<T>(at: number, path: string, ask: object, patience: number): Promise<Reply<T>> {
     const body = JSON.stringify(ask)
     for (let again = false; ; again = true) {
       const headers = await this.#headers(at, patience)
@@ -158,10 +159,11 @@ export class Client {
         status,
         text,
         sent,
+        repeated,
         headers: told,
       } = await this.#host(at).ask({ method: 'POST', path, headers, body }, patience)
       this.time.heard(told['date'], sent)
-      if (status === 200) return { is: JSON.parse(text) as T, sent }
+      if (status === 200) return { is: JSON.parse(text) as T, sent, repeated }
       const refusal = this.#refused(status, text)
       if (again || this.#settings.login === undefined || !refusal.staleLogin) throw refusal
     }

@@ -220,9 +220,11 @@ export class Waiter implements Member {
     const filters = mode.kind === 'shared' ? {} : { filters: ['NOPUT'] }
     const from = String(BigInt(revision) + 1n)
     const { clock } = this.#desk.env
+    // What no beat asks for is looked at again now and then: a watch may hang.
+    let disarm = one === undefined ? clock.at(clock.now() + this.#claim.ttl, () => this.wake()) : undefined
     // Looked at soon, not at once: a cluster in trouble, with all its watches broken, must not be hammered.
-    let disarm: (() => void) | undefined
     const broke = () => {
+      disarm?.()
       disarm = clock.at(clock.now() + this.#pause(), () => this.wake())
     }
     const stop = this.#desk.client.watch({ ...range, start_revision: from, ...filters }, heard, broke)
@@ -243,6 +245,8 @@ export class Waiter implements Member {
     try {
       this.#placed = session
       const answer = await client.txn(ask)
+      // The try that was not answered may yet arrive, somewhere else.
+      this.#doubt ||= answer.repeated
       await fresh?.catch(() => undefined)
       return answer
     } catch (error) {
@@ -259,7 +263,7 @@ export class Waiter implements Member {
     const { clock } = this.#desk.env
     if (session.until - clock.now() < this.#claim.ttl / 2) await session.beat()
     const hold = holdOf(this.#desk, this.#line, this.#claim, session, token, sent, this.#doubt)
-    if (clock.now() < hold.validUntil && !this.#desk.closed) {
+    if (clock.now() < hold.validUntil && !session.dead && !this.#lost && !this.#desk.closed) {
       this.#placed = undefined
       return hold
     }

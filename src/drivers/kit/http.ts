@@ -36,6 +36,8 @@ export interface HttpAnswer {
   readonly text: string
   /** Clock reading before the request left. */
   readonly sent: number
+  /** It was sent before, on a connection that broke: that may have been carried out, or may yet be. */
+  readonly repeated: boolean
 }
 
 /** No answer. `left` false: the request never got as far as the store, so it has done nothing. */
@@ -78,7 +80,7 @@ export class HttpHost {
     } catch (error) {
       // The store has closed a kept connection just as it was used again: that says nothing of the store.
       if (!(error instanceof StaleConnection)) throw error
-      return this.#once(ask, sent, timeout)
+      return { ...(await this.#once(ask, sent, timeout)), repeated: true }
     }
   }
 
@@ -96,7 +98,7 @@ export class HttpHost {
         const why = late ? `gave no answer within ${Math.round(timeout)} ms` : error.message
         const code = (error as NodeJS.ErrnoException).code ?? ''
         if (!late && request.reusedSocket && (code === 'ECONNRESET' || code === 'EPIPE'))
-          reject(new StaleConnection(why))
+          reject(new StaleConnection(`${this.url.host} ${why}`, true, error))
         else reject(new NoAnswer(`${this.url.host} ${why}`, late || !neverLeft.has(code), error))
       }
       request.on('error', fail)
@@ -107,7 +109,13 @@ export class HttpHost {
         response.on('end', () => {
           stop()
           const text = Buffer.concat(parts).toString()
-          resolve({ status: response.statusCode ?? 0, headers: response.headers, text, sent })
+          resolve({
+            status: response.statusCode ?? 0,
+            headers: response.headers,
+            text,
+            sent,
+            repeated: false,
+          })
         })
       })
       request.end(ask.body)
@@ -164,7 +172,8 @@ export class HttpHost {
   }
 }
 
-class StaleConnection extends Error {}
+/** No answer like any other, when it happens twice in a row. */
+class StaleConnection extends NoAnswer {}
 
 function lines(response: IncomingMessage, line: (text: string) => void): void {
   let rest = ''

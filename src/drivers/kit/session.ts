@@ -61,6 +61,8 @@ export class Session {
 
   add(member: Member): void {
     this.#members.add(member)
+    // It ended while the request for the place was on its way.
+    if (this.dead) return member.gone()
     if (member.waits) this.#arm()
   }
 

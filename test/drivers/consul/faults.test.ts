@@ -1,7 +1,10 @@
 // Messages that are lost, late or come twice; sessions that end; queries that break; indexes that go back; the lock-delay.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { shared } from '../../../src/core/mode.js'
+import { lineOf, pathOf } from '../../../src/drivers/consul/keys.js'
 import { leakCheck } from '../../support/leaks.js'
+import { startProxy } from '../../support/proxy.js'
 import { startConsul } from '../../support/servers/consul.js'
 import { until } from '../../support/until.js'
 import { claim, never, once, waiting } from '../support/asking.js'
@@ -44,6 +47,19 @@ test('a claim that was given up while on its way takes nothing when it arrives a
   await assert.rejects(driverOf(t, server.url).acquire(one, waiting()), /given up/)
   assert.deepEqual(await placesOf(server, 'late'), [])
   assert.equal(await lockOf(server, 'late'), undefined)
+})
+
+test('a claim that another agent answered takes nothing when it reaches the first after all', async (t) => {
+  await using cable = await startProxy({ port: server.port })
+  const driver = driverOf(t, [`127.0.0.1:${cable.port}`, server.url], { requestTimeout: 300 })
+  const one = claim('late elsewhere', { ttl: 5_000 })
+  cable.up.hold((bytes) => bytes.includes(`late elsewhere/.line/${one.attempt}`))
+  const grant = await driver.acquire(one, waiting())
+  assert.ok(cable.up.held.length > 0, 'the first try is still on its way')
+  assert.equal(await grant?.release(), 'released')
+  // The very request, from a client that does not know it was given back.
+  await assert.rejects(driverOf(t, server.url).acquire(one, waiting()), /given up/)
+  assert.equal(await lockOf(server, 'late elsewhere'), undefined)
 })
 
 test('a release whose answer was lost is answered when it is asked again, and harms nobody', async (t) => {
@@ -106,6 +122,34 @@ test('a waiter whose session ended takes a new place and does not believe it hol
   assert.equal(await Promise.race([waits.then(() => 'b'), third.then(() => 'c')]), 'c')
   await (await third)?.release()
   assert.equal(await (await waits)?.release(), 'released')
+})
+
+test('a query that hangs is made up for also after the place in the way was written to, and where only the lock is', async (t) => {
+  const { driver, cable } = await cabled(t, server)
+  const silent = () => cable.down.hold((bytes) => /^HTTP\/1.1 404/.test(bytes.toString()))
+  const [a, b] = [driverOf(t, server.url), driverOf(t, server.url)]
+  const writer = await a.acquire(claim('written to', { ttl: 10_000 }), once())
+  const reads = b.acquire(claim('written to', { ttl: 10_000, mode: shared }), waiting())
+  await until(async () => (await placesOf(server, 'written to')).length === 2)
+  const waits = driver.acquire(claim('written to', { ttl: 1_500 }), waiting())
+  await until(async () => (await placesOf(server, 'written to')).length === 3)
+  silent()
+  await writer?.release()
+  // The reader holds now, which its place says; then it goes, and nobody is told.
+  await (await reads)?.release()
+  assert.equal(await (await waits)?.release(), 'released')
+  cable.down.pass()
+
+  const { lock } = lineOf('holdfast/', 'only the lock')
+  const { ID } = (await server.ask('PUT', '/v1/session/create', '{"LockDelay":"0s"}')) as { ID: string }
+  await server.ask('PUT', `/v1/kv/${pathOf(lock)}?acquire=${ID}`, 'theirs')
+  const wait = waiting()
+  const behind = driver.acquire(claim('only the lock', { ttl: 1_500 }), wait)
+  await until(() => wait.told.length > 0)
+  silent()
+  await server.ask('DELETE', `/v1/kv/${pathOf(lock)}`)
+  assert.equal(await (await behind)?.release(), 'released')
+  cable.down.pass()
 })
 
 test('a query that breaks is asked again, and one that hangs is made up for by the next beat', async (t) => {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { leakCheck } from '../../support/leaks.js'
+import { startProxy } from '../../support/proxy.js'
 import { startEtcd } from '../../support/servers/etcd.js'
 import { until } from '../../support/until.js'
 import { claim, never, once, waiting } from '../support/asking.js'
@@ -55,6 +56,40 @@ test('a claim that was given up while on its way takes no place when it arrives 
   const direct = driverOf(t, server.url)
   await assert.rejects(direct.acquire(one, waiting()), /given up/)
   assert.deepEqual(await placesOf(server, 'late'), [])
+})
+
+test('a claim that another member answered takes no place when it reaches the first after all', async (t) => {
+  await using cable = await startProxy({ port: server.port })
+  const driver = driverOf(t, [`127.0.0.1:${cable.port}`, server.url], { requestTimeout: 300 })
+  const one = claim('late elsewhere', { ttl: 5_000 })
+  cable.up.hold(said(placeKey('late elsewhere', one.attempt)))
+  const grant = await driver.acquire(one, waiting())
+  assert.ok(cable.up.held.length > 0, 'the first try is still on its way')
+  assert.equal(await grant?.release(), 'released')
+  // The very request, from a client that does not know it was given back.
+  await assert.rejects(driverOf(t, server.url).acquire(one, waiting()), /given up/)
+  assert.deepEqual(await placesOf(server, 'late elsewhere'), [])
+})
+
+test('kept connections that break one after the other are passing trouble: the claim is asked again', async (t) => {
+  const { driver, cable } = await cabled(t, server)
+  // A try and a look beside it: two connections are kept.
+  await Promise.all(['k1', 'k2'].map(async (name) => (await driver.acquire(claim(name), once()))?.release()))
+  assert.ok(cable.links.length >= 2)
+  const one = claim('two broken')
+  const sent = said(placeKey('two broken', one.attempt))
+  const broken: number[] = []
+  cable.up.hold(sent)
+  const asking = driver.acquire(one, waiting())
+  for (let n = 1; n <= 2; n++) {
+    const held = await until(() => cable.up.held.find(({ link }) => !broken.includes(link.id)))
+    broken.push(held.link.id)
+    held.link.reset()
+  }
+  cable.up.pass()
+  assert.equal(await (await asking)?.release(), 'released')
+  // It may have been carried out on either of them.
+  await assert.rejects(driverOf(t, server.url).acquire(one, waiting()), /given up/)
 })
 
 test('a release whose answer was lost is answered when it is asked again, and harms nobody', async (t) => {

@@ -127,6 +127,10 @@ test('one beat is for all, tells each what it found, and moves the deadline from
   await session.beat()
   assert.deepEqual([a.heard, c.heard], [['gone'], ['wake', 'gone']])
   assert.equal(session.usable, false)
+  // Its place was on its way when the session ended.
+  const late = member('late', { waits: true })
+  session.add(late)
+  assert.deepEqual(late.heard, ['gone'])
 })
 
 test('a session with waiters beats by itself, says so when it cannot, and ends when its time is over', async () => {
