@@ -53,8 +53,9 @@ export interface RunResult extends Judged {
 }
 
 export async function runLab(options: RunOptions): Promise<RunResult> {
-  const { name, module, seed, seconds, ttl = 1_000 } = options
+  const { name, module, seed, seconds } = options
   const { lab }: { lab: LabDriver } = await import(module)
+  const ttl = Math.max(options.ttl ?? 1_000, lab.leastTtl ?? 0)
   const workers = lab.oneProcess === undefined ? (options.workers ?? 4) : 1
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-lab-'))
   const began = performance.now()

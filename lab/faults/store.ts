@@ -18,6 +18,8 @@ export interface LabDriver {
   open(stage: Stage): Promise<Store>
   /** Where the store lives inside the process that uses it (memory): one worker with so many clients. */
   readonly oneProcess?: number
+  /** Milliseconds; runs that ask for a shorter ttl get this one. */
+  readonly leastTtl?: number
 }
 
 export interface Client {

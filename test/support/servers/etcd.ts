@@ -30,7 +30,7 @@ export interface EtcdServer extends AsyncDisposable {
   readonly running: boolean
   log(): string
   /** One request to the JSON gateway: `ask('/v3/kv/range', { key })`. Rejects on any status but 200. */
-  ask(path: string, body: object): Promise<Record<string, unknown>>
+  ask(path: string, body: object, signal?: AbortSignal): Promise<Record<string, unknown>>
   /** Runs etcdctl against this server; resolves with what it printed. */
   ctl(...words: readonly string[]): Promise<string>
   kill9(): Promise<void>
@@ -183,7 +183,7 @@ function controls(first: Running, launchAgain: () => Promise<Running>, setup: Se
       return running.alive
     },
     log: () => readFileSync(log, 'utf8'),
-    ask: (path, body) => ask(url, path, body),
+    ask: (path, body, signal) => ask(url, path, body, signal),
     ctl: (...words) => run(join(root, 'usr/bin/etcdctl'), ['--endpoints', url, ...words]),
     kill9: () => running.end('SIGKILL'),
     restart: async () => {
@@ -197,11 +197,17 @@ function controls(first: Running, launchAgain: () => Promise<Running>, setup: Se
   }
 }
 
-async function ask(url: string, path: string, body: object): Promise<Record<string, unknown>> {
+async function ask(
+  url: string,
+  path: string,
+  body: object,
+  signal?: AbortSignal,
+): Promise<Record<string, unknown>> {
   const response = await fetch(`${url}${path}`, {
     method: 'POST',
     body: JSON.stringify(body),
     headers: { connection: 'close' },
+    ...(signal && { signal }),
   })
   const text = await response.text()
   if (!response.ok) throw new Error(`${path}: ${response.status} ${text}`)

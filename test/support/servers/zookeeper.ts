@@ -26,6 +26,8 @@ export interface ZookeeperOptions {
   readonly port?: number
   /** Lines added to zoo.cfg. */
   readonly config?: readonly string[]
+  /** Further arguments of its Java: `-Dname=value`. */
+  readonly properties?: readonly string[]
   /** Every write is synced to disk before it is answered, as in production. Default false: tests are about other things. */
   readonly durable?: boolean
   /** Called with the empty data folder before the first start. */
@@ -208,6 +210,7 @@ async function programOf(options: ZookeeperOptions, place: Place): Promise<Progr
       // Servers that look for each other ask at least once a second; by default they wait up to a minute.
       '-Dzookeeper.fastleader.maxNotificationInterval=1000',
       '-Dorg.slf4j.simpleLogger.defaultLogLevel=warn',
+      ...(options.properties ?? []),
       '-cp',
       await classPath('zookeeper', zookeeperJars),
       'org.apache.zookeeper.server.quorum.QuorumPeerMain',

@@ -1,0 +1,30 @@
+/** `consul()` on three servers: a session for each lock. */
+import { startConsulCluster } from '../../../test/support/servers/consul.js'
+import { destruction, keeps, leastTtl, openConsul, settlesOf, versionOf } from '../consul-lab.js'
+import { openLinks } from '../links.js'
+import { groupFaults } from '../members.js'
+import { type LabDriver, lab as made } from '../store.js'
+
+export const lab: LabDriver = made({
+  about: 'consul: three servers, a session for each lock',
+  leastTtl,
+  client: (ports) => openConsul(ports as number[], 'lock'),
+  open: async ({ workers, ttl }) => {
+    const cluster = await startConsulCluster(3)
+    const { servers } = cluster
+    const ports = servers.map(({ port }) => port)
+    const links = await openLinks(workers, ports)
+    return {
+      place: (n) => ports.map((port) => links.through(n, port)),
+      direct: () => openConsul(ports, 'lock'),
+      faults: [...links.faults, ...links.single, ...groupFaults(cluster), destruction(servers, ttl)],
+      settles: settlesOf(ttl, workers),
+      check: { falseBusy: { lag: keeps(ttl) } },
+      versions: { consul: `${await versionOf(await cluster.leader())}, three servers` },
+      close: async () => {
+        await links.close()
+        await cluster.stop()
+      },
+    }
+  },
+})

@@ -1,0 +1,45 @@
+/** `etcd()` on three members of the older version, whose leaders answer keepalives also when they have been replaced: a lease for each lock. */
+import { startEtcdCluster } from '../../../test/support/servers/etcd.js'
+import {
+  keeps,
+  leastTtl,
+  newLeader,
+  openEtcd,
+  revocation,
+  settlesOf,
+  upkeep,
+  versionOf,
+} from '../etcd-lab.js'
+import { openLinks } from '../links.js'
+import { groupFaults } from '../members.js'
+import { type LabDriver, lab as made } from '../store.js'
+
+export const lab: LabDriver = made({
+  about: 'etcd: a cluster of three members, a lease for each lock',
+  leastTtl,
+  client: (ports) => openEtcd(ports as number[], 'lock'),
+  open: async ({ workers, ttl }) => {
+    const cluster = await startEtcdCluster(3, { version: '3.4' })
+    const { servers } = cluster
+    const ports = servers.map(({ port }) => port)
+    const links = await openLinks(workers, ports)
+    return {
+      place: (n) => ports.map((port) => links.through(n, port)),
+      direct: () => openEtcd(ports, 'lock'),
+      faults: [
+        ...links.faults,
+        ...links.single,
+        ...groupFaults(cluster, [newLeader(cluster)]),
+        ...upkeep(servers),
+        revocation(servers, ttl),
+      ],
+      settles: settlesOf(ttl, workers),
+      check: { falseBusy: { lag: keeps(ttl) } },
+      versions: { etcd: `${await versionOf(await cluster.leader())}, three members` },
+      close: async () => {
+        await links.close()
+        await cluster.stop()
+      },
+    }
+  },
+})
