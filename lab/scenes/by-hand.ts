@@ -1,10 +1,11 @@
-/** Locks by hand, as one finds them written down. */
+/** Locks in Redis by hand, as one finds them written down. */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Recorder } from 'holdfast/verify'
 import type { Redis } from 'ioredis'
 import { until } from '../../test/support/until.js'
-import { type Lock, patience, resource, type Way } from './lock.js'
+import { type OnceLock, patience, resource, type Way } from './lock.js'
+import { type Free, noted } from './noted.js'
 
 /** KEYS: the lock. ARGV: 1 id of the attempt. Result: 1 it was ours and is gone, 0 it was not ours. */
 const deleteIfMine = `
@@ -12,12 +13,12 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) 
 return 0
 `
 
-type Take = (name: string, ttl: number) => Promise<(() => Promise<unknown>) | undefined>
+type Take = (name: string, ttl: number) => Promise<Free | undefined>
 
 function byHand(title: string, takeWith: (clients: readonly [Redis, ...Redis[]]) => Take): Way {
   return {
     title,
-    open: (clients, recorder) => noted(takeWith(clients as [Redis, ...Redis[]]), recorder),
+    open: (clients, recorder) => polling(takeWith(clients as [Redis, ...Redis[]]), recorder),
     async write(client, value) {
       await client.set(resource, value)
       return 'written'
@@ -73,33 +74,18 @@ function most(votes: readonly Promise<boolean>[]): Promise<boolean> {
   })
 }
 
-/** Writes down what the holder believes: nothing but its own release tells it that it does not hold any more. */
-function noted(take: Take, recorder: Recorder): Lock {
-  let attempts = 0
-  const lock: Lock = {
-    async take(name, ttl, wait) {
-      const about = { name, attempt: `${recorder.client}:${++attempts}` }
-      recorder.write({ ...about, op: 'acquire', phase: 'invoke', mode: 'exclusive', wait })
-      const end = performance.now() + wait
-      let release = await take(name, ttl)
-      while (release === undefined && performance.now() < end) {
-        await pause(20)
-        release = await take(name, ttl)
-      }
-      const free = release
-      recorder.write({ ...about, op: 'acquire', phase: free ? 'ok' : 'fail', ...(!free && { kind: 'busy' }) })
-      return (
-        free && {
-          isHeld: true,
-          async release() {
-            recorder.write({ ...about, op: 'release', phase: 'invoke' })
-            const said = await free()
-            recorder.write({ ...about, op: 'release', phase: 'ok', kind: String(said) })
-            return said
-          },
+function polling(take: Take, recorder: Recorder): OnceLock {
+  const lock: OnceLock = {
+    take: (name, ttl, wait) =>
+      noted(recorder, { name, wait }, async () => {
+        const end = performance.now() + wait
+        let free = await take(name, ttl)
+        while (free === undefined && performance.now() < end) {
+          await pause(20)
+          free = await take(name, ttl)
         }
-      )
-    },
+        return free
+      }),
     async once(name, work) {
       const held = await until(() => lock.take(name, 5_000, patience), { within: patience })
       try {

@@ -5,10 +5,10 @@ import { until } from '../../test/support/until.js'
 import { majorityByHand, setNxCompare } from './by-hand.js'
 import { longestTtl, patience } from './lock.js'
 import { holdfastRedis, holdfastRedlock } from './ours.js'
-import { first, type Scene, secondHolder } from './scene.js'
+import { first, type RedisScene, secondHolder } from './scene.js'
 import { answering } from './stage.js'
 
-export const restart: Scene = {
+export const restart: RedisScene = {
   name: 'restart',
   title: 'A restart without data',
   story: 'The server is killed and comes back empty, while A holds the lock.',
@@ -32,7 +32,7 @@ export const restart: Scene = {
   },
 }
 
-export const failOver: Scene = {
+export const failOver: RedisScene = {
   name: 'fail-over',
   title: 'A fail-over before replication',
   story:
@@ -68,7 +68,7 @@ export const failOver: Scene = {
   },
 }
 
-export const forgetfulServer: Scene = {
+export const forgetfulServer: RedisScene = {
   name: 'forgetful-server',
   title: 'Redlock’s forgetful server',
   story:

@@ -14,16 +14,35 @@ export interface Held {
 export interface Lock {
   /** Waits for at most `wait`; 0: one try. */
   take(name: string, ttl: number, wait: number): Promise<Held | undefined>
-  /** Does `work` under the lock, the way one would see to it that it is done once. */
-  once(name: string, work: () => Promise<number>): Promise<number>
   close(): Promise<unknown>
 }
 
-/** A lock, and what is done with it when something is written. */
+export interface OnceLock extends Lock {
+  /** Does `work` under the lock, the way one would see to it that it is done once. */
+  once(name: string, work: () => Promise<number>): Promise<number>
+}
+
+/** A lock in Redis, and what is done with it when something is written. */
 export interface Way {
   readonly title: string
-  open(clients: readonly Redis[], recorder: Recorder): Lock
+  open(clients: readonly Redis[], recorder: Recorder): OnceLock
   write(client: Redis, value: string, held: Held): Promise<'written' | 'refused'>
+}
+
+/** Where a player finds a store that several scenes share. */
+export interface At {
+  /** Of its own cable to the server: `127.0.0.1:4711`. With several servers, all of them. */
+  readonly address: string
+  /** A word that nobody else has: names of nodes and keys begin with it. */
+  readonly room: string
+  /** Of ZooKeeper, in ms: how long its session lasts. Default the longest ttl of any scene. */
+  readonly session?: number
+}
+
+/** A lock in a store that several scenes share. */
+export interface SharedWay {
+  readonly title: string
+  open(at: At, recorder: Recorder): Lock
 }
 
 /** Longest ttl of any scene: a server that has forgotten grants nothing for so long. */

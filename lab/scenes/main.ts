@@ -8,9 +8,13 @@ import { parseArgs } from 'node:util'
 import { renderSvg, renderText } from 'holdfast/verify'
 import { asTold, type Played, play, scenes, type Take } from './play.js'
 import type { Scene } from './scene.js'
+import { recipes, Servers } from './servers.js'
 
 /** Scenes mostly wait; playing a few at a time takes the waiting together. */
 const atOnce = 3
+
+/** As `holdfast` ends for input that makes no sense, and for what is not to be had. */
+const [unusable, unavailable] = [64, 69]
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -20,32 +24,61 @@ const unknown = positionals.filter((word) => !scenes.some(({ name }) => name ===
 if (unknown.length > 0) {
   const names = scenes.map(({ name }) => name).join(', ')
   console.error(`no scene is called ${unknown.join(' or ')}; there are: ${names}`)
-  // As `holdfast` ends for input that makes no sense.
-  process.exit(64)
+  process.exit(unusable)
 }
 if (values.list === true) {
-  for (const { name, title } of scenes) console.log(`${name.padEnd(18)}${title}`)
+  for (const { name, store, title } of scenes) console.log(`${name.padEnd(23)}${store.padEnd(11)}${title}`)
+  console.log(`\n${howToGetServers(scenes)}`)
   process.exit(0)
 }
 
 const wanted = scenes.filter(({ name }) => positionals.length === 0 || positionals.includes(name))
+const servers = new Servers()
 const all: Played[] = []
-for await (const played of inOrder(wanted)) {
+const broken: Scene[] = []
+for await (const { scene, played, error } of inOrder(wanted)) {
+  if (played === undefined) {
+    broken.push(scene)
+    console.error(`\n${scene.name} could not be played: ${(error as Error).message}`)
+    continue
+  }
   tell(played)
   if (values.svg !== undefined) draw(values.svg, played)
   all.push(played)
 }
+await servers[Symbol.asyncDispose]()
 const seen = all.filter(asTold).length
-console.log(`\n${seen} of ${all.length}: the failure was seen, and holdfast stood`)
-process.exitCode = seen === all.length ? 0 : 1
+console.log(`\n${seen} of ${wanted.length}: the failure was seen, and holdfast stood`)
+if (broken.length > 0) console.error(`\n${howToGetServers(broken)}`)
+process.exitCode = seen === all.length ? (broken.length > 0 ? unavailable : 0) : 1
 
-async function* inOrder(list: readonly Scene[]): AsyncGenerator<Played> {
-  const playing: Promise<Played>[] = []
+interface Tried {
+  readonly scene: Scene
+  readonly played?: Played
+  readonly error?: unknown
+}
+
+async function* inOrder(list: readonly Scene[]): AsyncGenerator<Tried> {
+  const playing: Promise<Tried>[] = []
   const rest = [...list]
+  const begin = (scene: Scene): Promise<Tried> =>
+    play(scene, servers).then(
+      (played) => ({ scene, played }),
+      (error: unknown) => ({ scene, error }),
+    )
   while (rest.length + playing.length > 0) {
-    for (const scene of rest.splice(0, atOnce - playing.length)) playing.push(play(scene))
-    yield await (playing.shift() as Promise<Played>)
+    for (const scene of rest.splice(0, atOnce - playing.length)) playing.push(begin(scene))
+    yield await (playing.shift() as Promise<Tried>)
   }
+}
+
+function howToGetServers(of: readonly Scene[]): string {
+  const names = [...new Set(of.flatMap(({ store }) => recipes[store]))].join(' ')
+  return [
+    'The servers are the project’s own copies, started on free ports and stopped at the end; none of yours is touched.',
+    'They are fetched at first use, from Debian packages and without root. To fetch them now, or to see why that fails:',
+    `  scripts/servers/fetch.sh ${names}`,
+  ].join('\n')
 }
 
 function tell({ scene, naive, holdfast }: Played): void {

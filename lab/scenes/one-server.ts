@@ -3,10 +3,10 @@ import { until } from '../../test/support/until.js'
 import { setNxCompare, setNxDel, setnxExpire } from './by-hand.js'
 import { patience, resource } from './lock.js'
 import { holdfastRedis } from './ours.js'
-import { first, order, type Scene } from './scene.js'
-import { elapsed } from './stage.js'
+import { elapsed, order } from './place.js'
+import { first, type RedisScene } from './scene.js'
 
-export const noExpiry: Scene = {
+export const noExpiry: RedisScene = {
   name: 'no-expiry',
   title: 'SETNX without an expiry',
   story:
@@ -35,7 +35,7 @@ export const noExpiry: Scene = {
   },
 }
 
-export const wrongDelete: Scene = {
+export const wrongDelete: RedisScene = {
   name: 'wrong-delete',
   title: 'Somebody else’s lock is deleted',
   story: 'A is cut off for longer than its ttl, B takes over, A comes back and releases. Then C tries.',
@@ -65,7 +65,7 @@ export const wrongDelete: Scene = {
   },
 }
 
-export const longWork: Scene = {
+export const longWork: RedisScene = {
   name: 'long-work',
   title: 'The lease ends in mid-work',
   story:
@@ -97,7 +97,7 @@ export const longWork: Scene = {
   },
 }
 
-export const longPause: Scene = {
+export const longPause: RedisScene = {
   name: 'long-pause',
   title: 'A long pause',
   story:
@@ -128,7 +128,7 @@ export const longPause: Scene = {
   },
 }
 
-export const clockJump: Scene = {
+export const clockJump: RedisScene = {
   name: 'clock-jump',
   title: 'The clock jumps',
   story:
@@ -160,7 +160,7 @@ export const clockJump: Scene = {
   },
 }
 
-export const doubleSubmit: Scene = {
+export const doubleSubmit: RedisScene = {
   name: 'double-submit',
   title: 'A form is sent twice',
   story:

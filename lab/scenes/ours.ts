@@ -1,14 +1,14 @@
-/** holdfast, as the scenes see it. Nothing is set but what the scenes say, ttl and wait, and what is explained here. */
-import { AcquireTimeoutError, createLocks, type Locks } from 'holdfast'
+/** holdfast on Redis, as the scenes see it. Nothing is set but what the scenes say, ttl and wait, and what is explained here. */
+import { createLocks, type Locks } from 'holdfast'
 import { guardedSet, StaleTokenError } from 'holdfast/guard'
 import { redis } from 'holdfast/redis'
 import { redlock } from 'holdfast/redlock'
 import { type Recorder, recorded } from 'holdfast/verify'
 import type { Redis } from 'ioredis'
-import { type Lock, longestTtl, resource, type Way } from './lock.js'
+import { longestTtl, type OnceLock, resource, type Way } from './lock.js'
+import { mutexOf, type Ours } from './ours-shared.js'
 
-/** What the scenes use of holdfast; Redlock has no `once`. */
-type Ours = Pick<Locks, 'mutex' | 'close'>
+/** Redlock has none. */
 type Once = Locks['once']
 
 function holdfast(
@@ -43,18 +43,9 @@ export const holdfastRedlock: Way = holdfast('holdfast/redlock', (clients, recor
   return [recorded(locks, recorder)]
 })
 
-function ours(locks: Ours, once: Once | undefined, recorder: Recorder): Lock {
+function ours(locks: Ours, once: Once | undefined, recorder: Recorder): OnceLock {
   return {
-    async take(name, ttl, wait) {
-      if (wait === 0) return locks.mutex(name).tryAcquire({ ttl })
-      return locks
-        .mutex(name)
-        .acquire({ ttl, wait })
-        .catch((error: unknown) => {
-          if (!(error instanceof AcquireTimeoutError)) throw error
-          return undefined
-        })
-    },
+    ...mutexOf(locks),
     async once(name, work) {
       if (once === undefined) throw new Error('this lock has no once')
       const about = { name, attempt: `${recorder.client}:once` }
@@ -69,6 +60,5 @@ function ours(locks: Ours, once: Once | undefined, recorder: Recorder): Lock {
       else recorder.write({ ...about, op: 'acquire', phase: 'fail', kind: 'was given the result' })
       return result
     },
-    close: () => locks.close(),
   }
 }

@@ -1,7 +1,10 @@
-/** A scene: one thing that happens to a lock, done to whichever lock is given. */
+/** A scene: one thing that happens to a lock, done to a plain one and to holdfast. */
 import type { RedisOptions } from '../../test/support/servers/redis.js'
-import type { Held, Way } from './lock.js'
-import { elapsed, type Player, type Stage } from './stage.js'
+import { Company, type Located } from './company.js'
+import type { Held, Lock, SharedWay, Way } from './lock.js'
+import { elapsed, order, type Place } from './place.js'
+import type { Store } from './servers.js'
+import { Stage } from './stage.js'
 
 /** What came of it with one lock. */
 export interface Outcome {
@@ -11,7 +14,8 @@ export interface Outcome {
   readonly saw: string
 }
 
-export interface Scene {
+/** What stands on the page. */
+interface Told {
   /** On the command line. */
   readonly name: string
   readonly title: string
@@ -21,6 +25,24 @@ export interface Scene {
   readonly holdfastDoes: string
   /** The heading of docs/hazards.md or another page where more is said. */
   readonly page: string
+}
+
+/** One of the two locks, and what happens to it. */
+export interface Side {
+  readonly title: string
+  play(place: Place): Promise<Outcome>
+}
+
+export interface Scene extends Told {
+  readonly store: Store
+  /** Whose holders are in the picture. Default `order`. */
+  readonly lock?: string
+  readonly naive: Side
+  readonly holdfast: Side
+}
+
+/** The same is done to both locks, each on Redis servers of its own. */
+export interface RedisScene extends Told {
   readonly naive: Way
   readonly holdfast: Way
   readonly servers: number
@@ -28,10 +50,43 @@ export interface Scene {
   run(stage: Stage): Promise<Outcome>
 }
 
-export const order = 'order:7'
+export function onRedis({ servers, options, run, ...told }: RedisScene): Scene {
+  const side = (way: Way): Side => ({
+    title: way.title,
+    async play({ diary }) {
+      await using stage = await Stage.open(diary, way, servers, options)
+      return await run(stage)
+    },
+  })
+  return { ...told, store: 'redis', naive: side(told.naive), holdfast: side(told.holdfast) }
+}
+
+/** The same is done to both locks, in a store that other scenes use as well. */
+export interface SharedScene<Server extends Located, Way extends SharedWay> extends Told {
+  readonly store: Store
+  readonly naive: Way
+  readonly holdfast: Way
+  /** Of ZooKeeper: how long sessions last, in ms. */
+  readonly session?: number
+  server(place: Place): Promise<Server>
+  run(company: Company<Server, Way>): Promise<Outcome>
+}
+
+export function onShared<Server extends Located, Way extends SharedWay>({
+  server,
+  session,
+  run,
+  ...told
+}: SharedScene<Server, Way>): Scene {
+  const side = (way: Way): Side => ({
+    title: way.title,
+    play: async (place) => run(new Company(place, await server(place), way, session)),
+  })
+  return { ...told, naive: side(told.naive), holdfast: side(told.holdfast) }
+}
 
 /** Without which there is no scene. */
-export async function first({ lock }: Player, ttl: number): Promise<Held> {
+export async function first({ lock }: { readonly lock: Lock }, ttl: number): Promise<Held> {
   const held = await lock.take(order, ttl, 0)
   if (held === undefined) throw new Error('the first holder of the scene did not get the lock')
   return held
@@ -40,7 +95,7 @@ export async function first({ lock }: Player, ttl: number): Promise<Held> {
 /**
  * Something was forgotten while `held` was out: is it given to a second one while the first believes in it? If not, when?
  */
-export async function secondHolder(held: Held, { lock }: Player): Promise<Outcome> {
+export async function secondHolder(held: Held, { lock }: { readonly lock: Lock }): Promise<Outcome> {
   const since = performance.now()
   const atOnce = await lock.take(order, 3_000, 0)
   if (atOnce !== undefined) {
@@ -58,4 +113,16 @@ export async function secondHolder(held: Held, { lock }: Player): Promise<Outcom
   return believes
     ? { ok: false, saw: `a second holder after ${seconds} s, while the first one believed in it` }
     : { ok: true, saw: `the next holder ${seconds} s later, when the first one had been told` }
+}
+
+/** Somebody else has it, after `held` was out of touch: does that one believe in it still? */
+export async function believedBy(held: Held, next: Held | undefined): Promise<Outcome> {
+  if (next === undefined) return { ok: false, saw: 'nobody got the lock any more' }
+  const both = held.isHeld
+  // Long enough to be seen in the picture.
+  await elapsed(500)
+  await next.release()
+  return both
+    ? { ok: false, saw: 'B has the lock, and A believes that it has it' }
+    : { ok: true, saw: 'B has the lock; A was told before that it has lost it' }
 }

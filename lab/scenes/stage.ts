@@ -1,5 +1,5 @@
 /**
- * Where a scene is played: real servers of its own, and players. A player is a client with cables of its own that can be
+ * Where a scene with Redis is played: real servers of its own, and players. A player is a client with cables of its own that can be
  * pulled, and its lock; for the servers there is no difference to a process. Where it has to die or to stand still it is a process: see
  * `child.ts`.
  */
@@ -10,13 +10,13 @@ import { Redis } from 'ioredis'
 import { startProxy, type TcpProxy } from '../../test/support/proxy.js'
 import { type RedisOptions, type RedisServer, startMany } from '../../test/support/servers/redis.js'
 import { until } from '../../test/support/until.js'
-import { Diary, type Sent } from './diary.js'
-import { type Lock, patience, type Way } from './lock.js'
+import type { Diary, Sent } from './diary.js'
+import { type OnceLock, patience, type Way } from './lock.js'
 
 export interface Player {
   /** For `fault`. */
   readonly pid: number
-  readonly lock: Lock
+  readonly lock: OnceLock
   /** To the first server. */
   readonly client: Redis
   /** One for each server. */
@@ -50,19 +50,20 @@ export type Message = Sent | { readonly wrote: string } | { readonly ready: true
 
 export class Stage implements AsyncDisposable {
   readonly way: Way
-  readonly diary: Diary = new Diary()
+  readonly diary: Diary
   readonly servers: readonly RedisServer[]
   readonly #stack: (() => unknown)[] = []
   #players = 0
 
-  private constructor(way: Way, servers: readonly RedisServer[]) {
+  private constructor(diary: Diary, way: Way, servers: readonly RedisServer[]) {
+    this.diary = diary
     this.way = way
     this.servers = servers
   }
 
-  static async open(way: Way, count: number, options?: RedisOptions): Promise<Stage> {
+  static async open(diary: Diary, way: Way, count: number, options?: RedisOptions): Promise<Stage> {
     const { servers, stop } = await startMany(count, options)
-    const stage = new Stage(way, servers)
+    const stage = new Stage(diary, way, servers)
     stage.keep(stop)
     return stage
   }
@@ -161,10 +162,4 @@ export function connect(port: number): Redis {
   const client = new Redis(port, '127.0.0.1', { retryStrategy: (times) => Math.min(20 * times, 200) })
   client.on('error', () => undefined)
   return client
-}
-
-/** Resolves when so much time has gone by: for scenes that are about time. */
-export async function elapsed(ms: number): Promise<void> {
-  const since = performance.now()
-  await until(() => performance.now() - since >= ms, { within: ms + patience, what: `${ms} ms to go by` })
 }

@@ -6,18 +6,21 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { asTold, type Played, play, scenes } from '../../lab/scenes/play.js'
+import { Servers } from '../../lab/scenes/servers.js'
 import { read, root } from '../support/checkout.js'
 import { leakCheck } from '../support/leaks.js'
 
 const page = read('docs/lab.md')
 const folder = mkdtempSync(join(tmpdir(), 'holdfast-lab-'))
 after(() => rmSync(folder, { recursive: true, force: true }))
+const servers = new Servers()
+after(() => servers[Symbol.asyncDispose]())
 
 // A scene mostly waits, so a few are played at a time.
 describe('the lab', { concurrency: 3 }, () => {
   for (const scene of scenes) {
     test(`${scene.name}: ${scene.naive.title} fails, ${scene.holdfast.title} stands`, async () => {
-      const played = await play(scene)
+      const played = await play(scene, servers)
       const { naive, holdfast } = played
       assert.ok(asTold(played), `${naive.outcome.saw} | ${holdfast.outcome.saw}`)
       assert.deepEqual(untold(played), [])
@@ -59,10 +62,30 @@ test('holdfast lab plays a scene, shows who held when, and draws it', () => {
 test('holdfast lab says which scenes there are, also to one who names another', () => {
   const { status, stdout } = run('lab', '--list')
   assert.equal(status, 0)
-  assert.equal(stdout.trim().split('\n').length, scenes.length)
+  const [list = '', servers] = stdout.split('\n\n')
+  assert.deepEqual(
+    list.split('\n').map((line) => line.split(/ +/).slice(0, 2)),
+    scenes.map(({ name, store }) => [name, store]),
+  )
+  assert.match(servers ?? '', /fetch\.sh redis7 java17 zookeeper etcd35 consul mariadb10 postgres15/)
   const unknown = run('lab', 'no-such-scene')
   assert.equal(unknown.status, 64)
   assert.match(unknown.stderr, /no scene is called no-such-scene; there are: no-expiry, /)
+})
+
+test('holdfast lab on a machine that cannot get a server says which one, why, and what to do', () => {
+  const { status, stdout, stderr } = runAt(root, ['lab', 'dead-leader'], {
+    HOLDFAST_SERVERS: join(folder, 'empty'),
+    HOLDFAST_MIRROR: `file:${join(folder, 'no-mirror')}`,
+  })
+  assert.equal(status, 69)
+  assert.match(
+    stderr,
+    /dead-leader could not be played: the server 'etcd35' is missing and could not be fetched/,
+  )
+  assert.match(stderr, /cannot read the package lists of Debian/)
+  assert.match(stderr, /scripts\/servers\/fetch\.sh etcd35/)
+  assert.match(stdout, /0 of 1/)
 })
 
 test('holdfast lab outside a checkout says where it is to be had', () => {
@@ -70,18 +93,19 @@ test('holdfast lab outside a checkout says where it is to be had', () => {
   cpSync(join(root, 'build/src'), join(away, 'build/src'), { recursive: true })
   cpSync(join(root, 'package.json'), join(away, 'package.json'))
   symlinkSync(join(root, 'node_modules'), join(away, 'node_modules'))
-  const { status, stderr } = runAt(away, 'lab')
+  const { status, stderr } = runAt(away, ['lab'])
   assert.equal(status, 69)
-  assert.match(stderr, /not part of the package: clone the project, then npm ci && npm run lab/)
+  assert.match(stderr, /not part of the package: clone the project, then npm ci && npm run lab, on Linux/)
 })
 
 function run(...words: readonly string[]) {
-  return runAt(root, ...words)
+  return runAt(root, words)
 }
 
-function runAt(place: string, ...words: readonly string[]) {
+function runAt(place: string, words: readonly string[], env: NodeJS.ProcessEnv = {}) {
   return spawnSync(process.execPath, [join(place, 'build/src/cli/main.js'), ...words], {
     encoding: 'utf8',
+    env: { ...process.env, ...env },
     timeout: 60_000,
     killSignal: 'SIGKILL',
   })

@@ -35,7 +35,8 @@ const outside: Readonly<Record<string, readonly string[]>> = {
   nestjs: [],
   ui: [],
   cli: ['ui'],
-  lab: ['test'],
+  // The stories of the examples are among the lab's scenes.
+  lab: ['test', 'examples'],
   bench: ['test'],
   examples: ['test'],
 }

@@ -19,11 +19,12 @@ export function labCommandLine(program: Command): void {
     .command('lab')
     .summary('what goes wrong with locks, on real servers: the plain way and with holdfast')
     .description(
-      'Plays scenes on Redis servers of its own: a plain lock fails, and what holdfast does in the same place, with a picture of ' +
-        'who held the lock when. Needs a checkout of the project, which has the scenes and the servers (see docs/lab.md).',
+      'Plays scenes on servers of its own (Redis, ZooKeeper, etcd, Consul, MariaDB, PostgreSQL): a plain lock fails, and what holdfast ' +
+        'does in the same place, with a picture of who held the lock when. Needs a checkout of the project, which has the scenes and ' +
+        'fetches the servers (see docs/lab.md).',
     )
     .argument('[scene...]', 'which ones (default: all)')
-    .option('--list', 'say which there are')
+    .option('--list', 'say which there are, and what servers they need')
     .option('--svg <folder>', 'also draw the pictures into this folder')
     .action(lab)
 }
@@ -33,7 +34,7 @@ async function lab(scenes: readonly string[], { list, svg }: LabOptions): Promis
   if (!existsSync(main)) {
     throw new CliError(
       exits.unavailable,
-      'the lab is not part of the package: clone the project, then npm ci && npm run lab',
+      'the lab is not part of the package: clone the project, then npm ci && npm run lab, on Linux; it fetches and starts the servers by itself',
     )
   }
   const options = [...(list ? ['--list'] : []), ...(svg === undefined ? [] : ['--svg', svg])]

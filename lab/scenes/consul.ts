@@ -1,0 +1,121 @@
+/** What goes wrong in Consul. */
+import type { ConsulServer } from '../../test/support/servers/consul.js'
+import { until } from '../../test/support/until.js'
+import { lockOf, sessionByHand } from './consul-by-hand.js'
+import { patience, resource } from './lock.js'
+import { holdfastConsul, holdfastLockDelay } from './ours-shared.js'
+import { elapsed, order } from './place.js'
+import { first, onShared, type Scene } from './scene.js'
+
+const store = 'consul'
+
+/** As an operator does it, or a health check that fails. */
+async function endSession(server: ConsulServer, room: string): Promise<void> {
+  const [lock] = (await server.ask('GET', `/v1/kv/${lockOf(room, order)}`)) as [{ Session?: string }]
+  await server.ask('PUT', `/v1/session/destroy/${lock.Session}`)
+}
+
+async function kept(server: ConsulServer, room: string): Promise<string> {
+  const [found] = (await server.ask('GET', `/v1/kv/${room}/${resource}`)) as [{ Value: string }]
+  return Buffer.from(found.Value, 'base64').toString()
+}
+
+export const lockDelay: Scene = onShared({
+  name: 'lock-delay',
+  store,
+  title: 'A write on its way',
+  story:
+    'A has sent a write that is slow to arrive. Its session is ended, B takes the lock and writes; a second after the session’s end the write of A arrives.',
+  holdfastDoes:
+    'With `lockDelay` a lock stays taken for a while after its holder’s session was ended: time for what was on its way. For resources that can check tokens, a guard is better.',
+  page: 'drivers/consul.md#how-it-works',
+  naive: sessionByHand,
+  holdfast: holdfastLockDelay,
+  server: ({ servers }) => servers.consul(),
+  async run({ place: { diary, room }, server, member }) {
+    const [a, b] = [await member('A'), await member('B')]
+    const held = await first(a, 10_000)
+    // Neither of them checks a token here.
+    const write = ({ at }: typeof a, value: string) => sessionByHand.write(at, value, held)
+    a.cable.up.hold()
+    const older = write(a, 'older')
+    await a.cable.up.holding()
+    diary.fault('its session is ended', a.pid)
+    await endSession(server, room)
+    const arrives = elapsed(1_000).then(() => {
+      a.cable.up.letGo()
+      return older
+    })
+    const next = await until(() => b.lock.take(order, 10_000, patience), { within: patience })
+    await write(b, 'newer')
+    await arrives
+    a.cable.up.pass()
+    const stands = (await kept(server, room)) === 'newer'
+    await elapsed(300)
+    await next.release()
+    return stands
+      ? { ok: true, saw: 'B had the lock when the write of A had arrived' }
+      : { ok: false, saw: 'the late write has replaced the newer one' }
+  },
+})
+
+export const sessionEnded: Scene = onShared({
+  name: 'session-ended',
+  store,
+  title: 'The session is ended from outside',
+  story:
+    'An operator, or a health check, ends the session of A while it works. B takes the lock and writes; then A writes.',
+  holdfastDoes:
+    'Both hold until A’s next renewal: that much no lock in Consul prevents. Then A is told, and its older token is refused by the guard. Sessions of holdfast have no health checks.',
+  page: 'guard.md#etcd-zookeeper-and-consul',
+  naive: sessionByHand,
+  holdfast: holdfastConsul,
+  server: ({ servers }) => servers.consul(),
+  async run({ place: { diary, room }, server, member, way }) {
+    const [a, b] = [await member('A'), await member('B')]
+    const held = await first(a, 3_000)
+    diary.fault('its session is ended', a.pid)
+    await endSession(server, room)
+    const next = await until(() => b.lock.take(order, 10_000, patience), { within: patience })
+    await way.write(b.at, 'newer', next)
+    const late = await way.write(a.at, 'older', held)
+    // A renewal is due every second.
+    await until(() => !held.isHeld, { within: 3_000 }).catch(() => undefined)
+    const told = !held.isHeld
+    const stands = (await kept(server, room)) === 'newer'
+    await next.release()
+    const wrote = stands ? `was ${late}` : 'has replaced the newer one'
+    return {
+      ok: stands && told,
+      saw: `the write of A ${wrote}; A was ${told ? 'told at its next renewal' : 'never told'}`,
+    }
+  },
+})
+
+export const missedWakeUp: Scene = onShared({
+  name: 'missed-wake-up',
+  store,
+  title: 'The wake-up is missed',
+  story: 'B finds the lock taken. Before it asks to be told of changes, A releases.',
+  holdfastDoes:
+    'The question begins with the index of what was read when the lock was found taken, so a change since then answers it at once. By hand it begins with the index of a later look.',
+  page: 'drivers/consul.md#how-it-works',
+  naive: sessionByHand,
+  holdfast: holdfastConsul,
+  server: ({ servers }) => servers.consul(),
+  async run({ member }) {
+    const [a, b] = [await member('A'), await member('B')]
+    const held = await first(a, 20_000)
+    b.cable.up.hold('GET /v1/kv')
+    const asked = b.lock.take(order, 20_000, 5_000)
+    await b.cable.up.holding()
+    await held.release()
+    b.cable.up.pass()
+    const next = await asked
+    await elapsed(300)
+    await next?.release()
+    return next === undefined
+      ? { ok: false, saw: 'B waited 5 s for a lock that was free' }
+      : { ok: true, saw: 'B has it as soon as its question arrives' }
+  },
+})

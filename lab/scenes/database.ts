@@ -1,0 +1,45 @@
+/** What the scenes with a database have in common: a database of their own on the shared server, and visits that are written down. */
+import type { Locks } from 'holdfast'
+import type { ModeKind } from 'holdfast/verify'
+import { createPool, type Pool } from 'mysql2/promise'
+import { type Held, patience } from './lock.js'
+import { type Free, noted } from './noted.js'
+import { order, type Place } from './place.js'
+
+/** A database of one's own on the shared server. */
+export async function databaseUrl({ servers, room }: Place): Promise<string> {
+  const server = await servers.mariadb()
+  await server.query(`create database ${room}`)
+  const url = new URL(server.url)
+  url.pathname = room
+  return url.href
+}
+
+export async function mariadb(place: Place): Promise<Pool> {
+  const pool = createPool({ uri: await databaseUrl(place), connectionLimit: 10 })
+  place.keep(() => pool.end())
+  return pool
+}
+
+type Used = Pick<Locks, 'mutex' | 'inspect'>
+
+export function locksOf(place: Place, locks: Used & Pick<Locks, 'close'>): Used {
+  place.keep(() => locks.close())
+  return locks
+}
+
+/** Somebody's visit, as written down: takes, and gives back when released. */
+export function visit(
+  place: Place,
+  who: string,
+  take: () => Promise<Free | undefined>,
+  mode: ModeKind = 'exclusive',
+): Promise<Held | undefined> {
+  const recorder = place.diary.recorder(who, who.charCodeAt(0))
+  return noted(recorder, { name: order, wait: patience, mode }, take)
+}
+
+export async function underLock(locks: Pick<Locks, 'mutex'>, name: string): Promise<Free> {
+  const lease = await locks.mutex(name).acquire({ wait: patience })
+  return () => lease.release()
+}

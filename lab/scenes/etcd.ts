@@ -1,0 +1,123 @@
+/** What goes wrong in etcd. */
+import type { EtcdServer } from '../../test/support/servers/etcd.js'
+import { until } from '../../test/support/until.js'
+import { everyPlace, lineByHandEtcd } from './etcd-by-hand.js'
+import { patience } from './lock.js'
+import { electionEtcd, holdfastEtcd } from './ours-shared.js'
+import { elapsed, order } from './place.js'
+import { believedBy, first, onShared, type Scene } from './scene.js'
+
+const store = 'etcd'
+const ttl = 2_000
+
+interface PlaceKey {
+  readonly lease: string
+}
+
+async function line(server: EtcdServer, room: string): Promise<readonly PlaceKey[]> {
+  const asked = { ...everyPlace({ room }, order), sort_target: 'CREATE', sort_order: 'ASCEND' }
+  const { kvs } = await server.ask('/v3/kv/range', asked)
+  return (kvs ?? []) as readonly PlaceKey[]
+}
+
+/** Before the scene goes on, so many have to stand there. */
+async function stand(server: EtcdServer, room: string, many: number): Promise<void> {
+  const there = async () => (await line(server, room)).length === many
+  await until(there, { within: patience, what: `${many} in line` })
+}
+
+export const deadLeader: Scene = onShared({
+  name: 'dead-leader',
+  store,
+  title: 'The leader is cut off',
+  story: 'A is elected, and cut off for longer than its lease. B is the next candidate.',
+  holdfastDoes:
+    'A term ends by the own clock, counted from what was answered last, before etcd can give the lease up. By hand the keepalive fails in the background, and two lead.',
+  page: 'primitives.md#elections',
+  naive: lineByHandEtcd,
+  holdfast: electionEtcd,
+  server: ({ servers }) => servers.etcd(),
+  async run(company) {
+    const [a, b] = [await company.member('A'), await company.member('B')]
+    const held = await first(a, ttl)
+    const asked = b.lock.take(order, ttl, patience)
+    company.place.diary.fault('cut off', a.pid)
+    a.cable.blackHole()
+    return believedBy(held, await asked)
+  },
+})
+
+export const endedInLine: Scene = onShared({
+  name: 'ended-in-line',
+  store,
+  title: 'The lease ends while one waits',
+  story:
+    'A holds the lock, B and C wait in line. The lease of B ends, as it does when B stands still for long. Then A releases.',
+  holdfastDoes:
+    'Who has waited looks whether its own place is still there before it believes to be first. B stands in line anew, behind C.',
+  page: 'drivers/etcd.md#how-it-works',
+  naive: lineByHandEtcd,
+  holdfast: holdfastEtcd,
+  server: ({ servers }) => servers.etcd(),
+  async run({ place, server, member }) {
+    const [a, b, c] = [await member('A'), await member('B'), await member('C')]
+    const held = await first(a, 10_000)
+    const takes: Promise<unknown>[] = []
+    // A is in it.
+    let [inside, most] = [1, 1]
+    for (const [many, { lock }] of [b, c].entries()) {
+      const visit = async () => {
+        const next = await lock.take(order, many === 0 ? ttl : 10_000, patience)
+        most = Math.max(most, ++inside)
+        await elapsed(1_000)
+        inside--
+        await next?.release()
+      }
+      takes.push(visit())
+      await stand(server, place.room, many + 2)
+    }
+    place.diary.fault('the lease ends', b.pid)
+    const second = (await line(server, place.room))[1]
+    await server.ask('/v3/lease/revoke', { ID: second?.lease })
+    // Time to find out, for who looks.
+    await elapsed(ttl)
+    inside--
+    await held.release()
+    await Promise.all(takes)
+    return most > 1 ? { ok: false, saw: 'B and C hold it at once' } : { ok: true, saw: 'one after the other' }
+  },
+})
+
+export const compaction: Scene = onShared({
+  name: 'compaction',
+  store,
+  title: 'A watch from a time that is gone',
+  story:
+    'B has read that A holds the lock, and its watch is on the way when A releases. Before it arrives, the history until then is compacted.',
+  holdfastDoes:
+    'A watch that the server has cancelled is no reason to wait: the line is read anew. By hand it is a watch like any other, and nothing ever comes.',
+  page: 'drivers/etcd.md#guarantees',
+  naive: lineByHandEtcd,
+  holdfast: holdfastEtcd,
+  server: ({ servers }) => servers.etcd(),
+  async run({ place, server, member }) {
+    const [a, b] = [await member('A'), await member('B')]
+    const held = await first(a, 10_000)
+    b.cable.up.hold('/v3/watch')
+    const asked = b.lock.take(order, 10_000, 5_000)
+    await b.cable.up.holding()
+    await held.release()
+    // Of the next ones some write, too: what is compacted is in the past.
+    for (let i = 0; i < 3; i++) await server.ask('/v3/kv/put', { key: 'YQ==' })
+    const { header } = (await server.ask('/v3/kv/range', { key: 'YQ==' })) as { header: { revision: string } }
+    place.diary.fault('compaction')
+    await server.ask('/v3/kv/compaction', { revision: header.revision, physical: true })
+    b.cable.up.pass()
+    const next = await asked
+    await elapsed(300)
+    await next?.release()
+    return next === undefined
+      ? { ok: false, saw: 'B waited 5 s for a lock that was free' }
+      : { ok: true, saw: 'B has it as soon as its watch is refused' }
+  },
+})

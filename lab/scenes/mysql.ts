@@ -1,0 +1,152 @@
+/** What goes wrong with locks that are rows of MySQL and MariaDB. */
+import { createLocks } from 'holdfast'
+import { mysql } from 'holdfast/mysql'
+import type { Pool, PoolConnection } from 'mysql2/promise'
+import { until } from '../../test/support/until.js'
+import { locksOf, mariadb, underLock, visit } from './database.js'
+import { patience } from './lock.js'
+import type { Free } from './noted.js'
+import { elapsed, order, type Place } from './place.js'
+import type { Outcome, Scene, Side } from './scene.js'
+
+type Names = 'A' | 'B' | 'C'
+
+async function inTransaction(
+  pool: Pool,
+  work: (connection: PoolConnection) => Promise<unknown>,
+): Promise<Free> {
+  const connection = await pool.getConnection()
+  const end = async (how: 'commit' | 'rollback') => {
+    await connection[how]()
+    connection.release()
+  }
+  try {
+    await connection.beginTransaction()
+    await work(connection)
+    return () => end('commit')
+  } catch (error) {
+    await end('rollback')
+    throw error
+  }
+}
+
+function twoTickets(
+  title: string,
+  lockOver: (place: Place, pool: Pool) => (code: string) => Promise<Free>,
+): Side {
+  return {
+    title,
+    async play(place) {
+      const pool = await mariadb(place)
+      await pool.query('create table tickets (id int primary key, code varchar(10) not null)')
+      await pool.query(`insert into tickets values (1, 'A-1'), (2, 'B-2'), (3, 'C-3')`)
+      const lock = lockOver(place, pool)
+      // Two tickets: they do not exclude each other.
+      const a = await visit(place, 'A', () => lock('A-1'), 'shared')
+      const b = await visit(place, 'B', () => lock('B-2'), 'shared').catch(
+        ({ code }: { code: string }) => code,
+      )
+      await elapsed(300)
+      const told = typeof b === 'string'
+      if (!told) await b?.release()
+      await a?.release()
+      return told
+        ? { ok: false, saw: `B waited for another ticket than its own: ${b}` }
+        : { ok: true, saw: 'A and B have a ticket each, at once' }
+    },
+  }
+}
+
+export const noIndex: Scene = {
+  name: 'no-index',
+  store: 'mariadb',
+  title: 'FOR UPDATE without an index',
+  story: 'A locks ticket A-1, B locks ticket B-2. The column has no index.',
+  holdfastDoes:
+    'The lock is a row of a table of its own, found by its primary key. To find a row without an index InnoDB locks all it walks past, and `FOR UPDATE` on one ticket is a lock on the table.',
+  page: 'drivers/mysql.md#strategies',
+  naive: twoTickets(
+    'SELECT … FOR UPDATE',
+    (_, pool) => (code) =>
+      inTransaction(pool, async (connection) => {
+        await connection.query('set session innodb_lock_wait_timeout = 2')
+        await connection.query('select id from tickets where code = ? for update', [code])
+      }),
+  ),
+  holdfast: twoTickets('holdfast/mysql', (place, pool) => {
+    const locks = locksOf(place, createLocks(mysql({ pool })))
+    return (code) => underLock(locks, `ticket:${code}`)
+  }),
+}
+
+async function threeInserts(
+  place: Place,
+  take: (who: Names) => Promise<Free>,
+  waiting: () => Promise<number>,
+): Promise<Outcome> {
+  const a = await visit(place, 'A', () => take('A'))
+  const others = (['B', 'C'] as const).map(async (who) => {
+    const held = await visit(place, who, () => take(who))
+    await elapsed(200)
+    await held?.release()
+  })
+  const ended = Promise.allSettled(others)
+  // InnoDB brings its list of transactions up to date only if nobody has read it for 100 ms.
+  await until(async () => (await waiting()) === 2, { within: patience, every: 150 })
+  await a?.release()
+  const broken = (await ended).flatMap((one) => (one.status === 'rejected' ? [one.reason.code] : []))
+  return broken.length > 0
+    ? { ok: false, saw: `one of those who waited got ${broken.join(' and ')}` }
+    : { ok: true, saw: 'B and C had the lock one after the other' }
+}
+
+export const duplicateInsert: Scene = {
+  name: 'duplicate-insert',
+  store: 'mariadb',
+  title: 'Two wait for the same insert',
+  story:
+    'The lock is a row with a unique name: A has inserted it in a transaction, B and C want to insert it, too. The work of A fails, and it rolls back.',
+  holdfastDoes:
+    'Nobody waits inside of the database for a row that may vanish: there both waiters get a shared lock on the gap, both want more, and that is a deadlock. In holdfast each statement is a transaction by itself, and the line is a table.',
+  page: 'drivers/mysql.md#guarantees',
+  naive: {
+    title: 'INSERT into a unique key',
+    async play(place) {
+      const pool = await mariadb(place)
+      await pool.query('create table locks (name varchar(40) primary key)')
+      const insert = `insert into ${place.room}.locks values ('${order}')`
+      const waiting = async () => {
+        const [rows] = await pool.query<never[]>(
+          `select 1 from information_schema.innodb_trx where trx_state = 'LOCK WAIT' and trx_query = ?`,
+          [insert],
+        )
+        return rows.length
+      }
+      const take = async () => {
+        const connection = await pool.getConnection()
+        await connection.beginTransaction()
+        const free = async () => {
+          await connection.rollback()
+          connection.release()
+        }
+        await connection.query(insert).catch(async (error) => {
+          await free()
+          throw error
+        })
+        return free
+      }
+      return threeInserts(place, take, waiting)
+    },
+  },
+  holdfast: {
+    title: 'holdfast/mysql',
+    async play(place) {
+      const pool = await mariadb(place)
+      // Each as if it were a process of its own: in one process they would not even ask the database.
+      const own = () => locksOf(place, createLocks(mysql({ pool })))
+      const locks = { A: own(), B: own(), C: own() }
+      const waiting = async () => (await locks.A.inspect(order)).waiters.length
+      return threeInserts(place, (who) => underLock(locks[who], order), waiting)
+    },
+  },
+}

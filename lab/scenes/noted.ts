@@ -1,0 +1,65 @@
+/** Writes down what somebody believes who takes a lock by hand: nothing but its own release tells it that it does not hold any more. */
+import type { ModeKind, Recorder } from 'holdfast/verify'
+import type { Held } from './lock.js'
+
+export interface Asked {
+  readonly name: string
+  /** ms */
+  readonly wait: number
+  /** Default exclusive. */
+  readonly mode?: ModeKind
+}
+
+/** What gives it back. */
+export type Free = () => Promise<unknown>
+
+let attempts = 0
+
+/** @param take resolves with nothing when it was not to be had */
+export async function noted(
+  recorder: Recorder,
+  { name, wait, mode = 'exclusive' }: Asked,
+  take: () => Promise<Free | undefined>,
+): Promise<Held | undefined> {
+  const about = { name, attempt: `${recorder.client}:${process.pid}:${++attempts}` }
+  recorder.write({ ...about, op: 'acquire', phase: 'invoke', mode, wait })
+  const failed = (kind: string) => recorder.write({ ...about, op: 'acquire', phase: 'fail', kind })
+  const free = await take().catch((error: Error & { code?: string }) => {
+    failed(error.code ?? error.message)
+    throw error
+  })
+  if (free === undefined) {
+    failed('busy')
+    return undefined
+  }
+  recorder.write({ ...about, op: 'acquire', phase: 'ok' })
+  return {
+    isHeld: true,
+    async release() {
+      recorder.write({ ...about, op: 'release', phase: 'invoke' })
+      const said = await free()
+      recorder.write({ ...about, op: 'release', phase: 'ok', kind: String(said) })
+      return said
+    },
+  }
+}
+
+/** Ends of waits: each after its time, all of them when the lock is closed. */
+export class Limits {
+  readonly #open = new Set<AbortController>()
+
+  /** @param ms 0: at once */
+  after(ms: number): AbortSignal {
+    const limit = new AbortController()
+    if (ms === 0) limit.abort()
+    else {
+      this.#open.add(limit)
+      setTimeout(() => limit.abort(), ms).unref()
+    }
+    return limit.signal
+  }
+
+  end(): void {
+    for (const limit of this.#open) limit.abort()
+  }
+}

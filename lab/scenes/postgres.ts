@@ -1,0 +1,71 @@
+/** What goes wrong with row locks and a pool of connections. */
+import { createLocks } from 'holdfast'
+import { postgres } from 'holdfast/postgres'
+import pg from 'pg'
+import { until } from '../../test/support/until.js'
+import { locksOf, underLock, visit } from './database.js'
+import { patience } from './lock.js'
+import type { Free } from './noted.js'
+import { order, type Place } from './place.js'
+import type { Scene, Side } from './scene.js'
+
+const connections = 4
+
+/** @param lock over the same pool that the work uses */
+function fivePay(title: string, lockOver: (place: Place, pool: pg.Pool) => () => Promise<Free>): Side {
+  return {
+    title,
+    async play(place) {
+      const { url } = await place.servers.postgres()
+      const options = { connectionString: url, max: connections, connectionTimeoutMillis: 2_000 }
+      const pool = new pg.Pool({ ...options, options: `-c search_path=${place.room}` })
+      place.keep(() => pool.end())
+      await pool.query(`create schema ${place.room}`)
+      await pool.query('create table accounts (id int primary key)')
+      await pool.query('create table ledger (who text)')
+      await pool.query('insert into accounts values (7)')
+      const take = lockOver(place, pool)
+      const standing = () => place.diary.history().acquisitions.filter(({ granted }) => granted === undefined)
+      const pay = async (who: string, othersCame?: () => Promise<unknown>) => {
+        const held = await visit(place, who, take)
+        await othersCame?.()
+        try {
+          await pool.query('insert into ledger values ($1)', [who])
+        } finally {
+          await held?.release()
+        }
+      }
+      const first = pay('A', () => until(() => standing().length === 4, { within: patience }))
+      await until(() => standing().length === 0 && place.diary.history().acquisitions.length === 1)
+      const ends = await Promise.allSettled([first, ...['B', 'C', 'D', 'E'].map((who) => pay(who))])
+      const { rows } = await pool.query('select who from ledger')
+      const failed = ends.filter(({ status }) => status === 'rejected').length
+      return failed > 0
+        ? { ok: false, saw: `${failed} of 5 got no connection: all ${connections} were kept by the lock` }
+        : { ok: rows.length === 5, saw: `${rows.length} of 5 were paid` }
+    },
+  }
+}
+
+export const poolExhausted: Scene = {
+  name: 'pool-exhausted',
+  store: 'postgres',
+  title: 'The pool is used up by waiting',
+  story: `Five want to pay from one account. The pool has ${connections} connections, and whoever has the lock needs one more, for the ledger.`,
+  holdfastDoes:
+    'Waiting costs no connection of the pool: the lock has a few of its own. With row locks those who wait keep all connections, and the holder waits for one of them: until a time-out, if there is one.',
+  page: 'drivers/postgres.md#three-strategies',
+  naive: fivePay('SELECT … FOR UPDATE', (_, pool) => async () => {
+    const client = await pool.connect()
+    await client.query('begin')
+    await client.query('select id from accounts where id = 7 for update')
+    return async () => {
+      await client.query('commit')
+      client.release()
+    }
+  }),
+  holdfast: fivePay('holdfast/postgres', (place, pool) => {
+    const locks = locksOf(place, createLocks(postgres({ pool, schema: place.room })))
+    return () => underLock(locks, order)
+  }),
+}

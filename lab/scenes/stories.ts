@@ -1,0 +1,127 @@
+/** Three of the [stories](../../examples/stories), to watch: what is written down is who works on the account or the order, and when. */
+import type { Lock, Locks } from 'holdfast'
+import { type Recorder, recorded } from 'holdfast/verify'
+import { earlyRelease } from '../../examples/stories/early-release.js'
+import { orders } from '../../examples/stories/orders.js'
+import { points } from '../../examples/stories/points.js'
+import { crowd } from '../../examples/stories/stage.js'
+import type { Host, Mode, Story as Told } from '../../examples/stories/story.js'
+import { databaseUrl } from './database.js'
+import { noted } from './noted.js'
+import type { Scene, Side } from './scene.js'
+
+const workers = 6
+
+/** One of the stories, with a few workers. */
+interface Story extends Pick<Scene, 'name' | 'title' | 'story' | 'holdfastDoes' | 'page'> {
+  readonly told: Told
+  /** The name of its lock. */
+  readonly lock: string
+  readonly naive: string
+  /** Has it a lock also where it goes wrong? Then work begins with that. */
+  readonly locked?: boolean
+  readonly loss: (count: number) => string
+}
+
+function watched({ told, naive, lock, locked = false, loss, ...telling }: Story): Scene {
+  const side = (mode: Mode, title: string): Side => ({
+    title,
+    async play(place) {
+      const work: Told['work'] = (host, _, worker, pause) => {
+        const recorder = place.diary.recorder(String.fromCharCode(65 + worker), worker + 1)
+        const part = (as: Host) => told.work(as, mode, worker, pause)
+        if (mode === 'locked') return part({ ...host, locks: recorded(host.locks as Locks, recorder) })
+        if (locked) return believing(recorder, lock, (entered) => part(entering(host, entered)))
+        return believing(recorder, lock, (entered) => {
+          entered()
+          return part(host)
+        })
+      }
+      const lost = await crowd(await databaseUrl(place), { ...told, workers, work }, mode)
+      return { ok: lost === 0, saw: loss(lost) }
+    },
+  })
+  return {
+    ...telling,
+    lock,
+    store: 'mariadb',
+    naive: side('bare', naive),
+    holdfast: side('locked', 'holdfast/mysql'),
+  }
+}
+
+/** A worker believes that nobody interferes from when it has entered to when it is done. */
+async function believing(
+  recorder: Recorder,
+  name: string,
+  work: (entered: () => void) => Promise<void>,
+): Promise<void> {
+  let entered = () => {}
+  const inside = new Promise<void>((resolve) => {
+    entered = resolve
+  })
+  const held = noted(recorder, { name, wait: 60_000 }, async () => {
+    await inside
+    return async () => 'done'
+  })
+  await work(entered)
+  await (await held)?.release()
+}
+
+/** The same host, whose lock tells when it is taken. */
+function entering(host: Host, entered: () => void): Host {
+  const mutex: Host['locks']['mutex'] = (name) => {
+    const lock = host.locks.mutex(name)
+    const run: Lock['run'] = (fn, options) =>
+      lock.run((lease) => {
+        entered()
+        return fn(lease)
+      }, options)
+    return {
+      name,
+      run,
+      acquire: (options) => lock.acquire(options),
+      tryAcquire: (options) => lock.tryAcquire(options),
+    }
+  }
+  return { ...host, locks: { mutex } }
+}
+
+export const releaseBeforeCommit: Scene = watched({
+  name: 'release-before-commit',
+  title: 'Released before the commit',
+  story: `${workers} spend 10 points each. The lock is inside of the transaction: it is given back, and then the transaction commits.`,
+  holdfastDoes:
+    'The lock goes around the transaction, or lives in it (`inTransaction`). No lock can help where it is given back too early: what the next one reads is not committed yet.',
+  page: 'stories.md#release-before-commit',
+  told: earlyRelease,
+  lock: 'account:42',
+  naive: 'lock inside, transaction around',
+  locked: true,
+  loss: (count) => `${count} of ${10 * workers} points were spent and are still there`,
+})
+
+export const pointsRace: Scene = watched({
+  name: 'points-race',
+  title: 'Points redeemed while points are granted',
+  story: `${workers} change one balance, half of them up and half of them down. Each reads it, computes, and writes what it has computed.`,
+  holdfastDoes: 'From reading to writing each has the account to itself.',
+  page: 'stories.md',
+  told: points,
+  lock: 'account:42',
+  naive: 'read, compute, write',
+  loss: (count) => `the balance is ${count} points away from what the ledger says`,
+})
+
+export const duplicateOrder: Scene = watched({
+  name: 'duplicate-order',
+  title: 'An order is placed twice',
+  story: `One order comes ${workers} times. Each looks whether it is there already, and inserts it if it is not.`,
+  holdfastDoes:
+    'Looking and inserting is one section under the lock of that order. A unique key belongs there as well.',
+  page: 'stories.md#duplicate-order-five-ways-to-insert-only-once',
+  told: orders,
+  lock: 'order:981',
+  naive: 'look, then insert',
+  loss: (count) => `${count} orders too many`,
+})

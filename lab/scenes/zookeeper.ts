@@ -1,0 +1,176 @@
+/** What goes wrong in ZooKeeper. */
+import { startZookeeper, type ZookeeperServer } from '../../test/support/servers/zookeeper.js'
+import { until } from '../../test/support/until.js'
+import { longestTtl, patience, type SharedWay } from './lock.js'
+import { holdfastZookeeper, simpleZookeeper } from './ours-shared.js'
+import { elapsed, order, type Place } from './place.js'
+import { believedBy, first, type Outcome, onShared, type Scene } from './scene.js'
+import { lineByHand } from './zookeeper-by-hand.js'
+
+const page = 'hazards.md#zookeeper'
+const store = 'zookeeper'
+/** For what is not about the end of a session: the longest that a server takes which ticks every 500 ms. */
+const calm = 10_000
+
+/** What the server has told and been asked so far. */
+async function counted(server: ZookeeperServer): Promise<{ readonly fired: number; readonly asked: number }> {
+  const said = await server.ask('mntr')
+  const figure = (name: string) => Number(new RegExp(`^zk_${name}\\s+(\\d+)`, 'm').exec(said)?.[1])
+  return { fired: figure('sum_node_deleted_watch_count'), asked: figure('packets_received') }
+}
+
+const crowd = 10
+
+export const herd: Scene = onShared({
+  name: 'herd',
+  store,
+  title: 'The herd',
+  story: `${crowd} wait for A. When A releases they have the lock one after the other, each for a moment.`,
+  holdfastDoes:
+    "Each has a place in line and watches the one before it: one release wakes one. The textbook's way is kept as `strategy: 'simple'`, to compare.",
+  page: 'drivers/zookeeper.md#strategy-simple',
+  session: calm,
+  naive: simpleZookeeper,
+  holdfast: holdfastZookeeper,
+  // The server is asked for its own count, so nobody else may use it.
+  async server(place) {
+    const server = await startZookeeper()
+    place.keep(() => server.stop())
+    return server
+  },
+  async run(company) {
+    const { server } = company
+    const a = await company.member('A')
+    const others = await Promise.all(
+      Array.from({ length: crowd }, (_, i) => company.member(String.fromCharCode(66 + i))),
+    )
+    const held = await first(a, longestTtl)
+    const served = others.map(async ({ lock }) => {
+      const next = await lock.take(order, longestTtl, patience)
+      await elapsed(60)
+      await next?.release()
+    })
+    const watches = async () => Number(/Total watches:(\d+)/.exec(await server.ask('wchs'))?.[1])
+    await until(async () => (await watches()) >= crowd, { within: patience })
+    const before = await counted(server)
+    await held.release()
+    await Promise.all(served)
+    const after = await counted(server)
+    const woken = after.fired - before.fired
+    const requests = after.asked - before.asked
+    return {
+      ok: woken <= crowd,
+      saw: `${crowd} releases woke ${woken} who waited; ${requests} requests`,
+    }
+  },
+})
+
+export const sessionExpiry: Scene = onShared({
+  name: 'session-expiry',
+  store,
+  title: 'The session ends, the holder works on',
+  story: 'A is cut off for longer than its session lasts, and works on. B waits in line.',
+  holdfastDoes:
+    'A session is relied upon until the leader could end it, by the own clock and less a tick. So A is told before B can have the lock.',
+  page,
+  naive: lineByHand,
+  holdfast: holdfastZookeeper,
+  server: ({ servers }) => servers.zookeeper(),
+  async run(company) {
+    const [a, b] = [await company.member('A'), await company.member('B')]
+    const held = await first(a, longestTtl)
+    const asked = b.lock.take(order, longestTtl, patience)
+    company.place.diary.fault('cut off', a.pid)
+    a.cable.blackHole()
+    return believedBy(held, await asked)
+  },
+})
+
+export const lostReply: Scene = onShared({
+  name: 'lost-create-reply',
+  store,
+  title: 'The reply to the create is lost',
+  story:
+    'A creates its node; the connection breaks before the answer comes. A asks once more, in the same session. B comes after it.',
+  holdfastDoes:
+    'The id of the attempt is in the name of its node, so A finds the one it has made. By hand there are two, and the second waits for the first, which goes only with the session.',
+  page,
+  session: calm,
+  naive: lineByHand,
+  holdfast: holdfastZookeeper,
+  server: ({ servers }) => servers.zookeeper(),
+  async run(company) {
+    const [a, b] = [await company.member('A'), await company.member('B')]
+    // The answer to a create has the node's name in it.
+    a.cable.down.hold((bytes) => /\/(n|_c_[\da-f-]+-lock)-/.test(bytes.toString('latin1')))
+    const mine = a.lock.take(order, longestTtl, 4_000)
+    await a.cable.down.holding()
+    company.place.diary.fault('the reply is lost', a.pid)
+    a.cable.reset()
+    a.cable.down.pass()
+    const next = b.lock.take(order, longestTtl, 4_000)
+    const held = await mine
+    await elapsed(500)
+    await held?.release()
+    const served = await next
+    await elapsed(200)
+    await served?.release()
+    return held !== undefined && served !== undefined
+      ? { ok: true, saw: 'A has the lock, and B after it' }
+      : { ok: false, saw: 'A waits for a node of its own, and all others wait behind it' }
+  },
+})
+
+/** Long enough for an election on a busy machine. */
+const session = 6_000
+
+function withoutLeader(way: SharedWay, addresses: 'the leader’s' | 'all'): Scene['naive'] {
+  return {
+    title: addresses === 'all' ? way.title : `${way.title}, one address`,
+    play: (place) => place.servers.inTurn(() => loseLeader(place, way, addresses === 'all')),
+  }
+}
+
+async function loseLeader(place: Place, way: SharedWay, all: boolean): Promise<Outcome> {
+  const ensemble = await place.servers.ensemble()
+  const leader = await ensemble.leader()
+  const join = (name: string, pid: number, address: string) => {
+    const lock = way.open({ address, room: place.room, session }, place.diary.recorder(name, pid))
+    place.keep(() => lock.close())
+    return { lock }
+  }
+  const everywhere = ensemble.addresses.join(',')
+  const [a, b] = [join('A', 1, all ? everywhere : leader.address), join('B', 2, everywhere)]
+  const held = await first(a, session)
+  const asked = b.lock.take(order, session, patience)
+  const back = place.diary.fault('the leader is killed')
+  await leader.kill9()
+  const early = await Promise.race([asked, elapsed(session + 3_000)])
+  try {
+    if (early) return await believedBy(held, early)
+    await held.release()
+    const next = await asked
+    await elapsed(300)
+    await next?.release()
+    return next === undefined
+      ? { ok: false, saw: 'B waits for ever' }
+      : { ok: true, saw: 'A kept the lock all along, and B had it next' }
+  } finally {
+    await leader.restart()
+    back()
+    await until(async () => (await ensemble.followers()).length === 2, { within: patience, every: 50 })
+  }
+}
+
+export const leaderLoss: Scene = {
+  name: 'leader-loss',
+  store,
+  title: 'The leader is lost',
+  story:
+    'Of three servers the one that leads is killed while A holds the lock and B waits. A by hand knew one server, and that was it.',
+  holdfastDoes:
+    'A goes to another server with the same session: its place and its lease stay. Were there none left, A would be told before B could have the lock.',
+  page: 'drivers/zookeeper.md#the-session',
+  naive: withoutLeader(lineByHand, 'the leader’s'),
+  holdfast: withoutLeader(holdfastZookeeper, 'all'),
+}
