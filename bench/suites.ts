@@ -9,6 +9,7 @@ import { measurePeers } from './suites/peers.js'
 import { measurePostgres } from './suites/postgres.js'
 import { measureRedis } from './suites/redis.js'
 import { measureRedlock } from './suites/redlock.js'
+import { measureSqlPeers } from './suites/sql-peers.js'
 import { measureZookeeper } from './suites/zookeeper.js'
 
 export type SuiteName =
@@ -22,6 +23,7 @@ export type SuiteName =
   | 'etcd'
   | 'consul'
   | 'peers'
+  | 'sql-peers'
 
 export const suites: Readonly<Record<SuiteName, (scale: Scale) => Promise<readonly Result[]>>> = {
   memory: measureMemory,
@@ -34,6 +36,7 @@ export const suites: Readonly<Record<SuiteName, (scale: Scale) => Promise<readon
   etcd: measureEtcd,
   consul: measureConsul,
   peers: measurePeers,
+  'sql-peers': measureSqlPeers,
 }
 
 export function isSuite(word: string): word is SuiteName {

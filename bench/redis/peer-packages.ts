@@ -6,7 +6,10 @@ const folder = new URL('../../../bench/peers/', import.meta.url)
 
 /** Installs what the lock file says, unless it is there. */
 export function installPeers(): void {
-  if (existsSync(new URL('node_modules/redlock4', folder))) return
+  const { dependencies } = JSON.parse(readFileSync(new URL('package.json', folder), 'utf8')) as {
+    readonly dependencies: Readonly<Record<string, string>>
+  }
+  if (Object.keys(dependencies).every((name) => existsSync(new URL(`node_modules/${name}`, folder)))) return
   console.error('installing the peers into bench/peers …')
   const stdio = ['ignore', 'ignore', 'inherit'] as const
   execFileSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: folder, stdio: [...stdio] })

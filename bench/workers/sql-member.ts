@@ -1,0 +1,42 @@
+// A process that locks in PostgreSQL, in whatever way it is told. Arguments: the contender's id, the server's URL.
+import { serve } from '../crew.js'
+import type { Turn } from '../hand-over.js'
+import { recipeOf } from '../sql/recipes.js'
+import { stamp } from '../stamp.js'
+
+const [id = '', url = ''] = process.argv.slice(2)
+const contender = recipeOf(id).open(url)
+let standing: Promise<Turn[]> = Promise.resolve([])
+
+const duties = {
+  /** Connected, and its tables made. */
+  async open(): Promise<void> {
+    const release = await (await contender).take(`warm ${process.pid}`)
+    await release()
+  },
+
+  /** Asks for `name` `count` times at once and gives each back as soon as it has it. Does not wait for them. */
+  async standInLine(name: string, count: number): Promise<void> {
+    const { take } = await contender
+    const one = async (): Promise<Turn> => {
+      const release = await take(name)
+      const granted = stamp()
+      const released = stamp()
+      await release()
+      return { token: 0, waitingSince: 0, granted, released }
+    }
+    standing = Promise.all(Array.from({ length: count }, one))
+    // It is waited for in `turns`; until then a failure is not unheard.
+    standing.catch(() => undefined)
+  },
+
+  turns: (): Promise<Turn[]> => standing,
+
+  gaveUp: async (): Promise<number> => (await contender).gaveUp(),
+}
+
+export type SqlMember = typeof duties
+
+serve(duties, async () => {
+  await (await contender).close()
+})
