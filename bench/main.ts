@@ -32,6 +32,8 @@ for (const name of chosen.filter(isSuite)) {
 const report: Report = { machine: about, results }
 process.stdout.write(markdown(report))
 if (values.save === true) save(report)
+// Some of the libraries compared leave connections that never end.
+process.exit()
 
 function save(report: Report): void {
   const folder = fileURLToPath(new URL('../../bench/results', import.meta.url))

@@ -51,6 +51,9 @@ export class Waiter {
   #listening = false
   #doubtful = false
   #disarm: (() => void) | undefined
+  /** What was pushed about the hold before the answer that tells of it. */
+  #othersWait = false
+  #taken = false
   /** When it asks again by itself. */
   #lookAt = Number.NEGATIVE_INFINITY
   readonly #over = () => this.#giveUp()
@@ -113,6 +116,12 @@ export class Waiter {
     const { token, contended } = push
     const short = claim < this.#claim.ttl ? { claim } : {}
     this.#granted({ token, validUntil, contended, reachable: true, ...short })
+  }
+
+  /** It holds already and does not know: somebody waits for that, or an operator took it. */
+  hear(what: 'contended' | 'taken'): void {
+    if (what === 'contended') this.#othersWait = true
+    else this.#taken = true
   }
 
   /** The one above it must have said a word within `ms`, or it has died. */
@@ -187,7 +196,12 @@ export class Waiter {
 
   #granted(proven: Proven): void {
     if (this.#wait.over) return this.#giveUp()
-    this.#end(new Hold(this.#desk, this.#claim, proven))
+    // What it was granted is gone. It asks for another.
+    const taken = this.#taken
+    this.#taken = false
+    if (taken) return this.ask()
+    const contended = proven.contended || this.#othersWait
+    this.#end(new Hold(this.#desk, this.#claim, { ...proven, contended }))
   }
 
   /** Leaves the line, or gives back what came meanwhile, and refuses what may still be on its way. */

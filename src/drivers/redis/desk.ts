@@ -115,7 +115,8 @@ export function createDesk(
       return
     }
     if (push.is === 'next') return waiters.get(attempt)?.foretold(push.left / 1000)
-    if (push.is !== 'granted') return holds.get(attempt)?.hear(push.is)
+    // The answer that makes it a holder comes over another connection, and may come later.
+    if (push.is !== 'granted') return (holds.get(attempt) ?? waiters.get(attempt))?.hear(push.is)
     const waiter = waiters.get(attempt)
     if (waiter !== undefined) return waiter.push(push)
     if (holds.has(attempt)) return

@@ -6,6 +6,7 @@ import type { Lease } from '../../../src/index.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startPostgres } from '../../support/servers/postgres.js'
 import { until } from '../../support/until.js'
+import { passesUntil } from '../support/passes.js'
 import { cabled, inLine, peer, terminateAll } from './support/peer.js'
 
 const server = await startPostgres({ preload: ['clock'] })
@@ -107,6 +108,28 @@ for (const lane of ['up', 'down'] as const) {
     await second.release()
   })
 }
+
+test('“somebody waits” before the answer to the request: the lock is not kept for this process alone', async (t) => {
+  const b = peer(t, server.port)
+  // What is pushed comes over a connection that has nothing to do with the answers.
+  const a = await cabled(t, server, { listen: b.pool })
+  const held = await b.locks.mutex('ear').acquire()
+  const waited = a.locks.mutex('ear').acquire()
+  await inLine(b.locks, 'ear', 1)
+  const reachable = `select from holdfast_waiters where name = 'ear' and channel is not null`
+  await until(async () => (await server.sql(reachable)).length === 1)
+  await held.release()
+  await (await waited).release()
+  a.cable.down.hold((bytes) => bytes.includes('granted'))
+  const asked = a.locks.mutex('told early').acquire()
+  await a.cable.down.holding()
+  const other = b.locks.mutex('told early').acquire({ wait: 60_000 })
+  await inLine(b.locks, 'told early', 1)
+  // Time for the message; should it take longer, the test shows less, and does not fail.
+  await new Promise((resolve) => setTimeout(resolve, 50))
+  a.cable.down.pass()
+  assert.ok((await passesUntil(a.locks.mutex('told early'), await asked, other)) <= 17)
+})
 
 test('a try whose reply is lost is an error, and nobody holds it longer than a moment', async (t) => {
   const a = await cabled(t, server, { commandTimeout: 300 })

@@ -1,11 +1,13 @@
 // Every race of the direct hand-off, each made to happen on a real server.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
+import type { Locks } from '../../../src/index.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startProxy, type TcpProxy } from '../../support/proxy.js'
 import { startRedis } from '../../support/servers/redis.js'
 import { until } from '../../support/until.js'
 import { claim, type TestWait, waiting } from '../support/asking.js'
+import { passesUntil } from '../support/passes.js'
 import { commands, driverOf, type Peer, pause, peer } from './support/peer.js'
 
 const server = await startRedis({ preload: ['clock'] })
@@ -28,6 +30,15 @@ async function wired(
     await hear.stop()
   })
   return { ...wired, talk, hear }
+}
+
+/** Waits once, so that it has an ear from then on. */
+async function opened({ mutex }: Locks, t: TestContext, name: string): Promise<void> {
+  const first = await held(t, name)
+  const waited = mutex(name).acquire()
+  await inLine(name)
+  await first.release()
+  await (await waited).release()
 }
 
 /** Somebody stands in line for `name` and can be reached. */
@@ -211,6 +222,43 @@ test('push before the answer to the request: the waiter enters all the same', as
   assert.ok(grant, 'entered on the push alone')
   talk.down.pass()
   assert.equal(await grant.release(), 'released')
+})
+
+test('“somebody waits” before the answer to the request: the lock is not kept for this process alone', async (t) => {
+  const { locks, talk, hear } = await wired(t)
+  await opened(locks, t, 'heard early')
+  const b = peer(t, server.port)
+  talk.down.hold()
+  const asked = locks.mutex('told early').acquire()
+  await until(async () => (await b.driver.inspect('told early')).holders.length === 1)
+  const heard = hear.down.bytes
+  const other = b.locks.mutex('told early').acquire({ wait: 60_000 })
+  await inLine('told early')
+  await until(() => hear.down.bytes > heard)
+  // It has left the cable; should it be read later than the answer, the test shows less, and does not fail.
+  await pause(20)
+  talk.down.pass()
+  assert.ok((await passesUntil(locks.mutex('told early'), await asked, other)) <= 17)
+})
+
+test('“an operator took it” before the answer to the request: the lease that comes of it is another', async (t) => {
+  const { locks, talk, hear } = await wired(t)
+  await opened(locks, t, 'taken early')
+  const b = peer(t, server.port)
+  talk.down.hold()
+  const asked = locks.mutex('taken').acquire()
+  await until(async () => (await b.driver.inspect('taken')).holders.length === 1)
+  const [first] = (await b.driver.inspect('taken')).holders
+  const heard = hear.down.bytes
+  assert.equal(await b.locks.forceRelease('taken'), 1)
+  await until(() => hear.down.bytes > heard)
+  await pause(20)
+  talk.down.pass()
+  const lease = await asked
+  const [now] = (await b.driver.inspect('taken')).holders
+  assert.equal(lease.token, now?.token)
+  assert.ok(lease.token > (first?.token ?? Number.POSITIVE_INFINITY))
+  assert.equal(await lease.release(), 'released')
 })
 
 test('push for an attempt that was given up: it is declined, and the next one has the lock at once', async (t) => {
