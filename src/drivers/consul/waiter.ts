@@ -51,8 +51,8 @@ export class Waiter implements Member {
   #doubt = false
   /** The lock was taken and not handed out yet. */
   #took = false
-  /** Clock reading before the request left that took it. */
-  #tookAt: number | undefined
+  /** Clock reading before the request left that told the newest view. */
+  #sawAt = 0
   #placed: Session | undefined
   #kept: Session | undefined
   #trouble: Trouble | undefined
@@ -170,8 +170,7 @@ export class Waiter implements Member {
       return undefined
     }
     this.#trouble = undefined
-    this.#tookAt = said.sent
-    const view = viewOf(this.#line, said.found)
+    const view = this.#view(said)
     this.#mine(view, session)
     return view
   }
@@ -182,7 +181,7 @@ export class Waiter implements Member {
     const said = await this.#put(session, enter(this.#line, attempt, this.#value(false), session.id))
     if (said === undefined) return undefined
     this.#trouble = undefined
-    if (said.done) return viewOf(this.#line, said.found)
+    if (said.done) return this.#view(said)
     if (said.why.includes('%over/')) throw new Error('this attempt has been given up before')
     const view = await this.#look()
     const own = view.line.find((place) => place.attempt === attempt)
@@ -334,8 +333,7 @@ export class Waiter implements Member {
       ...look(this.#line),
     ])
     if (said?.done !== true) return undefined
-    this.#tookAt = said.sent
-    return viewOf(this.#line, said.found)
+    return this.#view(said)
   }
 
   #stands({ line }: View, session: Session): boolean {
@@ -356,7 +354,7 @@ export class Waiter implements Member {
     const own = exclusive ? lock : line.find(({ key, held }) => key === this.key && held)
     if (own?.attempt !== this.#claim.attempt || own.session !== session.id) return undefined
     this.#took = exclusive
-    return { token: own.index, sent: this.#tookAt ?? session.sent }
+    return { token: own.index, sent: this.#sawAt }
   }
 
   /** Undefined: the session was over; there is a new one to be had. */
@@ -382,7 +380,11 @@ export class Waiter implements Member {
   }
 
   async #look(): Promise<View> {
-    const { found } = await this.#desk.client.read(look(this.#line))
+    return this.#view(await this.#desk.client.read(look(this.#line)))
+  }
+
+  #view({ found, sent }: Said): View {
+    this.#sawAt = sent
     return viewOf(this.#line, found)
   }
 

@@ -29,6 +29,26 @@ test('a claim whose answer was lost is asked again, and finds what it has: one p
   assert.equal(await lockOf(server, 'lost reply'), undefined)
 })
 
+test('a claim whose answer came after its ttl is proven anew: it is granted, and does not block everybody', async (t) => {
+  const { driver, cable } = await cabled(t, server, { requestTimeout: 4_000 })
+  const other = await driverOf(t, server.url).acquire(claim('keeps the session', { ttl: 20_000 }), once())
+  // While this one waits the session is kept alive.
+  const beside = driver.acquire(claim('keeps the session'), waiting())
+  await until(async () => (await placesOf(server, 'keeps the session')).length === 2)
+  cable.down.hold((bytes) => bytes.includes('too late/.lock'))
+  const asking = driver.acquire(claim('too late'), waiting())
+  await cable.down.holding()
+  const at = performance.now()
+  await until(() => performance.now() > at + 1_000)
+  cable.down.pass()
+  const grant = await soon(asking)
+  assert.equal(grant?.token, (await lockOf(server, 'too late'))?.ModifyIndex)
+  assert.ok(grant && grant.validUntil > performance.now())
+  assert.equal(await grant.release(), 'released')
+  await other?.release()
+  await (await beside)?.release()
+})
+
 test('a claim that was given up while on its way takes nothing when it arrives after all', async (t) => {
   const { driver, cable } = await cabled(t, server, { requestTimeout: 200 })
   await (await driver.acquire(claim('warm', { ttl: 5_000 }), once()))?.release()
@@ -137,7 +157,7 @@ test('a query that hangs is made up for also after the place in the way was writ
   await writer?.release()
   // The reader holds now, which its place says; then it goes, and nobody is told.
   await (await reads)?.release()
-  assert.equal(await (await waits)?.release(), 'released')
+  assert.equal(await (await soon(waits))?.release(), 'released')
   cable.down.pass()
 
   const { lock } = lineOf('holdfast/', 'only the lock')
@@ -148,9 +168,20 @@ test('a query that hangs is made up for also after the place in the way was writ
   await until(() => wait.told.length > 0)
   silent()
   await server.ask('DELETE', `/v1/kv/${pathOf(lock)}`)
-  assert.equal(await (await behind)?.release(), 'released')
+  assert.equal(await (await soon(behind))?.release(), 'released')
   cable.down.pass()
 })
+
+/** Long before the query would have ended by itself, after a minute. */
+async function soon<T>(work: Promise<T>): Promise<T> {
+  let done = false
+  const settled = () => {
+    done = true
+  }
+  work.then(settled, settled)
+  await until(() => done, { within: 20_000, what: 'the waiter to be served' })
+  return work
+}
 
 test('a query that breaks is asked again, and one that hangs is made up for by the next beat', async (t) => {
   for (const how of ['reset', 'silence'] as const) {
