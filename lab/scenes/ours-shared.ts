@@ -126,4 +126,4 @@ function overConsul(title: string, more: Partial<ConsulOptions> = {}): ConsulWay
 }
 
 export const holdfastConsul: ConsulWay = overConsul('holdfast/consul')
-export const holdfastLockDelay: ConsulWay = overConsul('holdfast/consul, lockDelay', { lockDelay: 1_500 })
+export const holdfastLockDelay: ConsulWay = overConsul('holdfast/consul, lockDelay', { lockDelay: 2_500 })

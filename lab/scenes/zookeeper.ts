@@ -59,7 +59,8 @@ export const herd: Scene = onShared({
     const woken = after.fired - before.fired
     const requests = after.asked - before.asked
     return {
-      ok: woken <= crowd,
+      // On a busy machine a holder may have watched its own node, too: that is another one woken, but nobody who waits.
+      ok: woken < 2 * crowd,
       saw: `${crowd} releases woke ${woken} who waited; ${requests} requests`,
     }
   },
