@@ -1,4 +1,4 @@
-// Every example runs to its end. One that needs a server says so at its top: "Needs Redis at REDIS_URL."
+// Every example runs to its end. One that needs a server says so at its top: "Needs etcd at ETCD_URL."
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -8,7 +8,12 @@ import { basename, join } from 'node:path'
 import { after, test } from 'node:test'
 import { filesIn, read, root } from './support/checkout.js'
 import { leakCheck } from './support/leaks.js'
+import { startConsul } from './support/servers/consul.js'
+import { startEtcd } from './support/servers/etcd.js'
+import { startMysql } from './support/servers/mysql.js'
+import { startPostgres } from './support/servers/postgres.js'
 import { startRedis } from './support/servers/redis.js'
+import { startZookeeper } from './support/servers/zookeeper.js'
 
 const patience = 60_000
 
@@ -19,12 +24,30 @@ test('there are examples', () => {
   assert.ok(examples.length > 0)
 })
 
+interface Served extends AsyncDisposable {
+  readonly url: string
+}
+
+const servers: Readonly<Record<string, () => Promise<Served>>> = {
+  'Redis at REDIS_URL': startRedis,
+  'ZooKeeper at ZOOKEEPER_URL': async () => {
+    const server = await startZookeeper()
+    return { url: server.address, [Symbol.asyncDispose]: () => server.stop() }
+  },
+  'etcd at ETCD_URL': startEtcd,
+  'Consul at CONSUL_URL': startConsul,
+  'PostgreSQL at POSTGRES_URL': startPostgres,
+  'MySQL or MariaDB at MYSQL_URL': () => startMysql({ flavour: 'mariadb' }),
+}
+
 for (const path of examples) {
   test(`${path} runs to its end`, async () => {
-    await using server = read(path).slice(0, 600).includes('Needs Redis at REDIS_URL.')
-      ? await startRedis()
-      : undefined
-    const { code, output } = await runExample(path, server === undefined ? {} : { REDIS_URL: server.url })
+    const [, needed = ''] = /Needs (?:an? )?(.+ at \w+_URL)\b/.exec(read(path).slice(0, 600)) ?? []
+    const start = servers[needed]
+    assert.equal(start === undefined, needed === '', `nobody starts ${needed}`)
+    await using server = await start?.()
+    const variable = needed.split(' ').at(-1) ?? ''
+    const { code, output } = await runExample(path, server === undefined ? {} : { [variable]: server.url })
     assert.equal(code, 0, output)
   })
 }

@@ -1,0 +1,52 @@
+/**
+ * The database one has anyway. The lock is a row with a lease, handed over by NOTIFY; the write checks the token, so that a holder that
+ * slept through its lease writes nothing. Needs PostgreSQL at POSTGRES_URL; tables are made in a schema of their own and dropped.
+ */
+import assert from 'node:assert/strict'
+import { createLocks, StaleTokenError } from 'holdfast'
+import { guardedUpdate, pg } from 'holdfast/guard'
+import { inTransaction, postgres } from 'holdfast/postgres'
+import { Pool } from 'pg'
+
+const schema = 'holdfast_example'
+const url = process.env['POSTGRES_URL'] ?? 'postgres://localhost/postgres'
+const pool = new Pool({ connectionString: url, options: `-c search_path=${schema}` })
+await pool.query(`drop schema if exists ${schema} cascade`)
+await pool.query(`create schema ${schema}`)
+await pool.query('create table account (id int primary key, points int not null, fence bigint)')
+await pool.query('insert into account (id, points) values (42, 100)')
+
+const locks = createLocks(postgres({ pool, schema }))
+const db = pg(pool)
+const pointsNow = async () => (await pool.query('select points from account where id = 42')).rows[0].points
+
+// Twenty changes at once, each of which reads, computes and writes.
+const change = (by: number) =>
+  locks.mutex('account:42').run(async (lease) => {
+    const points = await pointsNow()
+    await guardedUpdate(db, { table: 'account', key: { id: 42 }, set: { points: points + by }, fence: lease })
+    return lease.token
+  })
+const tokens = await Promise.all(Array.from({ length: 20 }, (_, i) => change(i % 2 === 0 ? 10 : -5)))
+assert.equal(await pointsNow(), 150)
+
+// What comes with an older token is refused by the row itself.
+const late = { name: 'account:42', token: Math.min(...tokens) }
+await assert.rejects(
+  guardedUpdate(db, { table: 'account', key: { id: 42 }, set: { points: 0 }, fence: late }),
+  StaleTokenError,
+)
+console.log('20 changes, none lost, and a late one refused:', await pointsNow())
+
+// Where the section is one transaction anyway, the lock can live in it: commit gives it back, after the write has become visible.
+const client = await pool.connect()
+await client.query('begin')
+await inTransaction(client, 'account:42', { schema })
+await client.query('update account set points = points - 50 where id = 42')
+await client.query('commit')
+client.release()
+assert.equal(await pointsNow(), 100)
+
+await locks.close()
+await pool.query(`drop schema ${schema} cascade`)
+await pool.end()
