@@ -64,13 +64,52 @@ export function checkPool(pool: unknown): MysqlPool {
 
 /** @throws whatever the pool throws; TypeError for a pool that gives no promise of a connection */
 export async function connect(pool: MysqlPool): Promise<Connection> {
-  const connection = (await pool.getConnection()) as MysqlConnection | undefined
+  const { given, socket } = await acquired(pool)
+  const connection = given as MysqlConnection | undefined
   if (typeof connection?.query !== 'function') {
     throw new TypeError(
       'mysql: the pool gave no connection; use the promise flavours of the clients, not the callback ones',
     )
   }
-  return wrap(connection)
+  return wrap(connection, socket)
+}
+
+/** What is used of the socket under a connection of mariadb. */
+interface Socket {
+  readonly destroyed: boolean
+  destroy(why: Error): unknown
+  once(event: 'close', listener: () => void): unknown
+}
+
+/** What a pool of mariadb tells of with its event `acquire`. */
+interface Acquired {
+  readonly threadId?: unknown
+  readonly socket?: Socket
+}
+
+/**
+ * With a connection of mariadb, the socket under it: its `destroy()`, called while a statement is unanswered, opens another connection
+ * and sends `KILL` with a number that may by then be somebody else's, and a refusal of that ends the process, because nobody can
+ * catch it. Closing the socket needs no server.
+ */
+async function acquired(pool: MysqlPool): Promise<{ given: unknown; socket?: Socket | undefined }> {
+  const events = pool as Partial<Pick<MysqlConnection, 'on' | 'off'>>
+  // Pools of mysql2 close the socket themselves.
+  if ('pool' in pool || typeof events.on !== 'function' || typeof events.off !== 'function') {
+    return { given: await pool.getConnection() }
+  }
+  const sockets = new Map<unknown, Socket | undefined>()
+  const note = (one: unknown) => {
+    const { threadId, socket } = one as Acquired
+    sockets.set(threadId, socket)
+  }
+  events.on('acquire', note)
+  try {
+    const given = await pool.getConnection()
+    return { given, socket: sockets.get((given as Acquired | undefined)?.threadId) }
+  } finally {
+    events.off('acquire', note)
+  }
 }
 
 /** One statement on a connection that is somebody else's. */
@@ -78,12 +117,19 @@ export async function queryOn(connection: Pick<MysqlConnection, 'query'>, sql: s
   return answerOf(await connection.query({ sql, rowsAsArray: true }))
 }
 
-export function wrap(connection: MysqlConnection): Connection {
+export function wrap(connection: MysqlConnection, socket?: Socket): Connection {
   return {
     query: (sql) => queryOn(connection, sql),
     // mariadb gives it back in the background, and says so with a promise that rejects when the connection has died.
     release: () => void Promise.resolve(connection.release()).catch(() => undefined),
-    destroy: () => connection.destroy(),
+    destroy() {
+      if (socket === undefined) return connection.destroy()
+      // The client has noticed by then, and nothing is unanswered any more.
+      const drop = () => setImmediate(() => connection.destroy())
+      if (socket.destroyed) return void drop()
+      socket.once('close', drop)
+      socket.destroy(new Error('closed by holdfast: a statement was not answered in time'))
+    },
     watch(ended) {
       const events = ['error', 'end', 'close']
       const stop = () => {

@@ -220,10 +220,12 @@ const fresh = (row: string) => `${row}.seen > ${now} - ${freshFor} AND ${row}.se
 /**
  * Looks, without any lock.
  * @param ticket of the one that looks; undefined: it has none
- * @returns now, the row (see `look.ts`), 1 if it is held by a session that has ended, how many fresh waiters stand before it
+ * @returns now, the row (see `look.ts`), 1 if it is held by a session that has ended, how many fresh waiters stand before it that it
+ *   must not pass: a reader may enter beside readers
  */
-export function look(tables: Tables, name: string, ticket: number | undefined): string {
-  const before = ticket === undefined ? '' : ` AND w.id < ${whole(ticket)}`
+export function look(tables: Tables, { name, mode }: Claim, ticket: number | undefined): string {
+  const reader = mode.kind === 'shared' ? ` AND w.kind <> 's'` : ''
+  const before = `${reader}${ticket === undefined ? '' : ` AND w.id < ${whole(ticket)}`}`
   return `SELECT ${now}, ${lockColumns}, IF(l.kind = 'g', IS_FREE_LOCK(${userLock(tables, 'HEX(l.name)')}), 0),
   (SELECT COUNT(*) FROM ${tables.waiters} w WHERE w.name = ${bytes(name)}${before} AND ${fresh('w')})
 FROM ${tables.locks} l WHERE l.name = ${bytes(name)}`

@@ -135,7 +135,7 @@ export class Waiter {
   async #lookAndAct(): Promise<Proven | 'again' | 'end'> {
     const { ask, tables, clock } = this.#desk
     const { name } = this.#claim
-    const { rows, sent } = await ask(sql.look(tables, name, this.#ticket))
+    const { rows, sent } = await ask(sql.look(tables, this.#claim, this.#ticket))
     const values = rows[0]
     if (values === undefined) {
       await ask(sql.create(tables, name))
@@ -166,11 +166,16 @@ export class Waiter {
       case 'limit':
         throw permitLimitError(name, decision.limit, mode.kind === 'permits' ? mode.of : 0)
       case 'take':
-        return (await this.#take(decision.guard)) ?? this.#missed(ahead)
+        return (await this.#take(decision.guard)) ?? (await this.#beside()) ?? this.#missed(ahead)
       case 'busy':
         this.#misses = 0
         return this.#busy(decision, ahead)
     }
+  }
+
+  /** Others who come and go change the row, and are not in the way of a reader, or of permits: no look before this. */
+  async #beside(): Promise<Proven | undefined> {
+    return this.#inLine || this.#claim.mode.kind === 'exclusive' ? undefined : this.#take({ is: 'first' })
   }
 
   /** Somebody was faster; after a few times in a row that is like being in the way. */
@@ -180,15 +185,14 @@ export class Waiter {
   }
 
   async #busy({ holder, left }: Decision & { is: 'busy' }, ahead: number): Promise<'again' | 'end'> {
-    this.#wait.blocked?.({ ...(holder && { holder }), ...(this.#inLine && { position: ahead + 1 }) })
-    if (this.#once) return 'end'
     const { clock, random } = this.#desk
-    if (!this.#inLine || clock.now() - this.#saidAt >= sayEvery) {
-      const came = !this.#inLine
-      await this.#sayWaiting()
-      // Whoever released before the place was taken did not know of it.
-      if (came) return 'again'
-    }
+    const came = !this.#inLine
+    // Who is told to wait stands in line: what comes later may not go before it.
+    if (!this.#once && (came || clock.now() - this.#saidAt >= sayEvery)) await this.#sayWaiting()
+    this.#wait.blocked?.({ ...(holder && { holder }), ...(!came && { position: ahead + 1 }) })
+    if (this.#once) return 'end'
+    // Whoever released before the place was taken did not know of it.
+    if (came) return 'again'
     const progress = { at: clock.now(), ahead }
     this.#turn = (this.#progress && turnTime(this.#progress, progress)) ?? this.#turn
     this.#looks =
