@@ -85,7 +85,9 @@ declare now bigint := S.holdfast_begin_v1(); gone int;
 begin
   delete from S.holdfast_watchers w where w.due < now - _retention;
   with old as (
-    select k.key from S.holdfast_cells k where k.expires < now - _retention limit 1000 for update skip locked
+    -- Nor those whose versions are ahead of a clock that was set back: made anew they would begin below them.
+    select k.key from S.holdfast_cells k where k.expires < now - _retention and k.version < now - _retention
+      limit 1000 for update skip locked
   )
   delete from S.holdfast_cells k using old where k.key = old.key;
   get diagnostics gone = row_count;

@@ -244,7 +244,9 @@ $$;
 create or replace function S.holdfast_reap_v1(_retention bigint) returns text language plpgsql as $$
 declare now bigint := S.holdfast_begin_v1(); l S.holdfast_locks; was S.holdfast_locks; gone int := 0;
 begin
-  for l in select * from S.holdfast_locks k where k.used < now - _retention limit 1000 for update skip locked loop
+  -- Nor those whose tokens are ahead of a clock that was set back: made anew they would begin below them.
+  for l in select * from S.holdfast_locks k where k.used < now - _retention and k.up_to < now - _retention
+    limit 1000 for update skip locked loop
     was := l;
     l := S.holdfast_look_v1(l, now);
     delete from S.holdfast_waiters q where q.name = l.name and q.due < now - _retention;
