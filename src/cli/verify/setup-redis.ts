@@ -1,6 +1,7 @@
 /** Redis: eviction, persistence, replicas, version, clock. Asks INFO, TIME and, where it may, CONFIG GET; changes nothing. */
 import { type RedisPlace, redisPlace } from '../connect-redis.js'
 import type { Check } from './setup.js'
+import { clockCheck } from './setup-clock.js'
 
 interface Asker {
   call(command: string, ...args: string[]): Promise<unknown>
@@ -70,7 +71,7 @@ async function looked(asker: Asker, { is, options }: RedisPlace): Promise<Check[
     ...(is === 'cluster'
       ? [cluster(options.replicas ?? 0)]
       : replicas(info, minReplicas, options.replicas ?? 0, is)),
-    clock(time, middle),
+    clockCheck(serverTime(time), middle),
   ]
 }
 
@@ -181,16 +182,7 @@ function cluster(waited: number): Check {
   }
 }
 
-function clock(time: unknown, middle: number): Check {
+function serverTime(time: unknown): number {
   const [seconds, micros] = time as [string, string]
-  const off = Math.round(Number(seconds) * 1000 + Number(micros) / 1000 - middle)
-  const found = `the server's clock is ${Math.abs(off)} ms ${off < 0 ? 'behind' : 'ahead of'} this machine's`
-  // No rule compares the two. One that is far off is set by hand or not at all, and may be set again.
-  if (Math.abs(off) < 60_000) return { what: 'clock', verdict: 'ok', found }
-  return {
-    what: 'clock',
-    verdict: 'weak',
-    found: `${found}; when it is put right, a lease may end early`,
-    remedy: 'run an NTP client on the server',
-  }
+  return Number(seconds) * 1000 + Number(micros) / 1000
 }

@@ -1,6 +1,8 @@
 /** Is the store set up for locks? What can be read from outside, each with what it means and what to do. */
 import { target } from '../connect.js'
 import { localSetup } from './setup-local.js'
+import { mysqlSetup } from './setup-mysql.js'
+import { postgresSetup } from './setup-postgres.js'
 import { redisSetup } from './setup-redis.js'
 
 export interface Check {
@@ -18,6 +20,9 @@ const bySchema: Readonly<Record<string, (url: string, shown: string) => Promise<
   'redis+sentinel': redisSetup,
   'redis+cluster': redisSetup,
   redlock: redisSetup,
+  postgres: postgresSetup,
+  postgresql: postgresSetup,
+  mysql: mysqlSetup,
 }
 
 export async function setupOf(url: string): Promise<Check[]> {
