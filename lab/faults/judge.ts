@@ -70,8 +70,10 @@ function touched(one: Acquisition, spans: readonly Span[], end: number): boolean
 function excuseFor(violation: Violation, spans: readonly Span[], faults: readonly Fault[]) {
   for (const { kind, excuses } of faults) {
     if (excuses === undefined || !excuses.rules.includes(violation.rule)) continue
+    // What was done to one worker excuses what it took part in.
     const near = (span: Span) =>
       span.kind === kind &&
+      (span.target === undefined || violation.parties.some(({ pid }) => pid === span.target)) &&
       violation.at >= span.from &&
       violation.at - violation.lasted <= span.to + excuses.within * 1e6
     if (spans.some(near)) return { fault: kind, why: excuses.why }

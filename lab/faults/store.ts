@@ -24,6 +24,8 @@ export interface LabDriver {
 
 export interface Client {
   readonly driver: DriverFactory
+  /** What a busy application does to what it shares with the driver: all connections of the pool are taken for so long. */
+  strain?(ms: number): void
   close(): Promise<void> | void
 }
 

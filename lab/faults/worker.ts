@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { createLocks, type Lease, type Lock, type Locks } from 'holdfast'
 import { attemptOf, type Recorder, recorded, recorder } from 'holdfast/verify'
 import { type Chance, chance } from './chance.js'
-import type { LabDriver } from './store.js'
+import type { Client, LabDriver } from './store.js'
 import {
   type GuardAnswer,
   type GuardAsk,
@@ -23,6 +23,7 @@ const { lab }: { lab: LabDriver } = await import(task.module)
 let stopping = false
 let wallJump = 0
 let asked = 0
+const strained: Client[] = []
 const answers = new Map<number, (answer: GuardAnswer) => void>()
 
 const realNow = Date.now
@@ -38,6 +39,7 @@ process.on('disconnect', () => process.exit(0))
 process.on('message', (order: Order) => {
   if (order.do === 'stop') stopping = true
   else if (order.do === 'wall') wallJump += order.ms
+  else if (order.do === 'strain') for (const one of strained) one.strain?.(order.ms)
   else if (order.do === 'block') {
     const until = performance.now() + order.ms
     while (performance.now() < until);
@@ -63,6 +65,7 @@ process.disconnect()
 
 async function makeClient(n: number) {
   const client = await lab.client(task.place)
+  strained.push(client)
   const dice = chance(task.seed * 1000 + n)
   const path = join(task.folder, `${process.pid}-${n}-${task.seed}.jsonl`)
   const journal = recorder(path, { label: task.clients > 1 ? `client-${n}` : 'worker' })

@@ -53,6 +53,8 @@ export type Order =
   | { readonly do: 'block'; readonly ms: number }
   /** The wall clock of the process jumps: `Date.now()` alone, which is what libraries read. */
   | { readonly do: 'wall'; readonly ms: number }
+  /** The application takes all connections of the pool that it shares with the driver. */
+  | { readonly do: 'strain'; readonly ms: number }
   | { readonly do: 'stop' }
   | { readonly do: 'answer'; readonly id: number; readonly answer: GuardAnswer }
 

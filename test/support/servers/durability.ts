@@ -1,5 +1,6 @@
-// What a power cut leaves of append-only files, by the records of the `power` shim (test/support/shims/power.c).
-import { readdirSync, readFileSync, statSync, truncateSync } from 'node:fs'
+// What a power cut leaves: of append-only files by the records of the `power` shim (test/support/shims/power.c), of the logs of
+// databases by the copies of the `redo` shim (redo.c).
+import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** Bytes written to the append-only files below `data` that were never synced. */
@@ -12,6 +13,22 @@ export function cutToSynced(data: string, records: string): void {
   for (const { path, size, durable } of appendOnly(data, records)) {
     if (durable < size) truncateSync(path, durable)
   }
+}
+
+/** Puts the synced copy of each log below `data` in its place. Only for a server that is down. @returns how many there were */
+export function putBackSynced(data: string, records: string): number {
+  let count = 0
+  for (const name of readdirSync(data, { recursive: true, encoding: 'utf8' })) {
+    const path = join(data, name)
+    const { ino, birthtimeNs } = statSync(path, { bigint: true })
+    const copy = join(records, `${ino}-${birthtimeNs}.synced`)
+    if (!existsSync(copy)) continue
+    // Into the same file: who owns it stays.
+    copyFileSync(copy, path)
+    count++
+  }
+  for (const name of readdirSync(records)) rmSync(join(records, name))
+  return count
 }
 
 function appendOnly(data: string, records: string): { path: string; size: number; durable: number }[] {

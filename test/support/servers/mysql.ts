@@ -1,7 +1,9 @@
+// Long because one server and all that can be done to it are told in one place.
 // MariaDB and MySQL as single servers, with all that can be done to them.
-import { closeSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { createConnection } from 'mysql2/promise'
+import { putBackSynced } from './durability.js'
 import { binaries, type Flavour, freshData, layout } from './mysql-data.js'
 import { makeFolder } from './places.js'
 import { launch, onFreePort, type Running } from './process.js'
@@ -12,8 +14,8 @@ export type { Flavour } from './mysql-data.js'
 export interface MysqlOptions {
   /** Default `mariadb`. */
   readonly flavour?: Flavour
-  /** `clock` for `clockJump()`. */
-  readonly preload?: readonly (Shim & 'clock')[]
+  /** `clock` for `clockJump()`, `redo` for `powerCut()`. */
+  readonly preload?: readonly Exclude<Shim, 'power'>[]
   /** More arguments, which win over ours. */
   readonly args?: readonly string[]
 }
@@ -42,6 +44,8 @@ export interface MysqlServer extends AsyncDisposable {
   resume(): void
   /** Moves the server's wall clock by `ms` from where it stands. Needs `preload: ['clock']`. */
   clockJump(ms: number): void
+  /** kill -9, and what was not synced of the redo log is gone. Down afterwards: `restart()`. Needs `preload: ['redo']`. */
+  powerCut(): Promise<void>
   /** For good: the process is killed, the folder removed. May be called twice; = `Symbol.asyncDispose`. */
   stop(): Promise<void>
 }
@@ -67,6 +71,8 @@ const frugal: Record<Flavour, readonly string[]> = {
   ],
 }
 
+const redoFiles: Record<Flavour, string> = { mariadb: 'ib_logfile', mysql: '#innodb_redo/' }
+
 const users = `create database if not exists holdfast;
 create user if not exists 'root'@'%';
 grant all privileges on *.* to 'root'@'%' with grant option;
@@ -80,7 +86,8 @@ export async function startMysql(options: MysqlOptions = {}): Promise<MysqlServe
   return onFreePort(async (port) => {
     const folder = makeFolder(flavour)
     const inside = (name: string) => join(folder.path, name)
-    const [data, log, clock, init] = ['data', 'log', 'clock', 'init.sql'].map(inside) as [
+    const [data, log, clock, init, redo] = ['data', 'log', 'clock', 'init.sql', 'redo'].map(inside) as [
+      string,
       string,
       string,
       string,
@@ -90,6 +97,7 @@ export async function startMysql(options: MysqlOptions = {}): Promise<MysqlServe
     writeFileSync(log, '')
     writeFileSync(clock, Buffer.alloc(8))
     writeFileSync(init, users)
+    mkdirSync(redo)
     let offset = 0
     let stopped: Promise<void> | undefined
 
@@ -112,7 +120,10 @@ export async function startMysql(options: MysqlOptions = {}): Promise<MysqlServe
           ...[`--plugin-dir=${server.root}/usr/lib/mysql/plugin`, `--init-file=${init}`],
           ...(options.args ?? []),
         ],
-        env: { ...server.env(shims), HOLDFAST_CLOCK: clock },
+        env: {
+          ...{ ...server.env(shims), HOLDFAST_CLOCK: clock },
+          ...{ HOLDFAST_REDO: redo, HOLDFAST_REDO_FILES: redoFiles[flavour] },
+        },
         folder: folder.path,
         log,
         ready: (logged) => /ready for connections/.test(logged),
@@ -165,6 +176,12 @@ export async function startMysql(options: MysqlOptions = {}): Promise<MysqlServe
           throw new Error(`clockJump() needs the server started with preload: ['clock']`)
         offset += ms
         setOffset(clock, offset)
+      },
+      powerCut: async () => {
+        if (!preload.includes('redo'))
+          throw new Error(`powerCut() needs the server started with preload: ['redo']`)
+        await running.end('SIGKILL')
+        putBackSynced(data, redo)
       },
       stop,
       [Symbol.asyncDispose]: stop,

@@ -2,13 +2,14 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Client } from 'pg'
+import { putBackSynced } from './durability.js'
 import { unpacked } from './fetch.js'
 import { launch, onFreePort, type Running } from './process.js'
 import { type Shim, shim } from './shims.js'
 import { handOver, makeOwnFolder, readable, runOwn, user } from './unprivileged.js'
 
 export interface PostgresOptions {
-  /** `clock` for `clockJump()`. */
+  /** `clock` for `clockJump()`, `redo` for `powerCut()`. */
   readonly preload?: readonly Shim[]
   /** Settings that win over ours: `{ fsync: 'on' }`. */
   readonly settings?: Readonly<Record<string, string>>
@@ -35,6 +36,8 @@ export interface PostgresServer extends AsyncDisposable {
   resume(): void
   /** Moves the server's wall clock by `ms` from where it stands. Needs `preload: ['clock']`. */
   clockJump(ms: number): void
+  /** kill -9, and what was not synced of the WAL is gone. Down afterwards: `restart()`. Needs `preload: ['redo']`. */
+  powerCut(): Promise<void>
   stop(): Promise<void>
 }
 
@@ -49,9 +52,10 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
     const data = join(folder.path, 'data')
     const clock = join(folder.path, 'clock')
     const log = join(folder.path, 'log')
+    const redo = join(folder.path, 'redo')
     for (const file of [log, clock]) writeFileSync(file, file === clock ? Buffer.alloc(8) : '')
-    mkdirSync(data, { mode: 0o700 })
-    for (const path of [data, clock]) handOver(path)
+    for (const path of [data, redo]) mkdirSync(path, { mode: 0o700 })
+    for (const path of [data, clock, redo]) handOver(path)
     const LD_LIBRARY_PATH = found.libraries.replace(found.root, root)
     const env = { LD_LIBRARY_PATH, LC_ALL: 'C', PGTZ: 'GMT' }
     await runOwn(
@@ -76,14 +80,19 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
         name: `postgres on port ${port}`,
         command: join(bin, 'postgres'),
         args: ['-D', data, '-p', `${port}`, ...flags],
-        env: { ...env, HOLDFAST_CLOCK: clock, ...(shims.length > 0 && { LD_PRELOAD: shims.join(':') }) },
+        env: {
+          ...{ ...env, HOLDFAST_CLOCK: clock, HOLDFAST_REDO: redo, HOLDFAST_REDO_FILES: '/pg_wal/' },
+          ...(shims.length > 0 && { LD_PRELOAD: shims.join(':') }),
+        },
         folder: folder.path,
         log,
         ready: (logged) => /database system is ready to accept connections/.test(logged),
         user,
       })
     try {
-      return controls(await start(), { port, start, clock, log, remove: () => folder.remove() })
+      const remove = () => folder.remove()
+      const cut = () => void putBackSynced(data, redo)
+      return controls(await start(), { port, start, clock, log, cut, remove })
     } catch (error) {
       await folder.remove()
       throw error
@@ -96,10 +105,11 @@ interface Place {
   readonly start: () => Promise<Running>
   readonly clock: string
   readonly log: string
+  readonly cut: () => void
   readonly remove: () => Promise<void>
 }
 
-function controls(first: Running, { port, start, clock, log, remove }: Place): PostgresServer {
+function controls(first: Running, { port, start, clock, log, cut, remove }: Place): PostgresServer {
   let running = first
   let jumped = 0
   const end = async (): Promise<void> => {
@@ -149,6 +159,10 @@ function controls(first: Running, { port, start, clock, log, remove }: Place): P
       const offset = Buffer.alloc(8)
       offset.writeBigInt64LE(BigInt(jumped))
       writeFileSync(clock, offset, { flag: 'r+' })
+    },
+    async powerCut() {
+      await end()
+      cut()
     },
     stop,
     [Symbol.asyncDispose]: stop,

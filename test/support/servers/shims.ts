@@ -9,8 +9,8 @@ import { cache, checkout } from './places.js'
 
 const run = promisify(execFile)
 
-/** `clock` moves a server's wall clock, `power` tracks what a power cut would leave. */
-export type Shim = 'clock' | 'power'
+/** `clock` moves a server's wall clock, `power` and `redo` track what a power cut would leave: of appended files, of database logs. */
+export type Shim = 'clock' | 'power' | 'redo'
 
 /** The compiled shim, ready to be preloaded. Named by the hash of its source, so a changed source is compiled anew. */
 export async function shim(name: Shim): Promise<string> {

@@ -1,0 +1,62 @@
+/** The mysql driver over a pool of mysql2 or mariadb, for workers and for the last look. */
+import { type MysqlOptions, type MysqlPool, mysql } from 'holdfast/mysql'
+import { createPool as createMariadb } from 'mariadb'
+import { createPool as createMysql2 } from 'mysql2/promise'
+import type { Client } from './store.js'
+
+export interface MysqlPlace {
+  readonly port: number
+  readonly library: 'mysql2' | 'mariadb'
+  readonly options?: Partial<MysqlOptions>
+}
+
+/** The user of all workers: without the right to be let in when the server is full, or to write when it is read-only. */
+export const user = 'lab'
+const size = 6
+
+interface Lent {
+  release(): unknown
+}
+
+export function openMysql({ port, library, options }: MysqlPlace): Client {
+  const pool = poolOf(library, port)
+  const strained = new Set<() => void>()
+  return {
+    driver: mysql({ pool, create: false, ...options }),
+    strain(ms) {
+      const taken: Lent[] = []
+      const back = () => {
+        strained.delete(back)
+        clearTimeout(timer)
+        // What comes later goes back at once.
+        for (const connection of taken.splice(0)) give(connection)
+      }
+      const timer = setTimeout(back, ms)
+      strained.add(back)
+      for (let i = 0; i < size; i++) {
+        ;(pool.getConnection() as Promise<Lent>).then(
+          (connection) => (strained.has(back) ? void taken.push(connection) : give(connection)),
+          () => undefined,
+        )
+      }
+    },
+    close: async () => {
+      for (const back of strained) back()
+      await pool.end().catch(() => undefined)
+    },
+  }
+}
+
+/** mariadb says with a promise that the connection has died meanwhile. */
+function give(connection: Lent): void {
+  void Promise.resolve(connection.release()).catch(() => undefined)
+}
+
+function poolOf(library: MysqlPlace['library'], port: number): MysqlPool & { end(): Promise<void> } {
+  const place = { host: '127.0.0.1', port, user, database: 'holdfast', connectionLimit: size }
+  if (library === 'mysql2') return createMysql2({ ...place, connectTimeout: 1_000 })
+  return createMariadb({
+    ...{ ...place, connectTimeout: 1_000, acquireTimeout: 2_000 },
+    ...{ allowPublicKeyRetrieval: true, initializationTimeout: 1_000 },
+  })
+}

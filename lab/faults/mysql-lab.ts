@@ -1,0 +1,60 @@
+/** `mysql()` on one server, of either kind and with either strategy. */
+import type { Flavour } from '../../test/support/servers/mysql.js'
+import { openLinks } from './links.js'
+import { type MysqlPlace, openMysql } from './mysql-client.js'
+import { clockJump, mysqlFaults, startLabServer } from './mysql-servers.js'
+import { endsSessions } from './sessions.js'
+import { type Fault, type LabDriver, lab } from './store.js'
+import { strain } from './strain.js'
+
+interface Kind {
+  readonly about: string
+  readonly flavour: Flavour
+  readonly library: MysqlPlace['library']
+  readonly strategy: 'row' | 'session'
+  readonly leastTtl?: number
+}
+
+const page = 'docs/drivers/mysql.md'
+
+export function mysqlLab({ about, flavour, library, strategy, leastTtl }: Kind): LabDriver {
+  return lab({
+    about,
+    ...(leastTtl !== undefined && { leastTtl }),
+    client: (place) => openMysql(place as MysqlPlace),
+    open: async ({ workers, ttl }) => {
+      const server = await startLabServer(flavour)
+      const links = await openLinks(workers, [server.port])
+      // Bells decide nothing: some keep them, some do not.
+      const place = (n: number, port: number): MysqlPlace => ({
+        port,
+        library,
+        options: { strategy, ...(strategy === 'row' && { bell: n % 2 === 1 }) },
+      })
+      const faults = [...links.faults, ...mysqlFaults(server), clockJump(server, -1)]
+      const [version] = await server.query('select version() v')
+      return {
+        place: (n) => place(n, links.through(n, server.port)),
+        direct: () => openMysql(place(0, server.port)),
+        faults: [...judged(faults, clockJump(server, 1), strategy, ttl), strain(workers)],
+        // A dead waiter is passed over after three seconds, a dead holder after its ttl; a statement without an answer costs two seconds.
+        settles: 2 * ttl + 7_000,
+        check: { falseBusy: { lag: 2 * ttl + 4_000 } },
+        versions: { [flavour === 'mysql' ? 'MySQL' : 'MariaDB']: String(version?.['v']) },
+        close: async () => {
+          await links.close()
+          await server.stop()
+        },
+      }
+    },
+  })
+}
+
+function judged(faults: readonly Fault[], ahead: Fault, strategy: Kind['strategy'], ttl: number): Fault[] {
+  if (strategy === 'session') return [...faults, ahead].map((fault) => endsSessions(fault, ttl, page))
+  const why = `a jump forward of the server's own clock can end a lease early (${page})`
+  return [
+    ...faults,
+    { ...ahead, excuses: { rules: ['exclusion', 'read-write', 'permits'], within: ttl, why } },
+  ]
+}

@@ -1,0 +1,26 @@
+/** What an administrator tells a MySQL or MariaDB server. */
+import type { MysqlServer } from '../../test/support/servers/mysql.js'
+import { user } from './mysql-client.js'
+
+/** Statements of an administrator. One that is down does not hear them, and need not. */
+export async function order(server: MysqlServer, ...statements: readonly string[]): Promise<boolean> {
+  try {
+    for (const statement of statements) await server.query(statement)
+    return true
+  } catch {
+    return false
+  }
+}
+
+async function workers(server: MysqlServer): Promise<readonly number[]> {
+  const rows = await server
+    .query(`select id from information_schema.processlist where user = '${user}'`)
+    .catch(() => [])
+  return rows.map((row) => Number(row['id'] ?? row['ID']))
+}
+
+/** @param what `connection` or `query` */
+export async function kill(server: MysqlServer, what: 'connection' | 'query', share = 1): Promise<void> {
+  const ids = (await workers(server)).filter(() => Math.random() < share)
+  await Promise.all(ids.map((id) => order(server, `kill ${what} ${id}`)))
+}

@@ -1,0 +1,122 @@
+/** What can be done to a MySQL or MariaDB server, for both strategies. */
+import { migration } from 'holdfast/mysql'
+import { type Flavour, type MysqlServer, startMysql } from '../../test/support/servers/mysql.js'
+import { until } from '../../test/support/until.js'
+import { user } from './mysql-client.js'
+import { kill, order } from './mysql-orders.js'
+import { full, reaper, stranger } from './mysql-strangers.js'
+import type { Act, Fault } from './store.js'
+import { again, inTurn } from './turns.js'
+
+export async function startLabServer(flavour: Flavour): Promise<MysqlServer> {
+  // Durable, so that what a power cut leaves is all that was acknowledged.
+  const args = ['--max-connections=60', '--innodb-flush-log-at-trx-commit=1']
+  const server = await startMysql({ flavour, preload: ['clock', 'redo'], args })
+  await server.query(`create user '${user}'@'%'`)
+  for (const statement of migration({ user }).split(/;\n/)) {
+    if (statement.trim() !== '') await server.query(statement)
+  }
+  return server
+}
+
+const subjects = ['server 0']
+
+function told(kind: string, weight: number, work: () => Promise<unknown>): Fault {
+  return {
+    kind: `server: ${kind}`,
+    subjects,
+    weight,
+    lasts: [0.05, 0.1],
+    begin: async () => {
+      await work()
+      return undefined
+    },
+  }
+}
+
+/** A setting of the server that new connections have; the old ones go. */
+function setting(kind: string, server: MysqlServer, name: string, value: string, usual: string): Fault {
+  return {
+    kind: `server: ${kind}`,
+    subjects,
+    lasts: [0.2, 2],
+    begin: async () => {
+      await order(server, `set global ${name} = ${value}`)
+      if (name !== 'read_only') await kill(server, 'connection')
+      const back = async () => {
+        await until(() => order(server, `set global ${name} = ${usual}`), { within: 20_000, what: name })
+        if (name !== 'read_only') await kill(server, 'connection')
+      }
+      return back
+    },
+  }
+}
+
+/** Data survive all of these, and no clock moves. */
+export function mysqlFaults(server: MysqlServer): Fault[] {
+  const timeout =
+    server.flavour === 'mariadb'
+      ? setting('short max_statement_time', server, 'max_statement_time', '0.004', '0')
+      : setting('short max_execution_time', server, 'max_execution_time', '3', '0')
+  return inTurn([
+    {
+      kind: 'server: pause',
+      subjects,
+      weight: 2,
+      begin: () => {
+        server.pause()
+        return () => server.resume()
+      },
+    },
+    {
+      kind: 'server: kill and start again',
+      subjects,
+      lasts: [0.05, 1],
+      // It takes a second or two to come back.
+      apart: 1_000,
+      begin: async () => {
+        await server.kill9()
+        return () => server.restart()
+      },
+    },
+    {
+      kind: 'server: power cut',
+      subjects,
+      lasts: [0.05, 1],
+      apart: 1_000,
+      begin: async () => {
+        await server.powerCut()
+        return () => server.restart()
+      },
+    },
+    told('kill connections', 2, () => kill(server, 'connection')),
+    told('kill some connections', 2, () => kill(server, 'connection', 0.4)),
+    {
+      kind: 'server: cancel statements',
+      subjects,
+      lasts: [0.1, 1],
+      begin: () => again(15, () => kill(server, 'query')),
+    },
+    timeout,
+    setting('closes idle connections', server, 'wait_timeout', '1', '28800'),
+    setting('short innodb_lock_wait_timeout', server, 'innodb_lock_wait_timeout', '1', '50'),
+    setting('read-only', server, 'read_only', '1', '0'),
+    full(server),
+    stranger(server),
+    reaper(server),
+  ])
+}
+
+/** `by`: -1 back, 1 ahead, in ttls up to ten. It stays so. */
+export function clockJump(server: MysqlServer, by: -1 | 1): Fault {
+  return {
+    kind: by < 0 ? 'server: clock back' : 'server: clock ahead',
+    subjects: ['clock'],
+    lasts: [0.05, 0.1],
+    apart: 2_000,
+    begin: ({ amount, ttl }: Act) => {
+      server.clockJump(by * Math.round((0.5 + 9.5 * amount) * ttl))
+      return undefined
+    },
+  }
+}

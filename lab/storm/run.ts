@@ -1,0 +1,74 @@
+/** Many processes that contend for few names, on a real server: what they were told, and what the server saw of deadlocks. */
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import type { Counted, Task } from './process.js'
+import { type StoreName, startStore } from './store.js'
+
+export interface StormResult {
+  readonly store: StoreName
+  readonly version: string
+  readonly processes: number
+  readonly seconds: number
+  readonly acquisitions: number
+  /** Of the process with the fewest, and of the one with the most. */
+  readonly least: number
+  readonly most: number
+  /** Deadlocks the server has counted. */
+  readonly deadlocks: number
+  /** What was thrown to users, by code. */
+  readonly errors: Readonly<Record<string, number>>
+  /** Of counters read and written back in two statements under the lock. */
+  readonly lostUpdates: number
+}
+
+export async function storm(store: StoreName, seconds: number, processes = 16): Promise<StormResult> {
+  await using server = await startStore(store)
+  const before = await server.deadlocks()
+  const file = fileURLToPath(new URL('./process.js', import.meta.url))
+  const children: ChildProcess[] = []
+  try {
+    for (let n = 0; n < processes; n++) {
+      const task: Task = { store, port: server.port, n }
+      children.push(fork(file, [JSON.stringify(task)], { execArgv: ['--enable-source-maps'] }))
+    }
+    await Promise.all(children.map(message))
+    for (const child of children) child.send('begin')
+    await new Promise((resolve) => setTimeout(resolve, seconds * 1000))
+    const told = children.map((child) => message<Counted>(child))
+    for (const child of children) child.send('end')
+    const counts = await Promise.all(told)
+    const shares = counts.map(({ acquisitions }) => acquisitions)
+    return {
+      ...{ store, version: server.version, processes, seconds },
+      acquisitions: sum(shares),
+      least: Math.min(...shares),
+      most: Math.max(...shares),
+      deadlocks: (await server.deadlocks()) - before,
+      errors: together(counts),
+      lostUpdates: sum(counts.map(({ counted }) => counted)) - (await server.total()),
+    }
+  } finally {
+    for (const child of children) child.kill('SIGKILL')
+  }
+}
+
+/** @throws Error when the process ends instead */
+async function message<T>(child: ChildProcess): Promise<T> {
+  const ended = once(child, 'exit').then(([code]) => {
+    throw new Error(`a process of the storm ended with ${code}`)
+  })
+  ended.catch(() => undefined)
+  const [told] = await Promise.race([once(child, 'message'), ended])
+  return told as T
+}
+
+const sum = (numbers: readonly number[]) => numbers.reduce((total, one) => total + one, 0)
+
+function together(counts: readonly Counted[]): Record<string, number> {
+  const all: Record<string, number> = {}
+  for (const { errors } of counts) {
+    for (const [key, n] of Object.entries(errors)) all[key] = (all[key] ?? 0) + n
+  }
+  return all
+}

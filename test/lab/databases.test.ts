@@ -1,0 +1,37 @@
+// The fault lab against databases, with fixed seeds: seconds here, hours in the soak. And many processes that contend for few names.
+import assert from 'node:assert/strict'
+import { after, describe, it } from 'node:test'
+import { printViolation } from 'holdfast/verify'
+import { runLab } from '../../lab/faults/run.js'
+import { storm } from '../../lab/storm/run.js'
+import { leakCheck } from '../support/leaks.js'
+
+describe('databases under faults', { concurrency: 2 }, () => {
+  for (const [name, seed] of [
+    ['postgres', 12],
+    ['mysql', 12],
+  ] as const) {
+    it(`${name}: nothing is held twice, no token goes back, everybody is served`, async (t) => {
+      const module = new URL(`../../lab/faults/drivers/${name}.js`, import.meta.url).href
+      const result = await runLab({ name, module, seed, seconds: 8, ttl: 500, rate: 4 })
+      const told = [...result.violations.map(printViolation), ...result.complaints]
+      assert.equal(told.slice(0, 3).join('\n\n'), '', `npm run faults -- ${name} --seed ${seed}`)
+      const { granted } = result.counts
+      t.diagnostic(`${result.plan.length} faults, ${granted} granted, ${result.excused.length} excused`)
+      assert.ok(result.plan.length >= 15 && granted >= 50, `${result.plan.length} faults, ${granted} granted`)
+    })
+  }
+})
+
+describe('processes that contend for few names', () => {
+  for (const store of ['postgres', 'mariadb'] as const) {
+    it(`${store}: no deadlock, no error, no lost update`, async (t) => {
+      const { acquisitions, deadlocks, errors, lostUpdates, least } = await storm(store, 2, 10)
+      t.diagnostic(`${acquisitions} acquisitions, the fewest of one process ${least}`)
+      assert.deepEqual({ deadlocks, errors, lostUpdates }, { deadlocks: 0, errors: {}, lostUpdates: 0 })
+      assert.ok(least > 0, 'a process was never served')
+    })
+  }
+})
+
+after(leakCheck)
