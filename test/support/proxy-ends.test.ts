@@ -55,6 +55,14 @@ describe('a connection through the proxy', { timeout: 30_000 }, () => {
     assert.equal(client.seen.end, 'open')
   })
 
+  it('is reset while it is being half-closed, and nothing of it stays', async () => {
+    await using both = await pair()
+    both.proxy.up.close()
+    both.proxy.reset()
+    await until(() => both.client.seen.end === 'RST' && both.server.seen.end !== 'open')
+    assert.equal(both.proxy.links.length, 0)
+  })
+
   it('passes on how a side ended: FIN as FIN, RST as RST', async () => {
     {
       await using both = await pair()

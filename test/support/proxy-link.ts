@@ -2,6 +2,7 @@
 import { connect, type Socket } from 'node:net'
 import type { Link } from './proxy.js'
 import type { LaneControl } from './proxy-lane.js'
+import { reset } from './proxy-pipe.js'
 
 /** The proxy's side of a link. */
 export interface LinkControl {
@@ -47,7 +48,7 @@ export function createLink(
       return bytesDown
     },
     cut: () => breakOff((end) => end.destroySoon()),
-    reset: () => breakOff((end) => end.resetAndDestroy()),
+    reset: () => breakOff(reset),
   }
 
   const countUp = (bytes: number): void => {

@@ -39,13 +39,20 @@ export interface Route {
   readonly delivered: (bytes: number) => void
 }
 
+/** RST. While its FIN is on the way Node cannot, and forgets to close what it then takes for closed: it is done right after. */
+export function reset(end: Socket): void {
+  const closing = end.writableEnded && !end.writableFinished && end.writableLength === 0
+  if (closing) end.once('finish', () => end.resetAndDestroy())
+  else end.resetAndDestroy()
+}
+
 export function createPipe({ link, from, to, delivered }: Route): Pipe {
   let queue: Entry[] = []
   let timer: NodeJS.Timeout | undefined
 
   function deliver(piece: Piece): void {
     if (!to || to.destroyed) return
-    if (piece === 'rst') to.resetAndDestroy()
+    if (piece === 'rst') reset(to)
     else if (to.writableEnded) return
     else if (piece === 'fin') to.end()
     else {

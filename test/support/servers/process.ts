@@ -135,9 +135,18 @@ function control(child: ChildProcess): Running {
 // Busy on purpose: it takes microseconds, and after pause() the very next line of a test may rely on it.
 function awaitStandstill(pid: number): void {
   const giveUp = performance.now() + 2000
-  const stopped = (task: string): boolean =>
-    /^\d+ \(.*\) [TtZ]/s.test(readFileSync(`/proc/${pid}/task/${task}/stat`, 'utf8'))
+  const stopped = (task: string): boolean => /^\d+ \(.*\) [TtZ]/s.test(stateOf(pid, task))
   while (!readdirSync(`/proc/${pid}/task`).every(stopped)) {
     if (performance.now() > giveUp) throw new Error(`process ${pid} did not stop within 2 s of SIGSTOP`)
+  }
+}
+
+/** A thread that has ended since the list was read stands still, too. */
+function stateOf(pid: number, task: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/task/${task}/stat`, 'utf8')
+  } catch (error) {
+    if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return '0 () Z'
+    throw error
   }
 }

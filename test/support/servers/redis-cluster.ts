@@ -2,7 +2,7 @@
 import { until } from '../until.js'
 import { onFreePort } from './process.js'
 import { type RedisOptions, startAll, startRedis, stopAll } from './redis.js'
-import { idOf, type Migration, migration, untilAll } from './redis-migration.js'
+import { idOf, type Migration, migration, settled, untilAll } from './redis-migration.js'
 import type { RedisServer } from './redis-node.js'
 
 export type { Migration } from './redis-migration.js'
@@ -29,6 +29,7 @@ export interface ClusterSetup extends AsyncDisposable {
   slotOf(key: string): Promise<number>
   /** The node that serves the slot now, as the running nodes see it. */
   ownerOf(slot: number): Promise<RedisServer>
+  /** Resolves when every running node knows it is there. One that failed half-way can be called again, and goes on. */
   migrateSlot(slot: number, to: RedisServer): Promise<void>
   /** Starts a migration and leaves it half-way. */
   beginMigration(slot: number, to: RedisServer): Promise<Migration>
@@ -121,6 +122,12 @@ function operate(nodes: readonly RedisServer[], masters: number): ClusterSetup {
     await from.cli('CLUSTER', 'SETSLOT', slot, 'MIGRATING', await idOf(to))
     return migration(slot, from, to, running)
   }
+  const migrateSlot = async (slot: number, to: RedisServer): Promise<void> => {
+    if ((await ownerOf(slot)) !== to) return (await beginMigration(slot, to)).finish()
+    await settled(slot, to, running())
+    // One that heard of it from the others only may still believe that it gives the slot away.
+    for (const node of running()) await node.cli('CLUSTER', 'SETSLOT', slot, 'STABLE')
+  }
   const failOver = async (
     replica: RedisServer,
     mode: 'takeover' | 'force' | 'agreed' = 'takeover',
@@ -139,7 +146,7 @@ function operate(nodes: readonly RedisServer[], masters: number): ClusterSetup {
     slotOf: async (key) => Number(await any().cli('CLUSTER', 'KEYSLOT', key)),
     ownerOf,
     beginMigration,
-    migrateSlot: async (slot, to) => (await beginMigration(slot, to)).finish(),
+    migrateSlot,
     failOver,
     stop,
     [Symbol.asyncDispose]: stop,

@@ -21,8 +21,9 @@ export function migration(
   to: RedisServer,
   running: () => RedisServer[],
 ): Migration {
+  // A try that was cut off may have left a copy; the old owner's is the one that has been served since.
   const move = async (keys: readonly string[]): Promise<void> => {
-    if (keys.length > 0) await from.cli('MIGRATE', to.host, to.port, '', 0, 5000, 'KEYS', ...keys)
+    if (keys.length > 0) await from.cli('MIGRATE', to.host, to.port, '', 0, 5000, 'REPLACE', 'KEYS', ...keys)
   }
   const moveAll = async (): Promise<void> => {
     for (;;) {
@@ -37,15 +38,27 @@ export function migration(
     // The new owner first: were it the last, and the old one died in between, nobody would own the slot.
     await to.cli('CLUSTER', 'SETSLOT', slot, 'NODE', owner)
     await from.cli('CLUSTER', 'SETSLOT', slot, 'NODE', owner)
-    const others = running().filter((node) => node !== from && node !== to)
-    const told = async (node: RedisServer): Promise<boolean> => {
-      const ranges = (await node.cli('CLUSTER', 'SLOTS')) as Reply[][]
-      const range = ranges.find(([first, last]) => slot >= Number(first) && slot <= Number(last))
-      return (range?.[2] as Reply[] | undefined)?.[1] === to.port
-    }
-    await untilAll(others, told, `every node to know the new owner of slot ${slot}`)
+    await settled(
+      slot,
+      to,
+      running().filter((node) => node !== from && node !== to),
+    )
   }
   return { slot, from, to, moveKeys: (...keys) => (keys.length > 0 ? move(keys) : moveAll()), finish }
+}
+
+/** Resolves when all these nodes say that `owner` serves the slot; they hear it from each other. */
+export async function settled(
+  slot: number,
+  owner: RedisServer,
+  nodes: readonly RedisServer[],
+): Promise<void> {
+  const told = async (node: RedisServer): Promise<boolean> => {
+    const ranges = (await node.cli('CLUSTER', 'SLOTS')) as Reply[][]
+    const range = ranges.find(([first, last]) => slot >= Number(first) && slot <= Number(last))
+    return (range?.[2] as Reply[] | undefined)?.[1] === owner.port
+  }
+  await untilAll(nodes, told, `every node to know the new owner of slot ${slot}`)
 }
 
 /** A node's id in its cluster. */
