@@ -9,6 +9,8 @@ import type { Order, Task, Told } from './workload.js'
 
 /** What a child may take to start on a busy machine, in ms. */
 const startUp = 30_000
+/** How long it may take to ask for as many acquisitions as are wanted, in ms; a machine that does nothing else needs seconds. */
+const patience = 300_000
 
 export interface Crew {
   readonly size: number
@@ -19,6 +21,8 @@ export interface Crew {
   resume(n: number): void
   /** With -9, and written down as the end of it; another takes its place at once. Resolves when it is gone. */
   kill(n: number): Promise<void>
+  /** So many acquisitions have been asked for, by the dead ones, too; or one has crashed. */
+  asked(count: number): Promise<void>
   /** Every worker has its clients. */
   ready(): Promise<void>
   /** Lets them finish what they are doing. @returns what went wrong, if anything */
@@ -37,6 +41,7 @@ export function makeCrew(size: number, journal: Recorder, taskOf: (n: number, ro
   const complaints: string[] = []
   let started = 0
   let ending = false
+  let asked = 0
   const start = (n: number): Member => {
     const file = fileURLToPath(new URL('./worker.js', import.meta.url))
     const child = fork(file, [JSON.stringify(taskOf(n, ++started))], {
@@ -50,14 +55,16 @@ export function makeCrew(size: number, journal: Recorder, taskOf: (n: number, ro
     })
     child.on('message', (told: Told) => {
       if (told.is === 'ready') member.ready = true
+      else if (told.is === 'asked') asked += told.more
       else send(child, { do: 'answer', id: told.id, answer: guard(told) })
     })
     child.on('exit', (code, signal) => {
-      // Whatever it held, nobody claims any more.
-      if (signal === null) journal.fault('kill', child.pid)()
-      if (code !== 0 && signal !== 'SIGKILL')
-        complaints.push(`worker ${n} ended with ${code ?? signal}: ${said}`)
-      else if (code === 0 && !ending) complaints.push(`worker ${n} ended too early: ${said}`)
+      if (signal === 'SIGKILL') return
+      if (code === 0 && ending) return
+      // It crashed: whatever it held, nobody claims any more. One that has come to its end is judged by what it wrote.
+      journal.fault('kill', child.pid)()
+      if (code === 0) complaints.push(`worker ${n} ended too early: ${said}`)
+      else complaints.push(`worker ${n} ended with ${code ?? signal}: ${said}`)
     })
     return member
   }
@@ -69,6 +76,10 @@ export function makeCrew(size: number, journal: Recorder, taskOf: (n: number, ro
   }
   return {
     size,
+    async asked(count) {
+      const enough = () => asked >= count || complaints.length > 0
+      await until(enough, { within: patience, every: 50, what: `${count} acquisitions to be asked for` })
+    },
     pid: (n) => member(n).child.pid,
     send: (n, order) => send(member(n).child, order),
     pause: (n) => void member(n).child.kill('SIGSTOP'),

@@ -10,11 +10,14 @@
  *   --workers N    client processes (default 4)
  *   --ttl MS       of all locks (default 1000)
  *   --rate N       faults begun each second, on average (default 3)
+ *   --acquisitions N   goes on after the faults until so many were asked for (default 0)
+ *   --brisk        no time is spent under quick locks
  *   --out FOLDER   where the report goes (default .lab/<driver>-<seed>)
  *
- * Ends with 1 on any violation, or when a fault could not be done.
+ * The history goes there, too, when anything was found. Ends with 1 on any violation, or when a fault could not be done.
  */
 import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { summaryOf, writeReport } from './report.js'
 import { runLab } from './run.js'
@@ -33,12 +36,16 @@ const { values, positionals } = parseArgs({
     workers: { type: 'string', default: '4' },
     ttl: { type: 'string', default: '1000' },
     rate: { type: 'string', default: '3' },
+    acquisitions: { type: 'string', default: '0' },
+    brisk: { type: 'boolean', default: false },
     only: { type: 'string' },
     out: { type: 'string' },
   },
 })
 
-function count(name: 'seed' | 'seconds' | 'workers' | 'ttl' | 'rate', least: number): number {
+type Count = 'seed' | 'seconds' | 'workers' | 'ttl' | 'rate' | 'acquisitions'
+
+function count(name: Count, least: number): number {
   const given = Number(values[name])
   if (!Number.isFinite(given) || given < least) {
     throw new RangeError(`--${name} ${values[name]}: a number of at least ${least} is needed`)
@@ -53,6 +60,7 @@ async function main(): Promise<void> {
     throw new RangeError(`name a driver: ${labDrivers.join(', ')}, or all; got '${asked}'`)
   const seed = count('seed', 0)
   for (const name of names) {
+    const out = values.out ?? `.lab/${name}-${seed}`
     const result = await runLab({
       name,
       module: new URL(`${name}.js`, folder).href,
@@ -61,9 +69,12 @@ async function main(): Promise<void> {
       workers: count('workers', 1),
       ttl: count('ttl', 100),
       rate: count('rate', 0.1),
+      acquisitions: count('acquisitions', 0),
+      brisk: values.brisk,
+      keep: join(out, 'history'),
       ...(values.only !== undefined && { only: values.only.split(',') }),
     })
-    const where = writeReport(result, values.out ?? `.lab/${name}-${seed}`)
+    const where = writeReport(result, out)
     const { verdict, faults, granted, violations, excused } = summaryOf(result)
     console.log(
       `${name.padEnd(15)} seed ${seed}: ${verdict}; ${faults} faults, ${granted} acquisitions granted, ${violations} violations, ${excused} excused (${result.took.toFixed(0)} s, ${where}/report.md)`,

@@ -1,7 +1,7 @@
 /** Carries out a plan of faults, each in its time, and undoes it. */
 import type { Recorder } from 'holdfast/verify'
 import type { Crew } from './crew.js'
-import type { Planned } from './plan.js'
+import { occupied, type Planned } from './plan.js'
 import type { Fault } from './store.js'
 
 export interface Nemesis {
@@ -28,9 +28,17 @@ export async function nemesis(
       await pause(Math.min(100, Math.max(1, began + at - performance.now())))
     }
   }
-  const inflict = async ({ at, lasts, kind, subject, amount }: Planned) => {
-    const fault = faults.find((one) => one.kind === kind)
+  const busy = new Map<string, Promise<void>>()
+  /** One fault at a time for each subject, also when the one before takes longer than was planned. */
+  const inTurn = async (planned: Planned) => {
+    const fault = faults.find((one) => one.kind === planned.kind)
     if (fault === undefined) return
+    const subjects = occupied(fault, planned.subject)
+    const turn = Promise.all(subjects.map((subject) => busy.get(subject))).then(() => inflict(fault, planned))
+    for (const subject of subjects) busy.set(subject, turn)
+    await turn
+  }
+  const inflict = async (fault: Fault, { at, lasts, kind, subject, amount }: Planned) => {
     const [n = 0, m = 0] = [...subject.matchAll(/\d+/g)].map(Number)
     const target = /^(?:worker|link)/.test(subject) ? crew.pid(n) : undefined
     const over = journal.fault(kind, target)
@@ -55,7 +63,7 @@ export async function nemesis(
   for (const planned of plan) {
     await sleepUntil(planned.at)
     if (stopped) break
-    under.push(inflict(planned))
+    under.push(inTurn(planned))
     begun++
   }
   await Promise.all(under)

@@ -32,11 +32,20 @@ export function planOf(faults: readonly Fault[], options: PlanOptions): Planned[
     if (at >= span) return plan
     if (planned === undefined || at + planned.lasts > span) continue
     const under = plan.filter((other) => end(other) > at)
-    const free = under.every((other) => other.subject !== planned.subject)
+    const wants = occupied(find(faults, planned), planned.subject)
+    const free = under.every((other) =>
+      occupied(find(faults, other), other.subject).every((subject) => !wants.includes(subject)),
+    )
     if (under.length < overlap && free) plan.push(planned)
   }
 }
 
+/** What nothing else may be done to meanwhile. */
+export function occupied(fault: Fault | undefined, subject: string): readonly string[] {
+  return [subject, ...(fault?.also ?? [])]
+}
+
+const find = (faults: readonly Fault[], { kind }: Planned) => faults.find((one) => one.kind === kind)
 const end = (planned: Planned) => planned.at + planned.lasts
 
 function next(

@@ -1,5 +1,6 @@
 /** What can be done to Redis servers, for every driver that lives on them. */
 import type { RedisServer } from '../../test/support/servers/redis.js'
+import { until } from '../../test/support/until.js'
 import type { Fault } from './store.js'
 
 /** Servers for the lab are started with these, so that all of it can be done to them. */
@@ -12,6 +13,21 @@ const ignore = () => undefined
 
 /** Commands that tell a server to misbehave. One that is down or frozen does not hear them, and need not. */
 const order = (server: RedisServer, ...args: (string | number)[]) => server.cli(...args).then(ignore, ignore)
+
+/** Told until it is heard: what is not undone would go on beyond its time. A server that is down begins anew without it. */
+async function hears(server: RedisServer, ...args: (string | number)[]): Promise<void> {
+  const heard = () =>
+    !server.running ||
+    server.cli(...args).then(
+      () => true,
+      () => false,
+    )
+  await until(heard, {
+    within: 30_000,
+    every: 50,
+    what: `the server on port ${server.port} to hear ${args[0]}`,
+  })
+}
 
 export function subjectsOf(servers: readonly RedisServer[]): string[] {
   return servers.map((_, n) => `server ${n}`)
@@ -58,7 +74,8 @@ export function harmlessFaults(servers: readonly RedisServer[]): Fault[] {
       lasts: [0.1, 1.5],
       begin: async ({ n, lasts }) => {
         await order(at(n), 'CLIENT', 'PAUSE', lasts, 'ALL')
-        return undefined
+        // It counts by its wall clock: set back meanwhile, it is silent for longer, and so the fault lasts.
+        return () => hears(at(n), 'PING')
       },
     },
     {
@@ -67,7 +84,7 @@ export function harmlessFaults(servers: readonly RedisServer[]): Fault[] {
       lasts: [0.1, 1],
       begin: async ({ n }) => {
         await order(at(n), 'CONFIG', 'SET', 'maxmemory', 1)
-        return () => order(at(n), 'CONFIG', 'SET', 'maxmemory', 0)
+        return () => hears(at(n), 'CONFIG', 'SET', 'maxmemory', 0)
       },
     },
   ]

@@ -1,18 +1,17 @@
 /** One run of the lab: servers up, workers up, faults by plan, everything undone, everybody finishes, the history judged. */
 import { createHash } from 'node:crypto'
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createLocks, type Standing } from 'holdfast'
-import { type History, type Recorder, readHistory, recorder } from 'holdfast/verify'
-import { until } from '../../test/support/until.js'
+import { type History, readHistory, recorder } from 'holdfast/verify'
 import { workerFaults } from './common.js'
 import { type Crew, makeCrew } from './crew.js'
 import { type Judged, judge } from './judge.js'
+import { lookAround } from './last-look.js'
 import { nemesis, pause } from './nemesis.js'
 import { type Planned, planOf } from './plan.js'
-import type { Fault, LabDriver, Store } from './store.js'
-import { subjectsFor, type Task } from './workload.js'
+import type { Fault, LabDriver } from './store.js'
+import type { Task } from './workload.js'
 
 export interface RunOptions {
   /** As it is called in reports. */
@@ -30,6 +29,12 @@ export interface RunOptions {
   readonly rate?: number
   /** Only kinds that contain one of these words. Empty: none at all. @default all */
   readonly only?: readonly string[]
+  /** Goes on after the faults until so many acquisitions have been asked for. @default 0 */
+  readonly acquisitions?: number
+  /** No time is spent under quick locks: more acquisitions, less waiting. @default false */
+  readonly brisk?: boolean
+  /** Where the files of the history are put when anything was found. @default nowhere */
+  readonly keep?: string
   /** Looked at every second while faults go on; true ends them. For locks that are meant to be caught. */
   readonly stopWhen?: (history: History) => boolean
 }
@@ -69,11 +74,13 @@ export async function runLab(options: RunOptions): Promise<RunResult> {
     ttl,
     ...(options.rate && { rate: options.rate }),
   })
+  const { acquisitions = 0, brisk = false } = options
   const task = (n: number, round: number): Task => ({
     module,
     place: store.place(n),
     clients: lab.oneProcess ?? 1,
     lanes: 4,
+    brisk,
     ttl,
     folder,
     seed: seed + 1000 * round + n,
@@ -88,11 +95,14 @@ export async function runLab(options: RunOptions): Promise<RunResult> {
     const done = await nemesis(plan, faults, crew, { journal, ttl, span: seconds * 1000, seen })
     const { complaints } = done
     if (!done.stopped) await pause(calm)
+    await crew.asked(acquisitions)
     complaints.push(...(await crew.finish(store.settles + goodbye)))
-    complaints.push(...(await lookAround(store, journal, store.settles + forgotten)))
+    complaints.push(...(await lookAround(store, journal, ttl)))
     const history = readHistory(folder)
+    const judged = judge(history, faults, store, complaints)
+    if (judged.violations.length + complaints.length > 0) keep(folder, options.keep)
     return {
-      ...judge(history, faults, store, complaints),
+      ...judged,
       ...{ name, about: lab.about, seed, seconds, workers, ttl, plan, history },
       versions: { node: process.version, ...store.versions },
       faults: countOf(plan.slice(0, done.begun)),
@@ -118,41 +128,12 @@ function wanted(faults: readonly Fault[], only: readonly string[] | undefined): 
 
 /** The workers go on for so long without faults, in ms, before they finish: what is to come to rest is seen to do so. */
 const calm = 1_500
-/** For so long, in ms, a store may take a waiter that was killed for one that is alive; nobody waits behind it in the end. */
-const forgotten = 20_000
 /** What a worker may need beyond the bound of the store to finish, in ms: a machine that is busy. */
 const goodbye = 5_000
 
-async function lookAround(store: Store, journal: Recorder, within: number): Promise<string[]> {
-  if (store.direct === undefined) return []
-  const client = await store.direct()
-  const locks = createLocks(client.driver)
-  const subjects = subjectsFor(locks.driver.traits)
-  try {
-    // What killed processes left runs out by its ttl.
-    const gone = async () => {
-      for (const { name } of subjects) {
-        const { holders, waiters } = standing(await locks.inspect(name))
-        if (holders + waiters > 0) return false
-      }
-      return true
-    }
-    await until(gone, { within, every: 50 }).catch(() => undefined)
-    for (const { name } of subjects) {
-      journal.write({ op: 'standing', phase: 'info', name, ...standing(await locks.inspect(name)) })
-    }
-    return []
-  } catch (error) {
-    return [`the store could not be looked at in the end: ${error}`]
-  } finally {
-    await locks.close()
-    await client.close()
-  }
-}
-
-/** A hold whose time is over may stay written down until somebody asks for the lock. */
-function standing({ holders, waiters }: Standing): { holders: number; waiters: number } {
-  return { holders: holders.filter((one) => one.expiresIn > 0).length, waiters: waiters.length }
+function keep(folder: string, to: string | undefined): void {
+  const isEvents = (path: string) => path === folder || path.endsWith('.jsonl')
+  if (to !== undefined) cpSync(folder, to, { recursive: true, filter: isEvents })
 }
 
 function countOf(plan: readonly Planned[]): Record<string, number> {

@@ -58,6 +58,8 @@ export interface Fault {
   readonly kind: string
   /** One of these is chosen each time; a subject has one fault at a time. `worker 3`, `link 0`, `server 1`. */
   readonly subjects: readonly string[]
+  /** What it takes up besides: nothing else is done to these meanwhile. */
+  readonly also?: readonly string[]
   /** How often it is chosen, beside others. @default 1 */
   readonly weight?: number
   /** Milliseconds, as shares of the ttl. @default [0.05, 3] */

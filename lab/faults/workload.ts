@@ -42,6 +42,8 @@ export interface Task {
   readonly clients: number
   /** Loops at once in every client; the last one takes the slow names. */
   readonly lanes: number
+  /** No time is spent under quick locks. */
+  readonly brisk: boolean
   readonly ttl: number
   readonly folder: string
   readonly seed: number
@@ -58,7 +60,11 @@ export type Order =
   | { readonly do: 'stop' }
   | { readonly do: 'answer'; readonly id: number; readonly answer: GuardAnswer }
 
-export type Told = { readonly is: 'ready' } | ({ readonly is: 'guard'; readonly id: number } & GuardAsk)
+export type Told =
+  | { readonly is: 'ready' }
+  /** So many acquisitions more were asked for. */
+  | { readonly is: 'asked'; readonly more: number }
+  | ({ readonly is: 'guard'; readonly id: number } & GuardAsk)
 
 export interface GuardAsk {
   readonly op: 'read' | 'write'

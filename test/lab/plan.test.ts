@@ -9,6 +9,7 @@ const faults: Fault[] = [
   { kind: 'often', subjects: ['worker 0', 'worker 1', 'worker 2'], weight: 5, begin },
   { kind: 'rare', subjects: ['server 0'], apart: 5_000, lasts: [0.1, 0.5], begin },
   { kind: 'other', subjects: ['server 0', 'worker 1'], begin },
+  { kind: 'promotion', subjects: ['master'], also: ['server 0'], weight: 0.5, begin },
 ]
 const options = { seed: 7, span: 60_000, ttl: 500 }
 
@@ -25,7 +26,10 @@ test('at most two faults overlap, never on one subject, and none outlasts the sp
       assert.ok(one.at + one.lasts <= options.span)
       const under = plan.filter((other) => other.at <= one.at && one.at < other.at + other.lasts)
       assert.ok(under.length <= 2, `seed ${seed}: ${under.length} at once`)
-      assert.equal(new Set(under.map(({ subject }) => subject)).size, under.length)
+      const taken = under.flatMap(({ subject }) =>
+        subject === 'master' ? ['server 0', 'master'] : [subject],
+      )
+      assert.equal(new Set(taken).size, taken.length)
     }
   }
 })
@@ -34,8 +38,8 @@ test('faults overlap, all kinds and subjects come, and those to be kept apart ar
   const plan = planOf(faults, options)
   const overlaps = plan.filter((one, i) => plan.some((other, j) => j < i && other.at + other.lasts > one.at))
   assert.ok(overlaps.length > 10)
-  assert.deepEqual([...new Set(plan.map(({ kind }) => kind))].sort(), ['often', 'other', 'rare'])
-  assert.equal(new Set(plan.map(({ subject }) => subject)).size, 4)
+  assert.deepEqual([...new Set(plan.map(({ kind }) => kind))].sort(), ['often', 'other', 'promotion', 'rare'])
+  assert.equal(new Set(plan.map(({ subject }) => subject)).size, 5)
   const rare = plan.filter(({ kind }) => kind === 'rare')
   for (const [i, one] of rare.entries()) {
     const before = rare[i - 1]

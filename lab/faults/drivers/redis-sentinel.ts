@@ -2,7 +2,7 @@
 import { startSentinel } from '../../../test/support/servers/redis-sentinel.js'
 import { openLinks } from '../links.js'
 import { natMap, openRedis, type RedisPlace } from '../redis-client.js'
-import { harmlessFaults, labServer } from '../redis-servers.js'
+import { harmlessFaults, labServer, subjectsOf } from '../redis-servers.js'
 import { type Fault, type LabDriver, lab as made } from '../store.js'
 
 export const lab: LabDriver = made({
@@ -22,6 +22,8 @@ export const lab: LabDriver = made({
     const promotion = (kind: string, sync: boolean, how: 'kill' | 'freeze'): Fault => ({
       kind,
       subjects: ['master'],
+      // It kills, freezes and wakes servers itself.
+      also: subjectsOf(setup.nodes),
       lasts: [2, 3],
       apart: 6_000,
       begin: async () => {

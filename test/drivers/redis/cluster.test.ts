@@ -1,8 +1,10 @@
 // What only a Cluster does: redirections while slots move, slots chosen by names, a master replaced.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
+import { Worker } from 'node:worker_threads'
 import { createLocks, type Locks } from '../../../src/create-locks.js'
 import { leakCheck } from '../../support/leaks.js'
+import { startProxy } from '../../support/proxy.js'
 import { startCluster } from '../../support/servers/redis-cluster.js'
 import { until } from '../../support/until.js'
 import { driverOn, type Library, open, type Place } from './support/clients.js'
@@ -108,6 +110,52 @@ test('a hand-over reaches a process whose subscription is on another node', asyn
     const took = performance.now() - began
     assert.ok(took < 1_500, `five hand-overs took ${took} ms`)
   }
+})
+
+/** A Cluster client of ioredis alone: its GET is redirected with ASK, and the connection breaks before ASKING is answered. */
+const redirected = `
+  const { parentPort, workerData } = require('node:worker_threads')
+  const { Cluster } = require('ioredis')
+  const { host, natMap, key, adopt } = workerData
+  const cluster = new Cluster([host], { natMap })
+  cluster.on('error', () => undefined)
+  if (adopt) cluster.on('+node', (node) => {
+    const asking = node.asking.bind(node)
+    node.asking = () => { const told = asking(); told.catch(() => undefined); return told }
+  })
+  cluster.get(key).then(
+    () => { parentPort.postMessage('answered'); cluster.disconnect() },
+    (error) => { parentPort.postMessage(String(error)); cluster.disconnect() })
+`
+
+test('ioredis gives the promise of an ASKING to nobody: when it breaks, a process that does not listen ends', async (t) => {
+  const key = 'redirected'
+  const slot = await cluster.slotOf(key)
+  const from = await cluster.ownerOf(slot)
+  const to = cluster.masters.find((node) => node !== from)
+  assert.ok(to)
+  const migration = await cluster.beginMigration(slot, to)
+  await using proxy = await startProxy({ port: to.port })
+  const natMap = { [`${to.host}:${to.port}`]: { host: proxy.host, port: proxy.port } }
+  const outcome = async (adopt: boolean) => {
+    proxy.up.hold('asking')
+    const host = { host: from.host, port: from.port }
+    const worker = new Worker(redirected, { eval: true, workerData: { host, natMap, key, adopt } })
+    const told = new Promise<string>((resolve) => {
+      worker.on('message', resolve)
+      worker.on('error', ({ message }) => resolve(`uncaught: ${message}`))
+    })
+    await proxy.up.holding()
+    proxy.reset()
+    proxy.up.pass()
+    const text = await told
+    await worker.terminate()
+    return text
+  }
+  t.after(() => migration.finish())
+  assert.equal(await outcome(false), 'uncaught: Connection is closed.')
+  // The lab listens to this one promise and to no other: lab/faults/redis-client.ts.
+  assert.equal(await outcome(true), 'answered')
 })
 
 test('a master that fails over: waiters go on, and with replicas: 1 its lock is not granted twice', async (t) => {

@@ -1,0 +1,60 @@
+/** What is left when everybody has gone home. */
+import { createLocks, type Lock, type Locks, type Standing } from 'holdfast'
+import { type Recorder, recorded } from 'holdfast/verify'
+import { until } from '../../test/support/until.js'
+import type { Store } from './store.js'
+import { permitsOf, type Subject, subjectsFor } from './workload.js'
+
+/** For so long, in ms, a store may take a waiter that was killed for one that is alive; nobody waits behind it in the end. */
+const forgotten = 20_000
+
+/**
+ * In the end every lock is taken once, whole: whatever killed processes left, nobody waits behind it for longer than the store
+ * needs to settle. Only then is the store looked at, because a lock nobody has touched since shows what it was like then.
+ */
+export async function lookAround(store: Store, journal: Recorder, ttl: number): Promise<string[]> {
+  if (store.direct === undefined) return []
+  const client = await store.direct()
+  const locks = recorded(createLocks(client.driver, { ttl }), journal)
+  const subjects = subjectsFor(locks.driver.traits)
+  const within = store.settles + forgotten
+  try {
+    const signal = AbortSignal.timeout(within)
+    // A wait without end that is given up shows as one that was not served in time.
+    await Promise.all(subjects.map((subject) => takeWhole(locks, subject, signal)))
+    const gone = async () => {
+      for (const { name } of subjects) {
+        const { holders, waiters } = standing(await locks.inspect(name))
+        if (holders + waiters > 0) return false
+      }
+      return true
+    }
+    await until(gone, { within, every: 50 }).catch(() => undefined)
+    for (const { name } of subjects) {
+      journal.write({ op: 'standing', phase: 'info', name, ...standing(await locks.inspect(name)) })
+    }
+    return []
+  } catch (error) {
+    return [`the store could not be looked at in the end: ${error}`]
+  } finally {
+    await locks.close()
+    await client.close()
+  }
+}
+
+async function takeWhole(locks: Locks, { name, kind }: Subject, signal: AbortSignal): Promise<void> {
+  const all = kind === 'semaphore' ? { permits: permitsOf } : {}
+  const lock: Lock =
+    kind === 'semaphore'
+      ? locks.semaphore(name, { permits: permitsOf })
+      : kind === 'read-write'
+        ? locks.readWrite(name).write
+        : locks.mutex(name)
+  const lease = await lock.acquire({ ...all, wait: Number.POSITIVE_INFINITY, signal })
+  await lease.release()
+}
+
+/** A hold whose time is over may stay written down until somebody asks for the lock. */
+function standing({ holders, waiters }: Standing): { holders: number; waiters: number } {
+  return { holders: holders.filter((one) => one.expiresIn > 0).length, waiters: waiters.length }
+}
