@@ -18,6 +18,7 @@ const primitives: readonly {
   readonly half?: string
 }[] = [
   { name: 'mutex, all', needs: ['exclusive'] },
+  { name: 'all, in one step', needs: ['together'], half: 'always together' },
   { name: 'first come, first served', needs: ['fair'] },
   { name: 'readWrite', needs: ['shared'] },
   { name: 'semaphore', needs: ['permits'] },
@@ -45,6 +46,9 @@ export function abilitiesIn(entry: string, report: string): Abilities[] {
         ([, mode = '']) => mode,
       )
       const flags = ['fair', 'cells', 'portable'].filter((flag) => body.includes(`${flag}: true`))
+      // Where it depends on how the store is set up, the type says boolean.
+      const together = /together: (true|boolean)/.exec(body)?.[1]
+      if (together !== undefined) flags.push('together', ...(together === 'true' ? ['always together'] : []))
       const strategy = name.toLowerCase().replace(entry, '')
       return {
         driver: strategy === '' ? entry : `${entry} (${strategy})`,

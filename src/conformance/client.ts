@@ -1,5 +1,5 @@
 /** A client of the store with what is behind it, and the claims and waits for those tests that talk to the driver alone. */
-import { createLocks, type DriverFactory, type Lock, type Locks } from 'holdfast'
+import { createLocks, type DriverFactory, type Lock, type Locks, type MultiLock } from 'holdfast'
 import type { Cells, Claim, Driver, Env, Wait } from 'holdfast/driver'
 
 export interface Client {
@@ -18,7 +18,7 @@ export function openClient(factory: DriverFactory): Client {
   const locks = createLocks((env) => {
     const driver = factory(env)
     Object.assign(opened, { driver, env })
-    const { list, forceRelease, cells } = driver
+    const { list, forceRelease, cells, together } = driver
     return {
       name: driver.name,
       traits: driver.traits,
@@ -26,6 +26,12 @@ export function openClient(factory: DriverFactory): Client {
         asked++
         return driver.acquire(claim, wait)
       },
+      ...(together !== undefined && {
+        together: (claims: readonly Claim[], wait: Wait) => {
+          asked++
+          return together.call(driver, claims, wait)
+        },
+      }),
       inspect: (name) => driver.inspect(name),
       ...(list !== undefined && { list: (prefix: string) => list.call(driver, prefix) }),
       ...(forceRelease !== undefined && { forceRelease: (name: string) => forceRelease.call(driver, name) }),
@@ -46,14 +52,30 @@ function quiet(locks: Locks): Locks {
     promise.catch(() => undefined)
     return promise
   }
-  const wrap = (lock: Lock): Lock => ({
-    name: lock.name,
-    acquire: (options) => handled(lock.acquire(options)),
-    tryAcquire: (options) => handled(lock.tryAcquire(options)),
-    run: (fn, options) => handled(lock.run(fn, options)),
-  })
+  /** `all()` takes only locks of the library itself. */
+  const wrapped = new WeakMap<Lock, Lock>()
+  const wrap = (lock: Lock): Lock => {
+    const outer: Lock = {
+      name: lock.name,
+      acquire: (options) => handled(lock.acquire(options)),
+      tryAcquire: (options) => handled(lock.tryAcquire(options)),
+      run: (fn, options) => handled(lock.run(fn, options)),
+    }
+    wrapped.set(outer, lock)
+    return outer
+  }
+  const all = (parts: readonly Lock[]): MultiLock => {
+    const lock = locks.all(parts.map((part) => wrapped.get(part) ?? part))
+    return {
+      name: lock.name,
+      acquire: (options) => handled(lock.acquire(options)),
+      tryAcquire: (options) => handled(lock.tryAcquire(options)),
+      run: (fn, options) => handled(lock.run(fn, options)),
+    }
+  }
   return {
     ...locks,
+    all,
     mutex: (name) => wrap(locks.mutex(name)),
     semaphore: (name, options) => wrap(locks.semaphore(name, options)),
     readWrite: (name) => {

@@ -66,11 +66,21 @@ class Gate {
 function gated(factory: DriverFactory, gate: Gate): DriverFactory {
   return (env) => {
     const driver = factory(env)
-    const { list, forceRelease, cells } = driver
+    const { list, forceRelease, cells, together } = driver
     const wrapped: Driver = {
       name: driver.name,
       traits: driver.traits,
-      acquire: (claim, wait) => acquire(driver, gate, claim, wait),
+      acquire: (claim, wait) =>
+        through(gate, wait, async () => {
+          const grant = await driver.acquire(claim, wait)
+          return grant && throughGate(grant, gate)
+        }),
+      ...(together !== undefined && {
+        together: (claims: readonly Claim[], wait: Wait) =>
+          through(gate, wait, async () =>
+            (await together(claims, wait))?.map((grant) => throughGate(grant, gate)),
+          ),
+      }),
       inspect: (name) => gate.cross(() => driver.inspect(name)),
       ...(list !== undefined && { list: (prefix: string) => gate.cross(() => list(prefix)) }),
       ...(forceRelease !== undefined && {
@@ -91,10 +101,9 @@ function gatedCells(cells: Cells, gate: Gate): Cells {
   }
 }
 
-async function acquire(driver: Driver, gate: Gate, claim: Claim, wait: Wait): Promise<Grant | undefined> {
+async function through<T>(gate: Gate, wait: Wait, ask: () => Promise<T>): Promise<T | undefined> {
   try {
-    const grant = await gate.cross(() => driver.acquire(claim, wait), wait.signal)
-    return grant && throughGate(grant, gate)
+    return await gate.cross(ask, wait.signal)
   } catch (error) {
     if (wait.over) return undefined
     throw error

@@ -25,6 +25,7 @@ import { pools } from './pools.js'
 import { repeats } from './repeats.js'
 import { shared } from './shared.js'
 import { Stage } from './stage.js'
+import { together } from './together.js'
 import { tokens } from './tokens.js'
 import { upgrades } from './upgrades.js'
 import { waiting } from './waiting.js'
@@ -45,6 +46,7 @@ const aspects: Readonly<Record<string, (it: It, fixture: Fixture) => void>> = {
   'messages that come twice': repeats,
   'an outage of the store': outage,
   'a crash': crash,
+  'several locks': together,
   'tools for operators': operators,
   cells,
   'once for everybody': once,

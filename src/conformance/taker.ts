@@ -14,7 +14,16 @@ export interface Task {
   readonly as?: Part
 }
 
-export type Part = 'mutex' | 'once' | 'election' | 'barrier' | 'latch' | 'export' | 'pool' | 'upgradeable'
+export type Part =
+  | 'mutex'
+  | 'all'
+  | 'once'
+  | 'election'
+  | 'barrier'
+  | 'latch'
+  | 'export'
+  | 'pool'
+  | 'upgradeable'
 
 async function main(): Promise<void> {
   const task: Task = JSON.parse(process.argv[2] ?? '')
@@ -48,6 +57,8 @@ const mutex = (locks: Locks, { name, ttl }: Task) =>
 
 const parts: Readonly<Record<Part, (locks: Locks, task: Task) => Promise<Lease>>> = {
   mutex,
+  all: (locks, { name, ttl }) =>
+    locks.all([locks.mutex(name), locks.mutex(`${name} too`)]).acquire({ ttl, ...forEver }),
   export: mutex,
   once: (locks, { name, ttl }) =>
     new Promise((resolve, reject) => {

@@ -14,6 +14,7 @@ import { quote } from './name.js'
 import { type AcquireOptions, resolveTerms, type Terms, type TryOptions } from './options.js'
 import type { Line, Request } from './queue.js'
 import { heldHere, inside, reenter } from './reentrancy.js'
+import type { Party } from './together.js'
 import { Patience, type WaitEnd, type Waiting } from './wait.js'
 
 /** The object one acquires from. Cheap, holds nothing; make as many as you like. */
@@ -82,6 +83,11 @@ export class EngineLock implements Lock {
     })
   }
 
+  /** One attempt whose claim joins `party`, if it can: else the party is smaller than it should be. */
+  join(party: Party, options: AcquireOptions): Promise<HeldLease | undefined> {
+    return new Promise((resolve, reject) => this.#ask(options, true, resolve, reject, party))
+  }
+
   async run<R>(fn: (lease: Lease) => R | PromiseLike<R>, options?: AcquireOptions): Promise<R> {
     const lease = await this.take(options)
     let result: R
@@ -103,6 +109,7 @@ export class EngineLock implements Lock {
     once: boolean,
     resolve: (lease: HeldLease | undefined) => void,
     reject: (error: unknown) => void,
+    party?: Party,
   ): void {
     const { engine, name } = this
     engine.assertOpen()
@@ -113,7 +120,7 @@ export class EngineLock implements Lock {
     const mode = this.#modeOf(terms)
     terms.signal?.throwIfAborted()
     const nested = reenter(engine, name, mode, terms.reentrant, once)
-    if (nested === undefined) this.#stand(terms, mode, once, resolve, reject)
+    if (nested === undefined) this.#stand(terms, mode, once, resolve, reject, party)
     else resolve(nested)
   }
 
@@ -123,23 +130,24 @@ export class EngineLock implements Lock {
     once: boolean,
     resolve: (lease: HeldLease | undefined) => void,
     reject: (error: unknown) => void,
+    party: Party | undefined,
   ): void {
     const line = this.engine.line(this.name)
-    const holds = once ? [] : heldHere(this.engine)
-    const acquisition = new Acquisition(line, terms, mode, once, resolve, reject)
-    if (holds.length > 0) this.#inside(holds, mode, acquisition)
+    const holds = once && party?.waits !== true ? [] : heldHere(this.engine)
+    const acquisition = new Acquisition(line, terms, mode, once, resolve, reject, party)
+    if (holds.length > 0) this.#inside(holds, mode, acquisition, once)
     line.ask(acquisition, once)
   }
 
   /** Waits while it holds: in what order, and may it wait for ever? */
-  #inside(holds: readonly Hold[], mode: Mode, acquisition: Acquisition): void {
+  #inside(holds: readonly Hold[], mode: Mode, acquisition: Acquisition, once: boolean): void {
     const { engine, name } = this
     if (mode.kind === 'permits') return
     const held = holds.filter((hold) => hold.mode.kind !== 'permits').map((hold) => hold.name)
     const orders = engine.order.note(held, name)
     if (orders !== undefined)
       engine.events.emit('order', { name, driver: engine.driver.name, mode, note: undefined, orders })
-    if (engine.driver.cells === undefined) return
+    if (once || engine.driver.cells === undefined) return
     acquisition.watched = watchForDeadlock(engine, name, holds, (error) => acquisition.breakOff(error))
   }
 }
@@ -150,6 +158,7 @@ class Acquisition implements Request, Waiting {
   readonly mode: Mode
   readonly asked: number
   readonly patience: Patience
+  readonly party: Party | undefined
   /** Ends the watch for deadlocks. */
   watched: (() => void) | undefined
   readonly #line: Line
@@ -164,6 +173,7 @@ class Acquisition implements Request, Waiting {
     once: boolean,
     resolve: (lease: HeldLease | undefined) => void,
     reject: (error: unknown) => void,
+    party: Party | undefined,
   ) {
     const { clock, unarmed } = line.engine
     this.#line = line
@@ -172,8 +182,9 @@ class Acquisition implements Request, Waiting {
     this.#reject = reject
     this.terms = terms
     this.mode = mode
+    this.party = party
     this.asked = clock.now()
-    const patience = once ? Math.min(terms.ttl, longestAttempt) : terms.wait
+    const patience = once ? Math.min(terms.ttl, longestAttempt, party?.longest ?? longestAttempt) : terms.wait
     this.patience = new Patience(clock, unarmed, this.asked + patience, terms.signal, this)
   }
 

@@ -146,6 +146,8 @@ export interface Traits {
   readonly cells?: boolean
   /** True: a hold is bound to its attempt, not to who took it, so a repeated claim from another process takes it over. */
   readonly portable?: boolean
+  /** True: the driver has {@link Driver.together}. Otherwise several locks are taken one after the other. */
+  readonly together?: boolean
 }
 
 export interface Driver<T extends Traits = Traits> {
@@ -157,6 +159,12 @@ export interface Driver<T extends Traits = Traits> {
    * @throws BackendError when the store cannot be used, with the cause; RangeError when a semaphore's limit differs.
    */
   acquire(claim: Claim, wait: Wait): Promise<Grant | undefined>
+  /**
+   * Single attempts at several names, no name twice, in one step of the store: a grant for each claim, in their order, or undefined when one
+   * of them is not free; then none was touched, and nobody has seen one without the others. Present where `traits.together`.
+   * @throws as `acquire`
+   */
+  together?(claims: readonly Claim[], wait: Wait): Promise<readonly Grant[] | undefined>
   inspect(name: string): Promise<Standing>
   /** Every name that is held or waited for and begins with `prefix`. Absent: the store cannot tell. */
   list?(prefix: string): Promise<readonly Standing[]>

@@ -24,6 +24,7 @@ import { type Mode, shared } from './mode.js'
 import { quote } from './name.js'
 import type { Terms } from './options.js'
 import { mayInherit, mayTakeOver, Passing } from './passing.js'
+import type { Party } from './together.js'
 import { Turn } from './turn.js'
 import type { Patience } from './wait.js'
 import { Watchdog } from './watchdog.js'
@@ -34,6 +35,8 @@ export interface Request {
   readonly patience: Patience
   /** Clock reading of the call. */
   readonly asked: number
+  /** Its claim goes to the store together with others. */
+  readonly party?: Party | undefined
   /** `undefined`: a single attempt found it not free. */
   granted(hold: Hold | undefined): void
   failed(error: unknown): void
@@ -61,6 +64,11 @@ export class Line {
   /** Nobody here holds or waits. */
   get idle(): boolean {
     return this.#queue.size === 0 && this.#holds.size === 0 && this.#turns.size === 0
+  }
+
+  /** Nobody here waits, asks or keeps others out. */
+  get quiet(): boolean {
+    return this.#queue.size === 0 && this.#turns.size === 0 && this.#writer === undefined
   }
 
   /** A single attempt (`once`) never waits behind others: it finds the line busy without any I/O, if it is busy for it. */
@@ -215,7 +223,8 @@ export class Line {
     const { driver, env } = this.engine
     const claim = claimOf(this.name, env.id(), mode, terms)
     const turn = new Turn(this, claim, request, once)
-    const answer = driver.acquire(claim, turn).then(
+    const asked = request.party?.join(claim, turn) ?? driver.acquire(claim, turn)
+    const answer = asked.then(
       (grant) => this.#arrived(turn, grant),
       (error) => this.#failed(turn, error),
     )

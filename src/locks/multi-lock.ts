@@ -1,6 +1,9 @@
 /**
  * Several locks as one: all or nothing.
  *
+ * Where one store holds all of them and can do it, they are asked for in one step: all are granted or none is touched, so nobody who holds
+ * a part waits for the rest. That is all a single attempt needs. A wait that begins so and finds one of them taken goes on as everywhere else:
+ *
  * They are taken one after the other in one canonical order, whatever order they were given in, so two callers who want
  * the same locks cannot wait for each other in a ring. They may be of different stores: then names come first, and drivers
  * second; the same name in two stores of one kind is taken in the order given. `wait` bounds the whole. When one cannot be had, those already
@@ -13,6 +16,7 @@ import type { HeldLease } from '../core/lease.js'
 import { describe, quote } from '../core/name.js'
 import type { AcquireOptions, TryOptions } from '../core/options.js'
 import { inside } from '../core/reentrancy.js'
+import { Party } from '../core/together.js'
 import { HeldTogether, type MultiLease } from './multi-lease.js'
 
 export interface MultiLock extends Lock {
@@ -72,6 +76,9 @@ class Multi implements MultiLock {
     const { clock, defaults } = this.#engine
     const wait = options.wait ?? defaults.wait
     const asked = clock.now()
+    // What is not free at once is waited for in order.
+    const atOnce = await this.#begin(options, wait)
+    if (atOnce instanceof HeldTogether) return atOnce
     return this.#takeAll(async (lock) => {
       const left = Math.max(0, wait - (clock.now() - asked))
       try {
@@ -87,7 +94,11 @@ class Multi implements MultiLock {
     }) as Promise<MultiLease>
   }
 
-  tryAcquire(options?: TryOptions): Promise<MultiLease | undefined> {
+  async tryAcquire(options?: TryOptions): Promise<MultiLease | undefined> {
+    // A wait is refused where any single attempt refuses it.
+    const wrong = options !== undefined && 'wait' in options
+    const atOnce = wrong ? 'one by one' : await this.#atOnce(options ?? {}, 0)
+    if (atOnce !== 'one by one') return atOnce
     return this.#takeAll(async (lock) => (await lock.tryAcquire(options)) as HeldLease | undefined)
   }
 
@@ -110,14 +121,46 @@ class Multi implements MultiLock {
     throw lost
   }
 
+  /** The way of a wait: only if it costs the store nothing that the ordered way would not, and a store in trouble is for that one to tell of. */
+  async #begin(options: AcquireOptions, wait: number): Promise<HeldTogether | undefined | 'one by one'> {
+    const quiet = this.#parts.every(({ lock }) => this.#engine.lines.get(lock.name)?.quiet !== false)
+    if (!quiet) return 'one by one'
+    return this.#atOnce(options, wait).catch((error: unknown) => {
+      if (error instanceof BackendError && error.code !== 'CLOSED') return 'one by one'
+      throw error
+    })
+  }
+
+  /** In one step of the store. Undefined: one of them is not free. */
+  async #atOnce(options: AcquireOptions, wait: number): Promise<HeldTogether | undefined | 'one by one'> {
+    const { driver } = this.#engine
+    const able = this.#parts.length > 1 && this.#parts.every(({ lock }) => lock.engine === this.#engine)
+    if (!able || driver.together === undefined) return 'one by one'
+    const party = new Party(wait)
+    const joining = this.#parts.map(({ lock }) => lock.join(party, options))
+    // Each has joined by now, or has been answered within this process.
+    if (party.size === joining.length) party.send(driver)
+    else party.callOff()
+    const answers = await Promise.allSettled(joining)
+    const leases = answers.map((answer) => (answer.status === 'fulfilled' ? answer.value : undefined))
+    const failed = answers.find((answer) => answer.status === 'rejected')
+    if (failed === undefined && party.answered && !leases.includes(undefined))
+      return this.#checked(leases as HeldLease[])
+    for (const lease of leases.toReversed()) await lease?.release()
+    if (failed !== undefined) throw failed.reason
+    // Called off, because one is in use in this process; or because one is entered again, which the store need not hear of.
+    const entered = leases.filter((lease) => lease !== undefined).length
+    return party.answered || party.size + entered < joining.length ? undefined : 'one by one'
+  }
+
   async #takeAll(
     take: (lock: EngineLock) => Promise<HeldLease | undefined>,
   ): Promise<HeldTogether | undefined> {
-    const taken: { lease: HeldLease; place: number }[] = []
+    const taken: HeldLease[] = []
     const undo = async () => {
-      for (const { lease } of taken.toReversed()) await lease.release()
+      for (const lease of taken.toReversed()) await lease.release()
     }
-    for (const { lock, place } of this.#parts) {
+    for (const { lock } of this.#parts) {
       let lease: HeldLease | undefined
       try {
         lease = await take(lock)
@@ -129,11 +172,17 @@ class Multi implements MultiLock {
         await undo()
         return undefined
       }
-      taken.push({ lease, place })
+      taken.push(lease)
     }
+    return this.#checked(taken)
+  }
+
+  /** @param leases in the order of the parts */
+  async #checked(leases: readonly HeldLease[]): Promise<HeldTogether> {
+    const given = this.#parts.map(({ place }, i) => ({ place, lease: leases[i] as HeldLease }))
     const together = new HeldTogether(
       this.name,
-      taken.sort((a, b) => a.place - b.place).map(({ lease }) => lease),
+      given.sort((a, b) => a.place - b.place).map(({ lease }) => lease),
     )
     if (together.state === 'lost') {
       // The first one may have run out while the last one was waited for.

@@ -11,6 +11,7 @@ const traits = {
   maxLockDelay: Number.POSITIVE_INFINITY,
   cells: true,
   portable: true,
+  together: true,
 } as const
 
 /** `broken` stands between the store and the clients, for the proof that the suite sees what it should. */

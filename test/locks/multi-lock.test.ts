@@ -85,6 +85,90 @@ test('inside run every part counts as held by this context', async () => {
   assert.equal(await running, 7)
 })
 
+test('where the store can, they are one request, and their leases come in the order that was given', async () => {
+  const s = script({ traits: { together: true } })
+  const acquiring = s.locks.all([s.locks.mutex('b'), s.locks.mutex('a')]).acquire()
+  await settle()
+  assert.equal(s.asked.length, 0)
+  assert.deepEqual(
+    s.askedTogether[0]!.claims.map(({ name }) => name),
+    ['a', 'b'],
+  )
+  s.askedTogether[0]!.grant()
+  const lease = await acquiring
+  assert.deepEqual(
+    lease.leases.map(({ name, token }) => [name, token]),
+    [
+      ['b', 200],
+      ['a', 100],
+    ],
+  )
+  assert.equal(await lease.release(), 'released')
+})
+
+test('a try that the store refuses is over; a wait goes on in order', async () => {
+  const s = script({ traits: { together: true } })
+  const both = s.locks.all([s.locks.mutex('a'), s.locks.mutex('b')])
+  const trying = both.tryAcquire()
+  await settle()
+  s.askedTogether[0]!.nothing()
+  assert.equal(await trying, undefined)
+  const acquiring = both.acquire()
+  await settle()
+  s.askedTogether[1]!.nothing()
+  for (const i of [0, 1]) {
+    await settle()
+    s.asked[i]!.grant()
+  }
+  assert.equal(await (await acquiring).release(), 'released')
+})
+
+test('a store that gives no answer is asked in order for the other half of the time, which says what is wrong', async () => {
+  const s = script({ traits: { together: true } })
+  const acquiring = s.locks.all([s.locks.mutex('a'), s.locks.mutex('b')]).acquire({ wait: 1_000 })
+  await settle()
+  const rejected = assert.rejects(acquiring, { code: 'ACQUIRE_TIMEOUT', lock: 'a' })
+  await s.clock.advance(500)
+  assert.equal(s.askedTogether[0]!.wait.over, true)
+  const late = s.askedTogether[0]!.grant()
+  await settle()
+  assert.deepEqual(
+    late.map(({ releases }) => releases),
+    [1, 1],
+    'what came too late is given back',
+  )
+  await s.clock.advance(500)
+  await rejected
+})
+
+test('nobody asks the store together for what is in use or asked for in this process', async () => {
+  const s = script({ traits: { together: true } })
+  const both = s.locks.all([s.locks.mutex('a'), s.locks.mutex('b')])
+  const acquiring = s.locks.mutex('b').acquire()
+  await settle()
+  const b = s.asked[0]!.grant()
+  const lease = await acquiring
+  assert.equal(await both.tryAcquire({ note: 'try' }).then((found) => found?.name), undefined)
+  const waiting = both.acquire()
+  await settle()
+  assert.equal(s.askedTogether.length, 0)
+  s.asked.at(-1)!.grant()
+  await lease.release()
+  assert.equal(b.releases, 1)
+  await settle()
+  s.asked.at(-1)!.grant()
+  await (await waiting).release()
+})
+
+test('a wait is refused by a try of several as by any other', async () => {
+  const s = script({ traits: { together: true } })
+  const both = s.locks.all([s.locks.mutex('a'), s.locks.mutex('b')])
+  await assert.rejects(both.tryAcquire({ wait: 5 } as never), /makes one attempt and takes no wait/)
+  await assert.rejects(both.acquire({ signal: AbortSignal.abort(new Error('no')) }), /no/)
+  await assert.rejects(both.acquire({ ttl: 0 }), RangeError)
+  assert.equal(s.askedTogether.length, 0)
+})
+
 test('nothing, the same name twice, or what is not a lock is refused', () => {
   const { locks } = script()
   assert.throws(() => locks.all([]), /needs at least one lock/)

@@ -29,6 +29,14 @@ export interface Asked {
   fail(error: unknown): void
 }
 
+export interface AskedTogether {
+  readonly claims: readonly Claim[]
+  readonly wait: Wait
+  grant(parts?: Partial<ScriptedGrant>): readonly ScriptedGrant[]
+  nothing(): void
+  fail(error: unknown): void
+}
+
 export interface ScriptedGrant extends Grant {
   validUntil: number
   readonly renewals: Renewal[]
@@ -50,6 +58,8 @@ export interface Script {
   readonly locks: Locks
   readonly engine: Engine
   readonly asked: Asked[]
+  /** Only where `traits.together`. */
+  readonly askedTogether: AskedTogether[]
   /** What `release` of every grant answers. */
   onRelease: () => Promise<GaveBack>
 }
@@ -59,7 +69,8 @@ const traits: Traits = { modes: ['exclusive', 'shared', 'permits'], fair: true, 
 export function script(options: { traits?: Partial<Traits>; defaults?: Defaults } = {}): Script {
   const clock = fakeClock()
   const asked: Asked[] = []
-  const result = { clock, asked, onRelease: async () => 'released' as GaveBack }
+  const askedTogether: AskedTogether[] = []
+  const result = { clock, asked, askedTogether, onRelease: async () => 'released' as GaveBack }
   let token = 0
 
   const makeGrant = (claim: Claim, sent: number, parts: Partial<ScriptedGrant>): ScriptedGrant => {
@@ -106,6 +117,24 @@ export function script(options: { traits?: Partial<Traits>; defaults?: Defaults 
         })
       })
     },
+    ...(options.traits?.together && {
+      together: (claims: readonly Claim[], wait: Wait) => {
+        const sent = clock.now()
+        return new Promise<readonly Grant[] | undefined>((resolve, reject) => {
+          askedTogether.push({
+            claims,
+            wait,
+            grant: (parts = {}) => {
+              const grants = claims.map((claim) => makeGrant(claim, sent, parts))
+              resolve(grants)
+              return grants
+            },
+            nothing: () => resolve(undefined),
+            fail: reject,
+          })
+        })
+      },
+    }),
     inspect: async (name) => ({ name, holders: [], waiters: [], lastToken: token }),
     close: async () => undefined,
   })

@@ -19,6 +19,10 @@ export function lazily(connect: () => Promise<Connection>, like: Driver): Driver
       name: like.name,
       traits: like.traits,
       acquire: async (claim, wait) => (await open()).acquire(claim, wait),
+      ...(like.together && {
+        together: async (...args: Parameters<NonNullable<Driver['together']>>) =>
+          (await open()).together?.(...args),
+      }),
       inspect: async (name) => (await open()).inspect(name),
       ...(like.list && { list: async (prefix: string) => (await (await open()).list?.(prefix)) ?? [] }),
       ...(like.forceRelease && {

@@ -6,6 +6,7 @@
  */
 import type { Clock } from '../../core/clock.js'
 import * as table from '../memory/table.js'
+import type { NamedAsk } from '../memory/together.js'
 import { type Client, type Connection, makeClients } from './clients.js'
 import { messageOf } from './home.js'
 import type { Journal } from './journal.js'
@@ -93,12 +94,19 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
   }
 
   function tellGrant(hold: table.Hold, row: table.Row): void {
+    if (entries.has(hold.attempt)) answer(hold.attempt, ['granted', ...termsOf(hold, row)])
+  }
+
+  function termsOf(
+    hold: table.Hold,
+    row: table.Row,
+  ): [token: number, upTo: number, age: number, contended: boolean] {
     const entry = entries.get(hold.attempt)
-    if (entry === undefined) return
+    if (entry === undefined) return [hold.token, hold.upTo, 0, true]
     entry.contended = othersWait(row, entry.client)
     // From the call to the newest proof: what the client may add to the moment it sent that call.
     const age = Math.max(0, hold.expires - hold.ttl - entry.asked)
-    answer(hold.attempt, ['granted', hold.token, hold.upTo, age, entry.contended])
+    return [hold.token, hold.upTo, age, entry.contended]
   }
 
   function othersWait({ line }: table.Row, client: Client): boolean {
@@ -162,6 +170,37 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
     clients.forget(attempt)
   }
 
+  /** Answers all of them at once; what an earlier try has left of them is ended when they cannot be had. */
+  function together(client: Client, [id, , items]: CallOf<'together'>): Answer {
+    const asks = items.map(([name, attempt, mode, ttl, note]): NamedAsk => {
+      const entry = entries.get(attempt) ?? clients.add(client, name, attempt, id)
+      Object.assign(entry, { call: id, asked: clock.now() })
+      const ask = {
+        attempt,
+        mode: decodeMode(mode),
+        ttl,
+        wait: false,
+        note: note || undefined,
+        by: client.by,
+      }
+      return [name, ask]
+    })
+    const { answer, failure } = ledger.together(asks)
+    if (answer.is === 'granted' && failure === undefined) {
+      for (const { row, granted, expired } of answer.steps) {
+        for (const { attempt } of expired) lose(attempt)
+        for (const hold of granted) tellGrant(hold, row)
+      }
+      return ['all', answer.holds.map((hold, i) => termsOf(hold, ledger.row(asks[i]?.[0] ?? '')))]
+    }
+    for (const [name, { attempt }] of asks) {
+      if (ledger.row(name).held.some((hold) => hold.attempt === attempt)) end(name, attempt)
+      else clients.forget(attempt)
+    }
+    if (answer.is === 'granted') return ['failed', refusal({ failure })]
+    return ['none', answer.at, answer.why.is === 'limit' ? answer.why.limit : null]
+  }
+
   function renew([, , name, attempt, ttl]: CallOf<'renew'>): Answer {
     const outcome = apply(name, (row, now, wall) => table.renew(row, attempt, ttl, now, wall))
     return outcome.failure === undefined
@@ -201,7 +240,7 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
     }
   }
 
-  function respond(call: Exclude<Call, CallOf<'acquire' | 'watch'>>): Answer {
+  function respond(client: Client, call: Exclude<Call, CallOf<'acquire' | 'watch'>>): Answer {
     switch (call[1]) {
       case 'read':
         return ['done', ledger.cells.read(call[2])]
@@ -209,6 +248,8 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
         return write(call)
       case 'unwatch':
         return ['done', watches.drop(call[3])]
+      case 'together':
+        return together(client, call)
       case 'renew':
         return renew(call)
       case 'release':
@@ -248,7 +289,11 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
     call(client, call) {
       if (call[1] === 'acquire') acquire(client, call as CallOf<'acquire'>)
       else if (call[1] === 'watch') watches.add(client, call as CallOf<'watch'>)
-      else client.connection?.send([call[0], ...respond(call as Exclude<Call, CallOf<'acquire' | 'watch'>>)])
+      else
+        client.connection?.send([
+          call[0],
+          ...respond(client, call as Exclude<Call, CallOf<'acquire' | 'watch'>>),
+        ])
     },
     stop() {
       clients.stop()
@@ -257,6 +302,6 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
   }
 }
 
-function refusal({ failure }: Outcome<unknown>): string {
+function refusal({ failure }: Pick<Outcome<unknown>, 'failure'>): string {
   return `the journal cannot be written, so nothing is granted: ${messageOf(failure)}`
 }

@@ -9,6 +9,7 @@ import { defaultDirectory, type SocketKind } from './home.js'
 import { doneOrThrow, grantOf } from './local-grant.js'
 import { encodeMode } from './protocol.js'
 import { makeSession, type Session } from './session.js'
+import { takeTogether } from './together.js'
 
 export interface LocalOptions {
   /**
@@ -31,6 +32,7 @@ export interface LocalTraits extends Traits {
   readonly shared: true
   readonly cells: true
   readonly portable: true
+  readonly together: true
 }
 
 const traits: LocalTraits = Object.freeze({
@@ -41,6 +43,7 @@ const traits: LocalTraits = Object.freeze({
   shared: true,
   cells: true,
   portable: true,
+  together: true,
 })
 
 /**
@@ -124,6 +127,7 @@ function localDriver(session: Session): Driver<LocalTraits> {
     name: 'local',
     traits,
     acquire,
+    together: (claims, wait) => takeTogether(session, claims, wait),
     inspect: async (name) => (await ask(['inspect', name])) as Standing,
     list: async (prefix) => (await ask(['list', prefix])) as readonly Standing[],
     forceRelease: async (name) => (await ask(['force', name])) as number,

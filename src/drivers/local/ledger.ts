@@ -11,6 +11,7 @@ import type { Clock } from '../../core/clock.js'
 import { type CellTable, type Entry, makeCellTable } from '../memory/cell-table.js'
 import { makeRowTimers } from '../memory/row-timers.js'
 import * as table from '../memory/table.js'
+import { together as decideTogether, type NamedAsk, type Together } from '../memory/together.js'
 import { changesBetween, endsBetween, finder, type Owner } from './changes.js'
 import type { Journal } from './journal.js'
 import { type Journaled, lineOf } from './journal-lines.js'
@@ -57,6 +58,8 @@ export interface Ledger {
   /** A hold has another owner. What cannot be written now goes before the next line. */
   noteOwner(name: string, attempt: string): void
   apply<A>(name: string, command: Command<A>): Outcome<A>
+  /** Several rows in one step and one write. `failure`: it could not be written, and nothing has changed. */
+  together(asks: readonly NamedAsk[]): { readonly answer: Together; readonly failure: unknown }
   row(name: string): table.Row
   /** Rows that are held or waited for. */
   used(prefix: string): readonly table.Row[]
@@ -123,6 +126,23 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
     }
     keep(step.row)
     return { row: step.row, answer, granted, expired, failure: undefined, refused: [] }
+  }
+
+  function together(asks: readonly NamedAsk[]) {
+    const now = clock.now()
+    const answer = decideTogether(row, asks, now, wall())
+    if (answer.is === 'refused') return { answer, failure: undefined }
+    const lines = answer.steps.map(({ row: after }) => {
+      const before = row(after.name)
+      return noteEnds(before, after) + changesBetween(before, after, ownerOf)
+    })
+    try {
+      write(lines.join(''), now)
+    } catch (failure) {
+      return { answer, failure }
+    }
+    for (const step of answer.steps) keep(step.row)
+    return { answer, failure: undefined }
   }
 
   function write(lines: string, now: number): void {
@@ -206,6 +226,7 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
     },
     noteCell: (key, entry) => write(cellLine(key, entry), clock.now()),
     apply,
+    together,
     row,
     used: (prefix) => [...rows.values()].filter((one) => one.name.startsWith(prefix) && !table.isIdle(one)),
     mend,

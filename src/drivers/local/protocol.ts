@@ -20,7 +20,7 @@ import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
 import type { ProcessMark } from './processes.js'
 
 /** Both ends must speak the same one. */
-export const version = 1
+export const version = 2
 
 /** Who a client is, and which attempts it still cares about: the broker gives back the others. */
 export interface Entering {
@@ -47,6 +47,9 @@ export type Welcome =
 /** `x`: exclusive, `s`: shared, `[take, of]`: permits. */
 export type WireMode = 'x' | 's' | readonly [take: number, of: number]
 
+/** One of several that are asked for together. */
+export type Item = readonly [name: string, attempt: string, mode: WireMode, ttl: number, note: string]
+
 export type Verb =
   | readonly [
       'acquire',
@@ -58,6 +61,8 @@ export type Verb =
       ticket: number,
       note: string,
     ]
+  /** All or nothing, as single attempts. */
+  | readonly ['together', items: readonly Item[]]
   | readonly ['renew', name: string, attempt: string, ttl: number]
   | readonly ['release', name: string, attempt: string, last: number]
   | readonly ['cancel', name: string, attempt: string]
@@ -81,6 +86,13 @@ export type Answer =
   | readonly ['waiting', position: number, ticket: number, holder: Standing['holders'][number] | null]
   | readonly ['busy', holder: Standing['holders'][number] | null]
   | readonly ['over']
+  /** What `granted` says, of each item. */
+  | readonly [
+      'all',
+      grants: readonly (readonly [token: number, upTo: number, age: number, contended: boolean])[],
+    ]
+  /** One is not free; or it is a semaphore with another limit. */
+  | readonly ['none', at: number, limit: number | null]
   | readonly ['limit', limit: number]
   | readonly ['done', result?: unknown]
   | readonly ['failed', why: string]

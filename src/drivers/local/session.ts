@@ -60,7 +60,13 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
       by: env.by,
       mark: thisProcess(),
       held: [...held.keys()],
-      asked: [...calls.values()].flatMap(({ call }) => (call.verb[0] === 'acquire' ? [call.verb[2]] : [])),
+      asked: [...calls.values()].flatMap(({ call: { verb } }) =>
+        verb[0] === 'acquire'
+          ? [verb[2]]
+          : verb[0] === 'together'
+            ? verb[1].map(([, attempt]) => attempt)
+            : [],
+      ),
     }),
     onUp(gone) {
       owed.clear()

@@ -14,6 +14,7 @@ export interface MemoryTraits extends Traits {
   readonly shared: false
   readonly cells: true
   readonly portable: true
+  readonly together: true
 }
 
 const traits: MemoryTraits = Object.freeze({
@@ -24,6 +25,7 @@ const traits: MemoryTraits = Object.freeze({
   maxLockDelay: Number.POSITIVE_INFINITY,
   cells: true,
   portable: true,
+  together: true,
 })
 
 /**
@@ -69,6 +71,25 @@ function memoryDriver(store: Store, clock: Clock, by: string): Driver<MemoryTrai
     }
   }
 
+  function together(claims: readonly Claim[], wait: Wait): Promise<readonly Grant[] | undefined> {
+    if (closed) return Promise.reject(closed)
+    if (wait.over) return Promise.resolve(undefined)
+    const answer = store.together(
+      claims.map(({ name, attempt, mode, ttl, note }) => [
+        name,
+        { attempt, mode, ttl, wait: false, note, by },
+      ]),
+    )
+    if (answer.is === 'refused') {
+      const { name, mode } = claims[answer.at] as Claim
+      if (answer.why.is !== 'limit') return Promise.resolve(undefined)
+      return Promise.reject(permitLimitError(name, answer.why.limit, mode.kind === 'permits' ? mode.of : 0))
+    }
+    return Promise.resolve(
+      answer.holds.map((hold, i) => grantOf(store, clock, claims[i] as Claim, hold, ends(hold))),
+    )
+  }
+
   /** By the store's clock it was proven at `expires - ttl`. Our clock is read first, so this can only be too early. */
   function ends({ expires, ttl }: Hold): number {
     const proven = expires - ttl
@@ -110,6 +131,7 @@ function memoryDriver(store: Store, clock: Clock, by: string): Driver<MemoryTrai
     name: 'memory',
     traits,
     acquire,
+    together,
     inspect: async (name) => store.standing(name),
     list: async (prefix) => store.standings(prefix),
     forceRelease: async (name) => store.force(name).length,

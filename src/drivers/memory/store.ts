@@ -10,6 +10,7 @@ import type { GaveBack, Standing } from '../../core/driver.js'
 import { type CellTable, makeCellTable } from './cell-table.js'
 import { makeRowTimers } from './row-timers.js'
 import * as table from './table.js'
+import { together as decideTogether, type NamedAsk, type Together } from './together.js'
 
 /** Idle rows kept for their memory of ended attempts; beyond that only their tokens count, in the floor of new rows. */
 const idleRowsKept = 1024
@@ -18,6 +19,8 @@ export interface Store {
   readonly clock: Clock
   readonly cells: CellTable
   acquire(name: string, ask: table.Ask): table.Acquired
+  /** All in one step, of rows with different names, or none. */
+  together(asks: readonly NamedAsk[]): Together
   /** Right after the answer `waiting`: `granted` is called when the line reaches the attempt, in the step that grants it. */
   park(attempt: string, granted: (hold: table.Hold) => void): void
   renew(name: string, attempt: string, ttl: number): table.Hold | undefined
@@ -50,6 +53,16 @@ export function makeStore(clock: Clock, wallAtStart: number): Store {
     return step.answer
   }
 
+  function together(asks: readonly NamedAsk[]): Together {
+    const now = clock.now()
+    const rowOf = (name: string) => rows.get(name) ?? table.emptyRow(name, floor)
+    const answer = decideTogether(rowOf, asks, now, wallAtZero + now)
+    if (answer.is === 'refused') return answer
+    for (const { row } of answer.steps) keep(row)
+    for (const { granted } of answer.steps) for (const hold of granted) tell(hold)
+    return answer
+  }
+
   function keep(row: table.Row): void {
     const { name } = row
     timers.follow(row)
@@ -69,6 +82,7 @@ export function makeStore(clock: Clock, wallAtStart: number): Store {
     clock,
     cells,
     acquire: (name, ask) => apply((row, now, wall) => table.acquire(row, ask, now, wall), name),
+    together,
     park: (attempt, granted) => void parked.set(attempt, granted),
     renew: (name, attempt, ttl) => apply((row, now, wall) => table.renew(row, attempt, ttl, now, wall), name),
     release: (name, attempt, last) =>

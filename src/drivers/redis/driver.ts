@@ -11,6 +11,7 @@ import { type RedisOptions, settingsOf } from './options.js'
 import { inspect } from './scripts/inspect.js'
 import { force } from './scripts/verbs.js'
 import { inTime } from './server.js'
+import { takeTogether } from './together.js'
 import { troubleOf } from './trouble.js'
 import { Waiter } from './waiter.js'
 
@@ -20,6 +21,8 @@ export interface RedisTraits extends Traits {
   readonly shared: true
   readonly cells: true
   readonly portable: true
+  /** Not in a Cluster, where every lock has a slot of its own. */
+  readonly together: boolean
 }
 
 const traits: RedisTraits = Object.freeze({
@@ -31,7 +34,9 @@ const traits: RedisTraits = Object.freeze({
   maxLockDelay: Number.POSITIVE_INFINITY,
   cells: true,
   portable: true,
+  together: true,
 })
+const traitsInCluster: RedisTraits = Object.freeze({ ...traits, together: false })
 
 /**
  * Locks in Redis 7+ or Valkey: standalone, Sentinel or Cluster, over an ioredis or node-redis client.
@@ -61,11 +66,16 @@ export function redis(options: RedisOptions): DriverFactory<RedisTraits> {
       return desk
     }
 
-    return driverOver(open, env, settings.prefix, async () => {
+    const driver = driverOver(open, env, settings.prefix, async () => {
       closed = true
       await desk?.close()
       own?.close()
     })
+    if (given.cluster) return { ...driver, traits: traitsInCluster }
+    return {
+      ...driver,
+      together: async (claims, wait) => takeTogether(open(), claims, settings.prefix, wait),
+    }
   }
 }
 

@@ -14,6 +14,7 @@ import type { Connection, Reply } from './client.js'
 import type { Keys } from './keys.js'
 import { acquire } from './scripts/acquire.js'
 import type { Script } from './scripts/frame.js'
+import { together } from './scripts/together.js'
 import { cancel, downgrade, force, release, renew } from './scripts/verbs.js'
 
 /** What is common to all that went out in one command. */
@@ -42,7 +43,7 @@ export interface Header {
 }
 
 interface Item {
-  readonly keys: Keys
+  readonly keys: readonly string[]
   readonly args: readonly string[]
   readonly asker: Asker
 }
@@ -54,15 +55,16 @@ interface Sent extends Flight {
 export interface Link {
   readonly connection: Connection
   readonly epoch: number
-  ask(script: Script, keys: Keys, args: readonly string[], asker: Asker): void
+  /** @param keys of one lock; of `together`, of all of them, and so the arguments */
+  ask(script: Script, keys: readonly string[], args: readonly string[], asker: Asker): void
   /** Ends the flight of everything unanswered. */
   close(): void
 }
 
-const order: readonly Script[] = [release, renew, downgrade, force, acquire, cancel]
-const proofs: readonly Script[] = [acquire, renew, downgrade]
+const order: readonly Script[] = [release, renew, downgrade, force, together, acquire, cancel]
+const proofs: readonly Script[] = [acquire, together, renew, downgrade]
 /** Items in one command: a script of 32 acquires blocks the server for about 150 µs, one of 500 renewals for 1 ms. */
-const most = (script: Script) => (script === renew ? 500 : 32)
+const most = (script: Script) => (script === together ? 1 : script === renew ? 500 : 32)
 const shas = new Map<Script, string>()
 
 /** @param replicas how many must have every proof, and how long to wait for them in ms */
@@ -113,7 +115,7 @@ export function createLink(
     const keys = boot === undefined ? [] : [boot]
     const argv = args.slice()
     for (const item of items) {
-      keys.push(item.keys[0], item.keys[1], item.keys[2])
+      for (const key of item.keys) keys.push(key)
       for (const arg of item.args) argv.push(arg)
     }
     const text = how === 'EVAL' ? script.text : shaOf(script)

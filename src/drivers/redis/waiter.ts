@@ -28,7 +28,7 @@ import { acquire } from './scripts/acquire.js'
 import { type Trouble, troubleOf } from './trouble.js'
 
 /** For how long a late request of an attempt given up is refused, in ms: longer than TCP keeps trying. */
-const ghostFor = 180_000
+export const ghostFor = 180_000
 
 export class Waiter implements Asking {
   readonly #desk: Desk

@@ -107,7 +107,8 @@ function openNodeRedis(place: Place, through: (port: number) => number): Opened 
 /** A driver over a client of its own, which is connected at the first use and closed with the driver. */
 export function driverOn({ client, start, close }: Opened, options?: Partial<RedisOptions>): DriverFactory {
   return (env) => {
-    const { acquire, inspect, list, forceRelease, cells, ...driver } = redis({ client, ...options })(env)
+    const made = redis({ client, ...options })(env)
+    const { acquire, together, inspect, list, forceRelease, cells, ...driver } = made
     const started = <A extends unknown[], R>(fn: (...args: A) => Promise<R>) => {
       return async (...args: A): Promise<R> => {
         await start()
@@ -117,6 +118,7 @@ export function driverOn({ client, start, close }: Opened, options?: Partial<Red
     return {
       ...driver,
       acquire: started(acquire),
+      ...(together && { together: started(together) }),
       inspect: started(inspect),
       ...(list && { list: started(list) }),
       ...(forceRelease && { forceRelease: started(forceRelease) }),

@@ -1,0 +1,62 @@
+/** Taking several locks in one step. A script of its own, so that taking one stays as short as it is. Not for a Cluster, where each has a slot of its own. */
+import type { Script } from './frame.js'
+import { line } from './line.js'
+import { state } from './state.js'
+
+/**
+ * Takes all, or none and leaves no attempt behind; nobody who waits is passed by. KEYS: the boot marker if there is one, then h, q, d of each lock. ARGV: as
+ * every script, then of each lock what `acquire` takes. The locks have different names. Result: `<token> <1 = others wait>` of each ·
+ * 'o' an attempt has ended before · `l <place in the list> <limit>` another limit is in use · 'b' one is not free.
+ */
+export const together: Script = {
+  name: 'together',
+  args: 5,
+  text: `#!lua
+local call = redis.call
+local tm = call('TIME')
+local wall = tm[1] * 1000000 + tm[2]
+local clear, me = ARGV[1], ARGV[2]
+${state}${line}
+flips = true
+local all, refused = {}, nil
+local k = clear == '' and 1 or 2
+for i = 6, #ARGV, 5 do
+  local S = load(KEYS[k], KEYS[k + 1], KEYS[k + 2])
+  local id, kind, take, of = ARGV[i], ARGV[i + 1], string.match(ARGV[i + 3], '^(%d+) (%d+)')
+  take, of = tonumber(take), tonumber(of)
+  k = k + 3
+  overdue(S)
+  local till = barred()
+  if till == 0 and S.m ~= 'x' then advance(S) end
+  keep(S)
+  all[#all + 1] = { S, id, kind, take, of, tonumber(ARGV[i + 2]), ARGV[i + 4] }
+  if ended(S, id) then return 'o' end
+  if till > 0 then
+    refused = refused or 'b'
+  elseif not holds(S, id) then
+    if kind == 'p' and S.m == 'p' then
+      permits(S)
+      if S.of ~= of then return 'l ' .. num(#all) .. ' ' .. num(S.of) end
+    end
+    if S.line or not S.open or not admits(S, kind, take, of) then refused = refused or 'b' end
+  end
+end
+if refused then return refused end
+local replies = {}
+for _, one in ipairs(all) do
+  local S, id, kind, take, of, ttl, note = unpack(one)
+  if not holds(S, id) then
+    grant(S, id, kind, take, of, ttl, chan, by, note)
+    save(S)
+  elseif S.m == 'x' then
+    local _, _, since, _, _, text = hold(S, id)
+    S.e, S.r = S.now + ttl, since .. ' ' .. chan .. ' ' .. by .. ' ' .. text
+    save(S)
+  else
+    call('ZADD', S.d, S.now + ttl, id)
+  end
+  replies[#replies + 1] = num((hold(S, id))) .. (S.line and ' 1' or ' 0')
+end
+return replies
+`,
+}
