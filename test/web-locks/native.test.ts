@@ -1,0 +1,48 @@
+// The clauses in a Node that has `navigator.locks`, about that one: where it differs from ours, the table here says so, and so does docs/web-locks.md.
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { read } from '../support/checkout.js'
+import { leakCheck } from '../support/leaks.js'
+import { unpacked } from '../support/servers/fetch.js'
+
+/** Clauses that Node's own does not keep, and how the page names what differs. */
+const differences: Readonly<Record<string, string>> = {
+  '2.5 Termination of locks: when a client ends, its locks and requests go with it':
+    'has one client for each thread',
+  '3.2.1 request(): an error of the callback is that of the request, and the lock is free':
+    'a callback that throws before its first `await` leaves the lock held for ever',
+  '3.2.1 request(): it is always a promise, and the callback is called later':
+    'the callback of a free lock is called before `request` returns',
+  '3.2.1 options.signal: it ends the wait, and the place in line is gone':
+    'a request whose signal was aborted is told by `query` until its turn comes',
+  '2.5 Termination of locks: when a thread ends, the next in line is called back':
+    'who waits for a lock of a worker that was terminated is not called back',
+}
+
+test('Node’s own navigator.locks keeps the clauses that ours keeps, but for those that are told', async () => {
+  const { root } = await unpacked('node24')
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env
+  const file = fileURLToPath(new URL('./native-clauses.js', import.meta.url))
+  const child = spawn(join(root, 'bin/node'), ['--test-reporter=tap', '--test', '--test-force-exit', file], {
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  let said = ''
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    said += text
+  })
+  await once(child, 'close')
+  const results = [...said.matchAll(/^ *(not )?ok \d+ - (.*) \(native\)$/gm)]
+  assert.ok(results.length > 30, said)
+  const failed = results.filter(([, not]) => not !== undefined).map(([, , title = '']) => title)
+  assert.deepEqual(failed, Object.keys(differences), said)
+  const page = read('docs/web-locks.md')
+  for (const told of Object.values(differences))
+    assert.ok(page.includes(told), `the page does not say: ${told}`)
+})
+
+after(leakCheck)
