@@ -3,6 +3,8 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { createLocks } from 'holdfast'
+import { local } from 'holdfast/local'
 import { leakCheck } from '../support/leaks.js'
 import { until } from '../support/until.js'
 import { bench, describe, kill, stateOf } from './support/cli.js'
@@ -137,6 +139,31 @@ test('--min-hold keeps the lock after the command has ended, and a signal ends t
   kill(long.pid, 'SIGTERM')
   assert.equal((await long.ended).code, 3)
   assert.equal((await cli('run', 'min', '--no-wait', ...sh('true'))).code, 0)
+})
+
+test('--no-wait --min-hold ends with its command, and others skip until the time has passed, as jobs of the library do', async () => {
+  const locks = createLocks(local({ directory: join(folder, 'locks') }))
+  try {
+    const ran = await cli('run', 'job', '--no-wait', '--min-hold', '60s', ...sh('exit 3'))
+    assert.equal(ran.code, 3)
+    assert.deepEqual(await locks.job('job').run(() => 1), { ran: false, why: 'too-soon' })
+    const again = await cli('run', 'job', '--no-wait', ...sh('true'))
+    assert.equal(again.code, 75)
+    assert.match(again.stderr, /"job" was run less than its --min-hold ago; the command was not started/)
+    assert.equal((await cli('run', 'job', ...sh('true'))).code, 0, 'who waits is no job')
+
+    await locks.job('their job', { minHold: 60_000 }).run(() => 1)
+    assert.equal((await cli('run', 'their job', '--no-wait', ...sh('true'))).code, 75)
+
+    const long = start('run', 'long job', '--no-wait', ...sh(`echo > ${file('long')}; exec sleep 60`))
+    await until(() => exists('long'))
+    assert.deepEqual(await locks.job('long job').run(() => 1), { ran: false, why: 'held' })
+    kill(long.pid, 'SIGTERM')
+    await long.ended
+    assert.equal((await locks.job('long job').run(() => 1)).ran, true)
+  } finally {
+    await locks.close()
+  }
 })
 
 test('--max-hold ends a stubborn command with TERM, then KILL, and says so', async () => {

@@ -33,12 +33,15 @@ export function runCommandLine(program: Command, command: readonly string[] | un
     .usage('NAME [options] -- command [arguments…]')
     .argument('<name>', 'the lock, for example deploy or account:42')
     .option('--wait <duration>', 'how long to wait for the lock: 500ms, 30s, 5m, forever (default: 30s)')
-    .option('--no-wait', 'one attempt; do not wait')
+    .option('--no-wait', 'one attempt; skip it when somebody is at it, or was within --min-hold')
     .option('--ttl <duration>', 'how long the lock outlives a crash of this machine (default: 30s)')
     .option('--shared', 'as one of many readers')
     .option('--permits <n/N>', 'as a semaphore: take n of its N permits')
     .option('--fair', 'strictly first come, first served')
-    .option('--min-hold <duration>', 'keep the lock at least that long')
+    .option(
+      '--min-hold <duration>',
+      'keep the lock at least that long; with --no-wait: no other run begins within that time',
+    )
     .option('--max-hold <duration>', 'stop the command when it runs longer')
     .option(
       '--kill-after <duration>',

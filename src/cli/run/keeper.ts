@@ -11,6 +11,7 @@ import { createLocks, type Lease, type LeaseLostError, type Locks } from 'holdfa
 import { explained, target } from '../connect.js'
 import { CliError, exitCodeOf, exits } from '../exit.js'
 import { type Enforcer, enforce } from './enforce.js'
+import { isJob, serveJob } from './job.js'
 import { type Front, listen } from './listen.js'
 import { type Claim, machineTime } from './messages.js'
 import { takeSignals } from './signals.js'
@@ -46,8 +47,12 @@ async function main(): Promise<void> {
 }
 
 async function serve(locks: Locks, claim: Claim, front: Front): Promise<void> {
+  if (isJob(locks, claim)) return serveJob(locks, claim, front, hold)
   const lease = await stand(locks, claim, front)
-  if (lease === undefined) return
+  if (lease !== undefined) await hold(locks, lease, claim, front)
+}
+
+async function hold(locks: Locks, lease: Lease, claim: Claim, front: Front): Promise<void> {
   front.tell({ type: 'granted', token: lease.token })
   const group = await Promise.race([front.started, settled(front.cancelled), later(startWithin)])
   const { killAfter, margin } = claim

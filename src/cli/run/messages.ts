@@ -57,7 +57,8 @@ export type ToKeeper =
 export type ToFront =
   | { readonly type: 'waiting'; readonly blocked: Blocked; readonly waiters?: number }
   | { readonly type: 'granted'; readonly token: number }
-  | { readonly type: 'busy'; readonly blocked: Blocked; readonly waited: number }
+  /** `tooSoon`: nobody holds it, but a run began less than its minimum ago. */
+  | { readonly type: 'busy'; readonly blocked: Blocked; readonly waited: number; readonly tooSoon: boolean }
   | { readonly type: 'failed'; readonly exitCode: number; readonly message: string }
   | { readonly type: 'go'; readonly heldUntil: number }
   /** By `heldUntil` (see {@link machineTime}) the command must be gone, unless a later proof says otherwise. */

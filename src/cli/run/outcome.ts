@@ -45,16 +45,17 @@ export function tellDone(report: Report, done: Message<'done'>, run: Run, ttl: n
 
 export function tellBusy(
   report: Report,
-  { blocked, waited }: Message<'busy'>,
+  { blocked, waited, tooSoon }: Message<'busy'>,
   name: string,
   env: NodeJS.ProcessEnv,
 ): void {
   const after = waited < 1 ? 'is not free' : `was not free within ${formatDuration(waited)}`
+  const what = tooSoon ? 'was run less than its --min-hold ago' : `${after}${holderText(blocked.holder)}`
   const own = env.HOLDFAST_NAME === name ? '; this command itself runs under it' : ''
   report.tell(
     'busy',
-    { waited: Math.round(waited), ...blocked },
-    `"${plain(name)}" ${after}${holderText(blocked.holder)}${own}; the command was not started`,
+    { waited: Math.round(waited), ...blocked, ...(tooSoon && { tooSoon }) },
+    `"${plain(name)}" ${what}${own}; the command was not started`,
     true,
   )
 }

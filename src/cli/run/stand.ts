@@ -29,7 +29,7 @@ export async function stand(locks: Locks, claim: Claim, front: Front): Promise<L
     const lease = await lock.tryAcquire(options)
     if (lease === undefined) {
       const blocked = await lookAgain(locks, name).catch(() => ({}))
-      front.tell({ type: 'busy', waited: 0, blocked })
+      front.tell({ type: 'busy', waited: 0, blocked, tooSoon: false })
     }
     return lease
   } catch (error) {
@@ -37,7 +37,8 @@ export async function stand(locks: Locks, claim: Claim, front: Front): Promise<L
     else if (!isTimeout(error)) throw error
     else {
       const waited = performance.now() - begun
-      front.tell({ type: 'busy', waited, blocked: await lookAgain(locks, name, heardOf(error)) })
+      const blocked = await lookAgain(locks, name, heardOf(error))
+      front.tell({ type: 'busy', waited, blocked, tooSoon: false })
     }
     return undefined
   } finally {
@@ -49,7 +50,7 @@ export async function stand(locks: Locks, claim: Claim, front: Front): Promise<L
  * Who has it now. A store that does not answer may never have: then nobody knows whether the lock is free, unless somebody was
  * heard to hold it.
  */
-async function lookAgain(locks: Locks, name: string, heard?: Blocked): Promise<Blocked> {
+export async function lookAgain(locks: Locks, name: string, heard?: Blocked): Promise<Blocked> {
   try {
     return await Promise.race([lookAround(locks, name), silence()])
   } catch (error) {
