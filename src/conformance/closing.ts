@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import type { Fixture } from './fixture.js'
+import { pause } from './stage.js'
 import type { It } from './suite.js'
+import { takeInChild } from './take-in-child.js'
 
 const closed = { code: 'CLOSED' }
 
-export function closing(it: It, { make }: Fixture): void {
+export function closing(it: It, { make, traits, taker }: Fixture): void {
   it('gives back what is held, so that others can have it', async (stage) => {
     const [a, b] = [stage.client(), stage.client()]
     const name = stage.name()
@@ -78,6 +81,21 @@ export function closing(it: It, { make }: Fixture): void {
     await stage.until('what was opened to be closed', () => rest() <= 0).catch(() => undefined)
     assert.ok(rest() <= 0, `left: ${process.getActiveResourcesInfo().join(', ')}`)
   })
+
+  if (traits.shared && taker !== undefined) {
+    it('is not needed by a process that only waits: the wait keeps it alive, without an end, too', async (stage) => {
+      const client = stage.client()
+      const name = stage.name()
+      const lease = await client.locks.mutex(name).acquire()
+      const child = takeInChild(stage, taker, name, stage.ttl, 'alone')
+      await stage.inLine(client, name, 1)
+      // One that nothing keeps alive ends before this timer does.
+      await Promise.race([pause(300), once(child.process, 'exit')])
+      assert.equal(child.process.exitCode, null, 'it ended although it waited')
+      await lease.release()
+      await child.heard('granted')
+    })
+  }
 
   it('makes no use of the store before the first request', async (stage) => {
     const before = resources()

@@ -24,6 +24,7 @@ export type Part =
   | 'export'
   | 'pool'
   | 'upgradeable'
+  | 'alone'
 
 async function main(): Promise<void> {
   const task: Task = JSON.parse(process.argv[2] ?? '')
@@ -57,6 +58,11 @@ const mutex = (locks: Locks, { name, ttl }: Task) =>
 
 const parts: Readonly<Record<Part, (locks: Locks, task: Task) => Promise<Lease>>> = {
   mutex,
+  // Nothing but its wait keeps this process alive.
+  alone: (locks, task) => {
+    process.channel?.unref()
+    return mutex(locks, task).finally(() => process.channel?.ref())
+  },
   all: (locks, { name, ttl }) =>
     locks.all([locks.mutex(name), locks.mutex(`${name} too`)]).acquire({ ttl, ...forEver }),
   export: mutex,

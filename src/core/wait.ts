@@ -89,7 +89,7 @@ export class Patience implements Armed {
     return Math.max(0, this.deadline - this.#clock.now())
   }
 
-  /** Idempotent. The timer keeps the process alive: somebody waits for the answer. */
+  /** Idempotent. The timer keeps the process alive, also for a wait without an end: somebody waits for the answer. */
   arm(): void {
     if (this.#armed || this.#waiting === undefined) return
     this.#armed = true
@@ -101,9 +101,7 @@ export class Patience implements Armed {
       this.#aborted = () => this.end('aborted')
       this.#signal.addEventListener('abort', this.#aborted)
     }
-    if (this.deadline < Number.POSITIVE_INFINITY) {
-      this.#disarm = this.#clock.at(this.deadline, () => this.end('deadline'))
-    }
+    this.#disarm = this.#clock.at(this.deadline, () => this.end('deadline'))
   }
 
   end(how: WaitEnd): void {
