@@ -4,7 +4,7 @@ import type { Client } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { Stage } from './stage.js'
 import type { It } from './suite.js'
-import { takeInChild } from './take-in-child.js'
+import { startUp, takeInChild } from './take-in-child.js'
 
 const revoking = {
   'is asked of the holder first, who may give way in time': async (stage, a) => {
@@ -131,7 +131,7 @@ const handing = {
   },
 } satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
 
-export function revocation(it: It, { traits }: Fixture): void {
+export function revocation(it: It, { traits, taker }: Fixture): void {
   if (traits.cells !== true) {
     it('is refused without cells', async (stage) => {
       const { locks } = stage.client()
@@ -140,6 +140,35 @@ export function revocation(it: It, { traits }: Fixture): void {
     return
   }
   for (const [name, test] of Object.entries(revoking)) it(name, (stage) => test(stage, stage.client()))
+  if (!traits.shared || taker === undefined) return
+
+  it('is over when the holder is killed with -9 after it was asked', async (stage) => {
+    const client = stage.client()
+    const name = stage.name()
+    const child = takeInChild(stage, taker, name, stage.ttl, 'revocable')
+    await child.heard('granted')
+    const outcome = client.locks.revoke(name, { grace: 60_000 })
+    await child.heard('waiting')
+    await child.kill()
+    assert.equal(await stage.soon('it to be told', outcome, 2 * stage.ttl + stage.patience), 'released')
+    await stage.assertFree(client, name)
+  })
+
+  it('leaves the holder alone when the one that asked is killed with -9, and the next may ask', async (stage) => {
+    const [a, b, name] = [stage.client(), stage.client(), stage.name()]
+    const lease = await a.locks.mutex(name).acquire()
+    const asked: (string | undefined)[] = []
+    a.locks.onRevoke(lease, ({ why }) => asked.push(why))
+    const child = takeInChild(stage, taker, name, stage.ttl, 'revoker')
+    await stage.until('the holder to be asked', () => asked.length === 1, startUp)
+    await child.kill()
+    assert.equal(lease.isHeld, true)
+    const again = b.locks.revoke(name, { grace: 60_000, why: 'again' })
+    await stage.until('it to be asked again', () => asked.length === 2)
+    await lease.release()
+    assert.equal(await stage.soon('the second to be told', again), 'released')
+    assert.deepEqual(asked, ['asked by one that dies', 'again'])
+  })
 }
 
 export function handOver(it: It, { traits, taker }: Fixture): void {

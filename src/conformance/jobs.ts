@@ -3,6 +3,7 @@ import type { Client } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { Stage } from './stage.js'
 import type { It } from './suite.js'
+import { takeInChild } from './take-in-child.js'
 
 const kinds = {
   'run on one of many hosts, and are skipped by the others': async (stage, a) => {
@@ -71,7 +72,7 @@ const kinds = {
   },
 } satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
 
-export function jobs(it: It, { traits }: Fixture): void {
+export function jobs(it: It, { traits, taker }: Fixture): void {
   for (const [name, test] of Object.entries(kinds)) it(name, (stage) => test(stage, stage.client()))
   if (traits.cells !== true) return
 
@@ -80,5 +81,28 @@ export function jobs(it: It, { traits }: Fixture): void {
     await a.locks.job(name, { minHold: 60_000 }).run(() => 1)
     await a.locks.close()
     assert.deepEqual(await b.locks.job(name).run(() => 2), { ran: false, why: 'too-soon' })
+  })
+  if (!traits.shared || taker === undefined) return
+
+  it('keep minHold, and nothing else, of a process that was killed with -9 in the middle', async (stage) => {
+    const client = stage.client()
+    const name = stage.name()
+    const child = takeInChild(stage, taker, name, stage.ttl, 'job')
+    await child.heard('granted')
+    const run = () => client.locks.job(name).run(() => 1)
+    assert.deepEqual(await run(), { ran: false, why: 'held' })
+    await child.kill()
+    let last: unknown
+    const tooSoon = async () => {
+      const outcome = await run()
+      last = outcome
+      return !outcome.ran && outcome.why === 'too-soon'
+    }
+    await stage
+      .until('the lock of the dead to be free', tooSoon, 2 * stage.ttl + stage.patience)
+      .catch((error) => {
+        throw new Error(`${error.message}; the last outcome was ${JSON.stringify(last)}`)
+      })
+    await stage.assertFree(client, name)
   })
 }

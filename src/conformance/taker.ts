@@ -25,6 +25,9 @@ export type Part =
   | 'pool'
   | 'upgradeable'
   | 'alone'
+  | 'job'
+  | 'revocable'
+  | 'revoker'
 
 async function main(): Promise<void> {
   const task: Task = JSON.parse(process.argv[2] ?? '')
@@ -62,6 +65,24 @@ const parts: Readonly<Record<Part, (locks: Locks, task: Task) => Promise<Lease>>
   alone: (locks, task) => {
     process.channel?.unref()
     return mutex(locks, task).finally(() => process.channel?.ref())
+  },
+  job: (locks, { name, ttl }) =>
+    new Promise((resolve, reject) => {
+      const never = (lease: Lease) => {
+        resolve(lease)
+        return new Promise<never>(() => undefined)
+      }
+      locks.job(name, { ttl, minHold: 60_000 }).run(never).catch(reject)
+    }),
+  revocable: async (locks, task) => {
+    const lease = await mutex(locks, task)
+    locks.onRevoke(lease, () => process.send?.({ is: 'waiting' } satisfies FromTaker))
+    return lease
+  },
+  // Holds nothing of that name: what it says it holds is another lock, to be heard of.
+  revoker: (locks, { name, ttl }) => {
+    void locks.revoke(name, { grace: 60_000, why: 'asked by one that dies' })
+    return locks.mutex(`${name} asked`).acquire({ ttl })
   },
   all: (locks, { name, ttl }) =>
     locks.all([locks.mutex(name), locks.mutex(`${name} too`)]).acquire({ ttl, ...forEver }),

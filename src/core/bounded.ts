@@ -37,12 +37,12 @@ export class Late {
 const longestLook = 10_000
 
 /**
- * Runs `work` within its bounds. Resolves with {@link Late} when the time was over first.
+ * Runs `work` within its bounds, and keeps the process alive meanwhile unless `ref` is false. Resolves with {@link Late} when the time was over first.
  * @throws TypeError, RangeError for bad options; the reason of `signal`; what `work` throws
  */
 export async function bounded<R>(
   engine: Engine,
-  options: WaitOptions,
+  options: WaitOptions & { readonly ref?: boolean },
   work: (bounds: Bounds) => Promise<R>,
 ): Promise<R | Late> {
   engine.assertOpen()
@@ -59,7 +59,7 @@ export async function bounded<R>(
   const aborted = () => controller.abort(signal?.reason)
   signal?.addEventListener('abort', aborted)
   const limit = wait === 0 ? longestLook : wait
-  const stop = clock.at(from + limit, () => controller.abort(over))
+  const stop = clock.at(from + limit, () => controller.abort(over), { ref: options.ref ?? true })
   try {
     return await work(bounds)
   } catch (error) {

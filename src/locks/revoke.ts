@@ -117,7 +117,8 @@ export function onRevoke(engine: Engine, lease: Lease, listener: (asked: Revocat
   const listen = async () => {
     let last = ''
     for (;;) {
-      const request = await bounded(engine, { wait: Number.POSITIVE_INFINITY, signal }, (bounds) =>
+      const forEver = { wait: Number.POSITIVE_INFINITY, signal, ref: false }
+      const request = await bounded(engine, forEver, (bounds) =>
         box.when((cell) => {
           const found = cell && (JSON.parse(cell.value) as Request)
           return found?.attempts.includes(attempt) && found.id !== last ? found : undefined

@@ -9,4 +9,7 @@ if (process.argv[2] === 'wait') {
   setTimeout(() => void lease.release(), 200).unref()
   await (await locks.mutex('a').acquire({ wait: Number.POSITIVE_INFINITY })).release()
   console.log('granted')
-} else console.log('held')
+} else {
+  locks.onRevoke(lease, () => undefined)
+  console.log('held')
+}

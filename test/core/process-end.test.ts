@@ -14,7 +14,7 @@ test('a wait without an end keeps the process alive until it is granted', () => 
   assert.equal(status, 0)
 })
 
-test('a lease alone does not', () => {
+test('a lease alone does not, nor one that listens for being asked back', () => {
   const { status, stdout, stderr } = run('hold')
   assert.equal(stdout, 'held\n', stderr)
   assert.equal(status, 0)
