@@ -43,6 +43,62 @@ const kinds = {
     }
   },
 
+  'of holds that came of acquire are broken, when the wait is told of them': async (stage, a) => {
+    const b = stage.client()
+    const [x, y] = [stage.name(), stage.name()]
+    const enter = async ({ locks }: Client, own: string, next: string, both: Promise<void>) => {
+      const holding = await locks.mutex(own).acquire()
+      held++
+      try {
+        await both
+        await (await locks.mutex(next).acquire({ wait: Number.POSITIVE_INFINITY, holding })).release()
+      } finally {
+        await holding.release()
+      }
+    }
+    let held = 0
+    const both = stage.until('both to hold', () => held === 2)
+    const results = await stage.soon(
+      'the ring to be broken',
+      Promise.allSettled([enter(a, x, y, both), enter(b, y, x, both)]),
+      8_000 + stage.patience,
+    )
+    const broken = results.filter((one) => one.status === 'rejected')
+    assert.deepEqual(
+      broken.map(({ reason }) => reason.code),
+      ['DEADLOCK'],
+    )
+    const lease = await a.locks.mutex(x).acquire()
+    await assert.rejects(a.locks.mutex(x).acquire({ holding: lease }), { code: 'DEADLOCK' })
+    await lease.release()
+  },
+
+  'of several locks and one that is asked for inside another are broken': async (stage, a) => {
+    const b = stage.client()
+    const [x = '', y = ''] = [stage.name(), stage.name()].sort()
+    let other: Promise<unknown> = Promise.resolve()
+    const ring = b.locks.mutex(y).run(async () => {
+      other = a.locks
+        .all([a.locks.mutex(x), a.locks.mutex(y)])
+        .run(() => 'both', { wait: Number.POSITIVE_INFINITY })
+      await stage.inLine(b, y, 1)
+      return b.locks.mutex(x).run(() => 'inner', { wait: Number.POSITIVE_INFINITY })
+    })
+    const first = await stage.soon(
+      'the ring to be broken',
+      ring.catch((error) => error.code),
+      8_000 + stage.patience,
+    )
+    const second = await stage.soon(
+      'the other',
+      other.catch((error) => error.code),
+    )
+    assert.deepEqual(
+      [first, second].toSorted(),
+      first === 'inner' ? ['DEADLOCK', 'inner'] : ['DEADLOCK', 'both'],
+    )
+  },
+
   'are not seen in a queue that merely is slow': async (stage, a) => {
     const [b, c] = [stage.client(), stage.client()]
     const [x, y, z] = [stage.name(), stage.name(), stage.name()]

@@ -43,8 +43,10 @@ const everywhere = {
     const b = stage.client()
     const names = [stage.name(), stage.name()]
     const [first = '', second = ''] = names.toSorted()
+    await stage.connected(a, b)
     const held = await b.locks.mutex(second).acquire()
-    await assert.rejects(all(a, names).acquire({ wait: 100 }), { code: 'ACQUIRE_TIMEOUT', lock: second })
+    // Long enough to come to the second one on a busy machine.
+    await assert.rejects(all(a, names).acquire({ wait: 1_000 }), { code: 'ACQUIRE_TIMEOUT', lock: second })
     await stage.assertFree(b, first)
     const waiting = all(a, names).acquire({ wait: Number.POSITIVE_INFINITY })
     await stage.inLine(b, second, 1)

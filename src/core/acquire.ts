@@ -13,7 +13,7 @@ import type { Mode, ModeKind } from './mode.js'
 import { quote } from './name.js'
 import { type AcquireOptions, resolveTerms, type Terms, type TryOptions } from './options.js'
 import type { Line, Request } from './queue.js'
-import { heldHere, inside, reenter } from './reentrancy.js'
+import { heldBy, inside, reenter } from './reentrancy.js'
 import type { Party } from './together.js'
 import { Patience, type WaitEnd, type Waiting } from './wait.js'
 
@@ -119,7 +119,7 @@ export class EngineLock implements Lock {
         : resolveTerms(engine.driver.name, engine.traits, engine.defaults, options)
     const mode = this.#modeOf(terms)
     terms.signal?.throwIfAborted()
-    const nested = reenter(engine, name, mode, terms.reentrant, once)
+    const nested = reenter(engine, name, mode, terms, once)
     if (nested === undefined) this.#stand(terms, mode, once, resolve, reject, party)
     else resolve(nested)
   }
@@ -133,7 +133,7 @@ export class EngineLock implements Lock {
     party: Party | undefined,
   ): void {
     const line = this.engine.line(this.name)
-    const holds = once && party?.waits !== true ? [] : heldHere(this.engine)
+    const holds = once && party?.waits !== true ? [] : heldBy(this.engine, terms.holding)
     const acquisition = new Acquisition(line, terms, mode, once, resolve, reject, party)
     if (holds.length > 0) this.#inside(holds, mode, acquisition, once)
     line.ask(acquisition, once)

@@ -6,7 +6,8 @@
  * a second time: when no cell has another version and no lock another holder, all of it was true at one moment
  * between the two looks. Of a ring, the one that began last (the greatest token) gets the DeadlockError; the others go on.
  *
- * Permits are not followed: any holder may free them. Only holds inside `run` are known, as for reentrancy.
+ * Permits are not followed: any holder may free them. Known are holds inside `run`, as for reentrancy, those a wait was told of (`holding`), and
+ * those that `all()` has taken so far.
  */
 import { type Bounds, bounded } from './bounded.js'
 import { Box } from './box.js'

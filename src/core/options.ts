@@ -44,6 +44,11 @@ export interface AcquireOptions {
    * @default false
    */
   readonly reentrant?: boolean | Lease
+  /**
+   * Leases that came of `acquire` and are kept while this waits. They count as if it waited inside their `run`: for the order of locks, for rings
+   * of waiters, and for waiting for oneself.
+   */
+  readonly holding?: Lease | readonly Lease[]
   /** Shown to those who wait and to operators: what the lock is held for. At most 256 bytes. */
   readonly note?: string
   /** Semaphores only: how many permits to take. @default 1 */
@@ -66,6 +71,7 @@ export interface Terms {
   readonly maxHold: number
   readonly fair: boolean
   readonly reentrant: boolean | Lease
+  readonly holding: Lease | readonly Lease[] | undefined
   readonly note: string | undefined
   readonly permits: number | undefined
 }
@@ -79,6 +85,7 @@ const defaults: Terms = {
   maxHold: Number.POSITIVE_INFINITY,
   fair: false,
   reentrant: false,
+  holding: undefined,
   note: undefined,
   permits: undefined,
 }
@@ -110,6 +117,7 @@ export function resolveTerms(driver: string, traits: Traits, base: Terms, given:
     maxHold: duration('maxHold', given.maxHold ?? base.maxHold, 1, true),
     fair: flag('fair', given.fair ?? base.fair),
     reentrant: given.reentrant ?? base.reentrant,
+    holding: given.holding,
     note: given.note === undefined ? undefined : checkNote(given.note),
     permits: given.permits,
   }

@@ -9,6 +9,7 @@ import type { Hold } from './hold.js'
 import { HeldLease } from './lease.js'
 import type { Mode } from './mode.js'
 import { describe } from './name.js'
+import type { Terms } from './options.js'
 
 interface Frame {
   readonly lease: HeldLease
@@ -31,7 +32,7 @@ export function reenter(
   engine: Engine,
   name: string,
   mode: Mode,
-  reentrant: unknown,
+  { reentrant, holding }: Pick<Terms, 'reentrant' | 'holding'>,
   once: boolean,
 ): HeldLease | undefined {
   const explicit = typeof reentrant !== 'boolean'
@@ -40,7 +41,7 @@ export function reenter(
       `reentrant must be true, false or a lease of this library, got ${describe(reentrant)}`,
     )
   }
-  const holds = explicit ? [reentrant.hold] : heldHere(engine, name)
+  const holds = explicit ? [reentrant.hold] : heldBy(engine, holding, name)
   const hold = holds[0]
   if (hold === undefined) return undefined
   if (explicit && (hold.engine !== engine || hold.name !== name)) {
@@ -75,6 +76,26 @@ function permitsAgain(name: string, holds: readonly Hold[], mode: Mode, once: bo
       ? `this async context holds ${taken} of ${mode.of} permits already and asks for ${mode.take} more`
       : 'this async context holds permits of the same name',
   )
+}
+
+/** Holds that a wait of this context keeps: those it was told of, and those it is inside of. @throws TypeError */
+export function heldBy(engine: Engine, holding: Terms['holding'], name?: string): Hold[] {
+  const inside = heldHere(engine, name)
+  if (holding === undefined) return inside
+  const leases: unknown[] = Array.isArray(holding) ? holding : [holding]
+  const holds = leases.flatMap(holdsOf).filter((hold) => {
+    return hold.engine === engine && !hold.over && (name === undefined || hold.name === name)
+  })
+  return [...new Set([...holds.toReversed(), ...inside])]
+}
+
+/** Of one lock, or of several as one. */
+function holdsOf(lease: unknown): Hold[] {
+  if (lease instanceof HeldLease) return [lease.hold]
+  const { leases } = (lease ?? {}) as { readonly leases?: unknown }
+  if (!Array.isArray(leases))
+    throw new TypeError(`holding must be leases of this library, got ${describe(lease)}`)
+  return leases.flatMap(holdsOf)
 }
 
 /** Holds that this context is inside of, the innermost first; of one name, if it is given. */

@@ -79,10 +79,12 @@ class Multi implements MultiLock {
     // What is not free at once is waited for in order.
     const atOnce = await this.#begin(options, wait)
     if (atOnce instanceof HeldTogether) return atOnce
-    return this.#takeAll(async (lock) => {
+    const held = options.holding ?? []
+    return this.#takeAll(async (lock, taken) => {
       const left = Math.max(0, wait - (clock.now() - asked))
       try {
-        return await lock.take({ ...options, wait: left })
+        const holding = [...(Array.isArray(held) ? held : [held]), ...taken]
+        return await lock.take({ ...options, wait: left, holding })
       } catch (error) {
         if (!(error instanceof AcquireTimeoutError)) throw error
         throw new AcquireTimeoutError(lock.name, clock.now() - asked, {
@@ -154,7 +156,7 @@ class Multi implements MultiLock {
   }
 
   async #takeAll(
-    take: (lock: EngineLock) => Promise<HeldLease | undefined>,
+    take: (lock: EngineLock, taken: readonly HeldLease[]) => Promise<HeldLease | undefined>,
   ): Promise<HeldTogether | undefined> {
     const taken: HeldLease[] = []
     const undo = async () => {
@@ -163,7 +165,7 @@ class Multi implements MultiLock {
     for (const { lock } of this.#parts) {
       let lease: HeldLease | undefined
       try {
-        lease = await take(lock)
+        lease = await take(lock, taken)
       } catch (error) {
         await undo()
         throw error
