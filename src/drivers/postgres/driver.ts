@@ -7,6 +7,7 @@ import { createDesk, type Desk } from './desk.js'
 import { standingOf } from './inspect.js'
 import { type PostgresOptions, type Settings, settingsOf } from './options.js'
 import { sessionDriver } from './session/driver.js'
+import { takeTogether } from './together.js'
 import { troubleOf } from './trouble.js'
 import { Waiter } from './waiter.js'
 
@@ -15,6 +16,7 @@ export interface PostgresTraits extends Traits {
   readonly fair: true
   readonly shared: true
   readonly cells: true
+  readonly together: true
 }
 
 /** Of the strategy `session`. */
@@ -32,6 +34,7 @@ const traits: PostgresTraits = Object.freeze({
   shared: true,
   maxLockDelay: Number.POSITIVE_INFINITY,
   cells: true as const,
+  together: true as const,
 })
 
 /**
@@ -92,6 +95,7 @@ function rowDriver(
           new Waiter(open(), claim, wait, resolve, reject).ask()
         })
       },
+      together: async (claims, wait) => takeTogether(open(), claims, wait),
       inspect: async (name) =>
         standingOf(name, await told(({ lane, calls }) => lane.ask(calls.inspect, [name]))),
       async list(prefix) {

@@ -24,6 +24,7 @@ export interface Call {
 /** The calls of one schema. Parameters and results stand above each function. */
 export interface Calls {
   readonly acquire: Call
+  readonly together: Call
   readonly release: Call
   readonly renew: Call
   readonly cancel: Call
@@ -48,6 +49,7 @@ export interface Calls {
 
 const parameters: Readonly<Record<keyof Calls, number>> = {
   acquire: 15,
+  together: 4,
   release: 4,
   renew: 2,
   cancel: 4,

@@ -18,8 +18,6 @@ import { ghostFor } from './waiter.js'
 interface Answer {
   readonly reply: Reply
   readonly flight: Flight
-  /** Could this process hear of others when it asked? */
-  readonly reachable: boolean
 }
 
 export async function takeTogether(
@@ -82,28 +80,17 @@ async function answerTo(
 function ask({ link, ear, settings }: Desk, claims: readonly Claim[], prefix: string): Promise<Answer> {
   const keys = claims.flatMap(({ name }) => keysOf(prefix, name))
   const args = claims.flatMap((claim) => argsOf(claim, 1, true, ear.up, settings.claim))
-  let reachable = false
   return new Promise((resolve, reject) => {
-    link.ask(script, keys, args, {
-      leaving: () => {
-        reachable = ear.up
-      },
-      answered: (reply, flight) => resolve({ reply, flight, reachable }),
-      failed: reject,
-    })
+    link.ask(script, keys, args, { answered: (reply, flight) => resolve({ reply, flight }), failed: reject })
   })
 }
 
-function heldBy(
-  desk: Desk,
-  claims: readonly Claim[],
-  prefix: string,
-  { reply, flight, reachable }: Answer,
-): Hold[] {
+function heldBy(desk: Desk, claims: readonly Claim[], prefix: string, { reply, flight }: Answer): Hold[] {
   return claims.map((claim, i) => {
-    const [token, more] = String((reply as readonly Reply[])[i]).split(' ')
+    const [token] = String((reply as readonly Reply[])[i]).split(' ')
     const validUntil = deadline(flight.sent, claim.ttl)
-    const proven = { token: Number(token), validUntil, contended: more === '1', reachable }
+    // That others wait may have been pushed before this answer, when nobody here knew what it was about: they are taken to wait.
+    const proven = { token: Number(token), validUntil, contended: true, reachable: true }
     return new Hold(desk, claim, keysOf(prefix, claim.name), proven)
   })
 }

@@ -79,6 +79,27 @@ begin
   return json_build_array('blocked', place, coalesce(w.ticket, 0), greatest(0, S.holdfast_left_v1(l, now)), answer)::text;
 end $$;
 
+-- Takes several locks of different names, or none: what one that is not free has made of the others is undone, notifications, too.
+-- Parameters: JSON [[name, attempt, kind, ttl, permits taken, limit, note], ...] in the order of names, so that two of them cannot wait for each
+-- other; channel or null, by, 1 = no notifications. Answer: what holdfast_acquire_v1 answers for each · ["none", its place in the list, what
+-- it answered for the one that is not free].
+create or replace function S.holdfast_together_v1(_items text, _channel text, _by text, _quiet int) returns text language plpgsql as $$
+declare item json; answer text; answers text := ''; place int := 0;
+begin
+  begin
+    for item in select value from json_array_elements(_items::json) loop
+      place := place + 1;
+      answer := S.holdfast_acquire_v1(item ->> 0, item ->> 1, item ->> 2, (item ->> 3)::bigint, (item ->> 4)::int, (item ->> 5)::int,
+        0, 1, 0, 0, 0, _channel, _by, item ->> 6, _quiet);
+      if not starts_with(answer, '["granted"') then raise exception using errcode = 'HF001'; end if;
+      answers := answers || case when place > 1 then ',' else '' end || answer;
+    end loop;
+  exception when sqlstate 'HF001' then
+    return '["none",' || place || ',' || answer || ']';
+  end;
+  return '[' || answers || ']';
+end $$;
+
 -- µs until it is worth asking: until the hold runs out, or until the one the lock is kept for is due.
 create or replace function S.holdfast_left_v1(l S.holdfast_locks, _now bigint) returns bigint language plpgsql as $$
 declare w S.holdfast_waiters;

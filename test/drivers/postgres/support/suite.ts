@@ -13,6 +13,7 @@ const traits: Readonly<Record<'row' | 'session', Traits>> = {
     shared: true,
     maxLockDelay: Number.POSITIVE_INFINITY,
     cells: true,
+    together: true,
   },
   session: { modes: ['exclusive', 'shared'], fair: true, minTtl: 500, shared: true },
 }
