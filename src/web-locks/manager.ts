@@ -3,11 +3,11 @@ import { randomUUID } from 'node:crypto'
 import { type Lease, type Lock, type Locks, UnsupportedError } from 'holdfast'
 import { type Asked, abortError, notSupported, readArguments } from './arguments.js'
 import { type Door, giveBack, type Passed, queueUp, steal, tryPass } from './gate.js'
+import { HeldLock } from './held-lock.js'
 import { decode, encode, lockName, noteOf, prefix } from './names.js'
 import { Order, type Place } from './order.js'
 import { snapshot } from './snapshot.js'
 import type {
-  GrantedLock,
   LockManager,
   LockManagerOptions,
   LockManagerSnapshot,
@@ -163,38 +163,6 @@ class Manager {
     if (this.#longNames.size > longNamesKept && oldest !== undefined) this.#longNames.delete(oldest)
   }
 }
-
-/** Attributes stand in the prototype and are seen by `for … in`, as Web IDL has it; but for the lease, which no browser's lock has. */
-class HeldLock implements GrantedLock {
-  readonly #name: string
-  readonly #mode: LockMode
-  readonly #lease: Lease
-
-  constructor(name: string, mode: LockMode, lease: Lease) {
-    this.#name = name
-    this.#mode = mode
-    this.#lease = lease
-  }
-
-  get name(): string {
-    return this.#name
-  }
-
-  get mode(): LockMode {
-    return this.#mode
-  }
-
-  get lease(): Lease {
-    return this.#lease
-  }
-
-  get [Symbol.toStringTag](): string {
-    return 'Lock'
-  }
-}
-
-for (const attribute of ['name', 'mode'])
-  Object.defineProperty(HeldLock.prototype, attribute, { enumerable: true })
 
 /** What the driver cannot do is the specification's NotSupportedError. */
 async function supported<T>(ask: () => T | Promise<T>): Promise<T> {
