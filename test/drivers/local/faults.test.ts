@@ -18,6 +18,7 @@ import { createLocks } from 'holdfast'
 import { local } from 'holdfast/local'
 import { fixedAddress } from '../../../src/drivers/local/address.js'
 import { openHome } from '../../../src/drivers/local/home.js'
+import { version } from '../../../src/drivers/local/protocol.js'
 import { leakCheck } from '../../support/leaks.js'
 import { until } from '../../support/until.js'
 import { brokerOf, endAll, freshDirectory, start } from './processes.js'
@@ -232,7 +233,7 @@ describe('strangers', () => {
     const path = fixedAddress(openHome(directory, 'abstract'), 'broker') ?? ''
     const stranger = createServer((socket) => {
       socket.on('error', () => undefined)
-      socket.on('data', () => socket.write('["hello",1,"nonce","proof",1]\n'))
+      socket.on('data', () => socket.write(`["hello",${version},"nonce","proof",1]\n`))
     })
     await new Promise<void>((resolve) => stranger.listen({ path }, resolve))
     const locks = createLocks(local({ directory }))
@@ -254,7 +255,7 @@ describe('strangers', () => {
     socket.setEncoding('utf8').on('data', (chunk) => (heard += chunk))
     const closed = new Promise((resolve) => socket.once('close', resolve))
     const who = { client: 'c', by: 'b', mark: {}, held: [], asked: [] }
-    socket.write(`["hello",1,"n"]\n${JSON.stringify(['enter', 'guess', who])}\n[1,"force","x"]\n`)
+    socket.write(`["hello",${version},"n"]\n${JSON.stringify(['enter', 'guess', who])}\n[1,"force","x"]\n`)
     await closed
     assert.match(heard, /has not shown/)
     assert.equal((await locks.inspect('x')).holders.length, 1)
@@ -272,7 +273,7 @@ describe('strangers', () => {
     const closed = new Promise((resolve) => socket.once('close', resolve))
     socket.write('["hello",99,"n"]\n')
     await closed
-    assert.match(heard, /speaks version 1 of the protocol, this process speaks 99/)
+    assert.ok(heard.includes(`speaks version ${version} of the protocol, this process speaks 99`), heard)
     await locks.close()
   })
 })
