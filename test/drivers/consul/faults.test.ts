@@ -217,6 +217,42 @@ test('a server that starts again empty, with indexes that go back, is stood in l
   await grant.release()
 })
 
+test('H58: gossip that thinks the agent dead ends a session with the usual checks, and none of ours', async (t) => {
+  const driver = driverOf(t, server.url)
+  const grant = await driver.acquire(claim('gossip', { ttl: 10_000 }), once())
+  const { ID } = (await server.ask('PUT', '/v1/session/create', '{}')) as { ID: string }
+  const [{ Node, Address }] = (await server.ask('GET', '/v1/catalog/nodes')) as [
+    { Node: string; Address: string },
+  ]
+  const Check = { Node, CheckID: 'serfHealth', Name: 'Serf Health Status', Status: 'critical' }
+  await server.ask('PUT', '/v1/catalog/register', JSON.stringify({ Node, Address, Check }))
+  await until(async () => ((await server.ask('GET', `/v1/session/info/${ID}`)) as unknown[]).length === 0)
+  assert.ok(((await grant?.renew(10_000, never)) ?? 0) > 0)
+  assert.equal(await grant?.release(), 'released')
+  await server.ask(
+    'PUT',
+    '/v1/catalog/register',
+    JSON.stringify({ Node, Address, Check: { ...Check, Status: 'passing' } }),
+  )
+})
+
+test('H59: the LockIndex begins anew with the key, the token does not', async (t) => {
+  const driver = driverOf(t, server.url)
+  const seen: { token: number; index: unknown }[] = []
+  for (let i = 0; i < 3; i++) {
+    const grant = await driver.acquire(claim('lock index'), once())
+    const { LockIndex } = (await lockOf(server, 'lock index')) as { LockIndex?: number }
+    seen.push({ token: grant?.token ?? 0, index: LockIndex })
+    await grant?.release()
+  }
+  assert.deepEqual(
+    seen.map(({ index }) => index),
+    [1, 1, 1],
+  )
+  const tokens = seen.map(({ token }) => token)
+  assert.ok(tokens.every((token, i) => i === 0 || token > (tokens[i - 1] ?? 0)))
+})
+
 test('the lock-delay keeps a mutex taken after its holder is gone, and not after it was given back', async (t) => {
   const [a, b] = [driverOf(t, server.url, { lockDelay: 1_500 }), locksOf(t, server.url)]
   const one = await a.acquire(claim('delayed'), once())

@@ -200,6 +200,17 @@ test('a holder that is cut off is out of the way when its lease ends, and says i
   assert.equal(await next.release(), 'released')
 })
 
+test('H50: where the cluster has a longer least ttl the place is kept for longer than it is claimed, never shorter', async (t) => {
+  await using slow = await startEtcd({ args: ['--heartbeat-interval', '500', '--election-timeout', '5000'] })
+  const driver = driverOf(t, slow.url)
+  const grant = await driver.acquire(claim('least', { ttl: 1_000 }), once())
+  const [place] = await placesOf(slow, 'least')
+  const { grantedTTL } = await slow.ask('/v3/lease/timetolive', { ID: place?.lease })
+  assert.ok(Number(grantedTTL) >= 7, `granted ${grantedTTL} s`)
+  assert.ok(grant && grant.validUntil < performance.now() + 1_000)
+  assert.equal(await grant.release(), 'released')
+})
+
 test('with a lease for each lock, giving back takes the lease, too', async (t) => {
   const driver = driverOf(t, server.url, { lease: 'lock' })
   const leases = async () =>
