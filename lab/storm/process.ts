@@ -30,10 +30,7 @@ process.on('message', (order: 'begin' | 'end') => {
   else void work()
 })
 process.on('disconnect', () => process.exit(0))
-await locks
-  .mutex('warm')
-  .tryAcquire()
-  .then((lease) => lease?.release())
+await locks.mutex('warm').run(() => undefined)
 process.send?.('ready')
 
 async function work(): Promise<void> {
