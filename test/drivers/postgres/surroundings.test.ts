@@ -146,7 +146,7 @@ test('sixteen processes that contend for few names: no deadlock, no error', asyn
   let done = 0
   const work = peers.flatMap(({ locks }, p) =>
     [0, 1, 2].map(async (k) => {
-      while (performance.now() < stop) {
+      while (performance.now() < stop || done <= 500) {
         const name = `crowd ${(p + k + done) % 3}`
         await locks.mutex(name).run(async () => {
           inside.set(name, (inside.get(name) ?? 0) + 1)
@@ -161,7 +161,6 @@ test('sixteen processes that contend for few names: no deadlock, no error', asyn
   await Promise.all(work)
   const after = await server.sql('select sum(deadlocks)::int as n from pg_stat_database')
   assert.deepEqual(after, before)
-  assert.ok(done > 500, `${done} sections`)
 })
 
 test('where commits are not waited for, those of locks are', async (t) => {
