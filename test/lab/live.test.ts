@@ -20,6 +20,9 @@ const runs: Readonly<Record<string, string>> = {
   'redis-sentinel': '--seed 14 --seconds 9',
   'redis-cluster': '--seed 15 --seconds 9',
   redlock: '--seed 16 --seconds 9',
+  zookeeper: '--seed 17 --seconds 6',
+  etcd: '--seed 18 --seconds 6',
+  consul: '--seed 19 --seconds 6',
 }
 
 /** What is asserted of `report.json`. */
