@@ -21,7 +21,8 @@ export async function lookAround(store: Store, journal: Recorder, ttl: number): 
   try {
     const signal = AbortSignal.timeout(within)
     // A wait without end that is given up shows as one that was not served in time.
-    await Promise.all(subjects.map((subject) => takeWhole(locks, subject, signal)))
+    const taken = await Promise.allSettled(subjects.map((subject) => takeWhole(locks, subject, signal)))
+    const untaken = taken.flatMap((one) => (one.status === 'rejected' ? [String(one.reason)] : []))
     const gone = async () => {
       for (const { name } of subjects) {
         const { holders, waiters } = standing(await locks.inspect(name))
@@ -29,11 +30,11 @@ export async function lookAround(store: Store, journal: Recorder, ttl: number): 
       }
       return true
     }
-    await until(gone, { within, every: 50 }).catch(() => undefined)
+    if (untaken.length === 0) await until(gone, { within, every: 50 }).catch(() => undefined)
     for (const { name } of subjects) {
       journal.write({ op: 'standing', phase: 'info', name, ...standing(await locks.inspect(name)) })
     }
-    return []
+    return untaken.map((why) => `a lock could not be had in the end: ${why}`)
   } catch (error) {
     return [`the store could not be looked at in the end: ${error}`]
   } finally {
