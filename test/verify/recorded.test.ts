@@ -86,9 +86,9 @@ describe('recorded locks', () => {
 
   it('write down renewals with their deadlines, and a loss', async () => {
     const recorder = await recording(async (locks) => {
-      const lease = await locks.mutex('x').acquire({ ttl: 60 })
       let renewals = 0
       locks.on('renewed', () => renewals++)
+      const lease = await locks.mutex('x').acquire({ ttl: 1_000 })
       await until(() => renewals > 0)
       await locks.forceRelease('x')
       await until(() => lease.state === 'lost')
