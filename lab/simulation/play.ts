@@ -52,7 +52,12 @@ export async function play(plan: Plan, kind: StoreKind): Promise<Outcome> {
     if (forgets && fault.kind === 'clockBack') continue
     world.at(fault.at, () => suffer(world, store, actors, fault, events))
   }
-  const over = () => world.now >= lastBeginning && [...open].every(({ process }) => !isAlive(actors, process))
+  // Asked after every event, so it makes nothing anew.
+  const over = () => {
+    if (world.now < lastBeginning) return false
+    for (const { process } of open) if (isAlive(actors, process)) return false
+    return true
+  }
   world.at(lastBeginning, () => undefined)
   const ended = await world.run(over, worldEnds)
   if (ended !== 'done')
@@ -111,11 +116,8 @@ function expected(error: unknown): boolean {
 const gone = new Error('does not want it any more')
 
 async function come(plan: Plan, { process, locks }: Actor, visit: Visit): Promise<void> {
-  const { clock } = process
-  const controller = new AbortController()
-  if (visit.abort >= 0) clock.at(clock.now() + visit.abort, () => controller.abort(gone))
   const lock = lockOf(plan, locks, visit)
-  const lease = await take(plan, lock, visit, controller.signal)
+  const lease = await take(plan, lock, visit, goesAfter(process, visit.abort))
   if (lease === undefined) return
   if (visit.leaves === 'extend, release') {
     await sleep(process, visit.stay / 2)
@@ -125,6 +127,14 @@ async function come(plan: Plan, { process, locks }: Actor, visit: Visit): Promis
     await sleep(process, visit.stay / 2)
   } else await sleep(process, visit.stay)
   if (visit.leaves !== 'abandon') await lease.release()
+}
+
+/** Dear, and there are millions of visits: made only for those who may go. */
+function goesAfter({ clock }: SimulatedProcess, ms: number): AbortSignal | undefined {
+  if (ms < 0) return undefined
+  const controller = new AbortController()
+  clock.at(clock.now() + ms, () => controller.abort(gone))
+  return controller.signal
 }
 
 function lockOf(plan: Plan, locks: Locks, visit: Visit): Lock {
@@ -137,11 +147,16 @@ function lockOf(plan: Plan, locks: Locks, visit: Visit): Lock {
   return shared ? locks.readWrite(called).read : locks.readWrite(called).write
 }
 
-function take(plan: Plan, lock: Lock, visit: Visit, signal: AbortSignal): Promise<Lease | undefined> {
+function take(
+  plan: Plan,
+  lock: Lock,
+  visit: Visit,
+  signal: AbortSignal | undefined,
+): Promise<Lease | undefined> {
   const { wait, ttl, fair, permits, leaves } = visit
   const options: AcquireOptions = {
     ttl,
-    signal,
+    ...(signal !== undefined && { signal }),
     reentrant: false,
     autoRenew: leaves !== 'abandon',
     ...(plan.lock === 'semaphore' && { permits }),
@@ -211,15 +226,17 @@ async function close(
 
 function recorderOf(world: World, process: SimulatedProcess, events: Event[]): Recorder {
   const client = `process ${process.id}`
-  const now = () => BigInt(Math.round(world.now * 1e6))
+  const nanos = () => Math.round(world.now * 1e6)
+  const { id: pid, rate } = process
   return {
     client,
-    now,
-    write({ until, ...entry }, t = now()) {
-      const at = Number(t)
+    now: () => BigInt(nanos()),
+    write(entry, time) {
+      const t = time === undefined ? nanos() : Number(time)
+      const { until, ...rest } = entry
       // Told in milliseconds of a clock that runs a little differently from the world.
-      const promised = until === undefined ? {} : { until: at + (Number(until) - at) / process.rate }
-      events.push({ ...entry, t: at, pid: process.id, client, ...promised })
+      if (until === undefined) events.push({ ...rest, t, pid, client })
+      else events.push({ ...rest, t, pid, client, until: t + (Number(until) - t) / rate })
     },
     fault: () => () => undefined,
     close: () => undefined,

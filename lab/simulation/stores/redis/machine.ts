@@ -44,7 +44,17 @@ export async function startMachine(): Promise<Machine> {
     get<(id: number, sha: string, sec: number, usec: number, keys: number, args: string) => string>('run')
   const busy = get<(id: number, sec: number, usec: number) => string>('busy')
   const compiled = new Set<string>()
+  /** The driver has few scripts and sends them as they are: hashed once, whatever server they go to. */
+  const hashes = new Map<string, string>()
   let last = 0
+
+  function hashOf(script: string): string {
+    const known = hashes.get(script)
+    if (known !== undefined) return known
+    const hash = createHash('sha1').update(script).digest('hex')
+    hashes.set(script, hash)
+    return hash
+  }
 
   function makeServer(instead: Instead = []): Redis {
     const id = ++last
@@ -59,8 +69,13 @@ export async function startMachine(): Promise<Machine> {
         if (!known.has(script)) throw new Error('NOSCRIPT No matching script. Please use EVAL.')
         return names.get(script) ?? script
       }
-      const sha = createHash('sha1').update(script).digest('hex')
+      const sha = hashOf(script)
       known.add(sha)
+      if (instead.length === 0) {
+        if (!compiled.has(sha)) compile(sha, script)
+        compiled.add(sha)
+        return sha
+      }
       const broken = instead.reduce((text, [right, wrong]) => text.replaceAll(right, wrong), script)
       const name = broken === script ? sha : `${sha} ${JSON.stringify(instead)}`
       if (!compiled.has(name)) compile(name, broken)
