@@ -4,23 +4,32 @@
 //   npm test -- redis core/lease      the files whose path contains one of the words
 //   npm test -- core --only=abort     of those, the tests whose name matches the pattern
 //
-// A few files run at a time. A file that measures time says `// Runs alone because ...` in its first lines; those run
-// one by one, after all others. Both runs are told as one, so that the closing lines count every test.
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+// Most files wait more than they work, so more of them run at a time than there are processors, the longest first. Beside
+// them, and only with the time they leave, run the files that compute. Those that measure time follow, one by one.
+// All is told as one, so that the closing lines count every test.
 import { availableParallelism } from 'node:os'
-import { join, relative } from 'node:path'
 import { Readable } from 'node:stream'
 import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
-import { fileURLToPath } from 'node:url'
+import { type TestFile, testFiles, type Way } from './test-files.js'
 
-const root = fileURLToPath(new URL('../..', import.meta.url))
-/** A file that takes longer hangs. The slowest ones take about two minutes on a machine that is not busy. */
-const fileTimeout = 600_000
+/** A file that takes longer hangs; one that computes gets only what the others leave it. In ms. */
+const limits: Readonly<Record<Way, number>> = { waits: 600_000, computes: 1_200_000, alone: 600_000 }
+const processors = Math.max(availableParallelism(), 2)
+const atOnce: Readonly<Record<Way, number>> = {
+  waits: Math.min(2 * processors + 1, 12),
+  computes: Math.min(processors, 8),
+  alone: 1,
+}
 
 interface Event {
   readonly type: string
-  readonly data: { readonly nesting?: number; readonly message?: string }
+  readonly data: {
+    readonly nesting?: number
+    readonly message?: string
+    readonly name?: string
+    readonly details?: { readonly duration_ms?: number }
+  }
 }
 
 interface Choice {
@@ -28,20 +37,15 @@ interface Choice {
   readonly only?: string
 }
 
+const began = performance.now()
 const choice = read(process.argv.slice(2))
 const files = testFiles().filter(({ source }) => isWanted(source, choice.words))
 if (files.length === 0) {
   console.error(`no test file has ${choice.words.map((word) => `'${word}'`).join(' or ')} in its path`)
   process.exit(1)
 }
-// One more than there are processors: most files wait more than they work.
-const atOnce = Math.min(Math.max(availableParallelism(), 2) + 1, 8)
-const groups = [
-  { concurrency: atOnce, files: files.filter(({ alone }) => !alone) },
-  { concurrency: 1, files: files.filter(({ alone }) => alone) },
-]
 const counts = new Map<string, number>()
-// One after the other: the reporter draws from this generator, which starts the second group after the first.
+const took = new Map<string, number>()
 Readable.from(told()).compose(new spec()).pipe(process.stdout)
 process.on('exit', () => {
   const failed = (counts.get('fail') ?? 1) + (counts.get('cancelled') ?? 0)
@@ -51,21 +55,46 @@ process.on('exit', () => {
 })
 
 async function* told(): AsyncGenerator<Event> {
-  for (const group of groups) {
-    if (group.files.length === 0) continue
-    const events = run({
-      files: group.files.map(({ built }) => built),
-      concurrency: group.concurrency,
-      timeout: fileTimeout,
-      ...(choice.only !== undefined && { testNamePatterns: choice.only }),
-    })
-    for await (const event of events as AsyncIterable<Event>) {
-      if (!counted(event)) yield event
-    }
+  // The reporter cannot tell two streams apart, so what computes is told when what waits has been.
+  const computed = all(events('computes'))
+  yield* events('waits')
+  yield* await computed
+  yield* events('alone')
+  for (const [file, ms] of [...took].sort((a, b) => b[1] - a[1]).slice(0, 12))
+    yield diagnostic(`${(ms / 1_000).toFixed(0).padStart(4)} s ${file}`)
+  counts.set('duration_ms', performance.now() - began)
+  for (const [what, count] of counts) yield diagnostic(`${what} ${count}`)
+}
+
+function diagnostic(message: string): Event {
+  return { type: 'test:diagnostic', data: { nesting: 0, message } }
+}
+
+async function* events(way: Way): AsyncGenerator<Event> {
+  const group = files.filter((file) => file.way === way)
+  if (group.length === 0) return
+  const stream = run({
+    files: group.map(({ built }) => built),
+    concurrency: atOnce[way],
+    timeout: limits[way],
+    ...(choice.only !== undefined && { testNamePatterns: choice.only }),
+  })
+  for await (const event of stream as AsyncIterable<Event>) {
+    if (event.type === 'test:complete') noteTime(group, event)
+    if (!counted(event)) yield event
   }
-  for (const [what, count] of counts) {
-    yield { type: 'test:diagnostic', data: { nesting: 0, message: `${what} ${count}` } }
-  }
+}
+
+async function all<T>(from: AsyncIterable<T>): Promise<T[]> {
+  const list: T[] = []
+  for await (const one of from) list.push(one)
+  return list
+}
+
+/** A file is told as a test of its own, named by its path. */
+function noteTime(group: readonly TestFile[], { data }: Event): void {
+  const file = group.find(({ built }) => built === data.name)
+  if (file !== undefined) took.set(file.source, data.details?.duration_ms ?? 0)
 }
 
 /** Takes the closing lines of a group out of the stream and adds them up. */
@@ -78,25 +107,6 @@ function counted({ type, data }: Event): boolean {
   const [, what = '', number] = line
   counts.set(what, (counts.get(what) ?? 0) + Number(number))
   return true
-}
-
-function testFiles(): { source: string; built: string; alone: boolean }[] {
-  const names = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })
-  return names
-    .filter((name) => name.endsWith('.test.ts'))
-    .sort()
-    .map((name) => {
-      const source = join('test', name)
-      const built = join(root, 'build/test', name.replace(/\.ts$/, '.js'))
-      if (!existsSync(built))
-        throw new Error(`${relative(root, built)} is missing: run 'npm run build' first`)
-      return { source, built, alone: runsAlone(source) }
-    })
-}
-
-function runsAlone(source: string): boolean {
-  const head = readFileSync(join(root, source), 'utf8').split('\n', 12)
-  return head.some((line) => line.startsWith('// Runs alone because '))
 }
 
 function isWanted(source: string, words: readonly string[]): boolean {

@@ -1,5 +1,6 @@
 // The Spin models: the designs hold, and each design with one mistake in it breaks what it must break. Only the quick
 // part; `npm run models` walks through more.
+import '../support/background.js'
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'

@@ -1,3 +1,4 @@
+import '../support/background.js'
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
 import { check, type Event, historyOf } from 'holdfast/verify'
