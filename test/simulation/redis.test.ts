@@ -1,23 +1,28 @@
 // Schedules under virtual time over the Redis driver, with a server simulated below the level of commands.
+import '../support/background.js'
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { search, tell } from '../../lab/simulation/search.js'
 import { type Machine, startMachine } from '../../lab/simulation/stores/redis/machine.js'
 import { scriptMistakes } from '../../lab/simulation/stores/redis/mistakes.js'
 import { redisStore } from '../../lab/simulation/stores/redis/store.js'
+import { schedules } from '../support/amounts.js'
 import { leakCheck } from '../support/leaks.js'
 
+// Most errors here are a matter of course, and nobody reads where they were made.
+Error.stackTraceLimit = 4
+const runs = schedules['simulation/redis']
 let machine: Machine
 before(async () => {
   machine = await startMachine()
 })
 after(() => machine.close())
 
-test('redis: 2,000 schedules break nothing', async () => {
+test(`redis: ${runs.toLocaleString('en')} schedules break nothing`, async () => {
   const kind = redisStore(machine)
-  const found = await search(kind, 2_000, 20)
+  const found = await search(kind, runs, 20)
   if (found.plan !== undefined) assert.fail(await tell(found.plan, kind))
-  assert.ok(found.runs >= 2_000)
+  assert.ok(found.runs >= runs)
 })
 
 test('redis in its default: a process that is new to a restarted server is what `strict` is for', async () => {

@@ -1,0 +1,20 @@
+// How much is tried at random in `npm test`. The files named here take their numbers from here and assert that they came to
+// them; amounts.test.ts adds them up and holds docs/simulation.md to them.
+
+/** Sequences of random commands or entries: how many properties there are, and how many sequences each of them gets. */
+export const sequences = {
+  /** Against what must hold of every row. */
+  'drivers/memory/table-properties': { properties: 4, each: 25_000 },
+  /** Real servers against the table. */
+  'drivers/redis/differential': { properties: 4, each: 400 },
+  'drivers/postgres/differential': { properties: 2, each: 150 },
+  /** A real server against the simulated one. */
+  'simulation/redis-twin': { properties: 1, each: 400 },
+} as const
+
+/** Schedules under virtual time over stores that are sound; what the broken ones take until they are found out comes on top. */
+export const schedules = {
+  'simulation/memory': 140_000,
+  'simulation/table': 152_000,
+  'simulation/redis': 8_000,
+} as const
