@@ -33,14 +33,14 @@ export function stranger(server: MysqlServer): Fault {
         for (const statement of way) if (!over) await connection.query(statement)
         if (over) connection.destroy()
       }
-      const locking = begin().catch(ignore)
+      begin().catch(ignore)
       return async () => {
         over = true
         // The server does not look at the socket of one that waits for a lock: it is killed.
         const { threadId } = (connection ?? {}) as { threadId?: number }
         if (threadId !== undefined) await order(server, `kill connection ${threadId}`)
+        // What it asked is not waited for: a connection that was destroyed leaves it unanswered for ever.
         connection?.destroy()
-        await locking
       }
     },
   }

@@ -15,6 +15,13 @@ export interface PostgresPlace {
 /** The role of all workers: no superuser, so that the server may refuse it connections. */
 export const role = 'lab'
 
+const ignore = () => undefined
+
+function give(client: PoolClient): void {
+  client.release()
+  client.off('error', ignore)
+}
+
 export function openPostgres({ port, name, strategy, ear }: PostgresPlace): Client {
   const poolOf = (application_name: string, max: number) => {
     const pool = new Pool({
@@ -40,13 +47,18 @@ export function openPostgres({ port, name, strategy, ear }: PostgresPlace): Clie
         strained.delete(back)
         clearTimeout(timer)
         // What comes later goes back at once.
-        for (const client of taken.splice(0)) client.release()
+        for (const client of taken.splice(0)) give(client)
       }
       const timer = setTimeout(back, ms)
       strained.add(back)
       for (let i = 0; i < 4; i++) {
         pool.connect().then(
-          (client) => (strained.has(back) ? void taken.push(client) : client.release()),
+          (client) => {
+            // While it is out, nobody else listens, and an error that nobody listens to would end the process.
+            client.on('error', ignore)
+            if (strained.has(back)) taken.push(client)
+            else give(client)
+          },
           () => undefined,
         )
       }
