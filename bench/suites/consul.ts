@@ -2,12 +2,15 @@
 import { createLocks } from 'holdfast'
 import { consul } from 'holdfast/consul'
 import { startConsul } from '../../test/support/servers/consul.js'
-import type { Figure } from '../figure.js'
+import { besideEachOther, pairsOf } from '../beside.js'
+import type { Comparison, Result } from '../figure.js'
 import { BareHttp } from '../floors/http.js'
+import { installPeers, loadPeer, peerVersion } from '../redis/peer-packages.js'
 import type { Scale } from '../suite.js'
 import { figures } from './over-http.js'
 
-export async function measureConsul(scale: Scale): Promise<readonly Figure[]> {
+export async function measureConsul(scale: Scale): Promise<readonly Result[]> {
+  installPeers()
   await using server = await startConsul()
   await using locks = createLocks(consul({ url: server.url }))
   const bare = new BareHttp(server.port)
@@ -42,8 +45,57 @@ export async function measureConsul(scale: Scale): Promise<readonly Figure[]> {
     await lease.release()
   }
   try {
-    return await figures('consul', 'bare transactions', ours, pair, scale)
+    const found = await figures('consul', 'bare transactions', ours, pair, scale)
+    return [...found, await compare(ours, server.port, scale)]
   } finally {
     bare.close()
+  }
+}
+
+/** As much of the npm package as is used here. */
+interface ConsulPackage {
+  readonly default: new (options: {
+    readonly host: string
+    readonly port: number
+  }) => {
+    readonly session: {
+      create(options: object): Promise<{ readonly ID: string }>
+      destroy(id: string): Promise<unknown>
+    }
+    readonly kv: { set(options: object): Promise<unknown> }
+  }
+}
+
+/** The package has no lock of its own: this is Consul's recipe, with one session for all. */
+async function compare(
+  ours: (name: string) => Promise<void>,
+  port: number,
+  scale: Scale,
+): Promise<Comparison> {
+  const { default: Consul } = (await loadPeer('consul')) as ConsulPackage
+  const client = new Consul({ host: '127.0.0.1', port })
+  const { ID } = await client.session.create({ ttl: '600s', checks: [], behavior: 'delete' })
+  const theirs = async () => {
+    const key = 'peer/.lock'
+    const taken = await client.kv.set({ key, value: 'x', acquire: ID })
+    if (taken !== true) throw new Error(`the key was not free: ${taken}`)
+    await client.kv.set({ key, value: 'x', release: ID })
+  }
+  try {
+    return await besideEachOther(
+      'consul',
+      [
+        { library: 'holdfast', settings: 'defaults', rate: pairsOf(() => ours('beside')) },
+        {
+          library: `consul ${peerVersion('consul')}`,
+          settings: 'kv.set with acquire and release',
+          rate: pairsOf(theirs),
+        },
+      ],
+      scale,
+      'The package brings no lock: its two writes have no line, no token and no check of the session.',
+    )
+  } finally {
+    await client.session.destroy(ID)
   }
 }

@@ -2,14 +2,17 @@
 import { createLocks } from 'holdfast'
 import { etcd } from 'holdfast/etcd'
 import { startEtcd } from '../../test/support/servers/etcd.js'
-import type { Figure } from '../figure.js'
+import { besideEachOther, pairsOf } from '../beside.js'
+import type { Comparison, Result } from '../figure.js'
 import { BareHttp } from '../floors/http.js'
+import { installPeers, loadPeer, peerVersion } from '../redis/peer-packages.js'
 import type { Scale } from '../suite.js'
 import { figures } from './over-http.js'
 
 const base64 = (text: string) => Buffer.from(text).toString('base64')
 
-export async function measureEtcd(scale: Scale): Promise<readonly Figure[]> {
+export async function measureEtcd(scale: Scale): Promise<readonly Result[]> {
+  installPeers()
   await using server = await startEtcd()
   await using locks = createLocks(etcd({ endpoints: server.url }))
   const bare = new BareHttp(server.port)
@@ -35,8 +38,45 @@ export async function measureEtcd(scale: Scale): Promise<readonly Figure[]> {
     await lease.release()
   }
   try {
-    return await figures('etcd', 'bare transaction and removal', ours, pair, scale)
+    const found = await figures('etcd', 'bare transaction and removal', ours, pair, scale)
+    return [...found, await compare(ours, server.url, scale)]
   } finally {
     bare.close()
+  }
+}
+
+/** As much of the npm package as is used here. */
+interface Etcd3 {
+  readonly Etcd3: new (options: {
+    readonly hosts: string
+  }) => {
+    lock(key: string): { acquire(): Promise<{ release(): Promise<void> }> }
+    close(): void
+  }
+}
+
+async function compare(
+  ours: (name: string) => Promise<void>,
+  url: string,
+  scale: Scale,
+): Promise<Comparison> {
+  const { Etcd3 } = (await loadPeer('etcd3')) as Etcd3
+  const client = new Etcd3({ hosts: url })
+  const theirs = async () => {
+    const lock = await client.lock('peer').acquire()
+    await lock.release()
+  }
+  try {
+    return await besideEachOther(
+      'etcd',
+      [
+        { library: 'holdfast', settings: 'defaults', rate: pairsOf(() => ours('beside')) },
+        { library: `etcd3 ${peerVersion('etcd3')} Lock`, settings: 'defaults', rate: pairsOf(theirs) },
+      ],
+      scale,
+      'The Lock of etcd3 is a single try without a line; it grants a lease for each lock and revokes it with the release, over gRPC.',
+    )
+  } finally {
+    client.close()
   }
 }

@@ -2,6 +2,7 @@
 import { createLocks, type DriverFactory, type Lease, type Locks } from 'holdfast'
 import { zookeeper } from 'holdfast/zookeeper'
 import { startZookeeper } from '../../test/support/servers/zookeeper.js'
+import { besideEachOther, pairsOf } from '../beside.js'
 import { atLeast, type Comparison, type Figure, type Result } from '../figure.js'
 import { type ZookeeperWire, zookeeperWire } from '../floors/zookeeper-wire.js'
 import { type Rates, ratio, takeTurns } from '../rounds.js'
@@ -143,30 +144,24 @@ async function handThrough(clients: readonly Locks[], name: string, waiters: num
   return waiters / ((last - begin) / 1000)
 }
 
-async function compare(locks: Locks, server: string, { effort }: Scale): Promise<Comparison> {
+async function compare(locks: Locks, server: string, scale: Scale): Promise<Comparison> {
   const others = await openOthers(server)
-  const pairs = effort.fixed ?? 300
-  const ours = async () => {
-    const begin = performance.now()
-    for (let i = 0; i < pairs; i++) await (await locks.mutex('one').acquire()).release()
-    return pairs / ((performance.now() - begin) / 1000)
-  }
-  const all: Record<string, (() => Promise<number>) | undefined> = { holdfast: ours }
-  for (const name of others.names) all[name] = () => others.rate(name, pairs)
-  const rates = new Map<string, number[]>()
-  // The first round warms up; each takes turns with the others.
-  for (let round = -1; round < effort.rounds; round++) {
-    for (const [name, work] of Object.entries(all)) {
-      const rate = (await work?.()) ?? Number.NaN
-      if (round >= 0) rates.set(name, [...(rates.get(name) ?? []), rate])
-    }
-  }
-  await others.close()
-  return {
-    suite,
-    what: 'acquire + release of a free lock, one after the other, on the same server',
-    columns: ['pairs per second'],
-    rows: [...rates].map(([library, own]) => ({ library, settings: 'defaults', values: [spread(own)] })),
-    note: 'The server does not wait for its disk here, so that the clients are compared and not the disk.',
+  const ours = pairsOf(async () => (await locks.mutex('one').acquire()).release())
+  const all = others.names.map((library) => ({
+    library,
+    settings: 'defaults',
+    rate: (pairs: number) => others.rate(library, pairs),
+  }))
+  const note =
+    'The server does not wait for its disk here, so that the clients are compared and not the disk.'
+  try {
+    return await besideEachOther(
+      suite,
+      [{ library: 'holdfast', settings: 'defaults', rate: ours }, ...all],
+      scale,
+      note,
+    )
+  } finally {
+    await others.close()
   }
 }

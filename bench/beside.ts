@@ -1,0 +1,48 @@
+/** Several libraries that lock in the same server, one after the other, in turns. */
+import type { Comparison } from './figure.js'
+import { spread } from './spread.js'
+import type { Scale } from './suite.js'
+
+export interface Contender {
+  readonly library: string
+  readonly settings: string
+  /** Takes and gives back a free lock `pairs` times; resolves with how many it did in a second. */
+  readonly rate: (pairs: number) => Promise<number>
+}
+
+/** From a function that takes and gives back once. */
+export function pairsOf(pair: () => Promise<unknown>): Contender['rate'] {
+  return async (pairs) => {
+    const begin = performance.now()
+    for (let i = 0; i < pairs; i++) await pair()
+    return pairs / ((performance.now() - begin) / 1000)
+  }
+}
+
+export async function besideEachOther(
+  suite: string,
+  contenders: readonly Contender[],
+  { effort }: Scale,
+  note: string,
+): Promise<Comparison> {
+  const pairs = effort.fixed ?? 300
+  const rates = contenders.map((): number[] => [])
+  // The first round warms up; each takes turns with the others.
+  for (let round = -1; round < effort.rounds; round++) {
+    for (const [i, { rate }] of contenders.entries()) {
+      const found = await rate(pairs)
+      if (round >= 0) rates[i]?.push(found)
+    }
+  }
+  return {
+    suite,
+    what: 'acquire + release of a free lock, one after the other, on the same server',
+    columns: ['pairs per second'],
+    rows: contenders.map(({ library, settings }, i) => ({
+      library,
+      settings,
+      values: [spread(rates[i] ?? [])],
+    })),
+    note,
+  }
+}
