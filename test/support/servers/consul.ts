@@ -1,11 +1,11 @@
 // Consul: one agent in development mode, or a cluster of servers whose leader can be found and hurt.
-import { readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { until } from '../until.js'
 import { unpacked } from './fetch.js'
-import { makeFolder, type WorkFolder } from './places.js'
+import { ask, type HttpServer, host, onOtherPorts, startAll, startHttpServer } from './over-http.js'
+import { makeFolder } from './places.js'
 import { freePort } from './ports.js'
-import { AddressInUse, launch, type Running } from './process.js'
 
 export interface ConsulOptions {
   /** The least ttl of a session. Default `1s`; Consul's own is `10s`. */
@@ -14,23 +14,10 @@ export interface ConsulOptions {
   readonly config?: string
 }
 
-export interface ConsulServer extends AsyncDisposable {
-  readonly host: string
-  /** Of the HTTP API; the same over restarts. */
-  readonly port: number
-  readonly url: string
-  /** Of the present process; throws while the server is down. */
-  readonly pid: number
-  readonly running: boolean
-  log(): string
+/** In development mode it starts empty after a restart. */
+export interface ConsulServer extends HttpServer {
   /** One request to the HTTP API; resolves with the JSON it answers, undefined for 404. Rejects on other errors. */
   ask(method: string, path: string, body?: string): Promise<unknown>
-  kill9(): Promise<void>
-  /** Same ports; in development mode it starts empty. */
-  restart(): Promise<void>
-  pause(): void
-  resume(): void
-  stop(): Promise<void>
 }
 
 export interface ConsulCluster extends AsyncDisposable {
@@ -41,8 +28,6 @@ export interface ConsulCluster extends AsyncDisposable {
   stop(): Promise<void>
 }
 
-const host = '127.0.0.1'
-
 /** Where the program is, for those who run `consul lock` themselves. */
 export async function consulProgram(): Promise<string> {
   return join((await unpacked('consul')).root, 'usr/bin/consul')
@@ -50,7 +35,7 @@ export async function consulProgram(): Promise<string> {
 
 /** One agent in development mode: everything in memory. */
 export async function startConsul(options: ConsulOptions = {}): Promise<ConsulServer> {
-  return again(async () => {
+  return onOtherPorts(async () => {
     const ports = await portsOf()
     return startAgent('dev', ports, ['-dev'], options)
   })
@@ -58,10 +43,10 @@ export async function startConsul(options: ConsulOptions = {}): Promise<ConsulSe
 
 /** Three servers; resolves when they have a leader and take writes. */
 export async function startConsulCluster(n = 3, options: ConsulOptions = {}): Promise<ConsulCluster> {
-  return again(async () => {
+  return onOtherPorts(async () => {
     const all = await Promise.all(Array.from({ length: n }, portsOf))
     const others = all.map(({ lan }) => `-retry-join=${host}:${lan}`)
-    const started = await Promise.allSettled(
+    const { servers, stop } = await startAll(
       all.map((ports, i) =>
         startAgent(
           `n${i + 1}`,
@@ -71,13 +56,6 @@ export async function startConsulCluster(n = 3, options: ConsulOptions = {}): Pr
         ),
       ),
     )
-    const servers = started.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
-    const stop = async () => void (await Promise.all(servers.map((server) => server.stop())))
-    const failed = started.find((one) => one.status === 'rejected')
-    if (failed !== undefined) {
-      await stop()
-      throw failed.reason
-    }
     const leader = () => leaderOf(servers, all)
     await leader()
     return { servers, urls: servers.map(({ url }) => url), leader, stop, [Symbol.asyncDispose]: stop }
@@ -92,16 +70,6 @@ interface Ports {
 
 async function portsOf(): Promise<Ports> {
   return { http: await freePort(), rpc: await freePort(), lan: await freePort() }
-}
-
-async function again<T>(start: () => Promise<T>): Promise<T> {
-  for (let tries = 1; ; tries++) {
-    try {
-      return await start()
-    } catch (error) {
-      if (tries === 5 || !(error instanceof AddressInUse)) throw error
-    }
-  }
 }
 
 async function leaderOf(servers: readonly ConsulServer[], ports: readonly Ports[]): Promise<ConsulServer> {
@@ -157,69 +125,16 @@ async function startAgent(
     log,
     ready: async (logged: string) => {
       if (!/New leader elected|cluster leadership acquired|Synced node info/i.test(logged)) return false
-      const address = await ask(url, 'GET', '/v1/status/leader').catch(() => '')
+      const address = await asked(url, 'GET', '/v1/status/leader').catch(() => '')
       return typeof address === 'string' && address !== ''
     },
     readyWithin: 30_000,
   }
-  try {
-    return controls(await launch(program), () => launch(program), { url, http, folder, log })
-  } catch (error) {
-    await folder.remove()
-    throw error
-  }
-}
-
-interface Setup {
-  readonly url: string
-  readonly http: number
-  readonly folder: WorkFolder
-  readonly log: string
-}
-
-function controls(first: Running, launchAgain: () => Promise<Running>, setup: Setup): ConsulServer {
-  const { url, http, folder, log } = setup
-  let running = first
-  let stopped: Promise<void> | undefined
-  const end = async () => {
-    await running.end('SIGKILL')
-    await folder.remove()
-  }
-  const stop = () => (stopped ??= end())
-  return {
-    host,
-    port: http,
-    url,
-    get pid() {
-      if (!running.alive) throw new Error(`consul on port ${http} is down and has no pid`)
-      return running.pid
-    },
-    get running() {
-      return running.alive
-    },
-    log: () => readFileSync(log, 'utf8'),
-    ask: (method, path, body) => ask(url, method, path, body),
-    kill9: () => running.end('SIGKILL'),
-    restart: async () => {
-      await running.end('SIGKILL')
-      running = await launchAgain()
-    },
-    pause: () => running.pause(),
-    resume: () => running.resume(),
-    stop,
-    [Symbol.asyncDispose]: stop,
-  }
-}
-
-async function ask(url: string, method: string, path: string, body?: string): Promise<unknown> {
-  const response = await fetch(`${url}${path}`, {
-    method,
-    headers: { connection: 'close' },
-    signal: AbortSignal.timeout(5_000),
-    ...(body !== undefined && { body }),
+  const server = await startHttpServer(program, url, folder)
+  return Object.assign(server, {
+    ask: (method: string, path: string, body?: string) => asked(url, method, path, body),
   })
-  const text = await response.text()
-  if (response.status === 404) return undefined
-  if (!response.ok) throw new Error(`${path}: ${response.status} ${text}`)
-  return text === '' ? undefined : JSON.parse(text)
 }
+
+const asked = (url: string, method: string, path: string, body?: string) =>
+  ask(`${url}${path}`, { method, body, missing: true })

@@ -1,12 +1,12 @@
 // etcd: one server, or a cluster whose leader can be found and hurt.
 import { execFile } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { until } from '../until.js'
 import { unpacked } from './fetch.js'
-import { makeFolder, type WorkFolder } from './places.js'
+import { ask, type HttpServer, host, onOtherPorts, startAll, startHttpServer } from './over-http.js'
+import { makeFolder } from './places.js'
 import { freePort } from './ports.js'
-import { AddressInUse, launch, type Running } from './process.js'
 
 /** What Debian 12 and 13 ship. */
 export type EtcdVersion = '3.4' | '3.5'
@@ -19,26 +19,12 @@ export interface EtcdOptions {
   readonly tls?: { readonly cert: string; readonly key: string }
 }
 
-export interface EtcdServer extends AsyncDisposable {
+export interface EtcdServer extends HttpServer {
   readonly version: EtcdVersion
-  readonly host: string
-  /** For clients; the same over restarts. */
-  readonly port: number
-  readonly url: string
-  /** Of the present process; throws while the server is down. */
-  readonly pid: number
-  readonly running: boolean
-  log(): string
   /** One request to the JSON gateway: `ask('/v3/kv/range', { key })`. Rejects on any status but 200. */
   ask(path: string, body: object, signal?: AbortSignal): Promise<Record<string, unknown>>
   /** Runs etcdctl against this server; resolves with what it printed. */
   ctl(...words: readonly string[]): Promise<string>
-  kill9(): Promise<void>
-  /** Same ports and data. */
-  restart(): Promise<void>
-  pause(): void
-  resume(): void
-  stop(): Promise<void>
 }
 
 export interface EtcdCluster extends AsyncDisposable {
@@ -48,8 +34,6 @@ export interface EtcdCluster extends AsyncDisposable {
   leader(): Promise<EtcdServer>
   stop(): Promise<void>
 }
-
-const host = '127.0.0.1'
 
 /** Where the programs are, for those who start `etcdctl` themselves. */
 export async function etcdctl(version: EtcdVersion = '3.5'): Promise<string> {
@@ -63,7 +47,7 @@ export async function startEtcd(options: EtcdOptions = {}): Promise<EtcdServer> 
 
 /** Starts `n` servers that make one cluster; resolves when it has a leader and takes writes. */
 export async function startEtcdCluster(n = 3, options: EtcdOptions = {}): Promise<EtcdCluster> {
-  for (let tries = 1; ; tries++) {
+  return onOtherPorts(async () => {
     const members = await Promise.all(
       Array.from({ length: n }, async (_, i) => ({
         name: `n${i + 1}`,
@@ -72,17 +56,10 @@ export async function startEtcdCluster(n = 3, options: EtcdOptions = {}): Promis
       })),
     )
     const cluster = members.map(({ name, peer }) => `${name}=http://${host}:${peer}`).join(',')
-    const started = await Promise.allSettled(members.map((member) => startMember(member, cluster, options)))
-    const servers = started.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
-    const stop = async () => void (await Promise.all(servers.map((server) => server.stop())))
-    const failed = started.find((one) => one.status === 'rejected')
-    if (failed === undefined) {
-      const leader = () => leaderOf(servers)
-      return { servers, urls: servers.map(({ url }) => url), leader, stop, [Symbol.asyncDispose]: stop }
-    }
-    await stop()
-    if (tries === 5 || !(failed.reason instanceof AddressInUse)) throw failed.reason
-  }
+    const { servers, stop } = await startAll(members.map((member) => startMember(member, cluster, options)))
+    const leader = () => leaderOf(servers)
+    return { servers, urls: servers.map(({ url }) => url), leader, stop, [Symbol.asyncDispose]: stop }
+  })
 }
 
 async function leaderOf(servers: readonly EtcdServer[]): Promise<EtcdServer> {
@@ -144,74 +121,13 @@ async function startMember(
       /ready to serve client requests|serving (?:insecure )?client (?:requests|traffic)/.test(logged),
     readyWithin: 30_000,
   }
-  try {
-    return controls(await launch(program), () => launch(program), { version, url, client, folder, log, root })
-  } catch (error) {
-    await folder.remove()
-    throw error
-  }
-}
-
-interface Setup {
-  readonly version: EtcdVersion
-  readonly url: string
-  readonly client: number
-  readonly folder: WorkFolder
-  readonly log: string
-  readonly root: string
-}
-
-function controls(first: Running, launchAgain: () => Promise<Running>, setup: Setup): EtcdServer {
-  const { version, url, client, folder, log, root } = setup
-  let running = first
-  let stopped: Promise<void> | undefined
-  const end = async () => {
-    await running.end('SIGKILL')
-    await folder.remove()
-  }
-  const stop = () => (stopped ??= end())
-  return {
+  const server = await startHttpServer(program, url, folder)
+  return Object.assign(server, {
     version,
-    host,
-    port: client,
-    url,
-    get pid() {
-      if (!running.alive) throw new Error(`etcd on port ${client} is down and has no pid`)
-      return running.pid
-    },
-    get running() {
-      return running.alive
-    },
-    log: () => readFileSync(log, 'utf8'),
-    ask: (path, body, signal) => ask(url, path, body, signal),
-    ctl: (...words) => run(join(root, 'usr/bin/etcdctl'), ['--endpoints', url, ...words]),
-    kill9: () => running.end('SIGKILL'),
-    restart: async () => {
-      await running.end('SIGKILL')
-      running = await launchAgain()
-    },
-    pause: () => running.pause(),
-    resume: () => running.resume(),
-    stop,
-    [Symbol.asyncDispose]: stop,
-  }
-}
-
-async function ask(
-  url: string,
-  path: string,
-  body: object,
-  signal?: AbortSignal,
-): Promise<Record<string, unknown>> {
-  const response = await fetch(`${url}${path}`, {
-    method: 'POST',
-    body: JSON.stringify(body),
-    headers: { connection: 'close' },
-    ...(signal && { signal }),
+    ask: async (path: string, body: object, signal?: AbortSignal) =>
+      (await ask(`${url}${path}`, { body: JSON.stringify(body), signal })) as Record<string, unknown>,
+    ctl: (...words: readonly string[]) => run(join(root, 'usr/bin/etcdctl'), ['--endpoints', url, ...words]),
   })
-  const text = await response.text()
-  if (!response.ok) throw new Error(`${path}: ${response.status} ${text}`)
-  return JSON.parse(text) as Record<string, unknown>
 }
 
 /** Runs a program to its end; rejects with its last words when it fails. */
