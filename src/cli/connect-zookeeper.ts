@@ -3,20 +3,23 @@
  *
  * ```
  * zookeeper://[user:password@]h1[:2181],h2,h3[/chroot]      the login is a digest
- * ?strategy=simple  &names=kazoo  &sessionTimeout=10000  &acl=creator
+ * ?strategy=simple  &names=kazoo  &sessionTimeout=10000  &acl=creator  &tls=true  &ca=FILE
  * ```
  */
+import { readFileSync } from 'node:fs'
 import type { ZookeeperOptions } from 'holdfast/zookeeper'
 import type { Connection } from './connect.js'
 import { badInput } from './exit.js'
 
-type Settings = Pick<ZookeeperOptions, 'strategy' | 'names' | 'sessionTimeout' | 'acl'>
+type Settings = Pick<ZookeeperOptions, 'strategy' | 'names' | 'sessionTimeout' | 'acl' | 'tls'>
 
 /** What a URL may say of the driver's options. `undefined`: not in this form. */
 const settings: Readonly<Record<string, (text: string) => Settings | undefined>> = {
   strategy: (strategy) => (strategy === 'line' || strategy === 'simple' ? { strategy } : undefined),
   names: (names) => (names === 'curator' || names === 'kazoo' ? { names } : undefined),
   sessionTimeout: (text) => (/^\d{3,6}$/.test(text) ? { sessionTimeout: Number(text) } : undefined),
+  tls: (tls) => (tls === 'true' ? { tls: {} } : tls === 'false' ? {} : undefined),
+  ca: (file) => ({ tls: { ca: readFileSync(file) } }),
   acl: (acl) => (acl === 'open' || acl === 'creator' ? { acl } : undefined),
 }
 
@@ -38,11 +41,19 @@ function optionsOf(query: string, shown: string): Settings {
     if (read === undefined) {
       throw badInput(`'${shown}' has the option '${key}'; known are ${Object.keys(settings).join(', ')}`)
     }
-    const value = read(text)
+    const value = readBy(read, text, shown)
     if (value === undefined) throw badInput(`'${shown}': ${key} cannot be '${text}'`)
-    all = { ...all, ...value }
+    all = { ...all, ...value, ...(value.tls && { tls: { ...all.tls, ...value.tls } }) }
   }
   return all
+}
+
+function readBy(read: (text: string) => Settings | undefined, text: string, shown: string) {
+  try {
+    return read(text)
+  } catch (error) {
+    throw badInput(`'${shown}': ${(error as Error).message}`)
+  }
 }
 
 function decoded(text: string, shown: string): string {

@@ -1,5 +1,6 @@
 /** What `zookeeper()` takes, checked once. */
 import { describe } from '../../core/name.js'
+import type { TlsOptions } from '../kit/http.js'
 import type { AclEntry } from './session/protocol.js'
 
 export interface Address {
@@ -26,6 +27,8 @@ export interface ZookeeperAcl {
 export interface ZookeeperOptions {
   /** Every server of the ensemble: `'zk1:2181,zk2:2181'` or a list. Port 2181 unless said. */
   readonly servers: string | readonly string[]
+  /** Encrypted connections, to the servers' `secureClientPort`: keys and certificates, `{}` for those the system trusts. Default: plain. */
+  readonly tls?: TlsOptions
   /** The node below which the locks are, one child a name; made when it is missing. Default `/holdfast`. */
   readonly chroot?: string
   /** Logins, sent on every connection. */
@@ -53,6 +56,7 @@ export interface ZookeeperOptions {
 
 export interface Settings {
   readonly servers: readonly Address[]
+  readonly tls: TlsOptions | undefined
   /** Empty for the root itself. */
   readonly chroot: string
   readonly auth: readonly ZookeeperLogin[]
@@ -71,6 +75,7 @@ export function settingsOf(options: ZookeeperOptions): Settings {
   const auth = listOf(options.auth ?? []).map(checkLogin)
   return {
     servers: serversOf(options.servers),
+    tls: tlsOf(options.tls),
     chroot: chrootOf(options.chroot ?? '/holdfast'),
     auth,
     acl: aclOf(options.acl ?? 'open', auth),
@@ -79,6 +84,11 @@ export function settingsOf(options: ZookeeperOptions): Settings {
     names: oneOf('names', options.names ?? 'curator', ['curator', 'kazoo']),
     strategy: oneOf('strategy', options.strategy ?? 'line', ['line', 'simple']),
   }
+}
+
+function tlsOf(tls: unknown): TlsOptions | undefined {
+  if (tls === undefined || (typeof tls === 'object' && tls !== null)) return tls
+  throw new TypeError(`zookeeper: tls must be an object such as { ca }, got ${describe(tls)}`)
 }
 
 function serversOf(value: unknown): readonly Address[] {

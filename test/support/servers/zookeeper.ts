@@ -20,6 +20,11 @@ export const zookeeperJars: readonly string[] = [
   'snappy-java',
 ]
 
+const nettyJars: readonly string[] = [
+  ...['netty-common', 'netty-buffer', 'netty-transport', 'netty-handler', 'netty-codec', 'netty-resolver'],
+  ...['netty-transport-native-epoll', 'netty-transport-native-unix-common', 'jctools-core'],
+]
+
 export interface ZookeeperOptions {
   /** ms; sessions last 2 to 20 of them. Default 500. */
   readonly tickTime?: number
@@ -28,6 +33,8 @@ export interface ZookeeperOptions {
   readonly config?: readonly string[]
   /** Further arguments of its Java: `-Dname=value`. */
   readonly properties?: readonly string[]
+  /** A file with a key and its certificate: then it also serves TLS, at `secureAddress`. */
+  readonly tls?: string
   /** Every write is synced to disk before it is answered, as in production. Default false: tests are about other things. */
   readonly durable?: boolean
   /** Called with the empty data folder before the first start. */
@@ -41,6 +48,8 @@ export interface ZookeeperServer extends AsyncDisposable {
   readonly port: number
   /** `127.0.0.1:PORT` */
   readonly address: string
+  /** For TLS; there only when that was asked for. */
+  readonly secureAddress: string | undefined
   readonly running: boolean
   readonly pid: number
   log(): string
@@ -134,7 +143,8 @@ async function startOne(
     await options.prepare?.(data)
   }
   await fill()
-  const program = await programOf(options, { port, data, folder: folder.path, log, members })
+  const securePort = options.tls === undefined ? undefined : await freePort()
+  const program = await programOf(options, { port, securePort, data, folder: folder.path, log, members })
   let running: Running
   try {
     running = await launch(program)
@@ -150,6 +160,7 @@ async function startOne(
     host,
     port,
     address: `${host}:${port}`,
+    secureAddress: securePort === undefined ? undefined : `${host}:${securePort}`,
     get running() {
       return running.alive
     },
@@ -177,6 +188,7 @@ async function startOne(
 
 interface Place {
   readonly port: number
+  readonly securePort: number | undefined
   readonly data: string
   readonly folder: string
   readonly log: string
@@ -184,7 +196,7 @@ interface Place {
 }
 
 async function programOf(options: ZookeeperOptions, place: Place): Promise<Program> {
-  const { port, data, folder, log, members } = place
+  const { port, securePort, data, folder, log, members } = place
   const config = join(folder, 'zoo.cfg')
   const lines = [
     `tickTime=${options.tickTime ?? 500}`,
@@ -197,6 +209,7 @@ async function programOf(options: ZookeeperOptions, place: Place): Promise<Progr
     '4lw.commands.whitelist=*',
     'maxClientCnxns=0',
     'extendedTypesEnabled=true',
+    ...(securePort === undefined ? [] : overTls(securePort, options.tls)),
     ...(options.config ?? []),
     ...members,
   ]
@@ -212,7 +225,11 @@ async function programOf(options: ZookeeperOptions, place: Place): Promise<Progr
       '-Dorg.slf4j.simpleLogger.defaultLogLevel=warn',
       ...(options.properties ?? []),
       '-cp',
-      await classPath('zookeeper', zookeeperJars),
+      await classPath(
+        'zookeeper',
+        zookeeperJars,
+        securePort === undefined ? [] : [await classPath('netty', nettyJars)],
+      ),
       'org.apache.zookeeper.server.quorum.QuorumPeerMain',
       config,
     ],
@@ -222,6 +239,16 @@ async function programOf(options: ZookeeperOptions, place: Place): Promise<Progr
     ready: async () => (await modeOf(port)) !== '',
     readyWithin: 30_000,
   }
+}
+
+function overTls(port: number, pem = ''): readonly string[] {
+  return [
+    `secureClientPort=${port}`,
+    'serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory',
+    `ssl.keyStore.location=${pem}`,
+    'ssl.keyStore.type=PEM',
+    'ssl.clientAuth=none',
+  ]
 }
 
 /** `standalone`, `leader`, `follower`; empty while it does not serve. */

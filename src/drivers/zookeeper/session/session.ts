@@ -16,6 +16,7 @@
  * whoever asked must look. Answers come in the order of the requests.
  */
 import type { Clock } from '../../../core/clock.js'
+import type { TlsOptions } from '../../kit/http.js'
 import type { Address } from '../options.js'
 import { paceOf, pauseBefore, provenUntil } from './clockwork.js'
 import { Reader, Writer } from './jute.js'
@@ -37,6 +38,7 @@ export interface SessionSettings {
   readonly servers: readonly Address[]
   readonly sessionTimeout: number
   readonly tickTime: number
+  readonly tls?: TlsOptions | undefined
   readonly auth: readonly { readonly scheme: string; readonly credential: string }[]
 }
 
@@ -161,7 +163,7 @@ export function createSession(
     next++
     attempt++
     let sent = 0
-    const mine = openWire(address, {
+    const mine = openWire(address, settings.tls, {
       opened() {
         sent = clock.now()
         const asked = id === 0n ? settings.sessionTimeout : timeout

@@ -1,5 +1,7 @@
 /** One connection to one server: frames in, frames out. */
-import { connect, type Socket } from 'node:net'
+import { connect, isIP, type Socket } from 'node:net'
+import { connect as connectSecurely } from 'node:tls'
+import type { TlsOptions } from '../../kit/http.js'
 import type { Address } from '../options.js'
 
 export interface Wire {
@@ -21,8 +23,19 @@ export interface WireHooks {
 /** A longer message is none of ZooKeeper's (its own limit is 1 MiB by default): another service listens there. */
 const longestFrame = 64 * 1024 * 1024
 
-export function openWire({ host, port }: Address, hooks: WireHooks): Wire {
-  const socket: Socket = connect({ host, port, noDelay: true })
+function open({ host, port }: Address, tls: TlsOptions | undefined, opened: () => void): Socket {
+  if (tls === undefined) return connect({ host, port, noDelay: true }).on('connect', opened)
+  // A name goes to the server, which may have several certificates; an address must not.
+  const name = isIP(host) === 0 ? { servername: host } : {}
+  const socket = connectSecurely({ host, port, ...name, ...tls })
+  return socket.setNoDelay(true).on('secureConnect', opened)
+}
+
+export function openWire(address: Address, tls: TlsOptions | undefined, hooks: WireHooks): Wire {
+  const { host, port } = address
+  const socket = open(address, tls, () => {
+    if (!over) hooks.opened()
+  })
   let over = false
   let corked = false
   let held: Buffer = Buffer.alloc(0)
@@ -49,9 +62,6 @@ export function openWire({ host, port }: Address, hooks: WireHooks): Wire {
       }
     }
   }
-  socket.on('connect', () => {
-    if (!over) hooks.opened()
-  })
   socket.on('data', read)
   socket.on('error', end)
   socket.on('close', () => end(new Error(`${host}:${port} closed the connection`)))

@@ -1,0 +1,94 @@
+// TLS, on a server that speaks it itself.
+import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { createLocks } from 'holdfast'
+import { type ZookeeperOptions, zookeeper } from 'holdfast/zookeeper'
+import { target } from '../../../src/cli/connect.js'
+import { leakCheck } from '../../support/leaks.js'
+import { checkout, makeFolder } from '../../support/servers/places.js'
+import { startZookeeper } from '../../support/servers/zookeeper.js'
+
+const file = (name: string) => join(checkout, 'test/support/tls', name)
+const ca = readFileSync(file('cert.pem'))
+const folder = makeFolder('tls')
+const pem = join(folder.path, 'server.pem')
+writeFileSync(pem, Buffer.concat([readFileSync(file('key.pem')), ca]))
+const server = await startZookeeper({ tls: pem })
+const secure = server.secureAddress ?? ''
+
+const open = (options: Omit<ZookeeperOptions, 'servers' | 'strategy'>, servers = secure) =>
+  createLocks(zookeeper({ servers, sessionTimeout: 4_000, tickTime: 500, ...options }))
+
+test('over TLS a lock is taken, waited for, handed over and kept', async () => {
+  const [a, b] = [open({ tls: { ca } }), open({ tls: { ca } })]
+  const lease = await a.mutex('secret').acquire({ ttl: 1_000 })
+  const next = b.mutex('secret').acquire()
+  await new Promise((resolve) => a.on('renewed', resolve))
+  assert.equal(lease.isHeld, true)
+  await lease.release()
+  await (await next).release()
+  // One line with those who come without.
+  const plain = open({}, server.address)
+  const third = await plain.mutex('secret').acquire()
+  assert.equal(await a.mutex('secret').tryAcquire(), undefined)
+  await third.release()
+  for (const locks of [a, b, plain]) await locks.close()
+})
+
+test('a certificate that nobody vouches for, or of another name, is refused, and the error says so', async () => {
+  const refused: readonly (readonly [ZookeeperOptions['tls'], RegExp])[] = [
+    [{}, /self[- ]signed certificate/],
+    [
+      { ca, servername: 'elsewhere.example' },
+      /does not match certificate's altnames|Hostname\/IP does not match/,
+    ],
+  ]
+  for (const [tls, complaint] of refused) {
+    const locks = open({ ...(tls && { tls }) })
+    await assert.rejects(
+      locks.mutex('secret').acquire({ wait: 1_000 }),
+      (error: Error & { code?: string }) => {
+        assert.match(error.message, complaint)
+        return error.code === 'ACQUIRE_TIMEOUT'
+      },
+    )
+    await locks.close()
+  }
+})
+
+test('who speaks plainly to the port of TLS, or TLS to the plain one, gets no lock and no answer', async () => {
+  for (const locks of [open({}), open({ tls: { ca } }, server.address)]) {
+    await assert.rejects(locks.mutex('secret').acquire({ wait: 1_500 }), {
+      code: 'ACQUIRE_TIMEOUT',
+      message: /the store was in trouble/,
+    })
+    await locks.close()
+  }
+})
+
+test('a URL asks for TLS with its certificate', async () => {
+  const { driver, close } = await target(`zookeeper://${secure}/cli?ca=${file('cert.pem')}`).connect()
+  const locks = createLocks(driver)
+  await locks.mutex('a').run((lease) => assert.ok(lease.token > 0))
+  await locks.close()
+  await close()
+  assert.throws(() => target(`zookeeper://${secure}?ca=/nowhere.pem`), /nowhere\.pem/)
+  assert.throws(() => target(`zookeeper://${secure}?tls=yes`), /tls cannot be 'yes'/)
+})
+
+for (const tls of [true, 'cert.pem', null]) {
+  test(`tls: ${JSON.stringify(tls)} is refused before any I/O`, () => {
+    assert.throws(() => zookeeper({ servers: 'h', tls } as unknown as ZookeeperOptions), {
+      name: 'TypeError',
+      message: /tls must be an object such as { ca }/,
+    })
+  })
+}
+
+after(async () => {
+  await server.stop()
+  await folder.remove()
+})
+after(leakCheck)
