@@ -18,6 +18,8 @@ export interface Said {
   readonly done: boolean
   readonly found: ReadonlyMap<string, KeyValue>
   readonly why: string
+  /** Which operation was the first to be refused. */
+  readonly refused: number
   /** Clock reading before the try that was answered left. */
   readonly sent: number
   /** An earlier try may have been carried out without an answer. */
@@ -219,12 +221,14 @@ export class Client {
 function saidOf({ status, text, sent }: HttpAnswer): Omit<Said, 'repeated'> {
   const { Results, Errors } = JSON.parse(text) as TxnReply
   const why = (Errors ?? []).map(({ What }) => What).join('; ')
-  const refusal = new Refusal(status, why)
-  if (status !== 200 && (refusal.noSession || /Permission denied/i.test(why))) throw refusal
+  if (status !== 200) {
+    const refusal = new Refusal(status, why)
+    if (refusal.noSession || /Permission denied/i.test(why)) throw refusal
+  }
   const found = new Map<string, KeyValue>()
   // A write tells its key without the value, and is there to be read after it.
   for (const { KV } of Results ?? []) if (KV) found.set(KV.Key, KV)
-  return { done: status === 200, found, why, sent }
+  return { done: status === 200, found, why, refused: Errors?.[0]?.OpIndex ?? -1, sent }
 }
 
 function seenOf({ status, text, headers }: HttpAnswer): Seen {

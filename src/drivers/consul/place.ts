@@ -9,8 +9,10 @@ export interface Place {
   readonly attempt: string
   /** Its CreateIndex: the order of the line. */
   readonly order: number
-  /** Its ModifyIndex: the token of a place that holds without the lock. */
+  /** Its ModifyIndex. */
   readonly index: number
+  /** Of whoever holds by it: what it says, else its index. */
+  readonly token: number
   readonly session: string
   readonly value: string
   readonly mode: Mode
@@ -39,6 +41,8 @@ interface Written {
   readonly ttl?: number
   readonly since?: number
   readonly held?: boolean
+  /** Where it was written again since it was granted. */
+  readonly token?: number
   readonly note?: string
   readonly by?: string
 }
@@ -63,6 +67,12 @@ export function writtenOf(
   return Buffer.from(JSON.stringify(written)).toString('base64')
 }
 
+/** What was written, with the token that it keeps when it is written again. */
+export function withToken(value: string, token: number): string {
+  const text = Buffer.from(value, 'base64').toString()
+  return Buffer.from(JSON.stringify({ ...read(text), token })).toString('base64')
+}
+
 export function viewOf(line: Line, found: ReadonlyMap<string, KeyValue>): View {
   const places: Place[] = []
   for (const kv of found.values()) {
@@ -82,6 +92,7 @@ export function placeOf(kv: KeyValue, known?: string): Place {
     attempt: known ?? (typeof attempt === 'string' ? attempt : session),
     order: kv.CreateIndex,
     index: safe(kv.ModifyIndex),
+    token: typeof rest.token === 'number' ? rest.token : safe(kv.ModifyIndex),
     session,
     value,
     mode: modeOf(rest),
@@ -113,14 +124,21 @@ function modeOf({ mode, take, of }: Written): Mode {
   return exclusive
 }
 
-export function holderOf({ attempt, mode, index, ttl, since, note, by }: Place, now: number): Holder {
+export function holderOf({ attempt, mode, token, ttl, since, note, by }: Place, now: number): Holder {
   return {
     attempt,
     mode,
-    token: index,
+    token,
     heldFor: since === undefined ? 0 : Math.max(0, now - since),
     expiresIn: ttl ?? Number.POSITIVE_INFINITY,
     ...(note !== undefined && { note }),
     ...(by !== undefined && { by }),
   }
+}
+
+/** Who has it: the owner of the lock, or the first of those that hold without it. */
+export function holderIn({ line, lock }: View, now: number): Holder | undefined {
+  const [first] = line
+  if (lock !== undefined && lock.session !== '') return holderOf(lock, now)
+  return first === undefined || first.mode.kind === 'exclusive' ? undefined : holderOf(first, now)
 }

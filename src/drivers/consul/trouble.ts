@@ -1,9 +1,7 @@
 /** What Consul said is wrong, and whether trying again can help. */
-import { BackendError } from '../../core/errors.js'
-import { NoAnswer } from '../kit/http.js'
+import { Refused, type Trouble, troubleIn } from '../kit/trouble.js'
 
-/** A definite answer that is none of those asked for. */
-export class Refusal extends Error {
+export class Refusal extends Refused {
   readonly status: number
   constructor(status: number, message: string) {
     super(message)
@@ -33,22 +31,4 @@ export function refusalOf(status: number, text: string): Refusal {
   return new Refusal(status, message)
 }
 
-/** Two answers that must belong together did not. */
-export class Unsure extends Error {}
-
-export interface Trouble {
-  readonly error: BackendError
-  /** Worth trying again while there is time. */
-  readonly passing: boolean
-  /** It may have been carried out, or may yet be. */
-  readonly doubtful: boolean
-}
-
-export function troubleOf(error: unknown): Trouble {
-  if (error instanceof BackendError) return { error, passing: false, doubtful: false }
-  const message = error instanceof Error ? error.message : String(error)
-  const told = new BackendError('consul', message, { cause: error })
-  if (error instanceof NoAnswer) return { error: told, passing: true, doubtful: error.left }
-  if (error instanceof Refusal) return { error: told, passing: error.passing, doubtful: error.passing }
-  return { error: told, passing: error instanceof Unsure, doubtful: true }
-}
+export const troubleOf: (error: unknown) => Trouble = troubleIn('consul')

@@ -2,10 +2,11 @@
 import type { Env } from '../../core/driver.js'
 import { type Beat, inPortions, keysOf, type Session } from '../kit/session.js'
 import { SessionDesk, type SessionStore } from '../kit/session-desk.js'
+import { Unsure } from '../kit/trouble.js'
 import { Client } from './client.js'
 import { type Line, lineOf } from './keys.js'
 import type { Settings } from './options.js'
-import { Refusal, troubleOf, Unsure } from './trouble.js'
+import { Refusal, troubleOf } from './trouble.js'
 import { present } from './txns.js'
 import type { TxnAsk } from './wire.js'
 
@@ -37,7 +38,7 @@ export class Desk extends SessionDesk {
     const work = () =>
       this.client.txn(ask).then(
         () => true,
-        (error) => (error instanceof Refusal && error.noLease) || !troubleOf(error).passing,
+        (error) => (error instanceof Refusal && error.noSession) || !troubleOf(error).passing,
       )
     return this.chase(work, session, pace)
   }

@@ -2,7 +2,7 @@
 import type { Mode } from '../../core/mode.js'
 import { holds, inTheWay } from '../kit/line.js'
 import { type Place, placeOf } from './place.js'
-import type { KeyValue, WatchEvent } from './wire.js'
+import type { KeyValue, TxnReply, WatchEvent } from './wire.js'
 
 /** What stands before a claim, as far as it was read: for an exclusive one, the last and the first. */
 export interface Ahead {
@@ -15,6 +15,17 @@ export interface Ahead {
 
 export function inOrder(kvs: readonly KeyValue[] = []): Place[] {
   return kvs.map(placeOf).sort((a, b) => a.token - b.token)
+}
+
+/** Out of the answer to `enter` or `look`. */
+export function aheadIn({ responses = [] }: TxnReply): Ahead {
+  const [before, first] = responses
+  const head = first?.response_range?.kvs?.[0]
+  return {
+    places: inOrder(before?.response_range?.kvs),
+    count: Number(before?.response_range?.count ?? 0),
+    first: head && placeOf(head),
+  }
 }
 
 /** After these events, is it worth asking? `ahead` loses those that are gone. */

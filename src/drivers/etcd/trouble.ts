@@ -1,6 +1,5 @@
 /** What etcd said is wrong, and whether trying again can help. */
-import { BackendError } from '../../core/errors.js'
-import { NoAnswer } from '../kit/http.js'
+import { Refused, type Trouble, troubleIn } from '../kit/trouble.js'
 
 /** Numbers of gRPC. */
 const codes = {
@@ -15,8 +14,7 @@ const codes = {
   unauthenticated: 16,
 }
 
-/** A definite answer that is none of those asked for. */
-export class Refusal extends Error {
+export class Refusal extends Refused {
   readonly code: number
   constructor(code: number, message: string) {
     super(message)
@@ -24,7 +22,7 @@ export class Refusal extends Error {
   }
 
   /** The lease has ended, and everything that was kept by it. */
-  get noLease(): boolean {
+  get noSession(): boolean {
     return this.code === codes.notFound && /lease not found/.test(this.message)
   }
 
@@ -57,22 +55,4 @@ export function refusalOf(status: number, text: string): Refusal {
   return new Refusal(code, message)
 }
 
-/** A leader has come or gone between two answers that must belong together. */
-export class Unsure extends Error {}
-
-export interface Trouble {
-  readonly error: BackendError
-  /** Worth trying again while there is time. */
-  readonly passing: boolean
-  /** It may have been carried out, or may yet be. */
-  readonly doubtful: boolean
-}
-
-export function troubleOf(error: unknown): Trouble {
-  if (error instanceof BackendError) return { error, passing: false, doubtful: false }
-  const message = error instanceof Error ? error.message : String(error)
-  const told = new BackendError('etcd', message, { cause: error })
-  if (error instanceof NoAnswer) return { error: told, passing: true, doubtful: error.left }
-  if (error instanceof Refusal) return { error: told, passing: error.passing, doubtful: error.passing }
-  return { error: told, passing: error instanceof Unsure, doubtful: true }
-}
+export const troubleOf: (error: unknown) => Trouble = troubleIn('etcd')

@@ -1,0 +1,149 @@
+/** What one claim takes: its place and the lock together where nobody is, or the lock alone, or for readers and permits the mark; and how it lets go. */
+import type { Claim } from '../../core/driver.js'
+import type { Session } from '../kit/session.js'
+import type { SessionClaim } from '../kit/session-claim.js'
+import type { Said } from './client.js'
+import type { Desk } from './desk.js'
+import { indexIn } from './hold.js'
+import type { Line } from './keys.js'
+import { type Place, type View, viewOf, writtenOf } from './place.js'
+import { Refusal, troubleOf } from './trouble.js'
+import { claim, leave, letGo, look, mark, note, take } from './txns.js'
+import type { Operation } from './wire.js'
+
+/** So many places before ours can be checked to be gone in the transaction that takes the lock. */
+const mostBefore = 50
+
+export interface Taken {
+  readonly token: number
+  /** Clock reading before the request left that took it. */
+  readonly sent: number
+}
+
+export class Taker {
+  readonly #desk: Desk
+  readonly #claim: Claim
+  readonly #line: Line
+  readonly #own: SessionClaim
+  readonly #since: number
+  #held: string | undefined
+  /** The lock was taken and not handed out yet. */
+  #took = false
+  /** Clock reading before the request left that told the newest view. */
+  #sawAt = 0
+
+  constructor(desk: Desk, claim: Claim, line: Line, own: SessionClaim) {
+    this.#desk = desk
+    this.#claim = claim
+    this.#line = line
+    this.#own = own
+    this.#since = desk.client.time.now()
+  }
+
+  /** The same for every try: a place that is written again is not changed by it. */
+  value(held: boolean): string {
+    const write = () => writtenOf(this.#claim, this.#since, this.#desk.env.by, held)
+    if (!held) return write()
+    this.#held ??= write()
+    return this.#held
+  }
+
+  /** Place and lock in one step, which is all it takes where nobody is. Undefined: it was not to be had so. */
+  async claim(session: Session): Promise<View | undefined> {
+    const { attempt } = this.#claim
+    const said = await this.#put(session, claim(this.#line, attempt, this.value(true), session.id))
+    if (said?.done !== true) {
+      if (!this.#own.doubt) this.#own.placed = undefined
+      return undefined
+    }
+    this.#own.answered()
+    const view = this.view(said)
+    this.mine(view, session)
+    return view
+  }
+
+  /** The lock, or for readers and permits the mark. */
+  async take(
+    session: Session,
+    before: readonly string[],
+    left: number | undefined,
+  ): Promise<Taken | { readonly why: string }> {
+    const { attempt, mode } = this.#claim
+    const value = this.value(true)
+    const exclusive = mode.kind === 'exclusive'
+    const operations = exclusive
+      ? take(this.#line, attempt, value, session.id, before, left)
+      : mark(this.#line, attempt, value, session.id)
+    const said = await this.#put(session, operations)
+    if (said === undefined) return { why: 'the session has ended' }
+    if (!said.done) return { why: said.why }
+    this.#took = exclusive
+    return { token: indexIn(said, exclusive ? this.#line.lock : this.#own.key), sent: said.sent }
+  }
+
+  /**
+   * The lock, after the wait for the one in the way, if those known to be before ours are gone. They are too many to be checked in one
+   * transaction? Then that reads the line it leaves behind instead, and whoever finds others before it lets go again.
+   * Undefined: it was not to be had.
+   */
+  async takeAfter(session: Session, ahead: readonly Place[]): Promise<Taken | View | undefined> {
+    if (ahead.length <= mostBefore) {
+      const before = ahead.map(({ key }) => key)
+      const taken = await this.take(session, before, undefined)
+      return 'why' in taken ? undefined : taken
+    }
+    const { attempt } = this.#claim
+    const operations = take(this.#line, attempt, this.value(true), session.id, [], undefined)
+    const said = await this.#put(session, [...operations, ...look(this.#line)])
+    if (said?.done !== true) return undefined
+    const view = this.view(said)
+    this.mine(view, session)
+    return view
+  }
+
+  /** Others are before us: a lock that was had with the place is let go. */
+  async ownTurn(view: View, session: Session): Promise<View> {
+    if (this.mine(view, session) === undefined || view.lock === undefined) return view
+    await this.#desk.client.txn(letGo(this.#line, view.lock.index))
+    this.#took = false
+    return { ...view, lock: undefined }
+  }
+
+  /** What a request has told of the line. */
+  view({ found, sent }: Said): View {
+    this.#sawAt = sent
+    return viewOf(this.#line, found)
+  }
+
+  /** What an earlier request has taken, perhaps one whose answer was lost. */
+  mine({ line, lock }: View, session: Session): Taken | undefined {
+    const exclusive = this.#claim.mode.kind === 'exclusive'
+    const own = exclusive ? lock : line.find(({ key, held }) => key === this.#own.key && held)
+    if (own?.attempt !== this.#claim.attempt || own.session !== session.id) return undefined
+    this.#took = exclusive
+    return { token: own.index, sent: this.#sawAt }
+  }
+
+  /** The place, and the lock with it if that was had. */
+  async leave(session: Session): Promise<void> {
+    const { attempt, ttl } = this.#claim
+    if (!this.#own.doubt && !this.#took)
+      return this.#desk.clear(leave(this.#line, attempt, false), session, ttl / 6)
+    // First the note, so that nothing that is on its way takes the lock; then the lock, if something has.
+    const work = async () => {
+      const { client } = this.#desk
+      await client.txn([...leave(this.#line, attempt, false), ...note(this.#line, attempt, session.id)])
+      const { found } = await client.read(look(this.#line))
+      const { lock } = viewOf(this.#line, found)
+      if (lock?.attempt === attempt) await client.txn(letGo(this.#line, lock.index))
+      return true
+    }
+    const over = (error: unknown) =>
+      (error instanceof Refusal && error.noSession) || !troubleOf(error).passing
+    await this.#desk.chase(() => work().catch(over), session, ttl / 6)
+  }
+
+  #put(session: Session, operations: readonly Operation[]): Promise<Said | undefined> {
+    return this.#own.put(session, () => this.#desk.client.txn(operations))
+  }
+}

@@ -1,0 +1,34 @@
+/** What a store over HTTP said is wrong, and whether trying again can help. */
+import { BackendError } from '../../core/errors.js'
+import { NoAnswer } from './http.js'
+
+/** A definite answer that is none of those asked for. */
+export abstract class Refused extends Error {
+  /** Some time, or another member, may bring another answer. */
+  abstract readonly passing: boolean
+  /** The session has ended, and everything that was kept by it. */
+  abstract readonly noSession: boolean
+}
+
+/** Two answers that must belong together did not, or one came too late to count. */
+export class Unsure extends Error {}
+
+export interface Trouble {
+  readonly error: BackendError
+  /** Worth trying again while there is time. */
+  readonly passing: boolean
+  /** It may have been carried out, or may yet be. */
+  readonly doubtful: boolean
+}
+
+/** @param store for messages */
+export function troubleIn(store: string): (error: unknown) => Trouble {
+  return (error) => {
+    if (error instanceof BackendError) return { error, passing: false, doubtful: false }
+    const message = error instanceof Error ? error.message : String(error)
+    const told = new BackendError(store, message, { cause: error })
+    if (error instanceof NoAnswer) return { error: told, passing: true, doubtful: error.left }
+    if (error instanceof Refused) return { error: told, passing: error.passing, doubtful: error.passing }
+    return { error: told, passing: error instanceof Unsure, doubtful: true }
+  }
+}
