@@ -1,5 +1,6 @@
 /** `createLocks(driver)`: the object users keep. It makes locks; each lock makes leases. */
 import type { Lock } from './core/acquire.js'
+import { isCurrent } from './core/check.js'
 import type { DriverFactory, Standing, Traits } from './core/driver.js'
 import { Engine, systemEnv } from './core/engine.js'
 import { UnsupportedError } from './core/errors.js'
@@ -74,6 +75,13 @@ export interface Locks<Known extends Ability = Ability> extends AsyncDisposable 
   all(locks: readonly Lock[]): MultiLock
   /** Who holds `name`, who waits, since when, with what note. */
   inspect(name: string): Promise<Standing>
+  /**
+   * Asks the store whether `token` is that of somebody who holds `name`: for whoever was sent a token and keeps none to compare it with.
+   * True says that nobody came after it before the store answered; a write that follows is another step, so
+   * where the store itself is written to, its own condition is better: see docs/guard.md.
+   * @throws TypeError, RangeError for what is no token; BackendError
+   */
+  check(fence: { readonly name: string; readonly token: number }): Promise<boolean>
   /** Everything held or waited for whose name begins with `prefix`. @throws UnsupportedError */
   list(prefix?: string): Promise<readonly Standing[]>
   /** Takes the lock from whoever holds it; resolves with the number of holds ended. @throws UnsupportedError */
@@ -139,6 +147,10 @@ export function locksOver<Known extends Ability>(engine: Engine): Locks<Known> {
     inspect: async (name) => {
       engine.assertOpen()
       return driver.inspect(checkName(name))
+    },
+    check: async (fence) => {
+      engine.assertOpen()
+      return isCurrent(driver, fence)
     },
     list: async (prefix = '') => {
       engine.assertOpen()

@@ -125,6 +125,21 @@ export function tokens(it: It, { traits }: Fixture): void {
       await last.release()
     })
   }
+
+  it('can be checked with the store: it knows that of the holder, and no other', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const first = await a.locks.mutex(name).acquire()
+    assert.equal(await b.locks.check({ name, token: first.token }), true)
+    assert.equal(await b.locks.check({ name, token: first.token - 1 }), false)
+    await first.release()
+    assert.equal(await b.locks.check(first), false)
+    const second = await b.locks.mutex(name).acquire()
+    assert.equal(await a.locks.check(first), false)
+    assert.equal(await a.locks.check(second), true)
+    await second.release()
+    await assert.rejects(a.locks.check({ name, token: 0 }), { name: 'RangeError' })
+  })
 }
 
 export function assertGrowing(tokens: readonly number[]): void {

@@ -12,15 +12,23 @@ import type { Operation } from './wire.js'
 /** Of a transaction; 64 is the most. */
 const mostInTxn = 60
 
+/** A hold, as a transaction of the user's own can ask for it. */
+export interface Held {
+  readonly condition: Operation
+}
+
 export class Desk extends SessionDesk {
   readonly client: Client
   readonly settings: Settings
+  /** By token, as long as it is held: for `guard`. */
+  readonly held: Map<number, Held>
 
-  constructor(settings: Settings, env: Env) {
+  constructor(settings: Settings, env: Env, held: Map<number, Held>) {
     const client = new Client(settings, env.clock)
     super(storeOf(client, settings, env), env)
     this.client = client
     this.settings = settings
+    this.held = held
   }
 
   line(name: string): Line {

@@ -1,11 +1,16 @@
 /** The driver: `txns.ts` says what the store does, `kit/line.ts` decides, `waiter.ts` and `hold.ts` ask, this hands out. */
 import type { DriverFactory, Traits } from '../../core/driver.js'
+import { BackendError } from '../../core/errors.js'
+import type { Guarded } from '../kit/guarded.js'
+import { sessionDriver } from '../kit/session-driver.js'
 import { cellsOf } from './cells.js'
-import { Desk } from './desk.js'
+import { Desk, type Held } from './desk.js'
+import { conditionOf, type GuardedSaid, guardTxn } from './guard.js'
 import { forceRelease, inspect, list } from './inspect.js'
 import { type ConsulOptions, longestTtl, settingsOf } from './options.js'
 import { troubleOf } from './trouble.js'
 import { Waiter } from './waiter.js'
+import type { Operation } from './wire.js'
 
 export interface ConsulTraits extends Traits {
   readonly modes: readonly ['exclusive', 'shared', 'permits']
@@ -14,12 +19,30 @@ export interface ConsulTraits extends Traits {
   readonly cells: true
 }
 
+/** What `consul()` gives: for `createLocks`, and for writing under the protection of a lease. */
+export interface ConsulFactory extends DriverFactory<ConsulTraits> {
+  /**
+   * The operation that a transaction of your own begins with, whoever sends it: it fails once the lease is not held any more. Ask for
+   * it anew each time, because it changes when a lease is moved to a longer ttl.
+   * @throws StaleTokenError when no lease of this driver has that token (any more)
+   */
+  guard(lease: Guarded): Operation
+  /**
+   * Operations of your own, at most 63, carried out in one transaction only while the lease holds. Values are in base64. Without
+   * an answer it is sent again: make it one that may run twice.
+   * @throws StaleTokenError when it does not: nothing was written; BackendError when the store gave no answer
+   */
+  guardTxn(lease: Guarded, operations: readonly Operation[]): Promise<GuardedSaid>
+}
+
 /**
  * Locks in Consul, over the HTTP API of an agent.
  * @throws TypeError, RangeError for bad options, before any I/O
  */
-export function consul(options: ConsulOptions): DriverFactory<ConsulTraits> {
+export function consul(options: ConsulOptions): ConsulFactory {
   const settings = settingsOf(options)
+  const held = new Map<number, Held>()
+  let newest: Desk | undefined
   const traits: ConsulTraits = Object.freeze({
     modes: ['exclusive', 'shared', 'permits'] as const,
     fair: true,
@@ -29,29 +52,27 @@ export function consul(options: ConsulOptions): DriverFactory<ConsulTraits> {
     maxLockDelay: longestTtl / 2,
     cells: true,
   })
-  return (env) => {
-    const desk = new Desk(settings, env)
-    const told = async <T>(work: () => Promise<T>): Promise<T> => {
-      desk.assertOpen()
-      try {
-        return await work()
-      } catch (error) {
-        throw troubleOf(error).error
-      }
-    }
-    return {
+  const factory: DriverFactory<ConsulTraits> = (env) => {
+    const desk = new Desk(settings, env, held)
+    newest = desk
+    return sessionDriver({
       name: 'consul',
       traits,
-      async acquire(claim, wait) {
-        desk.assertOpen()
-        const waiter = new Waiter(desk, claim, wait)
-        return wait.remaining() <= 0 ? waiter.once() : waiter.long()
-      },
-      inspect: (name) => told(() => inspect(desk, name)),
-      list: (prefix) => told(() => list(desk, prefix)),
-      forceRelease: (name) => told(() => forceRelease(desk, name)),
+      desk,
       cells: cellsOf(desk),
-      close: () => desk.close(),
-    }
+      troubleOf,
+      waiter: (claim, wait) => new Waiter(desk, claim, wait),
+      inspect: (name) => inspect(desk, name),
+      list: (prefix) => list(desk, prefix),
+      forceRelease: (name) => forceRelease(desk, name),
+    })
   }
+  return Object.assign(factory, {
+    guard: (lease: Guarded) => conditionOf(held, lease),
+    guardTxn: async (lease: Guarded, operations: readonly Operation[]) => {
+      if (newest === undefined) throw new BackendError('consul', 'it was not given to createLocks yet')
+      newest.assertOpen()
+      return guardTxn(newest, lease, operations)
+    },
+  })
 }

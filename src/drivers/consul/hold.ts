@@ -6,9 +6,9 @@ import { quote } from '../../core/name.js'
 import type { Session } from '../kit/session.js'
 import { type PlaceStore, SessionHold } from '../kit/session-hold.js'
 import type { Said } from './client.js'
-import { type Desk, lockMember } from './desk.js'
+import { type Desk, type Held, lockMember } from './desk.js'
 import type { Line } from './keys.js'
-import { placeOf, writtenOf } from './place.js'
+import { placeOf, withToken, writtenOf } from './place.js'
 import { troubleOf } from './trouble.js'
 import { downgrade, free, leave, move, note } from './txns.js'
 import type { Operation } from './wire.js'
@@ -28,12 +28,13 @@ export function holdOf(
   return new SessionHold(desk, place, session, token, sent, claim.ttl)
 }
 
-class HeldPlace implements PlaceStore {
+class HeldPlace implements PlaceStore, Held {
   readonly #desk: Desk
   readonly #line: Line
   readonly #claim: Claim
   readonly #value: string
   readonly #noted: readonly Operation[]
+  readonly #token: number
   /** Of the lock, as it was last written by us; undefined: held by the place alone. */
   #index: number | undefined
 
@@ -50,7 +51,9 @@ class HeldPlace implements PlaceStore {
     this.#claim = claim
     this.#value = value
     this.#noted = noted
+    this.#token = token
     this.#index = claim.mode.kind === 'exclusive' ? token : undefined
+    desk.held.set(token, this)
   }
 
   get attempt(): string {
@@ -60,6 +63,14 @@ class HeldPlace implements PlaceStore {
   get key(): string {
     const { lock } = this.#line
     return this.#index === undefined ? this.#line.place(this.#claim.attempt) : lockMember(lock, this.#index)
+  }
+
+  /** Holds in a transaction for as long as the lock, or the place, is there. */
+  get condition(): Operation {
+    const { lock } = this.#line
+    return this.#index === undefined
+      ? { KV: { Verb: 'get', Key: this.key } }
+      : { KV: { Verb: 'check-index', Key: lock, Index: this.#index } }
   }
 
   async remove(): Promise<{ was: boolean; repeated: boolean }> {
@@ -78,8 +89,9 @@ class HeldPlace implements PlaceStore {
 
   async move(from: Session, to: Session): Promise<boolean> {
     const { lock } = this.#line
-    const place = { key: this.#line.place(this.#claim.attempt), value: this.#value, lock: false }
-    const keys = this.#index === undefined ? [place] : [place, { key: lock, value: this.#value, lock: true }]
+    const value = withToken(this.#value, this.#token)
+    const place = { key: this.#line.place(this.#claim.attempt), value, lock: false }
+    const keys = this.#index === undefined ? [place] : [place, { key: lock, value, lock: true }]
     const said = await this.#desk.client.txn(move(keys, from.id, to.id))
     if (said.done && this.#index !== undefined) this.#index = indexIn(said, lock)
     return said.done
@@ -89,13 +101,16 @@ class HeldPlace implements PlaceStore {
     const { name, attempt } = this.#claim
     if (this.#index === undefined) return
     const { client, env } = this.#desk
-    const value = writtenOf({ ...this.#claim, mode: shared }, client.time.now(), env.by, true)
+    const written = writtenOf({ ...this.#claim, mode: shared }, client.time.now(), env.by, true)
+    const value = withToken(written, this.#token)
     const { done } = await client.txn(downgrade(this.#line, attempt, this.#index, value, id))
     if (!done) throw new BackendError('consul', `cannot downgrade ${quote(name)}: it is not held`)
     this.#index = undefined
   }
 
-  ended(): void {}
+  ended(): void {
+    if (this.#desk.held.get(this.#token) === this) this.#desk.held.delete(this.#token)
+  }
 
   told(error: unknown): Error {
     return troubleOf(error).error

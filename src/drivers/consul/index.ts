@@ -11,6 +11,9 @@
  * ```
  * @module
  */
+export type { Guarded } from '../kit/guarded.js'
 export type { TlsOptions } from '../kit/http.js'
-export { type ConsulTraits, consul } from './driver.js'
+export { type ConsulFactory, type ConsulTraits, consul } from './driver.js'
+export type { GuardedSaid } from './guard.js'
 export type { ConsulOptions } from './options.js'
+export type { KeyValue, Operation } from './wire.js'

@@ -18,7 +18,7 @@ export async function inspect(desk: Desk, name: string): Promise<Standing> {
       const { heldFor, token, expiresIn, ...waiter } = holderOf(place, now)
       return { ...waiter, waitedFor: heldFor }
     })
-  return { name, holders, waiters, lastToken: Math.max(0, ...held.map(({ index }) => index)) }
+  return { name, holders, waiters, lastToken: Math.max(0, ...held.map(({ token }) => token)) }
 }
 
 export async function list(desk: Desk, beginning: string): Promise<readonly Standing[]> {

@@ -4,6 +4,7 @@
 export interface Operation {
   readonly KV: {
     readonly Verb:
+      | 'delete-tree'
       | 'lock'
       | 'unlock'
       | 'get'

@@ -1,9 +1,11 @@
 /** The driver: `txns.ts` says what the store does, `line.ts` decides, `waiter.ts` and `hold.ts` ask, this hands out. */
 import type { DriverFactory, Traits } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import type { Guarded } from '../kit/guarded.js'
+import { sessionDriver } from '../kit/session-driver.js'
 import { cellsOf } from './cells.js'
 import { Desk } from './desk.js'
-import { compareOf, type Guarded, type GuardedReply, guardTxn } from './guard.js'
+import { compareOf, type GuardedReply, guardTxn } from './guard.js'
 import { forceRelease, inspect, list } from './inspect.js'
 import { type EtcdOptions, settingsOf } from './options.js'
 import { troubleOf } from './trouble.js'
@@ -55,28 +57,17 @@ export function etcd(options: EtcdOptions): EtcdFactory {
   const factory: DriverFactory<EtcdTraits> = (env) => {
     const desk = new Desk(settings, env, keys)
     newest = desk
-    const told = async <T>(work: () => Promise<T>): Promise<T> => {
-      desk.assertOpen()
-      try {
-        return await work()
-      } catch (error) {
-        throw troubleOf(error).error
-      }
-    }
-    return {
+    return sessionDriver({
       name: 'etcd',
       traits,
-      async acquire(claim, wait) {
-        desk.assertOpen()
-        const waiter = new Waiter(desk, claim, wait)
-        return wait.remaining() <= 0 ? waiter.once() : waiter.long()
-      },
-      inspect: (name) => told(() => inspect(desk, name)),
-      list: (prefix) => told(() => list(desk, prefix)),
-      forceRelease: (name) => told(() => forceRelease(desk, name)),
+      desk,
       cells: cellsOf(desk),
-      close: () => desk.close(),
-    }
+      troubleOf,
+      waiter: (claim, wait) => new Waiter(desk, claim, wait),
+      inspect: (name) => inspect(desk, name),
+      list: (prefix) => list(desk, prefix),
+      forceRelease: (name) => forceRelease(desk, name),
+    })
   }
 
   return Object.assign(factory, {

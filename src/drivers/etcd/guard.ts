@@ -1,15 +1,10 @@
 /** The proof of holding inside a transaction of the user's own, on the store itself. */
 import { StaleTokenError } from '../../core/errors.js'
+import type { Guarded } from '../kit/guarded.js'
 import type { Desk } from './desk.js'
 import { troubleOf } from './trouble.js'
 import { stillMine } from './txns.js'
 import type { Compare, OperationReply, TxnAsk } from './wire.js'
-
-/** What of a lease is needed: any `Lease` of the same driver. */
-export interface Guarded {
-  readonly name: string
-  readonly token: number
-}
 
 export interface GuardedReply {
   /** The token is good; did your own comparisons hold? */

@@ -11,9 +11,10 @@
  * ```
  * @module
  */
+export type { Guarded } from '../kit/guarded.js'
 export type { TlsOptions } from '../kit/http.js'
 export { type EtcdFactory, type EtcdTraits, etcd } from './driver.js'
-export type { Guarded, GuardedReply } from './guard.js'
+export type { GuardedReply } from './guard.js'
 export type { EtcdOptions } from './options.js'
 export type {
   Compare,

@@ -1,8 +1,10 @@
 /** The driver: `waiter.ts` asks and `hold.ts` keeps, over the one session of this process; this hands out. */
 import type { Claim, Driver, DriverFactory, Env, Grant, Traits, Wait } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import type { Guarded } from '../kit/guarded.js'
 import { cellsOver } from './cells.js'
 import { createDesk, type Desk } from './desk.js'
+import { checkOf, guardMulti, type MultiOperation } from './guard.js'
 import type { Hold } from './hold.js'
 import { holdersOf, standingOf } from './inspect.js'
 import { decode } from './keys.js'
@@ -48,6 +50,22 @@ const simply: SimpleTraits = {
 /** How long a question of an operator waits for a server, in ms. */
 const patience = 10_000
 
+/** What `zookeeper()` gives: for `createLocks`, and for writing under the protection of a lease. */
+export interface ZookeeperFactory extends DriverFactory<ZookeeperTraits> {
+  /**
+   * The part of a `multi` of your own, with any client, that fails once the lease is not held any more: it checks that the node of the hold
+   * is there.
+   * @throws StaleTokenError when no lease of this driver has that token (any more)
+   */
+  guard(lease: Guarded): Extract<MultiOperation, { type: 'check' }>
+  /**
+   * A `multi` of your own that is carried out only while the lease holds. False: one of the operations was refused for what is there, or its
+   * version, and nothing was done. Without an answer it is not sent again.
+   * @throws StaleTokenError when it does not hold: nothing was written; BackendError when the ensemble gave no answer, and it may have been
+   */
+  guardMulti(lease: Guarded, operations: readonly MultiOperation[]): Promise<boolean>
+}
+
 /**
  * Locks in ZooKeeper 3.5 or newer, single or as an ensemble, over a session client of our own.
  * @throws TypeError, RangeError for bad options, before any I/O
@@ -55,10 +73,16 @@ const patience = 10_000
 export function zookeeper(
   options: ZookeeperOptions & { readonly strategy: 'simple' },
 ): DriverFactory<SimpleTraits>
-export function zookeeper(options: ZookeeperOptions): DriverFactory<ZookeeperTraits>
+export function zookeeper(options: ZookeeperOptions): ZookeeperFactory
 export function zookeeper(options: ZookeeperOptions): DriverFactory {
   const settings = settingsOf(options)
-  return (env) => driverOver(settings, env)
+  const desks = new Set<Desk>()
+  const factory: DriverFactory = (env) => driverOver(settings, env, desks)
+  return Object.assign(factory, {
+    guard: (lease: Guarded) => checkOf(desks, lease),
+    guardMulti: (lease: Guarded, operations: readonly MultiOperation[]) =>
+      guardMulti(desks, lease, operations),
+  })
 }
 
 /** A hold is there for as long as its session, so a delay is taken off what is relied upon of that. */
@@ -67,13 +91,14 @@ function traitsOf({ strategy, sessionTimeout }: Settings): Traits {
   return Object.freeze({ ...own, maxLockDelay: mostDelay(sessionTimeout) })
 }
 
-function driverOver(settings: Settings, env: Env): Driver {
+function driverOver(settings: Settings, env: Env, desks: Set<Desk>): Driver {
   let desk: Desk | undefined
   let closed = false
 
   const open = (): Desk => {
     if (closed) throw new BackendError('zookeeper', 'these locks were closed', { closed: true })
     desk ??= createDesk(settings, env)
+    desks.add(desk)
     return desk
   }
 
@@ -95,6 +120,7 @@ function driverOver(settings: Settings, env: Env): Driver {
     async close() {
       closed = true
       await desk?.close()
+      if (desk !== undefined) desks.delete(desk)
     },
   }
 }

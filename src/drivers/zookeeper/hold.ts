@@ -65,6 +65,14 @@ export class Hold implements Grant {
     return this.#lost.signal
   }
 
+  get path(): string {
+    return this.#own.path
+  }
+
+  get name(): string {
+    return this.#claim.name
+  }
+
   get validUntil(): number {
     if (this.#gone) return Number.NEGATIVE_INFINITY
     return Math.min(this.#until, this.#frozen ?? this.#desk.session.validUntil)

@@ -87,6 +87,15 @@ export class ZookeeperError extends Error {
   }
 }
 
+export class MultiError extends ZookeeperError {
+  /** From 0. */
+  readonly part: number
+  constructor(part: number, { code, message }: ZookeeperError) {
+    super(code, message)
+    this.part = part
+  }
+}
+
 /** Creates a node and tells its full path and stat in one go. */
 export function create(
   path: string,
@@ -145,39 +154,75 @@ export function sync(path: string): Request<void> {
   return { op: ops.sync, write: (to) => to.text(path), read: () => undefined }
 }
 
-/** Creates an ephemeral node of a given name and removes another: both or neither. */
-export function exchange(
-  created: string,
-  data: Uint8Array,
-  acl: readonly AclEntry[],
-  removed: string,
-): Request<void> {
+/** Part of a `multi`. Versions: -1, whatever it is. */
+export type Part =
+  | {
+      readonly type: 'create'
+      readonly path: string
+      readonly data: Uint8Array
+      readonly acl: readonly AclEntry[]
+      readonly flag: number
+    }
+  | {
+      readonly type: 'setData'
+      readonly path: string
+      readonly data: Uint8Array
+      readonly version: number
+    }
+  | { readonly type: 'delete' | 'check'; readonly path: string; readonly version: number }
+
+const partOps = { create: 1, delete: 2, setData: 5, check: 13 } as const
+
+/** All of it or nothing. Rejects with a `MultiError` that says which part was refused. */
+export function multi(parts: readonly Part[]): Request<void> {
   return {
     op: 14,
     write: (to) => {
-      to.int(1).bool(false).int(-1)
-      writeCreate(to, created, data, acl, flags.ephemeral)
-      to.int(2).bool(false).int(-1).text(removed).int(-1)
+      for (const part of parts) {
+        to.int(partOps[part.type]).bool(false).int(-1)
+        if (part.type === 'create') writeCreate(to, part.path, part.data, part.acl, part.flag)
+        else if (part.type === 'setData') to.text(part.path).bytes(part.data).int(part.version)
+        else to.text(part.path).int(part.version)
+      }
       to.int(-1).bool(true).int(-1)
     },
     read: readMulti,
   }
 }
 
-/** A multi that failed answers each part with its error; 0: undone because of another part. */
+/** Creates an ephemeral node of a given name and removes another: both or neither. */
+export function exchange(
+  path: string,
+  data: Uint8Array,
+  acl: readonly AclEntry[],
+  removed: string,
+): Request<void> {
+  const create = { type: 'create', path, data, acl, flag: flags.ephemeral } as const
+  return multi([create, { type: 'delete', path: removed, version: -1 }])
+}
+
+/** Of parts that are undone, or not tried, because of another. */
+const becauseOfAnother = -2
+
+/** A multi that failed answers each part with an error; 0: undone because of another part. */
 function readMulti(from: Reader): void {
-  for (;;) {
+  for (let part = 0; ; part++) {
     const type = from.int()
     const done = from.bool()
-    const error = from.int()
+    from.int()
     if (done) return
-    if (type !== -1) {
-      if (type === 1) from.text()
-      continue
+    if (type === partOps.create) from.text()
+    else if (type === partOps.setData) {
+      readStat(from)
+      // What else a stat has: lengths, and the last change of its children.
+      from.int()
+      from.int()
+      from.long()
+    } else if (type === -1) {
+      const code = from.int()
+      if (code !== 0 && code !== becauseOfAnother)
+        throw new MultiError(part, refusal(code, `part ${part} of a multi`))
     }
-    const code = from.int()
-    if (code !== 0) throw refusal(code, 'multi')
-    if (error === 0) continue
   }
 }
 

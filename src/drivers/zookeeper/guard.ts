@@ -1,0 +1,77 @@
+/** The proof of holding inside a `multi` of the user's own, on the ensemble itself: the hold's node is checked to be there. */
+import { BackendError, StaleTokenError } from '../../core/errors.js'
+import type { Guarded } from '../kit/guarded.js'
+import type { Desk } from './desk.js'
+import type { Hold } from './hold.js'
+import { codes, flags, MultiError, multi, type Part } from './session/protocol.js'
+import { isCode, troubleOf } from './trouble.js'
+
+/** Part of a `multi`. Paths are whole, not below the chroot; version -1: any. */
+export type MultiOperation =
+  | { readonly type: 'create'; readonly path: string; readonly data: string | Uint8Array }
+  | {
+      readonly type: 'setData'
+      readonly path: string
+      readonly data: string | Uint8Array
+      readonly version: number
+    }
+  | { readonly type: 'delete'; readonly path: string; readonly version: number }
+  | { readonly type: 'check'; readonly path: string; readonly version: number }
+
+type Check = Extract<MultiOperation, { type: 'check' }>
+
+function holdOf(desks: Iterable<Desk>, { name, token }: Guarded): { desk: Desk; hold: Hold } {
+  for (const desk of desks) {
+    for (const hold of desk.holds) if (hold.token === token && hold.name === name) return { desk, hold }
+  }
+  throw new StaleTokenError(name, token)
+}
+
+/** @throws StaleTokenError when none of these drivers holds it, or not any more */
+export function checkOf(desks: Iterable<Desk>, lease: Guarded): Check {
+  // Nobody else ever has a node of that path: the attempt is in it.
+  return { type: 'check', path: holdOf(desks, lease).hold.path, version: -1 }
+}
+
+/** @throws StaleTokenError when the lock is not this lease's any more: nothing was written; BackendError */
+export async function guardMulti(
+  desks: Iterable<Desk>,
+  lease: Guarded,
+  operations: readonly MultiOperation[],
+): Promise<boolean> {
+  const { desk } = holdOf(desks, lease)
+  if (desk.settings.strategy === 'simple')
+    throw new BackendError(
+      'zookeeper',
+      'a simple lock has one node for all, which proves nothing; use strategy line',
+    )
+  for (;;) {
+    const mine = checkOf(desks, lease)
+    try {
+      await desk.session.call(multi([mine, ...operations.map((one) => partOf(one, desk))]))
+      return true
+    } catch (error) {
+      if (!(error instanceof MultiError)) throw troubleOf(error)
+      if (error.part > 0) return ownAnswer(error)
+      // A writer that has become a reader meanwhile has another node.
+      if (!isCode(error, codes.noNode)) throw troubleOf(error)
+      if (checkOf(desks, lease).path === mine.path) throw new StaleTokenError(lease.name, lease.token)
+    }
+  }
+}
+
+/** One of the user's own was refused: for what is there or not, or for good. */
+function ownAnswer(error: MultiError): false {
+  const { badVersion, nodeExists, noNode, notEmpty } = codes
+  const answers: readonly number[] = [badVersion, nodeExists, noNode, notEmpty]
+  if (answers.includes(error.code)) return false
+  throw troubleOf(error)
+}
+
+function partOf(operation: MultiOperation, { acl }: Desk): Part {
+  if (operation.type === 'delete' || operation.type === 'check') return operation
+  const data = typeof operation.data === 'string' ? Buffer.from(operation.data) : operation.data
+  return operation.type === 'setData'
+    ? { ...operation, data }
+    : { ...operation, data, acl, flag: flags.persistent }
+}

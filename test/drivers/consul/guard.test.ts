@@ -1,0 +1,78 @@
+// The token used on the store itself: a user's transaction that is carried out only while the lease holds.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { createLocks } from 'holdfast'
+import { consul } from 'holdfast/consul'
+import { leakCheck } from '../../support/leaks.js'
+import { startConsul } from '../../support/servers/consul.js'
+import { endSession, lockOf } from './support/scene.js'
+
+const server = await startConsul()
+after(() => server.stop())
+
+const open = () => {
+  const store = consul({ url: server.url, minTtl: 1_000 })
+  return { store, locks: createLocks(store) }
+}
+const write = (text: string) => [
+  { KV: { Verb: 'set', Key: 'data', Value: Buffer.from(text).toString('base64') } } as const,
+]
+const data = async () => {
+  const [kv] = (await server.ask('GET', '/v1/kv/data')) as { Value: string }[]
+  return Buffer.from(kv?.Value ?? '', 'base64').toString()
+}
+
+test('a guarded transaction writes while the lease is held, and not a moment longer', async () => {
+  const [one, two] = [open(), open()]
+  const old = await one.locks.mutex('m').acquire()
+  assert.equal((await one.store.guardTxn(old, write('first'))).succeeded, true)
+  const guard = one.store.guard(old)
+  // Taken away behind its back: it does not know yet, the store does.
+  await endSession(server, (await lockOf(server, 'm'))?.Session)
+  const next = await two.locks.mutex('m').acquire()
+  await assert.rejects(one.store.guardTxn(old, write('stale')), { code: 'STALE_TOKEN', token: old.token })
+  assert.equal((await two.store.guardTxn(next, write('second'))).found[0]?.Key, 'data')
+  // The same condition in a transaction sent with any other client.
+  await assert.rejects(server.ask('PUT', '/v1/txn', JSON.stringify([guard, ...write('stale')])), /409/)
+  assert.equal(await data(), 'second')
+  await next.release()
+  await assert.rejects(two.store.guardTxn(next, write('late')), { code: 'STALE_TOKEN' })
+  assert.throws(() => two.store.guard(next), { code: 'STALE_TOKEN' })
+  assert.equal(await data(), 'second')
+  for (const { locks } of [one, two]) await locks.close()
+})
+
+test('a refusal of an operation of its own is told apart from a stale token', async () => {
+  const { store, locks } = open()
+  const lease = await locks.mutex('own').acquire()
+  const missing = { KV: { Verb: 'get', Key: 'never written' } } as const
+  const { succeeded, why } = await store.guardTxn(lease, [missing, ...write('no')])
+  assert.equal(succeeded, false)
+  assert.match(why, /doesn't exist/)
+  await lease.release()
+  await locks.close()
+})
+
+test('readers and permits have it too, and it goes with a lease that was moved to a longer ttl', async () => {
+  const { store, locks } = open()
+  const other = open()
+  for (const lock of [
+    locks.mutex('moved'),
+    locks.readWrite('rw').read,
+    locks.semaphore('s', { permits: 2 }),
+  ]) {
+    const lease = await lock.acquire({ ttl: 2_000 })
+    assert.equal((await store.guardTxn(lease, write('before'))).succeeded, true)
+    await lease.extend(60_000)
+    assert.equal((await store.guardTxn(lease, write('after'))).succeeded, true)
+    // What others see is the token that the lease has.
+    assert.equal((await other.locks.inspect(lock.name)).holders[0]?.token, lease.token)
+    assert.equal(await other.locks.check(lease), true)
+    await lease.release()
+    await assert.rejects(store.guardTxn(lease, write('late')), { code: 'STALE_TOKEN' })
+    assert.equal(await other.locks.check(lease), false)
+  }
+  for (const { locks: all } of [{ locks }, other]) await all.close()
+})
+
+after(leakCheck)

@@ -1,0 +1,65 @@
+// The token used on the ensemble itself: a user's multi that is carried out only while the lease holds.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { createLocks } from 'holdfast'
+import { zookeeper } from 'holdfast/zookeeper'
+import { leakCheck } from '../../support/leaks.js'
+import { startZookeeper } from '../../support/servers/zookeeper.js'
+
+const server = await startZookeeper()
+after(() => server.stop())
+
+const open = () => {
+  const store = zookeeper({ servers: server.address, sessionTimeout: 4_000, tickTime: 500 })
+  return { store, locks: createLocks(store) }
+}
+const write = (data: string) => [{ type: 'setData', path: '/data', data, version: -1 }] as const
+
+test('a guarded multi writes while the lease is held, and not a moment longer', async () => {
+  const [one, two] = [open(), open()]
+  const old = await one.locks.mutex('m').acquire()
+  assert.equal(await one.store.guardMulti(old, [{ type: 'create', path: '/data', data: 'first' }]), true)
+  const { path } = one.store.guard(old)
+  assert.match(path, /^\/holdfast\/m\/_c_[0-9a-f]{32}-lock-\d{10}$/)
+  // Taken away behind its back.
+  assert.equal(await two.locks.forceRelease('m'), 1)
+  const next = await two.locks.mutex('m').acquire()
+  await assert.rejects(one.store.guardMulti(old, write('stale')), { code: 'STALE_TOKEN', token: old.token })
+  assert.equal(await two.store.guardMulti(next, write('second')), true)
+  await next.release()
+  await assert.rejects(two.store.guardMulti(next, write('late')), { code: 'STALE_TOKEN' })
+  assert.throws(() => two.store.guard(next), { code: 'STALE_TOKEN' })
+  // Written to twice: the first was its creation.
+  const third = await two.locks.mutex('m').acquire()
+  const check = { type: 'check', path: '/data', version: 1 } as const
+  assert.equal(await two.store.guardMulti(third, [check]), true)
+  await third.release()
+  for (const { locks } of [one, two]) await locks.close()
+})
+
+test('a refusal of an operation of its own is told apart, and nothing of it is done', async () => {
+  const { store, locks } = open()
+  const lease = await locks.mutex('own').acquire()
+  const made = { type: 'create', path: '/half', data: 'x' } as const
+  assert.equal(await store.guardMulti(lease, [made, { type: 'check', path: '/missing', version: -1 }]), false)
+  assert.equal(await store.guardMulti(lease, [{ type: 'delete', path: '/half', version: -1 }]), false)
+  assert.equal(await store.guardMulti(lease, [made, { type: 'delete', path: '/half', version: 0 }]), true)
+  await lease.release()
+  await locks.close()
+})
+
+test('a writer that has become a reader keeps it', async () => {
+  const { store, locks } = open()
+  const lock = locks.readWrite('rw')
+  await lock.write.run(async (lease) => {
+    const before = store.guard(lease).path
+    const reading = await lock.read.acquire({ reentrant: lease })
+    await lease.release()
+    assert.notEqual(store.guard(reading).path, before)
+    assert.equal(await store.guardMulti(reading, write('as a reader')), true)
+    await reading.release()
+  })
+  await locks.close()
+})
+
+after(leakCheck)
