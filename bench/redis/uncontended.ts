@@ -1,8 +1,9 @@
 /** Acquire and release of a free lock, one after the other and 64 keys at once, each contender beside its floor. */
-import { type Rates, takeTurns, type Work } from '../rounds.js'
+import { type Effort, type Rates, takeTurns, type Work } from '../rounds.js'
 import type { Scale } from '../suite.js'
 import { countCommands } from './commands.js'
 import type { Contender } from './contender.js'
+import { type Cost, measureCost } from './costs.js'
 import { recipeOf } from './recipes.js'
 
 /** Keys at once on one connection. */
@@ -16,12 +17,16 @@ export interface Uncontended {
   readonly commands: ReadonlyMap<string, number>
   /** The same while 64 are asked for at once. */
   readonly commandsTogether: ReadonlyMap<string, number>
+  readonly costs: ReadonlyMap<string, Cost>
+  readonly costsTogether: ReadonlyMap<string, Cost>
 }
 
+/** @param sent the commands whose time in the server counts as the cost of a pair; none: costs are left out */
 export async function measureUncontended(
   ids: readonly string[],
   port: number,
   { effort }: Scale,
+  sent?: readonly string[],
 ): Promise<Uncontended> {
   const contenders = new Map<string, Contender>()
   for (const id of ids) contenders.set(id, await recipeOf(id).make([port]))
@@ -35,6 +40,8 @@ export async function measureUncontended(
       together: await takeTurns(together, effort),
       commands: await counted(oneByOne, port, 100),
       commandsTogether: await counted(together, port, atOnce),
+      costs: await costs(oneByOne, port, sent, effort),
+      costsTogether: await costs(together, port, sent, effort),
     }
   } finally {
     for (const contender of contenders.values()) await contender.close()
@@ -60,6 +67,18 @@ function many(contender: Contender, id: string): Work {
   return async (n) => {
     for (let done = 0; done < n; done += atOnce) await Promise.all(keys.map(pair))
   }
+}
+
+async function costs(
+  works: Readonly<Record<string, Work>>,
+  port: number,
+  sent: readonly string[] | undefined,
+  effort: Effort,
+): Promise<Map<string, Cost>> {
+  const found = new Map<string, Cost>()
+  if (sent === undefined) return found
+  for (const [id, work] of Object.entries(works)) found.set(id, await measureCost(work, port, sent, effort))
+  return found
 }
 
 async function counted(

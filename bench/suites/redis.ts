@@ -32,7 +32,10 @@ export async function measureRedis(scale: Scale): Promise<readonly Figure[]> {
 }
 
 async function uncontended(port: number, scale: Scale): Promise<Figure[]> {
-  const found = await measureUncontended(['ours', 'bare', 'ours-node', 'bare-node'], port, scale)
+  const found = await measureUncontended(['ours', 'bare', 'ours-node', 'bare-node'], port, scale, [
+    'set',
+    'evalsha',
+  ])
   const figures: Figure[] = []
   const clients: readonly (readonly [ClientKind, string, string])[] = [
     ['ioredis', 'ours', 'bare'],
@@ -41,10 +44,10 @@ async function uncontended(port: number, scale: Scale): Promise<Figure[]> {
   for (const [client, ours, bare] of clients) {
     const sent = found.commands.get(ours) ?? Number.NaN
     const lines = [
-      ['one by one', found.oneByOne, found.commands],
-      ['64 keys at once', found.together, found.commandsTogether],
+      ['one by one', found.oneByOne, found.commands, found.costs],
+      ['64 keys at once', found.together, found.commandsTogether, found.costsTogether],
     ] as const
-    for (const [how, rates, commands] of lines) {
+    for (const [how, rates, commands, costs] of lines) {
       const [mine = [], theirs = []] = [rates[ours], rates[bare]]
       const of = ratio(mine, theirs)
       const aim = atLeast(of.median, 0.9, '×')
@@ -57,6 +60,10 @@ async function uncontended(port: number, scale: Scale): Promise<Figure[]> {
         counts: {
           'commands each': commands.get(ours) ?? Number.NaN,
           'of the floor': commands.get(bare) ?? Number.NaN,
+          'µs in the server each': costs.get(ours)?.server ?? Number.NaN,
+          'of the floor’s': costs.get(bare)?.server ?? Number.NaN,
+          'µs of the client’s processor each': costs.get(ours)?.client ?? Number.NaN,
+          'of the floor’s client': costs.get(bare)?.client ?? Number.NaN,
         },
         aim: how === 'one by one' ? both({ text: '2 commands', met: sent === 2 }, aim) : aim,
       })
