@@ -130,7 +130,8 @@ export class Redlock {
     const unwarn = this.#warn(wait, heard)
     const deaf = this.#ears.expect(claim.attempt, pause.cut)
     this.#pauses.add(pause)
-    wait.signal.addEventListener('abort', pause.cut)
+    // Not before it has to wait: the signal costs more than a vote.
+    let signal: AbortSignal | undefined
     try {
       for (let n = 1; !wait.over && !this.#closed; n++) {
         await this.group.ready()
@@ -142,6 +143,10 @@ export class Redlock {
         }
         heard.told = true
         wait.blocked?.(outcome)
+        if (signal === undefined) {
+          signal = wait.signal
+          signal.addEventListener('abort', pause.cut)
+        }
         if (!wait.over && !this.#closed) await pause.take(this.#delay(outcome))
       }
       this.#giveBack(claim, 0, true)
@@ -150,7 +155,7 @@ export class Redlock {
       unwarn()
       deaf()
       this.#pauses.delete(pause)
-      wait.signal.removeEventListener('abort', pause.cut)
+      signal?.removeEventListener('abort', pause.cut)
     }
   }
 
@@ -165,11 +170,10 @@ export class Redlock {
   }
 
   async inspect(name: string): Promise<Standing> {
-    const { group, env } = this
-    const { clock } = env
+    const { group } = this
     await group.ready()
     const all = await round(
-      clock,
+      this.env.clock,
       this.settings.commandTimeout,
       group.nodes,
       (node) => node.ask(inspect, [this.keyOf(name)], []),
@@ -198,10 +202,10 @@ export class Redlock {
   }
 
   async forceRelease(name: string): Promise<number> {
-    const { group, settings, env } = this
+    const { group, settings } = this
     const { holders } = await this.inspect(name)
     const all = await round(
-      env.clock,
+      this.env.clock,
       settings.commandTimeout,
       group.nodes,
       (node) => node.run(force, [this.keyOf(name)], [String(settings.retention)]),
@@ -273,15 +277,16 @@ export class Redlock {
     const { retention, retryDelay } = settings
     const alive = 3 * retryDelay + this.patience(claim.ttl) + 1_000
     const args = voteArgs({ claim, round: n, ballot, rejoin: false, by: env.by, channel, alive, retention })
+    const voting = { attempt: claim.attempt, round: n }
     const sent = env.clock.now()
     const said = await round(
       env.clock,
       this.patience(claim.ttl),
       group.nodes,
-      async (node) => {
-        const voting = { attempt: claim.attempt, round: n }
-        return this.#read(node, await node.ask(vote, keys, [node.identity?.boot ?? '', ...args], voting))
-      },
+      (node) =>
+        node
+          .ask(vote, keys, [node.identity?.boot ?? '', ...args], voting)
+          .then((reply) => this.#read(node, reply)),
       (soFar) => {
         heard.said = soFar
         return this.#decided(soFar)

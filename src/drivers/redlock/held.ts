@@ -154,7 +154,7 @@ export class Held implements Grant {
       const reply = await node.run(release, [this.#driver.keyOf(name)], args)
       node.forget(attempt)
       this.#told.add(node)
-      return String((reply as readonly Reply[])[0])
+      return String(reply[0])
     } catch (error) {
       const again = () => void this.#giveBack(node).catch(() => undefined)
       if (!this.#driver.again(ttl, this.validUntil, again)) node.forget(attempt)

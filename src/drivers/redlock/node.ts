@@ -7,7 +7,7 @@
 import { createHash } from 'node:crypto'
 import type { Clock } from '../../core/clock.js'
 import type { Connection, Reply } from '../redis/client.js'
-import type { Script } from './scripts.js'
+import type { Script } from './state.js'
 
 /** Of one life of one server. */
 export interface Identity {
@@ -74,29 +74,37 @@ export class Node {
    * Asks for something new. Rejects when the connection broke meanwhile: the answer may be that of another life.
    * @param voting given when it is for a vote
    */
-  async ask(
+  ask(
     script: Script,
     keys: readonly string[],
     args: readonly string[],
     voting?: { readonly attempt: string; readonly round: number },
   ): Promise<readonly Reply[]> {
-    if (!this.trusted) throw new Error(this.distrust)
-    if (this.#unanswered >= mostUnanswered) throw new Error(`${this.#unanswered} requests are unanswered`)
+    if (!this.trusted) return Promise.reject(new Error(this.distrust))
+    if (this.#unanswered >= mostUnanswered)
+      return Promise.reject(new Error(`${this.#unanswered} requests are unanswered`))
     if (voting !== undefined) this.#asked.set(voting.attempt, voting.round)
     const { epoch } = this
-    const reply = await this.#counted(this.run(script, keys, args))
-    if (epoch !== this.epoch) throw new Error(this.distrust)
-    return reply as readonly Reply[]
+    this.#unanswered++
+    return this.run(script, keys, args).then(
+      (parts) => {
+        this.#unanswered--
+        if (epoch !== this.epoch) throw new Error(this.distrust)
+        return parts
+      },
+      (error) => {
+        this.#unanswered--
+        throw error
+      },
+    )
   }
 
   /** As `ask`, whatever is known of the server: for giving back and for looking. */
-  async run(script: Script, keys: readonly string[], args: readonly string[]): Promise<Reply> {
-    try {
-      return await this.connection.run('EVALSHA', shaOf(script), keys, args)
-    } catch (error) {
+  run(script: Script, keys: readonly string[], args: readonly string[]): Promise<readonly Reply[]> {
+    return this.connection.run('EVALSHA', shaOf(script), keys, args).then(partsOf, async (error) => {
       if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
-      return this.connection.run('EVAL', script.text, keys, args)
-    }
+      return partsOf(await this.connection.run('EVAL', script.text, keys, args))
+    })
   }
 
   /**
@@ -113,18 +121,15 @@ export class Node {
     this.#asked.delete(attempt)
   }
 
-  async #counted<T>(answer: Promise<T>): Promise<T> {
-    this.#unanswered++
-    try {
-      return await answer
-    } finally {
-      this.#unanswered--
-    }
-  }
-
   close(): void {
     this.#unwatch()
   }
+}
+
+/** The short cuts answer in one text. */
+function partsOf(reply: Reply): readonly Reply[] {
+  if (typeof reply === 'string') return reply.split(' ')
+  return Array.isArray(reply) ? reply : [reply]
 }
 
 function shaOf(script: Script): string {

@@ -53,7 +53,7 @@ export function voteArgs({ claim, round, ballot, rejoin, by, channel, alive, ret
       rejoin ? '1' : '0',
       String(retention),
     ],
-    ...[by.replaceAll(' ', '_'), channel ?? '-', micros(alive), claim.note ?? ''],
+    ...[by.replace(/\s/g, '_'), channel ?? '-', micros(alive), claim.note ?? ''],
   ]
 }
 

@@ -8,7 +8,17 @@ import { leakCheck } from '../../support/leaks.js'
 import { startMany } from '../../support/servers/redis.js'
 import { until } from '../../support/until.js'
 import { claim, once, waiting } from '../support/asking.js'
-import { type Cabled, cabled, driverOf, locksOf, meet, now, type Scene, votesAt } from './support/scene.js'
+import {
+  ballotsAt,
+  type Cabled,
+  cabled,
+  driverOf,
+  locksOf,
+  meet,
+  now,
+  type Scene,
+  votesAt,
+} from './support/scene.js'
 
 const five = await startMany(5, { preload: ['clock'] })
 after(() => five.stop())
@@ -40,10 +50,9 @@ test('H34: the token is the winning ballot: it is what the servers voted for, an
     const grant = await driver?.acquire(asked, waiting())
     assert.ok(grant && grant.token > last, `${grant?.token} after ${last}`)
     last = grant.token
-    const ballots = await Promise.all(
-      here.servers.map((server) => server.cli('HGET', '3:redlock{h34}', `v:${asked.attempt}`)),
-    )
-    const same = ballots.filter((vote) => String(vote).split(' ')[2] === String(last))
+    const votes = await Promise.all(here.servers.map((server) => ballotsAt(server, 'h34', '3:')))
+    const ballots = votes.map((at) => at.get(asked.attempt)?.ballot)
+    const same = ballots.filter((ballot) => ballot === last)
     assert.ok(same.length >= 2, `voted for ${last}: ${ballots}`)
     assert.equal(await grant.release(), 'released')
   }

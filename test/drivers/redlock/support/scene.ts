@@ -81,10 +81,25 @@ export async function meet({ servers, prefix }: Scene, ...drivers: readonly Driv
   }
 }
 
+/** The votes of this server that are out, by attempt: what is kept of each, from its deadline on. */
+export async function ballotsAt(
+  server: RedisServer,
+  name: string,
+  prefix: string,
+): Promise<ReadonlyMap<string, { readonly due: number; readonly ballot: number }>> {
+  const stored = String((await server.cli('GET', `${prefix}redlock{${name}}`)) ?? '')
+  const votes = stored.split('\n').filter((line) => line.startsWith('v '))
+  return new Map(
+    votes.map((line) => {
+      const [, attempt = '', , due, ballot] = line.split(' ')
+      return [attempt, { due: Number(due), ballot: Number(ballot) }]
+    }),
+  )
+}
+
 /** The attempts that have this server's vote. */
 export async function votesAt(server: RedisServer, name: string, prefix: string): Promise<readonly string[]> {
-  const fields = (await server.cli('HKEYS', `${prefix}redlock{${name}}`)) as readonly string[]
-  return fields.filter((field) => field.startsWith('v:')).map((field) => field.slice(2))
+  return [...(await ballotsAt(server, name, prefix)).keys()]
 }
 
 export const now: () => number = systemEnv().clock.now

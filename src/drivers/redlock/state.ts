@@ -1,0 +1,155 @@
+/**
+ * What one of the servers knows of a lock, and what every script begins and ends with.
+ *
+ * One text in one string key: reading and writing it is most of what an uncontended vote costs, and a string is had by one
+ * command and kept, with or without a time to live, by another.
+ *
+ * ```
+ * <b> <t> <z> <round ended last> <one before> …
+ * v <attempt> <kind x|s> <deadline> <ballot> <since> <round> <by> <note>     a vote that is out
+ * w <attempt> <kind> <due> <since> <channel> <by> <note>                     somebody who was refused and asks again
+ * r <attempt> <until>                                                        the vote is kept for who was woken
+ * ```
+ * `b` the greatest ballot voted for, with the reserve of those who used it · `t` the newest time seen · `z` what was added to
+ * the server's clock because it went back. All times are the server's, in microseconds.
+ *
+ * An attempt asks in rounds, because a minority of votes is given back at once: what has ended is a round of an attempt, so
+ * that a late request of a round that was given up finds it ended. The key has a time to live only while no vote is out.
+ *
+ * A verb changes the tables, and what it changed is written once, at its end.
+ */
+import { tokenReserve } from '../../core/token.js'
+
+export interface Script {
+  readonly name: string
+  readonly text: string
+}
+
+/** Where a script finds things. */
+interface Places {
+  /** KEYS[2] is the marker of the server, and ARGV[1] what the client takes it for: another one is answered by `b`. */
+  readonly marked?: boolean
+  /** Which argument tells for how many ms a lock without votes is remembered; missing: the script changes nothing. */
+  readonly retention?: number
+  /** Lua that returns, or does nothing: with `stored`, `marker` and `wall`. */
+  readonly shortCut?: string
+  readonly flags?: string
+}
+
+/** @param verb Lua that returns the reply, where `id` is not yet set and all of `state` is at hand */
+export function script(name: string, verb: string, places: Places): Script {
+  const { marked = false, retention, shortCut = '', flags = '' } = places
+  const load = marked
+    ? `local stored, marker = unpack(call('MGET', h, KEYS[2]))
+-- Something else of that name is an error, not a free lock.
+if not stored then stored = call('GET', h) end`
+    : `local stored = call('GET', h)`
+  const text = `#!lua${flags}
+local call = redis.call
+local h = KEYS[1]
+local tm = call('TIME')
+local wall = tm[1] * 1000000 + tm[2]
+${load}
+stored = stored or '0 0 0'
+${shortCut}
+${state}
+${marked ? `if marker ~= ARGV[1] then return { 'b', num(b), num(now) } end` : ''}
+local function verb()
+${verb}
+end
+local reply = verb()
+${retention === undefined ? '' : `if changed then save(ARGV[${retention}]) end`}
+return reply
+`
+  return { name, text }
+}
+
+const state = `
+local function num(n) return string.format('%d', n) end
+local b, seen, z, ended = string.match(stored, '^(%d+) (%d+) (%d+)([^\\n]*)')
+b, seen, z = tonumber(b), tonumber(seen), tonumber(z)
+local votes, waits, kept, changed = {}, {}, nil, false
+for letter, id, rest in string.gmatch(stored, '\\n(%a) (%S+) ([^\\n]*)') do
+  if letter == 'v' then
+    local kind, due, ballot, since, round, by, note = string.match(rest, '^(%a) (%d+) (%d+) (%d+) (%d+) (%S+) (.*)$')
+    votes[id] = { kind = kind, due = tonumber(due), ballot = tonumber(ballot), since = tonumber(since), round = round, by = by, note = note }
+  elseif letter == 'w' then
+    local kind, due, since, channel, by, note = string.match(rest, '^(%a) (%d+) (%d+) (%S+) (%S+) (.*)$')
+    waits[id] = { kind = kind, due = tonumber(due), since = tonumber(since), channel = channel, by = by, note = note }
+  else
+    kept = { id = id, till = tonumber(rest) }
+  end
+end
+local now = wall + z
+if now < seen then
+  if seen - now > 500000 then z = z + seen - now end
+  now = seen
+end
+if kept and kept.till <= now then kept = nil end
+
+local function save(retention)
+  local lines = { num(b) .. ' ' .. num(now) .. ' ' .. num(z) .. ended }
+  for id, v in pairs(votes) do
+    lines[#lines + 1] = table.concat({ 'v', id, v.kind, num(v.due), num(v.ballot), num(v.since), v.round, v.by, v.note }, ' ')
+  end
+  for id, w in pairs(waits) do
+    lines[#lines + 1] = table.concat({ 'w', id, w.kind, num(w.due), num(w.since), w.channel, w.by, w.note }, ' ')
+  end
+  if kept then lines[#lines + 1] = 'r ' .. kept.id .. ' ' .. num(kept.till) end
+  local text = table.concat(lines, '\\n')
+  if next(votes) then call('SET', h, text) else call('SET', h, text, 'PX', retention) end
+end
+
+-- A vote that ended without being given back may have used all of its reserve.
+local function finish(id, last)
+  local v = votes[id]
+  votes[id], changed = nil, true
+  local top = v.kind == 'x' and v.ballot + ${tokenReserve} or v.ballot
+  b = math.max(b, last and math.min(math.max(last, v.ballot), top) or top)
+end
+
+local function put(id, v) votes[id], changed = v, true end
+
+local function leaveLine(id)
+  if waits[id] then waits[id], changed = nil, true end
+end
+
+for id, v in pairs(votes) do
+  if v.due <= now then finish(id) end
+end
+for id, w in pairs(waits) do
+  if w.due <= now then leaveLine(id) end
+end
+
+local function eldest()
+  local first
+  for id, w in pairs(waits) do
+    if not first or w.since < waits[first].since then first = id end
+  end
+  return first
+end
+
+local function wake()
+  for _ = 1, 8 do
+    local id = eldest()
+    if not id then return end
+    local heard = redis.pcall('PUBLISH', waits[id].channel, id)
+    if type(heard) == 'number' and heard > 0 then
+      kept, changed = { id = id, till = now + 50000 }, true
+      return
+    end
+    if type(heard) ~= 'number' then return end
+    leaveLine(id)
+  end
+end
+
+-- The eight newest.
+local function remember(round)
+  local text, n = ' ' .. round, 1
+  for one in string.gmatch(ended, '%S+') do
+    if one ~= round and n < 8 then text, n = text .. ' ' .. one, n + 1 end
+  end
+  ended, changed = text, true
+end
+local function over(round) return string.find(ended .. ' ', ' ' .. round .. ' ', 1, true) end
+`
