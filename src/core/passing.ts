@@ -7,7 +7,6 @@
 import { type Clock, ttlWithDelay } from './clock.js'
 import type { Claim, Grant } from './driver.js'
 import type { Hold } from './hold.js'
-import type { Mode } from './mode.js'
 import type { Request } from './queue.js'
 
 /** Passes of one grant while others wait in the store. */
@@ -56,14 +55,14 @@ export function mayInherit({ mode, terms }: Request, { mode: held, watchdog }: H
   )
 }
 
-/** May this request take over a place in the store's line that was taken with `claim`? */
+/**
+ * May this request take over a place in the store's line that was taken with `claim`? Only for a hold that excludes all others: of
+ * those that stand beside each other one may have been granted already, its answer on the way, and another since, so that who
+ * came last would have the older token.
+ */
 export function mayTakeOver({ mode, terms }: Request, claim: Claim): boolean {
+  if (claim.mode.kind !== 'exclusive') return false
   const { lockDelay = 0 } = claim
   const sameTime = terms.lockDelay === lockDelay && ttlWithDelay(terms.ttl, lockDelay) === claim.ttl
-  return sameMode(mode, claim.mode) && sameTime && terms.note === claim.note
-}
-
-function sameMode(a: Mode, b: Mode): boolean {
-  if (a.kind !== 'permits' || b.kind !== 'permits') return a.kind === b.kind
-  return a.take === b.take && a.of === b.of
+  return mode.kind === 'exclusive' && sameTime && terms.note === claim.note
 }

@@ -114,6 +114,25 @@ test('when the head gives up, the next request takes over its place in the store
   await (await second).release()
 })
 
+test('a place for one of several holders is not taken over: others may have been granted since, with newer tokens', async () => {
+  for (const take of ['reader', 'permits'] as const) {
+    const s = script()
+    const lock = take === 'reader' ? s.locks.readWrite('m').read : s.locks.semaphore('m', { permits: 3 })
+    const leaving = new AbortController()
+    const first = lock.acquire({ signal: leaving.signal })
+    const second = lock.acquire()
+    await settle()
+    leaving.abort(new Error('gone'))
+    await assert.rejects(first)
+    assert.equal(s.asked[0]!.wait.over, true)
+    const late = s.asked[0]!.grant()
+    await settle()
+    assert.equal(late.releases, 1)
+    s.asked[1]!.grant()
+    await (await second).release()
+  }
+})
+
 test('a head whose successor asks for something else leaves the line, and a grant that still comes is given back', async () => {
   const s = script()
   const leaving = new AbortController()
