@@ -164,3 +164,45 @@ test('run that fails releases and rethrows what the function threw', async () =>
   await assert.rejects(running, { name: 'RangeError', message: 'mine' })
   assert.equal(grant.releases, 1)
 })
+
+test('leases that a wait is told of count as if it stood inside their run', async () => {
+  const s = script()
+  const acquiring = s.locks.mutex('m').acquire()
+  await settle()
+  s.asked[0]!.grant()
+  const holding = await acquiring
+  const told: unknown[] = []
+  s.locks.on('order', ({ orders }) => told.push(orders))
+  await assert.rejects(s.locks.mutex('m').acquire({ holding }), { code: 'DEADLOCK' })
+  await within(s, s.locks.mutex('n'), async () => {
+    await assert.rejects(s.locks.mutex('m').acquire({ wait: 0 }), { code: 'ACQUIRE_TIMEOUT' })
+    await assert.rejects(
+      s.locks.mutex('m').acquire({ wait: 1, signal: AbortSignal.abort(new Error('no')) }),
+      /no/,
+    )
+  })
+  assert.deepEqual(told, [])
+  const inner = s.locks.mutex('o').acquire({ holding: [holding] })
+  await settle()
+  const o = await (s.asked.at(-1)!.grant(), inner)
+  await holding.release()
+  const outer = s.locks.mutex('m').acquire({ holding: o })
+  await settle()
+  s.asked.at(-1)!.grant()
+  await outer
+  assert.deepEqual(told, [
+    [
+      ['o', 'm'],
+      ['m', 'o'],
+    ],
+  ])
+  await assert.rejects(
+    s.locks.mutex('p').acquire({ holding: 'm' as never }),
+    /holding must be leases of this library, got "m"/,
+  )
+  const other = script()
+  const free = other.locks.mutex('m').acquire({ holding: o })
+  await settle()
+  other.asked[0]!.grant()
+  assert.equal((await free).isHeld, true, 'a lease of other locks is none of its business')
+})
