@@ -184,7 +184,8 @@ test('leases that a wait is told of count as if it stood inside their run', asyn
   assert.deepEqual(told, [])
   const inner = s.locks.mutex('o').acquire({ holding: [holding] })
   await settle()
-  const o = await (s.asked.at(-1)!.grant(), inner)
+  s.asked.at(-1)!.grant()
+  const o = await inner
   await holding.release()
   const outer = s.locks.mutex('m').acquire({ holding: o })
   await settle()
