@@ -1,3 +1,4 @@
+/** Long because asking a lock back and handing it over are two sides of one hold. */
 import assert from 'node:assert/strict'
 import type { Revocation } from 'holdfast'
 import type { Client } from './client.js'
