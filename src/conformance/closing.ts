@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import type { Fixture } from './fixture.js'
 import { pause } from './stage.js'
 import type { It } from './suite.js'
-import { takeInChild } from './take-in-child.js'
+import { startUp, takeInChild } from './take-in-child.js'
 
 const closed = { code: 'CLOSED' }
 
@@ -88,7 +88,7 @@ export function closing(it: It, { make, traits, taker }: Fixture): void {
       const name = stage.name()
       const lease = await client.locks.mutex(name).acquire()
       const child = takeInChild(stage, taker, name, stage.ttl, 'alone')
-      await stage.inLine(client, name, 1)
+      await stage.inLine(client, name, 1, startUp)
       // One that nothing keeps alive ends before this timer does.
       await Promise.race([pause(300), once(child.process, 'exit')])
       assert.equal(child.process.exitCode, null, 'it ended although it waited')

@@ -70,9 +70,9 @@ export class Stage {
   }
 
   /** Resolves once `count` stand in line for `name`. */
-  async inLine(client: Client, name: string, count: number): Promise<void> {
+  async inLine(client: Client, name: string, count: number, within?: number): Promise<void> {
     const waiting = async () => (await client.locks.inspect(name)).waiters.length >= count
-    await this.until(`${count} in line for ${name}`, waiting)
+    await this.until(`${count} in line for ${name}`, waiting, within)
   }
 
   /** Rejects unless `promise` settles in time. */

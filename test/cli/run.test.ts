@@ -97,11 +97,14 @@ test('--no-wait ends with the conflict code, says who holds it with what note, a
 })
 
 test('off a terminal a wait is told once, after a second', async () => {
-  const holder = start('run', 'told', ...sh('exec sleep 1.7'))
+  const holder = start('run', 'told', ...sh('exec sleep 60'))
   await until(async () => (await cli('inspect', 'told', '--json')).stdout.includes('attempt'))
-  const waiter = await cli('run', 'told', ...sh('true'))
-  assert.equal(waiter.code, 0)
-  assert.match(waiter.stderr, /^holdfast: waiting 1s for "told", 1st in line; held for \d+s by .+:\d+\n$/)
+  const waiter = start('run', 'told', ...sh('true'))
+  await until(() => waiter.stderr() !== '')
+  kill(holder.pid, 'SIGTERM')
+  const { code, stderr } = await waiter.ended
+  assert.equal(code, 0)
+  assert.match(stderr, /^holdfast: waiting 1s for "told", 1st in line; held for \d+s by .+:\d+\n$/)
   await holder.ended
 })
 
