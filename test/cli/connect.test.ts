@@ -11,7 +11,10 @@ const refused: readonly [url: string, complaint: RegExp][] = [
   ['/run/locks', /^'\/run\/locks' is no URL of a store; known are local:/],
   ['memory:', /^memory: locks live inside one process, .*; use local:/],
   ['zookeeper:', /^'zookeeper:' names no host; write zookeeper:\/\/host:2181$/],
-  ['zookeeper://h1/locks?speed=9', /has the option 'speed'; known are strategy, names, sessionTimeout, tls, ca, acl$/],
+  [
+    'zookeeper://h1/locks?speed=9',
+    /has the option 'speed'; known are strategy, names, sessionTimeout, tls, ca, acl$/,
+  ],
   ['zookeeper://h1?strategy=fast', /: strategy cannot be 'fast'$/],
   ['local://server/share', /^local: takes a directory of this machine, .*got 'local:\/\/server\/share'/],
   ['constructor:x', /^unknown scheme 'constructor:'/],
