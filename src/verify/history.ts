@@ -26,6 +26,7 @@ export interface Acquisition {
   /** When it asked to be made a shared hold; from then on it claims no more than that. */
   readonly downgrading: number | undefined
   readonly releasing: number | undefined
+  /** The store has let go. Not: a release that found the lease lost, by its own clock; the store may keep it for a while. */
   readonly released: number | undefined
   readonly lost: number | undefined
   /** Timed out, refused, cancelled or broken: no lease came of it. */
@@ -83,7 +84,7 @@ function apply(drafts: Map<string, Draft>, event: Event, attempt: string): void 
     else if (event.phase === 'info') draft.queued ??= event.t
   } else if (event.op === 'release') {
     if (event.phase === 'invoke') draft.releasing ??= event.t
-    else if (event.phase === 'ok') draft.released ??= event.t
+    else if (event.phase === 'ok' && event.kind !== 'lost') draft.released ??= event.t
   } else if (event.op === 'lost') draft.lost ??= event.t
   else if (event.op === 'downgrade' && event.phase === 'invoke') draft.downgrading ??= event.t
 }

@@ -8,6 +8,12 @@ const attempt = (at: number, facts: Partial<Event> = {}): Event[] => [
   event(at, 't', `t:${at}`, { op: 'acquire', phase: 'invoke', mode: 'exclusive', wait: 0, ...facts }),
   event(at + 1, 't', `t:${at}`, { op: 'acquire', phase: 'fail', kind: 'busy' }),
 ]
+/** A release that is not asked of the store, because the lease has run out by its own clock. */
+const foundLost = (at: number): Event[] => [
+  event(at, 'a', 'a:1', { op: 'lost', phase: 'info' }),
+  event(at, 'a', 'a:1', { op: 'release', phase: 'invoke' }),
+  event(at, 'a', 'a:1', { op: 'release', phase: 'ok', kind: 'lost' }),
+]
 const lag = 5
 
 describe('the false busy checker', () => {
@@ -22,6 +28,7 @@ describe('the false busy checker', () => {
       held('a', 'a:1', [20.5, 40, 41]),
       held('a', 'a:1', [0, 1, 19.95]),
       held('a', 'a:1', [0, 1, 30], { until: 16 }).slice(0, 2),
+      [...held('a', 'a:1', [0, 1, 30], { until: 16 }).slice(0, 2), ...foundLost(17)],
     ]
     for (const reason of reasons)
       assert.deepEqual(falseBusy(historyOf([...reason, ...attempt(20)]), { lag }), [])
