@@ -2,11 +2,12 @@
  * Who holds and who waits, read from the names of the nodes: decided here, without asking anybody.
  *
  * The order is that of the numbers the server appends: signed 32-bit integers that count the children a parent has ever
- * had. By its documentation the server goes on at -2147483648 after 2147483647, so which of two is older is told by their
- * difference, as TCP does with its own numbers; sorted as texts, as other clients do it, the first place after the overflow would
- * stand before its holder. What ZooKeeper 3.8 really does is to give 2147483647 to every further place. Two places
- * with one number are a tie, and nobody holds by it: whoever finds one steps back until the line is empty and its node can be
- * removed, whereupon the server counts anew. Near the end each release tries that.
+ * had. After 2147483647 they tell no order any more. ZooKeeper 3.8 gives 2147483647 to every further place, but counts on from
+ * -2147483648, as its documentation says, while changes of the same parent are under way in it, and then goes back: of two
+ * places past the end nobody can tell which is older. They are a tie, and nobody holds by it: whoever finds one steps back until
+ * the line is empty and its node can be removed, whereupon the server counts anew. Near the end each release tries that.
+ * A place before the end is older than one past it, told by their difference, as TCP does with its own numbers; sorted as texts, as
+ * other clients do it, the first place after the overflow would stand before its holder.
  *
  * Places of others count, too: Curator's `-lock-`, `__READ__` and `__WRIT__`, kazoo's `__lock__` and `__rlock__`; and
  * whatever else ends in such a number is taken for a mutex, so that it is never overtaken.
@@ -57,6 +58,9 @@ function readPlace(node: string): Place | undefined {
 /** From here on an empty line is begun anew: a million places before the last number. */
 export const nearlyFull: number = 0x7fffffff - 0xfffff
 
+/** At the last number or past it, where numbers tell no order. */
+const past = (number: number): boolean => number === 0x7fffffff || number < 0
+
 /** How much later `a` came than `b`; negative: earlier. */
 export const later = (a: number, b: number): number => (a - b) | 0
 
@@ -91,7 +95,7 @@ export type Verdict =
   | { readonly is: 'gone' }
   /** Somebody uses the semaphore with another limit. */
   | { readonly is: 'limit'; readonly limit: number }
-  /** Another place bears the same number: the server has stopped counting, and nobody can tell who came first. */
+  /** Another place is past the end of the numbers, too: nobody can tell who came first. */
   | { readonly is: 'tie' }
 
 export function judge(children: readonly string[], own: string): Verdict {
@@ -100,7 +104,8 @@ export function judge(children: readonly string[], own: string): Verdict {
   const me = line[index]
   if (me === undefined) return { is: 'gone' }
   const others = line.filter((place) => place !== me)
-  if (others.some(({ number }) => number === me.number)) return { is: 'tie' }
+  if (others.some(({ number }) => number === me.number || (past(number) && past(me.number))))
+    return { is: 'tie' }
   const { mode } = me
   if (mode.kind === 'permits') {
     const differs = others.find((other) => other.mode.kind === 'permits' && other.mode.of !== mode.of)

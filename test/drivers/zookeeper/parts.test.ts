@@ -58,14 +58,21 @@ describe('the line', () => {
       numbers,
     )
     assert.deepEqual(judge(nodes, nodes[0] as string), { is: 'granted', behind: true })
-    const last = judge(nodes, nodes[4] as string)
-    assert.equal(last.is === 'waiting' && last.node, nodes[3])
+    // One alone past the end stands behind those before it.
+    const last = judge([...nodes.slice(0, 2), nodes[4] as string], nodes[4] as string)
+    assert.equal(last.is === 'waiting' && last.node, nodes[1])
     assert.ok(later(-2147483648, 2147483647) > 0 && later(2147483647, -2147483648) < 0)
     assert.ok(later(0, -1) > 0)
   })
 
-  test('refuses to tell who is first of two with the same number', () => {
+  test('refuses to tell who is first of two with the same number, or past the end of the numbers', () => {
     assert.deepEqual(judge([place(id, 7), place(other, 7)], place(id, 7)), { is: 'tie' })
+    // Past the end the server counts on for a moment, and goes back: which of the two is older cannot be told.
+    const [last, further] = [place(id, 2147483647), place(other, -2147483648)]
+    for (const own of [last, further]) assert.deepEqual(judge([last, further], own), { is: 'tie' })
+    const before = place(other, 2147483646)
+    assert.equal(judge([before, last], before).is, 'granted')
+    assert.equal(judge([before, last], last).is, 'waiting')
   })
 
   test('grants nothing to a place that is not there', () => {
