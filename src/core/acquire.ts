@@ -5,6 +5,7 @@
  * Long because the ways in which one acquisition ends are read together.
  */
 import { watchForDeadlock } from './deadlock.js'
+import type { Blocked } from './driver.js'
 import type { Engine } from './engine.js'
 import { AcquireTimeoutError, BackendError, LeaseLostError, UnsupportedError } from './errors.js'
 import type { Hold } from './hold.js'
@@ -35,6 +36,16 @@ export interface Lock {
   run<R>(fn: (lease: Lease) => R | PromiseLike<R>, options?: AcquireOptions): Promise<R>
 }
 
+/** Where the end of one acquisition goes, and what comes before it. */
+interface Caller {
+  resolve(lease: HeldLease | undefined): void
+  reject(error: unknown): void
+  /** Its claim joins others. */
+  readonly party?: Party
+  /** Told whenever the store says what stands in the way. */
+  blocked?(by: Blocked): void
+}
+
 /** A single attempt waits for the store's answer no longer than this, in ms: a frozen store is an error, not "not free". */
 const longestAttempt = 10_000
 
@@ -61,16 +72,15 @@ export class EngineLock implements Lock {
     return this.take(options)
   }
 
-  /** As `acquire`, with the class that other parts of the core need. */
-  take(options?: AcquireOptions): Promise<HeldLease> {
+  /** As `acquire`, with the class that other parts of the core need. `blocked` hears what stands in the way. */
+  take(options?: AcquireOptions, blocked?: (by: Blocked) => void): Promise<HeldLease> {
     return new Promise((resolve, reject) => {
       const notFree = () => reject(new AcquireTimeoutError(this.name, 0, undefined))
-      this.#ask(
-        options,
-        options?.wait === 0,
-        (lease) => (lease === undefined ? notFree() : resolve(lease)),
+      this.#ask(options, options?.wait === 0, {
+        resolve: (lease) => (lease === undefined ? notFree() : resolve(lease)),
         reject,
-      )
+        ...(blocked !== undefined && { blocked }),
+      })
     })
   }
 
@@ -79,13 +89,13 @@ export class EngineLock implements Lock {
       if (options !== undefined && 'wait' in options) {
         throw new TypeError('tryAcquire makes one attempt and takes no wait; use acquire({ wait })')
       }
-      this.#ask(options, true, resolve, reject)
+      this.#ask(options, true, { resolve, reject })
     })
   }
 
   /** One attempt whose claim joins `party`, if it can: else the party is smaller than it should be. */
   join(party: Party, options: AcquireOptions): Promise<HeldLease | undefined> {
-    return new Promise((resolve, reject) => this.#ask(options, true, resolve, reject, party))
+    return new Promise((resolve, reject) => this.#ask(options, true, { resolve, reject, party }))
   }
 
   async run<R>(fn: (lease: Lease) => R | PromiseLike<R>, options?: AcquireOptions): Promise<R> {
@@ -104,13 +114,7 @@ export class EngineLock implements Lock {
   }
 
   /** Throws what is wrong with the request; everything later goes to `reject`. */
-  #ask(
-    options: AcquireOptions | undefined,
-    once: boolean,
-    resolve: (lease: HeldLease | undefined) => void,
-    reject: (error: unknown) => void,
-    party?: Party,
-  ): void {
+  #ask(options: AcquireOptions | undefined, once: boolean, caller: Caller): void {
     const { engine, name } = this
     engine.assertOpen()
     const terms =
@@ -120,21 +124,14 @@ export class EngineLock implements Lock {
     const mode = this.#modeOf(terms)
     terms.signal?.throwIfAborted()
     const nested = reenter(engine, name, mode, terms, once)
-    if (nested === undefined) this.#stand(terms, mode, once, resolve, reject, party)
-    else resolve(nested)
+    if (nested === undefined) this.#stand(terms, mode, once, caller)
+    else caller.resolve(nested)
   }
 
-  #stand(
-    terms: Terms,
-    mode: Mode,
-    once: boolean,
-    resolve: (lease: HeldLease | undefined) => void,
-    reject: (error: unknown) => void,
-    party: Party | undefined,
-  ): void {
+  #stand(terms: Terms, mode: Mode, once: boolean, caller: Caller): void {
     const line = this.engine.line(this.name)
-    const holds = once && party?.waits !== true ? [] : heldBy(this.engine, terms.holding)
-    const acquisition = new Acquisition(line, terms, mode, once, resolve, reject, party)
+    const holds = once && caller.party?.waits !== true ? [] : heldBy(this.engine, terms.holding)
+    const acquisition = new Acquisition(line, terms, mode, once, caller)
     if (holds.length > 0) this.#inside(holds, mode, acquisition, once)
     line.ask(acquisition, once)
   }
@@ -163,39 +160,36 @@ class Acquisition implements Request, Waiting {
   watched: (() => void) | undefined
   readonly #line: Line
   readonly #once: boolean
-  readonly #resolve: (lease: HeldLease | undefined) => void
-  readonly #reject: (error: unknown) => void
+  readonly #caller: Caller
 
-  constructor(
-    line: Line,
-    terms: Terms,
-    mode: Mode,
-    once: boolean,
-    resolve: (lease: HeldLease | undefined) => void,
-    reject: (error: unknown) => void,
-    party: Party | undefined,
-  ) {
+  constructor(line: Line, terms: Terms, mode: Mode, once: boolean, caller: Caller) {
     const { clock, unarmed } = line.engine
     this.#line = line
     this.#once = once
-    this.#resolve = resolve
-    this.#reject = reject
+    this.#caller = caller
     this.terms = terms
     this.mode = mode
-    this.party = party
+    this.party = caller.party
     this.asked = clock.now()
-    const patience = once ? Math.min(terms.ttl, longestAttempt, party?.longest ?? longestAttempt) : terms.wait
+    const patience = once
+      ? Math.min(terms.ttl, longestAttempt, caller.party?.longest ?? longestAttempt)
+      : terms.wait
     this.patience = new Patience(clock, unarmed, this.asked + patience, terms.signal, this)
   }
 
   granted(hold: Hold | undefined): void {
     this.watched?.()
-    this.#resolve(hold && new HeldLease(hold, this.mode.kind))
+    this.#caller.resolve(hold && new HeldLease(hold, this.mode.kind))
   }
 
   failed(error: unknown): void {
     this.watched?.()
-    this.#reject(error)
+    this.#caller.reject(error)
+  }
+
+  blocked(by: Blocked): void {
+    this.patience.blocked = by
+    this.#caller.blocked?.(by)
   }
 
   /** It would never be granted. */
@@ -210,7 +204,7 @@ class Acquisition implements Request, Waiting {
     const why = this.#why(how)
     this.watched?.()
     this.#line.leave(this)
-    this.#reject(why)
+    this.#caller.reject(why)
   }
 
   #why(how: WaitEnd): unknown {

@@ -40,6 +40,8 @@ export interface Request {
   /** `undefined`: a single attempt found it not free. */
   granted(hold: Hold | undefined): void
   failed(error: unknown): void
+  /** The store told what stands in the way. */
+  blocked(by: Blocked): void
 }
 
 export class Line {
@@ -172,7 +174,7 @@ export class Line {
 
   /** The driver told what stands in the way of a request. */
   blocked(request: Request, by: Blocked): void {
-    request.patience.blocked = by
+    request.blocked(by)
     const { driver, events } = this.engine
     const { mode, terms } = request
     events.emit('waiting', { name: this.name, driver: driver.name, mode, note: terms.note, blocked: by })

@@ -5,13 +5,14 @@
  *   stand in line, with name and priority in the note
  *        │ granted
  *        ▼
- *   is somebody named as successor, or of a higher priority, in line behind me? ──yes──► give back, stand at the end
+ *   is somebody named as successor, or of a higher priority, in line behind me? ──yes──► stand at the end, then give back
  *        │ no
  *        ▼
  *   write the office (token, value) ──► Term ──► resign: take the office back, release
  * ```
  * Who is passed over goes to the end of the line, so the preferred one is at its head after one round at most; until then
- * nobody leads. The office of a leader that died stays in the cell until the next one writes its own: whether it still
+ * nobody leads. It takes its new place before it gives back: else somebody of a lower priority could lead in the moment in
+ * which it is in no line. The office of a leader that died stays in the cell until the next one writes its own: whether it still
  * leads is seen by its hold, which is in the store or is not. An office never replaces one with a greater token.
  */
 import { EngineLock } from '../core/acquire.js'
@@ -74,20 +75,36 @@ export function election(engine: Engine, name: string): Election {
       throw new TypeError(`campaign takes a string as value, got ${describe(value)}`)
     const { candidate = engine.env.by, priority = 0, ...given } = options
     checkCandidate(candidate, priority)
-    const { clock } = engine
-    const from = clock.now()
+    const from = engine.clock.now()
     const wait = duration('wait', given.wait ?? engine.defaults.wait, 0, true)
     const rest = { ...given, fair: engine.traits.fair, note: `candidate ${candidate}, priority ${priority}` }
-    let rounds = 0
-    for (;;) {
-      const left = Math.max(0, wait - (clock.now() - from))
-      const lease = await lock.take({ ...rest, wait: left })
-      if (!(await preferred(candidate, priority))) return begin(lease, candidate, value)
-      await lease.release()
+    const left = () => ({ ...rest, wait: Math.max(0, wait - (engine.clock.now() - from)) })
+    let lease = await lock.take(left())
+    for (let rounds = 1; await preferred(candidate, priority); rounds++) {
+      if (wait === 0 || !engine.traits.fair) await lease.release()
       if (wait === 0) throw new AcquireTimeoutError(name, 0, undefined)
-      // Where the line is not first come, first served, the other one needs a moment to come first.
-      if (!engine.traits.fair) await pause(engine, 20 * ++rounds * engine.random())
+      if (engine.traits.fair) lease = await standBehind(lease, left())
+      else {
+        // Where the line is not first come, first served, the other one needs a moment to come first.
+        await pause(engine, 20 * rounds * engine.random())
+        lease = await lock.take(left())
+      }
     }
+    return begin(lease, candidate, value)
+  }
+
+  /** Gives back once it has a place at the end of the line: whoever is let in sees that it waits. */
+  async function standBehind(lease: HeldLease, options: AcquireOptions): Promise<HeldLease> {
+    let next = Promise.resolve(lease)
+    await new Promise<void>((inLine) => {
+      next = lock.take(options, ({ trouble }) => {
+        if (trouble === undefined) inLine()
+      })
+      const ended = () => inLine()
+      next.then(ended, ended)
+    })
+    await lease.release()
+    return next
   }
 
   /** Is there another in line that is to lead rather than this one? */
@@ -174,9 +191,8 @@ function checkCandidate(candidate: unknown, priority: unknown): void {
   const bytes = Buffer.byteLength(candidate as string)
   if (bytes > maxCandidateBytes)
     throw new RangeError(`candidate is ${bytes} bytes long; the limit is ${maxCandidateBytes}`)
-  if (!Number.isSafeInteger(priority)) {
+  if (!Number.isSafeInteger(priority))
     throw new RangeError(`priority must be a whole number, got ${describe(priority)}`)
-  }
 }
 
 function pause({ clock }: Engine, ms: number): Promise<void> {
