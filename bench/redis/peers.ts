@@ -4,9 +4,9 @@
  * Long because the shapes of six libraries and the use of each are read side by side.
  */
 import type { Redis } from 'ioredis'
+import { loadPeer, peerVersion } from '../peer-packages.js'
 import { ioredisAt } from './clients.js'
 import { type Recipe, type Taken, ttl } from './contender.js'
-import { loadPeer, peerVersion } from './peer-packages.js'
 
 type Settings = 'default' | 'fast'
 /** Milliseconds between two looks with the settings called fast. */

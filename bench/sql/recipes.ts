@@ -7,7 +7,7 @@ import { setTimeout } from 'node:timers/promises'
 import { createLocks } from 'holdfast'
 import { postgres } from 'holdfast/postgres'
 import { Pool } from 'pg'
-import { loadPeer } from '../redis/peer-packages.js'
+import { loadPeer } from '../peer-packages.js'
 
 export type Take = (name: string) => Promise<Release>
 type Release = () => Promise<unknown>

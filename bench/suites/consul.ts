@@ -5,7 +5,7 @@ import { startConsul } from '../../test/support/servers/consul.js'
 import { besideEachOther, pairsOf } from '../beside.js'
 import type { Comparison, Result } from '../figure.js'
 import { BareHttp } from '../floors/http.js'
-import { installPeers, loadPeer, peerVersion } from '../redis/peer-packages.js'
+import { installPeers, loadPeer, peerVersion } from '../peer-packages.js'
 import type { Scale } from '../suite.js'
 import { figures } from './over-http.js'
 

@@ -1,10 +1,10 @@
 /** The libraries on npm that lock over Redis, beside holdfast and the bare floors, on the same server and client. */
 import { startMany, startRedis } from '../../test/support/servers/redis.js'
 import type { Comparison, Row } from '../figure.js'
+import { installPeers } from '../peer-packages.js'
 import { countCommands } from '../redis/commands.js'
 import { compete } from '../redis/fairness.js'
 import { at, burst, countBurst, withCrew } from '../redis/hand-off.js'
-import { installPeers } from '../redis/peer-packages.js'
 import { peerIds, quorumPeerIds, renewingPeerIds } from '../redis/peers.js'
 import { measureQuorum, openQuorum, quorumSize } from '../redis/quorum.js'
 import { recipeOf } from '../redis/recipes.js'

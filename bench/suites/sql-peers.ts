@@ -5,7 +5,7 @@ import { type PostgresServer, startPostgres } from '../../test/support/servers/p
 import { enlist, type Member } from '../crew.js'
 import type { Comparison, Row } from '../figure.js'
 import { gaps } from '../hand-over.js'
-import { installPeers } from '../redis/peer-packages.js'
+import { installPeers } from '../peer-packages.js'
 import { ratio, takeTurns, type Work } from '../rounds.js'
 import { quantile, type Spread, spread } from '../spread.js'
 import { type Contender, recipeOf, recipes } from '../sql/recipes.js'

@@ -3,7 +3,7 @@
  * believes of its lock in its own words. The shapes are as much of each library as is used here.
  */
 import type { Redis } from 'ioredis'
-import { loadPeer, peerVersion } from '../../bench/redis/peer-packages.js'
+import { loadPeer, peerVersion } from '../../bench/peer-packages.js'
 
 export interface Library {
   readonly package: string

@@ -9,7 +9,7 @@
  * among the faults, and one server cannot make up for that: holdfast refuses to grant for a while where it notices.
  */
 import { parseArgs } from 'node:util'
-import { installPeers } from '../../bench/redis/peer-packages.js'
+import { installPeers } from '../../bench/peer-packages.js'
 import { type RunResult, runLab } from '../faults/run.js'
 import { libraries } from './libraries.js'
 

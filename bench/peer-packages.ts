@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 
-const folder = new URL('../../../bench/peers/', import.meta.url)
+const folder = new URL('../../bench/peers/', import.meta.url)
 
 /** Installs what the lock file says, unless it is there. */
 export function installPeers(): void {
