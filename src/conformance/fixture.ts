@@ -13,7 +13,7 @@ export interface Fixture {
   readonly taker?: Taker
   /**
    * A ttl in ms short enough to wait for its end, long enough to be renewed reliably. Raised to `traits.minTtl`.
-   * @default 500
+   * @default 1_000
    */
   readonly ttl?: number
   /** The longest the store may take, in ms, for what it does at once when it is well; also the check for leaks. @default 5_000 */

@@ -15,7 +15,7 @@ export class Stage {
 
   constructor(fixture: Fixture) {
     this.fixture = fixture
-    this.ttl = Math.max(fixture.ttl ?? 500, fixture.traits.minTtl)
+    this.ttl = Math.max(fixture.ttl ?? 1_000, fixture.traits.minTtl)
     this.patience = fixture.patience ?? 5_000
   }
 

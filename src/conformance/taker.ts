@@ -47,6 +47,8 @@ async function main(): Promise<void> {
     }
   })
   say({ is: 'ready' })
+  // A single attempt waits no longer than its ttl, and connecting may take that long on a busy machine.
+  await locks.inspect(task.name)
   lease = await parts[task.as ?? 'mutex'](locks, task)
   const { token } = lease
   if (task.as === 'export') say({ is: 'granted', token, ticket: await locks.export(lease) })

@@ -69,7 +69,6 @@ async function fixture(socket: 'abstract' | 'file'): Promise<Fixture> {
   return {
     name: `local over ${socket} sockets`,
     traits,
-    ttl: 500,
     make: () => client(options),
     taker: { module: import.meta.resolve('holdfast/local'), export: 'local', args: [options] },
     breakage: {
