@@ -1,7 +1,7 @@
 // The strategy `row` while things break: connections killed at every step, replies and notifications lost, the server killed, its
 // clock moved.
 import assert from 'node:assert/strict'
-import { after, test } from 'node:test'
+import { after, type TestContext, test } from 'node:test'
 import type { Lease } from '../../../src/index.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startPostgres } from '../../support/servers/postgres.js'
@@ -109,17 +109,22 @@ for (const lane of ['up', 'down'] as const) {
   })
 }
 
-test('“somebody waits” before the answer to the request: the lock is not kept for this process alone', async (t) => {
+/** One whose pushes come over a connection that has nothing to do with the answers, and is up. */
+async function twoWays(t: TestContext, name: string) {
   const b = peer(t, server.port)
-  // What is pushed comes over a connection that has nothing to do with the answers.
-  const a = await cabled(t, server, { listen: b.pool })
-  const held = await b.locks.mutex('ear').acquire()
-  const waited = a.locks.mutex('ear').acquire()
-  await inLine(b.locks, 'ear', 1)
-  const reachable = `select from holdfast_waiters where name = 'ear' and channel is not null`
-  await until(async () => (await server.sql(reachable)).length === 1)
+  // Answers are held back here, and are not to be given up for lost.
+  const a = await cabled(t, server, { listen: b.pool, commandTimeout: 30_000 })
+  const held = await b.locks.mutex(name).acquire()
+  const waited = a.locks.mutex(name).acquire()
+  const reachable = 'select from holdfast_waiters where name = $1 and channel is not null'
+  await until(async () => (await server.sql(reachable, [name])).length === 1)
   await held.release()
   await (await waited).release()
+  return { a, b }
+}
+
+test('“somebody waits” before the answer to the request: the lock is not kept for this process alone', async (t) => {
+  const { a, b } = await twoWays(t, 'ear')
   a.cable.down.hold((bytes) => bytes.includes('granted'))
   const asked = a.locks.mutex('told early').acquire()
   await a.cable.down.holding()
@@ -129,6 +134,34 @@ test('“somebody waits” before the answer to the request: the lock is not kep
   await new Promise((resolve) => setTimeout(resolve, 50))
   a.cable.down.pass()
   assert.ok((await passesUntil(a.locks.mutex('told early'), await asked, other)) <= 17)
+})
+
+test('“an operator took it” before the answer to the request: the lease that comes of it is another one', async (t) => {
+  const { a, b } = await twoWays(t, 'other ear')
+  // Pushes come in their order: who has heard this one has heard those before it.
+  const last = await b.locks.mutex('heard last').acquire()
+  const inLineNow = new Promise<void>((resolve) => {
+    a.locks.on('waiting', ({ name }) => name === 'heard last' && resolve())
+  })
+  const heard = a.locks.mutex('heard last').acquire()
+  await inLineNow
+  a.cable.down.hold((bytes) => bytes.includes('granted'))
+  const asked = a.locks.mutex('taken early').acquire()
+  await a.cable.down.holding()
+  const [first] = (await b.locks.inspect('taken early')).holders
+  assert.equal(await b.locks.forceRelease('taken early'), 1)
+  await last.release()
+  const heardLast = await heard
+  a.cable.down.pass()
+  const lease = await asked
+  const { holders } = await b.locks.inspect('taken early')
+  assert.ok(first !== undefined && lease.token > first.token, `${lease.token} after ${first?.token}`)
+  assert.deepEqual(
+    holders.map(({ token }) => token),
+    [lease.token],
+  )
+  assert.equal(await lease.release(), 'released')
+  await heardLast.release()
 })
 
 test('a try whose reply is lost is an error, and nobody holds it longer than a moment', async (t) => {
