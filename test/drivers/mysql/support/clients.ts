@@ -1,5 +1,6 @@
 // Pools for the tests: mysql2 and mariadb, each behind a cable of its own that can be pulled. A pool is made when the driver is,
 // and goes when the driver is closed.
+import type { EventEmitter } from 'node:events'
 import { createPool as createMariadb } from 'mariadb'
 import { createPool as createMysql2 } from 'mysql2/promise'
 import type { DriverFactory } from '../../../../src/core/driver.js'
@@ -27,6 +28,8 @@ export function open(library: Library, port: number, size = 5): Opened {
   return { pool, close: () => void pool.end().catch(() => undefined) }
 }
 
+type Listening = [event: string, listener: (...args: unknown[]) => void]
+
 /** A driver over a pool of its own, which goes with the driver. */
 export function driverOn(
   library: Library,
@@ -37,11 +40,18 @@ export function driverOn(
   return (env) => {
     // The mariadb client connects when its pool is made; the driver must not.
     let opened: Opened | undefined
+    const get = () => {
+      opened ??= open(library, port, size)
+      return opened.pool
+    }
+    const events = () => get() as unknown as EventEmitter
     const pool: MysqlPool = {
-      getConnection: () => {
-        opened ??= open(library, port, size)
-        return opened.pool.getConnection()
-      },
+      getConnection: () => get().getConnection(),
+      // It tells which socket a connection of it has.
+      ...(library === 'mariadb' && {
+        on: (...given: Listening) => events().on(...given),
+        off: (...given: Listening) => events().off(...given),
+      }),
     }
     const driver = mysql({ pool, ...options })(env)
     return {
