@@ -14,6 +14,11 @@ export interface Replacement {
   readonly keep: number
 }
 
+type Decide = (cell: Cell | undefined) => Replacement | undefined | Promise<Replacement | undefined>
+
+/** Somebody else changed the cell between the look and the change. */
+const overtaken: unique symbol = Symbol('overtaken')
+
 /** Between two tries while the store is in trouble, in ms. */
 const pause = 200
 
@@ -45,20 +50,31 @@ export class Box {
    * was faster. Resolves with the cell as it is then. Carried out once, unless more than one change of somebody
    * else's came between a lost answer and the next try: where that matters, `decide` must know its own work again.
    */
-  async update(
-    decide: (cell: Cell | undefined) => Replacement | undefined | Promise<Replacement | undefined>,
-    bounds: Bounds,
-  ): Promise<Cell | undefined> {
-    for (;;) {
-      const cell = await this.read(bounds)
-      const next = await decide(cell)
-      if (next === undefined) return cell
-      checkSize(this.key, next.value)
-      const change = { seen: cell?.version ?? 0, ...next, id: this.engine.env.id() }
-      if (next.value === undefined && cell === undefined) return undefined
-      const written = await this.trying(bounds, () => this.#cells.write(this.key, change, bounds.signal))
-      if (written !== undefined) return next.value === undefined ? undefined : written
+  async update(decide: Decide, bounds: Bounds): Promise<Cell | undefined> {
+    const line = this.engine.overtaken
+    const first = line.has(this.key) ? overtaken : await this.#tryUpdate(decide, bounds)
+    if (first !== overtaken) return first
+    const end = await line.turn(this.key, bounds.signal)
+    try {
+      for (;;) {
+        const outcome = await this.#tryUpdate(decide, bounds)
+        if (outcome !== overtaken) return outcome
+      }
+    } finally {
+      end()
     }
+  }
+
+  async #tryUpdate(decide: Decide, bounds: Bounds): Promise<Cell | undefined | typeof overtaken> {
+    const cell = await this.read(bounds)
+    const next = await decide(cell)
+    if (next === undefined) return cell
+    checkSize(this.key, next.value)
+    const change = { seen: cell?.version ?? 0, ...next, id: this.engine.env.id() }
+    if (next.value === undefined && cell === undefined) return undefined
+    const written = await this.trying(bounds, () => this.#cells.write(this.key, change, bounds.signal))
+    if (written === undefined) return overtaken
+    return next.value === undefined ? undefined : written
   }
 
   /**

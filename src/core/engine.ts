@@ -8,6 +8,7 @@ import { BackendError } from './errors.js'
 import { Events } from './events.js'
 import { LockOrder } from './lock-order.js'
 import { type Defaults, resolveDefaults, type Terms } from './options.js'
+import { Overtaken } from './overtaken.js'
 import { Line } from './queue.js'
 import { Timetable } from './timetable.js'
 import { Unarmed } from './wait.js'
@@ -25,6 +26,7 @@ export class Engine {
   readonly timetable: Timetable
   readonly unarmed: Unarmed
   readonly order: LockOrder = new LockOrder()
+  readonly overtaken: Overtaken = new Overtaken()
   /** The local lines by name: of those who hold or wait in this process, and a few idle ones that may be wanted again. */
   readonly lines: Map<string, Line> = new Map()
   readonly #limits = new Map<string, number>()
