@@ -10,7 +10,7 @@
  * the way leaves a hold that runs out by itself. A claim for a hold that has run out gets another token, or nothing,
  * and is given back.
  */
-import { bounded, glance, Late } from '../core/bounded.js'
+import { type Bounds, bounded, glance, Late } from '../core/bounded.js'
 import { Box } from '../core/box.js'
 import type { Wait } from '../core/driver.js'
 import type { Engine } from '../core/engine.js'
@@ -53,14 +53,16 @@ export async function exportLease(engine: Engine, lease: Lease): Promise<string>
   const { watchdog, token, name } = hold
   const { attempt, mode, note } = watchdog.claim
   const { ttl, lockDelay } = watchdog
-  await lease.extend(ttl)
   const id = engine.env.id()
   const box = new Box(engine, 'hand', id)
   const offer = { value: offered, keep: ttl }
-  const done = await bounded(engine, { wait: Math.max(1, lease.remaining()) }, (bounds) =>
-    box.update((cell) => (cell === undefined ? offer : undefined), bounds),
-  )
-  if (done instanceof Late) throw done.trouble ?? hold.lostError()
+  /** As long as the lease lasts there is time for another try. */
+  const whileHeld = async <R>(work: (bounds: Bounds) => Promise<R>) => {
+    const done = await bounded(engine, { wait: Math.max(1, lease.remaining()) }, work)
+    if (done instanceof Late) throw done.trouble ?? hold.lostError()
+  }
+  await whileHeld((bounds) => box.trying(bounds, () => lease.extend(ttl)))
+  await whileHeld((bounds) => box.update((cell) => (cell === undefined ? offer : undefined), bounds))
   hold.detach()
   const ticket: Ticket = {
     v: 1,
