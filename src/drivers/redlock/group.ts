@@ -1,5 +1,5 @@
 /**
- * Which servers may vote.
+ * Which servers may vote. Long because the table below and what carries it out are read together.
  *
  * Redlock breaks when a server forgets its votes and votes again: with {1, 2} of three for one holder, a restarted 2 and 3 make a
  * majority for another. So the servers remember each other. Each keeps a *marker*, the boot id of the life in which its data
@@ -45,7 +45,7 @@ export class Group {
   readonly #settings: Settings
   #looking: Promise<void> | undefined
   readonly #checkEviction: (told: string | undefined) => void
-  readonly #seeing = new Map<Node, Promise<Seen>>()
+  readonly #seeing = new Map<Node, { readonly epoch: number; readonly seen: Promise<Seen> }>()
 
   constructor(nodes: readonly Node[], env: Env, settings: Settings) {
     this.nodes = nodes
@@ -105,20 +105,33 @@ export class Group {
     // The others learn of a server before it votes, so that its next life is recognised whatever happens now.
     const boots = sound.map(({ identity }) => identity.boot)
     const missing = seen.filter(({ group }) => boots.some((boot) => !group.has(boot)))
-    await Promise.all(
-      missing.map((one) => this.#introduce(one, boots).catch((error) => this.#doubt(one, error))),
+    const deaf = new Set<Seen>()
+    const introduced = missing.map((one) =>
+      this.#introduce(one, boots).catch((error) => {
+        deaf.add(one)
+        this.#doubt(one, error)
+      }),
     )
-    await Promise.all(sound.map((one) => this.#trust(one).catch((error) => this.#doubt(one, error))))
+    await Promise.all(introduced)
+    const present = sound.filter((one) => !deaf.has(one))
+    await Promise.all(present.map((one) => this.#trust(one).catch((error) => this.#doubt(one, error))))
   }
 
-  /** A server that does not answer is not asked again before it has, or its connection has broken. */
+  /** One that falls silent in the middle must not keep the others from voting. */
+  #command(node: Node, name: string, ...args: readonly string[]): Promise<Reply> {
+    return inTime(this.#env.clock, this.#settings.commandTimeout, node.connection.command(name, ...args))
+  }
+
+  /** A server that does not answer is not asked again before it has, or its connection has broken: then a client may have lost the question. */
   #seen(node: Node): Promise<Seen> {
     const asked = this.#seeing.get(node)
-    if (asked !== undefined) return asked
+    if (asked !== undefined && asked.epoch === node.epoch) return asked.seen
     if (node.distrust === notAsked) node.distrust = 'has not said yet which server it is'
-    const seeing = this.#see(node).finally(() => this.#seeing.delete(node))
-    this.#seeing.set(node, seeing)
-    return seeing
+    const seen = this.#see(node).finally(() => {
+      if (this.#seeing.get(node)?.seen === seen) this.#seeing.delete(node)
+    })
+    this.#seeing.set(node, { epoch: node.epoch, seen })
+    return seen
   }
 
   async #see(node: Node): Promise<Seen> {
@@ -166,7 +179,7 @@ export class Group {
     }
     const deleted = known.some(({ group }) => group.has(identity.boot))
     const until = (deleted ? node.wall : identity.since) + (this.#settings.maxTtl + 1_000) * 1_000
-    await node.connection.command('SET', this.markerKey, `q ${Math.ceil(until)} ${identity.boot}`)
+    await this.#command(node, 'SET', this.markerKey, `q ${Math.ceil(until)} ${identity.boot}`)
     return this.#waited(one, until)
   }
 
@@ -177,7 +190,7 @@ export class Group {
   }
 
   async #trust({ node, epoch, identity, marker }: Seen): Promise<void> {
-    if (marker !== identity.boot) await node.connection.command('SET', this.markerKey, identity.boot)
+    if (marker !== identity.boot) await this.#command(node, 'SET', this.markerKey, identity.boot)
     if (epoch !== node.epoch) return
     node.identity = identity
     node.trusted = true
@@ -190,7 +203,7 @@ export class Group {
   }
 
   async #introduce({ node }: Seen, boots: readonly string[]): Promise<void> {
-    await node.connection.command('SADD', this.#groupKey, ...boots)
+    await this.#command(node, 'SADD', this.#groupKey, ...boots)
   }
 
   close(): void {
