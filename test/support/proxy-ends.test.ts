@@ -11,7 +11,7 @@ import { connectResp } from './resp.js'
 import { startRedis } from './servers/redis.js'
 import { until } from './until.js'
 
-describe('a connection through the proxy', { timeout: 30_000 }, () => {
+describe('a connection through the proxy', { timeout: 180_000 }, () => {
   it('is a black hole: neither side hears the other, not even that it went away', async () => {
     await using both = await pair()
     const { proxy, client, server } = both

@@ -18,7 +18,7 @@ after(() => redis.stop())
 const silent = (promise: Promise<unknown>): Promise<boolean> =>
   Promise.race([promise.then(() => false), sleep(100, true)])
 
-describe('the proxy', { timeout: 30_000 }, () => {
+describe('the proxy', { timeout: 180_000 }, () => {
   it('carries both ways, also what is larger than any buffer, and counts', async () => {
     await using proxy = await startProxy({ port: redis.port })
     await using client = await connectResp(proxy.port)

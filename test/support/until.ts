@@ -2,7 +2,7 @@
 
 /** How long and how often `until` looks. */
 export interface UntilOptions {
-  /** Give up after this many milliseconds. Default 5000. */
+  /** Give up after this many milliseconds. Default 20 000: a machine may be busy, and only what hangs waits for so long. */
   readonly within?: number
   /** Milliseconds between two looks. Default 10. */
   readonly every?: number
@@ -23,7 +23,7 @@ const expired: unique symbol = Symbol('expired')
  */
 export async function until<T>(
   condition: () => T | Promise<T>,
-  { within = 5000, every = 10, what = sourceOf(condition) }: UntilOptions = {},
+  { within = 20_000, every = 10, what = sourceOf(condition) }: UntilOptions = {},
 ): Promise<Truthy<T>> {
   const deadline = performance.now() + within
   let last = 'it was never answered'
