@@ -28,7 +28,7 @@ async function obey(order: Order): Promise<unknown> {
     case 'aborted':
       return leases.get(order.lease)?.signal.aborted
     case 'block':
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, order.ms)
+      setImmediate(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, order.ms))
       return undefined
     case 'bear': {
       const child = spawn(process.execPath, ['-e', 'setTimeout(() => {}, 60_000)'], {

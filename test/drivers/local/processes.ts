@@ -33,7 +33,7 @@ export interface Taker {
   release(taken: Taken): Promise<string>
   state(taken: Taken): Promise<string>
   aborted(taken: Taken): Promise<boolean>
-  /** Stands still for `ms`; resolves when it has begun. */
+  /** Its event loop stands still for `ms`; resolves when it is about to. */
   block(ms: number): Promise<unknown>
   /** Starts a process that outlives it; resolves with its pid. */
   bear(): Promise<number>
