@@ -35,7 +35,8 @@ test('signals are given on to the command, which decides what becomes of them', 
 })
 
 test('signals reach the whole group', async () => {
-  const script = `(trap 'echo child >> ${file('group')}; exit' USR1; echo ready >> ${file('group')}; while :; do sleep 0.02; done) & trap 'wait; exit 0' USR1; while :; do sleep 0.02; done`
+  // Its own trap first: the child says that both are set.
+  const script = `trap 'wait; exit 0' USR1; (trap 'echo child >> ${file('group')}; exit' USR1; echo ready >> ${file('group')}; while :; do sleep 0.02; done) & while :; do sleep 0.02; done`
   const run = start('run', 'group', '--', 'sh', '-c', script)
   await until(() => read('group') === 'ready\n')
   kill(run.pid, 'SIGUSR1')
@@ -44,13 +45,13 @@ test('signals reach the whole group', async () => {
 })
 
 test('the command is stopped and continued with its run, and keeps its lock for longer than a ttl', async () => {
-  const run = start('run', 'stops', '--ttl', '1s', ...listener('stops'))
+  const run = start('run', 'stops', '--ttl', '3s', ...listener('stops'))
   await until(() => read('stops').startsWith('pid'))
   const command = Number(read('stops').slice(4))
   kill(run.pid, 'SIGTSTP')
   // D: a shell whose child was stopped between fork and exec cannot run either.
   await until(() => stateOf(run.pid) === 'T' && ['T', 'D'].includes(stateOf(command)))
-  const { code } = await cli('run', 'stops', '--wait', '1500ms', '--', 'true')
+  const { code } = await cli('run', 'stops', '--wait', '3500ms', '--', 'true')
   assert.equal(code, 75)
   kill(run.pid, 'SIGCONT')
   await until(() => ['S', 'R'].includes(stateOf(command)))

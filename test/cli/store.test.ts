@@ -13,7 +13,7 @@ const held: Running[] = []
 /** A run that holds until it is ended. */
 async function hold(name: string, ...options: string[]): Promise<Running> {
   const file = join(folder, `${name}-${held.length}`)
-  const run = start('run', name, ...options, '--', 'sh', '-c', `: > '${file}'; exec sleep 60`)
+  const run = start('run', name, ...options, '--', 'sh', '-c', `: > '${file}'; exec sleep 600`)
   held.push(run)
   await until(() => existsSync(file))
   return run

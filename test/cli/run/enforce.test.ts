@@ -12,7 +12,7 @@ import { termsOf } from '../../../src/cli/run/policy.js'
 import { leakCheck } from '../../support/leaks.js'
 import { until } from '../../support/until.js'
 
-const none = { ttl: 1500, killAfter: undefined, minHold: undefined, maxHold: undefined }
+const none = { ttl: 3000, killAfter: undefined, minHold: undefined, maxHold: undefined }
 const children: ChildProcess[] = []
 const locks = createLocks(memory())
 
@@ -26,17 +26,20 @@ async function command(script: string): Promise<{ group: number; lines: string[]
   return { group: child.pid ?? 0, lines, child }
 }
 
-/** A lease that nobody renews. */
+/** A lease that nobody renews; asked for when the command has begun, however long that took. */
 const expiring = (name: string): Promise<Lease> =>
   locks.mutex(name).acquire({ ttl: none.ttl, autoRenew: false })
+
+/** As they are for a longer ttl: here a busy machine has time to carry out what is decided. */
+const roomy = { ...termsOf(none), killAfter: 1_200, margin: 1_000 }
 
 const stubborn = "trap '' TERM; sh -c \"trap '' TERM; echo ready; while :; do sleep 1; done\" & wait; wait"
 
 test('a lease that runs out ends the command and what it started, though they ignore TERM, before it is over', async () => {
-  const lease = await expiring('runs-out')
   const { group } = await command(stubborn)
+  const lease = await expiring('runs-out')
   const told: string[] = []
-  const enforcer = enforce(group, lease, termsOf(none), (why, signal) => told.push(`${why} ${signal}`))
+  const enforcer = enforce(group, lease, roomy, (why, signal) => told.push(`${why} ${signal}`))
   await enforcer.gone
   const left = lease.remaining()
   assert.ok(left > 0, 'the lease was over before the group was gone')
@@ -46,9 +49,9 @@ test('a lease that runs out ends the command and what it started, though they ig
 })
 
 test('a command that obeys TERM is not killed', async () => {
-  const lease = await expiring('obeys')
   const { group, child } = await command("trap 'exit 3' TERM; echo ready; while :; do sleep 0.02; done")
-  const enforcer = enforce(group, lease, termsOf(none), () => undefined)
+  const lease = await expiring('obeys')
+  const enforcer = enforce(group, lease, roomy, () => undefined)
   const [code] = await once(child, 'exit')
   await enforcer.gone
   assert.equal(code, 3)
@@ -67,10 +70,10 @@ test('a lease that is lost for certain kills at once', async () => {
 })
 
 test('a stopped command is ended, too', async () => {
-  const lease = await expiring('stopped')
   const { group, child } = await command("trap 'exit 3' TERM; echo ready; while :; do sleep 0.02; done")
+  const lease = await expiring('stopped')
   signalGroup(group, 'SIGSTOP')
-  const enforcer = enforce(group, lease, termsOf(none), () => undefined)
+  const enforcer = enforce(group, lease, roomy, () => undefined)
   const [code] = await once(child, 'exit')
   await enforcer.gone
   assert.equal(code, 3)
@@ -87,8 +90,8 @@ test('--max-hold ends a command although its lease is well', async () => {
 })
 
 test('a command that ended by itself is no longer enforced', async () => {
-  const lease = await expiring('ended')
   const { group } = await command('echo ready; exec sleep 60')
+  const lease = await expiring('ended')
   const enforcer = enforce(group, lease, termsOf(none), () => assert.fail('nothing is to be ended'))
   enforcer.release()
   await enforcer.gone

@@ -31,7 +31,7 @@ export async function terminal(folder: string, env: NodeJS.ProcessEnv, main: str
     pid: child.pid ?? 0,
     shown: () => shown,
     type: (keys) => void child.stdin.write(keys),
-    see: async (text, within = 8000) => {
+    see: async (text, within = 30_000) => {
       const found = await until(
         () => {
           const rest = shown.slice(from)
