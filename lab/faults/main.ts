@@ -19,6 +19,7 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { tellWhatIsLeft } from './left-open.js'
 import { summaryOf, writeReport } from './report.js'
 import { runLab } from './run.js'
 
@@ -84,7 +85,9 @@ async function main(): Promise<void> {
   }
 }
 
-main().catch((error: unknown) => {
-  console.error(`faults: ${error instanceof Error ? error.message : error}`)
-  process.exitCode = 1
-})
+main()
+  .catch((error: unknown) => {
+    console.error(`faults: ${error instanceof Error ? error.message : error}`)
+    process.exitCode = 1
+  })
+  .finally(tellWhatIsLeft)

@@ -129,7 +129,7 @@ function wanted(faults: readonly Fault[], only: readonly string[] | undefined): 
 /** The workers go on for so long without faults, in ms, before they finish: what is to come to rest is seen to do so. */
 const calm = 1_500
 /** What a worker may need beyond the bound of the store to finish, in ms: a machine that is busy. */
-const goodbye = 5_000
+const goodbye = 20_000
 
 function keep(folder: string, to: string | undefined): void {
   const isEvents = (path: string) => path === folder || path.endsWith('.jsonl')
