@@ -31,7 +31,7 @@ test('the BullMQ worker compiles against the real package, and its jobs redeem e
       cwd: folder,
       encoding: 'utf8',
       env: { ...process.env, ...env },
-      timeout: 60_000,
+      timeout: 180_000,
     })
   const compiler = join(root, 'node_modules/typescript/bin/tsc')
   const types = join(root, 'node_modules/@types')

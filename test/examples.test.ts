@@ -15,7 +15,7 @@ import { startPostgres } from './support/servers/postgres.js'
 import { startRedis } from './support/servers/redis.js'
 import { startZookeeper } from './support/servers/zookeeper.js'
 
-const patience = 60_000
+const patience = 180_000
 
 // What stands in a folder of its own is no program by itself, and has a test of its own.
 const examples = filesIn('examples', '.ts').filter((path) => path.split('/').length === 2)

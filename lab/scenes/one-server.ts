@@ -79,10 +79,11 @@ export const longWork: RedisScene = {
   async run(stage) {
     const [a, b] = [await stage.player('A'), await stage.player('B')]
     let points = 0
-    const held = await first(a, 1_000)
+    // Long enough to be renewed on a busy machine.
+    const held = await first(a, 2_000)
     const slowly = async () => {
       const seen = points
-      await elapsed(3_000)
+      await elapsed(6_000)
       points = seen + 1
       await held.release()
     }

@@ -6,7 +6,7 @@ import { leakCheck } from '../support/leaks.js'
 
 const child = fileURLToPath(new URL('./process-end-child.js', import.meta.url))
 const run = (what: string) =>
-  spawnSync(process.execPath, [child, what], { encoding: 'utf8', timeout: 20_000 })
+  spawnSync(process.execPath, [child, what], { encoding: 'utf8', timeout: 120_000 })
 
 test('a wait without an end keeps the process alive until it is granted', () => {
   const { status, stdout, stderr } = run('wait')

@@ -106,7 +106,7 @@ function runAt(place: string, words: readonly string[], env: NodeJS.ProcessEnv =
   return spawnSync(process.execPath, [join(place, 'build/src/cli/main.js'), ...words], {
     encoding: 'utf8',
     env: { ...process.env, ...env },
-    timeout: 60_000,
+    timeout: 180_000,
     killSignal: 'SIGKILL',
   })
 }

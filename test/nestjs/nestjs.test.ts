@@ -25,7 +25,7 @@ test('the example compiles with experimentalDecorators and runs to its end on Ne
   const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, 'build/nestjs/main.js')], {
     encoding: 'utf8',
     env: { ...process.env, TMPDIR: folder, XDG_RUNTIME_DIR: folder },
-    timeout: 30_000,
+    timeout: 120_000,
   })
   rmSync(folder, { recursive: true, force: true })
   assert.equal(status, 0, stdout + stderr)

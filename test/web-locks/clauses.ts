@@ -79,7 +79,7 @@ export function overStores(stores: Readonly<Record<string, () => Promise<Store>>
 }
 
 /** @param subject asked when the first clause begins */
-export function clauses(where: string, subject: () => Subject, limit = 20_000): void {
+export function clauses(where: string, subject: () => Subject, limit = 60_000): void {
   let one: LockManager
   let two: LockManager
   /** What only a lease can show. */

@@ -27,8 +27,8 @@ export interface Client extends LocksOfAnyDriver {
   close(): Promise<void>
 }
 
-/** Three renewals a second: who is stolen from in another process hears of it with the next one. */
-export const ttl = 1500
+/** A renewal a second: who is stolen from in another process hears of it with the next one. */
+export const ttl = 3000
 
 export interface Store extends AsyncDisposable {
   /** A client of its own, as another process would have it. */
