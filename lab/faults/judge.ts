@@ -70,13 +70,24 @@ function touched(one: Acquisition, spans: readonly Span[], end: number): boolean
 function excuseFor(violation: Violation, spans: readonly Span[], faults: readonly Fault[]) {
   for (const { kind, excuses } of faults) {
     if (excuses === undefined || !excuses.rules.includes(violation.rule)) continue
+    const { beside, why } = excuses
+    const within = excuses.within * 1e6
     // What was done to one worker excuses what it took part in.
     const near = (span: Span) =>
       span.kind === kind &&
       (span.target === undefined || violation.parties.some(({ pid }) => pid === span.target)) &&
       violation.at >= span.from &&
-      violation.at - violation.lasted <= span.to + excuses.within * 1e6
-    if (spans.some(near)) return { fault: kind, why: excuses.why }
+      violation.at - violation.lasted <= span.to + within
+    const joined = (span: Span) =>
+      beside === undefined ||
+      spans.some(
+        ({ kind, from, to }) =>
+          beside.includes(kind) &&
+          from <= violation.at &&
+          from <= span.to + within &&
+          to >= span.from - within,
+      )
+    if (spans.some((span) => near(span) && joined(span))) return { fault: kind, why }
   }
   return undefined
 }

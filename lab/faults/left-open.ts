@@ -23,7 +23,8 @@ function whatIsLeft(): string[] {
 function shown(handle: object): string {
   if (handle instanceof ChildProcess)
     return `process ${handle.pid} (${handle.spawnfile}, ${handle.exitCode ?? handle.signalCode ?? 'running'})`
-  if (handle instanceof Socket) return `socket ${handle.localPort} to ${handle.remotePort} (${handle.readyState})`
+  if (handle instanceof Socket)
+    return `socket ${handle.localPort} to ${handle.remotePort} (${handle.readyState})`
   if (handle instanceof Server) return `server at ${JSON.stringify(handle.address())}`
   return handle.constructor.name
 }

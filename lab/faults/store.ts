@@ -67,9 +67,18 @@ export interface Fault {
   /** At least so many ms between two of this kind. @default 0 */
   readonly apart?: number
   /** Rules the driver's page says are not promised for a while after this fault. Counted apart, never hidden. */
-  readonly excuses?: { readonly rules: readonly Rule[]; readonly within: number; readonly why: string }
+  readonly excuses?: Excuse
   /** Does it. Resolves with what undoes it. */
   begin(act: Act): Promise<Undo> | Undo
+}
+
+export interface Excuse {
+  readonly rules: readonly Rule[]
+  /** For so long after the fault, in ms. */
+  readonly within: number
+  /** Only where one of these kinds was done as well, at most `within` earlier or later. */
+  readonly beside?: readonly string[]
+  readonly why: string
 }
 
 export type Undo = (() => Promise<void> | void) | undefined

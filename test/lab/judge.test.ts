@@ -1,0 +1,66 @@
+// What the lab counts apart, and that it counts nothing else apart.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { type Event, historyOf, type Rule } from 'holdfast/verify'
+import { judge } from '../../lab/faults/judge.js'
+import type { Fault } from '../../lab/faults/store.js'
+import { leakCheck } from '../support/leaks.js'
+import { event, held } from '../verify/bugs.js'
+
+const begin = () => undefined
+const subjects = ['server 0']
+const excuses = { rules: ['tokens'] as Rule[], within: 100, why: 'both were done' }
+const faults: Fault[] = [
+  { kind: 'clock back', subjects, excuses: { ...excuses, beside: ['flush', 'power cut'] }, begin },
+  { kind: 'flush', subjects, begin },
+  { kind: 'power cut', subjects, begin },
+]
+
+const done = (kind: string, from: number, to = from + 1): Event[] => [
+  event(from, 'nemesis', `${kind} ${from}`, { op: 'fault', phase: 'invoke', kind }),
+  event(to, 'nemesis', `${kind} ${from}`, { op: 'fault', phase: 'ok', kind }),
+]
+/** Token 6 is granted after token 7, at 500 ms. */
+const goesBack = [
+  ...held('a', 'a:1', [0, 1, 2], { token: 7 }),
+  ...held('b', 'b:1', [499, 500, 501], { token: 6 }),
+]
+
+function judged(...events: readonly Event[]): { violations: string[]; excused: string[] } {
+  const history = historyOf([...goesBack, ...events].sort((a, b) => a.t - b.t))
+  const { violations, excused } = judge(history, faults, { settles: 10_000, check: {} }, [])
+  return {
+    violations: violations.map(({ rule }) => rule),
+    excused: excused.map(({ violation, fault }) => `${violation.rule} after ${fault}`),
+  }
+}
+
+const apart = { violations: [], excused: ['tokens after clock back'] }
+const counted = { violations: ['tokens'], excused: [] }
+
+test('tokens that go back are counted apart where a clock was set back and data were lost, in either order', () => {
+  assert.deepEqual(judged(...done('clock back', 420), ...done('flush', 450)), apart)
+  assert.deepEqual(judged(...done('power cut', 400), ...done('clock back', 450)), apart)
+  assert.deepEqual(judged(...done('flush', 300, 360), ...done('clock back', 450)), apart)
+})
+
+test('they are violations where only one of the two was done, or neither', () => {
+  assert.deepEqual(judged(), counted)
+  assert.deepEqual(judged(...done('clock back', 450)), counted)
+  assert.deepEqual(judged(...done('flush', 450), ...done('power cut', 460)), counted)
+})
+
+test('they are violations where the two were far apart, the clock has caught up, or one came afterwards', () => {
+  assert.deepEqual(judged(...done('flush', 300), ...done('clock back', 450)), counted)
+  assert.deepEqual(judged(...done('clock back', 390), ...done('flush', 450)), counted)
+  assert.deepEqual(judged(...done('clock back', 450), ...done('flush', 510)), counted)
+  assert.deepEqual(judged(...done('flush', 450), ...done('clock back', 510)), counted)
+})
+
+test('no other rule is excused by them', () => {
+  const both = held('c', 'c:1', [498, 499, 520], { token: 8 })
+  const { violations } = judged(...both, ...done('clock back', 420), ...done('flush', 450))
+  assert.ok(violations.includes('exclusion'), `${violations}`)
+})
+
+after(leakCheck)
