@@ -1,5 +1,7 @@
 /**
- * Which servers may vote. Long because the table below and what carries it out are read together.
+ * Which servers may vote.
+ *
+ * Long because the table below and what carries it out are read together.
  *
  * Redlock breaks when a server forgets its votes and votes again: with {1, 2} of three for one holder, a restarted 2 and 3 make a
  * majority for another. So the servers remember each other. Each keeps a *marker*, the boot id of the life in which its data
