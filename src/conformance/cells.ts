@@ -122,7 +122,9 @@ const kinds = {
     await next('made', () => write(a, key, 0, 'one'))
     await next('replaced', () => write(a, key, version, 'two'))
     await next('removed', () => write(a, key, version, undefined))
-    await next('made to run out', () => write(a, key, 0, 'brief', 500))
+    await next('made again', () => write(a, key, 0, 'again'))
+    // Who hears of it late finds it run out already: either way the cell has left the version before.
+    await next('made to run out', () => write(a, key, version, 'brief', 500))
     await leaves(stage, b, key, version)
     await stage.soon('an answer about what has changed already', cellsOf(b).changed(key, 1, never))
   },
@@ -139,11 +141,12 @@ const kinds = {
       }
     }
     const watching = watch().catch((error: unknown) => error)
-    const until = performance.now() + 600
-    await stage.until('the time to pass', () => performance.now() > until)
+    const from = performance.now()
+    await stage.until('the time to pass', () => performance.now() > from + 600)
     controller.abort(new Error('enough'))
     assert.equal(((await watching) as Error).message, 'enough')
-    assert.ok(times <= 6, `told ${times} times of nothing in 0.6 s`)
+    const passed = performance.now() - from
+    assert.ok(times <= passed / 100, `told ${times} times of nothing in ${passed} ms`)
     await remove(a, key)
   },
 

@@ -66,7 +66,7 @@ export function closing(it: It, { make, traits, taker }: Fixture): void {
     const use = async () => {
       const client = stage.client()
       const name = stage.name()
-      const lease = await client.locks.mutex(name).acquire({ ttl: stage.ttl })
+      const lease = await client.locks.mutex(name).acquire()
       const gone = client.locks.mutex(name).acquire({ wait: 10 })
       await assert.rejects(gone, { code: 'ACQUIRE_TIMEOUT' })
       await lease.release()

@@ -107,7 +107,10 @@ const kinds = {
       b.locks.mutex(y).run(() => b.locks.mutex(z).run(() => 'b')),
       c.locks.mutex(x).run(() => c.locks.mutex(y).run(() => 'c')),
     ]
-    assert.deepEqual(await stage.soon('the queue', Promise.all(chain)), ['b', 'c'])
+    assert.deepEqual(await stage.soon('the queue', Promise.all(chain), 2_000 + 2 * stage.patience), [
+      'b',
+      'c',
+    ])
     await slow
   },
 } satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>

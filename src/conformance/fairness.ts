@@ -21,7 +21,7 @@ export function fairness(it: It, { traits }: Fixture): void {
         await stage.inLine(holder, name, i + 1)
       }
       await lease.release()
-      await stage.soon('nine waiters to be served', Promise.all(waits))
+      await stage.soon('nine waiters to be served', Promise.all(waits), 4 * stage.patience)
       assert.deepEqual(served, [0, 1, 2, 3, 4, 5, 6, 7, 8])
     })
 

@@ -79,7 +79,11 @@ async function enter(
 ): Promise<Inside> {
   const from = engine.clock.now()
   const wait = duration('wait', options.wait ?? engine.defaults.wait, 0, true)
-  const lease = await roll.lock.take(options)
+  const lease = await roll.lock.take(options).catch((error: unknown) => {
+    if (!(error instanceof AcquireTimeoutError)) throw error
+    const trouble = error.cause instanceof BackendError ? { trouble: error.cause } : undefined
+    throw new AcquireTimeoutError(name, error.waited, trouble, closed(name, 0, parties))
+  })
   const { attempt } = lease.hold.watchdog.claim
   let there = 0
   const come = async (bounds: Bounds) => {
@@ -108,7 +112,7 @@ async function enter(
     )
     if (typeof round === 'number') return insideOf(engine, box, roll, lease, round)
     const late = round instanceof Late ? round.trouble : undefined
-    const what = `barrier ${quote(name)} did not open: ${there} of ${parties} were there`
+    const what = closed(name, there, parties)
     throw new AcquireTimeoutError(name, engine.clock.now() - from, late && { trouble: late }, what)
   } catch (error) {
     await bounded(engine, { wait: longestFarewell }, (bounds) => leaving(box, roll, attempt, bounds)).catch(
@@ -117,6 +121,10 @@ async function enter(
     await lease.release()
     throw error
   }
+}
+
+function closed(name: string, there: number, parties: number): string {
+  return `barrier ${quote(name)} did not open: ${there} of ${parties} were there`
 }
 
 /** With this one in it, if it can be. */

@@ -105,12 +105,25 @@ export function pool(engine: Engine, name: string, options: { readonly permits: 
     return mine(stateIn(cell))?.in || undefined
   }
 
+  /** What it is seen to live by. Undefined: nobody told of it in time, or a mutex of this name was in the way. */
+  async function seat(
+    { wait: _, ...terms }: PoolAcquireOptions,
+    wait: number,
+  ): Promise<HeldLease | undefined> {
+    if (wait === 0) return roll.lock.tryAcquire(terms)
+    return roll.lock.take({ ...terms, wait }).catch((error: unknown) => {
+      if (!(error instanceof AcquireTimeoutError) || error.cause !== undefined) throw error
+      return undefined
+    })
+  }
+
   async function take(options: PoolAcquireOptions): Promise<Lease | undefined> {
     const { permits = 1, ...terms } = options
     whole(`permits asked of pool ${quote(name)}`, permits)
     const from = engine.clock.now()
     const wait = duration('wait', terms.wait ?? engine.defaults.wait, 0, true)
-    const lease = await roll.lock.take(terms)
+    const lease = await seat(terms, wait)
+    if (lease === undefined) return undefined
     const { attempt } = lease.hold.watchdog.claim
     try {
       const left = wait === 0 ? 0 : Math.max(1, wait - (engine.clock.now() - from))
