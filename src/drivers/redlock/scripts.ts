@@ -22,7 +22,8 @@ export const vote: Script = script(
 if over(round) then return { 'o', num(b), num(now) } end
 local mine = votes[id]
 if mine then
-  mine.due, mine.round = now + ttl, ARGV[3]
+  -- Of rounds that come in the wrong order the newest is told of: an older one that is given back must not end it.
+  mine.due, mine.round = now + ttl, num(math.max(mine.round, ARGV[3]))
   put(id, mine)
   return { 'y', num(b), num(now), num(mine.ballot) }
 end
@@ -85,16 +86,17 @@ return { 'f', num(b), num(now) }`,
 )
 
 /**
- * KEYS: the lock. ARGV: 1 attempt · 2 round · 3 the last token used · 4 ms a free lock is remembered · 5 `1`: it does not wait any more.
- * Remembers the round as ended, whatever it was.
- * Result: `y` the vote was out · `o` it had been given back before · `f` neither; then ballot and time.
+ * KEYS: the lock. ARGV: 1 attempt · 2 round · 3 the last token used · 4 ms a free lock is remembered · 5 `1`: it does not wait any more,
+ * else only this round and those before it have ended. Remembers the round as ended, whatever it was. A round that is given back can
+ * come after the vote of the next one: sent again after a reconnect, or as its text, because the server did not know the script.
+ * Result: `y` the vote was out · `o` it had been given back before · `f` neither, or a later round has it; then ballot and time.
  */
 export const release: Script = script(
   'release',
   `local id, round = ARGV[1], ARGV[1] .. ':' .. ARGV[2]
 local answer = over(round) and 'o' or 'f'
 if ARGV[5] == '1' then leaveLine(id) end
-if votes[id] then
+if votes[id] and (ARGV[5] == '1' or tonumber(votes[id].round) <= tonumber(ARGV[2])) then
   finish(id, tonumber(ARGV[3]))
   answer = 'y'
   wake()

@@ -20,7 +20,7 @@ end`
 export const fastRelease: string = `
 local top, seen, past, id, kind, due, ballot =
   string.match(stored, '^(%d+) (%d+) 0([^\\n]*)\\nv (%S+) (%a) (%d+) (%d+) [^\\n]*$')
-if id == ARGV[1] and tonumber(due) > wall and tonumber(seen) <= wall then
+if id == ARGV[1] and ARGV[5] == '1' and tonumber(due) > wall and tonumber(seen) <= wall then
   local round = ' ' .. id .. ':' .. ARGV[2]
   if not string.find(past .. ' ', round .. ' ', 1, true) then
     local most = kind == 'x' and ballot + ${tokenReserve} or tonumber(ballot)

@@ -4,6 +4,8 @@ import { after, test } from 'node:test'
 import { Cluster, Redis } from 'ioredis'
 import { systemEnv } from '../../../src/core/engine.js'
 import { type RedlockOptions, redlock } from '../../../src/drivers/redlock/index.js'
+import { release, vote } from '../../../src/drivers/redlock/scripts.js'
+import { voteArgs } from '../../../src/drivers/redlock/votes.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startMany } from '../../support/servers/redis.js'
 import { until } from '../../support/until.js'
@@ -56,6 +58,45 @@ test('H34: the token is the winning ballot: it is what the servers voted for, an
     assert.ok(same.length >= 2, `voted for ${last}: ${ballots}`)
     assert.equal(await grant.release(), 'released')
   }
+})
+
+test('a round that is given back late takes no vote from the round after it', async () => {
+  const [server] = five.servers
+  assert.ok(server)
+  const keys = ['redlock{late round}', 'marker of the late round']
+  await server.cli('SET', keys[1] ?? '', 'boot')
+  const asked = { ...claim('late round'), attempt: 'late' }
+  const ballot = Date.now() * 1_000
+  const ask = async (round: number) => {
+    const args = { claim: asked, round, ballot: ballot + round, rejoin: false, by: 'me', channel: undefined }
+    return String(
+      await server.cli(
+        'EVAL',
+        vote.text,
+        2,
+        ...keys,
+        'boot',
+        ...voteArgs({ ...args, alive: 0, retention: 60_000 }),
+      ),
+    ).slice(0, 1)
+  }
+  const giveBack = async (round: number, leave: boolean) =>
+    String(
+      await server.cli('EVAL', release.text, 1, keys[0] ?? '', 'late', round, 0, 60_000, leave ? 1 : 0),
+    ).slice(0, 1)
+  const votes = () => votesAt(server, 'late round', '')
+
+  assert.deepEqual([await ask(1), await ask(2)], ['y', 'y'])
+  assert.equal(await giveBack(1, false), 'f')
+  assert.deepEqual(await votes(), ['late'], 'it is the vote of the second round')
+  // So it is if the first one is heard of after the second, too.
+  assert.deepEqual([await ask(4), await ask(3), await giveBack(3, false)], ['y', 'y', 'f'])
+  assert.deepEqual(await votes(), ['late'])
+  assert.equal(await giveBack(4, false), 'y')
+  assert.deepEqual(await votes(), [])
+  // Whoever leaves leaves with all of its rounds.
+  assert.deepEqual([await ask(5), await giveBack(0, true)], ['y', 'y'])
+  assert.deepEqual(await votes(), [])
 })
 
 test('H35: five contenders whose requests reach five servers in different orders are all served, one at a time', async (t) => {
