@@ -9,7 +9,9 @@ import { type ConsulOptions, consul } from '../../../src/drivers/consul/index.js
 import { leakCheck } from '../../support/leaks.js'
 import { startConsul } from '../../support/servers/consul.js'
 import { checkout } from '../../support/servers/places.js'
-import { claim, once, waiting } from '../support/asking.js'
+import { freePort } from '../../support/servers/ports.js'
+import { once, waiting } from '../support/asking.js'
+import { claim } from '../support/session-store.js'
 import { driverOf, locksOf, type More } from './support/scene.js'
 
 const bad: readonly (readonly [options: unknown, complaint: RegExp])[] = [
@@ -58,7 +60,7 @@ test('the least ttl is that of Consul unless it is said to be another, and the s
 test('with ACLs a token is needed, and one that may write nothing is refused', async (t) => {
   const config = 'acl{enabled=true\ndefault_policy="deny"\ntokens{master="root"\nagent="root"}}'
   await using server = await startConsul({ config })
-  const locks = locksOf(t, server.url, { token: 'root' })
+  const locks = locksOf(t, server.url, { token: 'root' }).locks
   await (await locks.mutex('a').acquire()).release()
   await (await locks.readWrite('r').read.acquire()).release()
   const refused: readonly More[] = [{}, { token: 'wrong' }]
@@ -75,7 +77,7 @@ test('with ACLs a token is needed, and one that may write nothing is refused', a
 
 test('a datacenter that is not there is refused, its own is not', async (t) => {
   await using server = await startConsul()
-  await (await locksOf(t, server.url, { datacenter: 'dc1' }).mutex('a').acquire()).release()
+  await (await locksOf(t, server.url, { datacenter: 'dc1' }).locks.mutex('a').acquire()).release()
   const driver = driverOf(t, server.url, { datacenter: 'elsewhere' })
   await assert.rejects(driver.acquire(claim('a'), waiting()), /No path to datacenter/i)
 })
@@ -89,7 +91,7 @@ test('a URL with two agents, one of them down, leads to a lock', async (t) => {
     await locks.close()
     await close()
   })
-  const lease = await locks.mutex('a').acquire({ ttl: 1_000 })
+  const lease = await locks.mutex('a').acquire({ ttl: 10_000 })
   const [lock] = (await server.ask('GET', '/v1/kv/cli/a/.lock')) as { ModifyIndex: number }[]
   assert.equal(lock?.ModifyIndex, lease.token)
   await lease.release()
@@ -97,13 +99,13 @@ test('a URL with two agents, one of them down, leads to a lock', async (t) => {
 
 test('TLS: with its certificate known it works, without it is refused', async (t) => {
   const files = (name: string) => join(checkout, 'test/support/tls', name)
-  const port = 20_000 + (process.pid % 10_000)
+  const port = await freePort()
   const config = `ports{https=${port}}\ncert_file="${files('cert.pem')}"\nkey_file="${files('key.pem')}"`
   await using server = await startConsul({ config })
   assert.ok(server.running)
   const url = `https://127.0.0.1:${port}`
   const lease = await locksOf(t, url, { tls: { ca: readFileSync(files('cert.pem')) } })
-    .mutex('secret')
+    .locks.mutex('secret')
     .acquire()
   await lease.release()
   await assert.rejects(driverOf(t, url).acquire(claim('secret'), once()), /self[- ]signed certificate/)
@@ -111,7 +113,7 @@ test('TLS: with its certificate known it works, without it is refused', async (t
 
 test('a name leads to the key that consul lock would use, and no name to the key of another', async (t) => {
   await using server = await startConsul()
-  const locks = locksOf(t, server.url, { prefix: '' })
+  const locks = locksOf(t, server.url, { prefix: '' }).locks
   const lease = await locks.mutex('service/deploy').acquire()
   const [lock] = (await server.ask('GET', '/v1/kv/service/deploy/.lock')) as { ModifyIndex: number }[]
   assert.equal(lock?.ModifyIndex, lease.token)
@@ -124,7 +126,7 @@ test('a name leads to the key that consul lock would use, and no name to the key
     '.',
     'a//b',
   ]) {
-    await (await locks.mutex(name).acquire({ wait: 1_000 })).release()
+    await (await locks.mutex(name).acquire()).release()
   }
   assert.deepEqual(
     (await locks.list()).map(({ name }) => name),

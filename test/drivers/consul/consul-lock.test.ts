@@ -33,10 +33,10 @@ function lock(t: TestContext, name: string, command: string): ChildProcess {
 const ended = (child: ChildProcess): Promise<unknown> => new Promise((resolve) => child.once('exit', resolve))
 
 test('consul lock keeps us out, and we keep it out', async (t) => {
-  const locks = locksOf(t, server.url)
+  const locks = locksOf(t, server.url).locks
   const name = 'both'
   const theirs = lock(t, name, 'touch in; while [ ! -e go ]; do sleep 0.05; done')
-  await until(async () => (await lockOf(server, name))?.Session !== undefined, { within: 10_000 })
+  await until(async () => (await lockOf(server, name))?.Session !== undefined, { within: 60_000 })
   assert.equal(await locks.mutex(name).tryAcquire(), undefined)
   const { holders } = await locks.inspect(name)
   assert.equal(holders.length, 1)
@@ -76,7 +76,7 @@ test('a mixed crowd keeps exclusion, and tokens grow', async (t) => {
         await new Promise((resolve) => setTimeout(resolve, 10))
         appendFileSync(file, `out ${i}\n`)
       }
-      done.push(locksOf(t, server.url).mutex(name).run(section))
+      done.push(locksOf(t, server.url).locks.mutex(name).run(section))
     }
   }
   await Promise.all(done)
@@ -92,9 +92,9 @@ test('a mixed crowd keeps exclusion, and tokens grow', async (t) => {
 })
 
 test('an operator can take the lock from consul lock by force', async (t) => {
-  const locks = locksOf(t, server.url)
+  const locks = locksOf(t, server.url).locks
   const theirs = lock(t, 'forced', 'sleep 60')
-  await until(async () => (await lockOf(server, 'forced'))?.Session !== undefined, { within: 10_000 })
+  await until(async () => (await lockOf(server, 'forced'))?.Session !== undefined, { within: 60_000 })
   assert.equal(await locks.forceRelease('forced'), 1)
   const lease = await locks.mutex('forced').acquire()
   const over = ended(theirs)

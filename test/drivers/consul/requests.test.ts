@@ -5,8 +5,9 @@ import type { Grant } from '../../../src/core/driver.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startConsul } from '../../support/servers/consul.js'
 import { until } from '../../support/until.js'
-import { claim, never, once, waiting } from '../support/asking.js'
+import { never, once, waiting } from '../support/asking.js'
 import { asked } from '../support/http-requests.js'
+import { claim } from '../support/session-store.js'
 import { driverOf, locksOf, placesOf } from './support/scene.js'
 
 const server = await startConsul()
@@ -16,7 +17,7 @@ const txn = '/v1/txn'
 const query = (path: string) => path.startsWith('/v1/kv/')
 
 test('an uncontended mutex costs two requests, a reader and a permit three', async (t) => {
-  const locks = locksOf(t, server.url)
+  const locks = locksOf(t, server.url).locks
   await locks.mutex('free').run(() => undefined)
   const paths = await asked(async () => {
     for (let i = 0; i < 20; i++) await locks.mutex('free').run(() => undefined)
@@ -44,15 +45,15 @@ test('a try that finds it taken costs two requests and puts no place', async (t)
 test('many locks of one process are renewed with one renewal and one read', async (t) => {
   const driver = driverOf(t, server.url)
   const grants: (Grant | undefined)[] = []
-  for (let i = 0; i < 40; i++) grants.push(await driver.acquire(claim(`many ${i}`, { ttl: 60_000 }), once()))
+  for (let i = 0; i < 40; i++) grants.push(await driver.acquire(claim(`many ${i}`, { ttl: 600_000 }), once()))
   const paths = await asked(() =>
-    Promise.all(grants.map((grant) => grant?.renew(60_000, new AbortController().signal))),
+    Promise.all(grants.map((grant) => grant?.renew(600_000, new AbortController().signal))),
   )
   assert.deepEqual(
     paths.map((path) => path.replace(/renew\/.*/, 'renew')),
     ['/v1/session/renew', `${txn}?consistent`],
   )
-  assert.ok((await grants[0]?.renew(60_000, never)) !== undefined)
+  assert.ok((await grants[0]?.renew(600_000, never)) !== undefined)
   await Promise.all(grants.map((grant) => grant?.release()))
 })
 

@@ -8,7 +8,8 @@ import { type EtcdOptions, etcd } from '../../../src/drivers/etcd/index.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startEtcd } from '../../support/servers/etcd.js'
 import { checkout } from '../../support/servers/places.js'
-import { claim, once, waiting } from '../support/asking.js'
+import { once, waiting } from '../support/asking.js'
+import { claim } from '../support/session-store.js'
 import { driverOf, locksOf } from './support/scene.js'
 
 const bad: readonly (readonly [options: unknown, complaint: RegExp])[] = [

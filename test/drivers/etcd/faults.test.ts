@@ -1,11 +1,12 @@
 // Messages that are lost, late or come twice; leases that end; watches that break.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { fakeClock } from '../../support/fake-clock.js'
 import { leakCheck } from '../../support/leaks.js'
-import { startProxy } from '../../support/proxy.js'
 import { startEtcd } from '../../support/servers/etcd.js'
 import { until } from '../../support/until.js'
-import { claim, never, once, waiting } from '../support/asking.js'
+import { never, once, waiting } from '../support/asking.js'
+import { claim } from '../support/session-store.js'
 import { cabled, driverOf, placeKey, placesOf, put } from './support/scene.js'
 
 const server = await startEtcd()
@@ -20,7 +21,7 @@ async function watchers(): Promise<number> {
 const said = (text: string) => (bytes: Buffer) => bytes.includes(text)
 
 test('a claim whose answer was lost is asked again, and finds the place it has: one place, one token', async (t) => {
-  const { driver, cable } = await cabled(t, server, { requestTimeout: 300 })
+  const { driver, cable } = await cabled(t, server)
   await (await driver.acquire(claim('warm'), once()))?.release()
   cable.down.hold()
   const asking = driver.acquire(claim('lost reply'), waiting())
@@ -35,23 +36,24 @@ test('a claim whose answer was lost is asked again, and finds the place it has: 
 })
 
 test('a claim that was given up while on its way takes no place when it arrives after all', async (t) => {
-  const { driver, cable } = await cabled(t, server, { requestTimeout: 200 })
+  const clock = fakeClock()
+  const { driver, cable } = await cabled(t, server, { requestTimeout: 200 }, clock)
   await (await driver.acquire(claim('warm'), once()))?.release()
-  const one = claim('late', { ttl: 5_000 })
+  const one = claim('late')
   // The request hangs on one connection; what is sent later goes over another and arrives before it.
-  cable.up.hold(said(placeKey('late', one.attempt)))
+  const sent = said(placeKey('late', one.attempt))
+  let tries = 0
+  cable.up.hold((bytes) => sent(bytes) && ++tries === 1)
   const wait = waiting()
   const asking = driver.acquire(one, wait).catch((error: unknown) => error)
   const [held] = await cable.up.holding()
   assert.ok(held?.link.open)
   wait.end()
-  await until(() => wait.told.length > 0)
-  const late = cable.up.held
-  assert.ok(late.length > 0)
+  await clock.advance(200)
+  await asking
+  assert.ok(wait.told.length > 0)
   cable.up.letGo()
   cable.up.pass()
-  await asking
-  await until(async () => (await placesOf(server, 'late')).length === 0)
   // The very request, from a client that does not know it was given up.
   const direct = driverOf(t, server.url)
   await assert.rejects(direct.acquire(one, waiting()), /given up/)
@@ -59,11 +61,15 @@ test('a claim that was given up while on its way takes no place when it arrives 
 })
 
 test('a claim that another member answered takes no place when it reaches the first after all', async (t) => {
-  await using cable = await startProxy({ port: server.port })
-  const driver = driverOf(t, [`127.0.0.1:${cable.port}`, server.url], { requestTimeout: 300 })
-  const one = claim('late elsewhere', { ttl: 5_000 })
+  const clock = fakeClock()
+  const { driver, cable } = await cabled(t, server, { requestTimeout: 300 }, clock, [server.url])
+  await (await driver.acquire(claim('warm'), once()))?.release()
+  const one = claim('late elsewhere')
   cable.up.hold(said(placeKey('late elsewhere', one.attempt)))
-  const grant = await driver.acquire(one, waiting())
+  const asking = driver.acquire(one, waiting())
+  await cable.up.holding()
+  await clock.advance(300)
+  const grant = await asking
   assert.ok(cable.up.held.length > 0, 'the first try is still on its way')
   assert.equal(await grant?.release(), 'released')
   // The very request, from a client that does not know it was given back.
@@ -93,13 +99,17 @@ test('kept connections that break one after the other are passing trouble: the c
 })
 
 test('a release whose answer was lost is answered when it is asked again, and harms nobody', async (t) => {
-  const { driver, cable } = await cabled(t, server, { requestTimeout: 200 })
+  const clock = fakeClock()
+  const { driver, cable } = await cabled(t, server, { requestTimeout: 200 }, clock)
   const other = driverOf(t, server.url)
-  const grant = await driver.acquire(claim('lost release', { ttl: 10_000 }), once())
+  const grant = await driver.acquire(claim('lost release'), once())
   cable.down.drop()
-  await assert.rejects(grant?.release() ?? Promise.resolve(), { code: 'BACKEND' })
+  const refused = assert.rejects(grant?.release() ?? Promise.resolve(), { code: 'BACKEND' })
+  await until(async () => (await placesOf(server, 'lost release')).length === 0)
+  await clock.advance(200)
+  await refused
   const second = await other.acquire(claim('lost release'), once())
-  assert.ok(second, 'the first release had been carried out')
+  assert.ok(second)
   cable.down.pass()
   assert.equal(await grant?.release(), 'already-released')
   assert.equal((await placesOf(server, 'lost release')).length, 1)
@@ -111,14 +121,14 @@ test('a waiter whose lease ended takes a new place and does not believe it holds
   const name = 'lease of a waiter'
   const holder = await a.acquire(claim(name, { ttl: 20_000 }), once())
   const wait = waiting()
-  const waits = b.acquire(claim(name, { ttl: 1_000 }), wait)
+  const waits = b.acquire(claim(name, { ttl: 3_000 }), wait)
   await until(async () => (await placesOf(server, name)).length === 2)
   const third = c.acquire(claim(name, { ttl: 20_000 }), waiting())
   await until(async () => (await placesOf(server, name)).length === 3)
   const lease = (await placesOf(server, name))[1]?.lease
   await server.ask('/v3/lease/revoke', { ID: lease })
   // Found by the next beat: it stands in line again, behind the other.
-  await until(async () => (await placesOf(server, name)).length === 3, { within: 5_000 })
+  await until(async () => (await placesOf(server, name)).length === 3, { within: 20_000 })
   await holder?.release()
   const next = await Promise.race([waits.then(() => 'b'), third.then(() => 'c')])
   assert.equal(next, 'c')
@@ -188,7 +198,7 @@ test('a line whose past was compacted away while it is watched is read anew', as
 test('a holder that is cut off is out of the way when its lease ends, and says itself lost before', async (t) => {
   const { driver, cable } = await cabled(t, server)
   const other = driverOf(t, server.url)
-  const grant = await driver.acquire(claim('cut off', { ttl: 1_000 }), once())
+  const grant = await driver.acquire(claim('cut off', { ttl: 2_000 }), once())
   assert.ok(grant)
   const waits = other.acquire(claim('cut off'), waiting())
   cable.blackHole()
@@ -196,32 +206,35 @@ test('a holder that is cut off is out of the way when its lease ends, and says i
   assert.ok(performance.now() > grant.validUntil, 'the next holds before the first knows it does not')
   assert.ok(next && next.token > grant.token)
   cable.heal()
-  assert.equal(await grant.renew(1_000, never), undefined)
+  assert.equal(await grant.renew(2_000, never), undefined)
   assert.equal(await next.release(), 'released')
 })
 
 test('H50: where the cluster has a longer least ttl the place is kept for longer than it is claimed, never shorter', async (t) => {
   await using slow = await startEtcd({ args: ['--heartbeat-interval', '500', '--election-timeout', '5000'] })
   const driver = driverOf(t, slow.url)
-  const grant = await driver.acquire(claim('least', { ttl: 1_000 }), once())
+  const grant = await driver.acquire(claim('least', { ttl: 3_000 }), once())
   const [place] = await placesOf(slow, 'least')
   const { grantedTTL } = await slow.ask('/v3/lease/timetolive', { ID: place?.lease })
   assert.ok(Number(grantedTTL) >= 7, `granted ${grantedTTL} s`)
-  assert.ok(grant && grant.validUntil < performance.now() + 1_000)
+  assert.ok(grant && grant.validUntil < performance.now() + 3_000)
   assert.equal(await grant.release(), 'released')
 })
 
 test('with a lease for each lock, giving back takes the lease, too', async (t) => {
   const driver = driverOf(t, server.url, { lease: 'lock' })
-  const leases = async () =>
-    ((await server.ask('/v3/lease/leases', {}))['leases'] as unknown[] | undefined)?.length ?? 0
-  const before = await leases()
+  const lives = async (id: string | undefined) => {
+    const { TTL } = await server.ask('/v3/lease/timetolive', { ID: id })
+    return TTL !== undefined && Number(TTL) > 0
+  }
   const [one, two] = [await driver.acquire(claim('l1'), once()), await driver.acquire(claim('l2'), waiting())]
-  assert.equal(await leases(), before + 2)
+  const ids = [...(await placesOf(server, 'l1')), ...(await placesOf(server, 'l2'))].map(({ lease }) => lease)
+  assert.equal(new Set(ids).size, 2)
+  for (const id of ids) assert.equal(await lives(id), true)
   assert.equal(await driver.acquire(claim('l1'), once()), undefined)
   await one?.release()
   await two?.release()
-  await until(async () => (await leases()) === before)
+  for (const id of ids) await until(async () => !(await lives(id)))
 })
 
 test('closing takes everything back at once: places, waiters and leases', async (t) => {

@@ -55,7 +55,7 @@ test("the user's own comparisons are told apart from a stale token", async (t) =
 
 test('a guard goes with the lease it was asked for, also after the lease was moved to a longer ttl', async (t) => {
   const { locks, store } = locksOf(t, server.url)
-  const lease = await locks.mutex('moved').acquire({ ttl: 2_000 })
+  const lease = await locks.mutex('moved').acquire({ ttl: 10_000 })
   await lease.extend(60_000)
   assert.ok(lease.remaining() > 50_000)
   assert.equal((await store.guardTxn(lease, write('moved'))).succeeded, true)

@@ -1,16 +1,18 @@
 // Faults of the network, the server and the session, on a real server behind a proxy.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
-import { createLocks, type DriverFactory, type Lease, type Locks } from 'holdfast'
+import { createLocks, type DriverFactory, type Locks } from 'holdfast'
 import { zookeeper } from '../../../src/drivers/zookeeper/index.js'
 import { leakCheck } from '../../support/leaks.js'
 import type { TcpProxy } from '../../support/proxy.js'
 import { startZookeeper } from '../../support/servers/zookeeper.js'
 import { until } from '../../support/until.js'
-import { Cables, quick } from './support/clients.js'
+import { Cables, type Options, quick } from './support/clients.js'
 
-const server = await startZookeeper()
+const server = await startZookeeper({ config: ['maxSessionTimeout=60000'] })
 const cables = await Cables.to([server.port], 4)
+/** So long that no pause of a busy machine ends a session, where none is to end. */
+const steady: Options = { ...quick, sessionTimeout: 30_000 }
 let names = 0
 
 interface Scene {
@@ -22,11 +24,14 @@ interface Scene {
   readonly name: string
 }
 
-/** Both connected, and the node of the lock made. */
-async function scene(work: (scene: Scene) => Promise<void>): Promise<void> {
-  const factory = cables.factory()
+/** Both connected, and the node of the lock made. `direct` has a steady session in any case. */
+async function scene(
+  work: (scene: Scene) => Promise<void>,
+  { options = steady }: { readonly options?: Options } = {},
+): Promise<void> {
+  const factory = cables.factory(options)
   const cut = createLocks(factory)
-  const direct = createLocks(zookeeper({ servers: server.address, ...quick }) as DriverFactory)
+  const direct = createLocks(zookeeper({ servers: server.address, ...steady }) as DriverFactory)
   const name = `x${++names}`
   await direct.mutex(name).run(() => undefined)
   await cut.mutex(name).run(() => undefined)
@@ -47,6 +52,12 @@ async function loseReply(cable: TcpProxy): Promise<void> {
   cable.reset()
   cable.down.pass()
 }
+
+/** The session is back, with all that it has to make up for: a socket is there before that, and the old one for a while after. */
+const back = (cut: Locks) =>
+  until(() => cut.inspect('-').then(yes, no), { within: 60_000, what: 'the session to be back' })
+const yes = () => true
+const no = () => false
 
 const waiters = async (locks: Locks, name: string) => (await locks.inspect(name)).waiters.length
 
@@ -72,7 +83,6 @@ describe('a lost reply', () => {
       const behind = direct.mutex(name).acquire({ fair: true })
       await until(async () => (await waiters(direct, name)) === 2)
       await loseReply(cable)
-      await until(() => cable.links.length > 0)
       await holder.release()
       const lease = await asked
       assert.equal(await waiters(direct, name), 1)
@@ -117,7 +127,7 @@ describe('a lost reply', () => {
       await loseReply(cable)
       assert.match(await released, /^(released|unknown)$/)
       const second = await next
-      await until(() => cable.links.length > 0)
+      await back(cut)
       assert.equal(second.isHeld, true)
       assert.equal((await direct.inspect(name)).holders[0]?.token, second.token)
       assert.equal(await second.release(), 'released')
@@ -128,11 +138,10 @@ describe('a lost reply', () => {
       const { read, write } = cut.readWrite(name)
       const writer = await write.acquire()
       const reader = await read.acquire({ reentrant: writer })
-      // The first reply is that of reading the place, the second that of the exchange.
-      let replies = 0
-      cable.down.hold(() => ++replies === 2)
+      // The reply to the exchange tells the path of the new place.
+      cable.down.hold('-shared-lock-')
       await Promise.all([writer.release(), loseReply(cable)])
-      await until(() => cable.links.length > 0)
+      await back(cut)
       const { holders } = await direct.inspect(name)
       assert.deepEqual(
         holders.map(({ mode, attempt }) => [mode.kind, attempt.length]),
@@ -140,7 +149,7 @@ describe('a lost reply', () => {
       )
       assert.equal(reader.isHeld, true)
       // Readers get in beside it.
-      await (await direct.readWrite(name).read.acquire({ wait: 1_000 })).release()
+      await (await direct.readWrite(name).read.acquire()).release()
       assert.equal(await reader.release(), 'released')
       await until(async () => (await direct.inspect(name)).holders.length === 0)
     }))
@@ -164,6 +173,7 @@ describe('a session that is cut off', () => {
         () => undefined,
       )
       cable.heal()
+      cable.reset()
       const lease = await asked
       assert.equal(early, false)
       await lease.release()
@@ -172,24 +182,26 @@ describe('a session that is cut off', () => {
       await next.release()
     }))
 
-  test('and over stands in line anew, behind those who came since', () =>
-    scene(async ({ cut, cable, direct, name }) => {
+  test('and over stands in line anew, behind those who came since', () => {
+    const work = async ({ cut, cable, direct, name }: Scene) => {
       const holder = await direct.mutex(name).acquire()
       const asked = cut.mutex(name).acquire()
       await until(async () => (await waiters(direct, name)) === 1)
       const behind = direct.mutex(name).acquire({ fair: true })
       await until(async () => (await waiters(direct, name)) === 2)
       cable.blackHole()
-      await until(async () => (await waiters(direct, name)) === 1, { within: 7_000 })
+      await until(async () => (await waiters(direct, name)) === 1, { within: 20_000 })
       cable.heal()
-      await until(async () => (await waiters(direct, name)) === 2)
+      await until(async () => (await waiters(direct, name)) === 2, { within: 20_000 })
       await holder.release()
       const first = await behind
       await first.release()
       const lease = await asked
       assert.ok(lease.token > first.token)
       await lease.release()
-    }))
+    }
+    return scene(work, { options: quick })
+  })
 
   test('does not take its node for granted when it is back: an operator had removed it', () =>
     scene(async ({ cut, cable, direct, name }) => {
@@ -198,6 +210,7 @@ describe('a session that is cut off', () => {
       assert.equal(await direct.forceRelease(name), 1)
       const second = await direct.mutex(name).acquire()
       cable.heal()
+      cable.reset()
       await until(() => lease.state === 'lost')
       assert.equal(second.isHeld, true)
       assert.equal(await lease.release(), 'lost')
@@ -206,39 +219,37 @@ describe('a session that is cut off', () => {
     }))
 })
 
-test('a frozen server ends no lease before its time, and the session goes on when it wakes up', () =>
-  scene(async ({ cut, direct, name }) => {
+test('a frozen server ends no lease before its time, and the session goes on when it wakes up', () => {
+  const work = async ({ cut, direct, name }: Scene) => {
     const lease = await cut.mutex(name).acquire()
     const states: string[] = []
     for (const event of ['doubtful', 'lost'] as const) cut.on(event, () => states.push(event))
     const next = direct.mutex(name).acquire()
     await until(async () => (await waiters(direct, name)) === 1)
     server.pause()
-    await until(() => states.includes('doubtful'))
+    await until(() => states.includes('doubtful'), { within: 20_000 })
     assert.equal(lease.isHeld, true)
+    const left = lease.remaining()
     server.resume()
-    await until(() => lease.remaining() > 2_500)
-    assert.deepEqual(states, ['doubtful'])
+    await until(() => lease.remaining() > left, { within: 20_000 })
+    assert.ok(!states.includes('lost'))
     assert.equal(await lease.release(), 'released')
     await (await next).release()
-  }))
+  }
+  // From the first doubt to the end of such a session it is more than four seconds.
+  return scene(work, { options: { ...quick, sessionTimeout: 10_000 } })
+})
 
-test('an operator who removes the node is heard at once by a lease that was renewed before', () =>
+test('an operator who removes the node is heard by a lease that was renewed before, without another renewal', () =>
   scene(async ({ cut, direct, name }) => {
     const reasons: string[] = []
     cut.on('lost', ({ why }) => reasons.push(why))
-    const lease = await cut.mutex(name).acquire({ ttl: 300 })
-    let renewed = false
-    cut.on('renewed', () => {
-      renewed = true
-    })
-    await until(() => renewed)
-    await lease.extend(3_000)
-    const begin = performance.now()
+    const lease = await cut.mutex(name).acquire({ ttl: 60_000, autoRenew: false })
+    // Renewed by hand, once: nothing but the watch set then can tell.
+    await lease.extend()
     await direct.forceRelease(name)
     await until(() => lease.state === 'lost')
     assert.deepEqual(reasons, ['revoked'])
-    assert.ok(performance.now() - begin < 500)
   }))
 
 test('a server that is restarted keeps sessions, places and leases', () =>
@@ -247,7 +258,8 @@ test('a server that is restarted keeps sessions, places and leases', () =>
     const next = direct.mutex(name).acquire()
     await until(async () => (await waiters(direct, name)) === 1)
     await server.restart()
-    await until(() => lease.remaining() > 2_500, { within: 10_000 })
+    await back(cut)
+    await lease.extend()
     assert.equal(lease.isHeld, true)
     await lease.release()
     const second = await next
@@ -266,7 +278,7 @@ describe('a login', () => {
     const [mine, also, stranger] = [open({ auth, acl: 'creator' }), open({ auth }), open({})]
     await mine.mutex('x').run(() => undefined)
     await also.mutex('x').run(() => undefined)
-    await assert.rejects(stranger.mutex('x').acquire({ wait: 2_000 }), (error: Error) => {
+    await assert.rejects(stranger.mutex('x').acquire(), (error: Error) => {
       return (error as { code?: unknown }).code === 'BACKEND' && /lacks a right/.test(error.message)
     })
     for (const locks of [mine, also, stranger]) await locks.close()
@@ -274,16 +286,10 @@ describe('a login', () => {
 
   test('that the server does not know is an error at once, not a wait', async () => {
     const locks = open({ auth: { scheme: 'nonsense', credential: 's3cret' } })
-    let lease: Lease | undefined
-    const begin = performance.now()
     await assert.rejects(
-      async () => {
-        lease = await locks.mutex('y').acquire({ wait: 20_000 })
-      },
+      locks.mutex('y').acquire({ wait: Number.POSITIVE_INFINITY }),
       (error: Error) => /login was refused/.test(error.message) && !/s3cret/.test(String(error.cause)),
     )
-    assert.equal(lease, undefined)
-    assert.ok(performance.now() - begin < 5_000)
     await locks.close()
   })
 })

@@ -11,6 +11,7 @@ import { leakCheck } from '../../support/leaks.js'
 import { classPath, javaPrograms } from '../../support/servers/java.js'
 import { checkout, makeFolder } from '../../support/servers/places.js'
 import { startZookeeper, zookeeperJars } from '../../support/servers/zookeeper.js'
+import { until } from '../../support/until.js'
 import { quick } from './support/clients.js'
 
 const run = promisify(execFile)
@@ -33,11 +34,19 @@ async function numbers(ask: (word: string) => Promise<string>): Promise<number[]
 }
 
 test('when the numbers are used up nobody holds beside another, everybody is served, and they begin anew', async () => {
-  const server = await startZookeeper({ prepare: (data) => almostFull(data, 2147483640) })
+  const server = await startZookeeper({
+    prepare: (data) => almostFull(data, 2147483640),
+    config: ['maxSessionTimeout=60000'],
+  })
   const recorder = memoryRecorder()
   const clients = Array.from({ length: 3 }, () =>
-    createLocks(zookeeper({ servers: server.address, ...quick }) as DriverFactory),
+    createLocks(zookeeper({ servers: server.address, ...quick, sessionTimeout: 30_000 }) as DriverFactory),
   )
+  // Everybody is in line before the first goes: if the line were empty for a moment, the numbers would begin anew before their end.
+  const door = createLocks(
+    zookeeper({ servers: server.address, ...quick, sessionTimeout: 30_000 }) as DriverFactory,
+  )
+  const first = await door.mutex(name).acquire()
   const seen = new Set<number>()
   let troubles = 0
   const work = clients.flatMap((locks) => {
@@ -50,16 +59,20 @@ test('when the numbers are used up nobody holds beside another, everybody is ser
         const section = async () => {
           for (const number of await numbers(server.ask)) seen.add(number)
         }
-        await lock.run(section, { wait: 20_000, fair: true })
+        await lock.run(section, { wait: 120_000, fair: true })
       }
     })
   })
+  await until(async () => (await door.inspect(name)).waiters.length === work.length, {
+    within: 60_000,
+  })
+  await first.release()
   await Promise.all(work)
   // Order is not promised across the end of the numbers.
   const violations = check(recorder.history(), {
     falseBusy: false,
     fifo: false,
-    liveness: { within: 20_000 },
+    liveness: { within: 120_000 },
   })
   assert.equal(violations.slice(0, 3).map(printViolation).join('\n\n'), '')
   assert.ok(seen.has(2147483647), 'the end was reached')
@@ -68,7 +81,7 @@ test('when the numbers are used up nobody holds beside another, everybody is ser
   const [number = -1] = await numbers(server.ask)
   assert.ok(number >= 0 && number < 1_000, `the count goes on at ${number}`)
   await lease.release()
-  for (const locks of clients) await locks.close()
+  for (const locks of [door, ...clients]) await locks.close()
   await server.stop()
 })
 

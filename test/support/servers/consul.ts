@@ -3,9 +3,10 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { until } from '../until.js'
 import { unpacked } from './fetch.js'
-import { ask, type HttpServer, host, onOtherPorts, startAll, startHttpServer } from './over-http.js'
+import { ask, type HttpServer, host, startHttpServer } from './over-http.js'
 import { makeFolder } from './places.js'
 import { freePort } from './ports.js'
+import { onOtherPorts, startAll } from './process.js'
 
 export interface ConsulOptions {
   /** The least ttl of a session. Default `1s`; Consul's own is `10s`. */
@@ -85,7 +86,7 @@ async function leaderOf(servers: readonly ConsulServer[], ports: readonly Ports[
     return false
   }
   return (await until(found, {
-    within: 30_000,
+    within: 60_000,
     every: 50,
     what: 'a leader of the Consul cluster',
   })) as ConsulServer
@@ -128,7 +129,7 @@ async function startAgent(
       const address = await asked(url, 'GET', '/v1/status/leader').catch(() => '')
       return typeof address === 'string' && address !== ''
     },
-    readyWithin: 30_000,
+    readyWithin: 120_000,
   }
   const server = await startHttpServer(program, url, folder)
   return Object.assign(server, {

@@ -4,9 +4,10 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { until } from '../until.js'
 import { unpacked } from './fetch.js'
-import { ask, type HttpServer, host, onOtherPorts, startAll, startHttpServer } from './over-http.js'
+import { ask, type HttpServer, host, startHttpServer } from './over-http.js'
 import { makeFolder } from './places.js'
 import { freePort } from './ports.js'
+import { onOtherPorts, startAll } from './process.js'
 
 /** What Debian 12 and 13 ship. */
 export type EtcdVersion = '3.4' | '3.5'
@@ -67,7 +68,7 @@ async function leaderOf(servers: readonly EtcdServer[]): Promise<EtcdServer> {
     const seen = new Map<string, number>()
     const ids = new Map<string, EtcdServer>()
     for (const server of servers.filter(({ running }) => running)) {
-      const status = await within(500, server.ask('/v3/maintenance/status', {})).catch(() => undefined)
+      const status = await within(2_000, server.ask('/v3/maintenance/status', {})).catch(() => undefined)
       const { leader, header } = (status ?? {}) as { leader?: string; header?: { member_id?: string } }
       if (header?.member_id !== undefined) ids.set(header.member_id, server)
       if (leader !== undefined && leader !== '0') seen.set(leader, (seen.get(leader) ?? 0) + 1)
@@ -76,7 +77,7 @@ async function leaderOf(servers: readonly EtcdServer[]): Promise<EtcdServer> {
     return id !== undefined && (ids.get(id) ?? false)
   }
   return (await until(votes, {
-    within: 15_000,
+    within: 60_000,
     every: 50,
     what: 'a leader of the etcd cluster',
   })) as EtcdServer
@@ -107,8 +108,8 @@ async function startMember(
       ...['--listen-client-urls', url, '--advertise-client-urls', url],
       ...['--listen-peer-urls', `http://${host}:${peer}`],
       ...['--initial-advertise-peer-urls', `http://${host}:${peer}`, '--initial-cluster', cluster],
-      // Elections as quick as the tests; leases then have a least ttl of one second.
-      ...['--heartbeat-interval', '50', '--election-timeout', '300'],
+      // Elections as quick as the tests, and not for every pause of a busy machine; leases have a least ttl of one second with that.
+      ...['--heartbeat-interval', '100', '--election-timeout', '600'],
       // Killed processes lose nothing by it; that takes a power cut.
       '--unsafe-no-fsync',
       ...(tls ? ['--cert-file', tls.cert, '--key-file', tls.key] : []),
@@ -119,7 +120,7 @@ async function startMember(
     log,
     ready: (logged: string) =>
       /ready to serve client requests|serving (?:insecure )?client (?:requests|traffic)/.test(logged),
-    readyWithin: 30_000,
+    readyWithin: 120_000,
   }
   const server = await startHttpServer(program, url, folder)
   return Object.assign(server, {

@@ -1,7 +1,7 @@
 // What etcd and Consul have in common for a test: a process that can be hurt, and an HTTP API that can be asked.
 import { readFileSync } from 'node:fs'
 import type { WorkFolder } from './places.js'
-import { AddressInUse, launch, type Program, type Running } from './process.js'
+import { launch, type Program, type Running } from './process.js'
 
 export interface HttpServer extends AsyncDisposable {
   readonly host: string
@@ -62,30 +62,6 @@ export async function startHttpServer(
     resume: () => running.resume(),
     stop,
     [Symbol.asyncDispose]: stop,
-  }
-}
-
-/** All of them, or none: what has started is stopped when one fails. */
-export async function startAll<S extends { stop(): Promise<void> }>(
-  starts: readonly Promise<S>[],
-): Promise<{ readonly servers: readonly S[]; readonly stop: () => Promise<void> }> {
-  const started = await Promise.allSettled(starts)
-  const servers = started.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
-  const stop = async () => void (await Promise.all(servers.map((server) => server.stop())))
-  const failed = started.find((one) => one.status === 'rejected')
-  if (failed === undefined) return { servers, stop }
-  await stop()
-  throw failed.reason
-}
-
-/** With other ports, when one was taken meanwhile. */
-export async function onOtherPorts<T>(start: () => Promise<T>): Promise<T> {
-  for (let tries = 1; ; tries++) {
-    try {
-      return await start()
-    } catch (error) {
-      if (tries === 5 || !(error instanceof AddressInUse)) throw error
-    }
   }
 }
 

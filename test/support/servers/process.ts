@@ -56,6 +56,30 @@ export async function onFreePort<T>(start: (port: number) => Promise<T>, wanted?
   }
 }
 
+/** All of them, or none: what has started is stopped when one fails. */
+export async function startAll<S extends { stop(): Promise<void> }>(
+  starts: readonly Promise<S>[],
+): Promise<{ readonly servers: readonly S[]; readonly stop: () => Promise<void> }> {
+  const started = await Promise.allSettled(starts)
+  const servers = started.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+  const stop = async () => void (await Promise.all(servers.map((server) => server.stop())))
+  const failed = started.find((one) => one.status === 'rejected')
+  if (failed === undefined) return { servers, stop }
+  await stop()
+  throw failed.reason
+}
+
+/** With other ports, when one was taken meanwhile. */
+export async function onOtherPorts<T>(start: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await start()
+    } catch (error) {
+      if (tries === 5 || !(error instanceof AddressInUse)) throw error
+    }
+  }
+}
+
 /**
  * Starts a program and resolves when it is ready.
  *

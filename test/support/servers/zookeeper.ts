@@ -6,7 +6,7 @@ import { until } from '../until.js'
 import { classPath, javaPrograms, thrifty } from './java.js'
 import { makeFolder } from './places.js'
 import { freePort } from './ports.js'
-import { launch, onFreePort, type Program, type Running } from './process.js'
+import { launch, onFreePort, onOtherPorts, type Program, type Running, startAll } from './process.js'
 
 const host = '127.0.0.1'
 
@@ -84,10 +84,14 @@ export function startZookeeper(options: ZookeeperOptions = {}): Promise<Zookeepe
 /** Which port stands for `port` of server `to` when server `from` speaks to it: that of a proxy, or the same. From 0. */
 export type Between = (from: number, to: number, port: number) => Promise<number>
 
+type EnsembleOptions = ZookeeperOptions & { readonly between?: Between }
+
 /** Three servers that elect a leader. */
-export async function startEnsemble(
-  options: ZookeeperOptions & { readonly between?: Between } = {},
-): Promise<Ensemble> {
+export function startEnsemble(options: EnsembleOptions = {}): Promise<Ensemble> {
+  return onOtherPorts(() => startThree(options))
+}
+
+async function startThree(options: EnsembleOptions): Promise<Ensemble> {
   const { between = async (_from, _to, port) => port } = options
   const three = () => Promise.all([freePort(), freePort(), freePort()])
   const [ports, quorum, election] = [await three(), await three(), await three()]
@@ -99,7 +103,7 @@ export async function startEnsemble(
         return `server.${to + 1}=${host}:${seen}:${election[to]}`
       }),
     )
-  const servers = await Promise.all(
+  const { servers, stop } = await startAll(
     ports.map(async (port, i) => startOne(options, port, i + 1, await membersFor(i))),
   )
   const modes = async (): Promise<readonly (readonly [ZookeeperServer, string])[]> =>
@@ -108,15 +112,12 @@ export async function startEnsemble(
         .filter(({ running }) => running)
         .map(async (server) => [server, await modeOf(server.port)] as const),
     )
-  const stop = async (): Promise<void> => {
-    await Promise.all(servers.map((server) => server.stop()))
-  }
   return {
     servers,
     addresses: servers.map(({ address }) => address),
     leader: () =>
       until(async () => (await modes()).find(([, mode]) => mode === 'leader')?.[0], {
-        within: 15_000,
+        within: 60_000,
         every: 20,
         what: 'a leader',
       }),
@@ -237,7 +238,7 @@ async function programOf(options: ZookeeperOptions, place: Place): Promise<Progr
     folder,
     log,
     ready: async () => (await modeOf(port)) !== '',
-    readyWithin: 30_000,
+    readyWithin: 120_000,
   }
 }
 
@@ -253,15 +254,16 @@ function overTls(port: number, pem = ''): readonly string[] {
 
 /** `standalone`, `leader`, `follower`; empty while it does not serve. */
 async function modeOf(port: number): Promise<string> {
-  const answer = await fourLetters(port, 'srvr').catch(() => '')
+  // Not for long: one that was stopped is asked, too.
+  const answer = await fourLetters(port, 'srvr', 2_000).catch(() => '')
   return /^Mode: (\w+)/m.exec(answer)?.[1] ?? ''
 }
 
-function fourLetters(port: number, word: string): Promise<string> {
+function fourLetters(port: number, word: string, within = 30_000): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, host)
     let said = ''
-    socket.setTimeout(2000, () => socket.destroy(new Error(`no answer to ${word} from port ${port}`)))
+    socket.setTimeout(within, () => socket.destroy(new Error(`no answer to ${word} from port ${port}`)))
     socket.setEncoding('utf8').on('data', (text: string) => {
       said += text
     })

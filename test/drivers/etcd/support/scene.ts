@@ -1,8 +1,4 @@
-// What the etcd tests are set with: drivers alone, behind cables, and a look at what the server has.
-import type { TestContext } from 'node:test'
-import type { Driver } from '../../../../src/core/driver.js'
-import { systemEnv } from '../../../../src/core/engine.js'
-import { createLocks } from '../../../../src/create-locks.js'
+// What the etcd tests are set with: drivers, and a look at what the server has.
 import {
   type EtcdFactory,
   type EtcdOptions,
@@ -10,44 +6,16 @@ import {
   etcd,
 } from '../../../../src/drivers/etcd/index.js'
 import { base64, lineOf } from '../../../../src/drivers/etcd/keys.js'
-import { startProxy, type TcpProxy } from '../../../support/proxy.js'
 import type { EtcdServer } from '../../../support/servers/etcd.js'
+import { type Tools, toolsFor } from '../../support/session-store.js'
 
 export type More = Omit<EtcdOptions, 'endpoints'>
 
-/** A driver alone, closed at the end of the test. */
-export function driverOf(t: TestContext, endpoints: EtcdOptions['endpoints'], more: More = {}): Driver {
-  const driver = etcd({ endpoints, ...more })(systemEnv())
-  t.after(() => driver.close())
-  return driver
-}
-
-export function locksOf(
-  t: TestContext,
-  endpoints: EtcdOptions['endpoints'],
-  more: More = {},
-): { readonly locks: ReturnType<typeof createLocks<EtcdTraits>>; readonly store: EtcdFactory } {
-  const store = etcd({ endpoints, ...more })
-  const locks = createLocks(store)
-  t.after(() => locks.close())
-  return { locks, store }
-}
-
-/** A driver whose every byte goes through a proxy. */
-export async function cabled(
-  t: TestContext,
-  server: EtcdServer,
-  more: More = {},
-): Promise<{ readonly driver: Driver; readonly cable: TcpProxy }> {
-  const cable = await startProxy({ port: server.port })
-  const driver = etcd({ endpoints: `127.0.0.1:${cable.port}`, ...more })(systemEnv())
-  t.after(async () => {
-    cable.heal()
-    await driver.close()
-    await cable.stop()
-  })
-  return { driver, cable }
-}
+type Own = Tools<More, EtcdTraits, EtcdFactory>
+const own: Own = toolsFor((endpoints, more) => etcd({ endpoints, ...more }))
+export const driverOf: Own['driverOf'] = own.driverOf
+export const locksOf: Own['locksOf'] = own.locksOf
+export const cabled: Own['cabled'] = own.cabled
 
 export interface Key {
   readonly key: string

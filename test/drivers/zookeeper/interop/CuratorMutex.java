@@ -12,7 +12,7 @@ import org.apache.curator.retry.RetryOneTime;
 public class CuratorMutex {
     public static void main(String[] args) throws Exception {
         CuratorFramework client = CuratorFrameworkFactory.builder()
-                .connectString(args[0]).sessionTimeoutMs(10_000).connectionTimeoutMs(10_000)
+                .connectString(args[0]).sessionTimeoutMs(30_000).connectionTimeoutMs(60_000)
                 .retryPolicy(new RetryOneTime(100)).build();
         client.start();
         client.blockUntilConnected();

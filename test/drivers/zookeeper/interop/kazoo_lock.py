@@ -16,8 +16,8 @@ def say(what):
     print(what, flush=True)
 
 
-client = KazooClient(hosts=sys.argv[1], timeout=10)
-client.start()
+client = KazooClient(hosts=sys.argv[1], timeout=30)
+client.start(timeout=60)
 path, how = sys.argv[2:4]
 if how == "plain":
     lock = Lock(client, path, "kazoo")

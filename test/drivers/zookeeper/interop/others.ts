@@ -9,7 +9,7 @@ import { checkout, makeFolder, type WorkFolder } from '../../../support/servers/
 import { zookeeperJars } from '../../../support/servers/zookeeper.js'
 
 const sources = join(checkout, 'test/drivers/zookeeper/interop')
-const answerWithin = 30_000
+const answerWithin = 120_000
 
 /** A client of another kind, holding or waiting for one lock. */
 export interface Other {
