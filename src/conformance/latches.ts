@@ -107,11 +107,11 @@ export function latches(it: It, { traits, taker }: Fixture): void {
     const name = stage.name()
     const latch = client.locks.latch(name)
     await latch.setCount(1, { keep: 20_000 })
-    const child = takeInChild(stage, taker, name, stage.ttl, 'latch')
+    const child = takeInChild(stage, taker, name, stage.lasting, 'latch')
     await child.heard('granted')
     await latch.countDown()
     assert.equal(await latch.count(), 1)
     await child.kill()
-    assert.equal(await latch.wait({ wait: 2 * stage.ttl + stage.patience }), true)
+    assert.equal(await latch.wait({ wait: 2 * stage.lasting + stage.patience }), true)
   })
 }

@@ -23,6 +23,7 @@ export function leaks(it: It, _fixture: Fixture): void {
     const [a, b] = [stage.client(), stage.client()]
     const name = stage.name()
     const lock = a.locks.mutex(name)
+    await stage.connected(a, b)
     const { signal } = new AbortController()
     const lease = await b.locks.mutex(name).acquire()
     for (let i = 0; i < 10; i++) {

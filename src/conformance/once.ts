@@ -144,12 +144,12 @@ export function once(it: It, { traits, taker }: Fixture): void {
   it('lets the next one run when the process in the middle of it is killed with -9', async (stage) => {
     const client = stage.client()
     const key = stage.name()
-    const child = takeInChild(stage, taker, key, stage.ttl, 'once')
+    const child = takeInChild(stage, taker, key, stage.lasting, 'once')
     const { token } = await child.heard('granted')
     const next = client.locks.once(key, (lease) => lease.token, { wait: Number.POSITIVE_INFINITY })
     await stage.inLine(client, key, 1)
     await child.kill()
-    const mine = await stage.soon('the next run', next, 2 * stage.ttl + stage.patience)
+    const mine = await stage.soon('the next run', next, 2 * stage.lasting + stage.patience)
     assert.ok(mine > token, `token ${mine} came after ${token}`)
   })
 }

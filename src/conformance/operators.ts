@@ -75,13 +75,17 @@ export function operators(it: It, _fixture: Fixture): void {
       return assert.rejects(a.locks.forceRelease(name), { code: 'UNSUPPORTED' })
     assert.equal(await b.locks.forceRelease(name), 0)
     await stage.connected(a, c)
-    const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl })
+    const lease = await a.locks.mutex(name).acquire({ ttl: stage.lasting })
     const next = c.locks.mutex(name).acquire()
     await stage.inLine(b, name, 1)
     assert.equal(await b.locks.forceRelease(name), 1)
     const second = await stage.soon('the waiter to be granted', next)
     assert.ok(second.token > lease.token)
-    await stage.until('the old holder to be told', () => lease.state === 'lost', stage.ttl + stage.patience)
+    await stage.until(
+      'the old holder to be told',
+      () => lease.state === 'lost',
+      stage.lasting + stage.patience,
+    )
     assert.equal(await lease.release(), 'lost')
     await stage.assertTaken(a, name)
     assert.equal(await second.release(), 'released')

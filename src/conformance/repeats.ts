@@ -105,7 +105,7 @@ export function repeats(it: It, _fixture: Fixture): void {
     const grant = await take(
       stage,
       client,
-      claimOf(client, stage.name(), { ttl: Math.max(stage.ttl, 1_000) }),
+      claimOf(client, stage.name(), { ttl: Math.max(stage.ttl, 10_000) }),
     )
     const begin = grant.validUntil
     const { signal } = new AbortController()

@@ -8,6 +8,8 @@ export class Stage {
   readonly fixture: Fixture
   /** Short: for what is meant to run out. Everything else uses the default, so that a slow machine loses nothing. */
   readonly ttl: number
+  /** For a hold that is to last until something happens to it, and is to run out then. */
+  readonly lasting: number
   readonly patience: number
   readonly #clients: Client[] = []
   readonly #names: string[] = []
@@ -16,7 +18,8 @@ export class Stage {
   constructor(fixture: Fixture) {
     this.fixture = fixture
     this.ttl = Math.max(fixture.ttl ?? 1_000, fixture.traits.minTtl)
-    this.patience = fixture.patience ?? 5_000
+    this.lasting = Math.max(this.ttl, 3_000)
+    this.patience = fixture.patience ?? 10_000
   }
 
   client(): Client {

@@ -87,7 +87,7 @@ function testsOf(runner: Runner, fixture: Fixture): It {
     runner.it(name, async () => {
       const stage = new Stage(fixture)
       try {
-        await stage.soon('the end of the test', fn(stage), fixture.limit ?? 60_000)
+        await stage.soon('the end of the test', fn(stage), fixture.limit ?? 180_000)
       } catch (error) {
         // What the test found matters more than what it then could not tidy up.
         await stage.close().catch(() => undefined)

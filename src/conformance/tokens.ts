@@ -63,7 +63,7 @@ export function tokens(it: It, { traits }: Fixture): void {
     const client = stage.client()
     const name = stage.name()
     const lock = client.locks.mutex(name)
-    const lease = await lock.acquire({ ttl: Math.max(stage.ttl, 1_000) })
+    const lease = await lock.acquire({ ttl: Math.max(stage.ttl, 10_000) })
     const { token } = lease
     await lease.extend()
     const again = await lock.acquire({ reentrant: lease })

@@ -99,11 +99,11 @@ export function upgrades(it: It, { traits, taker }: Fixture): void {
   it('and writing end with a process that is killed with -9', async (stage) => {
     const { locks } = stage.client()
     const name = stage.name()
-    const child = takeInChild(stage, taker, name, stage.ttl, 'upgradeable')
+    const child = takeInChild(stage, taker, name, stage.lasting, 'upgradeable')
     const { token } = await child.heard('granted')
     assert.equal(await locks.upgradeable(name).read.tryAcquire(), undefined)
     await child.kill()
-    const lease = await locks.upgradeable(name).write.acquire({ wait: 2 * stage.ttl + stage.patience })
+    const lease = await locks.upgradeable(name).write.acquire({ wait: 2 * stage.lasting + stage.patience })
     assert.ok(lease.token > token)
     await lease.release()
   })

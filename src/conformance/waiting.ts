@@ -21,25 +21,35 @@ export function waiting(it: It, fixture: Fixture): void {
   it('tells the waiter at once instead of letting it ask again and again', async (stage) => {
     const [a, b] = [stage.client(), stage.client()]
     const name = stage.name()
+    const free = stage.name()
     const took: number[] = []
+    const trips: number[] = []
     let lease = await a.locks.mutex(name).acquire()
     for (let i = 0; i < 15; i++) {
       const next = (i % 2 === 0 ? b : a).locks.mutex(name).acquire()
       await stage.inLine(a, name, 1)
       const begin = performance.now()
       const [granted] = await Promise.all([next, lease.release()])
-      took.push(performance.now() - begin)
+      const end = performance.now()
+      took.push(end - begin)
       lease = granted
+      // What the same machine takes at this moment for a lock that is free.
+      await b.locks.mutex(free).run(() => undefined)
+      trips.push(performance.now() - end)
     }
     await lease.release()
-    const median = took.sort((a, b) => a - b)[7] ?? 0
-    const most = fixture.handOver ?? 100
-    assert.ok(median <= most, `a hand-over took ${median} ms (median of 15), at most ${most} ms are allowed`)
+    const median = (times: number[]) => times.sort((a, b) => a - b)[7] ?? 0
+    const most = (fixture.handOver ?? 100) + 4 * median(trips)
+    assert.ok(
+      median(took) <= most,
+      `a hand-over took ${median(took)} ms (median of 15), at most ${most} ms are allowed`,
+    )
   })
 
   it('gives up after `wait` and says who holds it', async (stage) => {
     const [a, b] = [stage.client(), stage.client()]
     const name = stage.name()
+    await stage.connected(a, b)
     const lease = await a.locks.mutex(name).acquire({ note: 'nightly report' })
     const begin = performance.now()
     const error = await b.locks
