@@ -1,41 +1,20 @@
-// Redlock drivers for the tests, over clients of their own: they are opened when the driver is made, and go with it.
+// Redlock drivers for the tests, with both clients, and cables to pull.
 import type { DriverFactory } from '../../../../src/core/driver.js'
-import { type RedlockOptions, redlock } from '../../../../src/drivers/redlock/index.js'
 import { startProxy, type TcpProxy } from '../../../support/proxy.js'
-import { type Library, open } from '../../redis/support/clients.js'
+import { openIoredis } from '../../redis/support/open-ioredis.js'
+import { openNodeRedis } from '../../redis/support/open-node-redis.js'
+import type { Library } from '../../redis/support/place.js'
+import { type Options, redlockWith } from './driver.js'
 
-export type Options = Omit<RedlockOptions, 'clients'>
+export type { Options } from './driver.js'
 
 export function redlockOn(
   library: Library,
   ports: readonly number[],
   options?: Options,
-  through: (port: number) => number = (port) => port,
+  through?: (port: number) => number,
 ): DriverFactory {
-  return (env) => {
-    const opened = ports.map((port) => open(library, { is: 'single', port }, through))
-    const { close, acquire, inspect, forceRelease, ...driver } = redlock({
-      clients: opened.map(({ client }) => client),
-      ...options,
-    })(env)
-    let started: Promise<unknown> | undefined
-    // node-redis must be connected by its owner; a server that is down must not hold up the others.
-    const start = async () => {
-      started ??= Promise.all(opened.map((one) => one.start()))
-      if (library === 'node-redis')
-        await Promise.race([started, new Promise((resolve) => setTimeout(resolve, 200).unref())])
-    }
-    return {
-      ...driver,
-      acquire: (claim, wait) => start().then(() => acquire(claim, wait)),
-      inspect: (name) => start().then(() => inspect(name)),
-      ...(forceRelease && { forceRelease: (name) => start().then(() => forceRelease(name)) }),
-      close: async () => {
-        await close()
-        for (const one of opened) one.close()
-      },
-    }
-  }
+  return redlockWith(library === 'ioredis' ? openIoredis : openNodeRedis, library, ports, options, through)
 }
 
 /** One set of cables for each client, to pull. */
