@@ -59,16 +59,20 @@ export class Stage {
     await this.fixture.breakage.heal()
   }
 
-  /** Looks again until it is so. @throws Error naming `what` after `within` ms */
+  /**
+   * Looks again until it is so, the more seldom the longer it takes: a look has a price in client and server.
+   * @throws Error naming `what` after `within` ms
+   */
   async until(
     what: string,
     condition: () => boolean | Promise<boolean>,
     within: number = this.patience,
   ): Promise<void> {
-    const deadline = performance.now() + within
+    const began = performance.now()
     while (!(await condition())) {
-      if (performance.now() > deadline) throw new Error(`waited ${within} ms in vain: ${what}`)
-      await pause(5)
+      const waited = performance.now() - began
+      if (waited > within) throw new Error(`waited ${within} ms in vain: ${what}`)
+      await pause(Math.min(5 + waited / 10, 50))
     }
   }
 

@@ -4,7 +4,7 @@
 export interface UntilOptions {
   /** Give up after this many milliseconds. Default 20 000: a machine may be busy, and only what hangs waits for so long. */
   readonly within?: number
-  /** Milliseconds between two looks. Default 10. */
+  /** Milliseconds between two looks. Default: 5, and more the longer it takes, up to 50: each look has a price in a client, a proxy and a server. */
   readonly every?: number
   /** What is awaited, for the message: "the second process to be granted". Default: the condition's text. */
   readonly what?: string
@@ -23,9 +23,10 @@ const expired: unique symbol = Symbol('expired')
  */
 export async function until<T>(
   condition: () => T | Promise<T>,
-  { within = 20_000, every = 10, what = sourceOf(condition) }: UntilOptions = {},
+  { within = 20_000, every, what = sourceOf(condition) }: UntilOptions = {},
 ): Promise<Truthy<T>> {
-  const deadline = performance.now() + within
+  const began = performance.now()
+  const deadline = began + within
   let last = 'it was never answered'
   for (;;) {
     const left = deadline - performance.now()
@@ -33,8 +34,10 @@ export async function until<T>(
     if (result === expired) break
     if (result) return result as Truthy<T>
     last = `the last answer was ${show(result)}`
-    if (performance.now() + every > deadline) break
-    await new Promise((resolve) => setTimeout(resolve, every))
+    const now = performance.now()
+    const pause = every ?? Math.min(5 + (now - began) / 10, 50)
+    if (now + pause > deadline) break
+    await new Promise((resolve) => setTimeout(resolve, pause))
   }
   throw new Error(`waited ${within} ms in vain for ${what}: ${last}`)
 }
