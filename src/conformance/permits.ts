@@ -2,8 +2,9 @@ import assert from 'node:assert/strict'
 import type { Fixture } from './fixture.js'
 import { pause } from './stage.js'
 import type { It } from './suite.js'
+import { takeInChild } from './take-in-child.js'
 
-export function permits(it: It, { traits }: Fixture): void {
+export function permits(it: It, { traits, taker }: Fixture): void {
   if (!traits.modes.includes('permits')) {
     it('are refused when they are made', async (stage) => {
       const { locks } = stage.client()
@@ -108,5 +109,46 @@ export function permits(it: It, { traits }: Fixture): void {
     for (const permits of [4, 0, -1, 1.5, Number.NaN])
       await assert.rejects(lock.acquire({ permits }), RangeError)
     assert.equal(client.asked(), 0)
+  })
+
+  it('are renewed like any other lease, and inspect tells who has how many', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const of = { permits: 3 }
+    // Some of it, so that a busy machine does not lose it for want of a renewal.
+    const ttl = Math.max(stage.ttl, 2_000)
+    const two = await a.locks.semaphore(name, of).acquire({ permits: 2, ttl, note: 'film' })
+    const one = await b.locks.semaphore(name, of).acquire()
+    const holders = async () => {
+      const standing = await b.locks.inspect(name)
+      return standing.holders.filter(({ expiresIn }) => expiresIn > 0).toSorted((x, y) => x.token - y.token)
+    }
+    const both = [
+      [two.token, { kind: 'permits', take: 2, of: 3 }, 'film'],
+      [one.token, { kind: 'permits', take: 1, of: 3 }, undefined],
+    ]
+    const held = async () => (await holders()).map(({ token, mode, note }) => [token, mode, note])
+    assert.deepEqual(await held(), both)
+    const older = async () => ((await holders())[0]?.heldFor ?? 0) > 1.2 * ttl
+    await stage.until('it to be held for longer than its ttl', older, 2 * ttl + stage.patience)
+    two.assertHeld()
+    assert.deepEqual(await held(), both)
+    assert.equal(await b.locks.semaphore(name, of).tryAcquire(), undefined)
+    await two.release()
+    await one.release()
+  })
+  if (!traits.shared || taker === undefined) return
+
+  it('of a process killed with -9 are free again', async (stage) => {
+    const { locks } = stage.client()
+    const name = stage.name()
+    const child = takeInChild(stage, taker, name, stage.ttl, 'semaphore')
+    const { token } = await child.heard('granted')
+    assert.equal(await locks.semaphore(name, { permits: 3 }).tryAcquire(), undefined)
+    await child.kill()
+    const wait = 2 * stage.ttl + stage.patience
+    const lease = await locks.semaphore(name, { permits: 3 }).acquire({ wait })
+    assert.ok(lease.token > token)
+    await lease.release()
   })
 }

@@ -25,10 +25,15 @@ export interface Child {
 
 /** How long a child may take to start on a busy machine, in ms. */
 export const startUp = 20_000
+/** Of what a child holds, in ms: on a busy machine, too, it must still hold when that is looked at. */
+const leastTtl = 2_000
 
-/** @param as what it takes part in; a mutex by default */
+/**
+ * @param ttl of what it holds, or more, up to two seconds
+ * @param as what it takes part in; a mutex by default
+ */
 export function takeInChild(stage: Stage, taker: Taker, name: string, ttl: number, as?: Part): Child {
-  const task: Task = { taker, name, ttl, ...(as !== undefined && { as }) }
+  const task: Task = { taker, name, ttl: Math.max(ttl, leastTtl), ...(as !== undefined && { as }) }
   const file = fileURLToPath(new URL('./taker.js', import.meta.url))
   const child = fork(file, [JSON.stringify(task)], {
     execArgv: [],

@@ -16,6 +16,7 @@ export interface Task {
 
 export type Part =
   | 'mutex'
+  | 'semaphore'
   | 'all'
   | 'once'
   | 'election'
@@ -100,6 +101,8 @@ const parts: Readonly<Record<Part, (locks: Locks, task: Task) => Promise<Lease>>
   election: (locks, { name, ttl }) =>
     locks.election(name).campaign('child', { ttl, candidate: 'child', ...forEver }),
   barrier: async (locks, { name, ttl }) => (await locks.barrier(name, 2).enter({ ttl, ...forEver })).lease,
+  semaphore: (locks, { name, ttl }) =>
+    locks.semaphore(name, { permits: 3 }).acquire({ permits: 3, ttl, ...forEver }),
   pool: (locks, { name, ttl }) => locks.pool(name, { permits: 1 }).acquire({ ttl, ...forEver }),
   upgradeable: async (locks, { name, ttl }) => {
     const lease = await locks.upgradeable(name).upgradeable({ ttl, ...forEver })

@@ -22,7 +22,10 @@ export type JoinOptions = Pick<AcquireOptions, 'wait' | 'signal' | 'ttl' | 'auto
 
 export interface Latch {
   readonly name: string
-  /** Closes it with this count. Resolves with false, and changes nothing, when it is closed already. @throws RangeError unless `count` is a whole number from 1 */
+  /**
+   * Closes it with this count. Resolves with false, and changes nothing, when it is closed already. A process that died before its
+   * `countDown` leaves it closed: work that may crash is for `join`. @throws RangeError unless `count` is a whole number from 1
+   */
   setCount(count: number, options?: LatchOptions): Promise<boolean>
   /** Counts down, not below zero. Resolves with the count that is left, without those who joined. @throws RangeError when it has no count */
   countDown(by?: number): Promise<number>
