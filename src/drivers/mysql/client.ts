@@ -35,6 +35,8 @@ export interface Answer {
   readonly rows: readonly (readonly Value[])[]
   /** What the statement put into `LAST_INSERT_ID()`; 0: it changed nothing. */
   readonly id: number
+  /** How many rows it changed. What matched and stayed as it was may count, or not: only of use where every row that matches is changed. */
+  readonly changed: number
   /** Was the connection inside a transaction afterwards? Undefined: this client does not say. */
   readonly inTransaction: boolean | undefined
 }
@@ -150,12 +152,12 @@ export function wrap(connection: MysqlConnection, socket?: Socket): Connection {
 /** mysql2 answers `[rows, fields]`, mariadb the rows; what is not rows is a header with `insertId` in both. */
 function answerOf(result: unknown): Answer {
   const first = Array.isArray(result) && isMysql2(result) ? result[0] : result
-  if (Array.isArray(first)) return { rows: first, id: 0, inTransaction: undefined }
-  const header = (first ?? {}) as { readonly insertId?: unknown; readonly serverStatus?: unknown }
-  const { insertId, serverStatus } = header
+  if (Array.isArray(first)) return { rows: first, id: 0, changed: 0, inTransaction: undefined }
+  const { insertId, affectedRows, serverStatus } = (first ?? {}) as Readonly<Record<string, unknown>>
   return {
     rows: [],
     id: Number(String(insertId ?? 0)),
+    changed: Number(affectedRows ?? 0),
     inTransaction: typeof serverStatus === 'number' ? (serverStatus & 1) === 1 : undefined,
   }
 }

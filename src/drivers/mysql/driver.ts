@@ -8,6 +8,7 @@ import { createDesk, type Desk, told } from './desk.js'
 import { Hold, type Proven } from './hold.js'
 import { holdersOf, rowOf, standingOf } from './look.js'
 import { type MysqlOptions, type Settings, settingsOf } from './options.js'
+import { createRenewer } from './renewer.js'
 import { rowTaker } from './row.js'
 import { Heartbeat, SessionHold } from './session/hold.js'
 import { createSessions, type Session } from './session/session.js'
@@ -69,8 +70,9 @@ function rowDriver(settings: Settings): DriverFactory<MysqlTraits> {
   return (env) => {
     const desk = createDesk(settings, env)
     const bell = settings.bell ? createBell(desk, settings, env.clock) : undefined
+    const renewer = createRenewer(desk)
     const make = (claim: Claim, proven: Proven, ended: () => void) =>
-      new Hold(desk, claim, proven, () => {
+      new Hold(desk, renewer, claim, proven, () => {
         bell?.ring(claim.name)
         ended()
       })

@@ -5,6 +5,8 @@ import { BackendError } from '../../core/errors.js'
 import { shared } from '../../core/mode.js'
 import { tokenReserve } from '../../core/token.js'
 import type { Desk } from './desk.js'
+import type { Reply } from './link.js'
+import type { Renewer } from './renewer.js'
 import * as sql from './sql.js'
 import { troubleOf } from './trouble.js'
 
@@ -19,6 +21,7 @@ export class Hold implements Grant {
   readonly token: number
   validUntil: number
   readonly #desk: Desk
+  readonly #renewer: Renewer
   readonly #since: number
   readonly #ended: () => void
   #claim: Claim
@@ -26,8 +29,9 @@ export class Hold implements Grant {
   #asked = false
 
   /** @param ended is called when it was given back */
-  constructor(desk: Desk, claim: Claim, proven: Proven, ended: () => void) {
+  constructor(desk: Desk, renewer: Renewer, claim: Claim, proven: Proven, ended: () => void) {
     this.#desk = desk
+    this.#renewer = renewer
     this.#claim = claim
     this.#since = proven.since
     this.#ended = ended
@@ -38,8 +42,8 @@ export class Hold implements Grant {
 
   async renew(ttl: number): Promise<number | undefined> {
     this.#claim = { ...this.#claim, ttl }
-    const { id, sent } = await this.#ask(sql.renew(this.#desk.tables, this.#held()))
-    if (id === 0) return undefined
+    const { held, sent } = await this.#told(this.#renewer.renew(this.#held()))
+    if (!held) return undefined
     // An answer to an earlier try may come after one to a later: the later deadline stands.
     this.validUntil = Math.max(this.validUntil, deadline(sent, ttl))
     return this.validUntil
@@ -76,9 +80,13 @@ export class Hold implements Grant {
     return { claim: this.#claim, token: this.#last, since: this.#since, by: this.#desk.by }
   }
 
-  async #ask(statement: string) {
+  #ask(statement: string): Promise<Reply> {
+    return this.#told(this.#desk.ask(statement, true))
+  }
+
+  async #told<T>(answer: Promise<T>): Promise<T> {
     try {
-      return await this.#desk.ask(statement, true)
+      return await answer
     } catch (error) {
       if (this.#asked && this.#desk.clock.now() >= this.validUntil) this.#ended()
       throw troubleOf(error).error

@@ -3,7 +3,8 @@
  *
  * Four properties, which all of them share:
  * - **One statement, one row.** Each is a transaction of its own that locks the row of one lock or the row of one waiter and nothing
- *   else, at any isolation level; what it reads besides is read without locks. So no two of them can wait for each other in a
+ *   else, at any isolation level; what it reads besides is read without locks. (Renewals of many at once, which wait for nobody, are in
+ *   `sql-renewals.ts`.) So no two of them can wait for each other in a
  *   circle, and none stays open while a process thinks.
  * - **The row decides.** Whether a hold begins, goes on or ends is decided by the `WHERE` of one `UPDATE` on the lock's row. It
  *   says so by `LAST_INSERT_ID(…)`, which the server reports only for a row that matched; counts of rows depend on settings of
@@ -41,7 +42,7 @@ const chars = (value: string) => (value === '' ? `''` : `CONVERT(${bytes(value)}
 const whole = (value: number) => String(Math.round(value))
 const micros = (ms: number) => whole(ms * 1000)
 /** Attempt ids are hexadecimal; anything else could leave the path. */
-const pathOf = (attempt: string) => `'$."${attempt.replace(/[^\w-]/g, '_')}"'`
+export const pathOf = (attempt: string): string => `'$."${attempt.replace(/[^\w-]/g, '_')}"'`
 const holds = (attempt: string) => `JSON_CONTAINS_PATH(COALESCE(sharers, '{}'), 'one', ${pathOf(attempt)})`
 
 export const letters: { readonly exclusive: 'x'; readonly shared: 's'; readonly permits: 'p' } = {
@@ -157,16 +158,21 @@ export interface Held {
   readonly by: string
 }
 
+/** A sharer's entry, as it is after a renewal. */
+export function entryOf({ claim, token, since, by }: Held): string {
+  return entry(takeOf(claim.mode), `'${whole(token)}'`, `'${whole(since)}'`, claim, by)
+}
+
 /** @returns id: the new end, in µs; 0: it is not held any more */
-export function renew(tables: Tables, { claim, token, since, by }: Held): string {
+export function renew(tables: Tables, held: Held): string {
+  const { claim } = held
   const ends = `${now} + ${micros(claim.ttl)}`
   if (claim.mode.kind === 'exclusive') {
     return `UPDATE ${tables.locks} SET version = version + 1, ttl = ${micros(claim.ttl)}, until = LAST_INSERT_ID(${ends})
 WHERE name = ${bytes(claim.name)} AND kind = 'x' AND owner = ${bytes(claim.attempt)}`
   }
-  const again = entry(takeOf(claim.mode), `'${whole(token)}'`, `'${whole(since)}'`, claim, by)
   return `UPDATE ${tables.locks} SET version = version + 1, ttl = GREATEST(ttl, ${micros(claim.ttl)}),
-  sharers = JSON_SET(sharers, ${pathOf(claim.attempt)}, ${again}), until = GREATEST(until, LAST_INSERT_ID(${ends}))
+  sharers = JSON_SET(sharers, ${pathOf(claim.attempt)}, ${entryOf(held)}), until = GREATEST(until, LAST_INSERT_ID(${ends}))
 WHERE name = ${bytes(claim.name)} AND kind IN ('s', 'p') AND ${holds(claim.attempt)}`
 }
 

@@ -33,6 +33,7 @@ export function peer(
 const counted = [
   'Com_select',
   'Com_update',
+  'Com_update_multi',
   'Com_insert',
   'Com_delete',
   'Com_do',
@@ -75,9 +76,13 @@ export async function killAll(server: MysqlServer): Promise<number> {
   return all.length
 }
 
+/** How many the server has seen since it was first asked. */
 export async function deadlocks(server: MysqlServer): Promise<number> {
-  const [row] = await server.query(`show global status like 'Innodb_deadlocks'`)
-  return Number(row?.['Value'])
+  await server.query(`set global innodb_monitor_enable = 'lock_deadlocks'`)
+  const [row] = await server.query(
+    `select count as n from information_schema.innodb_metrics where name = 'lock_deadlocks'`,
+  )
+  return Number(row?.['n'])
 }
 
 export function pause(ms: number): Promise<void> {
