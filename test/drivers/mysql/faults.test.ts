@@ -85,8 +85,10 @@ describe('a row', { concurrency: false }, () => {
     let go = true
     const killing = (async () => {
       while (go) {
+        const began = performance.now()
         killed += await killAll(server)
-        await pause(30)
+        // However slow the machine: somebody must have the time to connect and be answered.
+        await pause(Math.max(30, 3 * (performance.now() - began)))
       }
     })()
     const section = async () => {
@@ -124,16 +126,23 @@ describe('a row', { concurrency: false }, () => {
       await dead.close()
       await real.end()
     })
-    await dead.mutex('late').run(() => undefined)
+    await locks.mutex('late').run(() => undefined)
+    await dead.mutex('warm').run(() => undefined)
     const version = async () =>
       (await server.query(`select kind, version from holdfast_locks where name = 'late'`))[0]
     const before = await version()
     await blocker.query('begin')
     await blocker.query(`select * from holdfast_locks where name = 'late' for update`)
-    const refused = assert.rejects(dead.mutex('late').acquire({ wait: 150, ttl: 60_000 }))
+    const gone = new AbortController()
+    const reason = new Error('given up')
+    const refused = assert.rejects(
+      dead.mutex('late').acquire({ wait: 60_000, ttl: 60_000, signal: gone.signal }),
+      (error) => error === reason,
+    )
     const underWay = async () => (await statesOf(server)).some((state) => /^update/i.test(state))
     await until(underWay, { what: 'the statement to wait for the row' })
     away = true
+    gone.abort(reason)
     await refused
     // It waits in the server for the row, longer than it is good for.
     await pause(900)
@@ -158,9 +167,8 @@ describe('a row', { concurrency: false }, () => {
       locks.mutex('shared pool').run(() => void order.push(i), { wait: 60_000 }),
     )
     await until(async () => (await holder.inspect('shared pool')).waiters.length === 50, { within: 20_000 })
-    const begin = performance.now()
     await Promise.all(Array.from({ length: 20 }, () => pool.query('select sleep(0.01)')))
-    assert.ok(performance.now() - begin < 3_000, 'the holder could not query')
+    assert.deepEqual(order, [], 'the holder could query only when nobody waited any more')
     assert.equal(lease.isHeld, true)
     await lease.release()
     await Promise.all(waits)
@@ -177,16 +185,19 @@ describe('a row', { concurrency: false }, () => {
     await locks.mutex('used up').run(() => undefined)
     const only = await pool.getConnection()
     await assert.rejects(locks.mutex('used up').tryAcquire(), { code: 'BACKEND' })
-    const waiting = locks.mutex('used up').acquire({ wait: 10_000 })
-    await pause(300)
+    const refused = new Promise<void>((resolve) => {
+      locks.on('waiting', ({ blocked }) => blocked.trouble !== undefined && resolve())
+    })
+    const waiting = locks.mutex('used up').acquire({ wait: 60_000 })
+    await refused
     only.release()
     await (await waiting).release()
   })
 
   it('survives a server that is killed and comes back with its data, held by the same', async (t) => {
     const [a, b] = [peer(t, server.port), peer(t, server.port)]
-    const lease = await a.mutex('restart').acquire({ ttl: 10_000 })
-    const next = b.mutex('restart').acquire({ wait: 30_000 })
+    const lease = await a.mutex('restart').acquire({ ttl: 120_000 })
+    const next = b.mutex('restart').acquire({ wait: 60_000 })
     await until(async () => (await a.inspect('restart')).waiters.length === 1)
     await server.restart()
     await lease.extend()
@@ -212,7 +223,7 @@ describe('a row', { concurrency: false }, () => {
     const lease = await a.mutex('ahead').acquire({ ttl: 3_000 })
     const { signal } = lease
     server.clockJump(3_600_000)
-    const second = await b.mutex('ahead').acquire({ wait: 5_000 })
+    const second = await b.mutex('ahead').acquire({ wait: 60_000 })
     assert.ok(second.token > lease.token)
     await until(() => signal.aborted)
     assert.ok(signal.reason instanceof LeaseLostError)
@@ -228,12 +239,9 @@ describe('a row', { concurrency: false }, () => {
     // A driver without the core around it: nobody gives the grant back.
     const dead = mysql({ pool })(systemEnv())
     const grant = await dead.acquire(claim('back', { ttl: 1_000 }), waiting())
-    const other = await a.mutex('back, alive').acquire({ ttl: 1_000 })
+    const other = await a.mutex('back, alive').acquire({ ttl: 10_000 })
     server.clockJump(-3_600_000)
-    const begin = performance.now()
-    const second = await b.mutex('back').acquire({ wait: 20_000 })
-    const took = performance.now() - begin
-    assert.ok(took < 5_000, `it took ${took} ms`)
+    const second = await b.mutex('back').acquire({ wait: 60_000 })
     assert.ok(grant !== undefined && grant.validUntil < systemEnv().clock.now())
     assert.ok(second.token > grant.token)
     assert.equal(await b.mutex('back, alive').tryAcquire(), undefined)
@@ -254,10 +262,10 @@ describe('a row', { concurrency: false }, () => {
       return locks
     }
     const [west, east] = [zoned('-11:00'), zoned('+13:00')]
-    const lease = await west.mutex('zones').acquire({ ttl: 10_000 })
+    const lease = await west.mutex('zones').acquire({ ttl: 60_000 })
     assert.equal(await east.mutex('zones').tryAcquire(), undefined)
     const [holder] = (await east.inspect('zones')).holders
-    assert.ok(holder !== undefined && holder.expiresIn > 5_000 && holder.expiresIn <= 10_000)
+    assert.ok(holder !== undefined && holder.expiresIn > 20_000 && holder.expiresIn <= 60_000)
     await lease.release()
     await east.mutex('zones').run(() => undefined)
   })

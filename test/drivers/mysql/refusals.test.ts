@@ -7,7 +7,7 @@ import { createPool } from 'mysql2/promise'
 import { createLocks } from '../../../src/create-locks.js'
 import { leakCheck } from '../../support/leaks.js'
 import { type MysqlServer, startMysql } from '../../support/servers/mysql.js'
-import { deadlocks } from './support/peer.js'
+import { deadlocks, statements } from './support/peer.js'
 
 it('bad options are told before any I/O, with what to do', () => {
   const pool = { getConnection: () => Promise.reject(new Error('never')) }
@@ -110,8 +110,11 @@ describe('with a server', { concurrency: false }, () => {
       }
       assert.equal(await upsert(1), 1)
       assert.equal(await upsert(2), flags === 'FOUND_ROWS' ? 1 : 0, 'busy, and told like an insert')
-      const lease = await a.mutex('flags').acquire()
+      const [lease, second] = [await a.mutex('flags').acquire(), await a.mutex('flags too').acquire()]
       await lease.extend()
+      const both = () => Promise.all([lease.extend(), second.extend()])
+      assert.deepEqual(await statements(server, both), { update_multi: 1 })
+      await second.release()
       assert.equal(await b.mutex('flags').tryAcquire(), undefined)
       assert.equal(await lease.release(), 'released')
       await b.mutex('flags').run(() => undefined)
@@ -132,9 +135,12 @@ describe('with a server', { concurrency: false }, () => {
     await server.query('set global read_only = 1')
     await assert.rejects(locks.mutex('x').tryAcquire(), { code: 'BACKEND', message: /read-only/ })
     const told: unknown[] = []
-    const waiting = locks.mutex('x').acquire({ wait: 10_000 })
+    const refused = new Promise<void>((resolve) => {
+      locks.on('waiting', ({ blocked }) => blocked.trouble !== undefined && resolve())
+    })
+    const waiting = locks.mutex('x').acquire({ wait: 60_000 })
     waiting.catch((error: unknown) => told.push(error))
-    await new Promise((resolve) => setTimeout(resolve, 200))
+    await refused
     await server.query('set global read_only = 0')
     await (await waiting).release()
     assert.deepEqual(told, [])
@@ -145,7 +151,7 @@ describe('with a server', { concurrency: false }, () => {
     t.after(() => pool.end())
     await pool.query('create table classic (name varchar(20) primary key)')
     const before = await deadlocks(server)
-    const end = performance.now() + 10_000
+    const end = performance.now() + 60_000
     const codes = new Set<string>()
     const clients = Array.from({ length: 16 }, async () => {
       while (performance.now() < end && !codes.has('ER_LOCK_DEADLOCK')) {

@@ -54,31 +54,29 @@ test('a holder whose connection is killed goes on holding, and releases', async 
   assert.equal(await b.locks.mutex('killed').tryAcquire(), undefined)
   await lease.extend()
   assert.equal(await lease.release(), 'released')
-  await (await b.locks.mutex('killed').acquire({ wait: 1_000 })).release()
+  await (await b.locks.mutex('killed').acquire({ wait: 20_000 })).release()
 })
 
 test('a waiter whose connection is killed hears of the release all the same', async (t) => {
-  const [a, b] = [peer(t, server.port), peer(t, server.port)]
+  // It listens again and asks; by itself it would not.
+  const [a, b] = [peer(t, server.port), peer(t, server.port, { onlyTold: true })]
   const lease = await a.locks.mutex('deaf').acquire()
-  const next = b.locks.mutex('deaf').acquire()
+  const next = b.locks.mutex('deaf').acquire({ wait: 60_000 })
   await inLine(a.locks, 'deaf', 1)
   await terminateAll(server)
-  const begin = performance.now()
   await lease.release()
   await (await next).release()
-  // It listens again and asks: not the five seconds until it would have asked by itself.
-  assert.ok(performance.now() - begin < 3_000, `${performance.now() - begin} ms`)
 })
 
 for (const lane of ['up', 'down'] as const) {
   const what = lane === 'up' ? 'the statement' : 'the reply to its commit'
   test(`an acquire that loses ${what} leaves one hold or none`, async (t) => {
-    const a = await cabled(t, server, { commandTimeout: 300, ttl: 2_000 })
+    const a = await cabled(t, server)
     const b = peer(t, server.port)
     const name = `lost acquire ${lane}`
     await a.locks.mutex('warm').run(() => undefined)
     a.cable[lane].hold((bytes) => bytes.includes(lane === 'up' ? 'holdfast_acquire' : 'granted'))
-    const lease = a.locks.mutex(name).acquire({ wait: 5_000 })
+    const lease = a.locks.mutex(name).acquire({ wait: 60_000 })
     await a.cable[lane].holding()
     a.cable.reset()
     a.cable[lane].pass()
@@ -90,7 +88,7 @@ for (const lane of ['up', 'down'] as const) {
   })
 
   test(`a release that loses ${what} is carried out once`, async (t) => {
-    const a = await cabled(t, server, { commandTimeout: 1_000 })
+    const a = await cabled(t, server, { commandTimeout: 20_000 })
     const b = peer(t, server.port)
     const name = `lost release ${lane}`
     const lease = await a.locks.mutex(name).acquire()
@@ -102,7 +100,7 @@ for (const lane of ['up', 'down'] as const) {
     a.cable.reset()
     a.cable[lane].pass()
     assert.equal(await released, 'released')
-    const second = await b.locks.mutex(name).acquire({ wait: 1_000 })
+    const second = await b.locks.mutex(name).acquire({ wait: 20_000 })
     assert.ok(second.token > lease.token)
     assert.equal((await b.locks.inspect(name)).holders.length, 1)
     await second.release()
@@ -172,41 +170,46 @@ test('a try whose reply is lost is an error, and nobody holds it longer than a m
   await assert.rejects(a.locks.mutex('lost try').tryAcquire({ ttl: 30_000 }), { code: 'BACKEND' })
   a.cable.heal()
   // Not after the ttl: what came of it is ended as soon as the server can be reached.
-  await (await b.locks.mutex('lost try').acquire({ wait: 5_000 })).release()
+  await (await b.locks.mutex('lost try').acquire({ wait: 20_000 })).release()
 })
 
 test('a server killed with -9 keeps the lock, the line and the tokens', async (t) => {
-  const [a, b] = [peer(t, server.port, { ttl: 20_000 }), peer(t, server.port)]
+  const [a, b] = [peer(t, server.port, { ttl: 120_000 }), peer(t, server.port)]
   const lease = await a.locks.mutex('survives').acquire()
-  const next = b.locks.mutex('survives').acquire({ wait: 30_000 })
+  const next = b.locks.mutex('survives').acquire({ wait: 120_000 })
   await inLine(a.locks, 'survives', 1)
   await server.restart()
   assert.equal(lease.isHeld, true)
   assert.equal(await peer(t, server.port).locks.mutex('survives').tryAcquire(), undefined)
-  await until(async () => (await lease.release()) !== 'unknown', { within: 5_000 })
+  await until(async () => (await lease.release()) !== 'unknown', { within: 20_000 })
   const second = await next
   assert.ok(second.token > lease.token)
   await second.release()
 })
 
 test('a notification that is lost costs the claim and no more', async (t) => {
-  const [a, b, c] = [peer(t, server.port), peer(t, server.port, { claim: 400 }), peer(t, server.port)]
+  const [a, c] = [peer(t, server.port), peer(t, server.port, { onlyTold: true })]
+  const b = await cabled(t, server, { claim: 400, commandTimeout: 60_000 })
   const name = 'lost push'
-  const lease = await a.locks.mutex(name).acquire({ ttl: 1_500, autoRenew: false })
-  const deaf = b.locks.mutex(name).acquire({ wait: 20_000 })
+  const lease = await a.locks.mutex(name).acquire()
+  const deaf = b.locks.mutex(name).acquire({ wait: 60_000 })
   await inLine(a.locks, name, 1)
-  const behind = c.locks.mutex(name).acquire({ wait: 20_000 })
+  const behind = c.locks.mutex(name).acquire({ wait: 60_000 })
   await inLine(a.locks, name, 2)
+  // Both have said where they can be reached.
+  const reachable = 'select from holdfast_waiters where name = $1 and channel is not null'
+  await until(async () => (await server.sql(reachable, [name])).length === 2)
+  // It neither hears of it nor asks.
+  b.cable.up.hold()
   await server.sql(`update holdfast_waiters set channel = 'nowhere' where name = $1 and claim = 400000`, [
     name,
   ])
-  const begin = performance.now()
   await lease.release()
-  // The one behind is told when the claim above it runs out.
+  // The one behind is told when the claim above it runs out; it asks for no other reason.
   const second = await behind
-  assert.ok(performance.now() - begin < 1_500, `${performance.now() - begin} ms`)
   await second.release()
   // And the deaf one finds its lock by asking.
+  b.cable.up.pass()
   await (await deaf).release()
 })
 
@@ -217,8 +220,8 @@ test('when the queue of notifications is full, the release goes through without'
   // What comes before pg_catalog in the path is found first: a queue of 8 GB is not filled in a test.
   const full = { options: '-c search_path=full_queue,pg_catalog,public' }
   const [a, b] = [peer(t, server.port, { config: full }), peer(t, server.port)]
-  const lease = await a.locks.mutex('quiet').acquire({ ttl: 1_000 })
-  const next = b.locks.mutex('quiet').acquire({ wait: 10_000 })
+  const lease = await a.locks.mutex('quiet').acquire()
+  const next = b.locks.mutex('quiet').acquire({ wait: 60_000 })
   await inLine(b.locks, 'quiet', 1)
   assert.equal(await lease.release(), 'released')
   await (await next).release()
@@ -229,9 +232,9 @@ test('a clock set forward ends a lease early; its holder is told, tokens still g
   const lease = await a.locks.mutex('forward').acquire({ ttl: 3_000 })
   server.clockJump(3_600_000)
   try {
-    const second = await b.locks.mutex('forward').acquire({ wait: 500 })
+    const second = await b.locks.mutex('forward').acquire({ wait: 20_000 })
     assert.ok(second.token > lease.token)
-    await until(() => lease.state === 'lost', { within: 3_000 })
+    await until(() => lease.state === 'lost', { within: 10_000 })
     await second.release()
   } finally {
     server.clockJump(-3_600_000)
@@ -243,9 +246,8 @@ test('a clock set back keeps nobody waiting longer than a ttl, and no token come
   server.clockJump(3_600_000)
   const lease = await a.locks.mutex('back').acquire({ ttl: 1_000, autoRenew: false })
   server.clockJump(-3_600_000)
-  const begin = performance.now()
-  const second = await b.locks.mutex('back').acquire({ wait: 10_000 })
-  assert.ok(performance.now() - begin < 6_500, `${performance.now() - begin} ms`)
+  // The server says it is held for another hour.
+  const second = await b.locks.mutex('back').acquire({ wait: 60_000 })
   assert.ok(second.token > lease.token)
   assert.equal(lease.isHeld, false)
   await second.release()
@@ -254,13 +256,13 @@ test('a clock set back keeps nobody waiting longer than a ttl, and no token come
 test('a hand-over across a jump of the clock is confirmed by asking', async (t) => {
   const [a, b] = [peer(t, server.port), peer(t, server.port)]
   for (const jump of [3_600_000, -3_600_000]) {
-    const lease = await a.locks.mutex('jumped').acquire({ ttl: 20_000 })
-    const next = b.locks.mutex('jumped').acquire({ wait: 20_000, ttl: 20_000 })
+    const lease = await a.locks.mutex('jumped').acquire({ ttl: 60_000 })
+    const next = b.locks.mutex('jumped').acquire({ wait: 60_000, ttl: 60_000 })
     await inLine(a.locks, 'jumped', 1)
     server.clockJump(jump)
     await lease.release()
     const second = await next
-    assert.ok(second.remaining() <= 20_000, `believes it has ${second.remaining()} ms`)
+    assert.ok(second.remaining() <= 60_000, `believes it has ${second.remaining()} ms`)
     await second.release()
   }
 })

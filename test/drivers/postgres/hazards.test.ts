@@ -2,9 +2,11 @@
 // (docs/hazards.md has them all).
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { Client } from 'pg'
 import { inTransaction, tryInTransaction } from '../../../src/drivers/postgres/index.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startPostgres } from '../../support/servers/postgres.js'
+import { until } from '../../support/until.js'
 import { inLine, peer } from './support/peer.js'
 
 const server = await startPostgres({ preload: ['clock'] })
@@ -15,7 +17,7 @@ test('H61: a row without an end stays when its process dies; one with an end doe
   await server.sql(`insert into taken values ('job')`)
   await assert.rejects(server.sql(`insert into taken values ('job')`), { code: '23505' })
   await peer(t, server.port).locks.mutex('job').acquire({ ttl: 500, autoRenew: false })
-  const next = await peer(t, server.port).locks.mutex('job').acquire({ wait: 10_000 })
+  const next = await peer(t, server.port).locks.mutex('job').acquire({ wait: 60_000 })
   await next.release()
 })
 
@@ -42,12 +44,12 @@ test('H62: now() is when the transaction began, so an end counted from it may ha
     Date.now = real
   })
   Date.now = () => real() - 3_600_000
-  const lease = await locks.mutex('clock').acquire({ ttl: 10_000 })
+  const lease = await locks.mutex('clock').acquire({ ttl: 60_000 })
   Date.now = real
   const other = peer(t, server.port).locks
   assert.equal(await other.mutex('clock').tryAcquire(), undefined)
   const [holder] = (await other.inspect('clock')).holders
-  assert.ok(holder !== undefined && holder.expiresIn > 5_000 && holder.expiresIn <= 10_000)
+  assert.ok(holder !== undefined && holder.expiresIn > 20_000 && holder.expiresIn <= 60_000)
   assert.equal(await lease.release(), 'released')
 })
 
@@ -120,7 +122,8 @@ test('H76: who stops inside a transaction keeps its rows for ever; a lease keeps
 })
 
 test('H76: a stranger’s open transaction on the row of a lock holds it up, is told, and is got over', async (t) => {
-  const { pool, locks } = peer(t, server.port)
+  // The server waits a second and a half for the row; its refusal is to come before the driver gives the answer up.
+  const { pool, locks } = peer(t, server.port, { commandTimeout: 20_000 })
   await locks.mutex('kept').run(() => undefined)
   const stranger = await pool.connect()
   try {
@@ -130,7 +133,7 @@ test('H76: a stranger’s open transaction on the row of a lock holds it up, is 
       code: 'BACKEND',
       message: /somebody else keeps the row of this lock/,
     })
-    const waiting = locks.mutex('kept').acquire({ wait: 20_000 })
+    const waiting = locks.mutex('kept').acquire({ wait: 60_000 })
     await stranger.query('rollback')
     await (await waiting).release()
   } finally {
@@ -144,6 +147,14 @@ test('H79: a server that is read-only for a while, as in a fail-over, is waited 
   await server.sql('alter system set default_transaction_read_only = on')
   await server.sql('select pg_reload_conf()')
   try {
+    // The server tells its processes before it starts another with the new setting.
+    await until(async () => {
+      const fresh = new Client(server.url)
+      await fresh.connect()
+      const { rows } = await fresh.query('show default_transaction_read_only')
+      await fresh.end()
+      return rows[0].default_transaction_read_only === 'on'
+    })
     await assert.rejects(locks.mutex('fail-over').tryAcquire(), {
       code: 'BACKEND',
       message: /it is read-only: a standby, or a primary that has been replaced/,
@@ -152,7 +163,7 @@ test('H79: a server that is read-only for a while, as in a fail-over, is waited 
     await server.sql('alter system reset default_transaction_read_only')
     await server.sql('select pg_reload_conf()')
   }
-  await (await locks.mutex('fail-over').acquire({ wait: 20_000 })).release()
+  await (await locks.mutex('fail-over').acquire({ wait: 60_000 })).release()
 })
 
 test('a row that is reaped after the clock was set back takes no token with it', async (t) => {

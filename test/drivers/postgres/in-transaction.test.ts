@@ -52,7 +52,7 @@ test('is released by a rollback and by the end of the connection; tokens grow', 
   const first = await inTransaction(a, 'x')
   await b.query('begin')
   assert.equal(await tryInTransaction(b, 'x'), undefined)
-  const waiting = inTransaction(b, 'x', { wait: 10_000 })
+  const waiting = inTransaction(b, 'x', { wait: 60_000 })
   await a.query('rollback')
   const second = await waiting
   assert.ok(second.token > first.token, 'what was rolled back took its token with it')
@@ -61,7 +61,7 @@ test('is released by a rollback and by the end of the connection; tokens grow', 
   await inTransaction(a, 'x')
   const [row] = (await a.query('select pg_backend_pid() as pid')).rows
   await b.query('begin')
-  const third = inTransaction(b, 'x', { wait: 10_000 })
+  const third = inTransaction(b, 'x', { wait: 60_000 })
   await server.sql('select pg_terminate_backend($1)', [row.pid])
   assert.ok((await third).token > second.token)
   await b.query('commit')
@@ -81,14 +81,14 @@ test('gives up after `wait`, names who holds it, and leaves the transaction usab
     const [row] = (await client.query('show lock_timeout')).rows
     assert.equal(row.lock_timeout, '7s')
     await lease.release()
-    await inTransaction(client, 'shared with session', { wait: 1_000 })
+    await inTransaction(client, 'shared with session', { wait: 20_000 })
     assert.equal((await client.query('show lock_timeout')).rows[0].lock_timeout, '7s')
     assert.equal(await locks.mutex('shared with session').tryAcquire(), undefined)
     await client.query('commit')
   } finally {
     client.release()
   }
-  await (await locks.mutex('shared with session').acquire({ wait: 2_000 })).release()
+  await (await locks.mutex('shared with session').acquire({ wait: 20_000 })).release()
 })
 
 test('may be shared by readers', async () => {

@@ -20,9 +20,9 @@ test('when its connection is killed every lease is lost at once, and told so', a
   const why: string[] = []
   a.locks.on('lost', (event) => why.push(event.why))
   await terminateAll(server)
-  await until(() => leases.every((lease) => lease.state === 'lost'), { within: 1_000 })
+  await until(() => leases.every((lease) => lease.state === 'lost'), { within: 10_000 })
   assert.deepEqual(why, ['revoked', 'revoked', 'revoked'])
-  const next = await b.locks.mutex('lost 1').acquire({ wait: 1_000 })
+  const next = await b.locks.mutex('lost 1').acquire({ wait: 20_000 })
   assert.ok(next.token > (leases[0]?.token ?? 0))
   assert.equal(await leases[0]?.release(), 'lost')
   await next.release()
@@ -43,10 +43,10 @@ test('a waiter whose connection is killed goes on waiting', async (t) => {
 })
 
 test('a holder that is cut off in silence loses it before the server lets go', async (t) => {
-  const a = await cabled(t, server, { ...session, ttl: 1_500 })
+  const a = await cabled(t, server, { ...session, ttl: 3_000 })
   const b = peer(t, server.port, session)
   const lease = await a.locks.mutex('cut off').acquire()
-  const next = b.locks.mutex('cut off').acquire({ wait: 20_000 })
+  const next = b.locks.mutex('cut off').acquire({ wait: 60_000 })
   await inLine(b.locks, 'cut off', 1)
   a.cable.blackHole()
   const second = await next
@@ -56,13 +56,20 @@ test('a holder that is cut off in silence loses it before the server lets go', a
 })
 
 test('a short stall of the server does not end the leases of a long ttl', async (t) => {
-  const a = peer(t, server.port, { ...session, commandTimeout: 200, ttl: 3_000 })
+  const a = peer(t, server.port, { ...session, commandTimeout: 500, ttl: 60_000 })
   const lease = await a.locks.mutex('stalled').acquire()
-  await until(() => lease.remaining() < 2_200, { within: 4_000 })
   server.pause()
   await assert.rejects(a.locks.mutex('other').tryAcquire(), { code: 'BACKEND' })
   server.resume()
-  await until(() => lease.remaining() > 2_500, { within: 4_000 })
+  // By the same connection: another one would not have it.
+  await until(async () => {
+    const error: unknown = await lease.extend().then(
+      () => undefined,
+      (reason) => reason,
+    )
+    if (error !== undefined) assert.equal((error as { code?: string }).code, 'BACKEND')
+    return error === undefined
+  })
   assert.equal(lease.state, 'held')
   assert.equal(await lease.release(), 'released')
 })
@@ -105,7 +112,7 @@ test('what a dead session left in the tables counts for nothing', async (t) => {
   await a.locks.mutex(name).acquire({ ttl: 30_000 })
   await server.restart()
   assert.equal((await b.locks.inspect(name)).holders.length, 0)
-  const lease = await b.locks.mutex(name).acquire({ wait: 1_000 })
+  const lease = await b.locks.mutex(name).acquire({ wait: 30_000 })
   assert.equal((await b.locks.inspect(name)).holders.length, 1)
   await lease.release()
   assert.deepEqual(await server.sql(`select name from holdfast_holds where name like '%left over'`), [])
@@ -127,7 +134,7 @@ test('with postgres.js on an instance of one connection', async (t) => {
     /session' over this instance; make an instance of its own/,
   )
   const [a, b] = [make(), make()]
-  const lease = await a.mutex('js').acquire({ ttl: 2_000 })
+  const lease = await a.mutex('js').acquire({ ttl: 20_000 })
   const next = b.mutex('js').acquire({ wait: 10_000, ttl: 900 })
   await until(async () => (await a.inspect('js')).waiters.length === 1)
   assert.equal(await lease.release(), 'released')

@@ -48,15 +48,20 @@ test('a hand-over is two statements of the one who waits', async (t) => {
     await lease.release()
     await (await next).release()
   }
-  for (let i = 0; i < 5; i++) {
+  let exact = 0
+  for (let i = 0; i < 200 && exact < 5; i++) {
     const first = await a.locks.mutex(name).acquire()
     const counted = counter()
     const next = b.locks.mutex(name).acquire()
     await until(() => (counted()['acquire'] ?? 0) === 1)
     await first.release()
     await (await next).release()
-    assert.deepEqual(counted(), { acquire: 1, release: 2 })
+    const { acquire = 0, ...rest } = counted()
+    assert.deepEqual(rest, { release: 2 })
+    // A push that is later than 50 ms is not believed: on a busy machine it is asked once more.
+    if (acquire === 1) exact++
   }
+  assert.equal(exact, 5)
 })
 
 test('nobody is notified unless somebody waits', async (t) => {
@@ -84,33 +89,39 @@ test('nobody is notified unless somebody waits', async (t) => {
 })
 
 test('all leases of a process renew in one statement', async (t) => {
-  const { locks } = peer(t, server.port, { ttl: 1_200 })
+  const { locks } = peer(t, server.port, { ttl: 9_000 })
+  const renewed = new Set<number>()
+  locks.on('renewed', ({ token }) => renewed.add(token))
   const leases = await Promise.all(Array.from({ length: 100 }, (_, i) => locks.mutex(`many ${i}`).acquire()))
   const counted = counter()
-  const ttls = () => leases.every((lease) => lease.isHeld)
-  await until(() => (counted()['renew'] ?? 0) >= 3, { within: 5_000 })
-  assert.ok(ttls())
-  // A beat each third of a ttl, not one for each lock.
-  assert.ok((counted()['renew'] ?? 0) < 12, `${counted()['renew']} renewals`)
+  await until(() => renewed.size === 100, { within: 9_000 })
+  // On the common beat, not one for each lock.
+  assert.ok((counted()['renew'] ?? 0) < 25, `${counted()['renew']} renewals`)
   await Promise.all(leases.map((lease) => lease.release()))
+  const asked = await Promise.all(leases.map((_, i) => locks.mutex(`asked ${i}`).acquire({ ttl: 600_000 })))
+  const extending = counter()
+  await Promise.all(asked.map((lease) => lease.extend()))
+  assert.deepEqual(extending(), { renew: 1 })
+  await Promise.all(asked.map((lease) => lease.release()))
 })
 
 test('a process that holds and waits keeps one connection', async (t) => {
-  const before = await connections(server)
+  await until(async () => (await connections(server)) === 0)
   const [a, b] = [peer(t, server.port), peer(t, server.port)]
   const leases = await Promise.all(Array.from({ length: 20 }, (_, i) => a.locks.mutex(`h ${i}`).acquire()))
   const waits = leases.map((_, i) => b.locks.mutex(`h ${i}`).acquire())
   for (let i = 0; i < leases.length; i++) await inLine(a.locks, `h ${i}`, 1)
-  await until(async () => (await connections(server)) === before + 2, { within: 25_000, every: 200 })
+  await until(async () => (await connections(server)) === 2, { within: 25_000, every: 200 })
   await Promise.all(leases.map((lease) => lease.release()))
   for (const lease of await Promise.all(waits)) await lease.release()
 })
 
 test('any number of advisory locks keep one connection', async (t) => {
-  const before = await connections(server)
+  await until(async () => (await connections(server)) === 0)
   const { locks } = peer(t, server.port, { strategy: 'session' })
   const leases = await Promise.all(Array.from({ length: 100 }, (_, i) => locks.mutex(`s ${i}`).acquire()))
-  assert.equal((await connections(server)) - before, 1)
+  // One that asks and goes may be seen for a moment.
+  await until(async () => (await connections(server)) === 1)
   const [row] = await server.sql(`select count(*)::int as n from pg_locks where locktype = 'advisory'`)
   assert.equal(row?.['n'], 100)
   await Promise.all(leases.map((lease) => lease.release()))

@@ -15,23 +15,18 @@ test('through a transaction pooler, with a direct connection to listen', async (
   const pooler = await startPgBouncer(server, 'transaction', 2)
   t.after(() => pooler.stop())
   const direct = peer(t, server.port)
-  const [a, b] = [1, 2].map(() => peer(t, pooler.port, { listen: direct.pool })) as [
+  // Pushed: by itself nobody would look.
+  const [a, b] = [1, 2].map(() => peer(t, pooler.port, { listen: direct.pool, onlyTold: true })) as [
     ReturnType<typeof peer>,
     ReturnType<typeof peer>,
   ]
-  const times: number[] = []
   for (let i = 0; i < 10; i++) {
     const lease = await a.locks.mutex('pooled').acquire()
-    const next = b.locks.mutex('pooled').acquire()
+    const next = b.locks.mutex('pooled').acquire({ wait: 60_000 })
     await inLine(a.locks, 'pooled', 1)
-    const begin = performance.now()
     await lease.release()
-    const second = await next
-    times.push(performance.now() - begin)
-    await second.release()
+    await (await next).release()
   }
-  // Pushed: polling would take five seconds.
-  assert.ok((times.sort((x, y) => x - y)[5] ?? 0) < 200, `${times}`)
 })
 
 test('through a transaction pooler by polling, first come, first served', async (t) => {
@@ -140,7 +135,7 @@ for (const level of ['repeatable read', 'serializable']) {
 
 test('sixteen processes that contend for few names: no deadlock, no error', async (t) => {
   const before = await server.sql('select sum(deadlocks)::int as n from pg_stat_database')
-  const peers = Array.from({ length: 16 }, () => peer(t, server.port, { ttl: 1_000 }))
+  const peers = Array.from({ length: 16 }, () => peer(t, server.port, { claim: 10_000 }))
   const inside = new Map<string, number>()
   const stop = performance.now() + 5_000
   let done = 0
@@ -168,9 +163,12 @@ test('where commits are not waited for, those of locks are', async (t) => {
     settings: { synchronous_commit: 'off', wal_writer_delay: '10s', fsync: 'on' },
   })
   await relaxed.sql('create table orders (id int)')
-  const a = peer(t, relaxed.port, { ttl: 20_000 })
+  const a = peer(t, relaxed.port, { ttl: 120_000 })
   await a.locks.mutex('durable').run(() => undefined)
   const lease = await a.locks.mutex('durable').acquire()
+  // Nobody writes by the clock what the insert leaves behind.
+  const [writer] = await relaxed.sql(`select pid from pg_stat_activity where backend_type = 'walwriter'`)
+  process.kill(Number(writer?.['pid']), 'SIGSTOP')
   await relaxed.sql('insert into orders values (1)')
   await relaxed.restart()
   assert.deepEqual(

@@ -1,6 +1,7 @@
 // One process's worth of holdfast on a server: a pool of its own, the locks. Everything is closed at the end of the test.
 import type { TestContext } from 'node:test'
 import { Pool, type PoolConfig } from 'pg'
+import type { Clock } from '../../../../src/core/clock.js'
 import { createLocks, type Locks } from '../../../../src/create-locks.js'
 import { type PostgresOptions, postgres } from '../../../../src/drivers/postgres/index.js'
 import { startProxy, type TcpProxy } from '../../../support/proxy.js'
@@ -17,14 +18,21 @@ export interface PeerOptions extends Omit<PostgresOptions, 'pool'> {
   readonly config?: PoolConfig
   /** The default ttl of its locks. */
   readonly ttl?: number
+  /** It looks at nothing by itself for as long as a waiter would that is told: what it does is what it hears of. */
+  readonly onlyTold?: boolean
 }
 
 /** @param t closes it when the test ends */
-export function peer(t: TestContext, port: number, { config, ttl, ...options }: PeerOptions = {}): Peer {
+export function peer(
+  t: TestContext,
+  port: number,
+  { config, ttl, onlyTold = false, ...options }: PeerOptions = {},
+): Peer {
   const pool = new Pool({ host: '127.0.0.1', port, user: 'postgres', database: 'postgres', ...config })
   pool.on('error', () => undefined)
+  const made = postgres({ pool, ...options } as PostgresOptions)
   const locks = createLocks(
-    postgres({ pool, ...options } as PostgresOptions),
+    (env) => made(onlyTold ? { ...env, clock: withoutLooks(env.clock) } : env),
     ttl === undefined ? {} : { ttl },
   )
   let closed: Promise<void> | undefined
@@ -34,6 +42,15 @@ export function peer(t: TestContext, port: number, { config, ttl, ...options }: 
   }
   t.after(close)
   return { pool, locks, close }
+}
+
+/** Timers of more than three seconds never fire; a look is due after four at the soonest. */
+function withoutLooks(clock: Clock): Clock {
+  const never = () => undefined
+  return {
+    ...clock,
+    at: (at, fn, options) => (at - clock.now() > 3_000 ? never : clock.at(at, fn, options)),
+  }
 }
 
 /** A peer behind a cable. */
@@ -63,11 +80,15 @@ export async function connections(server: PostgresServer): Promise<number> {
   return Number(row?.['n'])
 }
 
-/** Ends every connection to the server but the one that asks. Resolves with how many. */
+/** Ends every connection to the server but the one that asks. Resolves with how many, once they have ended and their clients can know. */
 export async function terminateAll(server: PostgresServer): Promise<number> {
-  const [row] = await server.sql(
-    `select count(pg_terminate_backend(pid))::int as n from pg_stat_activity
+  const rows = await server.sql(
+    `select pid, pg_terminate_backend(pid) from pg_stat_activity
      where backend_type = 'client backend' and pid <> pg_backend_pid()`,
   )
-  return Number(row?.['n'])
+  const pids = rows.map(({ pid }) => pid)
+  const left = async () =>
+    (await server.sql('select from pg_stat_activity where pid = any($1)', [pids])).length
+  await until(async () => (await left()) === 0, { what: 'the connections to end' })
+  return pids.length
 }
