@@ -1,10 +1,11 @@
 /** `mysql()` on one server, of either kind and with either strategy. */
 import type { Flavour } from '../../test/support/servers/mysql.js'
+import { clockAhead, clockJump } from './database-servers.js'
 import { openLinks } from './links.js'
 import { type MysqlPlace, openMysql } from './mysql-client.js'
-import { clockJump, mysqlFaults, startLabServer } from './mysql-servers.js'
+import { mysqlFaults, startLabServer } from './mysql-servers.js'
 import { endsSessions } from './sessions.js'
-import { type Fault, type LabDriver, lab } from './store.js'
+import { type LabDriver, lab } from './store.js'
 import { strain } from './strain.js'
 
 interface Kind {
@@ -31,12 +32,16 @@ export function mysqlLab({ about, flavour, library, strategy, leastTtl }: Kind):
         library,
         options: { strategy, ...(strategy === 'row' && { bell: n % 2 === 1 }) },
       })
-      const faults = [...links.faults, ...mysqlFaults(server), clockJump(server, -1)]
+      const usual = [...links.faults, ...mysqlFaults(server), clockJump(server, -1)]
+      const faults =
+        strategy === 'row'
+          ? [...usual, clockAhead(server, ttl, page)]
+          : [...usual, clockJump(server, 1)].map((fault) => endsSessions(fault, ttl, page))
       const [version] = await server.query('select version() v')
       return {
         place: (n) => place(n, links.through(n, server.port)),
         direct: () => openMysql(place(0, server.port)),
-        faults: [...judged(faults, clockJump(server, 1), strategy, ttl), strain(workers)],
+        faults: [...faults, strain(workers)],
         // A dead waiter is passed over after three seconds, a dead holder after its ttl; a statement without an answer costs two seconds.
         settles: 2 * ttl + 7_000,
         check: { falseBusy: { lag: 2 * ttl + 4_000 } },
@@ -48,13 +53,4 @@ export function mysqlLab({ about, flavour, library, strategy, leastTtl }: Kind):
       }
     },
   })
-}
-
-function judged(faults: readonly Fault[], ahead: Fault, strategy: Kind['strategy'], ttl: number): Fault[] {
-  if (strategy === 'session') return [...faults, ahead].map((fault) => endsSessions(fault, ttl, page))
-  const why = `a jump forward of the server's own clock can end a lease early (${page})`
-  return [
-    ...faults,
-    { ...ahead, excuses: { rules: ['exclusion', 'read-write', 'permits'], within: ttl, why } },
-  ]
 }

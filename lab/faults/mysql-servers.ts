@@ -2,10 +2,11 @@
 import { migration } from 'holdfast/mysql'
 import { type Flavour, type MysqlServer, startMysql } from '../../test/support/servers/mysql.js'
 import { until } from '../../test/support/until.js'
+import { outages, subjects, told } from './database-servers.js'
 import { user } from './mysql-client.js'
 import { kill, order } from './mysql-orders.js'
 import { full, reaper, stranger } from './mysql-strangers.js'
-import type { Act, Fault } from './store.js'
+import type { Fault } from './store.js'
 import { again, inTurn } from './turns.js'
 
 export async function startLabServer(flavour: Flavour): Promise<MysqlServer> {
@@ -17,21 +18,6 @@ export async function startLabServer(flavour: Flavour): Promise<MysqlServer> {
     if (statement.trim() !== '') await server.query(statement)
   }
   return server
-}
-
-const subjects = ['server 0']
-
-function told(kind: string, weight: number, work: () => Promise<unknown>): Fault {
-  return {
-    kind: `server: ${kind}`,
-    subjects,
-    weight,
-    lasts: [0.05, 0.1],
-    begin: async () => {
-      await work()
-      return undefined
-    },
-  }
 }
 
 /** A setting of the server that new connections have; the old ones go. */
@@ -59,36 +45,8 @@ export function mysqlFaults(server: MysqlServer): Fault[] {
       ? setting('short max_statement_time', server, 'max_statement_time', '0.004', '0')
       : setting('short max_execution_time', server, 'max_execution_time', '3', '0')
   return inTurn([
-    {
-      kind: 'server: pause',
-      subjects,
-      weight: 2,
-      begin: () => {
-        server.pause()
-        return () => server.resume()
-      },
-    },
-    {
-      kind: 'server: kill and start again',
-      subjects,
-      lasts: [0.05, 1],
-      // It takes a second or two to come back.
-      apart: 1_000,
-      begin: async () => {
-        await server.kill9()
-        return () => server.restart()
-      },
-    },
-    {
-      kind: 'server: power cut',
-      subjects,
-      lasts: [0.05, 1],
-      apart: 1_000,
-      begin: async () => {
-        await server.powerCut()
-        return () => server.restart()
-      },
-    },
+    // It takes a second or two to come back.
+    ...outages(server, 1_000),
     told('kill connections', 2, () => kill(server, 'connection')),
     told('kill some connections', 2, () => kill(server, 'connection', 0.4)),
     {
@@ -105,18 +63,4 @@ export function mysqlFaults(server: MysqlServer): Fault[] {
     stranger(server),
     reaper(server),
   ])
-}
-
-/** `by`: -1 back, 1 ahead, in ttls up to ten. It stays so. */
-export function clockJump(server: MysqlServer, by: -1 | 1): Fault {
-  return {
-    kind: by < 0 ? 'server: clock back' : 'server: clock ahead',
-    subjects: ['clock'],
-    lasts: [0.05, 0.1],
-    apart: 2_000,
-    begin: ({ amount, ttl }: Act) => {
-      server.clockJump(by * Math.round((0.5 + 9.5 * amount) * ttl))
-      return undefined
-    },
-  }
 }

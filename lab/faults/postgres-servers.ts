@@ -1,9 +1,10 @@
 /** What can be done to a PostgreSQL server, for both strategies. */
 import { type PostgresServer, startPostgres } from '../../test/support/servers/postgres.js'
 import { until } from '../../test/support/until.js'
+import { outages, subjects, told } from './database-servers.js'
 import { ofWorkers, order } from './postgres-orders.js'
 import { full, stranger } from './postgres-strangers.js'
-import type { Act, Fault } from './store.js'
+import type { Fault } from './store.js'
 import { again, inTurn } from './turns.js'
 
 /** Small enough to be used up, and durable: what a kill or a power cut leaves is all that was acknowledged. */
@@ -14,26 +15,12 @@ export const startLabServer = (): Promise<PostgresServer> =>
   })
 
 const ignore = () => undefined
-const subjects = ['server 0']
 
 /** The connections that listen: the first one of each worker, or the one it has for that alone. */
 const listening = `from (select distinct on (application_name) pid, application_name ${ofWorkers}
   order by application_name, backend_start) first
   where application_name like '% ear' or not exists
     (select from pg_stat_activity e where e.application_name = first.application_name || ' ear')`
-
-function told(kind: string, server: PostgresServer, statement: string, weight = 1): Fault {
-  return {
-    kind: `server: ${kind}`,
-    subjects,
-    weight,
-    lasts: [0.05, 0.1],
-    begin: async () => {
-      await order(server, statement)
-      return undefined
-    },
-  }
-}
 
 /** A setting of the server that everybody has at once, also on connections that are open. */
 function setting(kind: string, server: PostgresServer, name: string, value: string): Fault {
@@ -57,41 +44,12 @@ function setting(kind: string, server: PostgresServer, name: string, value: stri
 /** Data survive all of these, and no clock moves. */
 export function postgresFaults(server: PostgresServer): Fault[] {
   return inTurn([
-    {
-      kind: 'server: pause',
-      subjects,
-      weight: 2,
-      begin: () => {
-        server.pause()
-        return () => server.resume()
-      },
-    },
-    {
-      kind: 'server: kill and start again',
-      subjects,
-      lasts: [0.05, 1],
-      begin: async () => {
-        await server.kill9()
-        return () => server.restart()
-      },
-    },
-    {
-      kind: 'server: power cut',
-      subjects,
-      lasts: [0.05, 1],
-      begin: async () => {
-        await server.powerCut()
-        return () => server.restart()
-      },
-    },
-    told('kill connections', server, `select pg_terminate_backend(pid) ${ofWorkers}`, 2),
-    told(
-      'kill some connections',
-      server,
-      `select pg_terminate_backend(pid) ${ofWorkers} and random() < 0.4`,
-      2,
+    ...outages(server, 0),
+    told('kill connections', 2, () => order(server, `select pg_terminate_backend(pid) ${ofWorkers}`)),
+    told('kill some connections', 2, () =>
+      order(server, `select pg_terminate_backend(pid) ${ofWorkers} and random() < 0.4`),
     ),
-    told('kill listeners', server, `select pg_terminate_backend(pid) ${listening}`, 2),
+    told('kill listeners', 2, () => order(server, `select pg_terminate_backend(pid) ${listening}`)),
     {
       kind: 'server: cancel statements',
       subjects,
@@ -112,18 +70,4 @@ export function postgresFaults(server: PostgresServer): Fault[] {
       begin: () => again(25, () => order(server, 'select holdfast_reap_v1(200000)')),
     },
   ])
-}
-
-/** `by`: -1 back, 1 ahead, in ttls up to ten. It stays so. */
-export function clockJump(server: PostgresServer, by: -1 | 1): Fault {
-  return {
-    kind: by < 0 ? 'server: clock back' : 'server: clock ahead',
-    subjects: ['clock'],
-    lasts: [0.05, 0.1],
-    apart: 2_000,
-    begin: ({ amount, ttl }: Act) => {
-      server.clockJump(by * Math.round((0.5 + 9.5 * amount) * ttl))
-      return undefined
-    },
-  }
 }

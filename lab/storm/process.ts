@@ -19,7 +19,7 @@ export interface Task {
 
 const { store, port, n }: Task = JSON.parse(process.argv[2] ?? '')
 const client = openClient(store, port, n)
-const locks = createLocks(client.driver, { ttl: 5_000, wait: Number.POSITIVE_INFINITY })
+const locks = createLocks(client.driver, { ttl: 30_000, wait: Number.POSITIVE_INFINITY })
 const errors: Record<string, number> = {}
 let acquisitions = 0
 let counted = 0

@@ -1,0 +1,78 @@
+/** What can be done to a server of a database, whichever it is. */
+import type { Act, Fault } from './store.js'
+
+/** What PostgreSQL, MySQL and MariaDB servers of the tests have in common. */
+export interface DatabaseServer {
+  pause(): void
+  resume(): void
+  kill9(): Promise<void>
+  powerCut(): Promise<void>
+  restart(): Promise<void>
+  clockJump(ms: number): void
+}
+
+export const subjects: readonly string[] = ['server 0']
+
+/** Done at once, and over. */
+export function told(kind: string, weight: number, work: () => Promise<unknown>): Fault {
+  return {
+    kind: `server: ${kind}`,
+    subjects,
+    weight,
+    lasts: [0.05, 0.1],
+    begin: async () => {
+      await work()
+      return undefined
+    },
+  }
+}
+
+/** @param apart ms that it takes to come back */
+export function outages(server: DatabaseServer, apart: number): Fault[] {
+  const down = (kind: string, end: () => Promise<void>): Fault => ({
+    kind: `server: ${kind}`,
+    subjects,
+    lasts: [0.05, 1],
+    apart,
+    begin: async () => {
+      await end()
+      return () => server.restart()
+    },
+  })
+  return [
+    {
+      kind: 'server: pause',
+      subjects,
+      weight: 2,
+      begin: () => {
+        server.pause()
+        return () => server.resume()
+      },
+    },
+    down('kill and start again', () => server.kill9()),
+    down('power cut', () => server.powerCut()),
+  ]
+}
+
+/** `by`: -1 back, 1 ahead, in ttls up to ten. It stays so. */
+export function clockJump(server: DatabaseServer, by: -1 | 1): Fault {
+  return {
+    kind: by < 0 ? 'server: clock back' : 'server: clock ahead',
+    subjects: ['clock'],
+    lasts: [0.05, 0.1],
+    apart: 2_000,
+    begin: ({ amount, ttl }: Act) => {
+      server.clockJump(by * Math.round((0.5 + 9.5 * amount) * ttl))
+      return undefined
+    },
+  }
+}
+
+/** A jump ahead, where a lease ends by the server's clock. @param page which says so */
+export function clockAhead(server: DatabaseServer, ttl: number, page: string): Fault {
+  const why = `a jump forward of the server's own clock can end a lease early (${page})`
+  return {
+    ...clockJump(server, 1),
+    excuses: { rules: ['exclusion', 'read-write', 'permits'], within: ttl, why },
+  }
+}
