@@ -4,7 +4,7 @@
  */
 import { type MysqlPlace, mysqlPlace } from '../connect-mysql.js'
 import type { Check } from './setup.js'
-import { clockCheck } from './setup-clock.js'
+import { clockCheck, midway } from './setup-clock.js'
 
 /** What is used of a connection. */
 interface Connection {
@@ -42,10 +42,9 @@ async function looked(connection: Connection, { options }: MysqlPlace): Promise<
   }
   const variables = await pairs('show variables')
   const status = await pairs(`show status like 'Threads_connected'`)
-  const before = Date.now()
   const asked = `select connection_id(), timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) / 1000`
-  const [rows] = (await connection.query({ sql: asked, rowsAsArray: true })) as [unknown[][]]
-  const middle = (before + Date.now()) / 2
+  const { answer, middle } = await midway(() => connection.query({ sql: asked, rowsAsArray: true }))
+  const [rows] = answer as [unknown[][]]
   const [id, now] = rows[0] ?? []
   return [
     version(variables),

@@ -4,7 +4,7 @@
  */
 import { type PostgresPlace, postgresPlace } from '../connect-postgres.js'
 import type { Check } from './setup.js'
-import { clockCheck } from './setup-clock.js'
+import { clockCheck, midway } from './setup-clock.js'
 
 /** What is used of a connection. */
 interface Client {
@@ -53,9 +53,8 @@ export async function postgresSetup(url: string, shown: string): Promise<Check[]
 
 async function looked([one, other]: readonly [Client, Client], place: PostgresPlace): Promise<Check[]> {
   const way = await pooler(one, other, place)
-  const before = Date.now()
-  const found = (await one.query(facts)).rows[0] as unknown as Facts
-  const middle = (before + Date.now()) / 2
+  const { answer, middle } = await midway(() => one.query(facts))
+  const found = answer.rows[0] as unknown as Facts
   const { schema = 'public' } = place.options
   const able = (await one.query(rights, [schema, tables])).rows as unknown as {
     name: string

@@ -1,7 +1,7 @@
 /** Redis: eviction, persistence, replicas, version, clock. Asks INFO, TIME and, where it may, CONFIG GET; changes nothing. */
 import { type RedisPlace, redisPlace } from '../connect-redis.js'
 import type { Check } from './setup.js'
-import { clockCheck } from './setup-clock.js'
+import { clockCheck, midway } from './setup-clock.js'
 
 interface Asker {
   call(command: string, ...args: string[]): Promise<unknown>
@@ -56,9 +56,8 @@ async function open(place: RedisPlace): Promise<ReadonlyMap<string, Asker> | und
 }
 
 async function looked(asker: Asker, { is, options }: RedisPlace): Promise<Check[]> {
-  const before = Date.now()
-  const [info, time] = await Promise.all([infoOf(asker), asker.call('TIME')])
-  const middle = (before + Date.now()) / 2
+  const { answer, middle } = await midway(() => Promise.all([infoOf(asker), asker.call('TIME')]))
+  const [info, time] = answer
   const get = async (name: string) => {
     const reply = await asker.call('CONFIG', 'GET', name).catch(() => undefined)
     return Array.isArray(reply) ? String(reply[1] ?? '') : undefined
