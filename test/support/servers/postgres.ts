@@ -87,6 +87,8 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
         folder: folder.path,
         log,
         ready: (logged) => /database system is ready to accept connections/.test(logged),
+        // After a kill it replays its log first.
+        readyWithin: 60_000,
         user,
       })
     try {
