@@ -1,5 +1,6 @@
 /** What can be done to a server of a database, whichever it is. */
 import type { Act, Fault } from './store.js'
+import { forgottenAfter } from './turns.js'
 
 /** What PostgreSQL, MySQL and MariaDB servers of the tests have in common. */
 export interface DatabaseServer {
@@ -55,13 +56,13 @@ export function outages(server: DatabaseServer, apart: number): Fault[] {
 }
 
 /** `by`: -1 back, 1 ahead, in ttls up to ten. It stays so. */
-export function clockJump(server: DatabaseServer, by: -1 | 1): Fault {
+export function clockJump(server: DatabaseServer, by: -1 | 1, ttl: number): Fault {
   return {
     kind: by < 0 ? 'server: clock back' : 'server: clock ahead',
     subjects: ['clock'],
     lasts: [0.05, 0.1],
-    apart: 2_000,
-    begin: ({ amount, ttl }: Act) => {
+    apart: by < 0 ? forgottenAfter * ttl : 2_000,
+    begin: ({ amount }: Act) => {
       server.clockJump(by * Math.round((0.5 + 9.5 * amount) * ttl))
       return undefined
     },
@@ -72,7 +73,7 @@ export function clockJump(server: DatabaseServer, by: -1 | 1): Fault {
 export function clockAhead(server: DatabaseServer, ttl: number, page: string): Fault {
   const why = `a jump forward of the server's own clock can end a lease early (${page})`
   return {
-    ...clockJump(server, 1),
+    ...clockJump(server, 1, ttl),
     excuses: { rules: ['exclusion', 'read-write', 'permits'], within: ttl, why },
   }
 }

@@ -32,11 +32,11 @@ export function mysqlLab({ about, flavour, library, strategy, leastTtl }: Kind):
         library,
         options: { strategy, ...(strategy === 'row' && { bell: n % 2 === 1 }) },
       })
-      const usual = [...links.faults, ...mysqlFaults(server), clockJump(server, -1)]
+      const usual = [...links.faults, ...mysqlFaults(server), clockJump(server, -1, ttl)]
       const faults =
         strategy === 'row'
           ? [...usual, clockAhead(server, ttl, page)]
-          : [...usual, clockJump(server, 1)].map((fault) => endsSessions(fault, ttl, page))
+          : [...usual, clockJump(server, 1, ttl)].map((fault) => endsSessions(fault, ttl, page))
       const [version] = await server.query('select version() v')
       return {
         place: (n) => place(n, links.through(n, server.port)),

@@ -5,7 +5,7 @@ import { full as fullOf, strangers } from './database-strangers.js'
 import { user } from './mysql-client.js'
 import { kill, order } from './mysql-orders.js'
 import type { Fault } from './store.js'
-import { again } from './turns.js'
+import { again, forgottenAfter } from './turns.js'
 
 const ignore = () => undefined
 
@@ -56,8 +56,8 @@ export function full(server: MysqlServer): Fault {
 /** Does what the driver does to rows that nobody has used for long, of shorter time. */
 export function reaper(server: MysqlServer): Fault {
   const now = `timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))`
-  const unused = `until <= ${now} and line_until <= ${now} and top < ${now} - 300000`
-  const reap = async () => {
+  const reap = async (ms: number) => {
+    const unused = `until <= ${now} and line_until <= ${now} and top < ${now} - ${ms * 1000}`
     const rows = await server
       .query(`select hex(name) name from holdfast_locks where ${unused}`)
       .catch(() => [])
@@ -70,6 +70,6 @@ export function reaper(server: MysqlServer): Fault {
     subjects: ['reaper'],
     weight: 2,
     lasts: [0.5, 3],
-    begin: () => again(25, reap),
+    begin: ({ ttl }) => again(25, () => reap(forgottenAfter * ttl)),
   }
 }

@@ -52,15 +52,14 @@ export function openPostgres({ port, name, strategy, ear }: PostgresPlace): Clie
       const timer = setTimeout(back, ms)
       strained.add(back)
       for (let i = 0; i < 4; i++) {
-        pool.connect().then(
-          (client) => {
-            // While it is out, nobody else listens, and an error that nobody listens to would end the process.
-            client.on('error', ignore)
-            if (strained.has(back)) taken.push(client)
-            else give(client)
-          },
-          () => undefined,
-        )
+        // Not by its promise: the server's last word may be in the packet that opened the connection, and is then said before a promise
+        // is told of it. While it is out nobody else listens, and an error that nobody listens to ends the process.
+        pool.connect((_, client) => {
+          client?.on('error', ignore)
+          if (client === undefined) return
+          if (strained.has(back)) taken.push(client)
+          else give(client)
+        })
       }
     },
     close: async () => {

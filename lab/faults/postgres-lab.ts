@@ -38,11 +38,11 @@ export function postgresLab({ about, strategy }: Kind): LabDriver {
         // Every second one listens over a pool of its own.
         ...(strategy === 'row' && { ear: n % 2 === 1 }),
       })
-      const usual = [...links.faults, ...postgresFaults(server), clockJump(server, -1)]
+      const usual = [...links.faults, ...postgresFaults(server), clockJump(server, -1, ttl)]
       const faults =
         strategy === 'row'
           ? [...usual, clockAhead(server, ttl, page)]
-          : [...usual, clockJump(server, 1)].map((fault) => endsSessions(fault, ttl, page))
+          : [...usual, clockJump(server, 1, ttl)].map((fault) => endsSessions(fault, ttl, page))
       return {
         place: (n) => place(n, links.through(n, server.port)),
         direct: () => openPostgres(place(workers, server.port)),

@@ -5,7 +5,7 @@ import { outages, subjects, told } from './database-servers.js'
 import { ofWorkers, order } from './postgres-orders.js'
 import { full, stranger } from './postgres-strangers.js'
 import type { Fault } from './store.js'
-import { again, inTurn } from './turns.js'
+import { again, forgottenAfter, inTurn } from './turns.js'
 
 /** Small enough to be used up, and durable: what a kill or a power cut leaves is all that was acknowledged. */
 export const startLabServer = (): Promise<PostgresServer> =>
@@ -67,7 +67,8 @@ export function postgresFaults(server: PostgresServer): Fault[] {
       subjects: ['reaper'],
       weight: 2,
       lasts: [0.5, 3],
-      begin: () => again(25, () => order(server, 'select holdfast_reap_v1(200000)')),
+      begin: ({ ttl }) =>
+        again(25, () => order(server, `select holdfast_reap_v1(${forgottenAfter * ttl * 1000})`)),
     },
   ])
 }

@@ -1,6 +1,12 @@
 /** Faults that last: done again and again, and one after the other. */
 import type { Fault, Undo } from './store.js'
 
+/**
+ * Rows nobody has used for so many ttls are forgotten, and a server's clock goes back by less, and not again before that. What is
+ * forgotten *and* ahead of a clock set back is a weak point of every store (docs/guarantees.md): no `retention` is under a minute.
+ */
+export const forgottenAfter = 12
+
 /** Does something again and again, so many ms apart, until it is undone. */
 export function again(ms: number, work: () => Promise<unknown>): Undo {
   let over = false
