@@ -37,6 +37,8 @@ const { values } = parseArgs({
   },
 })
 
+const root = fileURLToPath(new URL('../..', import.meta.url))
+
 /** Seconds of faults in one run, and shares of the whole time. */
 const stretch = 60
 const share = { faults: 0.72, simulation: 0.24 }
@@ -174,7 +176,9 @@ function write(result: Result): void {
   const folder = values.out
   mkdirSync(folder, { recursive: true })
   const name = result.at.slice(0, 16).replace(/[:T]/g, '-')
-  writeFileSync(join(folder, `${name}.json`), `${JSON.stringify(result, undefined, 1)}\n`)
+  // Stacks of processes that ended tell where this checkout lies.
+  const text = JSON.stringify(result, undefined, 1).replaceAll(root, '')
+  writeFileSync(join(folder, `${name}.json`), `${text}\n`)
   writeFileSync(join(folder, `${name}.md`), page(result))
   console.log(`\n${page(result)}\n${join(folder, `${name}.json`)}`)
 }
@@ -208,8 +212,7 @@ const machine = () => ({
 
 function commit(): string {
   try {
-    const cwd = fileURLToPath(new URL('../..', import.meta.url))
-    return execFileSync('git', ['rev-parse', 'HEAD'], { cwd, encoding: 'utf8' }).trim()
+    return execFileSync('git', ['rev-parse', 'HEAD'], { cwd: root, encoding: 'utf8' }).trim()
   } catch {
     const url = new URL('../../package.json', import.meta.url)
     return `version ${(JSON.parse(readFileSync(url, 'utf8')) as { version: string }).version}`

@@ -38,9 +38,9 @@ export const lab: LabDriver = made({
     const twoMasters: Fault = {
       ...promotion('promote while the old master is frozen', false, 'freeze'),
       excuses: {
-        rules: ['exclusion', 'read-write', 'permits'],
+        rules: ['exclusion', 'read-write', 'permits', 'tokens'],
         within: 2 * ttl + 2_000,
-        why: 'an old master that wakes up goes on granting until it hears that it is none (docs/drivers/redis.md)',
+        why: 'an old master that wakes up goes on granting until it hears that it is none, each with tokens of its own (docs/drivers/redis.md)',
       },
     }
     return {
