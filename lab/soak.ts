@@ -105,7 +105,9 @@ async function main(): Promise<void> {
 
 async function one(name: string, seed: number, rows: Map<string, Row>, minutes: number): Promise<object> {
   const module = new URL(`./faults/drivers/${name}.js`, import.meta.url).href
-  const result = await runLab({ name, module, seed, seconds: Math.min(stretch, 12 * minutes), ttl: 500 })
+  const folder = join('.lab', `${name}-${seed}`)
+  const seconds = Math.min(stretch, 12 * minutes)
+  const result = await runLab({ name, module, seed, seconds, ttl: 500, keep: join(folder, 'history') })
   const { history: _, ...rest } = result
   const row = rows.get(name) ?? {
     driver: name,
@@ -127,7 +129,7 @@ async function one(name: string, seed: number, rows: Map<string, Row>, minutes: 
   row.complaints += rest.complaints.length
   const { verdict } = summaryOf(result)
   console.log(`${name} seed ${seed}: ${verdict}, ${rest.plan.length} faults, ${rest.counts.granted} granted`)
-  if (verdict !== 'no violation') console.log(`  ${writeReport(result, `.lab/${name}-${seed}`)}/report.md`)
+  if (verdict !== 'no violation') console.log(`  ${writeReport(result, folder)}/report.md`)
   const { plan: __, ...short } = plain(result) as { plan: unknown }
   return short
 }
