@@ -9,8 +9,18 @@ import type { Target } from './connect.js'
 import { badInput } from './exit.js'
 import { flagIn, hostsOf } from './hosts.js'
 
+export interface EtcdPlace {
+  /** `host:port` */
+  readonly hosts: readonly string[]
+  readonly secure: boolean
+  readonly login: { readonly name: string; readonly password: string } | undefined
+  readonly prefix: string | undefined
+  /** A file. */
+  readonly ca: string | undefined
+}
+
 /** @throws CliError; `shown` is the URL without its password */
-export function etcdTarget(rest: string, shown: string): Target['connect'] {
+export function etcdPlace(rest: string, shown: string): EtcdPlace {
   const { hosts, user, password, path, query } = hostsOf('etcd', rest, 2379, ['prefix', 'tls', 'ca'], shown)
   if (path !== '')
     throw badInput(`'${shown}' has the path '/${path}'; write ?prefix=${path}/ for keys of their own`)
@@ -19,12 +29,18 @@ export function etcdTarget(rest: string, shown: string): Target['connect'] {
   }
   const ca = query.get('ca')
   const secure = flagIn(query, 'tls', shown) || ca !== undefined
-  const prefix = query.get('prefix')
+  const login = user === undefined || password === undefined ? undefined : { name: user, password }
+  return { hosts, secure, login, prefix: query.get('prefix'), ca }
+}
+
+/** @throws CliError */
+export function etcdTarget(rest: string, shown: string): Target['connect'] {
+  const { hosts, secure, login, prefix, ca } = etcdPlace(rest, shown)
   return async () => {
     const { etcd } = await import('holdfast/etcd')
     const driver = etcd({
       endpoints: hosts.map((host) => `${secure ? 'https' : 'http'}://${host}`),
-      ...(user !== undefined && password !== undefined && { username: user, password }),
+      ...(login !== undefined && { username: login.name, password: login.password }),
       ...(prefix !== undefined && { prefix }),
       ...(ca !== undefined && { tls: { ca: await readFile(ca) } }),
     })

@@ -3,7 +3,7 @@
  *
  * ```
  * zookeeper://[user:password@]h1[:2181],h2,h3[/chroot]      the login is a digest
- * ?strategy=simple  &names=kazoo  &sessionTimeout=10000  &acl=creator  &tls=true  &ca=FILE
+ * ?strategy=simple  &names=kazoo  &sessionTimeout=10000  &tickTime=2000  &acl=creator  &tls=true  &ca=FILE
  * ```
  */
 import { readFileSync } from 'node:fs'
@@ -11,13 +11,14 @@ import type { ZookeeperOptions } from 'holdfast/zookeeper'
 import type { Connection } from './connect.js'
 import { badInput } from './exit.js'
 
-type Settings = Pick<ZookeeperOptions, 'strategy' | 'names' | 'sessionTimeout' | 'acl' | 'tls'>
+type Settings = Pick<ZookeeperOptions, 'strategy' | 'names' | 'sessionTimeout' | 'tickTime' | 'acl' | 'tls'>
 
 /** What a URL may say of the driver's options. `undefined`: not in this form. */
 const settings: Readonly<Record<string, (text: string) => Settings | undefined>> = {
   strategy: (strategy) => (strategy === 'line' || strategy === 'simple' ? { strategy } : undefined),
   names: (names) => (names === 'curator' || names === 'kazoo' ? { names } : undefined),
   sessionTimeout: (text) => (/^\d{3,6}$/.test(text) ? { sessionTimeout: Number(text) } : undefined),
+  tickTime: (text) => (/^\d{2,5}$/.test(text) ? { tickTime: Number(text) } : undefined),
   tls: (tls) => (tls === 'true' ? { tls: {} } : tls === 'false' ? {} : undefined),
   ca: (file) => ({ tls: { ca: readFileSync(file) } }),
   acl: (acl) => (acl === 'open' || acl === 'creator' ? { acl } : undefined),

@@ -1,9 +1,12 @@
 /** Is the store set up for locks? What can be read from outside, each with what it means and what to do. */
 import { target } from '../connect.js'
+import { consulSetup } from './setup-consul.js'
+import { etcdSetup } from './setup-etcd.js'
 import { localSetup } from './setup-local.js'
 import { mysqlSetup } from './setup-mysql.js'
 import { postgresSetup } from './setup-postgres.js'
 import { redisSetup } from './setup-redis.js'
+import { zookeeperSetup } from './setup-zookeeper.js'
 
 export interface Check {
   readonly what: string
@@ -23,6 +26,9 @@ const bySchema: Readonly<Record<string, (url: string, shown: string) => Promise<
   postgres: postgresSetup,
   postgresql: postgresSetup,
   mysql: mysqlSetup,
+  zookeeper: zookeeperSetup,
+  etcd: etcdSetup,
+  consul: consulSetup,
 }
 
 export async function setupOf(url: string): Promise<Check[]> {
