@@ -24,6 +24,9 @@ export interface SessionDriverParts<T extends Traits> {
   forceRelease(name: string): Promise<number>
 }
 
+/** How long a question of an operator outlives passing trouble, in ms: longer than a cluster takes to elect another leader. */
+const patience = 10_000
+
 export function sessionDriver<T extends Traits>(parts: SessionDriverParts<T>): Driver<T> {
   const { name, traits, desk, cells, troubleOf } = parts
   const told = async <R>(work: () => Promise<R>): Promise<R> => {
@@ -34,6 +37,27 @@ export function sessionDriver<T extends Traits>(parts: SessionDriverParts<T>): D
       throw troubleOf(error).error
     }
   }
+  /** What only reads is asked again while the trouble is passing. */
+  const read = async <R>(work: () => Promise<R>): Promise<R> => {
+    const { clock, random } = desk.env
+    const end = clock.now() + patience
+    const bell = desk.bell()
+    try {
+      for (;;) {
+        desk.assertOpen()
+        try {
+          return await work()
+        } catch (error) {
+          const trouble = troubleOf(error)
+          const pause = 200 * (0.5 + random())
+          if (!trouble.passing || clock.now() + pause > end) throw trouble.error
+          await bell.rest(pause)
+        }
+      }
+    } finally {
+      desk.quit(bell)
+    }
+  }
   return {
     name,
     traits,
@@ -42,8 +66,8 @@ export function sessionDriver<T extends Traits>(parts: SessionDriverParts<T>): D
       const waiter = parts.waiter(claim, wait)
       return wait.remaining() <= 0 ? waiter.once() : waiter.long()
     },
-    inspect: (name) => told(() => parts.inspect(name)),
-    list: (prefix) => told(() => parts.list(prefix)),
+    inspect: (name) => read(() => parts.inspect(name)),
+    list: (prefix) => read(() => parts.list(prefix)),
     forceRelease: (name) => told(() => parts.forceRelease(name)),
     cells,
     close: () => desk.close(),
