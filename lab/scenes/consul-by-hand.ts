@@ -1,5 +1,4 @@
 /** The lock of Consul's guide, written down without what goes wrong in mind: a session, a key, and a blocking query. */
-import { setInterval } from 'node:timers'
 import { type At, type Held, patience, resource, type SharedWay } from './lock.js'
 import { Limits, noted } from './noted.js'
 
@@ -13,7 +12,6 @@ const longestQuery = 60
 export const sessionByHand: ConsulWay = {
   title: 'a session and a key by hand',
   open(at, recorder) {
-    const keeping = new Set<NodeJS.Timeout>()
     const limits = new Limits()
     return {
       take: (name, ttl, wait) =>
@@ -22,10 +20,7 @@ export const sessionByHand: ConsulWay = {
           const session = { TTL: `${ttl}ms`, LockDelay: '0s' }
           const created = await ask(at, 'PUT', '/v1/session/create', { body: JSON.stringify(session) })
           const { ID } = JSON.parse(created.text) as { ID: string }
-          // Kept alive in the background, as libraries do. Whether anybody answers is not looked at.
-          const beat = () => void ask(at, 'PUT', `/v1/session/renew/${ID}`).catch(() => undefined)
-          const timer = setInterval(beat, ttl / 3)
-          keeping.add(timer)
+          const stop = limits.beat(ttl / 3, () => ask(at, 'PUT', `/v1/session/renew/${ID}`))
           const key = lockOf(at.room, name)
           const take = async () =>
             (await ask(at, 'PUT', `/v1/kv/${key}?acquire=${ID}`)).text.trim() === 'true'
@@ -33,15 +28,12 @@ export const sessionByHand: ConsulWay = {
             if (signal.aborted || !(await news(at, key, signal))) return undefined
           }
           return async () => {
-            clearInterval(timer)
+            stop()
             const { text } = await ask(at, 'PUT', `/v1/kv/${key}?release=${ID}`)
             return text.trim()
           }
         }),
-      async close() {
-        limits.end()
-        for (const timer of keeping) clearInterval(timer)
-      },
+      close: async () => limits.end(),
     }
   },
   async write(at, value) {

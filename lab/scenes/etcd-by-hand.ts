@@ -1,5 +1,4 @@
 /** A line in etcd, written down without what goes wrong in mind: a key with a lease, and a watch on the key before it. */
-import { setInterval } from 'node:timers'
 import { type At, patience, type SharedWay } from './lock.js'
 import { Limits, noted } from './noted.js'
 
@@ -16,28 +15,21 @@ interface Range {
 export const lineByHandEtcd: SharedWay = {
   title: 'a key with a lease by hand',
   open(at, recorder) {
-    const keeping = new Set<NodeJS.Timeout>()
     const limits = new Limits()
     return {
       take: (name, ttl, wait) =>
         noted(recorder, { name, wait }, async () => {
           const { ID } = (await ask(at, '/v3/lease/grant', { TTL: String(ttl / 1000) })) as { ID: string }
-          // Kept alive in the background, as libraries do. Whether anybody answers is not looked at.
-          const beat = () => void ask(at, '/v3/lease/keepalive', { ID }).catch(() => undefined)
-          const timer = setInterval(beat, ttl / 3)
-          keeping.add(timer)
+          const stop = limits.beat(ttl / 3, () => ask(at, '/v3/lease/keepalive', { ID }))
           const key = base64(`${at.room}/${name}/${ID}`)
           await ask(at, '/v3/kv/put', { key, lease: ID })
           if (!(await first(at, name, key, limits.after(wait)))) return undefined
           return async () => {
-            clearInterval(timer)
+            stop()
             await ask(at, '/v3/lease/revoke', { ID })
           }
         }),
-      async close() {
-        limits.end()
-        for (const timer of keeping) clearInterval(timer)
-      },
+      close: async () => limits.end(),
     }
   },
 }

@@ -44,9 +44,10 @@ export async function noted(
   }
 }
 
-/** Ends of waits: each after its time, all of them when the lock is closed. */
+/** What a lock by hand has under way: ends of waits, each after its time, and beats. All of it ends when the lock is closed. */
 export class Limits {
   readonly #open = new Set<AbortController>()
+  readonly #beats = new Set<NodeJS.Timeout>()
 
   /** @param ms 0: at once */
   after(ms: number): AbortSignal {
@@ -59,7 +60,15 @@ export class Limits {
     return limit.signal
   }
 
+  /** Kept alive in the background, as libraries do: whether anybody answers is not looked at. Returns how to stop. */
+  beat(every: number, beat: () => Promise<unknown>): () => void {
+    const timer = setInterval(() => void beat().catch(() => undefined), every)
+    this.#beats.add(timer)
+    return () => clearInterval(timer)
+  }
+
   end(): void {
     for (const limit of this.#open) limit.abort()
+    for (const timer of this.#beats) clearInterval(timer)
   }
 }

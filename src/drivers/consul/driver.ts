@@ -1,8 +1,7 @@
 /** The driver: `txns.ts` says what the store does, `kit/line.ts` decides, `waiter.ts` and `hold.ts` ask, this hands out. */
 import type { DriverFactory, Traits } from '../../core/driver.js'
-import { BackendError } from '../../core/errors.js'
 import type { Guarded } from '../kit/guarded.js'
-import { sessionDriver } from '../kit/session-driver.js'
+import { sessionFactory, sessionTraits } from '../kit/session-driver.js'
 import { cellsOf } from './cells.js'
 import { Desk, type Held } from './desk.js'
 import { conditionOf, type GuardedSaid, guardTxn } from './guard.js'
@@ -42,20 +41,15 @@ export interface ConsulFactory extends DriverFactory<ConsulTraits> {
 export function consul(options: ConsulOptions): ConsulFactory {
   const settings = settingsOf(options)
   const held = new Map<number, Held>()
-  let newest: Desk | undefined
   const traits: ConsulTraits = Object.freeze({
-    modes: ['exclusive', 'shared', 'permits'] as const,
-    fair: true,
+    ...sessionTraits,
     minTtl: settings.minTtl,
-    shared: true,
     // The ttl of a session, with its tenth more, is a day at the most.
     maxLockDelay: longestTtl / 2,
-    cells: true,
   })
-  const factory: DriverFactory<ConsulTraits> = (env) => {
+  const { factory, newest } = sessionFactory((env) => {
     const desk = new Desk(settings, env, held)
-    newest = desk
-    return sessionDriver({
+    return {
       name: 'consul',
       traits,
       desk,
@@ -65,14 +59,11 @@ export function consul(options: ConsulOptions): ConsulFactory {
       inspect: (name) => inspect(desk, name),
       list: (prefix) => list(desk, prefix),
       forceRelease: (name) => forceRelease(desk, name),
-    })
-  }
+    }
+  })
   return Object.assign(factory, {
     guard: (lease: Guarded) => conditionOf(held, lease),
-    guardTxn: async (lease: Guarded, operations: readonly Operation[]) => {
-      if (newest === undefined) throw new BackendError('consul', 'it was not given to createLocks yet')
-      newest.assertOpen()
-      return guardTxn(newest, lease, operations)
-    },
+    guardTxn: async (lease: Guarded, operations: readonly Operation[]) =>
+      guardTxn(newest('consul'), lease, operations),
   })
 }

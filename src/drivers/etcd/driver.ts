@@ -1,8 +1,7 @@
 /** The driver: `txns.ts` says what the store does, `line.ts` decides, `waiter.ts` and `hold.ts` ask, this hands out. */
 import type { DriverFactory, Traits } from '../../core/driver.js'
-import { BackendError } from '../../core/errors.js'
 import type { Guarded } from '../kit/guarded.js'
-import { sessionDriver } from '../kit/session-driver.js'
+import { sessionFactory, sessionTraits } from '../kit/session-driver.js'
 import { cellsOf } from './cells.js'
 import { Desk } from './desk.js'
 import { compareOf, type GuardedReply, guardTxn } from './guard.js'
@@ -20,13 +19,10 @@ export interface EtcdTraits extends Traits {
 }
 
 const traits: EtcdTraits = Object.freeze({
-  modes: ['exclusive', 'shared', 'permits'] as const,
-  fair: true,
+  ...sessionTraits,
   // Leases count in whole seconds.
   minTtl: 1_000,
-  shared: true,
   maxLockDelay: Number.POSITIVE_INFINITY,
-  cells: true,
 })
 
 /** What `etcd()` gives: for `createLocks`, and for writing under the protection of a lease. */
@@ -52,12 +48,9 @@ export interface EtcdFactory extends DriverFactory<EtcdTraits> {
 export function etcd(options: EtcdOptions): EtcdFactory {
   const settings = settingsOf(options)
   const keys = new Map<number, string>()
-  let newest: Desk | undefined
-
-  const factory: DriverFactory<EtcdTraits> = (env) => {
+  const { factory, newest } = sessionFactory((env) => {
     const desk = new Desk(settings, env, keys)
-    newest = desk
-    return sessionDriver({
+    return {
       name: 'etcd',
       traits,
       desk,
@@ -67,15 +60,10 @@ export function etcd(options: EtcdOptions): EtcdFactory {
       inspect: (name) => inspect(desk, name),
       list: (prefix) => list(desk, prefix),
       forceRelease: (name) => forceRelease(desk, name),
-    })
-  }
-
+    }
+  })
   return Object.assign(factory, {
     guard: (lease: Guarded) => compareOf(keys, lease),
-    guardTxn: async (lease: Guarded, txn: TxnAsk) => {
-      if (newest === undefined) throw new BackendError('etcd', 'it was not given to createLocks yet')
-      newest.assertOpen()
-      return guardTxn(newest, keys, lease, txn)
-    },
+    guardTxn: async (lease: Guarded, txn: TxnAsk) => guardTxn(newest('etcd'), keys, lease, txn),
   })
 }

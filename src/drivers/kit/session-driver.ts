@@ -1,13 +1,27 @@
 /** A driver over sessions, put together: what is asked of it is checked and told in the same words, whichever the store. */
 import type { Cells } from '../../core/cell.js'
-import type { Claim, Driver, Grant, Standing, Traits, Wait } from '../../core/driver.js'
+import type { Claim, Driver, DriverFactory, Env, Grant, Standing, Traits, Wait } from '../../core/driver.js'
+import { BackendError } from '../../core/errors.js'
 import type { SessionDesk } from './session-desk.js'
 import type { Trouble } from './trouble.js'
 
-export interface SessionDriverParts<T extends Traits> {
+/** What all of these can do. */
+export const sessionTraits: {
+  readonly modes: readonly ['exclusive', 'shared', 'permits']
+  readonly fair: true
+  readonly shared: true
+  readonly cells: true
+} = Object.freeze({
+  modes: ['exclusive', 'shared', 'permits'] as const,
+  fair: true,
+  shared: true,
+  cells: true,
+})
+
+export interface SessionDriverParts<T extends Traits, D extends SessionDesk = SessionDesk> {
   readonly name: string
   readonly traits: T
-  readonly desk: SessionDesk
+  readonly desk: D
   readonly cells: Cells
   readonly troubleOf: (error: unknown) => Trouble
   waiter(
@@ -24,10 +38,32 @@ export interface SessionDriverParts<T extends Traits> {
   forceRelease(name: string): Promise<number>
 }
 
+/**
+ * The factory of such drivers, and the desk of the one it made last: through that a user's own transaction goes.
+ * @param parts of a driver in an environment
+ */
+export function sessionFactory<T extends Traits, D extends SessionDesk>(
+  parts: (env: Env) => SessionDriverParts<T, D>,
+): { readonly factory: DriverFactory<T>; readonly newest: (name: string) => D } {
+  let desk: D | undefined
+  return {
+    factory: (env) => {
+      const made = parts(env)
+      desk = made.desk
+      return sessionDriver(made)
+    },
+    newest(name) {
+      if (desk === undefined) throw new BackendError(name, 'it was not given to createLocks yet')
+      desk.assertOpen()
+      return desk
+    },
+  }
+}
+
 /** How long a question of an operator outlives passing trouble, in ms: longer than a cluster takes to elect another leader. */
 const patience = 10_000
 
-export function sessionDriver<T extends Traits>(parts: SessionDriverParts<T>): Driver<T> {
+function sessionDriver<T extends Traits>(parts: SessionDriverParts<T>): Driver<T> {
   const { name, traits, desk, cells, troubleOf } = parts
   const told = async <R>(work: () => Promise<R>): Promise<R> => {
     desk.assertOpen()
