@@ -1,6 +1,7 @@
 // Messages that are lost, late or come twice; sessions that end; queries that break; indexes that go back; the lock-delay.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import type { Locks } from 'holdfast'
 import { shared } from '../../../src/core/mode.js'
 import { lineOf, pathOf } from '../../../src/drivers/consul/keys.js'
 import { fakeClock } from '../../support/fake-clock.js'
@@ -8,6 +9,7 @@ import { leakCheck } from '../../support/leaks.js'
 import { startConsul } from '../../support/servers/consul.js'
 import { until } from '../../support/until.js'
 import { never, once, waiting } from '../support/asking.js'
+import { survivesClockJumps } from '../support/clock-jumps.js'
 import { claim } from '../support/session-store.js'
 import { cabled, driverOf, endSession, lockOf, locksOf, placesOf } from './support/scene.js'
 
@@ -299,6 +301,11 @@ test('a holder that is cut off says itself lost before Consul gives the lock to 
   cable.heal()
   assert.equal(await grant.renew(2_000, never).catch(() => undefined), undefined)
   assert.equal(await next.release(), 'released')
+})
+
+test('a client whose wall clock jumps holds on, and is served when it is its turn', async (t) => {
+  const module = new URL('./support/in-child.js', import.meta.url).href
+  await survivesClockJumps(t, locksOf(t, server.url).locks as Locks, { module, args: [[server.url]] })
 })
 
 test('closing takes everything back at once: lock, places and sessions', async (t) => {

@@ -1,13 +1,15 @@
 // Messages that are lost, late or come twice; leases that end; watches that break.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import type { Locks } from 'holdfast'
 import { fakeClock } from '../../support/fake-clock.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startEtcd } from '../../support/servers/etcd.js'
 import { until } from '../../support/until.js'
 import { never, once, waiting } from '../support/asking.js'
+import { survivesClockJumps } from '../support/clock-jumps.js'
 import { claim } from '../support/session-store.js'
-import { cabled, driverOf, placeKey, placesOf, put } from './support/scene.js'
+import { cabled, driverOf, locksOf, placeKey, placesOf, put } from './support/scene.js'
 
 const server = await startEtcd()
 after(() => server.stop())
@@ -235,6 +237,11 @@ test('with a lease for each lock, giving back takes the lease, too', async (t) =
   await one?.release()
   await two?.release()
   for (const id of ids) await until(async () => !(await lives(id)))
+})
+
+test('a client whose wall clock jumps holds on, and is served when it is its turn', async (t) => {
+  const module = new URL('./support/in-child.js', import.meta.url).href
+  await survivesClockJumps(t, locksOf(t, server.url).locks as Locks, { module, args: [[server.url]] })
 })
 
 test('closing takes everything back at once: places, waiters and leases', async (t) => {

@@ -7,6 +7,7 @@ import { leakCheck } from '../../support/leaks.js'
 import type { TcpProxy } from '../../support/proxy.js'
 import { startZookeeper } from '../../support/servers/zookeeper.js'
 import { until } from '../../support/until.js'
+import { survivesClockJumps } from '../support/clock-jumps.js'
 import { Cables, type Options, quick } from './support/clients.js'
 
 const server = await startZookeeper({ config: ['maxSessionTimeout=60000'] })
@@ -266,6 +267,13 @@ test('a server that is restarted keeps sessions, places and leases', () =>
     assert.ok(second.token > lease.token)
     await second.release()
   }))
+
+test('a client whose wall clock jumps holds on, and is served when it is its turn', async (t) => {
+  const direct = createLocks(zookeeper({ servers: server.address, ...steady }) as DriverFactory)
+  t.after(() => direct.close())
+  const module = new URL('./support/in-child.js', import.meta.url).href
+  await survivesClockJumps(t, direct, { module, args: [{ servers: server.address, ...steady }] })
+})
 
 describe('a login', () => {
   const auth = { scheme: 'digest', credential: 'locks:s3cret' }
