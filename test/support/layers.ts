@@ -24,6 +24,8 @@ const byPath: Readonly<Record<string, readonly string[]>> = {
   'drivers/kit': ['core'],
   'drivers/*': ['core', 'drivers/kit'],
   'drivers/local': ['core', 'drivers/kit', 'drivers/memory'],
+  // How a part of a `multi` is written.
+  'drivers/zookeeper': ['core', 'drivers/kit', 'guard'],
   'drivers/redlock': ['core', 'drivers/kit', 'drivers/redis'],
 }
 /** These see of holdfast what a user sees, by its name: what they lack, a user lacks. */

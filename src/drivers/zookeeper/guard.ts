@@ -1,5 +1,6 @@
 /** The proof of holding inside a `multi` of the user's own, on the ensemble itself: the hold's node is checked to be there. */
 import { BackendError, StaleTokenError } from '../../core/errors.js'
+import type { ZookeeperOperation } from '../../guard/zookeeper.js'
 import type { Guarded } from '../kit/guarded.js'
 import type { Desk } from './desk.js'
 import type { Hold } from './hold.js'
@@ -7,16 +8,7 @@ import { codes, flags, MultiError, multi, type Part } from './session/protocol.j
 import { isCode, troubleOf } from './trouble.js'
 
 /** Part of a `multi`. Paths are whole, not below the chroot; version -1: any. */
-export type MultiOperation =
-  | { readonly type: 'create'; readonly path: string; readonly data: string | Uint8Array }
-  | {
-      readonly type: 'setData'
-      readonly path: string
-      readonly data: string | Uint8Array
-      readonly version: number
-    }
-  | { readonly type: 'delete'; readonly path: string; readonly version: number }
-  | { readonly type: 'check'; readonly path: string; readonly version: number }
+export type MultiOperation = ZookeeperOperation
 
 type Check = Extract<MultiOperation, { type: 'check' }>
 
