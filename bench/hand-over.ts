@@ -11,6 +11,8 @@ export interface Turn {
   readonly granted: number
   /** When it called release. */
   readonly released: number
+  /** Had the holder seen, before it called release, that somebody stood in line? Absent: it did not look. */
+  readonly awaited?: boolean
 }
 
 /** A holder at work: busy, so that no core falls asleep, and long enough for the other to be back in line. */
@@ -19,11 +21,20 @@ export function spin(ms = 0.3): void {
   while (stamp() < end);
 }
 
-/** A hand-over needs somebody in line. At the end there is nobody left, so it gives up soon. */
-export async function somebodyWaits(locks: Pick<Locks, 'inspect'>, name: string): Promise<void> {
-  for (let looks = 0; looks < 50; looks++) {
-    if ((await locks.inspect(name)).waiters.length > 0) return
+/** What another process may take to come back into line on a busy machine, in ms. */
+const patience = 10_000
+
+/** A hand-over needs somebody in line. At its last turn a process does not know whether somebody is left, and gives up soon. */
+export async function somebodyWaits(
+  locks: Pick<Locks, 'inspect'>,
+  name: string,
+  isLast: boolean,
+): Promise<boolean> {
+  const end = isLast ? 0 : stamp() + patience
+  for (let looks = 0; looks < 50 || stamp() < end; looks++) {
+    if ((await locks.inspect(name)).waiters.length > 0) return true
   }
+  return false
 }
 
 /**
@@ -40,7 +51,7 @@ export function gaps(turns: readonly Turn[]): number[] {
       throw new Error(`tokens ${before.token} and ${turn.token} were held at once`)
     if (turn.token > 0 && turn.token <= before.token)
       throw new Error(`token ${turn.token} came after ${before.token}`)
-    if (turn.waitingSince < before.released) found.push(turn.granted - before.released)
+    if (before.awaited ?? turn.waitingSince < before.released) found.push(turn.granted - before.released)
   }
   return found
 }

@@ -60,11 +60,11 @@ const duties = {
       waitingSince = Number.POSITIVE_INFINITY
       const lease = await locks.mutex(name).acquire()
       const granted = stamp()
-      await somebodyWaits(locks, name)
+      const awaited = await somebodyWaits(locks, name, i === times - 1)
       spin()
       const released = stamp()
       const done = lease.release()
-      turns.push({ token: lease.token, waitingSince, granted, released })
+      turns.push({ token: lease.token, waitingSince, granted, released, awaited })
       await done
     }
     return turns

@@ -34,11 +34,11 @@ const duties = {
       waitingSince = Number.POSITIVE_INFINITY
       const lease = await locks.mutex(name).acquire({ wait: 60_000 })
       const granted = stamp()
-      await somebodyWaits(locks, name)
+      const awaited = await somebodyWaits(locks, name, i === times - 1)
       // As long as the bare client works before it notifies.
       spin(2)
       const released = stamp()
-      turns.push({ token: lease.token, waitingSince, granted, released })
+      turns.push({ token: lease.token, waitingSince, granted, released, awaited })
       await lease.release()
     }
     return turns

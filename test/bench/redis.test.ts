@@ -57,6 +57,9 @@ test('gaps lie between a release and the next grant, and two holders are found o
   })
   // The third one was not yet in line when the second one let go.
   assert.deepEqual(gaps([turn(2, 12, 20), turn(1, 0, 10), turn(3, 25, 30, 21)]), [2])
+  // Where the holder looked, what it saw counts.
+  assert.deepEqual(gaps([{ ...turn(1, 0, 10), awaited: true }, turn(2, 12, 20, 11)]), [2])
+  assert.deepEqual(gaps([{ ...turn(1, 0, 10), awaited: false }, turn(2, 12, 20)]), [])
   assert.throws(() => gaps([turn(1, 0, 10), turn(2, 9, 20)]), /held at once/)
   assert.throws(() => gaps([turn(2, 0, 10), turn(1, 11, 20)]), /token 1 came after 2/)
 })

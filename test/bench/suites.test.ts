@@ -25,7 +25,7 @@ const tiny: Scale = {
   processes: 2,
   lines: [2, 5],
   still: 100,
-  competing: 200,
+  competing: 1_000,
   holding: 200,
   stuckAfter: 5000,
   longLine: 40,
