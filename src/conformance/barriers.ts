@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { Client } from './client.js'
+import { type Client, cellsOf } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { Stage } from './stage.js'
 import type { It } from './suite.js'
@@ -61,7 +61,11 @@ const kinds = {
     const controller = new AbortController()
     const reason = new Error('no longer wanted')
     const waits = alone.enter({ signal: controller.signal, ...forEver })
-    await stage.until('it to stand there', async () => (await holding(b, name)) === 1)
+    // To hold is not enough: who writes first what the barrier is for says how many it is for.
+    await stage.until('it to be counted', async () => {
+      const cell = await cellsOf(b).read(`barrier:${name}`, new AbortController().signal)
+      return cell !== undefined && JSON.parse(cell.value).members.length === 1
+    })
     await assert.rejects(
       b.locks.barrier(name, 3).enter({ wait: stage.patience }),
       /has 2 parties for those who use it now, got 3|did not open/,

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { Client } from './client.js'
+import { type Client, cellsOf } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { Stage } from './stage.js'
 import type { It } from './suite.js'
@@ -64,7 +64,7 @@ const kinds = {
         served.push('large')
         return lease
       })
-    await stage.until('it to stand there', async () => (await a.locks.inspect(name)).holders.length === 2)
+    await stage.until('it to stand there', async () => (await lineOf(a, name)) === 2)
     assert.equal(await poolOf(c).tryAcquire(), undefined, 'it would overtake')
     const small = poolOf(c)
       .acquire(forEver)
@@ -72,7 +72,7 @@ const kinds = {
         served.push('small')
         return lease
       })
-    await stage.until('it to stand there', async () => (await a.locks.inspect(name)).holders.length === 3)
+    await stage.until('it to stand there', async () => (await lineOf(a, name)) === 3)
     await first.release()
     await (await large).release()
     await (await small).release()
@@ -132,4 +132,10 @@ export function pools(it: It, { traits, taker }: Fixture): void {
     const wait = 2 * ttl + stage.patience
     await (await locks.pool(name, { permits: 1 }).acquire({ wait })).release()
   })
+}
+
+/** How many have permits or stand in line: who only has its lease may be overtaken by one whose messages are faster. */
+async function lineOf(client: Client, name: string): Promise<number> {
+  const cell = await cellsOf(client).read(`pool:${name}`, new AbortController().signal)
+  return cell === undefined ? 0 : JSON.parse(cell.value).line.length
 }

@@ -93,18 +93,29 @@ export class Stage {
 
   /** Nobody holds `name`: another client gets it at once. Leaves it free. */
   async assertFree(client: Client, name: string): Promise<void> {
-    await this.until(`${name} to be free`, async () => {
-      const lease = await client.locks.mutex(name).tryAcquire()
-      await lease?.release()
-      return lease !== undefined
-    })
+    await this.until(`${name} to be free`, async () => (await this.#isFree(client, name)) === true)
   }
 
   /** Somebody holds `name`: another client does not get it. */
   async assertTaken(client: Client, name: string): Promise<void> {
-    const lease = await client.locks.mutex(name).tryAcquire()
-    await lease?.release()
-    assert.equal(lease, undefined, `${name} is free, it should be held`)
+    let free: boolean | undefined
+    await this.until('the store to tell', async () => {
+      free = await this.#isFree(client, name)
+      return free !== undefined
+    })
+    assert.equal(free, false, `${name} is free, it should be held`)
+  }
+
+  /** Undefined: the store did not answer in time, which is neither. */
+  async #isFree({ locks }: Client, name: string): Promise<boolean | undefined> {
+    try {
+      const lease = await locks.mutex(name).tryAcquire()
+      await lease?.release()
+      return lease !== undefined
+    } catch (error) {
+      if ((error as { code?: unknown }).code === 'BACKEND') return undefined
+      throw error
+    }
   }
 
   /** @throws Error when something of this test is left in the store once its time is over */
