@@ -107,12 +107,21 @@ export type Decision =
   /** `left`: ms until it may be worth asking. */
   | { readonly is: 'busy'; readonly holder: Holder | undefined; readonly left: number }
 
-/**
- * @param ahead how many stand before it in line
- * @param standing does it stand in line itself?
- * @param silent ms, by the clock of this process, for which the row has not changed
- */
-export function decide(row: Row, claim: Claim, ahead: number, standing: boolean, silent: number): Decision {
+/** What a look shows beside the row. */
+export interface Seen {
+  /** How many stand before it in line. */
+  readonly ahead: number
+  /** How many permits they wait for. */
+  readonly wanted: number
+  /** Does it stand in line itself? */
+  readonly standing: boolean
+  /** A single attempt: it stands in nobody's way. */
+  readonly once: boolean
+  /** Milliseconds, by the clock of this process, for which the row has not changed. */
+  readonly silent: number
+}
+
+export function decide(row: Row, claim: Claim, { ahead, wanted, standing, once, silent }: Seen): Decision {
   const mine = holdOf(row, claim)
   if (mine !== undefined) return mine
   // Nobody has proven anything for longer than the longest ttl, measured here: so all is over, whatever a clock that was put
@@ -124,17 +133,27 @@ export function decide(row: Row, claim: Claim, ahead: number, standing: boolean,
   const { kind } = row
   const [first] = held
   const least = Math.min(...held.map(({ expiresIn }) => expiresIn))
-  if (ahead > 0) return { is: 'busy', holder: first, left: least }
+  // Who stands in line finds out by itself that there is room, a little later. A try for permits that leaves enough for all of
+  // them passes nobody, unless it asks for the very order.
+  const besideLine = ahead > 0 && once && !claim.fair && mode.kind === 'permits'
+  const fits = (taken: number) =>
+    mode.kind !== 'permits' || taken + (besideLine ? wanted : 0) + takeOf(mode) <= limitOf(mode)
+  if (ahead > 0 && !(besideLine && fits(0))) return { is: 'busy', holder: first, left: least }
   const lineUntil = standing ? undefined : row.lineUntil
-  const alone: Guard = { is: 'seen', version: row.version, beside: '{}', taken: 0, until: 0, lineUntil }
+  const alone: Guard = {
+    is: 'seen',
+    version: row.version,
+    beside: '{}',
+    taken: 0,
+    until: 0,
+    lineUntil,
+    besideLine,
+  }
   if (held.length === 0) return { is: 'take', guard: alone }
   if (mode.kind === 'permits' && kind === 'p' && row.permits !== mode.of)
     return { is: 'limit', limit: row.permits }
   const taken = beside.reduce((sum, { take }) => sum + take, 0)
-  const joins =
-    mode.kind !== 'exclusive' &&
-    kind === letters[mode.kind] &&
-    (mode.kind === 'shared' || taken + takeOf(mode) <= limitOf(mode))
+  const joins = mode.kind !== 'exclusive' && kind === letters[mode.kind] && fits(taken)
   if (!joins) return { is: 'busy', holder: first, left: least }
   const entries = Object.fromEntries(beside.map(({ attempt, entry }) => [attempt, entry]))
   const until = Math.max(0, ...beside.map((one) => one.until))

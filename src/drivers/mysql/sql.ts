@@ -68,6 +68,8 @@ export type Guard =
       readonly until: number
       /** Only if nobody has come into the line since; undefined for one that stands in line itself. */
       readonly lineUntil: number | undefined
+      /** It goes in beside those who wait: they must still be seen. */
+      readonly besideLine?: boolean
     }
 
 /** Who asks, as all statements that take need it. */
@@ -88,7 +90,7 @@ function guarded({ guard, latest }: Taking, fits: string): string {
 
 /** A newcomer that has looked, and has seen no fresh waiter, ends the time in which others must look. */
 const clearsLine = (guard: Guard) =>
-  guard.is === 'seen' && guard.lineUntil !== undefined ? ', line_until = 0' : ''
+  guard.is === 'seen' && guard.lineUntil !== undefined && !guard.besideLine ? ', line_until = 0' : ''
 
 /**
  * Begins an exclusive hold, and reserves tokens for handing it on inside its process.
@@ -227,13 +229,16 @@ const fresh = (row: string) => `${row}.seen > ${now} - ${freshFor} AND ${row}.se
  * Looks, without any lock.
  * @param ticket of the one that looks; undefined: it has none
  * @returns now, the row (see `look.ts`), 1 if it is held by a session that has ended, how many fresh waiters stand before it that it
- *   must not pass: a reader may enter beside readers
+ *   must not pass: a reader may enter beside readers; and how many permits those before it wait for, all where one waits for something else
  */
 export function look(tables: Tables, { name, mode }: Claim, ticket: number | undefined): string {
   const reader = mode.kind === 'shared' ? ` AND w.kind <> 's'` : ''
   const before = `${reader}${ticket === undefined ? '' : ` AND w.id < ${whole(ticket)}`}`
+  const of = whole(limitOf(mode))
+  const line = `FROM ${tables.waiters} w WHERE w.name = ${bytes(name)}${before} AND ${fresh('w')}`
+  const wanted = `(SELECT SUM(IF(w.kind = 'p' AND w.permits = ${of}, w.take, ${of})) ${line})`
   return `SELECT ${now}, ${lockColumns}, IF(l.kind = 'g', IS_FREE_LOCK(${userLock(tables, 'HEX(l.name)')}), 0),
-  (SELECT COUNT(*) FROM ${tables.waiters} w WHERE w.name = ${bytes(name)}${before} AND ${fresh('w')})
+  (SELECT COUNT(*) ${line}), ${mode.kind === 'permits' ? wanted : '0'}
 FROM ${tables.locks} l WHERE l.name = ${bytes(name)}`
 }
 

@@ -150,7 +150,8 @@ export class Waiter {
     }
     const ours = this.#taker.recover(row, this.#claim, sent)
     if (ours !== undefined) return ours
-    const decision = decide(row, this.#claim, ahead, this.#inLine, sent - this.#unchangedSince)
+    const [standing, once, silent] = [this.#inLine, this.#once, sent - this.#unchangedSince]
+    const decision = decide(row, this.#claim, { ahead, wanted: number(values[17]), standing, once, silent })
     return this.#act(decision, ahead, sent)
   }
 

@@ -40,7 +40,13 @@ describe('found by the lab', { concurrency: false }, () => {
     const before = await kills()
     // The server forgets who it was: a KILL would be refused, and nobody could catch that.
     cable.down.drop()
-    await assert.rejects(locks.mutex('silent').acquire({ wait: 300 }), /no answer within 200 ms/)
+    const told: string[] = []
+    locks.on('waiting', ({ blocked }) => told.push(String(blocked.trouble?.message)))
+    await assert.rejects(locks.mutex('silent').acquire({ wait: 1_000 }))
+    assert.ok(
+      told.some((one) => one.includes('no answer within 200 ms')),
+      told.join('; '),
+    )
     await until(() => pool.activeConnections() === 0)
     cable.heal()
     await locks.mutex('silent').run(() => undefined)
@@ -78,6 +84,32 @@ describe('found by the lab', { concurrency: false }, () => {
     assert.equal((await holder.inspect('line')).waiters.length, 1)
     await lease.release()
     await (await next).release()
+  })
+
+  it('a try for permits that leaves enough for all who stand in line is not refused, and they are not passed', async (t) => {
+    const [a, b] = [peer(t, server.port), peer(t, server.port)]
+    const seats = (locks: typeof a) => locks.semaphore('seats', { permits: 4 })
+    const first = await seats(a).acquire()
+    const now = `timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))`
+    // Waiters that are about to find out that there is room; they are fresh for as long as the test lasts.
+    const stands = async (attempt: string, kind: string, take: number) => {
+      await server.query(
+        `insert into holdfast_waiters (name, attempt, kind, take, permits, since, seen) values ('seats', '${attempt}', '${kind}', ${take}, 4, ${now}, ${now} + 2000000)`,
+      )
+      await server.query(`update holdfast_locks set line_until = ${now} + 60000000 where name = 'seats'`)
+    }
+    await stands('stopped', 'p', 1)
+    const second = await seats(b).tryAcquire()
+    assert.ok(second !== undefined, 'one is taken, one waited for, two are left')
+    assert.equal(await seats(b).tryAcquire({ permits: 2 }), undefined, 'one is left')
+    const third = await seats(b).tryAcquire()
+    assert.ok(third !== undefined, 'those who wait are seen all the same')
+    assert.equal(await seats(b).tryAcquire(), undefined, 'the last one is waited for')
+    await third.release()
+    await stands('stopped writer', 'x', 1)
+    assert.equal(await seats(b).tryAcquire(), undefined, 'nobody passes a waiter that needs all')
+    for (const lease of [first, second]) await lease.release()
+    assert.equal(await seats(b).tryAcquire(), undefined, 'not if it is free, either')
   })
 
   it('a reader does not wait behind a reader that stands in line and says nothing', async (t) => {
