@@ -61,6 +61,8 @@ export class Waiter {
   #turn: number | undefined
   #version = -1
   #unchangedSince = 0
+  /** Before the last look left that did not find it holding. */
+  #notOursAt: number
 
   constructor(desk: Desk, taker: Taker, claim: Claim, wait: Wait) {
     this.#desk = desk
@@ -69,6 +71,7 @@ export class Waiter {
     this.#wait = wait
     this.#once = wait.remaining() === 0
     this.#pause = new Pause(desk.clock)
+    this.#notOursAt = desk.clock.now()
   }
 
   /** @throws BackendError, RangeError; undefined: the wait is over, and nothing is left of it */
@@ -152,6 +155,7 @@ export class Waiter {
     if (ours !== undefined) return ours
     const [standing, once, silent] = [this.#inLine, this.#once, sent - this.#unchangedSince]
     const decision = decide(row, this.#claim, { ahead, wanted: number(values[17]), standing, once, silent })
+    if (decision.is !== 'mine') this.#notOursAt = sent
     return this.#act(decision, ahead, sent)
   }
 
@@ -161,7 +165,8 @@ export class Waiter {
       case 'mine':
         return {
           token: decision.token,
-          validUntil: deadline(sent, decision.left),
+          // It was taken after that look, whatever a clock that was put back since makes of what is left.
+          validUntil: Math.min(deadline(sent, decision.left), deadline(this.#notOursAt, this.#claim.ttl)),
           since: decision.since,
         }
       case 'limit':

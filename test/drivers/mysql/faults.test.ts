@@ -254,6 +254,22 @@ describe('a row', { concurrency: false }, () => {
     await other.release()
   })
 
+  it('is believed for its ttl at most when the clock is put back before a lost answer is looked for', async (t) => {
+    const locks = peer(t, proxy.port)
+    const lock = locks.mutex('lost, back')
+    await lock.run(() => undefined)
+    const ttl = 30_000
+    proxy.down.hold()
+    const asked = lock.acquire({ ttl, wait: 60_000 })
+    await proxy.down.holding()
+    server.clockJump(-3_600_000)
+    proxy.reset()
+    proxy.heal()
+    const lease = await asked
+    assert.ok(lease.remaining() <= ttl, `${lease.remaining()} ms left`)
+    assert.equal(await lease.release(), 'released')
+  })
+
   it('is the same lock for clients in different time zones', async (t) => {
     const zoned = (zone: string) => {
       const pool = createPool({ uri: server.url })
