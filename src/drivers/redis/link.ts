@@ -85,7 +85,8 @@ export function createLink(
   }
   const unwatch = connection.watch(down, () => undefined)
 
-  /** One timer for all: it looks at the oldest, and is armed again for the next. */
+  /** One timer for all: it looks at the oldest, and is armed again for the next. What has arrived meanwhile is read first. */
+  const patrolAt = (at: number) => clock.at(at, () => clock.soon(patrol), { ref: false })
   const patrol = () => {
     disarm = undefined
     const now = clock.now()
@@ -94,7 +95,7 @@ export function createLink(
       crash(flight, new Error(`no answer within ${timeout} ms`))
     }
     const [oldest] = flights
-    if (oldest !== undefined) disarm = clock.at(oldest.sent + timeout, patrol, { ref: false })
+    if (oldest !== undefined) disarm = patrolAt(oldest.sent + timeout)
   }
 
   const flush = () => {
@@ -122,7 +123,7 @@ export function createLink(
     const flight: Sent = { sent: clock.now(), epoch: since, broken: false, replicas: 0, items }
     for (const { asker } of items) asker.leaving?.(flight)
     flights.add(flight)
-    disarm ??= clock.at(flight.sent + timeout, patrol, { ref: false })
+    disarm ??= patrolAt(flight.sent + timeout)
     const failed = (error: unknown) => {
       const unknownScript = error instanceof Error && error.message.startsWith('NOSCRIPT')
       if (unknownScript && flights.delete(flight)) send(script, items, 'EVAL', since)

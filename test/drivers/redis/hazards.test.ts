@@ -1,6 +1,7 @@
 // Hazards that no other file here shows: replicas that are behind, old masters that go on, waiters that are gone by the
 // dozen, claims of a connection that has been replaced, and what the server is left with.
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { connect } from 'node:net'
 import { after, type TestContext, test } from 'node:test'
 import { AcquireTimeoutError } from '../../../src/core/errors.js'
@@ -8,8 +9,8 @@ import { leakCheck } from '../../support/leaks.js'
 import { startProxy, type TcpProxy } from '../../support/proxy.js'
 import { type RedisServer, startRedis } from '../../support/servers/redis.js'
 import { until } from '../../support/until.js'
-import { claim, waiting } from '../support/asking.js'
-import { commands, driverOf, type PeerOptions, pause, peer } from './support/peer.js'
+import { claim, once, waiting } from '../support/asking.js'
+import { commands, driverOf, type PeerOptions, peer, reachable, withoutLooking } from './support/peer.js'
 
 const server = await startRedis()
 after(() => server.stop())
@@ -67,7 +68,8 @@ test('H20: an old master that goes on behind a partition grants what the new one
   await split()
   assert.equal(await plain(master), 'OK')
   assert.equal(await plain(replica), 'OK', 'the plain lock has two holders')
-  const first = await a.mutex('x').acquire()
+  // Renewed in time by the old master, however busy this machine is.
+  const first = await a.mutex('x').acquire({ ttl: 60_000 })
   const b = peer(t, replica.port, { maxTtl: ttl, ttl }).locks
   const second = await b.mutex('x').acquire({ wait: 20_000 })
   // What the page about this driver says: nothing here prevents it, and only the token tells the two apart.
@@ -113,7 +115,7 @@ test('H23: a replica that is behind says "free"; asked for a lock it refuses, an
   await synced()
   line.blackHole()
   assert.equal(await plain(master), 'OK')
-  const lease = await a.mutex('x').acquire()
+  const lease = await a.mutex('x').acquire({ ttl: 60_000 })
   assert.equal(await replica.cli('GET', 'plain'), null, 'who reads the plain lock there finds it free')
   const misled = peer(t, replica.port).locks
   await assert.rejects(misled.mutex('x').tryAcquire(), { code: 'BACKEND', message: /READONLY.*master/ })
@@ -157,10 +159,8 @@ test('forty waiters that are gone stand before a live one: no script walks past 
   ear.disconnect()
   await until(async () => String(await server.cli('PUBSUB', 'CHANNELS', 'hf:c:*')).split(',').length === 1)
   await server.cli('CONFIG', 'RESETSTAT')
-  const began = performance.now()
   await lease.release()
   const grant = await asked
-  assert.ok(performance.now() - began < 12_000)
   assert.ok(grant)
   const published = Number(
     /cmdstat_publish:calls=(\d+)/.exec(String(await server.cli('INFO', 'commandstats')))?.[1],
@@ -176,7 +176,7 @@ test('an anchor dies with its connection: a push after a reconnect is confirmed 
   t.after(() => proxy.stop())
   const holder = driverOf(t, server.port)
   const ear = peer(t, server.port).client
-  const waiter = driverOf(t, proxy.port, { subscriber: ear })
+  const waiter = driverOf(t, proxy.port, { subscriber: ear, env: { clock: withoutLooking() } })
   const first = await holder.driver.acquire(claim('anchor', { ttl: 30_000 }), waiting())
   const asked = waiter.driver.acquire(claim('anchor', { ttl: 30_000 }), waiting())
   await until(async () => String(await server.cli('HVALS', 'hf:{anchor}')).includes('hf:c:'))
@@ -206,6 +206,30 @@ test('a wait shorter than a request may take says that the server has not answer
   await locks.close()
 })
 
+test('an answer that arrived while the event loop stood still is read before its request is given up', async (t) => {
+  const { driver } = driverOf(t, server.port, { commandTimeout: 200 })
+  await until(async () => (await driver.acquire(claim('warm'), waiting()))?.release())
+  const asked = driver.acquire(claim('stood still', { ttl: 30_000 }), once())
+  const shown = driver.inspect('stood still')
+  // Both leave now. Nothing is read here until the server has carried them out, and their time is over.
+  await new Promise(process.nextTick)
+  const script = `
+    const began = performance.now()
+    const socket = require('node:net').connect(${server.port}, '127.0.0.1')
+    const look = () => socket.write('EXISTS "hf:{stood still}"\\r\\n')
+    socket.on('connect', look)
+    socket.on('data', (text) => {
+      if (String(text).startsWith(':1') && performance.now() - began > 400) process.exit()
+      setTimeout(look, 20)
+    })`
+  const { status } = spawnSync(process.execPath, ['-e', script], { timeout: 20_000, stdio: 'inherit' })
+  assert.equal(status, 0)
+  const grant = await asked
+  assert.ok(grant, 'the answer was there')
+  assert.ok((await shown).holders.length <= 1)
+  assert.equal(await grant.release(), 'released')
+})
+
 test('D17: what a lock nobody uses leaves behind goes by itself, and one in use stays', async (t) => {
   const { locks, client } = peer(t, server.port, { retention: 1_000 })
   const lease = await locks.mutex('d17').acquire()
@@ -222,8 +246,7 @@ test('D18: a hundred waiters of one process share two connections', async (t) =>
   const waits = Array.from({ length: 100 }, () =>
     many.locks.mutex('d18').run(() => undefined, { fair: true }),
   )
-  await until(async () => (await holder.locks.inspect('d18')).waiters.length === 100)
-  await pause(100)
+  await reachable(own, 'd18', 100)
   // Two of each process, and the one that asks.
   const open = String(await own.cli('CLIENT', 'LIST'))
     .trim()

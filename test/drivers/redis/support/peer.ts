@@ -2,6 +2,7 @@
 // of the test.
 import type { TestContext } from 'node:test'
 import { Redis } from 'ioredis'
+import type { Clock } from '../../../../src/core/clock.js'
 import type { Driver, Env } from '../../../../src/core/driver.js'
 import { systemEnv } from '../../../../src/core/engine.js'
 import { createLocks, type Locks } from '../../../../src/create-locks.js'
@@ -11,6 +12,8 @@ import {
   type RedisTraits,
   redis,
 } from '../../../../src/drivers/redis/index.js'
+import type { RedisServer } from '../../../support/servers/redis.js'
+import { until } from '../../../support/until.js'
 
 export interface Peer {
   readonly client: Redis
@@ -37,9 +40,11 @@ export function peer(
 ): Peer {
   const own = (client ??
     new Redis(port, '127.0.0.1', {
-      retryStrategy: (times) => Math.min(20 * times, 200),
+      retryStrategy: (times: number) => Math.min(20 * times, 200),
+      // Its timer outlives it by so much when the connection is gone already.
+      disconnectTimeout: 100,
       ...ioredis,
-    })) as Redis
+    } as object)) as Redis
   own.on('error', () => undefined)
   const made: { driver?: Driver<RedisTraits> } = {}
   const locks = createLocks(
@@ -62,6 +67,26 @@ export function peer(
 /** A driver alone, for tests that speak to it message by message. */
 export function driverOf(t: TestContext, port: number, options: PeerOptions = {}): Peer {
   return peer(t, port, { ...options, env: { ...systemEnv(), ...options.env } })
+}
+
+/** `of` stand in line for `name` at this server, and each has said where it can be reached. */
+export async function reachable(server: RedisServer, name: string, of: number): Promise<void> {
+  await until(async () => {
+    const all = (await server.cli('HGETALL', `hf:{${name}}`)) as string[]
+    const records = all.filter((_, i) => all[i - 1]?.startsWith('w:'))
+    return records.length === of && records.every((record) => record.includes(' hf:c:'))
+  })
+}
+
+/**
+ * A clock whose timers never ring when they are set for later than in three seconds. Who waits then does not look by itself, as it
+ * otherwise does every five: it goes on only because it is told to.
+ */
+export function withoutLooking(clock: Clock = systemEnv().clock): Clock {
+  return {
+    ...clock,
+    at: (time, fn, options) => (time - clock.now() > 3_000 ? () => {} : clock.at(time, fn, options)),
+  }
 }
 
 /** How often each command was called by clients since the last look; scripts' own calls are left out. */
