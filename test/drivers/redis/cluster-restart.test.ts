@@ -31,6 +31,7 @@ for (const library of ['ioredis', 'node-redis'] as const) {
     assert.equal(await owner.cli('SET', plain, 'somebody', 'PX', 30_000, 'NX'), 'OK')
     // Servers tell in whole seconds how long they have been up.
     await until(() => performance.now() - since > 2_000)
+    const restarted = performance.now()
     await owner.restart()
     await until(async () => String(await owner.cli('CLUSTER', 'INFO')).includes('cluster_state:ok'))
     assert.equal(
@@ -38,13 +39,13 @@ for (const library of ['ioredis', 'node-redis'] as const) {
       'OK',
       'the plain lock has a second holder',
     )
-    assert.equal(await b.mutex(name).tryAcquire(), undefined)
-    const began = performance.now()
-    const second = await b.mutex(name).acquire({ wait: 20_000 })
+    // Granted at the first attempt, then only because the time is over already.
+    const early = await b.mutex(name).tryAcquire()
+    const second = early ?? (await b.mutex(name).acquire({ wait: 20_000 }))
+    assert.ok(performance.now() - restarted > ttl, 'granted before what it may have forgotten has run out')
     assert.ok(!first.isHeld, 'granted while the first holder could still believe in it')
     assert.ok(second.token > first.token)
-    assert.ok(performance.now() - began > 500, 'it was waited for')
-    assert.equal(await second.release(), 'released')
+    await second.release()
     // Whoever comes now, and whoever has just come, need not wait.
     const fresh = await settled(t, library)
     assert.ok(await fresh.mutex(`${name} anew`).tryAcquire())

@@ -8,7 +8,7 @@ import { startRedis } from '../../support/servers/redis.js'
 import { until } from '../../support/until.js'
 import { claim, type TestWait, waiting } from '../support/asking.js'
 import { passesUntil } from '../support/passes.js'
-import { commands, driverOf, type Peer, pause, peer } from './support/peer.js'
+import { commands, driverOf, type Peer, pause, peer, reachable, withoutLooking } from './support/peer.js'
 
 const server = await startRedis({ preload: ['clock'] })
 after(() => server.stop())
@@ -42,17 +42,34 @@ async function opened({ mutex }: Locks, t: TestContext, name: string): Promise<v
 }
 
 /** Somebody stands in line for `name` and can be reached. */
-async function inLine(name: string, count = 1): Promise<void> {
-  const admin = await server.client()
-  try {
-    await until(async () => {
-      const waiters = (await admin.send('ZRANGE', `hf:{${name}}:q`, 0, -1)) as string[]
-      const records = await Promise.all(waiters.map((id) => admin.send('HGET', `hf:{${name}}`, `w:${id}`)))
-      return records.filter((record) => String(record).includes('hf:c:')).length === count
-    })
-  } finally {
-    admin.close()
-  }
+const inLine = (name: string, count = 1) => reachable(server, name, count)
+
+/** Nobody looks again so soon by himself, and no claim runs out so soon: it came of what the test is about. */
+const soon = { within: 15_000 }
+
+/**
+ * A grant that came by push and was believed, so that it holds for its claim only. A push that is late, as on a busy machine, is
+ * confirmed by a request instead: then it is handed over once more.
+ */
+async function byPush(t: TestContext, name: string, { driver }: Peer, claimFor: number) {
+  return until(async () => {
+    const first = await held(t, name)
+    const asked = driver.acquire(claim(name, { ttl: 600_000 }), waiting())
+    await inLine(name)
+    const before = performance.now()
+    await first.release()
+    const grant = await asked
+    const after = performance.now()
+    assert.ok(grant)
+    if (grant.validUntil < before + 300_000) {
+      assert.ok(grant.validUntil <= after + claimFor * 0.99 - 2, 'longer than the server lets the claim live')
+      assert.ok(grant.validUntil > before + claimFor / 2, 'shorter than the claim')
+      return grant
+    }
+    assert.ok(grant.validUntil > before + 590_000, 'confirmed for the full ttl')
+    await grant.release()
+    return undefined
+  }, soon)
 }
 
 async function held(t: TestContext, name: string, ttl = 30_000) {
@@ -63,58 +80,59 @@ async function held(t: TestContext, name: string, ttl = 30_000) {
 }
 
 test('the waiter enters on the push, with a deadline from its own request, and then holds for the full ttl', async (t) => {
-  const first = await held(t, 'push')
-  const { driver } = driverOf(t, server.port)
-  const began = performance.now()
-  const asked = driver.acquire(claim('push', { ttl: 10_000 }), waiting())
-  await inLine('push')
-  await first.release()
-  const grant = await asked
-  assert.ok(grant)
-  const claimed = grant.validUntil - performance.now()
-  assert.ok(claimed > 500 && claimed <= 1_000, `holds for ${claimed} ms at first`)
-  assert.ok(grant.validUntil <= performance.now() + 1_000 * 0.99 - 2)
-  await until(() => grant.validUntil - began > 9_000)
+  // Long enough for a busy machine to extend it in time.
+  const claimFor = 4_000
+  const grant = await byPush(t, 'push', driverOf(t, server.port, { claim: claimFor }), claimFor)
+  await until(() => grant.validUntil - performance.now() > 300_000)
   assert.equal(await grant.release(), 'released')
 })
 
 test('a section shorter than half of the claim sends nothing in between', async (t) => {
-  const [a, b] = [peer(t, server.port), peer(t, server.port)]
-  const lease = await a.locks.mutex('short').acquire()
-  const asked = b.locks.mutex('short').acquire()
-  await inLine('short')
-  await commands(a.client)
-  await lease.release()
-  await (await asked).release()
-  assert.deepEqual(await commands(a.client), { evalsha: 2 })
+  const a = peer(t, server.port)
+  const b = peer(t, server.port, { claim: 20_000, env: { clock: withoutLooking() } })
+  await until(async () => {
+    const lease = await a.locks.mutex('short').acquire()
+    const asked = b.locks.mutex('short').acquire()
+    await inLine('short')
+    await commands(a.client)
+    await lease.release()
+    await (await asked).release()
+    const { evalsha, ...others } = await commands(a.client)
+    assert.deepEqual(others, {})
+    // A push that is late, as on a busy machine, is confirmed by one more, and handed over once more here.
+    assert.ok(evalsha === 2 || evalsha === 3, `${evalsha} commands`)
+    return evalsha === 2
+  }, soon)
 })
 
 test('dead waiter gets the lock: a killed process is skipped at once', async (t) => {
   const first = await held(t, 'dead')
-  const [dying, living] = [driverOf(t, server.port), driverOf(t, server.port)]
-  void dying.driver.acquire(claim('dead'), waiting()).catch(() => undefined)
+  const living = driverOf(t, server.port, { env: { clock: withoutLooking() } })
+  const ear = driverOf(t, server.port).client
+  // Granted to it by mistake, the lock would be taken for ten minutes.
+  const dying = driverOf(t, server.port, { subscriber: ear, claim: 60_000 })
+  void dying.driver.acquire(claim('dead', { ttl: 600_000 }), waiting()).catch(() => undefined)
   await inLine('dead', 1)
+  const channel = /hf:c:\S+/.exec(String(await server.cli('HVALS', 'hf:{dead}')))?.[0] ?? assert.fail()
   const asked = living.driver.acquire(claim('dead', { ttl: 30_000 }), waiting())
   await inLine('dead', 2)
-  const clients = String(await living.client.call('CLIENT', 'LIST', 'TYPE', 'pubsub'))
-  const ids = clients
-    .split('\n')
-    .filter(Boolean)
-    .map((line) => /id=(\d+)/.exec(line)?.[1] ?? '')
-  // The first one to have subscribed is the dying one.
+  const listening = async () => ((await server.cli('PUBSUB', 'NUMSUB', channel)) as unknown[])[1]
   dying.client.disconnect()
-  await server.cli('CLIENT', 'KILL', 'ID', ids[0] ?? '')
-  const began = performance.now()
+  ear.disconnect()
+  await until(async () => (await listening()) === 0)
+  let grant: Awaited<typeof asked>
+  void asked.then((granted) => {
+    grant = granted
+  })
   await first.release()
-  const grant = await asked
-  assert.ok(performance.now() - began < 500)
+  await until(() => grant, soon)
   assert.equal(await grant?.release(), 'released')
 })
 
 test('dead waiter gets the lock: one that is stopped but connected costs one claim', async (t) => {
   const first = await held(t, 'stopped')
   const stopped = await wired(t, { claim: 400, commandTimeout: 200 })
-  void stopped.driver.acquire(claim('stopped'), waiting()).catch(() => undefined)
+  void stopped.driver.acquire(claim('stopped', { ttl: 600_000 }), waiting()).catch(() => undefined)
   await inLine('stopped', 1)
   const living = driverOf(t, server.port, { claim: 400 }).driver
   const asked = living.acquire(claim('stopped', { ttl: 30_000 }), waiting())
@@ -123,23 +141,22 @@ test('dead waiter gets the lock: one that is stopped but connected costs one cla
   stopped.hear.blackHole()
   const began = performance.now()
   await first.release()
+  // Not after the ttl of the stopped one, which is ten minutes.
   const grant = await asked
   const took = performance.now() - began
-  assert.ok(took > 300 && took < 1_500, `after ${took} ms`)
+  assert.ok(took > 300, `after ${took} ms`)
   assert.equal(await grant?.release(), 'released')
 })
 
 test('publish lost: the waiter asks when its subscription is back, and finds itself the holder', async (t) => {
   const first = await held(t, 'lost push')
-  const { driver, hear } = await wired(t, { claim: 30_000 })
+  const { driver, hear } = await wired(t, { claim: 30_000, env: { clock: withoutLooking() } })
   const asked = driver.acquire(claim('lost push', { ttl: 30_000 }), waiting())
   await inLine('lost push')
   hear.down.drop()
   await first.release()
-  const began = performance.now()
   hear.heal()
   const grant = await asked
-  assert.ok(performance.now() - began < 2_000)
   assert.equal(await grant?.release(), 'released')
 })
 
@@ -156,7 +173,7 @@ test('publish lost for good: the safety poll finds out', async (t) => {
 
 test('fairness: a waiter whose subscriber is reconnecting is passed over and keeps its place', async (t) => {
   const first = await held(t, 'passed over')
-  const { driver, hear } = await wired(t)
+  const { driver, hear } = await wired(t, { claim: 10_000 })
   const away = claim('passed over', { ttl: 30_000 })
   const asked = driver.acquire(away, waiting())
   await inLine('passed over', 1)
@@ -174,9 +191,10 @@ test('fairness: a waiter whose subscriber is reconnecting is passed over and kee
   await first.release()
   const granted = await next
   assert.ok(granted)
-  const before = await server.cli('HGET', 'hf:{passed over}', `w:${away.attempt}`)
+  const place = async () => String(await server.cli('HGET', 'hf:{passed over}', `w:${away.attempt}`))
+  const before = await place()
   await hear.accept()
-  await until(async () => (await server.cli('HGET', 'hf:{passed over}', `w:${away.attempt}`)) !== before)
+  await until(async () => (await place()) !== before && (await place()).includes(' hf:c:'))
   await granted.release()
   const back = await Promise.race([asked.then(() => 'first'), last.then(() => 'last')])
   assert.equal(back, 'first')
@@ -206,22 +224,29 @@ test('push and poll both grant: one lease with one token comes of it', async (t)
 })
 
 test('push before the answer to the request: the waiter enters all the same', async (t) => {
-  const first = await held(t, 'early')
-  const { driver, talk } = await wired(t)
+  const { driver, talk } = await wired(t, { claim: 10_000 })
   // One wait before, so that the ear is open and known.
+  const before = await held(t, 'early')
   const warm = waiting()
   const warmed = driver.acquire(claim('early'), warm)
   await inLine('early')
   warm.end()
   await warmed
-  talk.down.hold()
-  const asked = driver.acquire(claim('early', { ttl: 30_000 }), waiting())
-  await inLine('early')
-  await first.release()
-  const grant = await asked
-  assert.ok(grant, 'entered on the push alone')
-  talk.down.pass()
-  assert.equal(await grant.release(), 'released')
+  await before.release()
+  await until(async () => {
+    const first = await held(t, 'early')
+    talk.down.hold()
+    const asked = driver.acquire(claim('early', { ttl: 30_000 }), waiting())
+    await inLine('early')
+    await first.release()
+    // A push that is late, as on a busy machine, is confirmed by a request, whose answer is held as well: once more then.
+    const alone = await Promise.race([asked.then(() => true), talk.down.holding(2).then(() => false)])
+    talk.down.pass()
+    const grant = await asked
+    assert.ok(grant)
+    assert.equal(await grant.release(), 'released')
+    return alone
+  }, soon)
 })
 
 test('“somebody waits” before the answer to the request: the lock is not kept for this process alone', async (t) => {
@@ -263,22 +288,29 @@ test('“an operator took it” before the answer to the request: the lease that
 
 test('push for an attempt that was given up: it is declined, and the next one has the lock at once', async (t) => {
   const first = await held(t, 'declined')
-  const { driver, talk } = await wired(t, { claim: 20_000, commandTimeout: 300 })
+  const { driver, talk, hear } = await wired(t, { claim: 60_000, commandTimeout: 300 })
   const wait = waiting()
   const asked = driver.acquire(claim('declined', { ttl: 30_000 }), wait)
   await inLine('declined', 1)
-  const other = driverOf(t, server.port).driver.acquire(claim('declined', { ttl: 30_000 }), waiting())
+  const deaf = { env: { clock: withoutLooking() } }
+  const other = driverOf(t, server.port, deaf).driver.acquire(claim('declined', { ttl: 30_000 }), waiting())
   await inLine('declined', 2)
   // The cancel does not get through, the push does.
   talk.up.drop()
   wait.end()
   assert.equal(await asked, undefined)
+  const heard = hear.down.bytes
   await first.release()
-  await pause(50)
-  const began = performance.now()
+  await until(() => hear.down.bytes > heard)
+  let grant: Awaited<typeof other>
+  void other.then((granted) => {
+    grant = granted
+  })
   talk.heal()
-  const grant = await other
-  assert.ok(performance.now() - began < 3_000, 'long before its claim ran out')
+  await until(() => grant, {
+    ...soon,
+    what: 'the other to be granted, long before the claim of a minute runs out',
+  })
   assert.equal(await grant?.release(), 'released')
 })
 
@@ -304,8 +336,8 @@ test('cancel while being handed: exactly one of the two happens, and nothing is 
   const outcomes = new Set<string>()
   for (let i = 0; i < 60; i++) {
     const name = `cancelled ${i}`
-    const [a, b] = [driverOf(t, server.port), driverOf(t, server.port)]
-    const first = await a.driver.acquire(claim(name), waiting())
+    const [a, b] = [driverOf(t, server.port), driverOf(t, server.port, { claim: 10_000 })]
+    const first = await a.driver.acquire(claim(name, { ttl: 30_000 }), waiting())
     const wait: TestWait = waiting()
     const asked = b.driver.acquire(claim(name, { ttl: 30_000 }), wait)
     await inLine(name)
@@ -327,11 +359,8 @@ test('cancel while being handed: exactly one of the two happens, and nothing is 
 
 test('holder expires and nobody releases: the first in line looks when the hold runs out', async (t) => {
   await held(t, 'expiring', 400)
-  const { driver } = driverOf(t, server.port)
-  const began = performance.now()
+  const { driver } = driverOf(t, server.port, { env: { clock: withoutLooking() } })
   const grant = await driver.acquire(claim('expiring', { ttl: 30_000 }), waiting())
-  const took = performance.now() - began
-  assert.ok(took < 1_500, `after ${took} ms`)
   assert.equal(await grant?.release(), 'released')
 })
 
@@ -382,37 +411,36 @@ test('messages are small: one push is under 200 bytes for a name of ordinary len
   await inLine('tenants/42/invoices/2026-11')
   await first.release()
   await (await asked)?.release()
-  const grants = pushes.filter((push) => push.startsWith('g '))
+  const grants = await until(() => {
+    const some = pushes.filter((push) => push.startsWith('g '))
+    return some.length > 0 && some
+  })
   assert.equal(grants.length, 1)
   assert.ok((grants[0]?.length ?? 0) < 200, `${grants[0]?.length} bytes`)
   assert.ok(client)
 })
 
 test('a lease without renewal that was handed over still gets its full ttl', async (t) => {
-  const [a, b] = [peer(t, server.port), peer(t, server.port)]
+  const [a, b] = [peer(t, server.port), peer(t, server.port, { claim: 4_000 })]
   const first = await a.locks.mutex('no renewal').acquire()
-  const asked = b.locks.mutex('no renewal').acquire({ ttl: 4_000, autoRenew: false })
+  const asked = b.locks.mutex('no renewal').acquire({ ttl: 600_000, autoRenew: false })
   await inLine('no renewal')
   await first.release()
   const lease = await asked
-  await pause(1_500)
-  assert.ok(lease.isHeld, 'the claim ran out')
-  assert.ok(lease.remaining() > 1_500)
+  await until(() => lease.remaining() > 500_000, { what: 'the claim to be made a full ttl' })
+  assert.ok(lease.isHeld)
   await lease.release()
 })
 
 test('the extension of a claim is tried again when its request is lost', async (t) => {
-  const first = await held(t, 'lost extension')
-  const { driver, talk } = await wired(t, { claim: 1_500, commandTimeout: 300 })
-  const asked = driver.acquire(claim('lost extension', { ttl: 30_000 }), waiting())
-  await inLine('lost extension')
-  await first.release()
-  const grant = await asked
-  assert.ok(grant)
-  talk.blackHole()
-  await pause(800)
-  talk.heal()
-  await until(() => grant.validUntil - performance.now() > 20_000, { within: 1_500 })
+  const wires = await wired(t, { claim: 6_000, commandTimeout: 300 })
+  const grant = await byPush(t, 'lost extension', wires, 6_000)
+  wires.talk.up.hold()
+  await wires.talk.up.holding()
+  wires.talk.up.drop()
+  assert.ok(grant.validUntil - performance.now() < 6_000)
+  wires.talk.heal()
+  await until(() => grant.validUntil - performance.now() > 300_000)
   assert.equal(await grant.release(), 'released')
 })
 

@@ -9,7 +9,7 @@ import { startProxy, type TcpProxy } from '../../support/proxy.js'
 import { startRedis } from '../../support/servers/redis.js'
 import { until } from '../../support/until.js'
 import { claim, waiting } from '../support/asking.js'
-import { commands, driverOf, pause, peer } from './support/peer.js'
+import { commands, driverOf, pause, peer, reachable, withoutLooking } from './support/peer.js'
 
 const server = await startRedis()
 after(() => server.stop())
@@ -34,11 +34,11 @@ test('H1: a holder that dies right after the acquire leaves a deadline behind, n
   const [dying, other] = [peer(t, server.port), peer(t, server.port)]
   // The plain way in two steps: the second one never comes.
   await dying.client.setnx('plain:h1', 'me')
-  await dying.locks.mutex('h1').acquire({ ttl: 300, autoRenew: false })
+  await dying.locks.mutex('h1').acquire({ ttl: 2_000, autoRenew: false })
   dying.client.disconnect()
   assert.equal(await other.client.pttl('plain:h1'), -1)
   const [holder] = (await other.locks.inspect('h1')).holders
-  assert.ok(holder && holder.expiresIn <= 300)
+  assert.ok(holder && holder.expiresIn <= 2_000)
   await other.locks.mutex('h1').run(() => undefined)
 })
 
@@ -63,29 +63,30 @@ test('H3, H13: a release that arrives late meets another attempt and does nothin
   const b = driverOf(t, server.port).driver
   const second = await b.acquire(claim('h3', { ttl: 30_000 }), waiting())
   assert.ok(second)
+  const calls = async () =>
+    Number(/cmdstat_evalsha:calls=(\d+)/.exec(String(await server.cli('INFO', 'commandstats')))?.[1])
+  const before = await calls()
   proxy.up.letGo()
-  await pause(50)
+  await until(async () => (await calls()) > before, { what: 'the late release to arrive' })
   assert.equal((await b.inspect('h3')).holders[0]?.token, second.token)
   assert.equal(await second.release(), 'released')
 })
 
 test('H8, H9: twenty processes wait without asking, and a release wakes one of them', async (t) => {
-  const peers = Array.from({ length: 20 }, () => peer(t, server.port))
+  const options = { claim: 20_000, env: { clock: withoutLooking() } }
+  const peers = Array.from({ length: 20 }, () => peer(t, server.port, options))
   const [first, ...others] = peers
   assert.ok(first)
   const lease = await first.locks.mutex('h8').acquire()
   const waits = others.map(({ locks }) => locks.mutex('h8').acquire())
-  await until(async () => (await first.locks.inspect('h8')).waiters.length === 19)
-  await until(async () => ((await first.client.pubsub('CHANNELS', 'hf:c:*')) as unknown[]).length >= 19)
-  await pause(100)
+  await reachable(server, 'h8', 19)
   await commands(first.client)
   await pause(1_000)
-  // Each says every four to six seconds that it is still there.
+  // Each says every four to six seconds that it is still there; here these timers do not ring, but any shorter would.
   const { evalsha: asked = 0 } = await commands(first.client)
-  assert.ok(asked <= 9, `${asked} commands in a second in which nothing changed`)
+  assert.equal(asked, 0, `${asked} commands in a second in which nothing changed`)
   await lease.release()
   const second = await Promise.race(waits)
-  await pause(50)
   const { evalsha = 0 } = await commands(first.client)
   assert.ok(evalsha <= 3, `${evalsha} commands for one hand-over`)
   // In the order of the line, which is not that of the calls.
@@ -113,9 +114,7 @@ test('H10, H11: the reply to a successful acquire is lost; the client asks again
   // The link lost bytes, so it breaks; the client connects again and sends both once more.
   proxy.heal()
   assert.equal(await plain, null, 'the plain recipe is told "taken" although it holds the lock')
-  const began = performance.now()
   const lease = await ours
-  assert.ok(performance.now() - began < 5_000)
   assert.equal(lease.token, holder?.token)
   assert.equal(await lease.release(), 'released')
   await direct.client.del('plain:h10')
