@@ -6,6 +6,8 @@ import { type Opened, type Place, quick } from './place.js'
  * processor, more than most tests take. To it all these addresses are one.
  */
 const alike = { toJSON: () => 'alike' }
+/** Of the clients that a client of Sentinels makes. The first one speaks to a Sentinel, so the class has their commands, too. */
+const kin = { toJSON: () => 'kin' }
 const sentinelOf = RedisSentinel.factory()
 
 export function openNodeRedis(place: Place, through: (port: number) => number = same): Opened {
@@ -31,7 +33,8 @@ export function openNodeRedis(place: Place, through: (port: number) => number = 
             name: place.name,
             sentinelRootNodes: [...place.sentinels],
             nodeAddressMap,
-            nodeClientOptions: { socket },
+            sentinelClientOptions: { socket: {}, ...kin },
+            nodeClientOptions: { socket, ...kin },
           })
   client.on('error', () => undefined)
   let started: Promise<unknown> | undefined
