@@ -93,6 +93,8 @@ export function waiting(it: It, fixture: Fixture): void {
   it('serves everybody who waits', async (stage) => {
     const name = stage.name()
     const clients = Array.from({ length: 5 }, () => stage.client())
+    // That one is served in time is asked here, not that it connects in time.
+    await stage.connected(...clients)
     let inside = 0
     const serve = clients.map((client) =>
       client.locks.mutex(name).run(
