@@ -17,6 +17,7 @@ test('the BullMQ worker compiles against the real package, and its jobs redeem e
   // Not `npm ci`: of the optional native part the lock file may lack other platforms. It is left out, and none of their scripts runs.
   const install = [
     'install',
+    '--prefer-offline',
     '--omit=optional',
     '--omit=dev',
     '--ignore-scripts',
