@@ -16,11 +16,11 @@ export interface Fixture {
    * @default 1_000
    */
   readonly ttl?: number
-  /** The longest the store may take, in ms, for what it does at once when it is well; also the check for leaks. @default 5_000 */
+  /** The longest the store may take, in ms, for what it does at once when it is well; also the check for leaks. @default 10_000 */
   readonly patience?: number
   /** A release must reach the next waiter of another client within so many ms, as a median. @default 100 */
   readonly handOver?: number
-  /** The longest a single test may take, in ms. @default 60_000 */
+  /** The longest a single test may take, in ms. @default 180_000 */
   readonly limit?: number
 }
 
