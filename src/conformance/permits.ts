@@ -115,7 +115,7 @@ export function permits(it: It, { traits, taker }: Fixture): void {
     const [a, b] = [stage.client(), stage.client()]
     const name = stage.name()
     const of = { permits: 3 }
-    // Some of it, so that a busy machine does not lose it for want of a renewal.
+    // So long that a busy machine does not lose it for want of a renewal.
     const ttl = Math.max(stage.ttl, 2_000)
     const two = await a.locks.semaphore(name, of).acquire({ permits: 2, ttl, note: 'film' })
     const one = await b.locks.semaphore(name, of).acquire()
