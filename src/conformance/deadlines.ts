@@ -60,7 +60,8 @@ export function deadlines(it: It, { traits }: Fixture): void {
     await stage.connected(a, b)
     const lease = await a.locks.mutex(name).acquire({ ttl, autoRenew: false })
     const left = await lease.extend(ttl * 20)
-    assert.ok(left > ttl * 10, `${left} ms are left`)
+    // A session that lasts less than that is kept alive meanwhile.
+    assert.ok(left > ttl, `${left} ms are left`)
     await pause(ttl * 1.3)
     assert.equal(lease.isHeld, true)
     await stage.assertTaken(b, name)
