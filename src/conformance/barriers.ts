@@ -92,8 +92,8 @@ const kinds = {
     await stage.until('the next to stand there', async () => (await holding(c, name)) === 1)
     const two = await c.locks.barrier(name, 2).enter()
     await Promise.all([two.leave(), one.then((inside) => inside.leave())])
-    await stage.heal()
     assert.equal(((await stage.soon('it to hear of it', caught)) as { code?: string }).code, 'LEASE_LOST')
+    await stage.heal()
   },
 } satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
 

@@ -7,6 +7,7 @@ import { type Cell, type Cells, maxCellBytes } from './cell.js'
 import type { Engine } from './engine.js'
 import { BackendError, UnsupportedError } from './errors.js'
 import { quote } from './name.js'
+import { unlessAborted } from './unless-aborted.js'
 
 /** What is to be in the cell instead. `value` undefined: nothing. `keep` in ms. */
 export interface Replacement {
@@ -116,12 +117,12 @@ export class Box {
     }
   }
 
-  /** Asks the store until it answers, or the bounds end. */
+  /** Asks the store until it answers, or the bounds end: also when what is asked for does not heed them. */
   async trying<T>(bounds: Bounds, ask: () => Promise<T>): Promise<T> {
     for (;;) {
       bounds.signal.throwIfAborted()
       try {
-        const answer = await ask()
+        const answer = await unlessAborted(ask(), bounds.signal)
         bounds.trouble = undefined
         return answer
       } catch (error) {

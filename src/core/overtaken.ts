@@ -3,6 +3,7 @@
  * overtake each other forty times over, which is eight hundred requests instead of eighty. Who comes while there is no line
  * waits for nobody.
  */
+import { unlessAborted } from './unless-aborted.js'
 
 export class Overtaken {
   /** The end of each line, by the key of the cell. */
@@ -36,16 +37,4 @@ export class Overtaken {
       throw error
     }
   }
-}
-
-function unlessAborted(before: Promise<void>, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (signal.aborted) return reject(signal.reason)
-    const aborted = () => reject(signal.reason)
-    signal.addEventListener('abort', aborted, { once: true })
-    void before.then(() => {
-      signal.removeEventListener('abort', aborted)
-      resolve()
-    })
-  })
 }

@@ -98,9 +98,10 @@ async function enter(
     return state?.open && state.members.includes(attempt) ? state.round : undefined
   }
   try {
-    const left = { wait: Math.max(0, wait - (engine.clock.now() - from)) }
-    const bounds = { ...left, ...(options.signal !== undefined && { signal: options.signal }) }
-    const round = await bounded(engine, bounds, (within) =>
+    const left = Math.max(0, wait - (engine.clock.now() - from))
+    // Whose lease is lost is told so at once, also while the store is silent.
+    const signal = AbortSignal.any([lease.signal, ...(options.signal === undefined ? [] : [options.signal])])
+    const round = await bounded(engine, { wait: left, signal }, (within) =>
       box.when(
         () => {
           lease.assertHeld()

@@ -1,0 +1,12 @@
+/**
+ * What `promise` brings, unless `signal` aborts first: what comes after that is dropped.
+ * @throws what `promise` throws; the reason of `signal`
+ */
+export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const aborted = () => reject(signal.reason)
+    if (signal.aborted) aborted()
+    else signal.addEventListener('abort', aborted, { once: true })
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', aborted))
+  })
+}
