@@ -118,6 +118,19 @@ test('what a dead session left in the tables counts for nothing', async (t) => {
   assert.deepEqual(await server.sql(`select name from holdfast_holds where name like '%left over'`), [])
 })
 
+test('the place of a dead waiter keeps nobody out for as long as the clock of the server was set back', async (t) => {
+  const a = peer(t, server.port, session)
+  const name = 'set back'
+  await a.locks.mutex(name).run(() => undefined)
+  await server.sql(
+    `insert into holdfast_waiters (name, ticket, attempt, kind, take, permits, ttl, claim, n, seen, due, since)
+     select chr(1) || '${name}', 1, 'dead', 'x', 1, 1, 30000000, 0, 0, later, later, later
+     from (select (extract(epoch from clock_timestamp()) * 1000000)::bigint + 3600000000 as later) l`,
+  )
+  assert.equal((await a.locks.inspect(name)).waiters.length, 1)
+  await (await a.locks.mutex(name).acquire({ wait: 10_000 })).release()
+})
+
 test('with postgres.js on an instance of one connection', async (t) => {
   const make = () => {
     const sql = postgresJs(server.url, { max: 1, max_lifetime: null, fetch_types: false })

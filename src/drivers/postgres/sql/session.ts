@@ -23,10 +23,11 @@ begin
   perform set_config('idle_session_timeout', _idle::text, false);
   select * into h from S.holdfast_holds o where o.name = _name and o.attempt = _attempt and o.pid = pg_backend_pid();
   if found and S.holdfast_alive_v1(h) then return '["granted",' || h.token || ',1]'; end if;
-  -- First come, first served among those who are alive. And advisory locks of one session do not exclude each other.
+  -- First come, first served among those who are alive; a place that lasts longer than any is given comes of a clock that was set
+  -- back, and who has it asks again soon, or is dead. And advisory locks of one session do not exclude each other.
   select q.ticket into place_ from S.holdfast_waiters q where q.name = _name and q.attempt = _attempt;
   if not exists (select from S.holdfast_waiters q where q.name = _name and q.attempt <> _attempt and q.due > now
-      and 'x' in (q.kind, _kind) and (place_ is null or q.ticket < place_))
+      and q.due <= now + _alive and 'x' in (q.kind, _kind) and (place_ is null or q.ticket < place_))
     and not exists (select from S.holdfast_holds o where o.name = _name and o.pid = pg_backend_pid() and 'x' in (o.kind, _kind)
       and S.holdfast_alive_v1(o)) then
     taken := case _kind when 'x' then pg_try_advisory_lock(_key) else pg_try_advisory_lock_shared(_key) end;
@@ -55,7 +56,8 @@ begin
       insert into S.holdfast_waiters values
         (_name, place_, _attempt, _kind, 1, 1, _ttl, 0, 0, now, now + _alive, now, _channel, _by, _note);
     end if;
-    place := (select count(*) from S.holdfast_waiters q where q.name = _name and q.ticket < place_ and q.due > now) + 1;
+    place := (select count(*) from S.holdfast_waiters q where q.name = _name and q.ticket < place_ and q.due > now
+      and q.due <= now + _alive) + 1;
   end if;
   return json_build_array('blocked', coalesce(place, 0), coalesce(place_, 0), 0, (select json_build_array(o.attempt, o.kind, 1, 1,
     o.token, now - o.since, null, o.holder, o.note) from S.holdfast_holds o where o.name = _name and S.holdfast_alive_v1(o)
