@@ -26,6 +26,6 @@ export const herd: Scene = {
     await Promise.all(turns)
     const each = ((await asked(server)) - since) / waiters
 
-    return { ok: each <= 4, saw: `${each.toFixed(1)} commands for each hand-over with ${waiters} waiting` }
+    return { ok: each <= 6, saw: `${each.toFixed(1)} commands for each hand-over with ${waiters} waiting` }
   },
 }

@@ -33,7 +33,7 @@ export const missedMessage: Scene = {
     await until(async () => (await listening(server)) === 1, { within: patience })
 
     // It is connected, it listens, the lock is free, and nobody will publish anything any more.
-    await Promise.race([waiting, elapsed(2_000)])
+    await Promise.race([waiting, elapsed(5_000)])
     return entered
       ? { ok: true, saw: 'entered when its connections were back' }
       : { ok: false, saw: 'asleep before a free lock, for what was left of the ttl of 30 s' }

@@ -5,7 +5,10 @@ import { redlock } from 'holdfast/redlock'
 import type { Redis } from 'ioredis'
 import { type Lock, type Recipe, single } from './lock.js'
 
-export const holdfastRedis: Recipe = single('holdfast/redis', (client) => adapt(redis({ client })))
+/** By default a request may take two seconds; a test on a busy machine is to be about the fault alone. */
+export const holdfastRedis: Recipe = single('holdfast/redis', (client) =>
+  adapt(redis({ client, commandTimeout: 15_000 })),
+)
 export const holdfastRedlock: Recipe = {
   title: 'holdfast/redlock',
   servers: 3,
