@@ -1,6 +1,6 @@
 /**
  * MySQL and MariaDB: a proxy in between, replica or primary, durability, cluster, time-outs, tables and rights, connections left, clock.
- * Reads variables and explains statements over one connection; changes nothing.
+ * Reads variables and explains statements over one connection; changes nothing but the time-out of that connection.
  */
 import { type MysqlPlace, mysqlPlace } from '../connect-mysql.js'
 import type { Check } from './setup.js'
@@ -40,7 +40,10 @@ async function looked(connection: Connection, { options }: MysqlPlace): Promise<
     const [rows] = (await connection.query({ sql, rowsAsArray: true })) as [unknown[][]]
     return new Map(rows.map(([name, value]) => [String(name).toLowerCase(), String(value)]))
   }
-  const variables = await pairs('show variables')
+  // A limit on statements is to be told of, not to end these; one of the two is known to each server.
+  for (const limit of ['max_statement_time', 'max_execution_time'])
+    await connection.query(`set session ${limit} = 0`).catch(() => undefined)
+  const variables = await pairs('show global variables')
   const status = await pairs(`show status like 'Threads_connected'`)
   const asked = `select connection_id(), timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) / 1000`
   const { answer, middle } = await midway(() => connection.query({ sql: asked, rowsAsArray: true }))
