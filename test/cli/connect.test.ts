@@ -13,7 +13,7 @@ const refused: readonly [url: string, complaint: RegExp][] = [
   ['zookeeper:', /^'zookeeper:' names no host; write zookeeper:\/\/host:2181$/],
   [
     'zookeeper://h1/locks?speed=9',
-    /has the option 'speed'; known are strategy, names, sessionTimeout, tls, ca, acl$/,
+    /has the option 'speed'; known are strategy, names, sessionTimeout, tickTime, tls, ca, acl$/,
   ],
   ['zookeeper://h1?strategy=fast', /: strategy cannot be 'fast'$/],
   ['local://server/share', /^local: takes a directory of this machine, .*got 'local:\/\/server\/share'/],
