@@ -32,6 +32,7 @@ const first: readonly string[] = [
   'drivers/mysql',
   'drivers/mysql-session',
   'drivers/mysql-mariadb',
+  'drivers/mysql-9',
   'drivers/redis-sentinel',
   'drivers/redis-cluster',
   'drivers/redlock',
