@@ -34,7 +34,8 @@ export interface Job {
   readonly name: string
   /**
    * Runs `fn`, unless it is run elsewhere or was just now. Does not wait.
-   * @throws what `fn` threw; LeaseLostError with `result` when the lease was lost before it ended; BackendError
+   * @throws what `fn` threw; LeaseLostError with `result` when the lease was lost before it ended, without when it was lost before
+   * `fn` was called; BackendError
    */
   run<R>(fn: (lease: Lease) => R | PromiseLike<R>): Promise<JobRun<R>>
 }
@@ -57,6 +58,8 @@ export function job(engine: Engine, name: string, options: JobOptions = {}): Job
     let began: boolean
     try {
       began = box === undefined || (await begin(box, lease, minHold))
+      // The store may have taken its time over that.
+      if (began) lease.assertHeld()
     } catch (error) {
       await lease.release()
       throw error

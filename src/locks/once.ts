@@ -108,6 +108,8 @@ async function awaitTurn(
   let late: Kept | undefined
   try {
     late = await glance(engine, box.key, look, terms.signal)
+    // The store may have taken its time over that.
+    if (late === undefined) lease.assertHeld()
   } catch (error) {
     await lease.release()
     throw error
