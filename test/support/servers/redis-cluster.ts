@@ -78,16 +78,20 @@ async function join(nodes: readonly RedisServer[], masters: number): Promise<voi
     const last = Math.floor(((index + 1) * slots) / masters) - 1
     await node.cli('CLUSTER', 'ADDSLOTSRANGE', first, last)
   }
-  for (const node of nodes) {
-    for (const [index, { host, port }] of nodes.entries())
-      await node.cli('CLUSTER', 'MEET', host, port, buses[index]!)
-  }
   const ids = await Promise.all(nodes.map(idOf))
+  const seenBy = async (node: RedisServer) => String(await node.cli('CLUSTER', 'NODES'))
+  /** A handshake that is not answered in time is given up by the server for good, so who is missing is met again. */
   const acquainted = async (node: RedisServer): Promise<boolean> => {
-    const known = String(await node.cli('CLUSTER', 'NODES'))
-    return ids.every((id) => known.includes(id)) && !known.includes('handshake')
+    const known = await seenBy(node)
+    if (known.includes('handshake')) return false
+    const missing = [...nodes.keys()].filter((index) => !known.includes(ids[index]!))
+    for (const index of missing)
+      await node.cli('CLUSTER', 'MEET', nodes[index]!.host, nodes[index]!.port, buses[index]!)
+    return missing.length === 0
   }
-  await untilAll(nodes, acquainted, 'every node to know every other')
+  await untilAll(nodes, acquainted, 'every node to know every other').catch(async (error: Error) => {
+    throw new Error(`${error.message}; they know\n${(await Promise.all(nodes.map(seenBy))).join('\n')}`)
+  })
   for (const [index, replica] of nodes.slice(masters).entries()) {
     await replica.cli('CLUSTER', 'REPLICATE', ids[index % masters]!)
   }
