@@ -20,7 +20,8 @@ export function machine(versions: Readonly<Record<string, string>>): Machine {
   return {
     date: new Date().toISOString().slice(0, 10),
     runtime: `Node ${process.versions.node}`,
-    system: `${type()} ${release()}`,
+    // What a builder adds to the number of its kernel tells nobody anything.
+    system: `${type()} ${release().split('-')[0]}`,
     processor: processor?.model.trim() || 'unknown processor',
     cores: cpus().length,
     load: Math.round((loadavg()[0] ?? 0) * 100) / 100,
