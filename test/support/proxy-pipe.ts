@@ -57,7 +57,7 @@ export function createPipe({ link, from, to, delivered }: Route): Pipe {
     else if (piece === 'fin') to.end()
     else {
       delivered(piece.length)
-      if (to.write(piece)) return
+      if (to.write(piece) || from.isPaused()) return
       from.pause() // the receiver is slow: let the sender feel it, as without a proxy
       to.once('drain', () => from.resume())
     }
