@@ -73,7 +73,7 @@ describe('the set-up of PostgreSQL', { concurrency: false }, () => {
 
   it('a clock that is far off, and commits that may be lost', async () => {
     server.clockJump(600_000)
-    assert.match((await told(as('app'), 'clock')).found, /6\d{5} ms ahead of this machine's/)
+    assert.match((await told(as('app'), 'clock')).found, /(599|6\d\d)\d{3} ms ahead of this machine's/)
     server.clockJump(-600_000)
     await server.sql('alter role app set synchronous_commit = off')
     assert.match((await told(as('app'), 'durability')).found, /commits of locks are waited for all the same/)
