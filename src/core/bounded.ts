@@ -38,26 +38,29 @@ const longestLook = 10_000
 
 /**
  * Runs `work` within its bounds, and keeps the process alive meanwhile unless `ref` is false. Resolves with {@link Late} when the time was over first.
- * @throws TypeError, RangeError for bad options; the reason of `signal`; what `work` throws
+ * `also` ends the work as `signal` does; it is for us, such as the signal of a lease the work stands on.
+ * @throws TypeError, RangeError for bad options; the reason of `signal` or `also`; what `work` throws
  */
 export async function bounded<R>(
   engine: Engine,
-  options: WaitOptions & { readonly ref?: boolean },
+  options: WaitOptions & { readonly ref?: boolean; readonly also?: AbortSignal },
   work: (bounds: Bounds) => Promise<R>,
 ): Promise<R | Late> {
   engine.assertOpen()
   const { clock } = engine
   const wait = duration('wait', options.wait ?? engine.defaults.wait, 0, true)
-  const { signal } = options
+  const { signal, also } = options
   if (signal !== undefined && !(signal instanceof AbortSignal))
     throw new TypeError('signal must be an AbortSignal')
   signal?.throwIfAborted()
+  also?.throwIfAborted()
   const from = clock.now()
   const controller = new AbortController()
   const over = new Error('the wait is over')
   const bounds: Bounds = { signal: controller.signal, once: wait === 0, trouble: undefined }
-  const aborted = () => controller.abort(signal?.reason)
+  const aborted = ({ target }: Event) => controller.abort((target as AbortSignal).reason)
   signal?.addEventListener('abort', aborted)
+  also?.addEventListener('abort', aborted)
   const limit = wait === 0 ? longestLook : wait
   const stop = clock.at(from + limit, () => controller.abort(over), { ref: options.ref ?? true })
   try {
@@ -69,6 +72,7 @@ export async function bounded<R>(
   } finally {
     stop()
     signal?.removeEventListener('abort', aborted)
+    also?.removeEventListener('abort', aborted)
   }
 }
 

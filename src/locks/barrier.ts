@@ -100,8 +100,8 @@ async function enter(
   try {
     const left = Math.max(0, wait - (engine.clock.now() - from))
     // Whose lease is lost is told so at once, also while the store is silent.
-    const signal = AbortSignal.any([lease.signal, ...(options.signal === undefined ? [] : [options.signal])])
-    const round = await bounded(engine, { wait: left, signal }, (within) =>
+    const bounds = { ...options, wait: left, also: lease.signal }
+    const round = await bounded(engine, bounds, (within) =>
       box.when(
         () => {
           lease.assertHeld()

@@ -1,6 +1,7 @@
 /** One request to a server that speaks HTTP, for looks at its set-up. */
 import { request as plain } from 'node:http'
 import { request as encrypted } from 'node:https'
+import { midway } from './setup-clock.js'
 
 export interface Answer {
   readonly status: number
@@ -21,9 +22,13 @@ export interface Question {
 const patience = 5_000
 
 /** @throws Error when there is no answer in time */
-export function ask(url: string, { method, headers = {}, body, ca }: Question): Promise<Answer> {
+export async function ask(url: string, question: Question): Promise<Answer> {
+  const { answer, middle } = await midway(() => sent(url, question))
+  return { ...answer, middle }
+}
+
+function sent(url: string, { method, headers = {}, body, ca }: Question): Promise<Omit<Answer, 'middle'>> {
   return new Promise((resolve, reject) => {
-    const before = Date.now()
     const request = url.startsWith('https:') ? encrypted : plain
     const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }
     const asked = request(url, {
@@ -46,7 +51,6 @@ export function ask(url: string, { method, headers = {}, body, ca }: Question): 
           status: response.statusCode ?? 0,
           text,
           headers: response.headers,
-          middle: (before + Date.now()) / 2,
         }),
       )
     })

@@ -7,7 +7,14 @@ import { type EtcdPlace, etcdPlace } from '../connect-etcd.js'
 import { type Answer, ask, dateOf } from './ask-http.js'
 import type { Check } from './setup.js'
 import { clockCheck } from './setup-clock.js'
-import { accessCheck, answersCheck, encryptionCheck, quorumCheck, versionCheck } from './setup-quorum.js'
+import {
+  accessCheck,
+  answersCheck,
+  encryptionCheck,
+  leaderlessCheck,
+  quorumCheck,
+  versionCheck,
+} from './setup-quorum.js'
 
 interface Status {
   readonly host: string
@@ -86,13 +93,7 @@ function leaderCheck(statuses: readonly Status[]): Check {
   const what = 'leader'
   const seen = new Set(statuses.map(({ leader }) => leader))
   const without = statuses.filter(({ leader }) => leader === '0').map(({ host }) => host)
-  if (without.length > 0)
-    return {
-      what,
-      verdict: 'bad',
-      found: `none, says ${without.join(', ')}`,
-      remedy: 'a majority must be up',
-    }
+  if (without.length > 0) return leaderlessCheck(without)
   if (seen.size === 1) return { what, verdict: 'ok', found: 'all that were asked have the same' }
   return { what, verdict: 'weak', found: 'it is changing at this moment', remedy: 'ask again' }
 }

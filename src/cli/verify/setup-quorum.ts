@@ -30,6 +30,16 @@ export function answersCheck(named: readonly string[], silent: readonly string[]
   return { what, verdict: 'ok', found: named.length === 1 ? 'it answers' : `all ${named.length} answer` }
 }
 
+/** @param without the servers that know of no leader */
+export function leaderlessCheck(without: readonly string[]): Check {
+  return {
+    what: 'leader',
+    verdict: 'bad',
+    found: `none, says ${without.join(', ')}`,
+    remedy: 'a majority must be up',
+  }
+}
+
 /** @param open what somebody without a login may do: anything; nothing; or that could not be told */
 export function accessCheck(open: boolean | undefined, remedy: string): Check {
   const what = 'access'

@@ -7,7 +7,14 @@ import { connect as connectTls } from 'node:tls'
 import type { ZookeeperOptions } from 'holdfast/zookeeper'
 import { zookeeperPlace } from '../connect-zookeeper.js'
 import type { Check } from './setup.js'
-import { accessCheck, answersCheck, encryptionCheck, quorumCheck, versionCheck } from './setup-quorum.js'
+import {
+  accessCheck,
+  answersCheck,
+  encryptionCheck,
+  leaderlessCheck,
+  quorumCheck,
+  versionCheck,
+} from './setup-quorum.js'
 
 /** What one server said. */
 interface Said {
@@ -96,13 +103,7 @@ function leaderCheck(said: readonly Said[]): Check {
     return { what, verdict: 'bad', found, remedy: 'name the servers of one ensemble' }
   }
   const without = said.filter((one) => modeOf(one) === '').map(({ server }) => server)
-  if (without.length > 0)
-    return {
-      what,
-      verdict: 'bad',
-      found: `none, says ${without.join(', ')}`,
-      remedy: 'a majority must be up',
-    }
+  if (without.length > 0) return leaderlessCheck(without)
   const found = said.map((one) => `${one.server} ${modeOf(one)}`).join(', ')
   return { what, verdict: 'ok', found }
 }

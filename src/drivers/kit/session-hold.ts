@@ -6,6 +6,7 @@
  */
 import { type Clock, deadline, driftShare, margin } from '../../core/clock.js'
 import type { GaveBack, Grant } from '../../core/driver.js'
+import { unlessAborted } from '../../core/unless-aborted.js'
 import type { Member, Session } from './session.js'
 import type { SessionDesk } from './session-desk.js'
 
@@ -79,8 +80,8 @@ export class SessionHold implements Grant, Member {
     if (this.#gone || this.#asked) return undefined
     try {
       const now = this.#clock.now()
-      if (ttl > this.#session.ttl) await orAborted(this.#move(ttl), signal)
-      else await orAborted(this.#session.beat(), signal)
+      if (ttl > this.#session.ttl) await unlessAborted(this.#move(ttl), signal)
+      else await unlessAborted(this.#session.beat(), signal)
       if (this.#gone || this.#asked || this.#clock.now() > this.validUntil + this.#late()) return undefined
       this.#ttl = ttl
       const sent = Math.min(now, this.#session.sent)
@@ -164,13 +165,4 @@ export class SessionHold implements Grant, Member {
     this.#place.ended()
     this.#desk.done(this.#session)
   }
-}
-
-function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const end = () => reject(signal.reason)
-    signal.addEventListener('abort', end)
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', end))
-    if (signal.aborted) end()
-  })
 }

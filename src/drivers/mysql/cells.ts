@@ -1,6 +1,7 @@
 /** Cells in MySQL: one statement to read, one to replace. Nobody can be told of a change, so whoever waits for one looks. */
 import type { Cell, CellChange, Cells } from '../../core/cell.js'
 import { BackendError } from '../../core/errors.js'
+import { unlessAborted } from '../../core/unless-aborted.js'
 import { Pause } from '../kit/pause.js'
 import { number, text } from './client.js'
 import type { Desk } from './desk.js'
@@ -76,13 +77,4 @@ export function cellsOver(desk: Desk): Cells {
     write: (key, change, signal) => told(signal, () => write(key, change)),
     changed: (key, version, signal) => told(signal, () => changed(key, version, signal)),
   }
-}
-
-function unlessAborted<T>(answer: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const aborted = () => reject(signal.reason)
-    signal.addEventListener('abort', aborted, { once: true })
-    const done = () => signal.removeEventListener('abort', aborted)
-    answer.then(resolve, reject).then(done, done)
-  })
 }

@@ -3,6 +3,7 @@
  * the next write tells it. Where no channel is to be had it looks a few times a second.
  */
 import type { Cells } from '../../core/cell.js'
+import { unlessAborted } from '../../core/unless-aborted.js'
 import type { Reply } from './client.js'
 import type { Desk } from './desk.js'
 import { cellKeysOf } from './keys.js'
@@ -123,13 +124,4 @@ async function run(
     throw error
   })
   return unlessAborted(inTime(desk.clock, commandTimeout, answer), signal)
-}
-
-function unlessAborted<T>(answer: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const aborted = () => reject(signal.reason)
-    signal.addEventListener('abort', aborted, { once: true })
-    const done = () => signal.removeEventListener('abort', aborted)
-    answer.then(resolve, reject).then(done, done)
-  })
 }

@@ -10,6 +10,7 @@
  */
 import type { Cell, CellChange, Cells } from '../../core/cell.js'
 import { BackendError } from '../../core/errors.js'
+import { unlessAborted } from '../../core/unless-aborted.js'
 import { dataOf, type Found, foundIn, lasts } from './cell-node.js'
 import type { Desk } from './desk.js'
 import { cellPathOf, cellsOf } from './keys.js'
@@ -26,7 +27,6 @@ import {
 } from './session/protocol.js'
 import { tokenOf } from './token.js'
 import { ignore, isPassing, troubleOf } from './trouble.js'
-import { unless } from './unless.js'
 
 /** A cell that has been gone for so long is swept out, in ms: longer than the longest session. */
 const sweptAfter = 15 * 60_000
@@ -139,7 +139,7 @@ export function cellsOver(open: () => Desk): Cells {
       for (;;) {
         try {
           await desk.session.ready(signal)
-          const answer = await unless(signal, work(desk))
+          const answer = await unlessAborted(work(desk), signal)
           if (desk.closed) throw closedError()
           return answer
         } catch (error) {

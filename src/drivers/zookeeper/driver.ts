@@ -1,6 +1,7 @@
 /** The driver: `waiter.ts` asks and `hold.ts` keeps, over the one session of this process; this hands out. */
 import type { Claim, Driver, DriverFactory, Env, Grant, Traits, Wait } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import { unlessAborted } from '../../core/unless-aborted.js'
 import type { Guarded } from '../kit/guarded.js'
 import { cellsOver } from './cells.js'
 import { createDesk, type Desk } from './desk.js'
@@ -13,7 +14,6 @@ import { mostDelay } from './session/clockwork.js'
 import { codes, getChildren, remove } from './session/protocol.js'
 import { standSimply } from './simple.js'
 import { ignore, isPassing, troubleOf } from './trouble.js'
-import { unless } from './unless.js'
 import { Waiter } from './waiter.js'
 
 export interface ZookeeperTraits extends Traits {
@@ -131,7 +131,7 @@ function take(desk: Desk, claim: Claim, wait: Wait): Promise<Grant | undefined> 
   if (desk.isOver(attempt)) return Promise.resolve(undefined)
   const known = desk.claims.get(attempt)
   if (known !== undefined) {
-    return unless(wait.signal, known).catch((error) => {
+    return unlessAborted(known, wait.signal).catch((error) => {
       if (wait.over) return undefined
       throw error
     })

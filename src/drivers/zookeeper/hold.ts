@@ -15,12 +15,12 @@
 import { deadline } from '../../core/clock.js'
 import type { Claim, GaveBack, Grant } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import { unlessAborted } from '../../core/unless-aborted.js'
 import type { Desk, Own } from './desk.js'
 import { readerOf } from './keys.js'
 import { nearlyFull, placeOf } from './line.js'
 import { codes, exchange, exists, getData, remove } from './session/protocol.js'
 import { ignore, isCode, troubleOf } from './trouble.js'
-import { unless } from './unless.js'
 
 type Node = Own & { readonly path: string }
 
@@ -86,7 +86,7 @@ export class Hold implements Grant {
       const sent = clock.now()
       try {
         const proof = session.prove(signal)
-        if (!this.#watched) await Promise.all([proof, unless(signal, this.#verify())])
+        if (!this.#watched) await Promise.all([proof, unlessAborted(this.#verify(), signal)])
         else await proof
       } catch (error) {
         throw signal.aborted ? signal.reason : troubleOf(error)
