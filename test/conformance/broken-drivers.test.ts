@@ -10,9 +10,9 @@ after(stopHearts)
 after(leakCheck)
 
 describe('the conformance suite sees', () => {
-  for (const { mistake, breaks, seenBy } of brokenDrivers) {
+  for (const { mistake, breaks, seenBy, ttl } of brokenDrivers) {
     it(mistake, async () => {
-      const fixture = { ...memoryFixture('broken', breaks), patience: 800 }
+      const fixture = { ...memoryFixture('broken', breaks), patience: 800, ...(ttl !== undefined && { ttl }) }
       for (const [aspect, test, says] of seenBy) {
         const error = await run(fixture, aspect, test)
         assert.ok(error !== undefined, `'${aspect}: ${test}' passed`)
