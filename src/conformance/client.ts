@@ -1,6 +1,6 @@
 /** A client of the store with what is behind it, and the claims and waits for those tests that talk to the driver alone. */
 import { createLocks, type DriverFactory, type Lock, type Locks, type MultiLock } from 'holdfast'
-import type { Cells, Claim, Driver, Env, Wait } from 'holdfast/driver'
+import type { Blocked, Cells, Claim, Driver, Env, Grant, Wait } from 'holdfast/driver'
 
 export interface Client {
   readonly locks: Locks
@@ -10,13 +10,17 @@ export interface Client {
   readonly factory: DriverFactory
   /** How often the core has asked the driver for a grant. */
   readonly asked: () => number
+  /** How many claims of this client have been told who holds `name` and wait still. Counted only where the store keeps no line. */
+  readonly waiting: (name: string) => number
 }
 
 export function openClient(factory: DriverFactory): Client {
   let asked = 0
+  const waits = new Waits()
   const opened: { driver?: Driver; env?: Env } = {}
   const locks = createLocks((env) => {
-    const driver = factory(env)
+    const made = factory(env)
+    const driver = made.traits.line === false ? waits.of(made) : made
     Object.assign(opened, { driver, env })
     const { list, forceRelease, cells, together } = driver
     return {
@@ -41,7 +45,44 @@ export function openClient(factory: DriverFactory): Client {
   })
   const { driver, env } = opened
   if (driver === undefined || env === undefined) throw new Error('createLocks made no driver')
-  return { locks: quiet(locks), driver, env, factory, asked: () => asked }
+  return {
+    locks: quiet(locks),
+    driver,
+    env,
+    factory,
+    asked: () => asked,
+    waiting: (name) => waits.count(name),
+  }
+}
+
+/** What the store does not keep: which claims of a client wait, each from when it was told who holds until it was answered. */
+class Waits {
+  readonly #names = new Map<object, string>()
+
+  of(driver: Driver): Driver {
+    return { ...driver, acquire: (claim, wait) => this.#acquire(driver, claim, wait) }
+  }
+
+  count(name: string): number {
+    return [...this.#names.values()].filter((other) => other === name).length
+  }
+
+  #acquire(driver: Driver, claim: Claim, wait: Wait): Promise<Grant | undefined> {
+    const told: Wait = {
+      get signal() {
+        return wait.signal
+      },
+      get over() {
+        return wait.over
+      },
+      remaining: () => wait.remaining(),
+      blocked: (by: Blocked) => {
+        if (by.holder !== undefined) this.#names.set(told, claim.name)
+        wait.blocked?.(by)
+      },
+    }
+    return driver.acquire(claim, told).finally(() => this.#names.delete(told))
+  }
 }
 
 /**

@@ -27,7 +27,7 @@ export function closing(it: It, { make, traits, taker }: Fixture): void {
     await stage.inLine(b, name, 1)
     await a.locks.close()
     await Promise.all(waits)
-    await stage.until('the place to be gone', async () => (await b.locks.inspect(name)).waiters.length === 0)
+    await stage.until('the place to be gone', async () => (await stage.waiters(b, name)) === 0)
     await lease.release()
   })
 

@@ -23,7 +23,7 @@ export function localQueue(it: It, _fixture: Fixture): void {
       ),
     )
     await stage.inLine(b, name, 1)
-    assert.equal((await b.locks.inspect(name)).waiters.length, 1)
+    assert.equal(await stage.waiters(b, name), 1)
     assert.equal(a.asked(), 1)
     await lease.release()
     await all

@@ -53,7 +53,7 @@ export function repeats(it: It, _fixture: Fixture): void {
     // Only one of the two may hear of it: the store knows one claim.
     const grant = await stage.soon('one answer', Promise.race(answers))
     assert.ok(grant !== undefined)
-    assert.equal((await b.locks.inspect(name)).waiters.length, 0)
+    assert.equal(await stage.waiters(b, name), 0)
     assert.equal(await grant.release(), 'released')
     for (const wait of waits) wait.end()
     for (const other of await stage.soon('both answers', Promise.all(answers))) {

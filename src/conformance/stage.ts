@@ -13,6 +13,7 @@ export class Stage {
   readonly patience: number
   readonly #clients: Client[] = []
   readonly #names: string[] = []
+  readonly #others: ((name: string) => number)[] = []
   readonly #cleanups: (() => Promise<void> | void)[] = []
 
   constructor(fixture: Fixture) {
@@ -78,8 +79,22 @@ export class Stage {
 
   /** Resolves once `count` stand in line for `name`. */
   async inLine(client: Client, name: string, count: number, within?: number): Promise<void> {
-    const waiting = async () => (await client.locks.inspect(name)).waiters.length >= count
+    const waiting = async () => (await this.waiters(client, name)) >= count
     await this.until(`${count} in line for ${name}`, waiting, within)
+  }
+
+  /** How many stand in line for `name`: as the store tells `client`, or, where it keeps no line, as those who wait were told. */
+  async waiters(client: Client, name: string): Promise<number> {
+    const seen = (await client.locks.inspect(name)).waiters.length
+    if (this.fixture.traits.line !== false) return seen
+    assert.equal(seen, 0, 'a store without a line named somebody who waits')
+    const counts = [...this.#clients.map(({ waiting }) => waiting), ...this.#others]
+    return counts.reduce((sum, count) => sum + count(name), 0)
+  }
+
+  /** Somebody else who may wait: a child process. */
+  joinedBy(count: (name: string) => number): void {
+    this.#others.push(count)
   }
 
   /** Rejects unless `promise` settles in time. */

@@ -47,6 +47,10 @@ export function takeInChild(stage: Stage, taker: Taker, name: string, ttl: numbe
   })
   const exited = once(child, 'exit')
   let killed = false
+  stage.joinedBy((other) => {
+    const waits = !killed && told.has('waiting') && !told.has('granted')
+    return waits && other === name ? 1 : 0
+  })
   const kill = async () => {
     killed = true
     child.kill('SIGCONT')

@@ -146,6 +146,11 @@ export interface Traits {
   readonly cells?: boolean
   /** True: a hold is bound to its attempt, not to who took it, so a repeated claim from another process takes it over. */
   readonly portable?: boolean
+  /**
+   * False: the store keeps no line. `inspect` names nobody who waits, and a try may come before those who do. Absent counts as true: who
+   * waits is seen, and no try overtakes.
+   */
+  readonly line?: boolean
   /** True: the driver has {@link Driver.together}. Otherwise several locks are taken one after the other. */
   readonly together?: boolean
 }

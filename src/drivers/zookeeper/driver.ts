@@ -28,6 +28,7 @@ export interface SimpleTraits extends Traits {
   readonly modes: readonly ['exclusive']
   readonly fair: false
   readonly shared: true
+  readonly line: false
 }
 
 // Below that, the way to the server and back eats up a lease.
@@ -45,6 +46,7 @@ const simply: SimpleTraits = {
   fair: false,
   minTtl,
   shared: true,
+  line: false,
 }
 
 /** How long a question of an operator waits for a server, in ms. */
