@@ -15,12 +15,12 @@
 import { deadline } from '../../core/clock.js'
 import type { Claim, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
+import { aliveFor, nextLook, provenUntil } from '../kit/push.js'
 import type { Desk } from './desk.js'
 import type { Push } from './ear.js'
 import { Hold, type Proven } from './hold.js'
 import { type Acquired, acquiredOf, letters } from './inspect.js'
 import type { Told } from './lane.js'
-import { aliveFor, nextLook, provenUntil } from './patience.js'
 import { type Trouble, troubleOf } from './trouble.js'
 
 /** One request: when it left, and whether it said where to push to. */

@@ -1,9 +1,9 @@
 /** How a claim is put to the script `acquire`, and what its answer means. */
 import type { Claim, Holder } from '../../core/driver.js'
+import { aliveFor } from '../kit/push.js'
 import type { Reply } from './client.js'
 import { holderOf } from './inspect.js'
 import type { Asker, Flight } from './link.js'
-import { safetyPoll } from './patience.js'
 
 export type Acquired =
   | { readonly is: 'granted'; readonly token: number; readonly contended: boolean }
@@ -24,9 +24,6 @@ export type Acquired =
     }
 
 const letters = { exclusive: 'x', shared: 's', permits: 'p' } as const
-
-/** How long a waiter is thought alive after it has asked, in ms: longer than until it asks again. */
-const aliveFor = { reachable: 2.4 * safetyPoll, polling: 2_000 }
 
 /** @param n number of this request; `once`: do not stand in line; `reachable`: is there a channel to push to? */
 export function argsOf(

@@ -4,7 +4,6 @@ import { after, test } from 'node:test'
 import { Pool } from 'pg'
 import { parsePush } from '../../../src/drivers/postgres/ear.js'
 import { migration, postgres } from '../../../src/drivers/postgres/index.js'
-import { nextLook, provenUntil } from '../../../src/drivers/postgres/patience.js'
 import { lockKey } from '../../../src/drivers/postgres/session/key.js'
 import { troubleOf } from '../../../src/drivers/postgres/trouble.js'
 import { leakCheck } from '../../support/leaks.js'
@@ -37,22 +36,6 @@ test('a refusal is known not to have been carried out; some pass, some stay', ()
     assert.match(error.message, new RegExp(code))
   }
   assert.equal(troubleOf(coded('POOL_ENDED')).passing, false)
-})
-
-test('a push is believed only where it proves a deadline', () => {
-  // Asked at 1000, granted 200 ms later by the server, heard at 1205: until 1000 + 200 + 1000, less the margin.
-  const until = provenUntil(1000, 200, 1000, 1205)
-  assert.ok(until !== undefined && until < 2200 && until > 2150)
-  assert.equal(provenUntil(1000, 400, 1000, 1205), undefined, 'the clock was set forward')
-  assert.equal(provenUntil(1000, 200, 1000, 1500), undefined, 'it is late')
-})
-
-test('who is told looks when the hold runs out, who is not asks again soon', () => {
-  assert.equal(nextLook(1, 700, true, 0, 0.5), 705)
-  assert.equal(nextLook(3, 700, true, 0, 0.5), 905)
-  assert.equal(nextLook(1, 600_000, true, 0, 0.5), 5_000)
-  assert.equal(nextLook(1, 700, false, 0, 0.5), 5)
-  assert.ok(nextLook(1, 700, false, 50, 0.5) <= 100)
 })
 
 test('a push is read with a name that has spaces', () => {

@@ -1,5 +1,5 @@
 /**
- * Two decisions of a waiter, without I/O: may a push be believed, and when to look again.
+ * Two decisions of a waiter to whom a store pushes its grant, without I/O: may a push be believed, and when to look again.
  *
  * A push says how long after the server's reading of request n the lock was granted, so its claim ends no sooner than
  * `sent(n) + age + claim`. The pair must be exact: a newer `sent` with an older reading would promise too much. And the
@@ -9,7 +9,12 @@
 import { deadline } from '../../core/clock.js'
 
 /** A waiter that can be reached says again that it is there about so often, in ms; this re-anchors its deadlines too. */
-export const safetyPoll = 5_000
+const safetyPoll = 5_000
+/** How long a store thinks a waiter alive after it has asked, in ms: longer than until it asks again. */
+export const aliveFor: { readonly reachable: number; readonly polling: number } = {
+  reachable: 2.4 * safetyPoll,
+  polling: 2_000,
+}
 /** Pauses of the first in line where nothing can be pushed, in ms. */
 const pollPauses = [5, 10, 20, 50, 100]
 /** How late a push may be and still be believed, in ms. */
@@ -25,8 +30,8 @@ export function provenUntil(sent: number, age: number, claim: number, now: numbe
 }
 
 /**
- * Milliseconds until it is worth asking again. `place` 1 is next in line; `left`: until the hold runs out; `told`: will
- * the grant be pushed? `polls`: how often it has polled. `chance` in [0, 1).
+ * Milliseconds until it is worth asking again. `place` 1 is next in line; `left`: until the hold runs out, or the place
+ * before is given up; `told`: will the grant be pushed? `polls`: how often it has polled. `chance` in [0, 1).
  *
  * Where it is told, the first in line looks when the hold has run out, and the others a little later each, in case
  * the first is gone. Where it is not, those further back look less often.
@@ -34,7 +39,7 @@ export function provenUntil(sent: number, age: number, claim: number, now: numbe
 export function nextLook(place: number, left: number, told: boolean, polls: number, chance: number): number {
   const rank = Math.max(0, place - 1)
   const jitter = 0.8 + chance * 0.4
-  if (told) return Math.min(left + 5 + Math.min(rank, 50) * 100, safetyPoll * jitter)
+  if (told) return Math.min(Math.max(left, 0) + 5 + Math.min(rank, 50) * 100, safetyPoll * jitter)
   if (rank > 0) return Math.min(300, 50 * (rank + 1)) * jitter
   return (pollPauses[Math.min(polls, pollPauses.length - 1)] ?? 100) * jitter
 }
