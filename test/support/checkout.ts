@@ -9,6 +9,7 @@ export const root: string = fileURLToPath(new URL('../../../', import.meta.url))
 
 /** package.json, as far as tests read it. */
 export interface Manifest {
+  readonly engines: { readonly node: string }
   readonly bin: Readonly<Record<string, string>>
   readonly exports: Readonly<Record<string, string | { readonly types: string; readonly default: string }>>
   readonly dependencies: Readonly<Record<string, string>>
