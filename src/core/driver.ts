@@ -153,6 +153,8 @@ export interface Traits {
   readonly line?: boolean
   /** True: the driver has {@link Driver.together}. Otherwise several locks are taken one after the other. */
   readonly together?: boolean
+  /** How many claims one such step can take; more are taken one after the other. Absent: any number. */
+  readonly mostTogether?: number
 }
 
 export interface Driver<T extends Traits = Traits> {

@@ -136,7 +136,9 @@ class Multi implements MultiLock {
   /** In one step of the store. Undefined: one of them is not free. */
   async #atOnce(options: AcquireOptions, wait: number): Promise<HeldTogether | undefined | 'one by one'> {
     const { driver } = this.#engine
-    const able = this.#parts.length > 1 && this.#parts.every(({ lock }) => lock.engine === this.#engine)
+    const { mostTogether = Number.POSITIVE_INFINITY } = driver.traits
+    const some = this.#parts.length > 1 && this.#parts.length <= mostTogether
+    const able = some && this.#parts.every(({ lock }) => lock.engine === this.#engine)
     if (!able || driver.together === undefined) return 'one by one'
     const party = new Party(wait)
     const joining = this.#parts.map(({ lock }) => lock.join(party, options))

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import type { Lock } from 'holdfast'
 import { settle } from '../support/fake-clock.js'
 import { leakCheck } from '../support/leaks.js'
 import { script } from '../support/scripted-driver.js'
@@ -104,6 +105,22 @@ test('where the store can, they are one request, and their leases come in the or
     ],
   )
   assert.equal(await lease.release(), 'released')
+})
+
+test('more than one step of the store can take are taken one after the other', async () => {
+  const s = script({ traits: { together: true, mostTogether: 2 } })
+  const [a, b, c] = ['a', 'b', 'c'].map((name) => s.locks.mutex(name)) as [Lock, Lock, Lock]
+  const three = s.locks.all([a, b, c]).tryAcquire()
+  for (const i of [0, 1, 2]) {
+    await settle()
+    s.asked[i]!.grant()
+  }
+  assert.equal(await (await three)?.release(), 'released')
+  assert.equal(s.askedTogether.length, 0)
+  const two = s.locks.all([a, b]).tryAcquire()
+  await settle()
+  s.askedTogether[0]!.grant()
+  assert.equal(await (await two)?.release(), 'released')
 })
 
 test('a try that the store refuses is over; a wait goes on in order', async () => {

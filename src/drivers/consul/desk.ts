@@ -1,5 +1,6 @@
 /** Consul's part of what a driver has open: sessions, and the beat that proves them. */
 import type { Env } from '../../core/driver.js'
+import type { Held } from '../kit/guarded.js'
 import { type Beat, inPortions, keysOf, type Session } from '../kit/session.js'
 import { SessionDesk, type SessionStore } from '../kit/session-desk.js'
 import { Client } from './client.js'
@@ -13,17 +14,17 @@ import type { Operation } from './wire.js'
 const mostInTxn = 60
 
 /** A hold, as a transaction of the user's own can ask for it. */
-export interface Held {
+export interface Conditional {
   readonly condition: Operation
 }
 
 export class Desk extends SessionDesk {
   readonly client: Client
   readonly settings: Settings
-  /** By token, as long as it is held: for `guard`. */
-  readonly held: Map<number, Held>
+  /** What is held: for `guard`. */
+  readonly held: Held<Conditional>
 
-  constructor(settings: Settings, env: Env, held: Map<number, Held>) {
+  constructor(settings: Settings, env: Env, held: Held<Conditional>) {
     const client = new Client(settings, env.clock)
     super(storeOf(client, settings, env), env)
     this.client = client

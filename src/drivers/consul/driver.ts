@@ -1,9 +1,9 @@
 /** The driver: `txns.ts` says what the store does, `kit/line.ts` decides, `waiter.ts` and `hold.ts` ask, this hands out. */
 import type { DriverFactory, Traits } from '../../core/driver.js'
-import type { Guarded } from '../kit/guarded.js'
+import { type Guarded, Held } from '../kit/guarded.js'
 import { sessionFactory, sessionTraits } from '../kit/session-driver.js'
 import { cellsOf } from './cells.js'
-import { Desk, type Held } from './desk.js'
+import { type Conditional, Desk } from './desk.js'
 import { conditionOf, type GuardedSaid, guardTxn } from './guard.js'
 import { forceRelease, inspect, list } from './inspect.js'
 import { type ConsulOptions, longestTtl, settingsOf } from './options.js'
@@ -23,7 +23,7 @@ export interface ConsulFactory extends DriverFactory<ConsulTraits> {
   /**
    * The operation that a transaction of your own begins with, whoever sends it: it fails once the lease is not held any more. Ask for
    * it anew each time, because it changes when a lease is moved to a longer ttl.
-   * @throws StaleTokenError when no lease of this driver has that token (any more)
+   * @throws StaleTokenError when no lease of this driver has that name and token (any more)
    */
   guard(lease: Guarded): Operation
   /**
@@ -40,7 +40,7 @@ export interface ConsulFactory extends DriverFactory<ConsulTraits> {
  */
 export function consul(options: ConsulOptions): ConsulFactory {
   const settings = settingsOf(options)
-  const held = new Map<number, Held>()
+  const held = new Held<Conditional>()
   const traits: ConsulTraits = Object.freeze({
     ...sessionTraits,
     minTtl: settings.minTtl,

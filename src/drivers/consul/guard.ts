@@ -1,8 +1,8 @@
 /** The proof of holding inside a transaction of the user's own, on the store itself. */
 import { StaleTokenError } from '../../core/errors.js'
-import type { Guarded } from '../kit/guarded.js'
+import type { Guarded, Held } from '../kit/guarded.js'
 import type { Said } from './client.js'
-import type { Desk, Held } from './desk.js'
+import type { Conditional, Desk } from './desk.js'
 import { troubleOf } from './trouble.js'
 import type { KeyValue, Operation } from './wire.js'
 
@@ -16,9 +16,9 @@ export interface GuardedSaid {
 }
 
 /** @throws StaleTokenError when this driver does not hold it, or not any more */
-export function conditionOf(held: ReadonlyMap<number, Held>, { name, token }: Guarded): Operation {
-  const hold = held.get(token)
-  if (hold === undefined) throw new StaleTokenError(name, token)
+export function conditionOf(held: Held<Conditional>, lease: Guarded): Operation {
+  const hold = held.find(lease)
+  if (hold === undefined) throw new StaleTokenError(lease.name, lease.token)
   return hold.condition
 }
 
@@ -37,7 +37,7 @@ export async function guardTxn(
     }
     if (said.refused !== 0) return { succeeded: false, found: [], why: said.why }
     // Moved to a longer session meanwhile? Then it has another index now, and is asked for again.
-    const now = desk.held.get(lease.token)?.condition
+    const now = desk.held.find(lease)?.condition
     if (now === undefined || now.KV.Index === mine.KV.Index)
       throw new StaleTokenError(lease.name, lease.token)
   }

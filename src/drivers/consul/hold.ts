@@ -6,7 +6,7 @@ import { quote } from '../../core/name.js'
 import type { Session } from '../kit/session.js'
 import { type PlaceStore, SessionHold } from '../kit/session-hold.js'
 import type { Said } from './client.js'
-import { type Desk, type Held, lockMember } from './desk.js'
+import { type Conditional, type Desk, lockMember } from './desk.js'
 import type { Line } from './keys.js'
 import { placeOf, withToken, writtenOf } from './place.js'
 import { troubleOf } from './trouble.js'
@@ -28,7 +28,7 @@ export function holdOf(
   return new SessionHold(desk, place, session, token, sent, claim.ttl)
 }
 
-class HeldPlace implements PlaceStore, Held {
+class HeldPlace implements PlaceStore, Conditional {
   readonly #desk: Desk
   readonly #line: Line
   readonly #claim: Claim
@@ -53,7 +53,7 @@ class HeldPlace implements PlaceStore, Held {
     this.#noted = noted
     this.#token = token
     this.#index = claim.mode.kind === 'exclusive' ? token : undefined
-    desk.held.set(token, this)
+    desk.held.add({ name: claim.name, token }, this)
   }
 
   get attempt(): string {
@@ -109,7 +109,7 @@ class HeldPlace implements PlaceStore, Held {
   }
 
   ended(): void {
-    if (this.#desk.held.get(this.#token) === this) this.#desk.held.delete(this.#token)
+    this.#desk.held.drop({ name: this.#claim.name, token: this.#token }, this)
   }
 
   told(error: unknown): Error {

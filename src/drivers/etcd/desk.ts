@@ -1,5 +1,6 @@
 /** etcd's part of what a driver has open: leases, and the beat that proves them. */
 import type { Env } from '../../core/driver.js'
+import type { Held } from '../kit/guarded.js'
 import { type Beat, inPortions, keysOf, type Session } from '../kit/session.js'
 import { SessionDesk, type SessionStore } from '../kit/session-desk.js'
 import { Unsure } from '../kit/trouble.js'
@@ -18,10 +19,10 @@ const nothing = ['AA==']
 export class Desk extends SessionDesk {
   readonly client: Client
   readonly settings: Settings
-  /** Which key a token stands for, as long as it is held: for `guard`. */
-  readonly keys: Map<number, string>
+  /** The keys of what is held: for `guard`. */
+  readonly keys: Held<string>
 
-  constructor(settings: Settings, env: Env, keys: Map<number, string>) {
+  constructor(settings: Settings, env: Env, keys: Held<string>) {
     const client = new Client(settings, env.clock)
     super(storeOf(client, settings), env)
     this.client = client

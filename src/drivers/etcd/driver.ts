@@ -1,12 +1,13 @@
 /** The driver: `txns.ts` says what the store does, `line.ts` decides, `waiter.ts` and `hold.ts` ask, this hands out. */
 import type { DriverFactory, Traits } from '../../core/driver.js'
-import type { Guarded } from '../kit/guarded.js'
+import { type Guarded, Held } from '../kit/guarded.js'
 import { sessionFactory, sessionTraits } from '../kit/session-driver.js'
 import { cellsOf } from './cells.js'
 import { Desk } from './desk.js'
 import { compareOf, type GuardedReply, guardTxn } from './guard.js'
 import { forceRelease, inspect, list } from './inspect.js'
 import { type EtcdOptions, settingsOf } from './options.js'
+import { mostTogether, Together } from './together.js'
 import { troubleOf } from './trouble.js'
 import { Waiter } from './waiter.js'
 import type { Compare, TxnAsk } from './wire.js'
@@ -16,6 +17,7 @@ export interface EtcdTraits extends Traits {
   readonly fair: true
   readonly shared: true
   readonly cells: true
+  readonly together: true
 }
 
 const traits: EtcdTraits = Object.freeze({
@@ -23,6 +25,8 @@ const traits: EtcdTraits = Object.freeze({
   // Leases count in whole seconds.
   minTtl: 1_000,
   maxLockDelay: Number.POSITIVE_INFINITY,
+  together: true,
+  mostTogether,
 })
 
 /** What `etcd()` gives: for `createLocks`, and for writing under the protection of a lease. */
@@ -30,7 +34,7 @@ export interface EtcdFactory extends DriverFactory<EtcdTraits> {
   /**
    * The comparison "this lease's place is still there", for a transaction of your own with any client: keys in base64, numbers
    * as strings, as etcd's JSON gateway takes them.
-   * @throws StaleTokenError when no lease of this driver has that token (any more)
+   * @throws StaleTokenError when no lease of this driver has that name and token (any more)
    */
   guard(lease: Guarded): Compare
   /**
@@ -47,7 +51,7 @@ export interface EtcdFactory extends DriverFactory<EtcdTraits> {
  */
 export function etcd(options: EtcdOptions): EtcdFactory {
   const settings = settingsOf(options)
-  const keys = new Map<number, string>()
+  const keys = new Held<string>()
   const { factory, newest } = sessionFactory((env) => {
     const desk = new Desk(settings, env, keys)
     return {
@@ -57,6 +61,7 @@ export function etcd(options: EtcdOptions): EtcdFactory {
       cells: cellsOf(desk),
       troubleOf,
       waiter: (claim, wait) => new Waiter(desk, claim, wait),
+      together: (claims, wait) => new Together(desk, claims, wait).take(),
       inspect: (name) => inspect(desk, name),
       list: (prefix) => list(desk, prefix),
       forceRelease: (name) => forceRelease(desk, name),

@@ -1,6 +1,6 @@
 /** The proof of holding inside a transaction of the user's own, on the store itself. */
 import { StaleTokenError } from '../../core/errors.js'
-import type { Guarded } from '../kit/guarded.js'
+import type { Guarded, Held } from '../kit/guarded.js'
 import type { Desk } from './desk.js'
 import { troubleOf } from './trouble.js'
 import { stillMine } from './txns.js'
@@ -14,16 +14,16 @@ export interface GuardedReply {
 }
 
 /** @throws StaleTokenError when this driver does not hold it, or not any more */
-export function compareOf(keys: ReadonlyMap<number, string>, { name, token }: Guarded): Compare {
-  const key = keys.get(token)
-  if (key === undefined) throw new StaleTokenError(name, token)
-  return stillMine(key, token)
+export function compareOf(keys: Held<string>, lease: Guarded): Compare {
+  const key = keys.find(lease)
+  if (key === undefined) throw new StaleTokenError(lease.name, lease.token)
+  return stillMine(key, lease.token)
 }
 
 /** @throws StaleTokenError when the lock is not this lease's any more: nothing was written; BackendError */
 export async function guardTxn(
   desk: Desk,
-  keys: ReadonlyMap<number, string>,
+  keys: Held<string>,
   lease: Guarded,
   ask: TxnAsk,
 ): Promise<GuardedReply> {

@@ -42,11 +42,9 @@ export function holdOf(
       if (is.succeeded !== true)
         throw new BackendError('etcd', `cannot downgrade ${quote(claim.name)}: it is not held`)
     },
-    ended: () => {
-      if (keys.get(token) === key) keys.delete(token)
-    },
+    ended: () => keys.drop({ name: claim.name, token }, key),
     told: (error) => troubleOf(error).error,
   }
-  keys.set(token, key)
+  keys.add({ name: claim.name, token }, key)
   return new SessionHold(desk, place, session, token, sent, claim.ttl)
 }

@@ -44,6 +44,35 @@ export function enter(line: Line, attempt: string, mode: Mode, value: string, le
   }
 }
 
+/** A place of several that are taken together. */
+export interface OneOf {
+  readonly line: Line
+  readonly attempt: string
+  readonly value: string
+}
+
+const unchanged = ({ all }: Line, revision: string): Compare => ({
+  ...all,
+  target: 'MOD',
+  result: 'LESS',
+  mod_revision: String(BigInt(revision) + 1n),
+})
+
+/**
+ * Takes a place in several lines at once, all of which are empty; or, with a `revision`, to none of which anybody has come since.
+ * Gives: succeeded → [put] of each; else → [all] of each.
+ */
+export function takeAll(places: readonly OneOf[], lease: string, revision: string | undefined): TxnAsk {
+  return {
+    compare: places.flatMap(({ line, attempt }) => [
+      revision === undefined ? absent(line.all.key, line.all.range_end) : unchanged(line, revision),
+      absent(line.over(attempt)),
+    ]),
+    success: places.map(({ line, attempt, value }) => put(line.place(attempt), value, lease)),
+    failure: places.map(({ line }) => range(line.all)),
+  }
+}
+
 /**
  * Takes an empty line, and only that: one attempt.
  * Gives: succeeded → [put]; else → [own place, all].
@@ -62,15 +91,9 @@ export function takeEmpty(line: Line, attempt: string, value: string, lease: str
  * Gives: succeeded → [put]; else → [own place, all].
  */
 export function join(line: Line, attempt: string, value: string, lease: string, revision: string): TxnAsk {
-  const unchanged: Compare = {
-    ...line.all,
-    target: 'MOD',
-    result: 'LESS',
-    mod_revision: String(BigInt(revision) + 1n),
-  }
   const key = line.place(attempt)
   return {
-    compare: [unchanged, absent(key), absent(line.over(attempt))],
+    compare: [unchanged(line, revision), absent(key), absent(line.over(attempt))],
     success: [put(key, value, lease)],
     failure: [range({ key }), range(line.all)],
   }

@@ -89,7 +89,7 @@ export class Waiter {
       const { own, ahead } = this.#read(is)
       const free = holds(ahead.places, mode)
       if (own !== undefined && free) return this.#granted(session, own.token, sent)
-      this.#own.placed = undefined
+      if (!this.#own.doubt) this.#own.placed = undefined
       if (own !== undefined) return undefined
       this.#own.refuseLimit(ahead.places)
       if (!free) {

@@ -76,10 +76,12 @@ export class SessionClaim implements Member {
     return this.#wait.over || this.#desk.closed
   }
 
-  /** One attempt. */
-  async once(attempt: () => Promise<Grant | undefined>): Promise<Grant | undefined> {
+  /** One attempt. What of it may yet arrive, although another request was answered, is taken away. */
+  async once<G>(attempt: () => Promise<G | undefined>): Promise<G | undefined> {
     try {
-      return await attempt()
+      const given = await attempt()
+      if (given === undefined) await this.leave()
+      return given
     } catch (error) {
       await this.leave()
       throw error instanceof RangeError ? error : this.#store.troubleOf(error).error
@@ -140,14 +142,21 @@ export class SessionClaim implements Member {
 
   /** What was placed is handed out, if enough of its session is left. */
   async granted(session: Session, holdOf: () => SessionHold): Promise<Grant> {
+    const [grant] = await this.allGranted(session, () => [holdOf()] as const)
+    return grant
+  }
+
+  /** As `granted`, for several that were placed in one step. */
+  async allGranted<H extends readonly SessionHold[]>(session: Session, holdsOf: () => H): Promise<H> {
     if (this.#isOld(session)) await session.beat()
-    const hold = holdOf()
+    const holds = holdsOf()
     const { env, closed } = this.#desk
-    if (env.clock.now() < hold.validUntil && !session.dead && !this.lost && !closed) {
+    const now = env.clock.now()
+    if (holds.every(({ validUntil }) => now < validUntil) && !session.dead && !this.lost && !closed) {
       this.placed = undefined
-      return hold
+      return holds
     }
-    hold.gone()
+    for (const hold of holds) hold.gone()
     throw new Unsure('the answer came too late')
   }
 
@@ -190,8 +199,7 @@ export class SessionClaim implements Member {
   }
 
   /** @throws RangeError when the semaphore is used with another limit */
-  refuseLimit(ahead: readonly InLine[]): void {
-    const { mode, name } = this.#claim
+  refuseLimit(ahead: readonly InLine[], { mode, name }: Claim = this.#claim): void {
     const other = otherLimit(ahead, mode)
     if (other !== undefined) throw permitLimitError(name, other, mode.kind === 'permits' ? mode.of : 0)
   }

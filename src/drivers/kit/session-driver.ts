@@ -33,6 +33,8 @@ export interface SessionDriverParts<T extends Traits, D extends SessionDesk = Se
     /** Until the wait is over. */
     long(): Promise<Grant | undefined>
   }
+  /** Single attempts at several names in one step; absent: it cannot. */
+  together?(claims: readonly Claim[], wait: Wait): Promise<readonly Grant[] | undefined>
   inspect(name: string): Promise<Standing>
   list(prefix: string): Promise<readonly Standing[]>
   forceRelease(name: string): Promise<number>
@@ -64,7 +66,7 @@ export function sessionFactory<T extends Traits, D extends SessionDesk>(
 const patience = 10_000
 
 function sessionDriver<T extends Traits>(parts: SessionDriverParts<T>): Driver<T> {
-  const { name, traits, desk, cells, troubleOf } = parts
+  const { name, traits, desk, cells, troubleOf, together } = parts
   const told = async <R>(work: () => Promise<R>): Promise<R> => {
     desk.assertOpen()
     try {
@@ -102,6 +104,12 @@ function sessionDriver<T extends Traits>(parts: SessionDriverParts<T>): Driver<T
       const waiter = parts.waiter(claim, wait)
       return wait.remaining() <= 0 ? waiter.once() : waiter.long()
     },
+    ...(together !== undefined && {
+      together: async (claims: readonly Claim[], wait: Wait) => {
+        desk.assertOpen()
+        return wait.over ? undefined : together(claims, wait)
+      },
+    }),
     inspect: (name) => read(() => parts.inspect(name)),
     list: (prefix) => read(() => parts.list(prefix)),
     forceRelease: (name) => told(() => parts.forceRelease(name)),

@@ -63,4 +63,18 @@ test('a guard goes with the lease it was asked for, also after the lease was mov
   await lease.release()
 })
 
+test('of several that were taken in one step, and have one token, each is guarded by its own place', async (t) => {
+  const { locks, store } = locksOf(t, server.url)
+  const all = await locks.all([locks.mutex('g1'), locks.mutex('g2')]).acquire()
+  const [one, two] = all.leases
+  assert.ok(one && two && one.token === two.token)
+  assert.notEqual(store.guard(one).key, store.guard(two).key)
+  await one.release()
+  await assert.rejects(store.guardTxn(one, write('given back')), { code: 'STALE_TOKEN', lock: 'g1' })
+  assert.equal((await store.guardTxn(two, write('kept'))).succeeded, true)
+  assert.equal(await valueAt(server, 'data'), 'kept')
+  await all.release()
+  assert.throws(() => store.guard(two), { code: 'STALE_TOKEN' })
+})
+
 after(leakCheck)

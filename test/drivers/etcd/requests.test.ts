@@ -45,6 +45,31 @@ test('a try that finds it taken costs one request and leaves no place', async (t
   await grant?.release()
 })
 
+test('several locks are had with one transaction, up to 50; readers beside readers with two', async (t) => {
+  const { locks } = locksOf(t, server.url)
+  const names = Array.from({ length: 50 }, (_, i) => `n ${i}`)
+  const run = (count: number) => locks.all(names.slice(0, count).map((name) => locks.mutex(name))).run(none)
+  await locks.mutex('warm').run(none)
+  assert.deepEqual(await asked(() => run(3)), ['/v3/kv/txn', ...Array(3).fill('/v3/kv/deleterange')])
+  const most = await asked(() => run(50))
+  assert.equal(most.filter((path) => path === '/v3/kv/txn').length, 1)
+  names.push('one more')
+  const more = await asked(() => run(51))
+  assert.equal(more.filter((path) => path === '/v3/kv/txn').length, 51)
+  const other = locksOf(t, server.url)
+  const reader = await other.locks.readWrite('n 1').read.acquire()
+  const readers = locks.all(names.slice(0, 3).map((name) => locks.readWrite(name).read))
+  const paths = await asked(async () => {
+    const lease = await readers.tryAcquire()
+    assert.equal(lease?.leases.length, 3)
+    await lease?.release()
+  })
+  assert.deepEqual(paths, [...Array(2).fill('/v3/kv/txn'), ...Array(3).fill('/v3/kv/deleterange')])
+  await reader.release()
+})
+
+const none = () => undefined
+
 test('many locks of one process are renewed with one keepalive and one read', async (t) => {
   const driver = driverOf(t, server.url)
   const grants: Grant[] = []

@@ -75,6 +75,7 @@ interface Parts {
   readonly name: string
   readonly servers: readonly Server[]
   readonly maxLockDelay: number
+  readonly mostTogether?: number
   make(addresses: readonly string[]): DriverFactory
   loseHold(name: string): Promise<void>
   readonly taker: Taker
@@ -84,7 +85,7 @@ interface Parts {
 export async function sessionFixture(
   parts: Parts,
 ): Promise<{ readonly fixture: Fixture; readonly close: () => Promise<void> }> {
-  const { name, servers, maxLockDelay, make, loseHold, taker } = parts
+  const { name, servers, maxLockDelay, mostTogether, make, loseHold, taker } = parts
   const cables = await Cables.to(
     servers.map(({ port }) => port),
     12,
@@ -98,6 +99,7 @@ export async function sessionFixture(
       shared: true,
       maxLockDelay,
       cells: true,
+      ...(mostTogether !== undefined && { together: true, mostTogether }),
     },
     make: () => cables.factory((through) => make(through.map((port) => `127.0.0.1:${port}`))),
     breakage: {

@@ -1,0 +1,113 @@
+/**
+ * Several claims in one transaction: a place in each of their lines, if nobody stands there. Where those who do would go together with the
+ * claim, as readers do, a second one takes the places behind them, if nobody has come meanwhile.
+ *
+ * All are kept by one lease and have one revision, which is the token of each; they are handed out, or taken back, in one step.
+ */
+import type { Claim, Grant, Wait } from '../../core/driver.js'
+import { holds } from '../kit/line.js'
+import type { Session } from '../kit/session.js'
+import { SessionClaim } from '../kit/session-claim.js'
+import type { Desk } from './desk.js'
+import { holdOf } from './hold.js'
+import { base64 } from './keys.js'
+import { inOrder } from './line.js'
+import { type Place, writtenOf } from './place.js'
+import { troubleOf } from './trouble.js'
+import { giveUp, leave, type OneOf, takeAll } from './txns.js'
+
+/** Each takes two comparisons, and a transaction may have 128 of them, unless the cluster is told otherwise. */
+export const mostTogether = 50
+/** It is repeated when a line moved meanwhile, but not for ever. */
+const mostTries = 20
+
+interface Part extends OneOf {
+  readonly claim: Claim
+  readonly key: string
+}
+
+export class Together {
+  readonly #desk: Desk
+  readonly #wait: Wait
+  readonly #parts: readonly Part[]
+  readonly #ttl: number
+  readonly #own: SessionClaim
+
+  constructor(desk: Desk, claims: readonly Claim[], wait: Wait) {
+    const { client, env } = desk
+    this.#desk = desk
+    this.#wait = wait
+    this.#ttl = Math.max(...claims.map(({ ttl }) => ttl))
+    this.#parts = claims.map((claim) => {
+      const { name, attempt } = claim
+      const line = desk.line(name)
+      const value = base64(writtenOf(claim, client.time.now(), env.by))
+      return { claim, line, attempt, key: line.place(attempt), value }
+    })
+    // What concerns the lease and the end of the whole goes by the first of them.
+    const first = { ...(claims[0] as Claim), ttl: this.#ttl }
+    this.#own = new SessionClaim(desk, first, wait, this.#parts[0]?.key ?? '', {
+      troubleOf,
+      leave: (session) => this.#leave(session),
+    })
+  }
+
+  /** A grant for each, or undefined: then nothing of it is there. */
+  take(): Promise<readonly Grant[] | undefined> {
+    return this.#own.once(() => this.#attempt())
+  }
+
+  async #attempt(): Promise<readonly Grant[] | undefined> {
+    const own = this.#own
+    let seen: string | undefined
+    for (let tries = 0; tries < mostTries && !this.#wait.over; tries++) {
+      const session = await own.session()
+      const ask = takeAll(this.#parts, session.id, seen)
+      const answer = await own.put(session, () => this.#desk.client.txn(ask))
+      if (answer === undefined) continue
+      const { is, sent } = answer
+      const revision = is.header.revision ?? '0'
+      if (is.succeeded === true) return this.#granted(session, () => Number(revision), sent)
+      const lines = (is.responses ?? []).map(({ response_range }) => inOrder(response_range?.kvs))
+      const mine = this.#mineIn(lines, session)
+      if (mine !== undefined) return this.#granted(session, (i) => mine[i]?.token ?? 0, sent)
+      if (!own.doubt) own.placed = undefined
+      if (!this.#freeIn(lines)) return undefined
+      seen = revision
+    }
+    return undefined
+  }
+
+  /** What an earlier request has taken, perhaps one whose answer was lost: all of it, if nothing was given back since. */
+  #mineIn(lines: readonly (readonly Place[])[], { id }: Session): readonly Place[] | undefined {
+    const places = this.#parts.flatMap(({ key }, i) => lines[i]?.find((place) => place.key === key) ?? [])
+    const all = places.length === this.#parts.length && places.every(({ lease }) => lease === id)
+    return all ? places : undefined
+  }
+
+  /** Does each claim go together with all who stand in its line? */
+  #freeIn(lines: readonly (readonly Place[])[]): boolean {
+    return this.#parts.every(({ claim, key }, i) => {
+      const line = lines[i] ?? []
+      // Of an attempt that was given back in part nothing more is to be had.
+      if (line.some((place) => place.key === key)) return false
+      this.#own.refuseLimit(line, claim)
+      return holds(line, claim.mode)
+    })
+  }
+
+  #granted(session: Session, token: (i: number) => number, sent: number): Promise<readonly Grant[]> {
+    const { doubt } = this.#own
+    const held = ({ line, claim }: Part, i: number) =>
+      holdOf(this.#desk, line, claim, session, token(i), sent, doubt)
+    return this.#own.allGranted(session, () => this.#parts.map(held))
+  }
+
+  #leave(session: Session): Promise<void> {
+    const { doubt } = this.#own
+    const one = ({ line, attempt }: Part) =>
+      doubt ? giveUp(line, attempt, session.id) : leave(line, attempt)
+    const success = this.#parts.flatMap((part) => one(part).success ?? [])
+    return this.#desk.clear({ success }, session, this.#ttl / 6)
+  }
+}
