@@ -168,7 +168,8 @@ export interface Driver<T extends Traits = Traits> {
   acquire(claim: Claim, wait: Wait): Promise<Grant | undefined>
   /**
    * Single attempts at several names, no name twice, in one step of the store: a grant for each claim, in their order, or undefined when one
-   * of them is not free; then none was touched, and nobody has seen one without the others. Present where `traits.together`.
+   * of them is not free; then none was touched, or all were given back in one step by a store that tells only after, and nobody has seen one
+   * without the others. Present where `traits.together`.
    * @throws as `acquire`
    */
   together?(claims: readonly Claim[], wait: Wait): Promise<readonly Grant[] | undefined>

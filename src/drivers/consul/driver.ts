@@ -7,6 +7,7 @@ import { type Conditional, Desk } from './desk.js'
 import { conditionOf, type GuardedSaid, guardTxn } from './guard.js'
 import { forceRelease, inspect, list } from './inspect.js'
 import { type ConsulOptions, longestTtl, settingsOf } from './options.js'
+import { mostTogether, Together } from './together.js'
 import { troubleOf } from './trouble.js'
 import { Waiter } from './waiter.js'
 import type { Operation } from './wire.js'
@@ -16,6 +17,7 @@ export interface ConsulTraits extends Traits {
   readonly fair: true
   readonly shared: true
   readonly cells: true
+  readonly together: true
 }
 
 /** What `consul()` gives: for `createLocks`, and for writing under the protection of a lease. */
@@ -46,6 +48,8 @@ export function consul(options: ConsulOptions): ConsulFactory {
     minTtl: settings.minTtl,
     // The ttl of a session, with its tenth more, is a day at the most.
     maxLockDelay: longestTtl / 2,
+    together: true,
+    mostTogether,
   })
   const { factory, newest } = sessionFactory((env) => {
     const desk = new Desk(settings, env, held)
@@ -56,6 +60,7 @@ export function consul(options: ConsulOptions): ConsulFactory {
       cells: cellsOf(desk),
       troubleOf,
       waiter: (claim, wait) => new Waiter(desk, claim, wait),
+      together: (claims, wait) => new Together(desk, claims, wait).take(),
       inspect: (name) => inspect(desk, name),
       list: (prefix) => list(desk, prefix),
       forceRelease: (name) => forceRelease(desk, name),

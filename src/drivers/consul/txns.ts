@@ -1,4 +1,5 @@
 /** The transactions, each headed with what it takes and gives. All or nothing: any check that fails undoes the rest. */
+import type { Mode } from '../../core/mode.js'
 import type { Line } from './keys.js'
 import { lockFlag, type Operation } from './wire.js'
 
@@ -20,6 +21,47 @@ export function claim(line: Line, attempt: string, Value: string, Session: strin
     op('get-tree', line.places),
     op('get', line.lock),
   ]
+}
+
+/** What is taken together with others. */
+export interface OneOf {
+  readonly line: Line
+  readonly attempt: string
+  readonly value: string
+  readonly mode: Mode
+}
+
+/**
+ * Stands in several lines and takes their locks in the same step, and reads the lines: who then finds others before it in one of them must
+ * give all back. Readers and permits take no lock. `left`: as for `take`, of each. Fails: somebody has one of the locks, or the attempt was
+ * given up.
+ */
+export function claimAll(
+  all: readonly OneOf[],
+  Session: string,
+  left: readonly (number | undefined)[],
+): Operation[] {
+  return all.flatMap(({ line, attempt, value: Value, mode }, i) => {
+    const Index = left[i]
+    const lock = [
+      Index === undefined ? op('check-not-exists', line.lock) : op('check-index', line.lock, { Index }),
+      op('lock', line.lock, { Value, Session, Flags: lockFlag }),
+    ]
+    return [
+      op('check-not-exists', line.over(attempt)),
+      ...(mode.kind === 'exclusive' ? lock : [op('check-not-exists', line.place(attempt))]),
+      op('lock', line.place(attempt), { Value, Session }),
+      op('get-tree', line.places),
+    ]
+  })
+}
+
+/** Gives back what `claimAll` took at `Index`, all of it. Fails: one of them is not as it was. */
+export function undoAll(all: readonly OneOf[], Index: number): Operation[] {
+  return all.flatMap(({ line, attempt, mode }) => [
+    ...(mode.kind === 'exclusive' ? letGo(line, Index) : []),
+    op('delete', line.place(attempt)),
+  ])
 }
 
 /**

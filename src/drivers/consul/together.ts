@@ -1,0 +1,154 @@
+/**
+ * Several claims in one transaction: a place in each line, and for those that are exclusive the lock. It cannot ask whether nobody stands
+ * before it, as it cannot for one; so it reads the lines it stands in then, and who is not the next in all of them gives all back, in one
+ * transaction too. Nobody has seen a part.
+ *
+ * ```
+ *   claimAll ── done, and nobody in the way in any line ──► granted
+ *     │  └──── done, but it is not our turn in one ───────► undoAll: nothing
+ *     ▼ refused
+ *   look: all ours (its answer was lost) ──► granted;  one is taken ──► nothing;  locks left without an owner ──► claimAll over them
+ * ```
+ */
+import type { Claim, Grant, Wait } from '../../core/driver.js'
+import { holds } from '../kit/line.js'
+import type { Session } from '../kit/session.js'
+import { SessionClaim } from '../kit/session-claim.js'
+import type { Said } from './client.js'
+import type { Desk } from './desk.js'
+import { holdOf, indexIn } from './hold.js'
+import { type Place, type View, viewOf, writtenOf } from './place.js'
+import { Refusal, troubleOf } from './trouble.js'
+import { claimAll, leave, letGo, look, note, type OneOf, undoAll } from './txns.js'
+
+/** Each takes five operations, and a transaction may have 64. */
+export const mostTogether = 12
+/** It is repeated when locks were found left without an owner, but not for ever. */
+const mostTries = 5
+
+interface Part extends OneOf {
+  readonly claim: Claim
+}
+
+/** What one part has in the store. */
+type Had = Place | undefined
+
+export class Together {
+  readonly #desk: Desk
+  readonly #wait: Wait
+  readonly #parts: readonly Part[]
+  readonly #ttl: number
+  readonly #own: SessionClaim
+
+  constructor(desk: Desk, claims: readonly Claim[], wait: Wait) {
+    const { client, env } = desk
+    this.#desk = desk
+    this.#wait = wait
+    this.#ttl = Math.max(...claims.map(({ ttl }) => ttl))
+    this.#parts = claims.map((claim) => {
+      const { name, attempt, mode } = claim
+      return {
+        claim,
+        line: desk.line(name),
+        attempt,
+        mode,
+        value: writtenOf(claim, client.time.now(), env.by, true),
+      }
+    })
+    // What concerns the session and the end of the whole goes by the first of them.
+    const first = claims[0] as Claim
+    const key = desk.line(first.name).place(first.attempt)
+    this.#own = new SessionClaim(desk, { ...first, ttl: this.#ttl }, wait, key, {
+      troubleOf,
+      leave: (session) => this.#leave(session),
+    })
+  }
+
+  /** A grant for each, or undefined: then nothing of it is there. */
+  take(): Promise<readonly Grant[] | undefined> {
+    return this.#own.once(() => this.#attempt())
+  }
+
+  async #attempt(): Promise<readonly Grant[] | undefined> {
+    const own = this.#own
+    let left: readonly (number | undefined)[] = []
+    for (let tries = 0; tries < mostTries && !this.#wait.over; tries++) {
+      const session = await own.session()
+      const said = await own.put(session, () =>
+        this.#desk.client.txn(claimAll(this.#parts, session.id, left)),
+      )
+      if (said === undefined) continue
+      if (said.done) return await this.#inTurn(said, session)
+      const { found, sent } = await this.#desk.client.read(this.#parts.flatMap(({ line }) => look(line)))
+      const views = this.#parts.map(({ line }) => viewOf(line, found))
+      const mine = this.#parts.map((part, i) => had(part, views[i], session))
+      const turn = this.#parts.every((part, i) => this.#isTurn(part, views[i]))
+      if (turn && mine.every((place) => place !== undefined))
+        return await this.#granted(session, (i) => mine[i]?.index ?? 0, sent)
+      if (!own.doubt) own.placed = undefined
+      // Of an attempt that was given back in part nothing more is to be had.
+      const ours = mine.some((place) => place !== undefined)
+      if (ours || !turn || this.#locked(views) || /lock delay/.test(said.why)) return undefined
+      left = views.map(({ lock }) => lock?.index)
+    }
+    return undefined
+  }
+
+  /** All was taken: it is ours if nobody is in the way of any. */
+  async #inTurn(said: Said, session: Session): Promise<readonly Grant[] | undefined> {
+    const index = indexIn(said, this.#own.key)
+    const turn = this.#parts.every((part) => this.#isTurn(part, viewOf(part.line, said.found)))
+    if (turn) return this.#granted(session, () => index, said.sent)
+    const undone = await this.#desk.client.txn(undoAll(this.#parts, index))
+    if (undone.done && !this.#own.doubt) this.#own.placed = undefined
+    return undefined
+  }
+
+  /** @throws RangeError when a semaphore has another limit */
+  #isTurn({ line, claim }: Part, view: View | undefined): boolean {
+    const places = view?.line ?? []
+    const own = places.findIndex(({ key }) => key === line.place(claim.attempt))
+    const ahead = own < 0 ? places : places.slice(0, own)
+    this.#own.refuseLimit(ahead, claim)
+    return holds(ahead, claim.mode)
+  }
+
+  #locked(views: readonly View[]): boolean {
+    return this.#parts.some(
+      ({ mode }, i) => mode.kind === 'exclusive' && (views[i]?.lock?.session ?? '') !== '',
+    )
+  }
+
+  #granted(session: Session, token: (i: number) => number, sent: number): Promise<readonly Grant[]> {
+    const { doubt } = this.#own
+    const held = ({ line, claim, value }: Part, i: number) =>
+      holdOf(this.#desk, line, claim, session, { token: token(i), sent }, value, doubt)
+    return this.#own.allGranted(session, () => this.#parts.map(held))
+  }
+
+  /** First the places, and a note so that nothing that is on its way takes a lock; then the locks, if something has. */
+  async #leave(session: Session): Promise<void> {
+    const { client } = this.#desk
+    const places = this.#parts.flatMap(({ line, attempt }) => leave(line, attempt, false))
+    const notes = this.#parts.flatMap(({ line, attempt }) => note(line, attempt, session.id))
+    const work = async () => {
+      await client.txn([...places, ...notes])
+      const { found } = await client.read(this.#parts.flatMap(({ line }) => look(line)))
+      for (const { line, attempt } of this.#parts) {
+        const { lock } = viewOf(line, found)
+        if (lock?.attempt === attempt) await client.txn(letGo(line, lock.index))
+      }
+      return true
+    }
+    const over = (error: unknown) =>
+      (error instanceof Refusal && error.noSession) || !troubleOf(error).passing
+    await this.#desk.chase(() => work().catch(over), session, this.#ttl / 6)
+  }
+}
+
+/** What an earlier request has taken, perhaps one whose answer was lost. */
+function had({ line, attempt, mode }: Part, view: View | undefined, { id }: Session): Had {
+  const place = view?.line.find(({ key, held }) => key === line.place(attempt) && held)
+  const own = mode.kind === 'exclusive' ? view?.lock : place
+  return own?.attempt === attempt && own.session === id ? own : undefined
+}
