@@ -133,10 +133,11 @@ async function take(lock: Lock, { kind }: Subject, dice: Chance): Promise<Lease 
 }
 
 /** Some have no patience, some have no end of it: a waiter that is forgotten shows on those. */
-function waitOf(dice: Chance): { wait?: number } {
+function waitOf(dice: Chance): { wait: number } {
   const way = dice.next()
   if (way < 0.4) return { wait: dice.between(0.02, 0.3) * task.ttl }
-  return way < 0.7 ? { wait: Number.POSITIVE_INFINITY } : {}
+  // Said although it is the default: the history then knows when a wait was over.
+  return { wait: way < 0.7 ? Number.POSITIVE_INFINITY : 4 * task.ttl }
 }
 
 async function section(journal: Recorder, subject: Subject, lease: Lease, dice: Chance): Promise<void> {

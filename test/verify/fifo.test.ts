@@ -44,6 +44,20 @@ describe('the first come, first served checker', () => {
     assert.match(fifo(historyOf([...gaveUp, invoke!, failed]))[0]?.message ?? '', /2 that came later/)
   })
 
+  it('counts nobody who was served when the time of the waiter was over, however late that was noticed', () => {
+    const of = (wait: number) => {
+      const invoke = event(0, 'w', 'w:1', { op: 'acquire', phase: 'invoke', fair: true, wait })
+      const failed = event(20, 'w', 'w:1', { op: 'acquire', phase: 'fail', kind: 'ACQUIRE_TIMEOUT' })
+      return historyOf([
+        ...overtaken.filter((one) => one.client !== 'w' || one.phase === 'info'),
+        invoke,
+        failed,
+      ])
+    }
+    assert.match(fifo(of(6))[0]?.message ?? '', /1 that came later/)
+    assert.deepEqual(fifo(of(4)), [])
+  })
+
   it('lets those who did not ask for it pass a fair waiter, up to a bound for all', () => {
     const mixed = historyOf(overtaken.map((one) => (one.client === 'w' ? one : { ...one, fair: false })))
     assert.deepEqual(fifo(mixed), [])

@@ -22,7 +22,7 @@ export interface FifoOptions {
 
 /**
  * First come, first served, up to a bound. `x` went before `w` unduly if `w` was in line when `x` was called, and `x` was
- * granted first: by token, which is the order of grants, or, where `w` was never granted, by time.
+ * granted first: by token, which is the order of grants, or, where `w` was never granted, before it had left the line.
  */
 export function fifo(history: History, options: FifoOptions = {}): Violation[] {
   const { bound = 0, unfairBound = Number.POSITIVE_INFINITY } = options
@@ -82,7 +82,12 @@ function touches(
 function wasBefore(x: Acquisition, w: Acquisition): boolean {
   if (x.granted === undefined) return false
   if (w.granted !== undefined && w.token !== undefined && x.token !== undefined) return x.token < w.token
-  return x.granted < (w.granted ?? w.failed ?? w.died ?? Number.POSITIVE_INFINITY)
+  return x.granted < servedOrGone(w)
+}
+
+/** Whose time has run out stands in no line any more, also where its process was too busy to notice: the store knows by when it wanted it. */
+function servedOrGone({ granted, failed, died, invoked, wait }: Acquisition): number {
+  return granted ?? Math.min(failed ?? died ?? Number.POSITIVE_INFINITY, invoked + wait * 1e6)
 }
 
 /** For each waiter, how many were called after it stood in line and served before it: from the last call backwards. */
@@ -102,8 +107,8 @@ function overtaken(
         byTime.add(x.granted ?? 0)
       }
       const useTokens = waiter.granted !== undefined && waiter.token !== undefined
-      const ended = waiter.granted ?? waiter.failed ?? waiter.died ?? Number.POSITIVE_INFINITY
-      return { waiter, count: useTokens ? byToken.below(waiter.token ?? 0) : byTime.below(ended) }
+      const count = useTokens ? byToken.below(waiter.token ?? 0) : byTime.below(servedOrGone(waiter))
+      return { waiter, count }
     })
     .reverse()
 }
