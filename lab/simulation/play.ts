@@ -233,10 +233,10 @@ function recorderOf(world: World, process: SimulatedProcess, events: Event[]): R
     now: () => BigInt(nanos()),
     write(entry, time) {
       const t = time === undefined ? nanos() : Number(time)
-      const { until, ...rest } = entry
+      const { until } = entry
       // Told in milliseconds of a clock that runs a little differently from the world.
-      if (until === undefined) events.push({ ...rest, t, pid, client })
-      else events.push({ ...rest, t, pid, client, until: t + (Number(until) - t) / rate })
+      const told = until === undefined ? undefined : { until: t + (Number(until) - t) / rate }
+      events.push({ ...(entry as Omit<typeof entry, 'until'>), t, pid, client, ...told })
     },
     fault: () => () => undefined,
     close: () => undefined,

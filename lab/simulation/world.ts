@@ -5,9 +5,18 @@
  * time stands still meanwhile. Two events at the same moment run in an order drawn from the seed.
  */
 
+/** What all worlds of this process wait for that have an event behind them: one turn of the event loop does for them all. */
+let turn: Promise<void> | undefined
+
 /** Resolves when all promises and ticks that can settle have settled. */
 export function settled(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve))
+  turn ??= new Promise((resolve) => {
+    setImmediate(() => {
+      turn = undefined
+      resolve()
+    })
+  })
+  return turn
 }
 
 export interface World {
