@@ -1,0 +1,51 @@
+// One process that plays schedules, slice by slice, until it is told to end or nobody listens any more: the rest of the soak goes first.
+//
+//   node lane.js SEED STEP      slices have the seeds SEED, SEED + STEP, SEED + 2 × STEP, …
+import { constants, setPriority } from 'node:os'
+import { search, tell } from '../simulation/search.js'
+import { memoryStore } from '../simulation/stores/memory.js'
+import { startMachine } from '../simulation/stores/redis/machine.js'
+import { redisStore } from '../simulation/stores/redis/store.js'
+import { tableStore } from '../simulation/stores/table.js'
+import type { Slice } from './schedules.js'
+
+setPriority(constants.priority.PRIORITY_LOW)
+// Most errors here are a matter of course, and nobody reads where they were made.
+Error.stackTraceLimit = 4
+
+const [seed = 1, step = 1] = process.argv.slice(2).map(Number)
+const machine = await startMachine()
+/** About a second each; over Redis a schedule takes several times as long. */
+const kinds = [
+  { kind: memoryStore, runs: 800 },
+  { kind: tableStore(), runs: 800 },
+  { kind: redisStore(machine), runs: 96 },
+]
+let over = false
+const end = () => {
+  over = true
+}
+process.on('message', end)
+process.on('disconnect', end)
+
+for (let turn = 0; !over; turn++) {
+  for (const { kind, runs } of kinds) {
+    if (over) break
+    const before = process.cpuUsage()
+    const found = await search(kind, runs, seed + turn * step)
+    const { user, system } = process.cpuUsage(before)
+    const failure = found.plan && (await tell(found.plan, kind))
+    const slice: Slice = {
+      kind: kind.name,
+      runs: found.runs,
+      took: (user + system) / 1000,
+      ...(failure && { failure }),
+    }
+    await new Promise<void>((resolve) => {
+      if (process.connected) process.send?.(slice, () => resolve())
+      else resolve()
+    })
+  }
+}
+machine.close()
+if (process.connected) process.disconnect()
