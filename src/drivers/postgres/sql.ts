@@ -36,6 +36,7 @@ export interface Calls {
   readonly sessionAcquire: Call
   readonly sessionRelease: Call
   readonly sessionDowngrade: Call
+  readonly sessionTidy: Call
   readonly sessionBeat: Call
   readonly sessionInspect: Call
   readonly sessionList: Call
@@ -61,6 +62,7 @@ const parameters: Readonly<Record<keyof Calls, number>> = {
   sessionAcquire: 12,
   sessionRelease: 3,
   sessionDowngrade: 3,
+  sessionTidy: 0,
   sessionBeat: 1,
   sessionInspect: 1,
   sessionList: 1,
@@ -73,8 +75,8 @@ const parameters: Readonly<Record<keyof Calls, number>> = {
 }
 
 const silent = [
-  ...['inspect', 'list', 'reap', 'sessionBeat', 'sessionInspect', 'sessionList', 'mint', 'transaction'],
-  ...['cellRead', 'cellWatch', 'cellReap'],
+  ...['inspect', 'list', 'reap', 'sessionTidy', 'sessionBeat', 'sessionInspect', 'sessionList', 'mint'],
+  ...['transaction', 'cellRead', 'cellWatch', 'cellReap'],
 ]
 
 /** `sessionAcquire` is `holdfast_session_acquire_v1`. */

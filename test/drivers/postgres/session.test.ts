@@ -1,6 +1,7 @@
 // The strategy `session`: what hangs on one connection, and what happens when it ends.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { Client } from 'pg'
 import postgresJs from 'postgres'
 import { systemEnv } from '../../../src/core/engine.js'
 import { createLocks } from '../../../src/create-locks.js'
@@ -129,6 +130,57 @@ test('the place of a dead waiter keeps nobody out for as long as the clock of th
   )
   assert.equal((await a.locks.inspect(name)).waiters.length, 1)
   await (await a.locks.mutex(name).acquire({ wait: 10_000 })).release()
+})
+
+test('a statement that is cancelled after it has the advisory lock leaves none: others are not kept out', async (t) => {
+  const [a, b] = [peer(t, server.port, session), peer(t, server.port, session)]
+  const shelf = (locks: typeof a.locks) => locks.readWrite('cancelled').read
+  await shelf(a.locks).run(() => undefined)
+  // Its connection lasts: what it keeps would be kept for good.
+  const lasting = await a.locks.mutex('lasting').acquire({ ttl: 600_000 })
+  const stranger = new Client(server.url)
+  await stranger.connect()
+  t.after(() => stranger.end())
+  for (const also of ['nobody', 'a reader of the same process']) {
+    await stranger.query('begin')
+    // The next token waits for this row, and for no other.
+    await stranger.query(`select from holdfast_locks where name = chr(1) || 'cancelled' for update`)
+    const refused = assert.rejects(shelf(a.locks).tryAcquire(), /57014/)
+    const busy = () =>
+      server.sql(
+        `select pid from pg_stat_activity where wait_event_type = 'Lock' and query like '%session_acquire%'`,
+      )
+    await until(async () => (await busy()).length === 1)
+    const second = also === 'nobody' ? undefined : shelf(a.locks).acquire()
+    await server.sql('select pg_cancel_backend($1)', [(await busy())[0]?.['pid']])
+    await refused
+    await stranger.query('rollback')
+    await (await second)?.release()
+    const writer = await b.locks.readWrite('cancelled').write.acquire({ wait: 20_000 })
+    await writer.release()
+  }
+  assert.equal(lasting.state, 'held')
+  await lasting.release()
+})
+
+test('what a refused commit leaves of an advisory lock is given back', async (t) => {
+  const [a, b] = [peer(t, server.port, session), peer(t, server.port, session)]
+  const name = 'refused commit'
+  await a.locks.mutex(name).run(() => undefined)
+  const lasting = await a.locks.mutex('lasting too').acquire({ ttl: 600_000 })
+  // No handler inside of the statement sees this: it comes when the statement has ended.
+  await server.sql(
+    `create function refuse() returns trigger language plpgsql as $$ begin raise 'not now' using errcode = '57014'; end $$`,
+  )
+  await server.sql(
+    `create constraint trigger refusing after insert on holdfast_holds deferrable initially deferred
+     for each row when (new.name = chr(1) || '${name}') execute function refuse()`,
+  )
+  await assert.rejects(a.locks.mutex(name).tryAcquire(), /57014/)
+  await server.sql('drop trigger refusing on holdfast_holds')
+  await (await b.locks.mutex(name).acquire({ wait: 20_000 })).release()
+  assert.equal(lasting.state, 'held')
+  await lasting.release()
 })
 
 test('with postgres.js on an instance of one connection', async (t) => {

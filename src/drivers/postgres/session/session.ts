@@ -8,6 +8,9 @@
  * `deadline(sent, ttl)`, which is sooner, because the server begins to count when it has answered. So whoever is cut off is
  * told before anybody else can have the lock. A statement that is not answered in time does not end the connection, for
  * that would end every lock: it is given up only when the server must have done so.
+ *
+ * Advisory locks know no rollback. So after a statement that was refused (cancelled, too late, in another's way) the connection is *tidied*:
+ * what it has and no row tells of is given back. Otherwise it would keep that lock from all others for as long as it lives.
  */
 import { setMaxListeners } from 'node:events'
 import type { Env } from '../../../core/driver.js'
@@ -47,6 +50,12 @@ export interface Session {
   close(): Promise<void>
 }
 
+/** How soon it is tried again to give back what a statement that was rolled back has left, in ms. */
+const tidyAgain = 100
+
+/** A commit that can fail would come after locks were taken or given back. */
+const greeting = `select pg_backend_pid() as answer from set_config('default_transaction_isolation', 'read committed', false)`
+
 const missing = ['42883', '42P01', '3F000']
 
 export function createSession(
@@ -57,12 +66,16 @@ export function createSession(
 ): Session {
   const { commandTimeout, schema } = settings
   const calls = callsOf(schema)
+  const takes = [calls.sessionAcquire, calls.sessionDowngrade]
   const channel = `holdfast_${id()}`
   const ttls = new Map<string, number>()
   const timers = new Set<() => void>()
   const pending = new Set<Promise<unknown>>()
   let current: Promise<Life> | undefined
   let beating: Promise<{ sent: number }> | undefined
+  /** Connections on which a statement was rolled back: a lock may be had once more than the rows tell. */
+  const rolledBack = new WeakSet<Life>()
+  let tidying: Life | undefined
   let listens = false
   let unlisten: (() => Promise<void>) | undefined
   let closed = false
@@ -97,7 +110,7 @@ export function createSession(
       commandTimeout,
     )
     try {
-      const pid = Number(await inTime(wire.query('select pg_backend_pid() as answer', []), commandTimeout))
+      const pid = Number(await inTime(wire.query(greeting, []), commandTimeout))
       if (wire.pid !== undefined && wire.pid !== pid) throw pooled()
       if (settings.listen !== false && database.shared === undefined) {
         await inTime(wire.script(`listen "${channel}"`), commandTimeout)
@@ -149,6 +162,23 @@ export function createSession(
     return { answer: JSON.parse(await answer), sent, life: at }
   }
 
+  /** Statements of one connection are carried out in order: one that is under way comes after what was refused by now. */
+  function tidy(at: Life): void {
+    if (at.ended.aborted || closed || tidying === at) return
+    tidying = at
+    send(at, calls.sessionTidy, []).then(
+      ({ answer }) => {
+        tidying = undefined
+        if (answer !== 0) tidy(at)
+        else if (ttls.size === 0) rolledBack.delete(at)
+      },
+      (error) => {
+        tidying = undefined
+        if (!missing.includes(codeOf(error))) later(tidyAgain, () => tidy(at))
+      },
+    )
+  }
+
   return {
     calls,
     get channel() {
@@ -159,10 +189,23 @@ export function createSession(
     async ask(call, values) {
       let created = false
       for (let tries = 1; ; tries++) {
+        let at: Life | undefined
         try {
-          return await send(await life(), call, values())
+          at = await life()
+          const told = await send(at, call, values())
+          if (call === calls.sessionRelease && rolledBack.has(at)) tidy(at)
+          return told
         } catch (error) {
           const code = codeOf(error)
+          if (
+            at !== undefined &&
+            takes.includes(call) &&
+            !missing.includes(code) &&
+            !troubleOf(error).unknown
+          ) {
+            rolledBack.add(at)
+            tidy(at)
+          }
           if (closed || tries === 8) throw error
           if (missing.includes(code) && settings.create && !created) {
             created = true

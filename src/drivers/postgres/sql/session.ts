@@ -40,8 +40,8 @@ begin
       insert into S.holdfast_holds values
         (_name, _attempt, _kind, 1, token, _ttl, now, null, _channel, _by, _note, pg_backend_pid(), _key)
         on conflict (name, attempt) do update set token = excluded.token, pid = excluded.pid, since = excluded.since;
-    exception when others then
-      -- The lock would outlive the statement.
+    exception when others or query_canceled then
+      -- The lock would outlive the statement. (OTHERS alone does not mean a statement that was cancelled, or took too long.)
       if _kind = 'x' then perform pg_advisory_unlock(_key); else perform pg_advisory_unlock_shared(_key); end if;
       raise;
     end;
@@ -83,11 +83,12 @@ declare now bigint := S.holdfast_begin_v1(); h S.holdfast_holds; was_held boolea
 begin
   delete from S.holdfast_holds o where o.name = _name and o.attempt = _attempt and o.pid = pg_backend_pid() returning * into h;
   was_held := found;
+  delete from S.holdfast_waiters q where q.name = _name and (q.attempt = _attempt or q.due < now - 60000000);
+  perform S.holdfast_session_wake_v1(_name, _quiet);
+  -- Last, because it knows no rollback: done twice, it would take the lock of another reader of this session.
   if was_held then
     was_held := case h.kind when 'x' then pg_advisory_unlock(h.lock_key) else pg_advisory_unlock_shared(h.lock_key) end;
   end if;
-  delete from S.holdfast_waiters q where q.name = _name and (q.attempt = _attempt or q.due < now - 60000000);
-  perform S.holdfast_session_wake_v1(_name, _quiet);
   return was_held::int::text;
 end $$;
 
@@ -106,6 +107,23 @@ begin
     perform S.holdfast_session_wake_v1(_name, _quiet);
   end if;
   return '1';
+end $$;
+
+-- Gives back, once each, the advisory locks of this session that no hold stands for: of a statement that was rolled back after it had
+-- taken one. Answer: how many there were; more than 0: there may be more.
+create or replace function S.holdfast_session_tidy_v1() returns text language plpgsql as $$
+declare p record; strays int := 0;
+begin
+  for p in select * from (select l.mode = 'ExclusiveLock' as alone, (l.classid::bigint << 32) | l.objid::bigint as lock_key
+      from pg_locks l where l.locktype = 'advisory' and l.objsubid = 1 and l.pid = pg_backend_pid() and l.granted
+        and l.database = (select d.oid from pg_database d where d.datname = current_database())) a
+    where not exists (select from S.holdfast_holds o where o.pid = pg_backend_pid() and o.lock_key = a.lock_key
+      and (o.kind = 'x') = a.alone)
+  loop
+    strays := strays + 1;
+    if p.alone then perform pg_advisory_unlock(p.lock_key); else perform pg_advisory_unlock_shared(p.lock_key); end if;
+  end loop;
+  return strays::text;
 end $$;
 
 -- Proves that the session is there. Parameter: ms of silence after which the server ends it. Answer: its process.
