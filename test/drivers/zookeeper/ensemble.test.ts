@@ -1,5 +1,7 @@
 // Three servers, of which one goes: the leader, or the one a client talks to.
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { after, test } from 'node:test'
 import { createLocks, type DriverFactory, type Locks } from 'holdfast'
 import { zookeeper } from '../../../src/drivers/zookeeper/index.js'
@@ -48,6 +50,41 @@ test('a client whose server falls silent goes to another with its session, and n
   assert.equal(await lease.release(), 'released')
   await Promise.all([locks.close(), other.close()])
 })
+
+test('requests that are refused because the session has moved to another server are asked again, however the server says so', async () => {
+  const [first, second] = ensemble.servers
+  assert.ok(first && second)
+  await using proxy = await startProxy({ port: first.port })
+  const servers = `${proxy.host}:${proxy.port}`
+  const locks = createLocks(zookeeper({ servers, ...quick, sessionTimeout: 30_000 }) as DriverFactory)
+  proxy.down.hold()
+  const names = Array.from({ length: 20 }, (_, i) => `moved ${i}`)
+  const use = (name: string) => locks.mutex(name).run(() => undefined, { wait: 60_000 })
+  const connected = use('moved 0')
+  const [accepted] = await proxy.down.holding()
+  assert.ok(accepted)
+  proxy.down.pass()
+  await connected
+  await Promise.all(names.map(use))
+  // As when an old attempt to connect reaches a server late: that one has the session now, and the client does not know.
+  const late = connect({ host: second.host, port: second.port })
+  late.write(connectRequest(accepted.bytes))
+  await once(late, 'data')
+  late.destroy()
+  // The write is left without an answer, or the connection ends at once: then the reads that were sent with it may be answered before.
+  await Promise.all(names.map(use))
+  await locks.close()
+})
+
+/** Asks for the session of which `accepted` is the server's answer: length, version, time-out, id, password. */
+function connectRequest(accepted: Buffer): Buffer {
+  const request = Buffer.alloc(4 + 45)
+  request.writeInt32BE(45, 0)
+  // After version 0 and zxid 0: the time-out, then the id and the password with its length.
+  accepted.copy(request, 16, 8, 12)
+  accepted.copy(request, 20, 12, 40)
+  return request
+}
 
 test('two of three servers gone: leases are lost by their time, and locks are to be had again when one is back', async () => {
   const locks = open(sessionTimeout)

@@ -297,13 +297,20 @@ export function createSession(
     }
     if (xid === xids.auth && error !== 0) return refuse(refusal(error, 'the login'))
     if (xid < 0) return
-    const one = pending.shift()
-    if (one === undefined || one.xid !== xid) throw new Error(`an answer to request ${xid} came out of turn`)
+    const [one] = pending
+    // A server that refuses a write of a session that has moved may answer the read after it first. The write stays among those that
+    // are told of the break that follows.
+    if (one?.xid !== xid) throw new Error(`an answer to request ${xid} came out of turn`)
+    pending.shift()
     if (error === codes.sessionExpired) {
       one.lost(refusal(error, 'the request'))
       return expire()
     }
-    if (error === codes.sessionMoved) return broken(refusal(error, 'the request'))
+    if (error === codes.sessionMoved) {
+      const moved = refusal(error, 'the request')
+      one.lost(moved)
+      return broken(moved)
+    }
     if (provesSession(one.op, error)) prove(one.sent)
     one.answered(error, from)
   }
