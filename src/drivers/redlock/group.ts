@@ -23,6 +23,7 @@ import { BackendError } from '../../core/errors.js'
 import type { Reply } from '../redis/client.js'
 import { evictionIn, fieldsOf, inTime } from '../redis/server.js'
 import { evictionCheck } from './eviction.js'
+import { changeMarker, markerIn, readMarker } from './marker.js'
 import { type Identity, identityIn, type Node, notAsked } from './node.js'
 import type { Settings } from './options.js'
 import { round } from './round.js'
@@ -31,7 +32,8 @@ interface Seen {
   readonly node: Node
   readonly epoch: number
   readonly identity: Identity
-  readonly marker: string | undefined
+  /** As it was read, so that it is changed only if it is still that. */
+  readonly marker: string
   readonly group: ReadonlySet<string>
 }
 
@@ -138,9 +140,9 @@ export class Group {
 
   async #see(node: Node): Promise<Seen> {
     const { epoch, connection } = node
-    const [info, marker, group] = await Promise.all([
+    const [info, [marker], group] = await Promise.all([
       connection.command('INFO'),
-      connection.command('GET', this.markerKey),
+      node.run(readMarker, [this.markerKey], [this.#env.id()]),
       connection.command('SMEMBERS', this.#groupKey),
     ])
     if (epoch !== node.epoch) throw new Error(node.distrust)
@@ -152,7 +154,7 @@ export class Group {
       node,
       epoch,
       identity,
-      marker: typeof marker === 'string' ? marker : undefined,
+      marker: String(marker),
       group: new Set((group as readonly Reply[]).map(String)),
     }
   }
@@ -169,20 +171,30 @@ export class Group {
 
   /** The one that may vote, or undefined, when the reason is noted. */
   async #judge(one: Seen, seen: readonly Seen[]): Promise<Seen | undefined> {
-    const { node, identity, marker } = one
-    if (marker === identity.boot) return one
-    const set = /^q (\d+) (\S+)$/.exec(marker ?? '')
-    if (set !== null && set[2] === identity.boot) return this.#waited(one, Number(set[1]))
+    const { node, identity } = one
+    const marker = markerIn(one.marker)
+    const own = marker.is !== 'note' && marker.boot === identity.boot
+    if (own && marker.is === 'whole') return one
+    if (own && marker.is === 'doubtful') return this.#waited(one, marker.until)
+    const { maxTtl, commandTimeout } = this.#settings
     const known = seen.filter(({ group }) => group.size > 0)
-    const founding = known.length === 0 && marker === undefined
+    const founding = known.length === 0 && marker.is === 'note'
     if (founding && seen.length === this.nodes.length) return one
     if (founding && seen.length < this.majority) {
       return this.#doubt(one, 'too few other servers answer to tell whether it has forgotten votes')
     }
     const deleted = known.some(({ group }) => group.has(identity.boot))
-    const until = (deleted ? node.wall : identity.since) + (this.#settings.maxTtl + 1_000) * 1_000
-    await this.#command(node, 'SET', this.markerKey, `q ${Math.ceil(until)} ${identity.boot}`)
-    return this.#waited(one, until)
+    // Who founds a group introduces a server before it is marked, and may be about to mark it.
+    if (
+      deleted &&
+      marker.is === 'note' &&
+      node.wall - marker.at < Math.min(3 * commandTimeout, maxTtl) * 1_000
+    )
+      return this.#doubt(one, 'it has no marker; another process may be about to say that it is new')
+    // Nobody has had its vote since a note is there.
+    const lost = marker.is === 'note' ? Math.min(marker.at, node.wall) : node.wall
+    const until = Math.ceil((deleted ? lost : identity.since) + (maxTtl + 1_000) * 1_000)
+    return this.#waited(await this.#mark(one, `q ${until} ${identity.boot}`), until)
   }
 
   #waited(one: Seen, until: number): Seen | undefined {
@@ -191,11 +203,20 @@ export class Group {
     return this.#doubt(one, `it may have forgotten votes and takes part again in ${Math.ceil(left)} ms`)
   }
 
-  async #trust({ node, epoch, identity, marker }: Seen): Promise<void> {
-    if (marker !== identity.boot) await this.#command(node, 'SET', this.markerKey, identity.boot)
+  async #trust(one: Seen): Promise<void> {
+    const { node, epoch, identity } = one
+    if (one.marker !== identity.boot) await this.#mark(one, identity.boot)
     if (epoch !== node.epoch) return
     node.identity = identity
     node.trusted = true
+  }
+
+  async #mark(one: Seen, marker: string): Promise<Seen> {
+    const { node } = one
+    const changed = node.run(changeMarker, [this.markerKey], [one.marker, marker])
+    const [found] = await inTime(this.#env.clock, this.#settings.commandTimeout, changed)
+    if (found !== marker) throw new Error('its marker has changed since it was read')
+    return { ...one, marker }
   }
 
   #doubt({ node }: Seen, why: unknown): undefined {
