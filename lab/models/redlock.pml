@@ -7,11 +7,15 @@
  * deadline, the client holds and its ballot is the token. It releases everywhere; a release may be lost on any node.
  * With REJOIN a holder sends its request once more to every node, as a renewal does; a node that has forgotten it takes
  * it in again if nobody else is there.
+ * With RETRY a node that refuses a request names its ballot, and client 0 asks all of them once more, with a greater
+ * one than it was told. It gives the first round back; that, too, arrives at any later time or never, as do requests of the
+ * first round. Only votes for the ballot of the present round count.
  *
  * A node lets a key go only after the deadline of its client, which counts from before the first request was sent. With
  * AMNESIA a node restarts up to RESTARTS times and has forgotten key and ballot. QUARANTINE: it then refuses everybody
  * until every attempt that ran at that time is over. CLOCK_FLOOR: its ballot then starts from its clock, which is not
- * behind the ballots given before.
+ * behind the ballots given before. FORGETS: a free node forgets its ballot when its clock has passed it, and takes the clock
+ * for it when it is asked next.
  *
  * Properties
  *   claims_compatible  at most one client holds before its deadline
@@ -22,6 +26,8 @@
  *   COUNTS_ANSWERS             two answers of one node count as two votes                          claims_compatible
  *   AMNESIA                    a restarted node takes part at once                                 claims_compatible, token_grows
  *   AMNESIA, QUARANTINE        ... after the quarantine, but its ballots start again               token_grows
+ *   COUNTS_OLD_BALLOTS         a vote for the first round counts for the second                    claims_compatible
+ *   FORGETS_SOON               a free node forgets a ballot that its clock has not passed          token_grows
  *   COUNTER                    each node counts, the token is the greatest count in the majority   token_grows (3 clients)
  *
  * Long because it is one state machine: whoever changes a step should see them all.
@@ -54,6 +60,12 @@ byte votes[CLIENTS];            /* nodes that said yes, a bit for each */
 byte answers[CLIENTS];
 byte on_the_way[CLIENTS];       /* nodes its request has not reached, a bit for each */
 bool rejoined[CLIENTS];
+#ifdef RETRY
+byte told[CLIENTS];             /* the greatest ballot a refusal named */
+byte first[CLIENTS];            /* ballot of its first round; 0: this is the first */
+byte before[CLIENTS];           /* nodes that a request of the first round has not reached */
+byte returning[CLIENTS];        /* nodes that have not heard that the first round is given back */
+#endif
 
 byte highest;                   /* ballot proposed so far: what a node's clock is not behind */
 byte newest;                    /* token of the newest holder */
@@ -78,6 +90,12 @@ bool claims_compatible = true, token_grows = true;
 #define ACCEPTS(n, c) true
 #else
 #define ACCEPTS(n, c) (token[c] > ballot[n])
+#endif
+/* Does the vote that node n gave to client c count in the present round? */
+#if defined(RETRY) && !defined(COUNTS_OLD_BALLOTS)
+#define COUNTS(n, c) (ballot[n] == token[c])
+#else
+#define COUNTS(n, c) true
 #endif
 #define AWAITS(n, c) (HAS(quarantine[n], c) && !OVER(c))
 #define RUNS(c) (state[c] != Idle && !OVER(c) -> 1 : 0)
@@ -113,7 +131,7 @@ inline arrive(c, n) {
   :: else
   fi;
   if
-  :: owner[n] == c + 1 -> vote(c, n)
+  :: owner[n] == c + 1 -> if :: COUNTS(n, c) -> vote(c, n) :: else fi
   :: owner[n] == 0 && quarantine[n] == 0 && (ACCEPTS(n, c) || (state[c] == Holding && token[c] >= ballot[n])) ->
      owner[n] = c + 1;
 #ifdef COUNTER
@@ -127,21 +145,47 @@ inline arrive(c, n) {
 #ifdef COUNTS_ANSWERS
      ; vote(c, n)
 #endif
+#ifdef RETRY
+  :: c == 0 && state[c] == Asking && first[c] == 0 && quarantine[n] == 0 && owner[n] != c + 1 && (owner[n] != 0 || token[c] <= ballot[n]) ->
+     if :: ballot[n] > told[c] -> told[c] = ballot[n] :: true fi
+#endif
   :: else
   fi
 }
+
+#ifdef RETRY
+/* What is left of the first round of client c arrives at node n. */
+inline arrive_late(c, n) {
+  if
+  :: HAS(before[c], n) -> before[c] = before[c] & ~(1 << n);
+     if
+     :: owner[n] == 0 && quarantine[n] == 0 && first[c] > ballot[n] -> owner[n] = c + 1; ballot[n] = first[c];
+        printf("node %d accepts the first round of client %d\n", n, c)
+     :: else
+     fi
+  :: HAS(returning[c], n) -> returning[c] = returning[c] & ~(1 << n);
+     if
+     :: owner[n] == c + 1 && ballot[n] == first[c] -> owner[n] = 0; printf("node %d takes back the vote of client %d\n", n, c)
+     :: else
+     fi
+  fi
+}
+#define ARRIVE_LATE(n) :: atomic { n < NODES && HAS(before[c] | returning[c], n) -> arrive_late(c, n) }
+#else
+#define ARRIVE_LATE(n)
+#endif
 
 #define ARRIVE(n) :: atomic { n < NODES && HAS(on_the_way[c], n) -> arrive(c, n) }
 
 proctype Requests(byte c) {
 end:
   do
-  ARRIVE(0)
-  ARRIVE(1)
-  ARRIVE(2)
+  ARRIVE(0) ARRIVE_LATE(0)
+  ARRIVE(1) ARRIVE_LATE(1)
+  ARRIVE(2) ARRIVE_LATE(2)
 #if NODES > 3
-  ARRIVE(3)
-  ARRIVE(4)
+  ARRIVE(3) ARRIVE_LATE(3)
+  ARRIVE(4) ARRIVE_LATE(4)
 #endif
   od
 }
@@ -186,6 +230,13 @@ proctype Client(byte c) {
 end:
   do
   :: atomic { state[c] == Asking && WON(c) && !late[c] -> hold(c) }
+#ifdef RETRY
+  :: atomic { c == 0 && state[c] == Asking && !late[c] && first[c] == 0 && told[c] >= token[c] ->
+       first[c] = token[c]; before[c] = on_the_way[c]; returning[c] = (1 << NODES) - 1;
+       token[c] = told[c] + 1; told[c] = 0; votes[c] = 0; on_the_way[c] = (1 << NODES) - 1;
+       if :: token[c] > highest -> highest = token[c] :: else -> skip fi;
+       printf("client %d asks again, ballot %d\n", c, token[c]) }
+#endif
 #ifdef REJOIN
   :: atomic { state[c] == Holding && !late[c] && !rejoined[c] -> rejoined[c] = true; on_the_way[c] = (1 << NODES) - 1 }
 #endif
@@ -224,6 +275,27 @@ end:
 }
 #endif
 
+#if defined(FORGETS) || defined(FORGETS_SOON)
+#ifdef FORGETS_SOON
+#define CLOCK(n) 0
+#else
+#define CLOCK(n) highest
+#endif
+#define FORGET(n) :: atomic { n < NODES && owner[n] == 0 && ballot[n] != CLOCK(n) -> ballot[n] = CLOCK(n); printf("node %d forgets\n", n) }
+proctype Forgetting() {
+end:
+  do
+  FORGET(0)
+  FORGET(1)
+  FORGET(2)
+#if NODES > 3
+  FORGET(3)
+  FORGET(4)
+#endif
+  od
+}
+#endif
+
 init {
   atomic {
     do :: i < CLIENTS -> state[i] = Idle; i++ :: else -> break od;
@@ -233,7 +305,11 @@ init {
     run Client(2); run Requests(2);
 #endif
 #ifdef AMNESIA
-    run Restarts()
+    run Restarts();
 #endif
+#if defined(FORGETS) || defined(FORGETS_SOON)
+    run Forgetting();
+#endif
+    skip
   }
 }

@@ -141,6 +141,9 @@ const redlock: readonly Row[] = [
   holds('redlock', 'quick', 'safety', '', 105_377),
   holds('redlock', 'quick', 'safety', 'REJOIN BALLOTS=2', 196_082),
   holds('redlock', 'quick', 'safety', 'AMNESIA QUARANTINE CLOCK_FLOOR BALLOTS=2', 349_377),
+  holds('redlock', 'full', 'safety', 'RETRY BALLOTS=1', 913_776),
+  holds('redlock', 'full', 'safety', 'RETRY BALLOTS=2', 2_784_370),
+  holds('redlock', 'quick', 'safety', 'FORGETS', 248_864),
   holds('redlock', 'full', 'safety', 'REJOIN', 498_581),
   holds('redlock', 'full', 'safety', 'AMNESIA QUARANTINE CLOCK_FLOOR', 839_241),
   holds('redlock', 'full', 'safety', 'AMNESIA QUARANTINE CLOCK_FLOOR REJOIN', 3_066_459),
@@ -151,6 +154,12 @@ const redlock: readonly Row[] = [
   breaks('redlock', 'claims_compatible', 'COUNTS_ANSWERS BALLOTS=2'),
   breaks('redlock', 'claims_compatible', 'AMNESIA BALLOTS=2'),
   breaks('redlock', 'token_grows', 'AMNESIA QUARANTINE BALLOTS=2'),
+  // Two million states before it is found.
+  {
+    ...breaks('redlock', 'claims_compatible', 'COUNTS_OLD_BALLOTS RETRY BALLOTS=2', 'first'),
+    effort: 'full',
+  },
+  breaks('redlock', 'token_grows', 'FORGETS_SOON BALLOTS=2'),
   breaks('redlock', 'token_grows', 'COUNTER CLIENTS=3', 'first'),
 ]
 

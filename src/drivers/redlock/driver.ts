@@ -4,9 +4,11 @@
  * The algorithm: ask all servers at once for their vote on one ballot; a majority holds. Decided as soon as it can be; a
  * minority is given back at once, to all servers, so that contenders with split votes do not block each other.
  *
- * The ballot is greater than every ballot this process has heard of and not behind the servers' clocks; a server votes only
- * for ballots greater than all it has voted for. Two majorities share a server, so a later holder's ballot is greater than
- * an earlier one's: it is the token, in the same round trip.
+ * A server votes only for ballots greater than all it has voted for. Two majorities share a server, so a later holder's ballot
+ * is greater than an earlier one's: it is the token, in the same round trip. The first ballot of a wait is read off the
+ * servers' clocks. Each refusal names a ballot, and the next round asks with a greater one; how slow a round is does not
+ * matter, because what a server named it does not raise by itself. What is heard of one name is not used for others: a
+ * server whose clock is far ahead raises only the ballots of locks that could not be had without it.
  */
 import { deadline } from '../../core/clock.js'
 import type {
@@ -30,7 +32,7 @@ import { Held } from './held.js'
 import { Node } from './node.js'
 import { type RedlockOptions, type Settings, settingsOf } from './options.js'
 import { count, round, type Said } from './round.js'
-import { force, inspect, release, vote } from './scripts.js'
+import { force, forgiven, inspect, latestClock, release, vote } from './scripts.js'
 import { holderIn, type Vote, voteArgs, winner } from './votes.js'
 
 export interface RedlockTraits extends Traits {
@@ -81,15 +83,19 @@ interface Heard {
   said: readonly Said<Vote>[]
   /** Was it told what stands in its way? */
   told: boolean
+  /** The greatest ballot that a refusal named, in any round. */
+  ballot: number
 }
+
+const nothing = (): Heard => ({ said: [], told: false, ballot: 0 })
 
 /** What `redlock()` hands out, with the state its grants share. */
 export class Redlock {
   readonly group: Group
   readonly env: Env
   readonly settings: Settings
-  /** The greatest ballot this process has heard of. */
-  #greatest = 0
+  /** The last time read off the servers' clocks, so that none is used twice. */
+  #time = 0
   #closed = false
   /** Grants in use, so that a claim asked for twice gets its own. */
   readonly #held = new Map<string, Held>()
@@ -116,17 +122,23 @@ export class Redlock {
   }
 
   async #try(claim: Claim): Promise<Grant | undefined> {
-    // A try is given up after one ttl: what each server said must be known by then.
+    // A try is given up after one ttl: what each server said must be known by then. A round takes a fifth of it.
     await this.group.ready(claim.ttl / 2)
-    const outcome = await this.#round(claim, 1, undefined, { said: [], told: false })
-    if (outcome instanceof Held) return outcome
-    if (outcome.trouble !== undefined) throw outcome.trouble
-    return undefined
+    const heard = nothing()
+    for (let n = 1; ; n++) {
+      const outcome = await this.#round(claim, n, undefined, heard)
+      if (outcome instanceof Held) return outcome
+      const again = n === 1 && this.#wouldVote(heard.said)
+      this.#giveBack(claim, n, !again)
+      if (again) continue
+      if (outcome.trouble !== undefined) throw outcome.trouble
+      return undefined
+    }
   }
 
   async #wait(claim: Claim, wait: Wait): Promise<Grant | undefined> {
     const pause = new Pause(this.env.clock)
-    const heard: Heard = { said: [], told: false }
+    const heard = nothing()
     const unwarn = this.#warn(wait, heard)
     const deaf = this.#ears.expect(claim.attempt, pause.cut)
     this.#pauses.add(pause)
@@ -141,6 +153,7 @@ export class Redlock {
           await outcome.release()
           return undefined
         }
+        this.#giveBack(claim, n, false)
         heard.told = true
         wait.blocked?.(outcome)
         if (signal === undefined) {
@@ -273,7 +286,7 @@ export class Redlock {
   async #round(claim: Claim, n: number, channel: string | undefined, heard: Heard): Promise<Held | Blocked> {
     const { group, env, settings } = this
     const keys = [this.keyOf(claim.name), group.markerKey]
-    const ballot = this.#ballot()
+    const ballot = this.#ballot(heard)
     const { retention, retryDelay } = settings
     const alive = 3 * retryDelay + this.patience(claim.ttl) + 1_000
     const args = voteArgs({ claim, round: n, ballot, rejoin: false, by: env.by, channel, alive, retention })
@@ -286,35 +299,39 @@ export class Redlock {
       (node) =>
         node
           .ask(vote, keys, [node.identity?.boot ?? '', ...args], voting)
-          .then((reply) => this.#read(node, reply)),
+          .then((reply) => this.#read(node, reply, heard)),
       (soFar) => {
         heard.said = soFar
         return this.#decided(soFar)
       },
     )
+    heard.said = said
     const token = winner(said, group.majority)
     const validUntil = deadline(sent, claim.ttl)
     if (token !== undefined && env.clock.now() < validUntil) {
-      this.#greatest = Math.max(this.#greatest, token)
       const held = new Held(this, claim, n, token, validUntil)
       this.#held.set(claim.attempt, held)
       return held
     }
-    this.#giveBack(claim, n, channel === undefined)
+    if (!this.#decided(said))
+      for (const [place, node] of group.nodes.entries()) if (said[place] === undefined) node.silent = true
     return this.#blocked(said)
   }
 
-  #read(node: Node, reply: readonly Reply[]): Vote {
+  #read(node: Node, reply: readonly Reply[], heard: Heard): Vote {
     const letter = String(reply[0])
     if (letter === 'b') {
       node.suspect('its marker has changed: it may have forgotten votes')
       throw new Error(node.distrust)
     }
+    if (letter === 'c') throw new Error('its clock is past the year 2112: no ballot is so great')
     node.tellsTime(Number(reply[2]))
-    this.#greatest = Math.max(this.#greatest, letter === 'y' || letter === 'w' ? 0 : Number(reply[1]))
+    const ballot = Number(letter === 'y' ? reply[3] : reply[1])
+    // Also when it comes after the end of its round.
+    if (letter !== 'y') heard.ballot = Math.max(heard.ballot, ballot)
     return {
       letter,
-      ballot: Number(letter === 'y' || letter === 'w' ? reply[3] : reply[1]),
+      ballot,
       holder: letter === 'n' ? holderIn(reply, 4) : undefined,
       position: letter === 'n' || letter === 'r' ? Number(reply[3]) : 0,
     }
@@ -350,14 +367,24 @@ export class Redlock {
     }
   }
 
-  #ballot(): number {
-    const walls = this.group.nodes
-      .filter(({ trusted }) => trusted)
-      .map(({ wall }) => wall)
-      .sort((a, b) => a - b)
-    const median = walls[Math.floor(walls.length / 2)] ?? 0
-    this.#greatest = Math.max(this.#greatest + 1, Math.floor(median))
-    return this.#greatest
+  /**
+   * Greater than what was heard, and not behind the clocks that matter: those of a majority of all servers, of those that answer.
+   * That can be up to a single one that is far ahead. Then it is used, but not kept for the next ballot.
+   */
+  #ballot({ ballot }: Heard): number {
+    const { nodes, majority } = this.group
+    const trusted = nodes.filter(({ trusted, wall }) => trusted && wall <= latestClock)
+    const walls = (of: readonly Node[]) => of.map(({ wall }) => Math.floor(wall)).sort((a, b) => a - b)
+    const all = walls(trusted)
+    const median = all[Math.floor((all.length - 1) / 2)] ?? 0
+    const needed = walls(trusted.filter(({ silent }) => !silent))[majority - 1] ?? 0
+    this.#time = Math.max(this.#time + 1, needed < median + forgiven ? Math.max(median, needed) : median)
+    return Math.max(this.#time, needed, ballot + 1)
+  }
+
+  /** Would a majority have voted for a greater ballot? */
+  #wouldVote(said: readonly Said<Vote>[]): boolean {
+    return count(said, ({ letter }) => letter === 'y' || letter === 'h') >= this.group.majority
   }
 
   #blocked(said: readonly Said<Vote>[]): Blocked {

@@ -32,6 +32,8 @@ export class Node {
   distrust: string = notAsked
   /** Clock reading before which it need not be looked at again. */
   lookAgainAt: number = Number.NEGATIVE_INFINITY
+  /** It left a round unanswered until the end, and has not been heard of since. */
+  silent = false
   /** Grows with every break of the connection. */
   epoch = 0
   #unanswered = 0
@@ -66,6 +68,7 @@ export class Node {
   }
 
   tellsTime(wall: number): void {
+    this.silent = false
     this.#wall = wall
     this.#wallAt = this.#clock.now()
   }

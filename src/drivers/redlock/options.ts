@@ -18,7 +18,7 @@ export interface RedlockOptions {
   readonly maxTtl?: number
   /** What to do when a server may evict locks in use (`maxmemory-policy allkeys-*`): `refuse` gives it no vote. Default `warn`. */
   readonly eviction?: 'warn' | 'refuse' | 'ignore'
-  /** How long a server remembers a lock nobody uses, in ms. Default 600_000. */
+  /** How long a server remembers a lock nobody uses, in ms, after its clock has passed the lock's tokens. Default 600_000. */
   readonly retention?: number
 }
 

@@ -6,13 +6,26 @@ import { tokenReserve } from '../../core/token.js'
 import { fastRelease, fastVote } from './short-cuts.js'
 import { type Script, script } from './state.js'
 
+/** How much a ballot may be older than the clock of a server that has forgotten the lock, in µs. */
+export const forgiven = 1_000_000
+
 /**
+ * A server whose clock is past this, in µs (2112), votes for no lock it has forgotten: ballots that begin below it stay exact in a double,
+ * however many are counted on from there.
+ */
+export const latestClock: number = 2 ** 52
+
+/**
+ * A server that has forgotten the lock (`b` 0) takes its clock for the greatest ballot it has voted for, once: it keeps that as
+ * `b`, and from then on only `b` counts. So a ballot need not be newer than the clock of a server that has named one. The clock is
+ * not behind what was forgotten, because a lock is remembered until it has passed `b`.
+ *
  * KEYS: the lock, the marker of the server. ARGV: 1 boot id the client knows the server by · 2 attempt · 3 round · 4 `x` or `s` · 5 ttl µs ·
  * 6 ballot · 7 `1`: it holds a majority and wants this vote too · 8 ms a free lock is remembered · 9 by · 10 channel to be woken by, `-` = does not
  * wait · 11 µs until a waiter that is not heard of counts as gone · 12 note.
  * Result: a letter, the greatest ballot, the time; then what belongs to the letter:
  * `y` ballot: the vote is yours, for that ballot · `w` as y, but there have been greater ballots since · `b` the server has
- * another marker · `o` this round has ended · `h` a greater ballot is needed · `n` place in line, attempt, kind, ballot, µs
+ * another marker · `o` this round has ended · `h` a greater ballot is needed · `c` no ballot is as great as this clock · `n` place in line, attempt, kind, ballot, µs
  * held, µs left, by, note: somebody else has the vote · `r` place in line: the
  * vote is kept for who was woken.
  */
@@ -52,14 +65,16 @@ if kind == 's' and ARGV[7] ~= '1' and first and first ~= id and waits[first].kin
   local other, v = next(votes)
   return { 'n', num(b), num(now), stand(), other, v.kind, num(v.ballot), num(now - v.since), num(v.due - now), v.by, v.note }
 end
-local answer = 'y'
-if ARGV[7] == '1' then
-  if ballot < b then answer = 'w' end
-elseif ballot <= b or ballot < now - 1000000 then
-  -- Not the floor itself: that has moved on when the next round comes.
-  return { 'h', num(math.max(b, now)), num(now) }
+local floor = b == 0 and now - ${forgiven} or b
+if ARGV[7] ~= '1' and (ballot <= b or ballot < floor) then
+  if b == 0 then
+    if now > ${latestClock} then return { 'c', num(b), num(now) } end
+    b, changed = now, true
+  end
+  return { 'h', num(b), num(now) }
 end
-b = math.max(b, ballot)
+local answer = ballot < b and 'w' or 'y'
+b = math.max(floor, ballot)
 put(id, { kind = kind, due = now + ttl, ballot = ballot, since = now, round = ARGV[3], by = ARGV[9], note = ARGV[12] })
 leaveLine(id)
 return { answer, num(b), num(now), num(ballot) }`,

@@ -28,7 +28,7 @@ if id == ARGV[1] and ARGV[5] == '1' and tonumber(due) > wall and tonumber(seen) 
     local at = string.format('%d', wall)
     -- The seven newest of those before it.
     past = string.match(past, '^( %S+ %S+ %S+ %S+ %S+ %S+ %S+) ') or past
-    call('SET', h, top .. ' ' .. at .. ' 0' .. round .. past, 'PX', ARGV[4])
+    call('SET', h, top .. ' ' .. at .. ' 0' .. round .. past, 'PX', lasting(top, ARGV[4]))
     return 'y ' .. top .. ' ' .. at
   end
 end`

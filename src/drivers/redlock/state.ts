@@ -14,7 +14,8 @@
  * the server's clock because it went back. All times are the server's, in microseconds.
  *
  * An attempt asks in rounds, because a minority of votes is given back at once: what has ended is a round of an attempt, so
- * that a late request of a round that was given up finds it ended. The key has a time to live only while no vote is out.
+ * that a late request of a round that was given up finds it ended. The key has a time to live only while no vote is out, and
+ * outlives `b`.
  *
  * A verb changes the tables, and what it changed is written once, at its end.
  */
@@ -49,6 +50,10 @@ local call = redis.call
 local h = KEYS[1]
 local tm = call('TIME')
 local wall = tm[1] * 1000000 + tm[2]
+-- A lock must not be forgotten before the clock has passed its ballots: it is then all that is left of them.
+local function lasting(top, retention)
+  return string.format('%d', retention + math.max(0, math.ceil((top - wall) / 1000)))
+end
 ${load}
 stored = stored or '0 0 0'
 ${shortCut}
@@ -97,7 +102,7 @@ local function save(retention)
   end
   if kept then lines[#lines + 1] = 'r ' .. kept.id .. ' ' .. num(kept.till) end
   local text = table.concat(lines, '\\n')
-  if next(votes) then call('SET', h, text) else call('SET', h, text, 'PX', retention) end
+  if next(votes) then call('SET', h, text) else call('SET', h, text, 'PX', lasting(b, retention)) end
 end
 
 -- A vote that ended without being given back may have used all of its reserve.
