@@ -25,6 +25,22 @@ test('the command gets the name and the token, and its exit code is returned', a
   assert.equal(stderr, '')
 })
 
+test('a store that is not there is told of with its reason, while it is waited for and after', async () => {
+  const { code, stderr } = await cli(
+    'run',
+    'x',
+    '--wait',
+    '2s',
+    '--on',
+    'etcd://127.0.0.1:1',
+    ...sh('touch ran'),
+  )
+  assert.equal(code, 69)
+  assert.match(stderr, /^holdfast: waiting .* for "x"; the store cannot be asked: etcd: .*ECONNREFUSED/)
+  assert.match(stderr, /\nholdfast: etcd: .*ECONNREFUSED.* \(etcd:\/\/127\.0\.0\.1:1\)\n$/)
+  assert.throws(() => read('ran'), { code: 'ENOENT' })
+})
+
 test('tokens grow from run to run', async () => {
   const tokens = []
   for (let i = 0; i < 3; i++)

@@ -110,7 +110,7 @@ class Front {
     if (this.#over) return
     switch (message.type) {
       case 'waiting':
-        return this.#report.waiting(message.blocked, message.waiters)
+        return this.#report.waiting(message.blocked, message.waiters, message.trouble)
       case 'granted':
         return await this.#granted(message.token)
       case 'busy':

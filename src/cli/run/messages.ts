@@ -55,7 +55,13 @@ export type ToKeeper =
   | { readonly type: 'ended' }
 
 export type ToFront =
-  | { readonly type: 'waiting'; readonly blocked: Blocked; readonly waiters?: number }
+  | {
+      readonly type: 'waiting'
+      readonly blocked: Omit<Blocked, 'trouble'>
+      readonly waiters?: number
+      /** Why the store cannot be asked: an error would lose its message on the way. */
+      readonly trouble?: string
+    }
   | { readonly type: 'granted'; readonly token: number }
   /** `tooSoon`: nobody holds it, but a run began less than its minimum ago. */
   | { readonly type: 'busy'; readonly blocked: Blocked; readonly waited: number; readonly tooSoon: boolean }

@@ -14,7 +14,7 @@ export interface ReportOptions {
 
 export interface Report {
   /** Who is in the way, whenever something new is known. */
-  waiting(blocked: Blocked, waiters: number | undefined): void
+  waiting(blocked: Omit<Blocked, 'trouble'>, waiters: number | undefined, trouble: string | undefined): void
   /** The wait is over, one way or another. */
   waited(): void
   /** Something the user should know: `event` and `facts` for programs, `text` for people. Not with --quiet, unless it is an error. */
@@ -54,13 +54,14 @@ function waitReport(
   const text = () => (known === undefined ? '' : waitingText(options.name, known, machineTime(), begun))
   const draw = () => line?.show(text())
   return {
-    waiting: (blocked, waiters) => {
-      known = { ...known, ...blocked, ...(waiters !== undefined && { waiters }), at: machineTime() }
+    waiting: (blocked, waiters, trouble) => {
+      known = { ...known, ...blocked, ...(waiters !== undefined && { waiters }), trouble, at: machineTime() }
       if (line !== undefined) {
         draw()
         timer ??= setInterval(draw, redraw)
       } else if (options.json) {
-        tell('waiting', { ...blocked, waited: Math.round(machineTime() - begun) }, undefined)
+        const facts = { ...blocked, ...(trouble !== undefined && { trouble }) }
+        tell('waiting', { ...facts, waited: Math.round(machineTime() - begun) }, undefined)
       } else if (!told) {
         timer ??= setTimeout(() => {
           told = true
@@ -77,18 +78,20 @@ function waitReport(
   }
 }
 
-export interface Wait extends Blocked {
+export interface Wait extends Omit<Blocked, 'trouble'> {
   readonly waiters?: number
+  /** Why the store cannot be asked at present. */
+  readonly trouble?: string | undefined
   /** When this was heard, by `machineTime`. */
   readonly at: number
 }
 
 /** `waiting 14s for "deploy", 2nd in line; held for 3m 12s by web-1:4711 ("nightly import")` */
 export function waitingText(name: string, wait: Wait, now: number, begun: number): string {
-  const { holder, position, waiters } = wait
+  const { holder, position, waiters, trouble } = wait
   const of = waiters !== undefined && position !== undefined && waiters > position ? ` of ${waiters}` : ''
   const place = position === undefined ? '' : `, ${ordinal(position)}${of} in line`
-  return `waiting ${formatDuration(now - begun)} for "${plain(name)}"${place}${holderText(holder, now - wait.at)}`
+  return `waiting ${formatDuration(now - begun)} for "${plain(name)}"${place}${holderText(holder, now - wait.at)}${trouble === undefined ? '' : `; the store cannot be asked: ${plain(trouble)}`}`
 }
 
 /** `later`: ms since the store said so. */

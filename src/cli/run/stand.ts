@@ -1,6 +1,13 @@
 /** The keeper in line: waits for the lock, tells the front who is in the way. */
 import { hostname } from 'node:os'
-import type { Blocked, Lease, Lock, Locks } from 'holdfast'
+import {
+  type AcquireTimeoutError,
+  BackendError,
+  type Blocked,
+  type Lease,
+  type Lock,
+  type Locks,
+} from 'holdfast'
 import type { Front } from './listen.js'
 import type { Claim } from './messages.js'
 
@@ -54,7 +61,7 @@ export async function lookAgain(locks: Locks, name: string, heard?: Blocked): Pr
   try {
     return await Promise.race([lookAround(locks, name), silence()])
   } catch (error) {
-    if (heard?.holder === undefined) throw error
+    if (heard?.holder === undefined) throw heard?.trouble ?? error
     return heard
   }
 }
@@ -67,8 +74,11 @@ function silence(): Promise<never> {
 }
 
 function heardOf(timeout: unknown): Blocked {
-  const { holder } = timeout as Blocked
-  return holder === undefined ? {} : { holder }
+  const { holder, cause } = timeout as AcquireTimeoutError
+  return {
+    ...(holder !== undefined && { holder }),
+    ...(cause instanceof BackendError && { trouble: cause }),
+  }
 }
 
 function lockOf(locks: Locks, { name, asked }: Claim): Lock {
@@ -84,7 +94,9 @@ function lockOf(locks: Locks, { name, asked }: Claim): Lock {
 
 /** Tells the front who is in the way: when the store says so, and every second while somebody watches. */
 function watch(locks: Locks, { name, watched }: Claim, front: Front): () => void {
-  const off = locks.on('waiting', ({ blocked }) => front.tell({ type: 'waiting', blocked }))
+  const off = locks.on('waiting', ({ blocked: { trouble, ...blocked } }) =>
+    front.tell({ type: 'waiting', blocked, ...(trouble !== undefined && { trouble: trouble.message }) }),
+  )
   const ask = async () => {
     const found = await lookAround(locks, name).catch(() => undefined)
     if (found?.position !== undefined) front.tell({ type: 'waiting', blocked: found, waiters: found.waiters })

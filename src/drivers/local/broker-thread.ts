@@ -4,7 +4,7 @@
  * loop stops nobody else. Tells its process `up`, `taken` (another broker has the address) or `failed`, and ends when told
  * `stop` or when its process ends.
  */
-import { existsSync, type FSWatcher, mkdirSync, watch } from 'node:fs'
+import { existsSync, type FSWatcher, watch } from 'node:fs'
 import { createServer, type Server, type Socket } from 'node:net'
 import { uptime } from 'node:os'
 import { join } from 'node:path'
@@ -78,7 +78,6 @@ function listen(onListening: (socket: string) => void): void {
 
 /** Makes the directory again if need be, and begins a journal in it. */
 function open(snapshot: Snapshot) {
-  mkdirSync(directory, { recursive: true, mode: 0o700 })
   openHome(directory, home.socket)
   const again = home.socket === 'file' && broker !== undefined
   if (again && currentGeneration(directory).number > 0) process.exit(1)

@@ -18,7 +18,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { isAbsolute, join, resolve } from 'node:path'
+import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { BackendError } from '../../core/errors.js'
 import { quote } from '../../core/name.js'
 import { bootId, netSpace } from './processes.js'
@@ -45,7 +45,7 @@ export function defaultDirectory(env: NodeJS.ProcessEnv = process.env): string {
 /** Makes the directory and its home file where they are missing. @throws BackendError when it cannot be used safely */
 export function openHome(directory: string, wanted: SocketKind | undefined): Home {
   try {
-    mkdirSync(directory, { recursive: true, mode: 0o700 })
+    makeFolder(directory)
     checkOwner(directory)
     return readOrMake(realpathSync(directory), wanted)
   } catch (error) {
@@ -53,6 +53,20 @@ export function openHome(directory: string, wanted: SocketKind | undefined): Hom
     throw new BackendError('local', `cannot use directory ${quote(directory)}: ${messageOf(error)}`, {
       cause: error,
     })
+  }
+}
+
+/** Node's own `recursive` goes round for ever where a folder is refused as if it had no parent, as in /proc. */
+function makeFolder(path: string, tries = 2): void {
+  if (exists(path)) return
+  try {
+    mkdirSync(path, { mode: 0o700 })
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EEXIST') return
+    if (code !== 'ENOENT' || tries === 0 || dirname(path) === path) throw error
+    makeFolder(dirname(path))
+    makeFolder(path, tries - 1)
   }
 }
 

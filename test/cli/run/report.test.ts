@@ -28,6 +28,11 @@ test('what the store does not tell is left out', () => {
   assert.match(text, /1st in line; held for 3m 10s by web-1:4711 \("\\u\{1b\}\[31mred"\)$/)
 })
 
+test('a store that cannot be asked is told of with its reason', () => {
+  const text = waitingText('deploy', { at: 0, trouble: 'etcd: connect ECONNREFUSED' }, 1500, 0)
+  assert.equal(text, 'waiting 1s for "deploy"; the store cannot be asked: etcd: connect ECONNREFUSED')
+})
+
 test('places are ordinals', () => {
   assert.deepEqual([1, 2, 3, 4, 11, 12, 13, 21, 102, 111].map(ordinal), [
     '1st',

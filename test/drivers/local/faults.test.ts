@@ -8,6 +8,7 @@ import {
   readFileSync,
   readlinkSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
@@ -299,7 +300,20 @@ describe('a directory', () => {
   test('that is a file is refused', async () => {
     const directory = join(freshDirectory(), 'file')
     writeFileSync(directory, '')
-    await refused(directory, /cannot use directory/)
+    await refused(directory, /is not a directory; give local/)
+  })
+
+  test('that cannot be made is refused, also where it looks as if only its parent were missing', async () => {
+    await refused('/proc/holdfast/locks', /cannot use directory .*ENOENT/)
+  })
+
+  test('is made with all that lead to it, for its owner alone', async () => {
+    const directory = join(freshDirectory(), 'a/b')
+    const locks = createLocks(local({ directory }))
+    await locks.mutex('x').run(() => undefined)
+    assert.equal(statSync(join(directory, '..')).mode & 0o777, 0o700)
+    assert.equal(statSync(directory).mode & 0o777, 0o700)
+    await locks.close()
   })
 
   test('is the same through a link', async () => {
