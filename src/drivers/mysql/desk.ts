@@ -165,3 +165,8 @@ export async function told<T>(work: Promise<T>): Promise<T> {
     throw troubleOf(error).error
   }
 }
+
+/** @throws BackendError once the locks were closed */
+export function assertOpen(desk: Desk): void {
+  if (desk.closed) throw new BackendError('mysql', 'these locks were closed', { closed: true })
+}

@@ -1,19 +1,18 @@
 /** The driver: `sql.ts` decides, `waiter.ts` and `hold.ts` ask, this hands out. */
-import type { Claim, Driver, DriverFactory, Grant, Standing, Traits, Wait } from '../../core/driver.js'
+import type { Claim, Driver, DriverFactory, Grant, Traits, Wait } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { createBell } from './bell.js'
 import { cellsOver } from './cells.js'
-import { text } from './client.js'
-import { createDesk, type Desk, told } from './desk.js'
+import { assertOpen, createDesk, type Desk, told } from './desk.js'
 import { Hold, type Proven } from './hold.js'
-import { holdersOf, rowOf, standingOf } from './look.js'
+import { forceRelease, inspect, list } from './inspect.js'
 import { type MysqlOptions, type Settings, settingsOf } from './options.js'
 import { createRenewer } from './renewer.js'
 import { rowTaker } from './row.js'
 import { Heartbeat, SessionHold } from './session/hold.js'
 import { createSessions, type Session } from './session/session.js'
 import { sessionTaker } from './session/taker.js'
-import * as sql from './sql.js'
+import { takeTogether } from './together.js'
 import { type Taker, Waiter } from './waiter.js'
 
 export interface MysqlTraits extends Traits {
@@ -22,6 +21,7 @@ export interface MysqlTraits extends Traits {
   readonly shared: true
   readonly cells: true
   readonly portable: true
+  readonly together: true
 }
 
 const traits: MysqlTraits = Object.freeze({
@@ -33,6 +33,7 @@ const traits: MysqlTraits = Object.freeze({
   maxLockDelay: Number.POSITIVE_INFINITY,
   cells: true,
   portable: true,
+  together: true,
 })
 
 /** Of the strategy `session`. */
@@ -76,7 +77,28 @@ function rowDriver(settings: Settings): DriverFactory<MysqlTraits> {
         bell?.ring(claim.name)
         ended()
       })
-    return { traits, ...driverOver(desk, rowTaker(desk, bell), make, () => bell?.close()) }
+    const taker = rowTaker(desk, bell)
+    const holds = new Map<string, Grant>()
+    const over = driverOver({ desk, taker, make, holds, closed: () => bell?.close() })
+    return {
+      traits,
+      ...over,
+      async together(claims, wait) {
+        assertOpen(desk)
+        const known = claims.map(({ attempt }) => holds.get(attempt)).filter((grant) => grant !== undefined)
+        if (known.length > 0) return known.length === claims.length ? known : undefined
+        const proven = await takeTogether(desk, taker, claims, wait)
+        return proven?.map((one, i) => {
+          const claim = claims[i] as Claim
+          if (claim.mode.kind === 'exclusive') bell?.keep(claim.name)
+          return kept(
+            holds,
+            claim,
+            make(claim, one, () => void holds.delete(claim.attempt)),
+          )
+        })
+      },
+    }
   }
 }
 
@@ -97,14 +119,28 @@ function sessionDriver(settings: Settings): DriverFactory<MysqlSessionTraits> {
         ended()
       })
     }
-    return { traits: sessionTraits, ...driverOver(desk, taker, make, () => sessions.close()) }
+    const closed = () => sessions.close()
+    return { traits: sessionTraits, ...driverOver({ desk, taker, make, holds: new Map(), closed }) }
   }
 }
 
 type Make = (claim: Claim, proven: Proven, ended: () => void) => Grant
 
-function driverOver(desk: Desk, taker: Taker, make: Make, closed: () => void): Omit<Driver, 'traits'> {
-  const holds = new Map<string, Grant>()
+interface Parts {
+  readonly desk: Desk
+  readonly taker: Taker
+  readonly make: Make
+  /** By attempt. */
+  readonly holds: Map<string, Grant>
+  readonly closed: () => void
+}
+
+function kept(holds: Map<string, Grant>, { attempt }: Claim, grant: Grant): Grant {
+  holds.set(attempt, grant)
+  return grant
+}
+
+function driverOver({ desk, taker, make, holds, closed }: Parts): Omit<Driver, 'traits'> {
   return {
     name: 'mysql',
 
@@ -114,9 +150,11 @@ function driverOver(desk: Desk, taker: Taker, make: Make, closed: () => void): O
       if (known !== undefined) return known
       const proven = await new Waiter(desk, taker, claim, wait).run()
       if (proven === undefined) return undefined
-      const hold = make(claim, proven, () => void holds.delete(claim.attempt))
-      holds.set(claim.attempt, hold)
-      return hold
+      return kept(
+        holds,
+        claim,
+        make(claim, proven, () => void holds.delete(claim.attempt)),
+      )
     },
 
     inspect: (name) => told(inspect(desk, name)),
@@ -130,46 +168,4 @@ function driverOver(desk: Desk, taker: Taker, make: Make, closed: () => void): O
       closed()
     },
   }
-}
-
-function assertOpen(desk: Desk): void {
-  if (desk.closed) throw new BackendError('mysql', 'these locks were closed', { closed: true })
-}
-
-async function inspect(desk: Desk, name: string): Promise<Standing> {
-  assertOpen(desk)
-  const { tables } = desk
-  // In this order nobody is missed: who leaves the line in between is seen holding.
-  const waiting = await desk.ask(sql.line(tables, name, 'one'))
-  const { rows } = await desk.ask(sql.rows(tables, name, 'one'))
-  const row = rows[0] === undefined ? undefined : rowOf(rows[0])
-  return standingOf(name, row, waiting.rows)
-}
-
-async function list(desk: Desk, prefix: string): Promise<readonly Standing[]> {
-  assertOpen(desk)
-  const { tables } = desk
-  const waiting = await desk.ask(sql.line(tables, prefix, 'beginning'))
-  const { rows } = await desk.ask(sql.rows(tables, prefix, 'beginning'))
-  const found = new Map(rows.map((values) => [text(values[16]), rowOf(values)]))
-  const names = new Set([...found.keys(), ...waiting.rows.map(([, name]) => text(name))])
-  return [...names]
-    .sort()
-    .map((name) =>
-      standingOf(
-        name,
-        found.get(name),
-        waiting.rows.filter((values) => text(values[1]) === name),
-      ),
-    )
-    .filter(({ holders, waiters }) => holders.length + waiters.length > 0)
-}
-
-async function forceRelease(desk: Desk, name: string): Promise<number> {
-  assertOpen(desk)
-  const { rows } = await desk.ask(sql.rows(desk.tables, name, 'one'))
-  const held = rows[0] === undefined ? [] : holdersOf(rowOf(rows[0]))
-  if (held.length === 0) return 0
-  await desk.ask(sql.force(desk.tables, name))
-  return held.length
 }

@@ -160,6 +160,18 @@ export function decide(row: Row, claim: Claim, { ahead, wanted, standing, once, 
   return { is: 'take', guard: { ...alone, beside: JSON.stringify(entries), taken, until } }
 }
 
+/**
+ * Readers and permits come and go beside each other and change the row: where what is written there suffices, it need not be as it was seen.
+ */
+export function guardOf(row: Row, { mode }: Claim, seen: Guard): Guard {
+  if (row.lineUntil > row.now) return seen
+  const first: Guard = { is: 'first' }
+  if (row.until <= row.now) return first
+  if (row.kind !== letters[mode.kind] || mode.kind === 'exclusive') return seen
+  const taken = row.sharers.reduce((sum, { take }) => sum + take, 0)
+  return mode.kind === 'shared' || taken + mode.take <= mode.of ? first : seen
+}
+
 function holdOf(row: Row, { attempt, mode }: Claim): Decision | undefined {
   const one = row.sharers.find((sharer) => sharer.attempt === attempt)
   if (mode.kind !== 'exclusive') {

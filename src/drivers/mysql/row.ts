@@ -12,8 +12,7 @@ export function rowTaker(desk: Desk, bell: Bell | undefined): Taker {
     async take(claim: Claim, guard: sql.Guard): Promise<Proven | undefined> {
       const { tables, by } = desk
       const latest = await desk.latest()
-      const statement = claim.mode.kind === 'exclusive' ? sql.takeExclusive : sql.takeShare
-      const { id, sent } = await desk.ask(statement(tables, { claim, by, guard, latest }))
+      const { id, sent } = await desk.ask(sql.take(tables, { claim, by, guard, latest }))
       if (id !== 0 && claim.mode.kind === 'exclusive') bell?.keep(claim.name)
       // The token is the server's time in µs or a little ahead of it, which is near enough to when it began.
       return id === 0 ? undefined : { token: id, validUntil: deadline(sent, claim.ttl), since: id }

@@ -3,8 +3,8 @@
  *
  * Four properties, which all of them share:
  * - **One statement, one row.** Each is a transaction of its own that locks the row of one lock or the row of one waiter and nothing
- *   else, at any isolation level; what it reads besides is read without locks. (Renewals of many at once, which wait for nobody, are in
- *   `sql-renewals.ts`.) So no two of them can wait for each other in a
+ *   else, at any isolation level; what it reads besides is read without locks. (What is done to many at once, and waits for nobody, is in
+ *   `sql-renewals.ts` and `sql-together.ts`.) So no two of them can wait for each other in a
  *   circle, and none stays open while a process thinks.
  * - **The row decides.** Whether a hold begins, goes on or ends is decided by the `WHERE` of one `UPDATE` on the lock's row. It
  *   says so by `LAST_INSERT_ID(…)`, which the server reports only for a row that matched; counts of rows depend on settings of
@@ -89,20 +89,50 @@ function guarded({ guard, latest }: Taking, fits: string): string {
 }
 
 /** A newcomer that has looked, and has seen no fresh waiter, ends the time in which others must look. */
-const clearsLine = (guard: Guard) =>
-  guard.is === 'seen' && guard.lineUntil !== undefined && !guard.besideLine ? ', line_until = 0' : ''
+const clearsLine = (guard: Guard) => guard.is === 'seen' && guard.lineUntil !== undefined && !guard.besideLine
+const clearedLine = (guard: Guard) => (clearsLine(guard) ? { line_until: '0' } : {})
+
+/** How a hold begins: what is written, and on what condition. In this order no right side depends on what stands left of it. */
+export interface Beginning {
+  readonly columns: Readonly<Record<string, string>>
+  readonly guard: string
+}
+
+/** @param token its token, as the server is to work it out */
+export function beginning(taking: Taking, token: string): Beginning {
+  return taking.claim.mode.kind === 'exclusive' ? exclusiveOf(taking, token) : shareOf(taking, token)
+}
+
+const written = ({ columns }: Beginning) =>
+  Object.entries(columns)
+    .map(([column, value]) => `${column} = ${value}`)
+    .join(', ')
+
+const nextToken = `GREATEST(top + 1, ${now})`
 
 /**
- * Begins an exclusive hold, and reserves tokens for handing it on inside its process.
+ * Begins a hold beside nobody, or beside those who share it.
  * @returns id: its token; 0: not taken
  */
-export function takeExclusive(tables: Tables, taking: Taking): string {
+export function take(tables: Tables, taking: Taking): string {
+  const begins = beginning(taking, nextToken)
+  const told = { ...begins, columns: { ...begins.columns, token: `LAST_INSERT_ID(${nextToken})` } }
+  return `UPDATE ${tables.locks} SET ${written(told)}
+WHERE name = ${bytes(taking.claim.name)} AND ${begins.guard}`
+}
+
+/** An exclusive hold, with tokens reserved for handing it on inside its process. */
+function exclusiveOf(taking: Taking, token: string): Beginning {
   const { claim, by, guard } = taking
-  return `UPDATE ${tables.locks} SET kind = 'x', owner = ${bytes(claim.attempt)}, sharers = NULL, taken = 0, permits = 0,
-  version = version + 1, since = ${now}, ttl = ${micros(claim.ttl)}, by_whom = ${bytes(by)}, note = ${bytes(claim.note ?? '')},
-  token = LAST_INSERT_ID(GREATEST(top + 1, ${now})), top = GREATEST(top + 1, ${now}) + ${tokenReserve},
-  until = ${now} + ${micros(claim.ttl)}${clearsLine(guard)}
-WHERE name = ${bytes(claim.name)} AND ${guarded(taking, `until <= ${now}`)}`
+  return {
+    columns: {
+      ...{ sharers: 'NULL', taken: '0', permits: '0', owner: bytes(claim.attempt), ttl: micros(claim.ttl) },
+      ...{ version: 'version + 1', since: now, by_whom: bytes(by), note: bytes(claim.note ?? '') },
+      ...{ token, top: `${token} + ${tokenReserve}`, kind: `'x'`, until: `${now} + ${micros(claim.ttl)}` },
+      ...clearedLine(guard),
+    },
+    guard: guarded(taking, `until <= ${now}`),
+  }
 }
 
 /** The end of a hold that lasts as long as a connection. */
@@ -117,7 +147,7 @@ export function takeSession(tables: Tables, taking: Taking): string {
   return `UPDATE ${tables.locks} SET kind = 'g', owner = ${bytes(claim.attempt)}, sharers = NULL, taken = 0, permits = 0,
   version = version + 1, since = ${now}, ttl = ${micros(claim.ttl)}, by_whom = ${bytes(by)}, note = ${bytes(claim.note ?? '')},
   token = LAST_INSERT_ID(GREATEST(top + 1, ${now})), top = GREATEST(top + 1, ${now}) + ${tokenReserve},
-  until = ${forever}${clearsLine(guard)}
+  until = ${forever}${clearsLine(guard) ? ', line_until = 0' : ''}
 WHERE name = ${bytes(claim.name)} AND ${guarded(taking, `until <= ${now} OR kind = 'g'`)}`
 }
 
@@ -127,28 +157,27 @@ function entry(take: number, token: string, since: string, claim: Claim, by: str
   return `CONCAT('${whole(take)} ', ${token}, ' ', ${since}, ' ', ${now} + ${micros(claim.ttl)}, ${chars(rest)})`
 }
 
-/**
- * Begins a shared hold or takes permits, beside those who have some already.
- * @returns id: its token; 0: not taken
- */
-export function takeShare(tables: Tables, taking: Taking): string {
+/** A shared hold or permits, beside those who have some already. */
+function shareOf(taking: Taking, token: string): Beginning {
   const { claim, by, guard } = taking
   const { mode, attempt } = claim
   const [take, of, kind] = [takeOf(mode), limitOf(mode), letters[mode.kind]]
-  const token = `GREATEST(top + 1, ${now})`
   const seen = guard.is === 'seen'
   const beside = seen ? chars(guard.beside) : `IF(until <= ${now}, '{}', COALESCE(sharers, '{}'))`
   const taken = seen ? whole(guard.taken) : `IF(until <= ${now}, 0, taken)`
   const until = seen ? whole(guard.until) : 'until'
   const room = kind === 's' ? '' : ` AND permits = ${whole(of)} AND taken + ${whole(take)} <= ${whole(of)}`
-  const joins = `until <= ${now} OR (kind = '${kind}'${room} AND NOT ${holds(attempt)})`
-  const longest = `GREATEST(IF(until <= ${now} OR kind <> '${kind}', 0, ttl), ${micros(claim.ttl)})`
-  return `UPDATE ${tables.locks} SET
-  sharers = JSON_SET(${beside}, ${pathOf(attempt)}, ${entry(take, token, now, claim, by)}),
-  taken = ${taken} + ${whole(take)}, permits = ${whole(of)}, owner = NULL, ttl = ${longest}, version = version + 1,
-  since = ${now}, token = LAST_INSERT_ID(${token}), top = ${token}, kind = '${kind}',
-  until = GREATEST(${until}, ${now} + ${micros(claim.ttl)})${clearsLine(guard)}
-WHERE name = ${bytes(claim.name)} AND ${guarded(taking, joins)}`
+  return {
+    columns: {
+      sharers: `JSON_SET(${beside}, ${pathOf(attempt)}, ${entry(take, token, now, claim, by)})`,
+      ...{ taken: `${taken} + ${whole(take)}`, permits: whole(of), owner: 'NULL' },
+      ttl: `GREATEST(IF(until <= ${now} OR kind <> '${kind}', 0, ttl), ${micros(claim.ttl)})`,
+      ...{ version: 'version + 1', since: now, token, top: token, kind: `'${kind}'` },
+      until: `GREATEST(${until}, ${now} + ${micros(claim.ttl)})`,
+      ...clearedLine(guard),
+    },
+    guard: guarded(taking, `until <= ${now} OR (kind = '${kind}'${room} AND NOT ${holds(attempt)})`),
+  }
 }
 
 /** A hold as its owner knows it, for the statements that prove or end it. */

@@ -21,6 +21,7 @@ import { permitLimitError } from '../../core/errors.js'
 import { Pause } from '../kit/pause.js'
 import { number } from './client.js'
 import type { Desk } from './desk.js'
+import { giveUp } from './give-up.js'
 import type { Proven } from './hold.js'
 import { type Decision, decide, type Row, rowOf } from './look.js'
 import { nextLook, type Progress, turnTime } from './patience.js'
@@ -242,19 +243,12 @@ export class Waiter {
 
   /** Leaves the line, and gives back what came meanwhile or may still come. */
   async #giveUp(taken: boolean): Promise<void> {
-    const { ask, tables, settings } = this.#desk
+    const { ask, tables } = this.#desk
     const { attempt, ttl } = this.#claim
-    const once = async () => {
+    const end = async () => {
       if (this.#inLine) await ask(sql.leave(tables, attempt), true)
       if (taken || this.#doubtful) await this.#taker.undo(this.#claim)
     }
-    const until = this.#desk.clock.now() + Math.max(ttl, settings.commandTimeout)
-    const again = () => {
-      if (this.#desk.clock.now() < until) this.#desk.later(250, () => this.#desk.behind(once().catch(again)))
-    }
-    if (!this.#doubtful) return once().catch(again)
-    // A server that left a statement unanswered will not answer this one sooner; and the statement may still be on its way.
-    this.#desk.behind(once().catch(again))
-    this.#desk.later(settings.commandTimeout + 500, () => this.#desk.behind(once().catch(again)))
+    return giveUp(this.#desk, end, ttl, this.#doubtful)
   }
 }

@@ -1,4 +1,4 @@
-// Renewals of many holds at once: what they cost, what each is told, and that one that is in the way is in nobody else's.
+// What one statement does to many rows. Several locks taken at once; and renewals of many holds: what they cost, what each is told, and that one that is in the way is in nobody else's.
 import assert from 'node:assert/strict'
 import { after, before, describe, it, type TestContext } from 'node:test'
 import { type Connection, createConnection, createPool } from 'mysql2/promise'
@@ -10,6 +10,7 @@ import { leakCheck } from '../../support/leaks.js'
 import { type MysqlServer, startMysql } from '../../support/servers/mysql.js'
 import { claim, never, waiting } from '../support/asking.js'
 import { deadlocks, peer, statements } from './support/peer.js'
+import { togetherTests } from './support/together.js'
 
 /** So long that nothing is renewed by itself in the middle of a test. */
 const ttl = 600_000
@@ -119,6 +120,8 @@ for (const flavour of ['mariadb', 'mysql'] as const) {
       }
       assert.equal(await deadlocks(server), before)
     })
+
+    describe('several locks in one statement', () => togetherTests(() => server))
   })
 }
 

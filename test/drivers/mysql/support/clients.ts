@@ -16,9 +16,14 @@ export interface Opened {
 
 const place = { host: '127.0.0.1', user: 'root', database: 'holdfast' } as const
 
-export function open(library: Library, port: number, size = 5): Opened {
+/** @param level isolation of all transactions; mysql2 only */
+export function open(library: Library, port: number, size = 5, level?: string): Opened {
   if (library === 'mysql2') {
     const pool = createMysql2({ ...place, port, connectionLimit: size, connectTimeout: 2_000 })
+    if (level !== undefined)
+      pool.pool.on('connection', (connection) =>
+        connection.query(`set session transaction isolation level ${level}`),
+      )
     return { pool, close: () => void pool.end().catch(() => undefined) }
   }
   const pool = createMariadb({

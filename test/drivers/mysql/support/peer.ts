@@ -9,6 +9,8 @@ export interface PeerOptions extends Partial<MysqlOptions> {
   readonly library?: Library
   /** Connections in its pool. Default 5. */
   readonly size?: number
+  /** Isolation of its transactions. Default: the server's. */
+  readonly level?: string
   readonly env?: Partial<Env>
 }
 
@@ -19,9 +21,9 @@ interface Ends {
 export function peer(
   t: Ends,
   port: number,
-  { library = 'mysql2', size, env, ...options }: PeerOptions = {},
+  { library = 'mysql2', size, level, env, ...options }: PeerOptions = {},
 ): Locks {
-  const { pool, close } = open(library, port, size)
+  const { pool, close } = open(library, port, size, level)
   const locks = createLocks((given) => mysql({ pool, ...options } as MysqlOptions)({ ...given, ...env }))
   t.after(async () => {
     await locks.close()

@@ -1,0 +1,44 @@
+/** What operators ask: who holds and waits, and the end of it. */
+import type { Standing } from '../../core/driver.js'
+import { text } from './client.js'
+import { assertOpen, type Desk } from './desk.js'
+import { holdersOf, rowOf, standingOf } from './look.js'
+import * as sql from './sql.js'
+
+export async function inspect(desk: Desk, name: string): Promise<Standing> {
+  assertOpen(desk)
+  const { tables } = desk
+  // In this order nobody is missed: who leaves the line in between is seen holding.
+  const waiting = await desk.ask(sql.line(tables, name, 'one'))
+  const { rows } = await desk.ask(sql.rows(tables, name, 'one'))
+  const row = rows[0] === undefined ? undefined : rowOf(rows[0])
+  return standingOf(name, row, waiting.rows)
+}
+
+export async function list(desk: Desk, prefix: string): Promise<readonly Standing[]> {
+  assertOpen(desk)
+  const { tables } = desk
+  const waiting = await desk.ask(sql.line(tables, prefix, 'beginning'))
+  const { rows } = await desk.ask(sql.rows(tables, prefix, 'beginning'))
+  const found = new Map(rows.map((values) => [text(values[16]), rowOf(values)]))
+  const names = new Set([...found.keys(), ...waiting.rows.map(([, name]) => text(name))])
+  return [...names]
+    .sort()
+    .map((name) =>
+      standingOf(
+        name,
+        found.get(name),
+        waiting.rows.filter((values) => text(values[1]) === name),
+      ),
+    )
+    .filter(({ holders, waiters }) => holders.length + waiters.length > 0)
+}
+
+export async function forceRelease(desk: Desk, name: string): Promise<number> {
+  assertOpen(desk)
+  const { rows } = await desk.ask(sql.rows(desk.tables, name, 'one'))
+  const held = rows[0] === undefined ? [] : holdersOf(rowOf(rows[0]))
+  if (held.length === 0) return 0
+  await desk.ask(sql.force(desk.tables, name))
+  return held.length
+}

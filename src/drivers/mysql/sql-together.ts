@@ -1,0 +1,42 @@
+/**
+ * Several holds begin in one statement, or none does. Like a renewal of many it finds its rows through a derived table and passes over
+ * what somebody else has locked just then. So it waits for no row, and cannot be part of a circle; and as it is a transaction of its
+ * own, nobody sees a part of it, and nothing stays locked when its process stops.
+ *
+ * It writes nothing unless it has found a row for every claim. All get one token, above the newest of each: tokens are compared within a name
+ * only, and `LAST_INSERT_ID()` tells one number.
+ */
+import type { Tables } from './schema.js'
+import { type Beginning, beginning, bytes, now, type Taking } from './sql.js'
+
+/** The server knows rows by their place in its index alone: a walk over the table would lock the rows of others. */
+const byKey = 'FORCE INDEX (PRIMARY)'
+
+/** Above the newest token of every row that was found. */
+const token = `GREATEST(d.most + 1, ${now})`
+
+/** @returns id: the token of all; 0: none was taken, because one is not free, is locked just then, or has no row */
+export function takeAll(tables: Tables, takings: readonly Taking[]): string {
+  const begins = takings.map((taking) => [taking.claim.name, beginning(taking, token)] as const)
+  const names = begins.map(([name]) => bytes(name)).join(', ')
+  const guards = begins.map(([name, { guard }]) => `WHEN ${bytes(name)} THEN ${guard}`).join(' ')
+  return `UPDATE (SELECT name, COUNT(*) OVER () AS found, MAX(top) OVER () AS most FROM (
+    SELECT name, top FROM ${tables.locks} ${byKey} WHERE name IN (${names}) AND CASE name ${guards} ELSE FALSE END
+    LIMIT ${begins.length} FOR UPDATE SKIP LOCKED) f) d
+  STRAIGHT_JOIN ${tables.locks} l ${byKey} ON l.name = d.name
+SET ${written(begins)}
+WHERE d.found = ${begins.length}`
+}
+
+function written(begins: readonly (readonly [name: string, Beginning])[]): string {
+  const columns = new Set(begins.flatMap(([, one]) => Object.keys(one.columns)))
+  return [...columns]
+    .map((column) => {
+      if (column === 'token') return `l.token = LAST_INSERT_ID(${token})`
+      const cases = begins.map(
+        ([name, one]) => `WHEN ${bytes(name)} THEN ${one.columns[column] ?? `l.${column}`}`,
+      )
+      return `l.${column} = CASE l.name ${cases.join(' ')} END`
+    })
+    .join(',\n  ')
+}
