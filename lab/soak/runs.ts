@@ -53,6 +53,10 @@ export class Runs {
     return [...this.#rows.values()].sort((a, b) => a.driver.localeCompare(b.driver))
   }
 
+  get acquisitions(): number {
+    return this.rows.reduce((sum, row) => sum + row.acquisitions, 0)
+  }
+
   /** @param name the row in which it is counted */
   async one(name: string, run: Run): Promise<void> {
     const out = join('.lab', `${name.replace(/\W+/g, '-')}-${run.seed}`)
