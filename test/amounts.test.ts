@@ -1,21 +1,27 @@
 // What is tried at random in one run of the tests is as much as the documentation says, and enough.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { proof } from '../scripts/proof.js'
 import { schedules, sequences } from './support/amounts.js'
-import { read } from './support/checkout.js'
+import { filesIn, read } from './support/checkout.js'
 import { leakCheck } from './support/leaks.js'
 
 const page = read('docs/simulation.md').replace(/\s+/g, ' ')
 const told = (count: number) => count.toLocaleString('en')
 const sum = (counts: readonly number[]) => counts.reduce((one, other) => one + other, 0)
 
-test('there are at least 160,000 simulated schedules', () => {
-  const all = sum(Object.values(schedules))
-  assert.ok(all >= 160_000, told(all))
-  assert.ok(page.includes(`${told(all)} schedules in every \`npm test\``), told(all))
-  for (const [file, count] of Object.entries(schedules))
-    assert.ok(page.includes(`[${told(count)}](../test/${file}.test.ts)`), `${file}: ${told(count)}`)
-})
+for (const [amount, least, where] of [
+  ['test', 160_000, 'npm test'],
+  ['proof', 300_000, 'npm run proof'],
+] as const) {
+  test(`there are at least ${told(least)} simulated schedules in every \`${where}\``, () => {
+    const all = sum(Object.values(schedules).map((one) => one[amount]))
+    assert.ok(all >= least, told(all))
+    assert.ok(page.includes(`${told(all)} schedules in every \`${where}\``), told(all))
+    for (const [file, { test, proof }] of Object.entries(schedules))
+      assert.ok(page.includes(`[${told(test)}](../test/${file}.test.ts) | ${told(proof)} |`), file)
+  })
+}
 
 test('there are at least 100,000 random sequences', () => {
   const counts = Object.values(sequences).map(({ properties, each }) => properties * each)
@@ -29,6 +35,20 @@ test('there are at least 100,000 random sequences', () => {
 test('every file that is named takes its number from the list', () => {
   for (const file of [...Object.keys(schedules), ...Object.keys(sequences)])
     assert.ok(read(`test/${file}.test.ts`).includes(`['${file}']`), file)
+})
+
+test('the proof has all of these files, the live runs that count faults and acquisitions, and the canaries', () => {
+  const files = [...Object.keys(schedules), ...Object.keys(sequences), 'simulation/mistakes']
+  for (const file of [...files, 'amounts', 'lab/live', 'lab/databases', 'lab/canaries'])
+    assert.ok(
+      proof.some((part) => `test/${file}.test.ts`.includes(part)),
+      file,
+    )
+  for (const part of proof)
+    assert.ok(
+      filesIn('test', '.test.ts').some((file) => file.includes(part)),
+      part,
+    )
 })
 
 after(leakCheck)

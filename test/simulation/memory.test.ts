@@ -5,12 +5,12 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { search, tell } from '../../lab/simulation/search.js'
 import { memoryStore } from '../../lab/simulation/stores/memory.js'
-import { schedules } from '../support/amounts.js'
+import { amount, schedules } from '../support/amounts.js'
 import { leakCheck } from '../support/leaks.js'
 
 // Most errors here are a matter of course, and nobody reads where they were made.
 Error.stackTraceLimit = 4
-const runs = schedules['simulation/memory']
+const runs = schedules['simulation/memory'][amount]
 
 test(`memory: ${runs.toLocaleString('en')} schedules break nothing`, async () => {
   const kind = memoryStore

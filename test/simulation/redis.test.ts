@@ -6,12 +6,12 @@ import { search, tell } from '../../lab/simulation/search.js'
 import { type Machine, startMachine } from '../../lab/simulation/stores/redis/machine.js'
 import { scriptMistakes } from '../../lab/simulation/stores/redis/mistakes.js'
 import { redisStore } from '../../lab/simulation/stores/redis/store.js'
-import { schedules } from '../support/amounts.js'
+import { amount, schedules } from '../support/amounts.js'
 import { leakCheck } from '../support/leaks.js'
 
 // Most errors here are a matter of course, and nobody reads where they were made.
 Error.stackTraceLimit = 4
-const runs = schedules['simulation/redis']
+const runs = schedules['simulation/redis'][amount]
 let machine: Machine
 before(async () => {
   machine = await startMachine()

@@ -5,12 +5,12 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { search, tell } from '../../lab/simulation/search.js'
 import { tableStore } from '../../lab/simulation/stores/table.js'
-import { schedules } from '../support/amounts.js'
+import { amount, schedules } from '../support/amounts.js'
 import { leakCheck } from '../support/leaks.js'
 
 // Most errors here are a matter of course, and nobody reads where they were made.
 Error.stackTraceLimit = 4
-const runs = schedules['simulation/table']
+const runs = schedules['simulation/table'][amount]
 
 test(`table: ${runs.toLocaleString('en')} schedules break nothing`, async () => {
   const kind = tableStore()
