@@ -1,6 +1,6 @@
 /**
  * The least a ZooKeeper client can do: frames written by hand over one connection, answers taken in order, nothing kept, nothing
- * watched, nothing checked but that none is an error.
+ * checked but that none is an error.
  */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -11,7 +11,9 @@ export interface ZookeeperWire {
   remove(path: string): Promise<void>
   /** Creates a node that stays, if it is not there. */
   make(path: string): Promise<void>
-  list(parent: string): Promise<void>
+  /** Reads the node and asks to be told of its change. Resolves once it is watched, with what resolves when that comes. */
+  watch(path: string): Promise<{ readonly changed: Promise<void> }>
+  list(parent: string): Promise<readonly string[]>
   close(): void
 }
 
@@ -21,14 +23,18 @@ export async function zookeeperWire(port: number): Promise<ZookeeperWire> {
   const socket: Socket = connect({ port, host: '127.0.0.1', noDelay: true })
   await once(socket, 'connect')
   const waiting: ((body: Buffer) => void)[] = []
+  const watching = new Map<string, () => void>()
   let held = Buffer.alloc(0)
+  let accepted = false
   socket.on('data', (chunk) => {
     held = held.length === 0 ? chunk : Buffer.concat([held, chunk])
     while (held.length >= 4 && held.length >= 4 + held.readInt32BE(0)) {
       const size = held.readInt32BE(0)
       const body = held.subarray(4, 4 + size)
       held = held.subarray(4 + size)
-      waiting.shift()?.(body)
+      // An event: type and state, then the path.
+      if (accepted && body.readInt32BE(0) === -1) watching.get(textAt(body, 24))?.()
+      else waiting.shift()?.(body)
     }
   })
   const send = (frame: Buffer): Promise<Buffer> => {
@@ -55,6 +61,7 @@ export async function zookeeperWire(port: number): Promise<ZookeeperWire> {
     int(flag),
   ]
   await send(framed(int(0), long(0n), int(30_000), long(0n), text('\0'.repeat(16)), Buffer.from([0])))
+  accepted = true
   return {
     async enter(parent) {
       socket.cork()
@@ -66,7 +73,12 @@ export async function zookeeperWire(port: number): Promise<ZookeeperWire> {
     },
     remove: async (path) => void (await well(call(2, text(path), int(-1)))),
     make: async (path) => void (await call(15, ...node(path, 0))),
-    list: async (parent) => void (await well(call(12, text(parent), Buffer.from([0])))),
+    async watch(path) {
+      const changed = new Promise<void>((resolve) => watching.set(path, resolve))
+      await well(call(4, text(path), Buffer.from([1])))
+      return { changed }
+    },
+    list: async (parent) => textsOf(await well(call(12, text(parent), Buffer.from([0])))),
     close: () => socket.destroy(),
   }
 }
@@ -86,6 +98,18 @@ function long(value: bigint): Buffer {
 function text(value: string): Buffer {
   const bytes = Buffer.from(value)
   return Buffer.concat([int(bytes.length), bytes])
+}
+
+function textAt(body: Buffer, at: number): string {
+  return body.toString('utf8', at + 4, at + 4 + body.readInt32BE(at))
+}
+
+function textsOf(body: Buffer): readonly string[] {
+  const texts: string[] = []
+  for (let at = 4; texts.length < body.readInt32BE(0); at += 4 + body.readInt32BE(at)) {
+    texts.push(textAt(body, at))
+  }
+  return texts
 }
 
 function framed(...parts: readonly Buffer[]): Buffer {

@@ -8,12 +8,15 @@ import { type ZookeeperWire, zookeeperWire } from '../floors/zookeeper-wire.js'
 import { type Rates, ratio, takeTurns } from '../rounds.js'
 import { spread } from '../spread.js'
 import type { Scale } from '../suite.js'
+import { handThroughBare } from '../zookeeper/bare-line.js'
 import { openOthers } from '../zookeeper/others.js'
 
 const suite = 'zookeeper'
 const atOnce = 64
 const chroot = '/bench'
 const warmUp = 3
+/** Of a line that is handed through: each has a connection of its own. */
+const members = 4
 
 export async function measureZookeeper(scale: Scale): Promise<readonly Result[]> {
   await using server = await startZookeeper()
@@ -26,7 +29,7 @@ export async function measureZookeeper(scale: Scale): Promise<readonly Result[]>
     return [
       speed('acquire + release', free, 'pair', { 'requests each': 3 }),
       speed(`the same, ${atOnce} names at once`, free, 'many'),
-      await measureHandOffs(open, wire, scale),
+      await measureHandOffs(open, server.port, scale),
       await compare(locks, server.address, scale),
     ]
   } finally {
@@ -86,38 +89,34 @@ function speed(
   }
 }
 
-/** A long line of several clients, handed through; the floor is a delete and, once that is answered, a list as long. */
-async function measureHandOffs(open: () => Locks, wire: ZookeeperWire, scale: Scale): Promise<Figure> {
+/** A long line of several clients, handed through; the floor is the same line of as many bare connections. */
+async function measureHandOffs(open: () => Locks, port: number, scale: Scale): Promise<Figure> {
   const waiters = Math.min(200, scale.waiters)
   const rounds = scale.effort.rounds
-  const clients = Array.from({ length: 4 }, open)
-  const parent = `${chroot}/bare line`
-  await wire.make(parent)
+  const clients = Array.from({ length: members }, open)
+  const wires = await Promise.all(clients.map(() => zookeeperWire(port)))
   const ours: number[] = []
   const bare: number[] = []
   // The first few warm up: a line is long enough to be compiled in the middle of.
   for (let round = -warmUp; round < rounds; round++) {
-    const handed = await handThrough(clients, `line ${round}`, waiters)
-    const line: string[] = []
-    for (let i = 0; i < waiters; i++) line.push(await wire.enter(parent))
-    const begin = performance.now()
-    for (const path of line) {
-      await wire.remove(path)
-      await wire.list(parent)
+    const turns: [number[], () => Promise<number>][] = [
+      [ours, () => handThrough(clients, `line ${round}`, waiters)],
+      [bare, () => handThroughBare(wires, `${chroot}/bare line ${round}`, waiters)],
+    ]
+    for (const [rates, measure] of round % 2 === 0 ? turns : turns.toReversed()) {
+      const rate = await measure()
+      if (round >= 0) rates.push(rate)
     }
-    const passed = waiters / ((performance.now() - begin) / 1000)
-    if (round < 0) continue
-    ours.push(handed)
-    bare.push(passed)
   }
   for (const locks of clients) await locks.close()
+  for (const wire of wires) wire.close()
   const quotient = ratio(ours, bare)
   return {
     suite,
     what: `hand-offs through a line of ${waiters}`,
     unit: 'per second',
     ours: spread(ours),
-    floor: { what: 'delete, then list, on a bare connection', value: spread(bare), ratio: quotient },
+    floor: { what: 'the same line of bare connections', value: spread(bare), ratio: quotient },
     counts: { 'requests each': 2, 'events each': 1 },
     aim: atLeast(quotient.median, 0.8, '×'),
   }
