@@ -93,14 +93,21 @@ export class Reader {
 
   /** An absent text reads as an empty one. */
   text(): string {
-    return this.bytes().toString()
+    const begin = this.#field()
+    return this.#buffer.toString('utf8', begin, this.#at)
   }
 
   bytes(): Buffer {
+    const begin = this.#field()
+    return this.#buffer.subarray(begin, this.#at)
+  }
+
+  /** Goes past a field that is led by its length; where it begins. */
+  #field(): number {
     const size = Math.max(0, this.int())
     if (size > this.left) throw new RangeError(`a field of ${size} bytes in a message with ${this.left} left`)
     this.#at += size
-    return this.#buffer.subarray(this.#at - size, this.#at)
+    return this.#at - size
   }
 
   texts(): string[] {
