@@ -10,6 +10,7 @@ import { startProxy, type TcpProxy } from '../../support/proxy.js'
 import { startEnsemble, type ZookeeperServer } from '../../support/servers/zookeeper.js'
 import { until } from '../../support/until.js'
 import { Cables, quick } from './support/clients.js'
+import { startRelay } from './support/relay.js'
 
 const sessionTimeout = 4_000
 const patient = { within: 60_000 }
@@ -74,6 +75,23 @@ test('requests that are refused because the session has moved to another server 
   // The write is left without an answer, or the connection ends at once: then the reads that were sent with it may be answered before.
   await Promise.all(names.map(use))
   await locks.close()
+})
+
+test('a request that is never answered although the one after it is ends with its connection, and its place is found again', async () => {
+  const [first] = ensemble.servers
+  assert.ok(first)
+  const relay = await startRelay(first.port)
+  const servers = `127.0.0.1:${relay.port}`
+  const locks = createLocks(zookeeper({ servers, ...quick, sessionTimeout: 30_000 }) as DriverFactory)
+  await locks.mutex('unanswered').run(() => undefined)
+  relay.swallow()
+  const lease = await locks.mutex('unanswered').acquire({ wait: 60_000 })
+  assert.equal(relay.swallowed, 1)
+  assert.equal(await lease.release(), 'released')
+  const { holders, waiters } = await locks.inspect('unanswered')
+  assert.deepEqual([holders, waiters], [[], []])
+  await locks.close()
+  await relay.stop()
 })
 
 /** Asks for the session of which `accepted` is the server's answer: length, version, time-out, id, password. */
