@@ -11,8 +11,8 @@ import { AcquireTimeoutError, BackendError, LeaseLostError, UnsupportedError } f
 import type { Hold } from './hold.js'
 import { HeldLease, type Lease } from './lease.js'
 import type { Mode, ModeKind } from './mode.js'
-import { quote } from './name.js'
-import { type AcquireOptions, resolveTerms, type Terms, type TryOptions } from './options.js'
+import { checkFunction, quote } from './name.js'
+import { type AcquireOptions, checkOptions, resolveTerms, type Terms, type TryOptions } from './options.js'
 import type { Line, Request } from './queue.js'
 import { heldBy, inside, reenter } from './reentrancy.js'
 import type { Party } from './together.js'
@@ -86,6 +86,7 @@ export class EngineLock implements Lock {
 
   tryAcquire(options?: TryOptions): Promise<HeldLease | undefined> {
     return new Promise((resolve, reject) => {
+      checkOptions(options)
       if (options !== undefined && 'wait' in options) {
         throw new TypeError('tryAcquire makes one attempt and takes no wait; use acquire({ wait })')
       }
@@ -99,6 +100,7 @@ export class EngineLock implements Lock {
   }
 
   async run<R>(fn: (lease: Lease) => R | PromiseLike<R>, options?: AcquireOptions): Promise<R> {
+    checkFunction(fn, 'run')
     const lease = await this.take(options)
     let result: R
     try {

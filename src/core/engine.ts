@@ -40,7 +40,7 @@ export class Engine {
     this.random = env.random
     this.timetable = new Timetable(env.clock)
     this.unarmed = new Unarmed(env.clock)
-    this.driver = factory(env)
+    this.driver = driverOf(factory, env)
     this.defaults = resolveDefaults(this.driver.name, this.driver.traits, defaults)
   }
 
@@ -145,4 +145,13 @@ function randomId(): string {
   }
   used += 16
   return pool.toString('hex', used - 16, used)
+}
+
+/** `createLocks(redis)` for `createLocks(redis({ … }))` is easily written. */
+function driverOf(factory: DriverFactory, env: Env): Driver {
+  const driver: Driver | undefined = factory(env)
+  if (driver?.traits !== undefined) return driver
+  throw new TypeError(
+    `createLocks takes what memory() or redis({ client }) gives, got ${factory.name || 'a function'} itself`,
+  )
 }

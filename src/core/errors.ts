@@ -97,9 +97,9 @@ export class LeaseLostError extends HoldfastError {
   readonly why: LossCause
   /** Only from `run()`: what the function returned, although the lease was lost before it ended. */
   result?: unknown
-  constructor(lock: string, token: number, why: LossCause, cause?: unknown) {
+  constructor(lock: string, token: number, why: LossCause, cause?: unknown, what: string = lossWords[why]) {
     super(
-      `lease of ${quote(lock)} (token ${token}) ${lossWords[why]}; stop, and let the resource refuse tokens older than the newest it saw`,
+      `lease of ${quote(lock)} (token ${token}) ${what}; stop, and let the resource refuse tokens older than the newest it saw`,
       cause === undefined ? undefined : { cause },
     )
     this.lock = lock

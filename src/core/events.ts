@@ -8,6 +8,7 @@ import type { Blocked, GaveBack } from './driver.js'
 import type { LossCause } from './errors.js'
 import type { Orders } from './lock-order.js'
 import type { Mode } from './mode.js'
+import { describe } from './name.js'
 
 export interface About {
   readonly name: string
@@ -67,6 +68,8 @@ export class Events {
   on<E extends LockEvent>(event: E, listener: Listener<E>): () => void {
     if (!names.includes(event))
       throw new TypeError(`unknown event ${String(event)}; known are ${names.join(', ')}`)
+    if (typeof listener !== 'function')
+      throw new TypeError(`a listener of '${event}' must be a function, got ${describe(listener)}`)
     const listeners = this.#listeners.get(event) ?? new Set()
     this.#listeners.set(event, listeners)
     // A fresh function, so that the same listener added twice is called twice and taken off once.

@@ -66,8 +66,7 @@ export class Hold implements WatchdogHooks {
   /** The reason why it is not held: lost, or released by its own holder. */
   lostError(): LeaseLostError {
     return (
-      this.lost ??
-      new LeaseLostError(this.name, this.token, 'taken', new Error('it was released by its holder'))
+      this.lost ?? new LeaseLostError(this.name, this.token, 'taken', undefined, 'was released by its holder')
     )
   }
 

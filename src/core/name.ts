@@ -38,6 +38,12 @@ export function checkName(name: unknown, what = 'lock name'): string {
   return name
 }
 
+/** @throws TypeError when it is no function. @param call how it is called, as in `run` */
+export function checkFunction(fn: unknown, call: string): void {
+  if (typeof fn === 'function') return
+  throw new TypeError(`${call} takes a function, as in ${call}(async (lease) => { … }), got ${describe(fn)}`)
+}
+
 /** For messages: JSON quoting shows control characters, and a huge name is cut. */
 export function quote(text: string): string {
   return JSON.stringify(text.length > 80 ? `${text.slice(0, 77)}...` : text)

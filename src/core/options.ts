@@ -104,6 +104,7 @@ export function resolveDefaults(driver: string, traits: Traits, given: Defaults 
 
 /** @throws TypeError, RangeError naming the option, the value got and the remedy; UnsupportedError for `fair`. */
 export function resolveTerms(driver: string, traits: Traits, base: Terms, given: AcquireOptions): Terms {
+  checkOptions(given)
   for (const key of Object.keys(given)) {
     if (!known.has(key))
       throw new TypeError(`unknown option ${describe(key)}; known are ${[...known].join(', ')}`)
@@ -129,6 +130,13 @@ export function resolveTerms(driver: string, traits: Traits, base: Terms, given:
     )
   }
   return terms
+}
+
+/** A number alone would be passed over in silence. @throws TypeError when it is no object with options */
+export function checkOptions(given: unknown): void {
+  if (given === undefined || (typeof given === 'object' && given !== null && !Array.isArray(given))) return
+  const instead = typeof given === 'number' ? `{ wait: ${given} } or { ttl: ${given} }` : '{ wait: 5_000 }'
+  throw new TypeError(`options must be an object such as ${instead}, got ${describe(given)}`)
 }
 
 function lockDelayOf(driver: string, { maxLockDelay = 0 }: Traits, value: unknown): number {

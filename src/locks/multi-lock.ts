@@ -13,8 +13,8 @@ import { EngineLock, type Lock } from '../core/acquire.js'
 import type { Engine } from '../core/engine.js'
 import { AcquireTimeoutError, BackendError } from '../core/errors.js'
 import type { HeldLease } from '../core/lease.js'
-import { describe, quote } from '../core/name.js'
-import type { AcquireOptions, TryOptions } from '../core/options.js'
+import { checkFunction, describe, quote } from '../core/name.js'
+import { type AcquireOptions, checkOptions, duration, type TryOptions } from '../core/options.js'
 import { inside } from '../core/reentrancy.js'
 import { Party } from '../core/together.js'
 import { HeldTogether, type MultiLease } from './multi-lease.js'
@@ -74,7 +74,8 @@ class Multi implements MultiLock {
 
   async acquire(options: AcquireOptions = {}): Promise<MultiLease> {
     const { clock, defaults } = this.#engine
-    const wait = options.wait ?? defaults.wait
+    checkOptions(options)
+    const wait = duration('wait', options.wait ?? defaults.wait, 0, true)
     const asked = clock.now()
     // What is not free at once is waited for in order.
     const atOnce = await this.#begin(options, wait)
@@ -83,8 +84,7 @@ class Multi implements MultiLock {
     return this.#takeAll(async (lock, taken) => {
       const left = Math.max(0, wait - (clock.now() - asked))
       try {
-        const holding = [...(Array.isArray(held) ? held : [held]), ...taken]
-        return await lock.take({ ...options, wait: left, holding })
+        return await lock.take({ ...options, wait: left, holding: [...[held].flat(), ...taken] })
       } catch (error) {
         if (!(error instanceof AcquireTimeoutError)) throw error
         throw new AcquireTimeoutError(lock.name, clock.now() - asked, {
@@ -97,14 +97,15 @@ class Multi implements MultiLock {
   }
 
   async tryAcquire(options?: TryOptions): Promise<MultiLease | undefined> {
+    checkOptions(options)
     // A wait is refused where any single attempt refuses it.
-    const wrong = options !== undefined && 'wait' in options
-    const atOnce = wrong ? 'one by one' : await this.#atOnce(options ?? {}, 0)
+    const atOnce = options && 'wait' in options ? 'one by one' : await this.#atOnce(options ?? {}, 0)
     if (atOnce !== 'one by one') return atOnce
     return this.#takeAll(async (lock) => (await lock.tryAcquire(options)) as HeldLease | undefined)
   }
 
   async run<R>(fn: (lease: MultiLease) => R | PromiseLike<R>, options?: AcquireOptions): Promise<R> {
+    checkFunction(fn, 'run')
     const lease = (await this.acquire(options)) as HeldTogether
     const within = lease.held.reduceRight<() => R | PromiseLike<R>>(
       (inner, part) => () => inside(part, inner),

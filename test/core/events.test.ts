@@ -49,6 +49,10 @@ test('a listener that was taken off hears nothing, and one that throws harms nob
     () => s.locks.on('grant' as never, () => {}),
     /unknown event grant; known are waiting, order, granted/,
   )
+  assert.throws(() => s.locks.on('lost', 'log' as never), {
+    name: 'TypeError',
+    message: 'a listener of \'lost\' must be a function, got "log"',
+  })
 })
 
 test('the same events are published on diagnostics channels', async () => {

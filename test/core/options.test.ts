@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { memory } from '../../src/drivers/memory/index.js'
 import type { AcquireOptions } from '../../src/index.js'
 import { createLocks } from '../../src/index.js'
 import { leakCheck } from '../support/leaks.js'
@@ -46,6 +47,29 @@ for (const [option, value, message] of bad) {
     )
   })
 }
+
+test('options that are none, a function that is none and a driver that was not made are told at once', async () => {
+  const s = script()
+  const [lock, other] = [s.locks.mutex('m'), s.locks.mutex('n')]
+  for (const asked of [lock, s.locks.all([lock, other])]) {
+    for (const call of ['acquire', 'tryAcquire'] as const) {
+      await assert.rejects(asked[call](5_000 as never), {
+        name: 'TypeError',
+        message: 'options must be an object such as { wait: 5000 } or { ttl: 5000 }, got 5000',
+      })
+      await assert.rejects(asked[call](null as never), /options must be an object .* got null/)
+    }
+    await assert.rejects(asked.run({ wait: 5 } as never), {
+      name: 'TypeError',
+      message: 'run takes a function, as in run(async (lease) => { … }), got an object',
+    })
+    await assert.rejects(asked.acquire({ wait: '5s' as never }), /wait must be a number of milliseconds/)
+    await assert.rejects(asked.acquire({ wait: -1 }), /wait must be from 0 to/)
+  }
+  assert.equal(s.asked.length, 0)
+  assert.throws(() => createLocks(memory as never), /takes what memory\(\) or .* gives, got memory itself/)
+  assert.throws(() => createLocks(memory(), 5 as never), /options must be an object .* got 5/)
+})
 
 test('tryAcquire takes no wait', async () => {
   const s = script()

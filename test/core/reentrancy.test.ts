@@ -42,6 +42,10 @@ test('with reentrant: true it is entered again: same token, nothing asked, relea
     assert.equal(await inner.release(), 'released')
     assert.equal(await inner.release(), 'already-released')
     assert.equal(inner.state, 'released')
+    assert.throws(
+      () => inner.assertHeld(),
+      /^LeaseLostError: lease of "m" \(token \d+\) was released by its holder;/,
+    )
     assert.equal(outer.state, 'held', 'releasing an inner entry twice does not let go of the outer one')
     assert.equal(outer.holdCount, 1)
     assert.equal(grant.releases, 0)
