@@ -5,7 +5,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { constants, setPriority } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -98,9 +97,6 @@ async function ended(
   run: Run,
 ): Promise<{ code: number; said: string }> {
   const lab = spawn(process.execPath, ['--enable-source-maps', main, ...args, '--out', out])
-  // What is as fast as it can be leaves room to what is to be on time.
-  if (run.acquisitions !== undefined && lab.pid !== undefined)
-    setPriority(lab.pid, constants.priority.PRIORITY_BELOW_NORMAL)
   let said = ''
   for (const stream of [lab.stdout, lab.stderr]) stream.on('data', (chunk) => (said += chunk))
   const late = setTimeout(() => lab.kill('SIGKILL'), run.seconds * 1000 + patience)
