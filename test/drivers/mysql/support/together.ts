@@ -79,6 +79,17 @@ export function togetherTests(server: () => MysqlServer): void {
     const lease = await asked
     assert.equal(lease?.leases.length, 3)
     await lease?.release()
+    // What was free when it was asked, and is somebody's once the row can be had, is not taken from him.
+    await stranger.query('begin')
+    await stranger.query(
+      `update holdfast_locks set kind = 'x', owner = 'stranger', until = until + 9e15, version = version + 1 where name = 'busy b'`,
+    )
+    const since = await tried()
+    const late = all(locks, names).tryAcquire({ ttl })
+    await until(async () => (await tried()) >= since + 3, { what: 'three tries' })
+    await stranger.query('commit')
+    assert.equal(await late, undefined)
+    assert.equal((await locks.inspect('busy b')).holders[0]?.attempt, 'stranger')
   })
 
   it('by sixteen clients, in any order and beside single ones, at every isolation level: no deadlock, nobody beside another', async (t) => {
