@@ -2,7 +2,7 @@
 import type { Engine } from './engine.js'
 import { BackendError } from './errors.js'
 import { quote } from './name.js'
-import { duration } from './options.js'
+import { checkOptions, duration } from './options.js'
 
 export interface WaitOptions {
   /** Longest time to wait in ms; `0`: look once, `Infinity`: for ever. @default that of the locks, else 30_000 */
@@ -47,6 +47,7 @@ export async function bounded<R>(
   work: (bounds: Bounds) => Promise<R>,
 ): Promise<R | Late> {
   engine.assertOpen()
+  checkOptions(options, ['wait'])
   const { clock } = engine
   const wait = duration('wait', options.wait ?? engine.defaults.wait, 0, true)
   const { signal, also } = options

@@ -132,10 +132,11 @@ export function resolveTerms(driver: string, traits: Traits, base: Terms, given:
   return terms
 }
 
-/** A number alone would be passed over in silence. @throws TypeError when it is no object with options */
-export function checkOptions(given: unknown): void {
+/** A number alone would be passed over in silence. @param times options it may have been meant for @throws TypeError when it is no object with options */
+export function checkOptions(given: unknown, times: readonly string[] = ['wait', 'ttl']): void {
   if (given === undefined || (typeof given === 'object' && given !== null && !Array.isArray(given))) return
-  const instead = typeof given === 'number' ? `{ wait: ${given} } or { ttl: ${given} }` : '{ wait: 5_000 }'
+  const time = typeof given === 'number' ? given : 5_000
+  const instead = times.map((name) => `{ ${name}: ${time} }`).join(' or ')
   throw new TypeError(`options must be an object such as ${instead}, got ${describe(given)}`)
 }
 

@@ -24,7 +24,7 @@ import { AcquireTimeoutError } from '../core/errors.js'
 import type { HeldLease } from '../core/lease.js'
 import { exclusive } from '../core/mode.js'
 import { checkName, describe } from '../core/name.js'
-import { type AcquireOptions, duration } from '../core/options.js'
+import { type AcquireOptions, checkOptions, duration } from '../core/options.js'
 import { noPermits } from './no-permits.js'
 import { HeldTerm, type Leader, type Office, officeIn, type Term } from './term.js'
 
@@ -73,6 +73,7 @@ export function election(engine: Engine, name: string): Election {
   async function campaign(value: string, options: CampaignOptions = {}): Promise<Term> {
     if (typeof value !== 'string')
       throw new TypeError(`campaign takes a string as value, got ${describe(value)}`)
+    checkOptions(options)
     const { candidate = engine.env.by, priority = 0, ...given } = options
     checkCandidate(candidate, priority)
     const from = engine.clock.now()

@@ -18,7 +18,7 @@ import { BackendError, LeaseLostError, UnsupportedError } from '../core/errors.j
 import { HeldLease, type Lease } from '../core/lease.js'
 import type { Mode } from '../core/mode.js'
 import { checkName, describe, quote } from '../core/name.js'
-import { type AcquireOptions, resolveTerms } from '../core/options.js'
+import { type AcquireOptions, checkOptions, resolveTerms } from '../core/options.js'
 import { claimOf } from '../core/queue.js'
 
 export type AdoptOptions = Pick<AcquireOptions, 'autoRenew' | 'maxHold'>
@@ -82,6 +82,7 @@ export async function exportLease(engine: Engine, lease: Lease): Promise<string>
 export async function adoptLease(engine: Engine, text: string, options: AdoptOptions = {}): Promise<Lease> {
   checkPortable(engine)
   engine.assertOpen()
+  checkOptions(options, ['maxHold'])
   const { id, name, attempt, mode, ttl, lockDelay = 0, token, note } = ticketIn(text)
   const terms = resolveTerms(engine.driver.name, engine.traits, engine.defaults, {
     ...options,

@@ -14,7 +14,7 @@ import { LeaseLostError } from '../core/errors.js'
 import type { HeldLease, Lease } from '../core/lease.js'
 import { exclusive } from '../core/mode.js'
 import { checkName, describe } from '../core/name.js'
-import { type AcquireOptions, duration } from '../core/options.js'
+import { type AcquireOptions, checkOptions, duration } from '../core/options.js'
 import { inside } from '../core/reentrancy.js'
 import { noPermits } from './no-permits.js'
 
@@ -42,6 +42,7 @@ export interface Job {
 
 export function job(engine: Engine, name: string, options: JobOptions = {}): Job {
   checkName(name)
+  checkOptions(options, ['minHold', 'maxHold'])
   const { minHold = 0, maxHold = Number.POSITIVE_INFINITY, ...terms } = options
   duration('minHold', minHold, 0, false)
   duration('maxHold', maxHold, 1, true)

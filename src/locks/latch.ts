@@ -10,7 +10,7 @@ import type { Cell } from '../core/cell.js'
 import type { Engine } from '../core/engine.js'
 import type { HeldLease, Lease } from '../core/lease.js'
 import { checkName, describe, quote } from '../core/name.js'
-import { type AcquireOptions, duration } from '../core/options.js'
+import { type AcquireOptions, checkOptions, duration } from '../core/options.js'
 import { lookEvery, rollOf } from './roll.js'
 
 export interface LatchOptions {
@@ -104,7 +104,9 @@ export function latch(engine: Engine, name: string): Latch {
 
   return {
     name,
-    async setCount(count, { keep = 86_400_000 } = {}) {
+    async setCount(count, options = {}) {
+      checkOptions(options, ['keep'])
+      const { keep = 86_400_000 } = options
       whole('count', count, most)
       duration('keep', keep, 0, true)
       let closed = false

@@ -25,7 +25,7 @@ import { LeaseLostError } from '../core/errors.js'
 import type { HeldLease, Lease } from '../core/lease.js'
 import { exclusive } from '../core/mode.js'
 import { checkName, describe, quote } from '../core/name.js'
-import { type AcquireOptions, duration } from '../core/options.js'
+import { type AcquireOptions, checkOptions, duration } from '../core/options.js'
 import { inside } from '../core/reentrancy.js'
 import { noPermits } from './no-permits.js'
 
@@ -60,6 +60,7 @@ export async function once<R>(
 ): Promise<R> {
   checkName(key, 'key')
   if (typeof fn !== 'function') throw new TypeError(`once() takes a function, got ${describe(fn)}`)
+  checkOptions(options, ['keep', 'wait'])
   const { keep = 60_000, keepError = keep, ...terms } = options
   duration('keep', keep, 0, true)
   duration('keepError', keepError, 0, true)

@@ -14,7 +14,7 @@ import type { Engine } from '../core/engine.js'
 import { AcquireTimeoutError } from '../core/errors.js'
 import type { HeldLease, Lease } from '../core/lease.js'
 import { checkName, describe, quote } from '../core/name.js'
-import { type AcquireOptions, duration } from '../core/options.js'
+import { type AcquireOptions, checkOptions, duration } from '../core/options.js'
 import { lookEvery, type Roll, rollOf } from './roll.js'
 
 export type PoolAcquireOptions = Pick<
@@ -118,6 +118,7 @@ export function pool(engine: Engine, name: string, options: { readonly permits: 
   }
 
   async function take(options: PoolAcquireOptions): Promise<Lease | undefined> {
+    checkOptions(options)
     const { permits = 1, ...terms } = options
     whole(`permits asked of pool ${quote(name)}`, permits)
     const from = engine.clock.now()
@@ -164,7 +165,10 @@ export function pool(engine: Engine, name: string, options: { readonly permits: 
       const what = `${options.permits ?? 1} permits of pool ${quote(name)} were not free`
       throw new AcquireTimeoutError(name, engine.clock.now() - from, undefined, what)
     },
-    tryAcquire: (options = {}) => take({ ...options, wait: 0 }),
+    async tryAcquire(options = {}) {
+      checkOptions(options, ['ttl'])
+      return take({ ...options, wait: 0 })
+    },
     async resize(permits) {
       whole(`permits of pool ${quote(name)}`, permits)
       await glance(engine, name, (bounds) => change(bounds, (line) => ({ size: permits, line })))

@@ -10,7 +10,7 @@ import type { Engine } from '../core/engine.js'
 import { UnsupportedError } from '../core/errors.js'
 import { HeldLease, type Lease } from '../core/lease.js'
 import { checkName, describe } from '../core/name.js'
-import { duration } from '../core/options.js'
+import { checkOptions, duration } from '../core/options.js'
 
 export interface RevokeOptions {
   /** How long the holder has to give way, in ms. @default 10_000 */
@@ -45,6 +45,7 @@ const lookEvery = 250
 /** @throws UnsupportedError, TypeError, RangeError; BackendError when the store does not answer; the reason of `signal` */
 export async function revoke(engine: Engine, name: string, options: RevokeOptions = {}): Promise<Revoked> {
   checkName(name)
+  checkOptions(options, ['grace'])
   const grace = duration('grace', options.grace ?? 10_000, 0, false)
   const { why, signal } = options
   if (why !== undefined) checkName(why, 'why')

@@ -71,6 +71,34 @@ test('options that are none, a function that is none and a driver that was not m
   assert.throws(() => createLocks(memory(), 5 as never), /options must be an object .* got 5/)
 })
 
+test('so it is for everything that is more than a lock', async () => {
+  const locks = createLocks(memory())
+  const five = 5_000 as never
+  const latch = locks.latch('l')
+  const pool = locks.pool('p', { permits: 2 })
+  const election = locks.election('e')
+  for (const [named, call] of [
+    ['wait: 5000 }', () => latch.wait(five)],
+    ['keep: 5000 }', () => latch.setCount(2, five)],
+    ['wait: 5000 } or { ttl: 5000 }', () => latch.join(five)],
+    ['wait: 5000 } or { ttl: 5000 }', () => locks.barrier('b', 2).enter(five)],
+    ['wait: 5000 } or { ttl: 5000 }', () => pool.acquire(five)],
+    ['ttl: 5000 }', () => pool.tryAcquire(five)],
+    ['wait: 5000 } or { ttl: 5000 }', () => election.campaign('me', five)],
+    ['keep: 5000 } or { wait: 5000 }', () => locks.once('o', () => 1, five)],
+    ['grace: 5000 }', () => locks.revoke('m', five)],
+    ['minHold: 5000 } or { maxHold: 5000 }', async () => locks.job('j', five)],
+  ] as const) {
+    const message = `options must be an object such as { ${named}, got 5000`
+    await assert.rejects(async () => call(), { name: 'TypeError', message })
+  }
+  const inside = await locks.barrier('alone', 1).enter()
+  await assert.rejects(inside.leave(five), /such as { wait: 5000 }, got 5000/)
+  assert.equal(await inside.leave(), true)
+  assert.deepEqual(await locks.list(), [])
+  await locks.close()
+})
+
 test('tryAcquire takes no wait', async () => {
   const s = script()
   await assert.rejects(s.locks.mutex('m').tryAcquire({ wait: 5 } as object), /tryAcquire makes one attempt/)
