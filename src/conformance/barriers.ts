@@ -83,9 +83,12 @@ const kinds = {
     await stage.connected(a, b, c)
     // It is to live until it is cut off, on a busy machine, too.
     const ttl = Math.max(stage.ttl, 1_500)
+    const granted = new Promise((resolve) => a.locks.on('granted', resolve))
     const gone = a.locks.barrier(name, 2).enter({ ttl, ...forEver })
     const caught = gone.catch((error: unknown) => error)
     await stage.until('it to stand there', async () => (await holding(b, name)) === 1)
+    // Others may hear of its lease before it does. Cut off by then, it would have no lease to lose, and wait for its answer.
+    await stage.soon('it to have its lease', granted)
     await stage.cut(a)
     await stage.until('it to be seen as gone', async () => (await holding(b, name)) === 0)
     const one = b.locks.barrier(name, 2).enter(forEver)
