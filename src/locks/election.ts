@@ -71,8 +71,7 @@ export function election(engine: Engine, name: string): Election {
   }
 
   async function campaign(value: string, options: CampaignOptions = {}): Promise<Term> {
-    if (typeof value !== 'string')
-      throw new TypeError(`campaign takes a string as value, got ${describe(value)}`)
+    if (typeof value !== 'string') throw new TypeError(`value must be a string, got ${describe(value)}`)
     checkOptions(options)
     const { candidate = engine.env.by, priority = 0, ...given } = options
     checkCandidate(candidate, priority)
@@ -188,8 +187,7 @@ function candidacyIn(note: string | undefined): Candidacy | undefined {
 }
 
 function checkCandidate(candidate: unknown, priority: unknown): void {
-  checkName(candidate, 'candidate')
-  const bytes = Buffer.byteLength(candidate as string)
+  const bytes = Buffer.byteLength(checkName(candidate, 'candidate'))
   if (bytes > maxCandidateBytes)
     throw new RangeError(`candidate is ${bytes} bytes long; the limit is ${maxCandidateBytes}`)
   if (!Number.isSafeInteger(priority))

@@ -183,6 +183,34 @@ test('what a refused commit leaves of an advisory lock is given back', async (t)
   await lasting.release()
 })
 
+test('a hold whose release is refused for longer than its ttl is given back as soon as it can be', async (t) => {
+  const [a, b] = [peer(t, server.port, session), peer(t, server.port, session)]
+  const name = 'refused release'
+  // Its connection lasts, and with it would what is not given back.
+  const lasting = await a.locks.mutex('lasting as well').acquire({ ttl: 600_000 })
+  const lease = await a.locks.mutex(name).acquire({ ttl: 500 })
+  await server.sql('create sequence refusals')
+  await server.sql(
+    `create function refuse_end() returns trigger language plpgsql as $$
+     begin perform nextval('refusals'); raise 'not now' using errcode = '25006'; end $$`,
+  )
+  await server.sql(
+    `create trigger refusing before delete on holdfast_holds
+     for each row when (old.name = chr(1) || '${name}') execute function refuse_end()`,
+  )
+  const validUntil = performance.now() + lease.remaining()
+  assert.equal(await lease.release(), 'unknown')
+  // Once the lease would have ended in any other store, whoever holds has stopped asking.
+  await until(() => performance.now() > validUntil + 500)
+  const refusals = async () => Number((await server.sql('select last_value as n from refusals'))[0]?.['n'])
+  const before = await refusals()
+  await until(async () => (await refusals()) > before)
+  await server.sql('drop trigger refusing on holdfast_holds')
+  await (await b.locks.mutex(name).acquire({ wait: 20_000 })).release()
+  assert.equal(lasting.state, 'held')
+  await lasting.release()
+})
+
 test('with postgres.js on an instance of one connection', async (t) => {
   const make = () => {
     const sql = postgresJs(server.url, { max: 1, max_lifetime: null, fetch_types: false })

@@ -50,8 +50,7 @@ export class SessionHold implements Grant {
     if (this.#life.ended.aborted) return again ? 'already-released' : 'lost'
     const { name, attempt } = this.#claim
     try {
-      const { calls } = this.#session
-      const { answer } = await this.#session.ask(calls.sessionRelease, () => [rowName(name), attempt])
+      const { answer } = await this.#session.release(rowName(name), attempt)
       if (answer === 1) return 'released'
       return again ? 'already-released' : 'lost'
     } catch (error) {

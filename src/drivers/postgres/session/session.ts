@@ -10,7 +10,8 @@
  * that would end every lock: it is given up only when the server must have done so.
  *
  * Advisory locks know no rollback. So after a statement that was refused (cancelled, too late, in another's way) the connection is *tidied*:
- * what it has and no row tells of is given back. Otherwise it would keep that lock from all others for as long as it lives.
+ * what it has and no row tells of is given back. Otherwise it would keep that lock from all others for as long as it lives. So would a
+ * hold whose release was refused, for there is no time after which it ends by itself: it is given back again and again.
  */
 import { setMaxListeners } from 'node:events'
 import type { Env } from '../../../core/driver.js'
@@ -45,13 +46,17 @@ export interface Session {
   idle(): number
   /** `values` is asked when the statement leaves. Sent again on a new connection if the old one broke. */
   ask(call: Call, values: () => readonly Value[]): Promise<Told>
+  /** Ends an attempt, if not now then as soon as it can be. @param name as it stands in the rows @throws as `ask`, when it was not now */
+  release(name: string, attempt: string): Promise<Told>
   /** One statement for all who ask in one tick. Never opens a connection: a new one would prove nothing. */
   beat(life: Life): Promise<{ readonly sent: number }>
   close(): Promise<void>
 }
 
-/** How soon it is tried again to give back what a statement that was rolled back has left, in ms. */
+/** How soon it is tried again to give back what a statement that was rolled back has left, or a hold whose release was refused, in ms. */
 const tidyAgain = 100
+/** Between two tries at most, in ms. */
+const longestPause = 1_000
 
 /** A commit that can fail would come after locks were taken or given back. */
 const greeting = `select pg_backend_pid() as answer from set_config('default_transaction_isolation', 'read committed', false)`
@@ -81,7 +86,11 @@ export function createSession(
   let closed = false
 
   const later = (ms: number, fn: () => void) => {
-    const stop = clock.at(clock.now() + ms, fn, { ref: false })
+    const fire = () => {
+      timers.delete(stop)
+      fn()
+    }
+    const stop = clock.at(clock.now() + ms, fire, { ref: false })
     timers.add(stop)
     return () => {
       stop()
@@ -179,6 +188,48 @@ export function createSession(
     )
   }
 
+  async function ask(call: Call, values: () => readonly Value[]): Promise<Told> {
+    let created = false
+    for (let tries = 1; ; tries++) {
+      let at: Life | undefined
+      try {
+        at = await life()
+        const told = await send(at, call, values())
+        if (call === calls.sessionRelease && rolledBack.has(at)) tidy(at)
+        return told
+      } catch (error) {
+        const code = codeOf(error)
+        if (
+          at !== undefined &&
+          takes.includes(call) &&
+          !missing.includes(code) &&
+          !troubleOf(error).unknown
+        ) {
+          rolledBack.add(at)
+          tidy(at)
+        }
+        if (closed || tries === 8) throw error
+        if (missing.includes(code) && settings.create && !created) {
+          created = true
+          await (await life()).wire.script(creation(schema))
+        } else if (code === '40001' || code === '40P01') {
+          await new Promise<void>((resolve) => later(random() * 10 * tries, resolve))
+        } else if (!troubleOf(error).unknown || current !== undefined || tries > 2) throw error
+      }
+    }
+  }
+
+  /** On that connection only: with it the hold would have ended. */
+  function owe(at: Life, values: readonly Value[], pause: number): void {
+    later(pause, () => {
+      if (at.ended.aborted || closed) return
+      send(at, calls.sessionRelease, values).then(
+        () => tidy(at),
+        () => owe(at, values, Math.min(2 * pause, longestPause)),
+      )
+    })
+  }
+
   return {
     calls,
     get channel() {
@@ -186,34 +237,17 @@ export function createSession(
     },
     ttls,
     idle,
-    async ask(call, values) {
-      let created = false
-      for (let tries = 1; ; tries++) {
-        let at: Life | undefined
-        try {
-          at = await life()
-          const told = await send(at, call, values())
-          if (call === calls.sessionRelease && rolledBack.has(at)) tidy(at)
-          return told
-        } catch (error) {
-          const code = codeOf(error)
-          if (
-            at !== undefined &&
-            takes.includes(call) &&
-            !missing.includes(code) &&
-            !troubleOf(error).unknown
-          ) {
-            rolledBack.add(at)
-            tidy(at)
-          }
-          if (closed || tries === 8) throw error
-          if (missing.includes(code) && settings.create && !created) {
-            created = true
-            await (await life()).wire.script(creation(schema))
-          } else if (code === '40001' || code === '40P01') {
-            await new Promise<void>((resolve) => later(random() * 10 * tries, resolve))
-          } else if (!troubleOf(error).unknown || current !== undefined || tries > 2) throw error
-        }
+    ask,
+    async release(name, attempt) {
+      const values = [name, attempt]
+      try {
+        return await ask(calls.sessionRelease, () => values)
+      } catch (error) {
+        current?.then(
+          (at) => owe(at, values, tidyAgain),
+          () => undefined,
+        )
+        throw error
       }
     },
     beat(at) {

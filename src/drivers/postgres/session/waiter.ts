@@ -153,7 +153,7 @@ export class SessionWaiter {
 
   #release(): Promise<unknown> {
     const { attempt, name } = this.#claim
-    return this.#session.ask(this.#session.calls.sessionRelease, () => [rowName(name), attempt])
+    return this.#session.release(rowName(name), attempt)
   }
 
   #leave(): void {
