@@ -26,7 +26,11 @@ function lock(t: TestContext, name: string, command: string): ChildProcess {
     env: { PATH: process.env['PATH'] ?? '', SHELL: '/bin/sh' },
     stdio: ['ignore', 'pipe', 'ignore'],
   })
-  t.after(() => child.kill('SIGKILL'))
+  t.after(() => {
+    child.kill('SIGKILL')
+    // What it runs may outlive it, and keeps this open.
+    child.stdout?.destroy()
+  })
   return child
 }
 
@@ -94,10 +98,11 @@ test('a mixed crowd keeps exclusion, and tokens grow', async (t) => {
 test('an operator can take the lock from consul lock by force', async (t) => {
   const locks = locksOf(t, server.url).locks
   const theirs = lock(t, 'forced', 'sleep 60')
+  // It ends by itself when it sees that the lock is gone, which may be before it is killed.
+  const over = ended(theirs)
   await until(async () => (await lockOf(server, 'forced'))?.Session !== undefined, { within: 60_000 })
   assert.equal(await locks.forceRelease('forced'), 1)
   const lease = await locks.mutex('forced').acquire()
-  const over = ended(theirs)
   theirs.kill('SIGKILL')
   await over
   await lease.release()

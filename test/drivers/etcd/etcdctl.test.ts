@@ -132,9 +132,9 @@ test('an etcdctl that is killed blocks for its own ttl, not for ever', async (t)
     },
   )
   t.after(() => child.kill('SIGKILL'))
+  const over = ended(child)
   await until(async () => (await placesOf(server, name)).length === 1, patient)
   const waits = locks.mutex(name).acquire()
-  const over = ended(child)
   child.kill('SIGKILL')
   await over
   await (await waits).release()
