@@ -159,8 +159,9 @@ export class Waiter {
 
   #blocked({ place, left, holder, ticket }: Acquired & { is: 'blocked' }, reachable: boolean): void {
     this.#wait.blocked?.({ ...(holder && { holder }), ...(place > 0 && { position: place }) })
-    if (this.#once) return this.#end(undefined)
-    if (this.#wait.over) return this.#giveUp()
+    // Asked once more because the channel came up meanwhile: the second answer must not be a grant that nobody knows of.
+    if (this.#once && this.#open === 0) return this.#end(undefined)
+    if (this.#once || this.#wait.over) return this.#giveUp()
     this.#ticket = ticket
     this.#listen()
     const { ear, random } = this.#desk

@@ -2,11 +2,14 @@
 // clock moved.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
-import type { Lease } from '../../../src/index.js'
+import type { PostgresJs, PostgresJsQuery } from '../../../src/drivers/postgres/client.js'
+import { postgres } from '../../../src/drivers/postgres/index.js'
+import { createLocks, type Lease } from '../../../src/index.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startPostgres } from '../../support/servers/postgres.js'
 import { until } from '../../support/until.js'
 import { passesUntil } from '../support/passes.js'
+import { open } from './support/clients.js'
 import { cabled, inLine, peer, terminateAll } from './support/peer.js'
 
 const server = await startPostgres({ preload: ['clock'] })
@@ -46,6 +49,36 @@ test('every connection killed, again and again: one holder at a time, growing to
   await Promise.all(work)
   assert.deepEqual(overlaps, [])
   assert.ok(killed > 10 && done > 0, `${killed} killed, ${done} sections`)
+})
+
+test('a single attempt that was asked twice holds nothing once it was told "not free"', async (t) => {
+  const holder = peer(t, server.port)
+  const { client, asked, hold, rises, close } = heldBack(server.port)
+  const locks = createLocks(postgres({ pool: client, commandTimeout: 30_000 }))
+  t.after(async () => {
+    await locks.close()
+    await close()
+  })
+  const lease = await holder.locks.mutex('asked twice').acquire()
+  const other = await holder.locks.mutex('line').acquire()
+  // It waits for something, so it opens its channel; that it is up comes when we say so.
+  const waits = locks.mutex('line').acquire()
+  await inLine(holder.locks, 'line', 1)
+  const rise = await rises
+  hold()
+  const attempt = locks.mutex('asked twice').tryAcquire()
+  await until(() => asked('asked twice').length === 1)
+  rise()
+  await until(() => asked('asked twice').length === 2)
+  const [first, second] = asked('asked twice')
+  await first?.()
+  assert.equal(await attempt, undefined)
+  await lease.release()
+  await second?.()
+  assert.deepEqual((await holder.locks.inspect('asked twice')).holders, [])
+  await other.release()
+  for (const late of asked('line')) await late()
+  await (await waits).release()
 })
 
 test('a holder whose connection is killed goes on holding, and releases', async (t) => {
@@ -270,3 +303,41 @@ test('a hand-over across a jump of the clock is confirmed by asking', async (t) 
 })
 
 after(leakCheck)
+
+/** A postgres.js client whose acquires, from `hold` on, wait to be sent until they are called, and that hears that it listens when it is told. */
+function heldBack(port: number) {
+  const { pool, close } = open('postgres.js', port)
+  const sql = pool as PostgresJs
+  const held: { readonly name: unknown; readonly send: () => Promise<unknown> }[] = []
+  let holding = false
+  let heard: (rise: () => void) => void
+  const rises = new Promise<() => void>((resolve) => {
+    heard = resolve
+  })
+  const unsafe: PostgresJs['unsafe'] = (text, values) => {
+    if (!holding || !text.includes('holdfast_acquire')) return sql.unsafe(text, values)
+    return new Promise((resolve, reject) => {
+      const send = () => {
+        const sent = Promise.resolve(sql.unsafe(text, values))
+        sent.then(resolve, reject)
+        return sent
+      }
+      held.push({ name: values?.[0], send })
+    }) as unknown as PostgresJsQuery
+  }
+  const client = Object.assign(() => undefined, {
+    unsafe,
+    options: sql.options,
+    listen: (channel: string, push: (payload: string) => void, up?: () => void) =>
+      sql.listen(channel, push, () => up && heard(up)),
+  })
+  return {
+    client,
+    close,
+    rises,
+    hold: () => {
+      holding = true
+    },
+    asked: (name: string) => held.filter((ask) => ask.name === name).map(({ send }) => send),
+  }
+}

@@ -98,6 +98,33 @@ test('H8, H9: twenty processes wait without asking, and a release wakes one of t
   await Promise.all(rest)
 })
 
+test('a single attempt that was asked twice holds nothing once it was told "not free"', async (t) => {
+  const proxy = await proxied(t)
+  const [a, b] = [peer(t, server.port), peer(t, proxy.port, { commandTimeout: 30_000 })]
+  await b.locks.mutex('warm').run(() => undefined)
+  const [lease, other] = [await a.locks.mutex('asked twice').acquire(), await a.locks.mutex('line').acquire()]
+  let again = false
+  proxy.up.hold((bytes) => /subscribe/i.test(`${bytes}`) || (again && /evalsha/i.test(`${bytes}`)))
+  // It waits for something, so it opens its channel, which is up when we say so.
+  const waits = b.locks.mutex('line').acquire()
+  await proxy.up.holding()
+  proxy.down.hold((bytes) => !/subscribe/i.test(`${bytes}`))
+  const attempt = b.locks.mutex('asked twice').tryAcquire()
+  // The server has said "not free".
+  await proxy.down.holding()
+  again = true
+  proxy.up.letGo(1)
+  // Both ask once more, and say where they can be reached now.
+  await proxy.up.holding()
+  await lease.release()
+  proxy.up.pass()
+  proxy.down.pass()
+  assert.equal(await attempt, undefined)
+  assert.deepEqual((await a.locks.inspect('asked twice')).holders, [])
+  await other.release()
+  await (await waits).release()
+})
+
 test('H10, H11: the reply to a successful acquire is lost; the client asks again and is told "yours, same token"', async (t) => {
   const proxy = await proxied(t)
   const { locks, client } = peer(t, proxy.port)
