@@ -8,9 +8,9 @@ import { type PlaceStore, SessionHold } from '../kit/session-hold.js'
 import type { Said } from './client.js'
 import { type Conditional, type Desk, lockMember } from './desk.js'
 import type { Line } from './keys.js'
-import { placeOf, withToken, writtenOf } from './place.js'
-import { troubleOf } from './trouble.js'
-import { downgrade, free, leave, move, note } from './txns.js'
+import { type Place, placeOf, viewOf, withToken, writtenOf } from './place.js'
+import { Refusal, troubleOf } from './trouble.js'
+import { downgrade, free, leave, letGo, look, move, note } from './txns.js'
 import type { Operation } from './wire.js'
 
 /** @param doubt a request for the place is perhaps still on its way, and must not find it free when it arrives */
@@ -32,11 +32,13 @@ class HeldPlace implements PlaceStore, Conditional {
   readonly #desk: Desk
   readonly #line: Line
   readonly #claim: Claim
-  readonly #value: string
-  readonly #noted: readonly Operation[]
+  #value: string
+  #noted: readonly Operation[]
   readonly #token: number
   /** Of the lock, as it was last written by us; undefined: held by the place alone. */
   #index: number | undefined
+  /** A move was sent and not answered: the lock has the index known, or one that is not. */
+  #doubt = false
 
   constructor(
     desk: Desk,
@@ -62,18 +64,30 @@ class HeldPlace implements PlaceStore, Conditional {
 
   get key(): string {
     const { lock } = this.#line
-    return this.#index === undefined ? this.#line.place(this.#claim.attempt) : lockMember(lock, this.#index)
+    const byPlace = this.#index === undefined || this.#doubt
+    return byPlace ? this.#line.place(this.#claim.attempt) : lockMember(lock, this.#index ?? 0)
   }
 
   /** Holds in a transaction for as long as the lock, or the place, is there. */
   get condition(): Operation {
     const { lock } = this.#line
     return this.#index === undefined
-      ? { KV: { Verb: 'get', Key: this.key } }
+      ? { KV: { Verb: 'get', Key: this.#line.place(this.#claim.attempt) } }
       : { KV: { Verb: 'check-index', Key: lock, Index: this.#index } }
   }
 
   async remove(): Promise<{ was: boolean; repeated: boolean }> {
+    try {
+      return await this.#remove()
+    } catch (error) {
+      // Of a session that has ended nothing can arrive any more; the hold itself may have been moved to another.
+      if (this.#noted.length === 0 || !(error instanceof Refusal && error.noSession)) throw error
+      this.#noted = []
+      return this.#remove()
+    }
+  }
+
+  async #remove(): Promise<{ was: boolean; repeated: boolean }> {
     const { client } = this.#desk
     const { attempt } = this.#claim
     if (this.#index === undefined) {
@@ -82,19 +96,39 @@ class HeldPlace implements PlaceStore, Conditional {
     }
     const { done, repeated } = await client.txn([...free(this.#line, attempt, this.#index), ...this.#noted])
     if (done) return { was: true, repeated }
-    // The lock is not ours any more; the place may be.
+    // It is not that lock any more. The place may be ours, and without it nothing on its way can move the lock; then the lock, if it was moved.
     await client.txn([...leave(this.#line, attempt, false), ...this.#noted])
-    return { was: false, repeated }
+    const own = await this.#own('lock')
+    const moved = own !== undefined && (await client.txn(letGo(this.#line, own.index))).done
+    return { was: moved, repeated }
   }
 
+  /** What is asked may have been done before, by a try whose answer was lost: then it says so by where the hold is now. */
   async move(from: Session, to: Session): Promise<boolean> {
     const { lock } = this.#line
     const value = withToken(this.#value, this.#token)
     const place = { key: this.#line.place(this.#claim.attempt), value, lock: false }
     const keys = this.#index === undefined ? [place] : [place, { key: lock, value, lock: true }]
-    const said = await this.#desk.client.txn(move(keys, from.id, to.id))
-    if (said.done && this.#index !== undefined) this.#index = indexIn(said, lock)
-    return said.done
+    for (let owner = from.id; ; ) {
+      this.#doubt = true
+      const said = await this.#desk.client.txn(move(keys, owner, to.id))
+      const own = said.done ? undefined : await this.#own(this.#index === undefined ? 'place' : 'lock')
+      this.#doubt = false
+      if (said.done || own?.session === to.id) {
+        if (this.#index !== undefined) this.#index = own?.index ?? indexIn(said, lock)
+        return true
+      }
+      if (own === undefined || own.session === owner || own.session === '') return false
+      owner = own.session
+    }
+  }
+
+  /** Our lock, or our place in line, as it is in the store. Undefined: it is not there. */
+  async #own(which: 'lock' | 'place'): Promise<Place | undefined> {
+    const { found } = await this.#desk.client.read(look(this.#line))
+    const { line, lock } = viewOf(this.#line, found)
+    const { attempt } = this.#claim
+    return (which === 'lock' ? [lock] : line).find((own) => own?.attempt === attempt)
   }
 
   async downgrade({ id }: Session): Promise<void> {
@@ -104,8 +138,10 @@ class HeldPlace implements PlaceStore, Conditional {
     const written = writtenOf({ ...this.#claim, mode: shared }, client.time.now(), env.by, true)
     const value = withToken(written, this.#token)
     const { done } = await client.txn(downgrade(this.#line, attempt, this.#index, value, id))
-    if (!done) throw new BackendError('consul', `cannot downgrade ${quote(name)}: it is not held`)
+    if (!done && (await this.#own('place'))?.value !== value)
+      throw new BackendError('consul', `cannot downgrade ${quote(name)}: it is not held`)
     this.#index = undefined
+    this.#value = value
   }
 
   ended(): void {

@@ -8,7 +8,7 @@ import { type PlaceStore, SessionHold } from '../kit/session-hold.js'
 import type { Desk } from './desk.js'
 import { base64, type Line } from './keys.js'
 import { writtenOf } from './place.js'
-import { troubleOf } from './trouble.js'
+import { Refusal, troubleOf } from './trouble.js'
 import { giveUp, move, rewrite } from './txns.js'
 
 /** @param doubt a request for the place is perhaps still on its way, and must not find it free when it arrives */
@@ -28,12 +28,17 @@ export function holdOf(
     attempt: claim.attempt,
     key,
     remove: async () => {
-      if (!doubt) {
-        const { is, repeated } = await client.remove(key)
-        return { was: is.deleted === '1', repeated }
+      if (doubt) {
+        try {
+          const { is, repeated } = await client.txn(giveUp(line, claim.attempt, session.id))
+          return { was: is.responses?.[0]?.response_delete_range?.deleted === '1', repeated }
+        } catch (error) {
+          // Of a lease that has ended nothing can arrive any more; the hold itself may have been moved to another.
+          if (!(error instanceof Refusal && error.noSession)) throw error
+        }
       }
-      const { is, repeated } = await client.txn(giveUp(line, claim.attempt, session.id))
-      return { was: is.responses?.[0]?.response_delete_range?.deleted === '1', repeated }
+      const { is, repeated } = await client.remove(key)
+      return { was: is.deleted === '1', repeated }
     },
     move: async (_, to) => (await client.txn(move(key, token, to.id))).is.succeeded === true,
     downgrade: async ({ id }) => {

@@ -39,6 +39,7 @@ export class SessionHold implements Grant, Member {
   #gone = false
   #asked = false
   #released = false
+  #moving: Promise<void> | undefined
   #disarm: (() => void) | undefined
   #stretch: (() => void) | undefined
 
@@ -117,8 +118,17 @@ export class SessionHold implements Grant, Member {
     }
   }
 
-  /** To a session that lasts long enough. */
+  /** To a session that lasts long enough. Renewals may come at once, by hand and by itself: one of them moves it, the others wait. */
   async #move(ttl: number): Promise<void> {
+    while (this.#moving !== undefined) await this.#moving
+    if (this.#gone || ttl <= this.#session.ttl) return
+    this.#moving = this.#moveOnce(ttl).finally(() => {
+      this.#moving = undefined
+    })
+    await this.#moving
+  }
+
+  async #moveOnce(ttl: number): Promise<void> {
     const desk = this.#desk
     const session = await desk.session(ttl, this.#place.attempt)
     const before = this.#session
