@@ -4,7 +4,7 @@ import { after, test } from 'node:test'
 import { leakCheck } from '../../support/leaks.js'
 import { startConsulCluster } from '../../support/servers/consul.js'
 import { until } from '../../support/until.js'
-import { never, once, waiting } from '../support/asking.js'
+import { never, waiting } from '../support/asking.js'
 import { claim } from '../support/session-store.js'
 import { driverOf, placesOf } from './support/scene.js'
 
@@ -13,7 +13,7 @@ after(() => cluster.stop())
 
 test('a session outlives its leader: a holder keeps it, and its place, over the change', async (t) => {
   const [a, b] = [1, 2].map(() => driverOf(t, cluster.urls, { requestTimeout: 500 }))
-  const grant = await a?.acquire(claim('outlives', { ttl: 40_000 }), once())
+  const grant = await a?.acquire(claim('outlives', { ttl: 40_000 }), waiting())
   const waits = b?.acquire(claim('outlives', { ttl: 40_000 }), waiting())
   const leader = await cluster.leader()
   const other = cluster.servers.find((server) => server !== leader)
@@ -32,7 +32,7 @@ test('a server without a majority proves nothing: its answers do not keep a sess
   const leader = await cluster.leader()
   const others = cluster.servers.filter((server) => server !== leader)
   const driver = driverOf(t, leader.url, { requestTimeout: 500 })
-  const grant = await driver.acquire(claim('minority', { ttl: 10_000 }), once())
+  const grant = await driver.acquire(claim('minority', { ttl: 10_000 }), waiting())
   assert.ok(grant)
   const proven = grant.validUntil
   for (const other of others) other.pause()

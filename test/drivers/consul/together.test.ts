@@ -39,15 +39,20 @@ test('several locks are had with one transaction, up to 12, and guarded each by 
   const { locks, store } = locksOf(t, server.url)
   const names = Array.from({ length: 12 }, (_, i) => `n ${i}`)
   const all = (count: number) => locks.all(names.slice(0, count).map((name) => locks.mutex(name)))
-  await locks.mutex('warm').run(() => undefined)
+  // So long that no renewal falls into what is counted.
+  const ttl = 600_000
+  await locks.mutex('warm').run(() => undefined, { ttl })
   for (const [count, transactions] of [
     [3, 1 + 3],
     [12, 1 + 12],
   ] as const) {
-    assert.deepEqual(await asked(() => all(count).run(() => undefined)), Array(transactions).fill(txn))
+    assert.deepEqual(
+      await asked(() => all(count).run(() => undefined, { ttl })),
+      Array(transactions).fill(txn),
+    )
   }
   names.push('one more')
-  assert.deepEqual(await asked(() => all(13).run(() => undefined)), Array(13 + 13).fill(txn))
+  assert.deepEqual(await asked(() => all(13).run(() => undefined, { ttl })), Array(13 + 13).fill(txn))
   const both = await all(2).acquire()
   const [one, two] = both.leases
   assert.ok(one && two && one.token === two.token)
@@ -58,7 +63,8 @@ test('several locks are had with one transaction, up to 12, and guarded each by 
 })
 
 test('whose answer was lost are asked for again and found: one place and one token each', async (t) => {
-  const { driver, cable } = await cabled(t, server)
+  // Nothing but the broken connection makes it ask again.
+  const { driver, cable } = await cabled(t, server, { requestTimeout: 60_000 })
   await (await driver.acquire(claim('warm'), once()))?.release()
   const claims = [claim('lost 1'), claim('lost 2'), claim('lost 3', { mode: shared })]
   cable.down.hold()

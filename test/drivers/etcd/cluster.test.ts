@@ -4,7 +4,7 @@ import { after, test } from 'node:test'
 import { leakCheck } from '../../support/leaks.js'
 import { startEtcdCluster } from '../../support/servers/etcd.js'
 import { until } from '../../support/until.js'
-import { never, once, waiting } from '../support/asking.js'
+import { never, waiting } from '../support/asking.js'
 import { claim } from '../support/session-store.js'
 import { driverOf, placesOf } from './support/scene.js'
 
@@ -38,7 +38,7 @@ test('a member without a majority proves nothing: its answers do not keep a leas
   const [alone, ...others] = cluster.servers
   assert.ok(alone)
   const driver = driverOf(t, alone.url, { requestTimeout: 500 })
-  const grant = await driver.acquire(claim('minority', { ttl: 10_000 }), once())
+  const grant = await driver.acquire(claim('minority', { ttl: 10_000 }), waiting())
   assert.ok(grant)
   const until = grant.validUntil
   for (const other of others) other.pause()
@@ -52,7 +52,7 @@ test('an endpoint that is gone is left for the next, by whoever holds and whoeve
   const [first, second] = cluster.servers
   assert.ok(first && second)
   const [a, b] = [1, 2].map(() => driverOf(t, [first.url, second.url], { requestTimeout: 500 }))
-  const holder = await a?.acquire(claim('endpoint', { ttl: 40_000 }), once())
+  const holder = await a?.acquire(claim('endpoint', { ttl: 40_000 }), waiting())
   const waits = b?.acquire(claim('endpoint', { ttl: 40_000 }), waiting())
   await until(async () => (await placesOf(second, 'endpoint')).length === 2)
   await first.kill9()

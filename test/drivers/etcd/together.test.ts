@@ -24,7 +24,8 @@ const revision = async () => {
 const holds = (one: Claim) => (bytes: Buffer) => bytes.includes(placeKey(one.name, one.attempt))
 
 test('whose answer was lost are asked for again and found: one place and one token each', async (t) => {
-  const { driver, cable } = await cabled(t, server)
+  // Nothing but the broken connection makes it ask again.
+  const { driver, cable } = await cabled(t, server, { requestTimeout: 60_000 })
   await (await driver.acquire(claim('warm'), once()))?.release()
   const claims = [claim('lost 1'), claim('lost 2')]
   cable.down.hold()
