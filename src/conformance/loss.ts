@@ -86,8 +86,9 @@ export function loss(it: It, fixture: Fixture): void {
   })
 
   it('throws from `run`, with what the function returned', async (stage) => {
-    const [a] = [stage.client()]
+    const a = stage.client()
     const name = stage.name()
+    await stage.connected(a)
     const answer = a.locks.mutex(name).run(
       async (lease) => {
         await takeAway(stage, a, name)

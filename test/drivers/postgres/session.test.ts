@@ -33,7 +33,7 @@ test('a waiter whose connection is killed goes on waiting', async (t) => {
   const [a, b] = [peer(t, server.port, session), peer(t, server.port, session)]
   const name = 'killed waiter'
   const lease = await a.locks.mutex(name).acquire()
-  const next = b.locks.mutex(name).acquire({ wait: 10_000 })
+  const next = b.locks.mutex(name).acquire({ wait: 60_000 })
   await inLine(a.locks, name, 1)
   await server.sql(
     `select pg_terminate_backend(pid) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()
@@ -100,7 +100,9 @@ test('names are apart from those of other programs and namespaces', async (t) =>
   const a = peer(t, server.port, session)
   const b = peer(t, server.port, { ...session, namespace: 'another', schema: 'another' })
   const lease = await a.locks.mutex('x').acquire()
-  await (await b.locks.mutex('x').acquire({ wait: 0 })).release()
+  // The other one stays held meanwhile. Not at once: the schema is made first, which may take longer than a try.
+  await (await b.locks.mutex('x').acquire({ wait: 20_000 })).release()
+  assert.equal(lease.state, 'held')
   const [row] = await server.sql(`select hashtext('x') as key`)
   const [other] = await server.sql('select pg_try_advisory_lock($1) as got', [row?.['key']])
   assert.equal(other?.['got'], true)
@@ -138,21 +140,25 @@ test('a statement that is cancelled after it has the advisory lock leaves none: 
   await shelf(a.locks).run(() => undefined)
   // Its connection lasts: what it keeps would be kept for good.
   const lasting = await a.locks.mutex('lasting').acquire({ ttl: 600_000 })
-  const stranger = new Client(server.url)
-  await stranger.connect()
-  t.after(() => stranger.end())
+  const [stranger, operator] = [new Client(server.url), new Client(server.url)]
+  for (const one of [stranger, operator]) {
+    await one.connect()
+    t.after(() => one.end())
+  }
   for (const also of ['nobody', 'a reader of the same process']) {
     await stranger.query('begin')
     // The next token waits for this row, and for no other.
     await stranger.query(`select from holdfast_locks where name = chr(1) || 'cancelled' for update`)
     const refused = assert.rejects(shelf(a.locks).tryAcquire(), /57014/)
-    const busy = () =>
-      server.sql(
-        `select pid from pg_stat_activity where wait_event_type = 'Lock' and query like '%session_acquire%'`,
-      )
-    await until(async () => (await busy()).length === 1)
     const second = also === 'nobody' ? undefined : shelf(a.locks).acquire()
-    await server.sql('select pg_cancel_backend($1)', [(await busy())[0]?.['pid']])
+    // As soon as it waits, for it does so a second and a half at most; and by a connection that is there.
+    const cancelled = async () => {
+      const { rows } = await operator.query(
+        `select pg_cancel_backend(pid) from pg_stat_activity where wait_event_type = 'Lock' and query like '%session_acquire%'`,
+      )
+      return rows.length === 1
+    }
+    await until(cancelled, { every: 5 })
     await refused
     await stranger.query('rollback')
     await (await second)?.release()
@@ -188,7 +194,8 @@ test('a hold whose release is refused for longer than its ttl is given back as s
   const name = 'refused release'
   // Its connection lasts, and with it would what is not given back.
   const lasting = await a.locks.mutex('lasting as well').acquire({ ttl: 600_000 })
-  const lease = await a.locks.mutex(name).acquire({ ttl: 500 })
+  // Long enough to be held still when the server has been told to refuse.
+  const lease = await a.locks.mutex(name).acquire({ ttl: 2_000 })
   await server.sql('create sequence refusals')
   await server.sql(
     `create function refuse_end() returns trigger language plpgsql as $$
@@ -228,7 +235,7 @@ test('with postgres.js on an instance of one connection', async (t) => {
   )
   const [a, b] = [make(), make()]
   const lease = await a.mutex('js').acquire({ ttl: 20_000 })
-  const next = b.mutex('js').acquire({ wait: 10_000, ttl: 900 })
+  const next = b.mutex('js').acquire({ wait: 60_000, ttl: 900 })
   await until(async () => (await a.inspect('js')).waiters.length === 1)
   assert.equal(await lease.release(), 'released')
   const second = await next
