@@ -10,6 +10,7 @@ import { base64, type Line } from './keys.js'
 import { writtenOf } from './place.js'
 import { Refusal, troubleOf } from './trouble.js'
 import { giveUp, move, rewrite } from './txns.js'
+import type { TxnReply } from './wire.js'
 
 /** @param doubt a request for the place is perhaps still on its way, and must not find it free when it arrives */
 export function holdOf(
@@ -40,16 +41,36 @@ export function holdOf(
       const { is, repeated } = await client.remove(key)
       return { was: is.deleted === '1', repeated }
     },
-    move: async (_, to) => (await client.txn(move(key, token, to.id))).is.succeeded === true,
+    move: async (from, to) => {
+      // It may be under another already, by a try whose answer was lost.
+      for (let lease = from.id; ; ) {
+        const { is } = await client.txn(move(key, token, lease, to.id))
+        if (is.succeeded === true) return true
+        const now = leaseIn(is, token)
+        if (now === undefined || now === to.id) return now !== undefined
+        lease = now
+      }
+    },
     downgrade: async ({ id }) => {
       const value = base64(writtenOf({ ...claim, mode: shared }, since, env.by))
-      const { is } = await client.txn(rewrite(key, token, value, id))
-      if (is.succeeded !== true)
-        throw new BackendError('etcd', `cannot downgrade ${quote(claim.name)}: it is not held`)
+      for (let lease = id; ; ) {
+        const { is } = await client.txn(rewrite(key, token, value, lease))
+        if (is.succeeded === true) return
+        const now = leaseIn(is, token)
+        if (now === undefined)
+          throw new BackendError('etcd', `cannot downgrade ${quote(claim.name)}: it is not held`)
+        lease = now
+      }
     },
     ended: () => keys.drop({ name: claim.name, token }, key),
     told: (error) => troubleOf(error).error,
   }
   keys.add({ name: claim.name, token }, key)
   return new SessionHold(desk, place, session, token, sent, claim.ttl)
+}
+
+/** The lease of the place, as `move` and `rewrite` read it. Undefined: it is not there any more. */
+function leaseIn({ responses }: TxnReply, token: number): string | undefined {
+  const kv = responses?.[0]?.response_range?.kvs?.[0]
+  return kv?.create_revision === String(token) ? (kv.lease ?? '0') : undefined
 }

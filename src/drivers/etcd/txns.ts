@@ -121,14 +121,24 @@ export function leave(line: Line, attempt: string): TxnAsk {
   return { success: [remove(line.place(attempt))] }
 }
 
-/** Puts a place under another lease, where it stands. Succeeded: it was there. */
-export function move(key: string, token: number, lease: string): TxnAsk {
-  return { compare: [made(key, token)], success: [{ request_put: { key, lease, ignore_value: true } }] }
+const under = (key: string, lease: string): Compare => ({ key, target: 'LEASE', result: 'EQUAL', lease })
+
+/** Puts a place under another lease, where it stands. Gives: succeeded → it was under the first; else → [what is there]. */
+export function move(key: string, token: number, from: string, lease: string): TxnAsk {
+  return {
+    compare: [made(key, token), under(key, from)],
+    success: [{ request_put: { key, lease, ignore_value: true } }],
+    failure: [range({ key })],
+  }
 }
 
-/** Changes what a place says, where it stands. Succeeded: it was there. */
+/** Changes what a place says, where it stands. Gives: succeeded → it was under this lease; else → [what is there]. */
 export function rewrite(key: string, token: number, value: string, lease: string): TxnAsk {
-  return { compare: [made(key, token)], success: [put(key, value, lease)] }
+  return {
+    compare: [made(key, token), under(key, lease)],
+    success: [put(key, value, lease)],
+    failure: [range({ key })],
+  }
 }
 
 /** Takes away the holders given, each only if it still is that one. Gives: succeeded → all of them were taken. */

@@ -117,7 +117,7 @@ export class Waiter {
     if (own === undefined) throw new Error('this attempt has been given up before')
     // From an earlier lease, which is at its end: the place itself need not be lost.
     if (own.lease !== session.id) {
-      const moved = await this.#desk.client.txn(move(this.#own.key, own.token, session.id))
+      const moved = await this.#desk.client.txn(move(this.#own.key, own.token, own.lease, session.id))
       if (moved.is.succeeded !== true) return undefined
     }
     return { session, token: own.token, ahead, revision, sent }

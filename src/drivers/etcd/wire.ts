@@ -22,12 +22,13 @@ export interface PutAsk {
 export interface Compare {
   readonly key: string
   readonly range_end?: string
-  readonly target: 'CREATE' | 'MOD' | 'VERSION' | 'VALUE'
+  readonly target: 'CREATE' | 'MOD' | 'VERSION' | 'VALUE' | 'LEASE'
   readonly result: 'EQUAL' | 'GREATER' | 'LESS' | 'NOT_EQUAL'
   readonly create_revision?: string
   readonly mod_revision?: string
   readonly version?: string
   readonly value?: string
+  readonly lease?: string
 }
 
 /** One operation in the `success` or `failure` list of a transaction. */

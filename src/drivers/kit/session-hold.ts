@@ -17,7 +17,10 @@ export interface PlaceStore {
   readonly key: string
   /** True: it was there. `repeated`: an earlier try may have been carried out without an answer. */
   remove(): Promise<{ readonly was: boolean; readonly repeated: boolean }>
-  /** Puts it under another session, where it stands. False: it is not there any more. */
+  /**
+   * Puts it under another session, where it stands; whatever is on its way of an earlier move does nothing any more then. False: it is not
+   * there any more.
+   */
   move(from: Session, to: Session): Promise<boolean>
   /** Makes a reader of a writer, where it stands. @throws when it is not held */
   downgrade(session: Session): Promise<void>
@@ -40,6 +43,8 @@ export class SessionHold implements Grant, Member {
   #asked = false
   #released = false
   #moving: Promise<void> | undefined
+  /** A move that was not answered: it may have been carried out, or may yet be. For how long was asked, and where it goes. */
+  #unsure: { readonly ttl: number; readonly session: Session } | undefined
   #disarm: (() => void) | undefined
   #stretch: (() => void) | undefined
 
@@ -81,7 +86,9 @@ export class SessionHold implements Grant, Member {
     if (this.#gone || this.#asked) return undefined
     try {
       const now = this.#clock.now()
-      if (ttl > this.#session.ttl) await unlessAborted(this.#move(ttl), signal)
+      // To keep the session that it may have left is no proof: first it is made sure where it is, and never by going back.
+      const least = Math.max(ttl, this.#unsure?.ttl ?? 0)
+      if (least > this.#session.ttl) await unlessAborted(this.#move(least), signal)
       else await unlessAborted(this.#session.beat(), signal)
       if (this.#gone || this.#asked || this.#clock.now() > this.validUntil + this.#late()) return undefined
       this.#ttl = ttl
@@ -132,7 +139,10 @@ export class SessionHold implements Grant, Member {
     const desk = this.#desk
     const session = await desk.session(ttl, this.#place.attempt)
     const before = this.#session
-    if (!(await this.#place.move(before, session))) return this.gone()
+    this.#unsure = { ttl, session }
+    const there = await this.#place.move(before, session)
+    this.#unsure = undefined
+    if (!there) return this.gone()
     before.drop(this)
     desk.done(before)
     this.#session = session
@@ -144,7 +154,7 @@ export class SessionHold implements Grant, Member {
     const end = () => {
       if (this.#clock.now() < this.validUntil + this.#late()) return this.#endAt()
       const removed = () => this.#place.remove().then(() => true)
-      void this.#desk.chase(removed, this.#session, this.#ttl / 6)
+      void this.#desk.chase(removed, this.#unsure?.session ?? this.#session, this.#ttl / 6)
       this.#drop()
     }
     this.#disarm = this.#clock.at(at, end, { ref: false })

@@ -1,5 +1,7 @@
 // Messages that are lost, late or come twice; leases that end; watches that break.
 import assert from 'node:assert/strict'
+import { once as event } from 'node:events'
+import { connect } from 'node:net'
 import { after, test } from 'node:test'
 import type { Locks } from 'holdfast'
 import { fakeClock } from '../../support/fake-clock.js'
@@ -95,6 +97,49 @@ test('what was given up under a lease that has ended since, and moved before, is
   assert.equal(await grant?.release(), 'released')
   assert.deepEqual(await placesOf(server, one.name), [])
   cable.up.pass()
+})
+
+test('a lease whose move to another was not answered is kept by the one it is under, whatever it is renewed for', async (t) => {
+  const clock = fakeClock()
+  const { driver, cable } = await cabled(t, server, { requestTimeout: 200 }, clock)
+  const grant = await driver.acquire(claim('moving'), once())
+  const [before] = await placesOf(server, 'moving')
+  let tries = 0
+  cable.down.hold((bytes) => bytes.includes('response_put') && ++tries === 1)
+  const renewing = grant?.renew(60_000, never).catch((error: { code?: unknown }) => error.code)
+  await cable.down.holding()
+  await clock.advance(200)
+  assert.equal(await renewing, 'BACKEND')
+  cable.down.pass()
+  // For less than where it is now: the first lease would do.
+  assert.ok(((await grant?.renew(20_000, never)) ?? 0) > 0)
+  await server.ask('/v3/lease/revoke', { ID: before?.lease })
+  // What was proven a moment ago is not asked again.
+  await clock.advance(5_000)
+  assert.ok(((await grant?.renew(20_000, never)) ?? 0) > 0)
+  await server.ask('/v3/lease/revoke', { ID: (await placesOf(server, 'moving'))[0]?.lease })
+  await clock.advance(5_000)
+  assert.equal(await grant?.renew(20_000, never), undefined)
+})
+
+test('a move that arrives after a later one takes the place nowhere', async (t) => {
+  const clock = fakeClock()
+  const { driver, cable } = await cabled(t, server, { requestTimeout: 300 }, clock, [server.url])
+  const one = claim('moved twice')
+  const grant = await driver.acquire(one, once())
+  cable.up.hold(said(placeKey(one.name, one.attempt)))
+  const renewing = grant?.renew(60_000, never)
+  await cable.up.holding()
+  await clock.advance(300)
+  assert.ok(((await renewing) ?? 0) > 0)
+  assert.ok(((await grant?.renew(90_000, never)) ?? 0) > 0)
+  const [place] = await placesOf(server, one.name)
+  const late = connect(server.port, '127.0.0.1')
+  late.write(Buffer.concat(cable.up.held.map(({ bytes }) => bytes)))
+  await event(late, 'data')
+  late.destroy()
+  assert.equal((await placesOf(server, one.name))[0]?.lease, place?.lease)
+  assert.equal(await grant?.release(), 'released')
 })
 
 test('kept connections that break one after the other are passing trouble: the claim is asked again', async (t) => {
