@@ -31,6 +31,13 @@ async function handOvers(
   return took.sort((x, y) => x - y)
 }
 
+async function bellKept(server: MysqlServer, name: string): Promise<boolean> {
+  const [row] = await server.query(
+    `select is_used_lock(concat('hb', left(sha2(concat(database(), '.holdfast_locks.', hex('${name}')), 256), 60))) as id`,
+  )
+  return Number(row?.['id'] ?? 0) > 0
+}
+
 const median = (sorted: readonly number[]) => sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
 
 for (const flavour of ['mariadb', 'mysql'] as const satisfies readonly Flavour[]) {
@@ -54,6 +61,8 @@ for (const flavour of ['mariadb', 'mysql'] as const satisfies readonly Flavour[]
         meanwhile: () => Promise<unknown>,
       ) => {
         const lease = await holder.mutex('looks').acquire()
+        // Nobody waits for that. Who listens before it hears that nobody keeps the bell, and looks.
+        if (holder === a) await until(() => bellKept(server, 'looks'))
         const next = waiter.mutex('looks').acquire()
         await until(async () => (await holder.inspect('looks')).waiters.length === 1)
         const { select = 0 } = await statements(server, meanwhile)
