@@ -37,7 +37,6 @@ const kinds = {
 
   'are not run again by anybody within minHold of their beginning, also when they fail': async (stage, a) => {
     const [b, name, minHold] = [stage.client(), stage.name(), 600]
-    // A try waits no longer than a command of the driver may take: it is not to have to connect as well.
     await stage.connected(a, b)
     // Before it is asked: by that clock no store, and no process, counts from sooner.
     const from = performance.now()
@@ -100,6 +99,7 @@ export function jobs(it: It, { traits, taker }: Fixture): void {
     // A job makes a single attempt, and that may not take longer than its ttl.
     const ttl = stage.lasting
     const child = takeInChild(stage, taker, name, ttl, 'job')
+    await stage.connected(client)
     await child.heard('granted')
     const run = () => client.locks.job(name).run(() => 1)
     assert.deepEqual(await run(), { ran: false, why: 'held' })

@@ -17,6 +17,7 @@ export function permits(it: It, { traits, taker }: Fixture): void {
     const [a, b, c] = [stage.client(), stage.client(), stage.client()]
     const name = stage.name()
     const leases = []
+    await stage.connected(c)
     for (const client of [a, b, a]) leases.push(await client.locks.semaphore(name, { permits: 3 }).acquire())
     assert.equal(await c.locks.semaphore(name, { permits: 3 }).tryAcquire(), undefined)
     const next = c.locks.semaphore(name, { permits: 3 }).acquire()
@@ -31,6 +32,7 @@ export function permits(it: It, { traits, taker }: Fixture): void {
     const [a, b] = [stage.client(), stage.client()]
     const name = stage.name()
     const of = { permits: 5 }
+    await stage.connected(b)
     const three = await a.locks.semaphore(name, of).acquire({ permits: 3 })
     assert.equal(await b.locks.semaphore(name, of).tryAcquire({ permits: 3 }), undefined)
     const two = await b.locks.semaphore(name, of).tryAcquire({ permits: 2 })
@@ -140,9 +142,11 @@ export function permits(it: It, { traits, taker }: Fixture): void {
   if (!traits.shared || taker === undefined) return
 
   it('of a process killed with -9 are free again', async (stage) => {
-    const { locks } = stage.client()
+    const client = stage.client()
+    const { locks } = client
     const name = stage.name()
     const child = takeInChild(stage, taker, name, stage.ttl, 'semaphore')
+    await stage.connected(client)
     const { token } = await child.heard('granted')
     assert.equal(await locks.semaphore(name, { permits: 3 }).tryAcquire(), undefined)
     await child.kill()

@@ -30,6 +30,7 @@ const kinds = {
   'grow and shrink while they are used': async (stage, a) => {
     const [b, name] = [stage.client(), stage.name()]
     const [mine, theirs] = [a.locks.pool(name, { permits: 1 }), b.locks.pool(name, { permits: 1 })]
+    await stage.connected(b)
     const one = await mine.acquire({ note: 'one' })
     assert.equal(await theirs.tryAcquire(), undefined)
     const waits = theirs.acquire({ permits: 2, note: 'two', ...forEver })
@@ -56,6 +57,7 @@ const kinds = {
   'serve in the order of coming, so that a large request is not starved': async (stage, a) => {
     const [b, c, name] = [stage.client(), stage.client(), stage.name()]
     const poolOf = ({ locks }: Client) => locks.pool(name, { permits: 2 })
+    await stage.connected(c)
     const first = await poolOf(a).acquire()
     const served: string[] = []
     const large = poolOf(b)
@@ -94,6 +96,7 @@ const kinds = {
     assert.throws(() => a.locks.pool(name, { permits: 0 }), /from 1 to 1000000, got 0/)
     const mine = a.locks.pool(name, { permits: 1 })
     await assert.rejects(mine.resize(0.5), RangeError)
+    await stage.connected(b)
     const lease = await mine.acquire()
     assert.equal(await b.locks.pool(name, { permits: 1 }).tryAcquire(), undefined)
     // Whether its time is over before it stands in the line or while it does, it is told of the pool.
@@ -121,11 +124,13 @@ export function pools(it: It, { traits, taker }: Fixture): void {
   if (!traits.shared || taker === undefined) return
 
   it('give back the permits of a process that was killed with -9', async (stage) => {
-    const { locks } = stage.client()
+    const client = stage.client()
+    const { locks } = client
     const name = stage.name()
     // It must still hold when somebody else tries, on a busy machine, too.
     const ttl = Math.max(stage.ttl, 2_000)
     const child = takeInChild(stage, taker, name, ttl, 'pool')
+    await stage.connected(client)
     await child.heard('granted')
     assert.equal(await locks.pool(name, { permits: 1 }).tryAcquire(), undefined)
     await child.kill()

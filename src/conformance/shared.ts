@@ -48,6 +48,7 @@ export function shared(it: It, { traits }: Fixture): void {
   it('let all waiting readers in when the writer leaves', async (stage) => {
     const [a, b, c] = [stage.client(), stage.client(), stage.client()]
     const name = stage.name()
+    await stage.connected(b)
     const writer = await a.locks.readWrite(name).write.acquire()
     assert.equal(await b.locks.readWrite(name).read.tryAcquire(), undefined)
     let inside = 0

@@ -29,7 +29,10 @@ export class Stage {
     return client
   }
 
-  /** Opens what the clients open at their first use: on a busy machine that takes longer than a short lease lasts. */
+  /**
+   * Opens what the clients open at their first use: on a busy machine that takes longer than a short lease lasts, or than a single
+   * attempt may.
+   */
   async connected(...clients: readonly Client[]): Promise<void> {
     const name = this.name('connected')
     const answers = ({ locks }: Client) =>

@@ -30,6 +30,7 @@ const everywhere = {
     const b = stage.client()
     const names = [stage.name(), stage.name(), stage.name()]
     const [first = '', middle = '', last = ''] = names
+    await stage.connected(a)
     await b.locks.mutex(middle).run(async () => {
       assert.equal(await all(a, names).tryAcquire(), undefined)
       for (const name of [first, last]) await stage.assertFree(b, name)
@@ -93,6 +94,7 @@ const inOneStep = {
     const b = stage.client()
     const names = [stage.name(), stage.name()]
     const [first = '', second = ''] = names.toSorted()
+    await stage.connected(a)
     await b.locks.mutex(first).run(() => undefined)
     const { lastToken } = await b.locks.inspect(first)
     await b.locks.mutex(second).run(async () => {
@@ -105,6 +107,7 @@ const inOneStep = {
     const [b, c] = [stage.client(), stage.client()]
     const names = [stage.name(), stage.name()]
     const [first = ''] = names
+    await stage.connected(a)
     const reader = b.driver.traits.modes.includes('shared')
       ? b.locks.readWrite(first).read
       : b.locks.mutex(first)
@@ -125,6 +128,7 @@ const inOneStep = {
   ) => {
     const b = stage.client()
     const claims = [claimOf(a, stage.name()), claimOf(a, stage.name())]
+    await stage.connected(a)
     const first = await a.driver.together?.(claims, waitOf('once'))
     const again = await a.driver.together?.(claims, waitOf('once'))
     assert.ok(first !== undefined && again !== undefined)

@@ -97,9 +97,11 @@ export function upgrades(it: It, { traits, taker }: Fixture): void {
   if (!traits.shared || taker === undefined) return
 
   it('and writing end with a process that is killed with -9', async (stage) => {
-    const { locks } = stage.client()
+    const client = stage.client()
+    const { locks } = client
     const name = stage.name()
     const child = takeInChild(stage, taker, name, stage.lasting, 'upgradeable')
+    await stage.connected(client)
     const { token } = await child.heard('granted')
     assert.equal(await locks.upgradeable(name).read.tryAcquire(), undefined)
     await child.kill()

@@ -70,6 +70,7 @@ export function waiting(it: It, fixture: Fixture): void {
   it('makes one attempt with `wait: 0` and with `tryAcquire`, and does not stand in line', async (stage) => {
     const [a, b] = [stage.client(), stage.client()]
     const name = stage.name()
+    await stage.connected(b)
     const lease = await a.locks.mutex(name).acquire()
     await assert.rejects(b.locks.mutex(name).acquire({ wait: 0 }), { code: 'ACQUIRE_TIMEOUT' })
     assert.equal(await b.locks.mutex(name).tryAcquire(), undefined)
@@ -83,6 +84,7 @@ export function waiting(it: It, fixture: Fixture): void {
   it(`${line ? 'does not let a try overtake' : 'serves, whether or not a try was before them,'} those who wait`, async (stage) => {
     const [a, b, c] = [stage.client(), stage.client(), stage.client()]
     const name = stage.name()
+    await stage.connected(c)
     const lease = await a.locks.mutex(name).acquire()
     const next = b.locks.mutex(name).acquire()
     await stage.inLine(a, name, 1)
