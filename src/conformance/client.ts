@@ -12,11 +12,14 @@ export interface Client {
   readonly asked: () => number
   /** How many claims of this client have been told who holds `name` and wait still. Counted only where the store keeps no line. */
   readonly waiting: (name: string) => number
+  /** Does its newest grant of `name` know that others wait? A driver that cannot tell is taken to know. */
+  readonly contended: (name: string) => boolean
 }
 
 export function openClient(factory: DriverFactory): Client {
   let asked = 0
   const waits = new Waits()
+  const grants = new Map<string, Grant>()
   const opened: { driver?: Driver; env?: Env } = {}
   const locks = createLocks((env) => {
     const made = factory(env)
@@ -28,7 +31,12 @@ export function openClient(factory: DriverFactory): Client {
       traits: driver.traits,
       acquire: (claim, wait) => {
         asked++
-        return driver.acquire(claim, wait)
+        const answer = driver.acquire(claim, wait)
+        answer.then(
+          (grant) => grant && grants.set(claim.name, grant),
+          () => undefined,
+        )
+        return answer
       },
       ...(together !== undefined && {
         together: (claims: readonly Claim[], wait: Wait) => {
@@ -52,6 +60,7 @@ export function openClient(factory: DriverFactory): Client {
     factory,
     asked: () => asked,
     waiting: (name) => waits.count(name),
+    contended: (name) => grants.get(name)?.contended?.() ?? true,
   }
 }
 

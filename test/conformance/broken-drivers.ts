@@ -215,6 +215,11 @@ export const brokenDrivers: readonly BrokenDriver[] = [
     ],
   },
   {
+    mistake: 'a grant that never hears that others wait',
+    breaks: regranted(() => ({ contended: () => false })),
+    seenBy: [['fairness', 'without it is bounded', /in vain: the holder to hear of it/]],
+  },
+  {
     mistake: 'permits that all weigh the same',
     breaks: changed((driver) => ({
       acquire: (claim, wait) => {
