@@ -73,7 +73,8 @@ for (const flavour of ['mariadb', 'mysql'] as const satisfies readonly Flavour[]
       const selects = async () =>
         Number((await server.query(`show global status like 'Com_select'`))[0]?.['Value'])
       const few = await looks(a, b, () => new Promise((resolve) => void setTimeout(resolve, 1_000)))
-      assert.ok(few <= 6, `${few} looks in a second with the bell`)
+      // Two a second, and some while the answer of a bell that was not rung is late; a poller takes twenty.
+      assert.ok(few <= 12, `${few} looks in a second with the bell`)
       // Without it there are as many as one waits for.
       await looks(c, d, async () => {
         const before = await selects()
