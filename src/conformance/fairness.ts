@@ -66,6 +66,10 @@ export function fairness(it: It, { traits }: Fixture): void {
     let servedBusy = 0
     let waits: Promise<Lease> | undefined
     let servedBefore = 0
+    let begin = () => {}
+    const begun = new Promise<void>((resolve) => {
+      begin = resolve
+    })
     const section = async () => {
       servedBusy++
       if (servedBusy === 5) {
@@ -74,11 +78,12 @@ export function fairness(it: It, { traits }: Fixture): void {
         // The holder is told on a way of its own, which may be the slower one: until then it rightly passes on.
         await stage.until('the holder to hear of it', () => busy.contended(name))
         servedBefore = servedBusy
+        begin()
       }
       await pause(1)
     }
     const all = Promise.all(Array.from({ length: 300 }, () => busy.locks.mutex(name).run(section, patient)))
-    await Promise.race([all, stage.until('the other client to wait', () => servedBefore > 0)])
+    await Promise.race([all, begun])
     const lease = await stage.soon(
       'the other client to be served',
       waits ?? Promise.reject(new Error('never asked')),
