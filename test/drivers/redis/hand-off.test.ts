@@ -41,6 +41,17 @@ async function opened({ mutex }: Locks, t: TestContext, name: string): Promise<v
   await (await waited).release()
 }
 
+/** The same for a driver alone: what it asks from then on it asks once, and nothing of it is on its way when it can be reached. */
+async function eared({ driver }: Peer, t: TestContext, name: string): Promise<void> {
+  const before = await held(t, name)
+  const wait = waiting()
+  const asked = driver.acquire(claim(name), wait)
+  await inLine(name)
+  wait.end()
+  await asked
+  await before.release()
+}
+
 /** Somebody stands in line for `name` and can be reached. */
 const inLine = (name: string, count = 1) => reachable(server, name, count)
 
@@ -90,6 +101,7 @@ test('the waiter enters on the push, with a deadline from its own request, and t
 test('a section shorter than half of the claim sends nothing in between', async (t) => {
   const a = peer(t, server.port)
   const b = peer(t, server.port, { claim: 20_000, env: { clock: withoutLooking() } })
+  await opened(b.locks, t, 'before the short')
   await until(async () => {
     const lease = await a.locks.mutex('short').acquire()
     const asked = b.locks.mutex('short').acquire()
@@ -173,7 +185,8 @@ test('publish lost for good: the safety poll finds out', async (t) => {
 
 test('fairness: a waiter whose subscriber is reconnecting is passed over and keeps its place', async (t) => {
   const first = await held(t, 'passed over')
-  const { driver, hear } = await wired(t, { claim: 10_000 })
+  // Nor does it ask by itself while its ear is away: then the lock would be kept for it, and not handed to the next.
+  const { driver, hear } = await wired(t, { claim: 10_000, env: { clock: withoutLooking() } })
   const away = claim('passed over', { ttl: 30_000 })
   const asked = driver.acquire(away, waiting())
   await inLine('passed over', 1)
@@ -224,15 +237,9 @@ test('push and poll both grant: one lease with one token comes of it', async (t)
 })
 
 test('push before the answer to the request: the waiter enters all the same', async (t) => {
-  const { driver, talk } = await wired(t, { claim: 10_000 })
-  // One wait before, so that the ear is open and known.
-  const before = await held(t, 'early')
-  const warm = waiting()
-  const warmed = driver.acquire(claim('early'), warm)
-  await inLine('early')
-  warm.end()
-  await warmed
-  await before.release()
+  const wires = await wired(t, { claim: 10_000 })
+  const { driver, talk } = wires
+  await eared(wires, t, 'early')
   await until(async () => {
     const first = await held(t, 'early')
     talk.down.hold()
@@ -316,14 +323,17 @@ test('push for an attempt that was given up: it is declined, and the next one ha
 
 test('push later than its claim: the waiter does not enter, asks, and is in line again', async (t) => {
   const first = await held(t, 'stale push')
-  const { driver, hear } = await wired(t, { claim: 300 })
+  const wires = await wired(t, { claim: 300, env: { clock: withoutLooking() } })
+  const { driver, hear } = wires
+  // A request that is on its way when the push is would find that it is granted.
+  await eared(wires, t, 'before the stale push')
   const asked = driver.acquire(claim('stale push', { ttl: 30_000 }), waiting())
   await inLine('stale push')
   hear.down.hold()
   await first.release()
   await hear.down.holding()
   const second = await held(t, 'stale push')
-  hear.down.letGo()
+  hear.down.pass()
   const early = await Promise.race([asked, pause(200)])
   assert.equal(early, undefined, 'entered although somebody else holds it')
   await second.release()

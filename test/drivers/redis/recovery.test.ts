@@ -68,7 +68,7 @@ test('H15: a clock set forward ends a lease early: the holder is told, and the n
 test('H15: a clock set back does not make a dead holder live longer, and tokens go on', async (t) => {
   const server = await own(t, { preload: ['clock'] })
   const [a, b] = [await settled(t, server.port), await settled(t, server.port)]
-  assert.equal(await a.client.set('plain', 'somebody', 'PX', 1_000, 'NX'), 'OK')
+  assert.equal(await plain(a.client, 'plain'), 'OK')
   const first = await a.locks.mutex('x').acquire({ ttl: 1_000, autoRenew: false })
   const kept = await a.locks.mutex('kept').acquire({ ttl: 3_000 })
   server.clockJump(-3_600_000)
