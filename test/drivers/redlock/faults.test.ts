@@ -107,7 +107,6 @@ test('H37: a frozen server of five holds nobody up, and keeps no vote once it wa
   }
   frozen.resume()
   await until(async () => (await votesAt(frozen, 'h37', here.prefix)).length === 0, {
-    within: 5_000,
     what: 'its vote to be back',
   })
 })
@@ -124,7 +123,6 @@ test('H38: a renewal heals the vote of a server that lost it', async (t) => {
   await third.cli('DEL', `${here.prefix}redlock{h38}`)
   assert.ok(await grant.renew(10_000, new AbortController().signal))
   await until(async () => (await votesAt(third, 'h38', here.prefix)).includes(asked.attempt), {
-    within: 5_000,
     what: 'the vote to be healed',
   })
   assert.equal(await grant.release(), 'released')
@@ -158,14 +156,12 @@ test('H39: a server that was cut off during the release is told afterwards', asy
   const grant = await a.driver.acquire(asked, waiting())
   assert.ok(grant)
   await until(async () => (await votesAt(third, 'h39', here.prefix)).length === 1, {
-    within: 5_000,
     what: 'the third vote',
   })
   a.cable(2).blackHole()
   assert.equal(await grant.release(), 'released')
   a.cable(2).heal()
   await until(async () => (await votesAt(third, 'h39', here.prefix)).length === 0, {
-    within: 10_000,
     what: 'the vote to be back',
   })
 })
@@ -175,7 +171,8 @@ test('a try that finds it taken takes no place in line', async (t) => {
   const [a, b] = [driverOf(t, here), driverOf(t, here)]
   const grant = await a.acquire(claim('busy', { ttl: 10_000 }), waiting())
   assert.ok(grant)
-  assert.equal(await b.acquire(claim('busy'), once()), undefined)
+  // A try has half of its ttl to get to know the servers.
+  assert.equal(await b.acquire(claim('busy', { ttl: 10_000 }), once()), undefined)
   assert.deepEqual((await a.inspect('busy')).waiters, [])
   await grant.release()
 })

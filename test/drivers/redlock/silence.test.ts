@@ -28,7 +28,8 @@ test('H30: the ttl counts from before the votes were asked for, however late the
   assert.ok(grant && answered - before >= 150)
   // Asked at least that long before the answer, however slow this machine is.
   assert.ok(grant.validUntil <= answered - 149 + ttl * 0.99)
-  for (const server of here.servers.slice(0, 2)) {
+  let outlived = 0
+  for (const server of here.servers) {
     const [vote] = await until(async () => {
       const votes = [...(await ballotsAt(server, 'h30', here.prefix)).values()]
       return votes.length > 0 && votes
@@ -37,9 +38,11 @@ test('H30: the ttl counts from before the votes were asked for, however late the
     const asked = now()
     const [seconds, micros] = (await server.cli('TIME')) as string[]
     const left = (vote.due - Number(seconds) * 1e6 - Number(micros)) / 1_000
-    assert.ok(answered + ttl > asked + left, 'counted from the answers it outlives the vote')
+    if (answered + ttl > asked + left) outlived++
     assert.ok(grant.validUntil < now() + left, 'the vote ends before the lease')
   }
+  // The third one may have voted after the grant.
+  assert.ok(outlived >= 2, 'counted from the answers it outlives the votes')
   await grant.release()
 })
 
@@ -49,9 +52,8 @@ test('H30: each round counts for itself, not the first one asked', async (t) => 
   await meet(here, a.driver, b.driver)
   const ttl = 2_000
   const first = await a.driver.acquire(claim('h30', { ttl }), waiting())
-  const began = now()
   const second = await b.driver.acquire(claim('h30', { ttl }), waiting())
-  assert.ok(first && second && now() - began > 1_500, 'it waited for the first one to end')
+  assert.ok(first && second && now() >= first.validUntil, 'it waited for the first one to end')
   assert.ok(second.validUntil - now() > ttl / 2)
   await second.release()
 })
@@ -83,14 +85,15 @@ test('a wait shorter than a round says what each server had answered when it end
     assert.match(error.message, what)
     return true
   }
-  await assert.rejects(locks.mutex('short').acquire({ wait: 300 }), (error) =>
+  // The one that answers may be slow to do so.
+  await assert.rejects(locks.mutex('short').acquire({ wait: 800 }), (error) =>
     told(error, /server 1: answered; server 2: no answer in time; server 3: no answer in time/),
   )
   // A process that has not met them yet.
   await assert.rejects(locksOf(t, here).mutex('short').acquire({ wait: 300 }), (error) =>
     told(error, /server 2: has not said yet which server it is/),
   )
-  await assert.rejects(locksOf(t, here).mutex('short').tryAcquire({ ttl: 500 }), (error: Error) => {
+  await assert.rejects(locksOf(t, here).mutex('short').tryAcquire({ ttl: 1_500 }), (error: Error) => {
     assert.match(error.message, /fewer than 2 of 3 .*server 3: has not said yet which server it is/)
     return true
   })
