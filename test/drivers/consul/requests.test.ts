@@ -14,29 +14,38 @@ const server = await startConsul()
 after(() => server.stop())
 
 const txn = '/v1/txn'
+/** So long that neither a renewal nor the proof of a session that is no longer new falls into what is counted. */
+const ttl = 600_000
+const none = () => undefined
 const query = (path: string) => path.startsWith('/v1/kv/')
 
 test('an uncontended mutex costs two requests, a reader and a permit three', async (t) => {
   const locks = locksOf(t, server.url).locks
-  await locks.mutex('free').run(() => undefined)
+  await locks.mutex('free').run(none, { ttl })
   const paths = await asked(async () => {
-    for (let i = 0; i < 20; i++) await locks.mutex('free').run(() => undefined)
+    for (let i = 0; i < 20; i++) await locks.mutex('free').run(none, { ttl })
   })
   assert.deepEqual(paths, Array<string>(40).fill(txn))
   for (const lock of [locks.readWrite('r').read, locks.semaphore('s', { permits: 3 })]) {
-    assert.deepEqual(await asked(async () => void (await (await lock.acquire()).release())), [txn, txn, txn])
+    assert.deepEqual(await asked(async () => void (await (await lock.acquire({ ttl })).release())), [
+      txn,
+      txn,
+      txn,
+    ])
   }
-  assert.deepEqual(await asked(async () => void (await (await locks.mutex('t').tryAcquire())?.release())), [
-    txn,
-    txn,
-  ])
+  assert.deepEqual(
+    await asked(async () => void (await (await locks.mutex('t').tryAcquire({ ttl }))?.release())),
+    [txn, txn],
+  )
 })
 
 test('a try that finds it taken costs two requests and puts no place', async (t) => {
   const [a, b] = [driverOf(t, server.url), driverOf(t, server.url)]
   const grant = await a.acquire(claim('taken'), once())
-  await (await b.acquire(claim('other'), once()))?.release()
-  const paths = await asked(async () => assert.equal(await b.acquire(claim('taken'), once()), undefined))
+  await (await b.acquire(claim('other', { ttl }), once()))?.release()
+  const paths = await asked(async () =>
+    assert.equal(await b.acquire(claim('taken', { ttl }), once()), undefined),
+  )
   assert.deepEqual(paths, [txn, `${txn}?consistent`])
   assert.equal((await placesOf(server, 'taken')).length, 1)
   await grant?.release()
@@ -45,15 +54,15 @@ test('a try that finds it taken costs two requests and puts no place', async (t)
 test('many locks of one process are renewed with one renewal and one read', async (t) => {
   const driver = driverOf(t, server.url)
   const grants: (Grant | undefined)[] = []
-  for (let i = 0; i < 40; i++) grants.push(await driver.acquire(claim(`many ${i}`, { ttl: 600_000 }), once()))
+  for (let i = 0; i < 40; i++) grants.push(await driver.acquire(claim(`many ${i}`, { ttl }), once()))
   const paths = await asked(() =>
-    Promise.all(grants.map((grant) => grant?.renew(600_000, new AbortController().signal))),
+    Promise.all(grants.map((grant) => grant?.renew(ttl, new AbortController().signal))),
   )
   assert.deepEqual(
     paths.map((path) => path.replace(/renew\/.*/, 'renew')),
     ['/v1/session/renew', `${txn}?consistent`],
   )
-  assert.ok((await grants[0]?.renew(600_000, never)) !== undefined)
+  assert.ok((await grants[0]?.renew(ttl, never)) !== undefined)
   await Promise.all(grants.map((grant) => grant?.release()))
 })
 
@@ -61,8 +70,6 @@ for (const crowd of [40, 200]) {
   test(`a hand-over at ${crowd} waiters wakes one of them and costs two requests`, async (t) => {
     const name = `crowd ${crowd}`
     const drivers = Array.from({ length: crowd + 1 }, () => driverOf(t, server.url))
-    // A ttl so long that no heartbeat falls into what is counted.
-    const ttl = 600_000
     const first = await drivers[0]?.acquire(claim(name, { ttl }), waiting())
     const served: number[] = []
     const waits: Promise<{ release(): Promise<unknown> } | undefined>[] = []

@@ -14,32 +14,36 @@ const server = await startEtcd()
 after(() => server.stop())
 
 const beat = ['/v3/lease/keepalive', '/v3/kv/txn']
+/** So long that neither a renewal nor the proof of a lease that is no longer new falls into what is counted. */
+const ttl = 600_000
 
 test('an uncontended lock costs two requests: one transaction and one removal', async (t) => {
   const { locks } = locksOf(t, server.url)
-  await locks.mutex('free').run(() => undefined)
+  await locks.mutex('free').run(none, { ttl })
   const paths = await asked(async () => {
-    for (let i = 0; i < 20; i++) await locks.mutex('free').run(() => undefined)
+    for (let i = 0; i < 20; i++) await locks.mutex('free').run(none, { ttl })
   })
   assert.deepEqual(paths, Array.from({ length: 20 }, () => ['/v3/kv/txn', '/v3/kv/deleterange']).flat())
 })
 
 test('so do a try, a reader and a permit', async (t) => {
   const { locks } = locksOf(t, server.url)
-  await locks.mutex('warm').run(() => undefined)
+  await locks.mutex('warm').run(none, { ttl })
   for (const lock of [locks.readWrite('r').read, locks.semaphore('s', { permits: 3 })]) {
-    const paths = await asked(async () => void (await (await lock.acquire()).release()))
+    const paths = await asked(async () => void (await (await lock.acquire({ ttl })).release()))
     assert.deepEqual(paths, ['/v3/kv/txn', '/v3/kv/deleterange'])
   }
-  const paths = await asked(async () => void (await (await locks.mutex('t').tryAcquire())?.release()))
+  const paths = await asked(async () => void (await (await locks.mutex('t').tryAcquire({ ttl }))?.release()))
   assert.deepEqual(paths, ['/v3/kv/txn', '/v3/kv/deleterange'])
 })
 
 test('a try that finds it taken costs one request and leaves no place', async (t) => {
   const [a, b] = [driverOf(t, server.url), driverOf(t, server.url)]
   const grant = await a.acquire(claim('taken'), once())
-  await b.acquire(claim('other'), once())
-  const paths = await asked(async () => assert.equal(await b.acquire(claim('taken'), once()), undefined))
+  await b.acquire(claim('other', { ttl }), once())
+  const paths = await asked(async () =>
+    assert.equal(await b.acquire(claim('taken', { ttl }), once()), undefined),
+  )
   assert.deepEqual(paths, ['/v3/kv/txn'])
   assert.equal((await placesOf(server, 'taken')).length, 1)
   await grant?.release()
@@ -48,8 +52,6 @@ test('a try that finds it taken costs one request and leaves no place', async (t
 test('several locks are had with one transaction, up to 50; readers beside readers with two', async (t) => {
   const { locks } = locksOf(t, server.url)
   const names = Array.from({ length: 50 }, (_, i) => `n ${i}`)
-  // So long that no renewal falls into what is counted.
-  const ttl = 600_000
   const run = (count: number) =>
     locks.all(names.slice(0, count).map((name) => locks.mutex(name))).run(none, { ttl })
   await locks.mutex('warm').run(none, { ttl })
@@ -77,12 +79,12 @@ test('many locks of one process are renewed with one keepalive and one read', as
   const driver = driverOf(t, server.url)
   const grants: Grant[] = []
   for (let i = 0; i < 60; i++) {
-    const grant = await driver.acquire(claim(`many ${i}`, { ttl: 600_000 }), once())
+    const grant = await driver.acquire(claim(`many ${i}`, { ttl }), once())
     assert.ok(grant)
     grants.push(grant)
   }
   const paths = await asked(() =>
-    Promise.all(grants.map((grant) => grant.renew(600_000, new AbortController().signal))),
+    Promise.all(grants.map((grant) => grant.renew(ttl, new AbortController().signal))),
   )
   assert.deepEqual(paths, beat)
   await Promise.all(grants.map((grant) => grant.release()))
@@ -91,8 +93,6 @@ test('many locks of one process are renewed with one keepalive and one read', as
 test('a hand-over at 200 waiters fires one watch and costs two requests', async (t) => {
   const name = 'crowd'
   const drivers = Array.from({ length: 201 }, () => driverOf(t, server.url))
-  // A ttl so long that no heartbeat falls into what is counted.
-  const ttl = 600_000
   const first = await drivers[0]?.acquire(claim(name, { ttl }), waiting())
   assert.ok(first)
   const served: number[] = []
