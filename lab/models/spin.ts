@@ -6,7 +6,7 @@
  * temporal formulas by name, under weak fairness. A walk that ends early (memory, depth, time) is no verdict at all.
  */
 import { spawn } from 'node:child_process'
-import { copyFile, mkdtemp, rm } from 'node:fs/promises'
+import { copyFile, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -20,7 +20,7 @@ export interface Question {
   readonly defines: readonly string[]
   /** `safety`, or the name of the temporal formula. */
   readonly asks: string
-  /** About how many states there are: decides how hard the compiler tries. */
+  /** About how many states there are: decides which compiler builds it. */
   readonly states: number
   /** Look for the shortest way to an error, which costs more. For walks that are to find one. */
   readonly shortest: boolean
@@ -50,6 +50,8 @@ export interface Answer {
 export interface Tools {
   readonly spin: string
   readonly compiler: string
+  /** Another one and its first arguments, that builds in no time what then walks at half the speed; where it works. */
+  readonly quick?: readonly [string, ...string[]]
 }
 
 const checkout = fileURLToPath(new URL('../../..', import.meta.url))
@@ -62,12 +64,35 @@ const checkout = fileURLToPath(new URL('../../..', import.meta.url))
 export async function findTools(): Promise<Tools> {
   const compiler = await findCompiler()
   const cache = process.env.HOLDFAST_SERVERS ?? join(checkout, '.servers')
-  await run(join(checkout, 'scripts/servers/fetch.sh'), ['spin'], {
-    environment: { HOLDFAST_SERVERS: cache },
-  }).catch((error) => {
+  const fetched = (name: string) =>
+    run(join(checkout, 'scripts/servers/fetch.sh'), [name], { environment: { HOLDFAST_SERVERS: cache } })
+  await fetched('spin').catch((error) => {
     throw new Error(`Spin is missing and could not be fetched\n${error.message}`, { cause: error })
   })
-  return { spin: join(cache, 'spin/usr/bin/spin'), compiler }
+  const spin = join(cache, 'spin/usr/bin/spin')
+  // Without it everything works as well, and takes longer: it may not find the C library of this machine.
+  const quick = await fetched('tcc').then(
+    () => findQuick(join(cache, 'tcc/usr')),
+    () => undefined,
+  )
+  return { spin, compiler, ...(quick !== undefined && { quick }) }
+}
+
+/** tcc, if it can build a program here. */
+async function findQuick(root: string): Promise<Tools['quick']> {
+  const folder = await mkdtemp(join(tmpdir(), 'holdfast-tcc-'))
+  try {
+    const [machine = ''] = (await readdir(join(root, 'lib'))).filter((name) => name.endsWith('-linux-gnu'))
+    const quick = [join(root, 'bin/tcc'), `-B${join(root, 'lib', machine, 'tcc')}`] as const
+    await writeFile(join(folder, 'try.c'), '#include <stdio.h>\nint main() { return puts("built") < 0; }\n')
+    const [program, ...first] = quick
+    await run(program, [...first, '-o', 'try', 'try.c'], { folder })
+    return (await run(join(folder, 'try'), [], { folder })) === 'built\n' ? [...quick] : undefined
+  } catch {
+    return undefined
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
 }
 
 async function findCompiler(): Promise<string> {
@@ -114,9 +139,17 @@ async function build(question: Question, bounds: Bounds, tools: Tools, folder: s
   if (states > 8_000_000) flags.push('-DCOLLAPSE')
   if (asks === 'safety') flags.push('-DSAFETY', '-DNOCLAIM', ...(shortest ? ['-DBFS'] : []))
   else flags.push('-DNFAIR=3', ...(shortest ? ['-DREACH'] : []))
-  // Building takes longer than walking for most of them.
-  const effort = states < 300_000 ? '-O0' : states < 1_500_000 ? '-O1' : '-O2'
-  await run(tools.compiler, [effort, '-w', ...flags, '-o', 'pan', 'pan.c'], { folder, signal })
+  const [compiler, ...effort] = buildersOf(tools, states)
+  await run(compiler, [...effort, '-w', ...flags, '-o', 'pan', 'pan.c'], { folder, signal })
+}
+
+/**
+ * The compiler and how hard it is to try, for a walk through so many states: it takes a second to build the program without
+ * any effort, four to eleven with some, and a walk of a hundred thousand states takes half a second at most.
+ */
+function buildersOf({ compiler, quick }: Tools, states: number): readonly [string, ...string[]] {
+  if (states >= 1_500_000) return [compiler, '-O2']
+  return quick ?? [compiler, '-O0']
 }
 
 async function walk({ asks, shortest }: Question, { time, signal }: Bounds, folder: string): Promise<Answer> {
