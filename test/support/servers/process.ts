@@ -109,7 +109,7 @@ export async function launch(program: Program): Promise<Running> {
       return (await program.ready(logged())) && 'ready'
     }
     const within = program.readyWithin ?? 15_000
-    const reached = await until(state, { within, every: 2, what: `${program.name} to be ready` })
+    const reached = await until(state, { within, what: `${program.name} to be ready` })
     if (reached === 'ready') return running
     throw failure ?? new Error(`${program.name} ended with ${child.exitCode ?? child.signalCode}`)
   } catch (error) {
