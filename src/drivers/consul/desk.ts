@@ -16,6 +16,8 @@ const mostInTxn = 60
 /** A hold, as a transaction of the user's own can ask for it. */
 export interface Conditional {
   readonly condition: Operation
+  /** Resolves once no move to another session is on its way, which changes the condition. */
+  settled(): Promise<unknown>
 }
 
 export class Desk extends SessionDesk {

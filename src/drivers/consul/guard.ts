@@ -37,7 +37,9 @@ export async function guardTxn(
     }
     if (said.refused !== 0) return { succeeded: false, found: [], why: said.why }
     // Moved to a longer session meanwhile? Then it has another index now, and is asked for again.
-    const now = desk.held.find(lease)?.condition
+    const hold = desk.held.find(lease)
+    await hold?.settled()
+    const now = hold?.condition
     if (now === undefined || now.KV.Index === mine.KV.Index)
       throw new StaleTokenError(lease.name, lease.token)
   }

@@ -39,6 +39,7 @@ class HeldPlace implements PlaceStore, Conditional {
   #index: number | undefined
   /** A move was sent and not answered: the lock has the index known, or one that is not. */
   #doubt = false
+  #moved: Promise<unknown> = Promise.resolve()
 
   constructor(
     desk: Desk,
@@ -103,8 +104,18 @@ class HeldPlace implements PlaceStore, Conditional {
     return { was: moved, repeated }
   }
 
+  settled(): Promise<unknown> {
+    return this.#moved
+  }
+
+  move(from: Session, to: Session): Promise<boolean> {
+    const moving = this.#move(from, to)
+    this.#moved = moving.catch(() => undefined)
+    return moving
+  }
+
   /** What is asked may have been done before, by a try whose answer was lost: then it says so by where the hold is now. */
-  async move(from: Session, to: Session): Promise<boolean> {
+  async #move(from: Session, to: Session): Promise<boolean> {
     const { lock } = this.#line
     const value = withToken(this.#value, this.#token)
     const place = { key: this.#line.place(this.#claim.attempt), value, lock: false }

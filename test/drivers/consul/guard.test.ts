@@ -4,7 +4,9 @@ import { after, test } from 'node:test'
 import { createLocks } from 'holdfast'
 import { consul } from 'holdfast/consul'
 import { leakCheck } from '../../support/leaks.js'
+import { startProxy } from '../../support/proxy.js'
 import { startConsul } from '../../support/servers/consul.js'
+import { until } from '../../support/until.js'
 import { endSession, lockOf } from './support/scene.js'
 
 const server = await startConsul()
@@ -73,6 +75,30 @@ test('readers and permits have it too, and it goes with a lease that was moved t
     assert.equal(await other.locks.check(lease), false)
   }
   for (const { locks: all } of [{ locks }, other]) await all.close()
+})
+
+test('a guarded transaction that comes while the lease is being moved waits for that, and is carried out', async (t) => {
+  const cable = await startProxy({ port: server.port })
+  const store = consul({ url: `127.0.0.1:${cable.port}`, minTtl: 1_000, requestTimeout: 60_000 })
+  const locks = createLocks(store)
+  t.after(async () => {
+    await locks.close()
+    await cable.stop()
+  })
+  const lease = await locks.mutex('on its way').acquire({ autoRenew: false })
+  // The move has been carried out; its answer is under way until the transaction has been refused.
+  let answers = 0
+  cable.down.hold((bytes) => bytes.includes('on its way/.lock') && ++answers === 1)
+  const extending = lease.extend(60_000)
+  await cable.down.holding()
+  const before = cable.down.bytes
+  const writing = store.guardTxn(lease, write('meanwhile'))
+  writing.catch(() => undefined)
+  await until(() => cable.down.bytes > before)
+  cable.down.pass()
+  assert.equal((await writing).succeeded, true)
+  assert.ok((await extending) > 0)
+  assert.equal(await lease.release(), 'released')
 })
 
 after(leakCheck)
