@@ -10,7 +10,7 @@ const server = await startZookeeper()
 after(() => server.stop())
 
 const open = () => {
-  const store = zookeeper({ servers: server.address, sessionTimeout: 4_000, tickTime: 500 })
+  const store = zookeeper({ servers: server.address, sessionTimeout: 10_000, tickTime: 500 })
   return { store, locks: createLocks(store) }
 }
 const write = (data: string) => [{ type: 'setData', path: '/data', data, version: -1 }] as const
