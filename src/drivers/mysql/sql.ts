@@ -258,7 +258,8 @@ const fresh = (row: string) => `${row}.seen > ${now} - ${freshFor} AND ${row}.se
  * Looks, without any lock.
  * @param ticket of the one that looks; undefined: it has none
  * @returns now, the row (see `look.ts`), 1 if it is held by a session that has ended, how many fresh waiters stand before it that it
- *   must not pass: a reader may enter beside readers; and how many permits those before it wait for, all where one waits for something else
+ *   must not pass: a reader may enter beside readers; how many permits those before it wait for, all where one waits for something else;
+ *   and, for one that stands in line, ticket and `seen` of the first of them
  */
 export function look(tables: Tables, { name, mode }: Claim, ticket: number | undefined): string {
   const reader = mode.kind === 'shared' ? ` AND w.kind <> 's'` : ''
@@ -266,8 +267,9 @@ export function look(tables: Tables, { name, mode }: Claim, ticket: number | und
   const of = whole(limitOf(mode))
   const line = `FROM ${tables.waiters} w WHERE w.name = ${bytes(name)}${before} AND ${fresh('w')}`
   const wanted = `(SELECT SUM(IF(w.kind = 'p' AND w.permits = ${of}, w.take, ${of})) ${line})`
+  const first = `(SELECT CONCAT(w.id, ' ', w.seen) ${line} ORDER BY w.id LIMIT 1)`
   return `SELECT ${now}, ${lockColumns}, IF(l.kind = 'g', IS_FREE_LOCK(${userLock(tables, 'HEX(l.name)')}), 0),
-  (SELECT COUNT(*) ${line}), ${mode.kind === 'permits' ? wanted : '0'}
+  (SELECT COUNT(*) ${line}), ${mode.kind === 'permits' ? wanted : '0'}, ${ticket === undefined ? 'NULL' : first}
 FROM ${tables.locks} l WHERE l.name = ${bytes(name)}`
 }
 
@@ -286,6 +288,12 @@ ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id), seen = ${now}`
 /** Says that it still waits. @returns id: not 0 if the place is still there */
 export function refresh(tables: Tables, ticket: number): string {
   return `UPDATE ${tables.waiters} SET seen = LAST_INSERT_ID(${now}) WHERE id = ${whole(ticket)}`
+}
+
+/** A waiter that has not spoken since stands in nobody's way until it speaks; it keeps its place. @param stamp ticket and `seen` */
+export function passOver(tables: Tables, stamp: string): string {
+  const [id, seen] = stamp.split(' ').map(Number)
+  return `UPDATE ${tables.waiters} SET seen = 0 WHERE id = ${whole(Number(id))} AND seen = ${whole(Number(seen))}`
 }
 
 export function leave(tables: Tables, attempt: string): string {

@@ -19,7 +19,7 @@ import { deadline } from '../../core/clock.js'
 import type { Claim, Wait } from '../../core/driver.js'
 import { permitLimitError } from '../../core/errors.js'
 import { Pause } from '../kit/pause.js'
-import { number } from './client.js'
+import { number, text } from './client.js'
 import type { Desk } from './desk.js'
 import { giveUp } from './give-up.js'
 import type { Proven } from './hold.js'
@@ -42,6 +42,8 @@ export interface Taker {
 
 /** A waiter says so often that it is there, in ms: a third of the time after which it is thought dead. */
 const sayEvery = 1_000
+/** Who has not spoken for so long, measured here, is dead, in ms. */
+const silentFor = sql.freshFor / 1_000 + 500
 
 export class Waiter {
   readonly #desk: Desk
@@ -62,6 +64,8 @@ export class Waiter {
   #turn: number | undefined
   #version = -1
   #unchangedSince = 0
+  /** Who was seen first in line, with when it spoke: since when that is known here. */
+  readonly #stamps = new Map<string, number>()
   /** Before the last look left that did not find it holding. */
   #notOursAt: number
 
@@ -148,6 +152,7 @@ export class Waiter {
     const row = rowOf(values)
     const ahead = number(values[16])
     this.#desk.heard(row.now, sent)
+    if (await this.#passesOver(text(values[18]), sent)) return 'again'
     if (row.version !== this.#version) {
       this.#version = row.version
       this.#unchangedSince = clock.now()
@@ -158,6 +163,22 @@ export class Waiter {
     const decision = decide(row, this.#claim, { ahead, wanted: number(values[17]), standing, once, silent })
     if (decision.is !== 'mine') this.#notOursAt = sent
     return this.#act(decision, ahead, sent)
+  }
+
+  /** A clock that was put back makes one that died seem alive: that it says nothing new shows by the clock of this process. */
+  async #passesOver(first: string, sent: number): Promise<boolean> {
+    if (first === '') return false
+    const since = this.#stamps.get(first)
+    if (since === undefined) {
+      this.#stamps.set(first, sent)
+      const [oldest] = this.#stamps.keys()
+      if (this.#stamps.size > 30 && oldest !== undefined) this.#stamps.delete(oldest)
+      return false
+    }
+    if (sent - since <= silentFor) return false
+    this.#stamps.delete(first)
+    await this.#desk.ask(sql.passOver(this.#desk.tables, first))
+    return true
   }
 
   async #act(decision: Decision, ahead: number, sent: number): Promise<Proven | 'again' | 'end'> {

@@ -254,6 +254,28 @@ describe('a row', { concurrency: false }, () => {
     await other.release()
   })
 
+  it('is not kept for a waiter that died when the clock is put back to when that one lived', async (t) => {
+    const [a, b] = [peer(t, server.port), peer(t, server.port)]
+    const held = await a.mutex('died').acquire({ ttl: 60_000 })
+    const now = `timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))`
+    await server.query(
+      `insert into holdfast_waiters (name, attempt, kind, since, seen) values ('died', 'died', 'x', ${now}, ${now})`,
+    )
+    const next = b.mutex('died').acquire({ wait: 60_000 })
+    await until(async () => {
+      const [row] = await server.query(
+        `select seen, ${now} - seen as age from holdfast_waiters where attempt = 'died'`,
+      )
+      // By the clock of the server it never dies.
+      if (Number(row?.['age']) > 1_000_000 && Number(row?.['seen']) > 0) server.clockJump(-2_000)
+      return Number(row?.['seen']) === 0
+    })
+    assert.equal(held.isHeld, true)
+    await held.release()
+    await (await next).release()
+    await server.query(`delete from holdfast_waiters where attempt = 'died'`)
+  })
+
   it('is believed for its ttl at most when the clock is put back before a lost answer is looked for', async (t) => {
     const locks = peer(t, proxy.port)
     const lock = locks.mutex('lost, back')
