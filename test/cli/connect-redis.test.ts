@@ -9,7 +9,7 @@ import { leakCheck } from '../support/leaks.js'
 import { type RedisServer, startMany, startRedis } from '../support/servers/redis.js'
 import { startSentinel } from '../support/servers/redis-sentinel.js'
 import { until } from '../support/until.js'
-import { bench } from './support/cli.js'
+import { bench, kill } from './support/cli.js'
 
 const place = (url: string) => {
   const [scheme = '', ...rest] = url.split(':')
@@ -108,7 +108,7 @@ test('redlock holds a lock on three servers', async () => {
 test('two runs on one Redis exclude each other, and what is killed blocks no longer than its ttl', async () => {
   const { folder, cli, start, left, close } = bench(server.url)
   try {
-    const holder = start('run', 'r', '--ttl', '2s', '--', 'sleep', '60')
+    const holder = start('run', 'r', '--ttl', '6s', '--', 'sleep', '60')
     await until(async () => (await cli('inspect', 'r', '--json')).stdout.includes('attempt'), {
       within: 30_000,
       what: 'the first run to hold the lock',
@@ -116,7 +116,7 @@ test('two runs on one Redis exclude each other, and what is killed blocks no lon
     const refused = await cli('run', 'r', '--no-wait', '--', 'true')
     assert.equal(refused.code, 75)
     assert.match(refused.stderr, /"r" is not free; held for .+ by .+:\d+; the command was not started/)
-    holder.process.kill('SIGKILL')
+    kill(holder.pid, 'SIGKILL')
     assert.equal((await cli('run', 'r', '--', 'touch', join(folder, 'done'))).code, 0)
     await until(() => left().length === 0)
   } finally {

@@ -53,8 +53,8 @@ const brokers: (() => Promise<void>)[] = []
 /** A process of its own that keeps the broker of the locks, so that a keeper's end is not the broker's. */
 async function broker(): Promise<{ pid: number; stop: () => Promise<void> }> {
   const child = fork(fileURLToPath(new URL('./support/broker.js', import.meta.url)), [url], { cwd: folder })
-  await once(child, 'message')
   const gone = once(child, 'exit')
+  await once(child, 'message')
   const stop = async () => {
     kill(child.pid ?? 0, 'SIGKILL')
     await gone

@@ -30,7 +30,7 @@ test('a store that is not there is told of with its reason, while it is waited f
     'run',
     'x',
     '--wait',
-    '2s',
+    '4s',
     '--on',
     'etcd://127.0.0.1:1',
     ...sh('touch ran'),
@@ -72,8 +72,9 @@ test('arguments reach the command as they are', async () => {
 test('variables whose names a shell could not use reach the command, too', async () => {
   process.env['odd.name-1'] = 'kept'
   try {
-    // The bench's environment was taken before.
-    const { stdout } = await bench().cli('run', 'odd', '--', 'env')
+    // The other bench's environment was taken before.
+    const another = bench()
+    const { stdout } = await another.cli('run', 'odd', '--', 'env').finally(another.close)
     assert.match(stdout, /^odd\.name-1=kept$/m)
   } finally {
     delete process.env['odd.name-1']

@@ -1,6 +1,15 @@
 // Runs the compiled command line as real processes in a private folder, and finds whatever they leave behind there.
-import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
+import { type SpawnOptions, spawn } from 'node:child_process'
+import {
+  closeSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -17,7 +26,6 @@ export interface Ended {
 
 export interface Running {
   readonly pid: number
-  readonly process: ChildProcess
   /** So far. */
   stdout(): string
   stderr(): string
@@ -47,21 +55,12 @@ export function bench(on?: string): Bench {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-cli-'))
   const url = on ?? `local:${join(folder, 'locks')}`
   const env = { ...process.env, HOLDFAST_URL: url, NO_COLOR: '1', FORCE_COLOR: undefined }
+  const said = join(folder, 'said')
+  mkdirSync(said)
+  let runs = 0
   const start = (...args: string[]): Running => {
-    const child = spawn(process.execPath, [main, ...args], {
-      cwd: folder,
-      env,
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
-    let stdout = ''
-    let stderr = ''
-    child.stdout.setEncoding('utf8').on('data', (text) => (stdout += text))
-    child.stderr.setEncoding('utf8').on('data', (text) => (stderr += text))
-    const ended = new Promise<Ended>((resolve) => {
-      // A process that was left behind may hold the pipes open; the end of the front is what counts.
-      child.once('exit', (code, signal) => setImmediate(() => resolve({ code, signal, stdout, stderr })))
-    })
-    return { pid: child.pid ?? 0, process: child, stdout: () => stdout, stderr: () => stderr, ended }
+    runs += 1
+    return running(join(said, `${runs}`), { cwd: folder, env }, args)
   }
   const left = () => processes().filter((pid) => worksIn(pid, folder))
   return {
@@ -78,6 +77,25 @@ export function bench(on?: string): Bench {
       rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
     },
   }
+}
+
+/**
+ * What it says goes into files. A pipe may still hold words of a process when its end is told, and it has no end of its own as long as
+ * somebody who was left behind keeps it open; in a file all that was said is there when the process has ended.
+ */
+function running(into: string, options: SpawnOptions, args: readonly string[]): Running {
+  const [stdout, stderr] = [`${into}.out`, `${into}.err`]
+  const open = [openSync(stdout, 'a'), openSync(stderr, 'a')] as const
+  const child = spawn(process.execPath, [main, ...args], { ...options, stdio: ['ignore', ...open] })
+  for (const file of open) closeSync(file)
+  const heard = { stdout: () => readFileSync(stdout, 'utf8'), stderr: () => readFileSync(stderr, 'utf8') }
+  const ended = new Promise<Ended>((resolve, reject) => {
+    child.once('error', reject)
+    child.once('exit', (code, signal) =>
+      resolve({ code, signal, stdout: heard.stdout(), stderr: heard.stderr() }),
+    )
+  })
+  return { pid: child.pid ?? 0, ...heard, ended }
 }
 
 export function kill(pid: number, signal: NodeJS.Signals): void {

@@ -23,7 +23,8 @@ export async function terminal(folder: string, env: NodeJS.ProcessEnv, main: str
     env: { ...env, TERM: 'dumb', HISTFILE: '' },
     stdio: ['pipe', 'pipe', 'inherit'],
   })
-  const gone = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  // Not 'exit': what was shown last is looked at, too.
+  const gone = new Promise<void>((resolve) => child.once('close', () => resolve()))
   let shown = ''
   let from = 0
   child.stdout.setEncoding('utf8').on('data', (text) => (shown += text))
