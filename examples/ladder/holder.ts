@@ -38,7 +38,8 @@ export function startHolder(
   const child = fork(new URL('./holder-child.js', import.meta.url), [JSON.stringify(part)], {
     cwd: home.folder,
   })
-  const gone = once(child, 'exit')
+  // Not 'exit', which may come before its last words.
+  const gone = once(child, 'close')
   const early = () => Promise.reject(new Error(`the holder ended too early, with ${child.exitCode}`))
   const kill = async () => {
     child.kill('SIGKILL')

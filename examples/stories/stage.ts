@@ -114,6 +114,8 @@ export async function pausedHolder(url: string, name: string, mode: Exclude<Mode
   try {
     await prepare(host.db, story)
     child = fork(new URL('./sleeper.js', import.meta.url), [url, name, mode])
+    // Listened for from the start: its end may be told before its last words.
+    const gone = once(child, 'exit')
     const [first] = await once(child, 'message')
     if (first !== 'has read')
       throw new Error(`the worker said ${JSON.stringify(first)} instead of having read`)
@@ -123,7 +125,7 @@ export async function pausedHolder(url: string, name: string, mode: Exclude<Mode
     child.kill('SIGCONT')
     child.send('go on')
     const [{ code }] = (await told) as [{ code?: string }]
-    await once(child, 'exit')
+    await gone
     return { loss: await story.loss(host.db), told: code }
   } finally {
     child?.kill('SIGKILL')

@@ -111,7 +111,8 @@ export class Stage implements AsyncDisposable {
       cwd: this.server.folder,
     })
     const pid = child.pid ?? 0
-    const gone = once(child, 'exit')
+    // Not 'exit', which may come before its last words.
+    const gone = once(child, 'close')
     let holding = () => {}
     const holds = new Promise<void>((resolve) => {
       holding = resolve

@@ -26,17 +26,17 @@ export async function storm(store: StoreName, seconds: number, processes = 16): 
   await using server = await startStore(store)
   const before = await server.deadlocks()
   const file = fileURLToPath(new URL('./process.js', import.meta.url))
-  const children: ChildProcess[] = []
+  const children: Told[] = []
   try {
     for (let n = 0; n < processes; n++) {
       const task: Task = { store, port: server.port, n }
-      children.push(fork(file, [JSON.stringify(task)], { execArgv: ['--enable-source-maps'] }))
+      children.push(listened(fork(file, [JSON.stringify(task)], { execArgv: ['--enable-source-maps'] })))
     }
-    await Promise.all(children.map(message))
-    for (const child of children) child.send('begin')
+    await Promise.all(children.map((one) => one.message()))
+    for (const { child } of children) child.send('begin')
     await new Promise((resolve) => setTimeout(resolve, seconds * 1000))
-    const told = children.map((child) => message<Counted>(child))
-    for (const child of children) child.send('end')
+    const told = children.map((one) => one.message<Counted>())
+    for (const { child } of children) child.send('end')
     const counts = await Promise.all(told)
     const shares = counts.map(({ acquisitions }) => acquisitions)
     return {
@@ -49,18 +49,29 @@ export async function storm(store: StoreName, seconds: number, processes = 16): 
       lostUpdates: sum(counts.map(({ counted }) => counted)) - (await server.total()),
     }
   } finally {
-    for (const child of children) child.kill('SIGKILL')
+    for (const { child } of children) child.kill('SIGKILL')
   }
 }
 
-/** @throws Error when the process ends instead */
-async function message<T>(child: ChildProcess): Promise<T> {
-  const ended = once(child, 'exit').then(([code]) => {
+interface Told {
+  readonly child: ChildProcess
+  /** The next one. @throws Error when the process ends instead */
+  message<T>(): Promise<T>
+}
+
+function listened(child: ChildProcess): Told {
+  // Not 'exit', which may come before its last words.
+  const ended = once(child, 'close').then(([code]) => {
     throw new Error(`a process of the storm ended with ${code}`)
   })
   ended.catch(() => undefined)
-  const [told] = await Promise.race([once(child, 'message'), ended])
-  return told as T
+  return {
+    child,
+    message: async <T>() => {
+      const [told] = await Promise.race([once(child, 'message'), ended])
+      return told as T
+    },
+  }
 }
 
 const sum = (numbers: readonly number[]) => numbers.reduce((total, one) => total + one, 0)

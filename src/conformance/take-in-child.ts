@@ -46,6 +46,8 @@ export function takeInChild(stage: Stage, taker: Taker, name: string, ttl: numbe
     for (const listener of listeners) listener()
   })
   const exited = once(child, 'exit')
+  // Only then everything it said has been heard: the channel may still hold words of a process when its end is told.
+  const closed = once(child, 'close')
   let killed = false
   stage.joinedBy((other) => {
     const waits = !killed && told.has('waiting') && !told.has('granted')
@@ -72,7 +74,7 @@ export function takeInChild(stage: Stage, taker: Taker, name: string, ttl: numbe
         }
         listeners.add(look)
         look()
-        exited.then(([code]) => {
+        closed.then(([code]) => {
           if (!killed)
             reject(new Error(`the child ended with code ${code} before it said '${is}'; see what it printed`))
         })
