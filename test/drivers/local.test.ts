@@ -37,7 +37,10 @@ subscribe('net.client.socket', (event) => {
   const mine = sockets.get(client) ?? new Set()
   sockets.set(client, mine.add(socket))
   socket.once('close', () => mine.delete(socket))
-  if (cut.has(client)) socket.once('connect', () => block(socket))
+  // Asked when it is connected: by then it may have been healed.
+  socket.once('connect', () => {
+    if (cut.has(client)) block(socket)
+  })
 })
 
 function client(options: LocalOptions): DriverFactory {

@@ -5,8 +5,11 @@ import { type LocalOptions, local } from 'holdfast/local'
 import type { Order } from './processes.js'
 
 const options: LocalOptions = JSON.parse(process.argv[2] ?? '{}')
-const locks = createLocks(local(options))
+// Whoever waits in a test waits until what the test does about it has happened, however busy the machine is.
+const locks = createLocks(local(options), { wait: 120_000 })
 const leases = new Map<number, Lease>()
+const doubted: string[] = []
+locks.on('doubtful', ({ name }) => doubted.push(name))
 
 async function obey(order: Order): Promise<unknown> {
   switch (order.do) {
@@ -27,6 +30,8 @@ async function obey(order: Order): Promise<unknown> {
       return leases.get(order.lease)?.state
     case 'aborted':
       return leases.get(order.lease)?.signal.aborted
+    case 'doubted':
+      return doubted
     case 'block':
       setImmediate(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, order.ms))
       return undefined

@@ -13,7 +13,7 @@ type OrderOf =
   | { do: 'try'; name: string }
   | { do: 'release' | 'state' | 'aborted'; lease: number }
   | { do: 'block'; ms: number }
-  | { do: 'bear' }
+  | { do: 'bear' | 'doubted' }
   | { do: 'close' }
 export type Order = OrderOf & { id: number }
 
@@ -33,6 +33,8 @@ export interface Taker {
   release(taken: Taken): Promise<string>
   state(taken: Taken): Promise<string>
   aborted(taken: Taken): Promise<boolean>
+  /** The names of those that ever were doubtful. */
+  doubted(): Promise<string[]>
   /** Its event loop stands still for `ms`; resolves when it is about to. */
   block(ms: number): Promise<unknown>
   /** Starts a process that outlives it; resolves with its pid. */
@@ -110,6 +112,7 @@ export async function start(options: LocalOptions, { limit }: Start = {}): Promi
     release: ({ lease }) => ask({ do: 'release', lease }) as Promise<string>,
     state: ({ lease }) => ask({ do: 'state', lease }) as Promise<string>,
     aborted: ({ lease }) => ask({ do: 'aborted', lease }) as Promise<boolean>,
+    doubted: () => ask({ do: 'doubted' }) as Promise<string[]>,
     block: (ms) => ask({ do: 'block', ms }),
     bear: () => ask({ do: 'bear' }) as Promise<number>,
     close: async () => void (await ask({ do: 'close' })),
