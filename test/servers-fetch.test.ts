@@ -110,8 +110,16 @@ it('fetches again when the recipe changed', async () => {
 })
 
 it('shows nothing half-done when it is killed, and finishes the next time', async () => {
-  const { child, done } = start('killed', ['tiny'])
-  await until(() => existsSync(join(home, 'killed/.unpacking-tiny')), { every: 1 })
+  // In its middle it stands still: a machine that is slow to look would find it at its end.
+  const tools = join(home, 'standing-still')
+  const unpacked = join(home, 'unpacked')
+  mkdirSync(tools)
+  const path = process.env['PATH']
+  const dpkg = `#!/bin/sh\nPATH='${path}'\ndpkg "$@" && touch '${unpacked}'\nexec sleep 600\n`
+  writeFileSync(join(tools, 'dpkg'), dpkg, { mode: 0o755 })
+  const { child, done } = start('killed', ['tiny'], { PATH: `${tools}:${path}` })
+  await until(() => existsSync(unpacked))
+  assert.ok(existsSync(join(home, 'killed/.unpacking-tiny')))
   process.kill(-(child.pid as number), 'SIGKILL')
   await done
   assert.equal(existsSync(join(home, 'killed/tiny')), false)

@@ -29,7 +29,7 @@ const told = (recorder: MemoryRecorder) =>
 describe('recorded locks', () => {
   it('write down an acquisition from its call to the answer of its release', async () => {
     const recorder = await recording(async (locks) => {
-      const lease = await locks.mutex('x').acquire({ ttl: 5_000, wait: 100 })
+      const lease = await locks.mutex('x').acquire({ ttl: 5_000, wait: 10_000 })
       assert.equal(await lease.release(), 'released')
       assert.equal(await lease.release(), 'already-released')
     })
@@ -40,7 +40,7 @@ describe('recorded locks', () => {
       'release ok released',
     ])
     const { events, acquisitions } = recorder.history()
-    assert.equal(events[0]?.wait, 100)
+    assert.equal(events[0]?.wait, 10_000)
     const [one] = acquisitions
     assert.ok(one !== undefined && Number.isSafeInteger(one.token))
     const left = (one.until! - one.granted!) / 1e6
