@@ -67,7 +67,8 @@ describe('holdfast verify', { concurrency: 2 }, () => {
         assert.match(stdout, /\d\d tests passed, 0 failed/)
         assert.match(stdout, /\*\*0 violations\*\*/)
         const report = JSON.parse(readFileSync(join(b.folder, 'report/report.json'), 'utf8'))
-        assert.ok(report.faults.granted > 20, `${report.faults.granted} acquisitions only`)
+        // The time of the run begins when each of its four processes was granted something.
+        assert.ok(report.faults.granted >= 4, `${report.faults.granted} acquisitions only`)
         assert.equal(readFileSync(join(b.folder, 'report/report.md'), 'utf8'), stdout)
         const eviction = report.setup.find((check: { what: string }) => check.what === 'eviction')
         if (name.includes('drop')) assert.equal(eviction.verdict, 'bad')

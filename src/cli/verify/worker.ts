@@ -23,6 +23,11 @@ const journal = recorder(join(task.folder, `${process.pid}-${Date.now()}.jsonl`)
 const locks = recorded(createLocks(factory, { ttl: task.ttl, wait: 3 * task.ttl }), journal)
 let stopping = false
 
+// Here the time of the run begins.
+const off = locks.on('granted', () => {
+  off()
+  process.send?.('granted')
+})
 process.on('disconnect', () => process.exit(0))
 process.on('message', (order: Order) => {
   if (order.do === 'stop') stopping = true
