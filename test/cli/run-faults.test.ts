@@ -27,7 +27,14 @@ function scene(name: string): {
 } {
   const file = join(histories, `${name}.jsonl`)
   const enter = (options: string[], duration: number, ...flags: string[]) =>
-    start('run', name, ...options, '--', process.execPath, inside, file, `${duration}`, ...flags)
+    start(
+      ...['run', name, '--wait', 'forever', ...options, '--'],
+      process.execPath,
+      inside,
+      file,
+      `${duration}`,
+      ...flags,
+    )
   const history = () => readHistory(file)
   const granted = () => {
     try {
@@ -157,7 +164,7 @@ test('the front stands still: the command goes on, and keeps the lock', async ()
   await entered(1)
   kill(first.pid, 'SIGSTOP')
   await until(() => stateOf(first.pid) === 'T')
-  const second = enter(['--wait', '20s'], 50)
+  const second = enter([], 50)
   await until(() => history().acquisitions[0]?.releasing !== undefined)
   kill(first.pid, 'SIGCONT')
   assert.equal((await first.ended).code, 0)
@@ -219,7 +226,7 @@ test('runs that are killed one after the other, at any moment, never overlap', a
   const { enter, history } = scene('many')
   const runs: Running[] = []
   for (let i = 0; i < 12; i++)
-    runs.push(enter(['--wait', '60s', '--kill-after', '100ms', ...short], 150, i % 2 ? 'stubborn' : 'alone'))
+    runs.push(enter(['--kill-after', '100ms', ...short], 150, i % 2 ? 'stubborn' : 'alone'))
   for (const [i, run] of runs.entries()) {
     if (i % 3 !== 2) continue
     await new Promise((resolve) => setTimeout(resolve, 200))

@@ -78,7 +78,7 @@ for (const [signal, code] of [
     const name = `wait-${signal}`
     const holder = start('run', name, ...listener(name))
     await until(() => read(name).startsWith('pid'))
-    const waiter = start('run', name, '--json', '--', 'true')
+    const waiter = start('run', name, '--wait', 'forever', '--json', '--', 'true')
     await until(() => waiter.stderr().includes('"waiting"'))
     kill(waiter.pid, signal)
     assert.equal((await waiter.ended).code, code)
@@ -92,7 +92,7 @@ for (const [signal, code] of [
 test('a run that is killed while it waits leaves no trace in the line', async () => {
   const holder = start('run', 'killed', ...listener('killed'))
   await until(() => read('killed').startsWith('pid'))
-  const waiter = start('run', 'killed', '--json', '--', 'true')
+  const waiter = start('run', 'killed', '--wait', 'forever', '--json', '--', 'true')
   await until(() => waiter.stderr().includes('"waiting"'))
   kill(waiter.pid, 'SIGKILL')
   await until(async () => JSON.parse((await cli('inspect', 'killed', '--json')).stdout).waiters.length === 0)

@@ -83,7 +83,7 @@ test('variables whose names a shell could not use reach the command, too', async
 
 test('a second run waits for the first, and they never overlap', async () => {
   const job = sh(`echo in >> ${file('order')}; sleep 0.2; echo out >> ${file('order')}`)
-  const runs = [1, 2, 3, 4].map(() => cli('run', 'order', ...job))
+  const runs = [1, 2, 3, 4].map(() => cli('run', 'order', '--wait', 'forever', ...job))
   for (const { code } of await Promise.all(runs)) assert.equal(code, 0)
   assert.equal(read('order'), 'in\nout\n'.repeat(4))
 })
@@ -116,7 +116,7 @@ test('--no-wait ends with the conflict code, says who holds it with what note, a
 test('off a terminal a wait is told once, after a second', async () => {
   const holder = start('run', 'told', ...sh('exec sleep 60'))
   await until(async () => (await cli('inspect', 'told', '--json')).stdout.includes('attempt'))
-  const waiter = start('run', 'told', ...sh('true'))
+  const waiter = start('run', 'told', '--wait', 'forever', ...sh('true'))
   await until(() => waiter.stderr() !== '')
   kill(holder.pid, 'SIGTERM')
   const { code, stderr } = await waiter.ended

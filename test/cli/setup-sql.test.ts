@@ -62,12 +62,13 @@ describe('the set-up of PostgreSQL', { concurrency: false }, () => {
       (await told(as('app', '?schema=absent'), 'tables and rights')).found,
       /there is no holdfast_locks/,
     )
-    for (const setting of ['default_transaction_read_only = on', `statement_timeout = '50ms'`]) {
+    // What is asked under it here must come to its end on a busy machine, too.
+    for (const setting of ['default_transaction_read_only = on', `statement_timeout = '1400ms'`]) {
       await server.sql(`alter role guest set ${setting}`)
     }
     assert.equal((await told(as('guest'), 'primary')).verdict, 'bad')
     assert.equal((await told(as('guest'), 'statement_timeout')).verdict, 'weak')
-    await server.sql(`alter role guest set idle_session_timeout = '5s'`)
+    await server.sql(`alter role guest set idle_session_timeout = '50s'`)
     assert.equal((await told(as('guest'), 'idle_session_timeout')).verdict, 'weak')
   })
 
@@ -104,7 +105,7 @@ for (const flavour of ['mariadb', 'mysql'] as const) {
 
     it('relaxed durability, a replica, time-outs, rights and tables that are missing, a clock that is far off', async () => {
       const limit =
-        flavour === 'mariadb' ? ['max_statement_time', '0.05', '0'] : ['max_execution_time', '50', '0']
+        flavour === 'mariadb' ? ['max_statement_time', '1.9', '0'] : ['max_execution_time', '1900', '0']
       const [name = '', short, none] = limit
       for (const setting of ['innodb_flush_log_at_trx_commit = 2', 'read_only = 1', `${name} = ${short}`]) {
         await server.query(`set global ${setting}`)

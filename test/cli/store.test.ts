@@ -23,7 +23,7 @@ before(async () => {
   await hold('account:42', '--note', 'nightly')
   await hold('account:7', '--shared')
   await hold('pool', '--permits', '2/3')
-  held.push(start('run', 'account:42', '--note', 'me next', '--', 'true'))
+  held.push(start('run', 'account:42', '--wait', 'forever', '--note', 'me next', '--', 'true'))
   await until(async () => (await cli('inspect', 'account:42', '--json')).stdout.includes('me next'))
 })
 
