@@ -61,7 +61,9 @@ const brokers: (() => Promise<void>)[] = []
 async function broker(): Promise<{ pid: number; stop: () => Promise<void> }> {
   const child = fork(fileURLToPath(new URL('./support/broker.js', import.meta.url)), [url], { cwd: folder })
   const gone = once(child, 'exit')
-  await once(child, 'message')
+  const early = gone.then(() => Promise.reject(new Error('the process of the broker ended too early')))
+  early.catch(() => undefined)
+  await Promise.race([once(child, 'message'), early])
   const stop = async () => {
     kill(child.pid ?? 0, 'SIGKILL')
     await gone

@@ -68,7 +68,7 @@ function client(options: LocalOptions): DriverFactory {
 async function fixture(socket: 'abstract' | 'file'): Promise<Fixture> {
   const options = { directory: freshDirectory(), socket }
   const broker = await start(options)
-  await broker.tryAcquire('who-runs-the-broker')
+  await broker.acquire('who-runs-the-broker')
   return {
     name: `local over ${socket} sockets`,
     traits,

@@ -17,7 +17,7 @@ for (const socket of ['abstract', 'file'] as const) {
     test('a holder killed with -9 makes room for the next one long before its ttl', async () => {
       const options = place()
       const [broker, holder, waiter] = [await start(options), await start(options), await start(options)]
-      await broker.tryAcquire('who-runs-the-broker')
+      await broker.acquire('who-runs-the-broker')
       const held = await holder.acquire('x', { ttl })
       const next = waiter.acquire('x')
       await until(async () => (await broker.tryAcquire('x')) === undefined)
@@ -30,7 +30,7 @@ for (const socket of ['abstract', 'file'] as const) {
     test('a killed holder that has left a child behind does not keep the lock', async () => {
       const options = place()
       const [broker, holder] = [await start(options), await start(options)]
-      await broker.tryAcquire('who-runs-the-broker')
+      await broker.acquire('who-runs-the-broker')
       await holder.acquire('x', { ttl })
       const orphan = await holder.bear()
       try {
@@ -44,7 +44,7 @@ for (const socket of ['abstract', 'file'] as const) {
     test('when the process of the broker is killed, another takes over and every lease is kept', async () => {
       const options = place()
       const [broker, holder, waiter] = [await start(options), await start(options), await start(options)]
-      await broker.tryAcquire('who-runs-the-broker')
+      await broker.acquire('who-runs-the-broker')
       assert.equal(brokerOf(options.directory), broker.pid)
       const held = await holder.acquire('x')
       const next = waiter.acquire('x')
@@ -76,7 +76,7 @@ for (const socket of ['abstract', 'file'] as const) {
     test('waiters keep their order when the broker dies', async (context) => {
       const options = place()
       const [broker, holder] = [await start(options), await start(options)]
-      await broker.tryAcquire('who-runs-the-broker')
+      await broker.acquire('who-runs-the-broker')
       const held = await holder.acquire('x')
       // It stays: one that comes and goes may become the broker, and take the order with it when it goes.
       const looker = createLocks(local(options))
@@ -105,7 +105,7 @@ for (const socket of ['abstract', 'file'] as const) {
     test('a broker whose process closes its locks hands over in good order', async () => {
       const options = place()
       const [broker, holder] = [await start(options), await start(options)]
-      await broker.tryAcquire('who-runs-the-broker')
+      await broker.acquire('who-runs-the-broker')
       const held = await holder.acquire('x')
       await broker.close()
       const other = await start(options)
@@ -118,7 +118,7 @@ for (const socket of ['abstract', 'file'] as const) {
     test('a stopped holder has lost the lock after its ttl, and knows when it wakes up', async () => {
       const options = place()
       const [broker, holder] = [await start(options), await start(options)]
-      await broker.tryAcquire('who-runs-the-broker')
+      await broker.acquire('who-runs-the-broker')
       const held = await holder.acquire('x', { ttl: 300 })
       holder.stop()
       const taken = await broker.acquire('x')
@@ -132,7 +132,7 @@ for (const socket of ['abstract', 'file'] as const) {
     test('a process whose event loop is blocked does not stop the broker in it', async () => {
       const options = place()
       const [broker, other] = [await start(options), await start(options)]
-      await broker.tryAcquire('who-runs-the-broker')
+      await broker.acquire('who-runs-the-broker')
       await other.acquire('warm')
       // Far longer than anybody waits for a lock.
       await broker.block(600_000)

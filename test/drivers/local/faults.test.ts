@@ -50,7 +50,7 @@ describe('a deleted directory', () => {
     test(`is made again with all that is held, over ${socket} sockets`, async () => {
       const options = { directory: freshDirectory(), socket }
       const [broker, holder] = [await start(options), await start(options)]
-      await broker.tryAcquire('who-runs-the-broker')
+      await broker.acquire('who-runs-the-broker')
       const held = await holder.acquire('x', { ttl: 6000 })
       await deleteAll(options.directory)
       await until(() => existsSync(journal(options.directory)))
@@ -71,7 +71,7 @@ describe('a deleted directory', () => {
     const parent = freshDirectory()
     const directory = join(parent, 'inner')
     const [broker, holder] = [await start({ directory }), await start({ directory })]
-    await broker.tryAcquire('who-runs-the-broker')
+    await broker.acquire('who-runs-the-broker')
     const held = await holder.acquire('x', { ttl: 3000 })
     rmSync(directory, { recursive: true })
     writeFileSync(directory, 'in the way')
@@ -98,7 +98,7 @@ describe('a full disk', () => {
     // The broker's process may write files of 4 kB only: what comes after that fails with EFBIG.
     const broker = await start({ directory }, { limit: 'ulimit -f 8' })
     const other = await start({ directory })
-    await broker.tryAcquire('who-runs-the-broker')
+    await broker.acquire('who-runs-the-broker')
     const held = await other.acquire('kept', { ttl: 3000 })
     const fill = async () => {
       for (let i = 0; i < 200; i++) await broker.release(await broker.acquire(`name-${i}`))
@@ -127,7 +127,7 @@ describe('a stopped broker', () => {
       await start({ directory }),
       await start({ directory }),
     ]
-    await broker.tryAcquire('who-runs-the-broker')
+    await broker.acquire('who-runs-the-broker')
     const held = await holder.acquire('x', { ttl: 2000 })
     const next = waiter.acquire('x')
     await until(async () => (await broker.tryAcquire('x')) === undefined)

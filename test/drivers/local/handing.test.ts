@@ -10,7 +10,7 @@ import { brokerOf, endAll, freshDirectory, start } from './processes.js'
 test('a lease that was adopted outlives the broker and the one who took it', async () => {
   const options = { directory: freshDirectory() }
   const broker = await start(options)
-  await broker.tryAcquire('who-runs-the-broker')
+  await broker.acquire('who-runs-the-broker')
   const [one, two, other] = [createLocks(local(options)), createLocks(local(options)), await start(options)]
   const lease = await one.mutex('x').acquire()
   const adopted = await two.adopt(await one.export(lease))
