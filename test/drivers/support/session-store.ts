@@ -35,9 +35,14 @@ export interface Tools<More, T extends Traits, F extends DriverFactory<T>> {
   ): Promise<{ readonly driver: Driver; readonly cable: TcpProxy }>
 }
 
-export function toolsFor<More, T extends Traits, F extends DriverFactory<T>>(
-  make: (addresses: string | readonly string[], more?: More) => F & DriverFactory<T>,
-): Tools<More, T, F> {
+export function toolsFor<
+  More extends { readonly requestTimeout?: number },
+  T extends Traits,
+  F extends DriverFactory<T>,
+>(given: (addresses: string | readonly string[], more?: More) => F & DriverFactory<T>): Tools<More, T, F> {
+  // A single attempt at a server that has just started, on a busy machine, is not to fail by it. Who tests time-outs says a shorter one.
+  const make: typeof given = (addresses, more) =>
+    given(addresses, { requestTimeout: 30_000, ...more } as More)
   return {
     driverOf(t, addresses, more) {
       const driver = make(addresses, more)(systemEnv())
