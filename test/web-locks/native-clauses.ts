@@ -16,11 +16,11 @@ await locks.request('who am I', async () => {
 const alive = setInterval(() => undefined, 1_000)
 after(() => clearInterval(alive))
 
-// One thread has one client; `one` and `two` are the same.
-clauses('native', () => ({ manager: () => locks, idOf: () => id }), 3_000)
+// One thread has one client; `one` and `two` are the same. The limit ends those that hang.
+clauses('native', () => ({ manager: () => locks, idOf: () => id }), 10_000)
 
 test('2.5 Termination of locks: when a thread ends, the next in line is called back (native)', {
-  timeout: 3_000,
+  timeout: 10_000,
 }, async () => {
   const text = `
     const { parentPort } = require('node:worker_threads')

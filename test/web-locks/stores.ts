@@ -27,9 +27,6 @@ export interface Client extends LocksOfAnyDriver {
   close(): Promise<void>
 }
 
-/** A renewal a second: who is stolen from in another process hears of it with the next one. */
-export const ttl = 3000
-
 export interface Store extends AsyncDisposable {
   /** A client of its own, as another process would have it. */
   client(): Client
@@ -38,12 +35,12 @@ export interface Store extends AsyncDisposable {
 export const stores: Readonly<Record<string, () => Promise<Store>>> = {
   async memory() {
     const driver = memory()
-    return closing(() => createLocks(driver, { ttl }))
+    return closing(() => createLocks(driver))
   },
   async local() {
     const directory = mkdtempSync(join(tmpdir(), 'holdfast-web-locks-'))
     return closing(
-      () => createLocks(local({ directory }), { ttl }),
+      () => createLocks(local({ directory })),
       () => rmSync(directory, { recursive: true, force: true }),
     )
   },
@@ -54,7 +51,7 @@ export const stores: Readonly<Record<string, () => Promise<Store>>> = {
       () => {
         const client = new Redis(server.url)
         clients.push(client)
-        return createLocks(redis({ client }), { ttl })
+        return createLocks(redis({ client }))
       },
       async () => {
         for (const client of clients) client.disconnect()
@@ -70,7 +67,7 @@ export const moreStores: Readonly<Record<string, () => Promise<Store>>> = {
     const server = await startMysql({ flavour: 'mysql' })
     const pool = createPool({ uri: server.url, connectionLimit: 10 })
     return closing(
-      () => createLocks(mysql({ pool }), { ttl }),
+      () => createLocks(mysql({ pool })),
       async () => {
         await pool.end()
         await server.stop()
@@ -81,7 +78,7 @@ export const moreStores: Readonly<Record<string, () => Promise<Store>>> = {
     const server = await startPostgres()
     const pool = new Pool({ connectionString: server.url })
     return closing(
-      () => createLocks(postgres({ pool }), { ttl }),
+      () => createLocks(postgres({ pool })),
       async () => {
         await pool.end()
         await server.stop()
@@ -91,14 +88,14 @@ export const moreStores: Readonly<Record<string, () => Promise<Store>>> = {
   async etcd() {
     const server = await startEtcd()
     return closing(
-      () => createLocks(etcd({ endpoints: [server.url] }), { ttl: 3000 }),
+      () => createLocks(etcd({ endpoints: [server.url] })),
       () => server.stop(),
     )
   },
   async consul() {
     const server = await startConsul()
     return closing(
-      () => createLocks(consul({ url: server.url, minTtl: 1000 }), { ttl: 3000 }),
+      () => createLocks(consul({ url: server.url, minTtl: 1000 })),
       () => server.stop(),
     )
   },
