@@ -60,16 +60,18 @@ export const polling: Scene = {
     await until(async () => (await asked(server)) >= before + waiters, { within: patience })
     await told(server)
     const [since, from] = [await asked(server), performance.now()]
+    // Each may look once within three seconds, and say where it listens after all if the machine is busy. Who polls asks more at once.
+    const often = 6 * waiters
     let cost = 0
     const enough = async () => {
       cost = (await asked(server)) - since
-      return cost >= 2 * waiters || performance.now() - from >= 3_000
+      return cost >= often || performance.now() - from >= 3_000
     }
     await until(enough, { within: patience })
     const each = Math.round((cost / (performance.now() - from)) * 1_000)
     await held.release()
     await Promise.all(waiting)
 
-    return { ok: cost < 2 * waiters, saw: `${waiters} waiters asked ${each} times in a second, in vain` }
+    return { ok: cost < often, saw: `${waiters} waiters asked ${each} times in a second, in vain` }
   },
 }
