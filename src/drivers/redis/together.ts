@@ -69,7 +69,7 @@ async function answerTo(
     const answer = await ask(desk, claims, prefix)
     server.answered()
     const { flight, reply } = answer
-    if (flight.broken && server.known(link.epoch) !== undefined) continue
+    if (flight.broken) continue
     if (Array.isArray(reply) && flight.replicas < settings.replicas) throw desk.tooFew(flight.replicas)
     if (again) flight.broken = true
     return answer

@@ -157,7 +157,7 @@ export class Waiter implements Asking {
   answered(reply: Reply, { sent, broken, replicas }: Flight, { reachable }: Ask): void {
     this.#open--
     if (this.#settled) return
-    const { server, settings, link } = this.#desk
+    const { server, settings } = this.#desk
     const { name, mode, ttl } = this.#claim
     const acquired = acquiredOf(reply)
     this.#failures = 0
@@ -171,8 +171,8 @@ export class Waiter implements Asking {
       case 'blocked':
         return this.#blocked(acquired, reachable)
       case 'granted':
-        // The connection broke in between: another server may have answered, which has yet to be known.
-        if (broken && server.known(link.epoch) !== undefined) return this.ask()
+        // The connection broke in between: another server may have answered, asked as if it were the one before, even if it is known by now.
+        if (broken) return this.ask()
         if (replicas < settings.replicas) {
           return this.#trouble({ passing: true, unknown: false, error: this.#desk.tooFew(replicas) })
         }
@@ -192,11 +192,11 @@ export class Waiter implements Asking {
   #blocked({ place, left, canPush, barred, holder }: Acquired & { is: 'blocked' }, reachable: boolean): void {
     this.#heard = true
     this.#wait.blocked?.({ ...(holder && { holder }), ...(place > 0 && { position: place }) })
-    // Asked once more because the channel came up meanwhile: the second answer must not be a grant that nobody knows of.
-    if (this.#once && this.#open === 0) return this.#end(undefined)
+    const { ear, link, random } = this.#desk
+    // Asked more than once, because the channel came up or the connection broke: another answer must not be a grant that nobody knows of.
+    if (this.#once && this.#open === 0 && this.#began === link.epoch) return this.#end(undefined)
     if (this.#once || this.#wait.over) return this.#giveUp()
     this.#listen()
-    const { ear, random } = this.#desk
     ear.open()
     const told = (canPush && reachable) || barred
     this.#later(nextLook(place, left, told, told ? 0 : this.#polls++, random()))

@@ -99,26 +99,40 @@ test('H16: after a restart without data nothing is granted until what was held h
   assert.ok(await late.locks.mutex('y').tryAcquire())
 })
 
-test('H16, strict: what the client sends again to the restarted server, which has lost its scripts too, is asked anew', async (t) => {
-  const server = await own(t)
-  const proxy = await startProxy({ port: server.port })
-  t.after(() => proxy.stop())
-  const strict = { quarantine: 'strict', maxTtl: ttl, ttl } as const
-  const a = await settled(t, server.port, strict)
-  const b = peer(t, proxy.port, strict)
-  const first = await a.locks.mutex('x').acquire({ ttl })
-  const ends = endOf(first)
-  // The first request of its life that could take a lock: it knows which server it asks, and has seen no marker yet.
-  proxy.up.hold((bytes) => /evalsha/i.test(bytes.toString()))
-  const acquiring = b.locks.mutex('x').acquire({ ttl, wait: 20_000 })
-  await proxy.up.holding()
-  await server.restart({ keepData: false })
-  proxy.up.pass()
-  // Sent again, it still names the server that is no more; the first answer to it is NOSCRIPT.
-  const second = await acquiring
-  assert.ok(performance.now() > ends, 'granted while the first holder could still believe in it')
-  await second.release()
-})
+for (const known of [false, true]) {
+  const also = known ? ', even if another request of the process has learnt meanwhile who that is' : ''
+  test(`H16, strict: what the client sends again to the restarted server, which has lost its scripts too, is asked anew${also}`, async (t) => {
+    const server = await own(t, { preload: ['clock'] })
+    // It started long ago: taken for that server, the new one would have nothing to wait for.
+    server.clockJump(60_000)
+    const proxy = await startProxy({ port: server.port })
+    t.after(() => proxy.stop())
+    const strict = { quarantine: 'strict', maxTtl: ttl, ttl } as const
+    const a = await settled(t, server.port, strict)
+    const b = peer(t, proxy.port, { ...strict, commandTimeout: 20_000 })
+    const first = await a.locks.mutex('x').acquire({ ttl })
+    const ends = endOf(first)
+    // The first request of its life that could take a lock: it knows which server it asks, and has seen no marker yet.
+    proxy.up.hold((bytes) => /evalsha/i.test(bytes.toString()))
+    const acquiring = b.locks.mutex('x').acquire({ ttl, wait: 20_000 })
+    await proxy.up.holding()
+    await server.restart({ keepData: false })
+    if (known) proxy.down.hold('NOSCRIPT')
+    proxy.up.pass()
+    if (known) {
+      // The second request asks who the server is before the first hears that it must send its script, and is told before that is answered.
+      await proxy.down.holding()
+      const other = b.locks.mutex('y').acquire({ ttl, wait: 20_000 })
+      await proxy.down.holding(2)
+      proxy.down.pass()
+      void other.then((lease) => lease.release())
+    }
+    // Sent again, it still names the server that is no more; the first answer to it is NOSCRIPT.
+    const second = await acquiring
+    assert.ok(performance.now() > ends, 'granted while the first holder could still believe in it')
+    await second.release()
+  })
+}
 
 test('H16, strict: also a process that never knew the server waits after its start', async (t) => {
   const before = performance.now()
