@@ -40,8 +40,6 @@ interface Choice {
   readonly only?: string
 }
 
-// What this process was started with, every test file is started with.
-process.execArgv.push('--import', new URL('./unhooked.js', import.meta.url).href)
 const began = performance.now()
 const choice = read(process.argv.slice(2))
 const files = testFiles().filter(({ source }) => isWanted(source, choice.words))
