@@ -1,6 +1,6 @@
 // Searches for a schedule that breaks a promise, under virtual time.
 //
-//   npm run simulate                          memory, the table behind a wire, and Redis: some ten minutes
+//   npm run simulate                          memory, the table behind a wire, and Redis: some five minutes
 //   npm run simulate -- redis --runs 100000   one of them, for longer
 //   npm run simulate -- --broken              each deliberately broken store, and how many runs until it was found out
 //   npm run simulate -- table --seed 17       other schedules; every seed always means the same ones
@@ -13,9 +13,6 @@ import { scriptMistakes } from './stores/redis/mistakes.js'
 import { redisStore } from './stores/redis/store.js'
 import type { StoreKind } from './stores/store.js'
 import { tableStore } from './stores/table.js'
-
-// Most errors here are a matter of course, and nobody reads where they were made.
-Error.stackTraceLimit = 4
 
 interface Job {
   readonly kind: StoreKind

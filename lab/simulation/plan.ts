@@ -1,6 +1,6 @@
 /** What happens in a run, as plain data: whoever has a plan can see the run again, and try it with less in it. */
-import fc from 'fast-check'
 import type { StoreFault, StoreKind } from './stores/store.js'
+import { dice } from './world.js'
 
 /** Somebody comes for a lock, keeps it for a while, and goes. */
 export interface Visit {
@@ -38,40 +38,91 @@ export interface Plan {
   readonly rates: readonly number[]
   readonly visits: readonly Visit[]
   readonly faults: readonly Fault[]
+  /** Everybody closes once all visits are over and all faults have begun, but not before so many ms. */
+  readonly closes: number
 }
 
 export const permitsOfAll = 3
 
-/** Runs that such a store can be put through. Faults cluster in the first second, when most is going on. */
-export function plansFor(kind: StoreKind): fc.Arbitrary<Plan> {
-  const processes = { min: 0, max: 2 }
-  const visit = fc.record<Visit>({
-    process: fc.integer(processes),
-    at: fc.integer({ min: 0, max: 600 }),
-    name: fc.constantFrom(0, 0, 0, 0, 1, 2),
-    shared: fc.boolean(),
-    permits: fc.integer({ min: 1, max: permitsOfAll }),
-    wait: fc.constantFrom(-1, -1, -1, 0, 40, 300),
-    ttl: fc.constantFrom(100, 300, 1_000),
-    fair: fc.boolean(),
-    stay: fc.constantFrom(0, 3, 40, 150, 400),
-    leaves: fc.constantFrom('release', 'release', 'release', 'extend, release', 'abandon'),
-    abort: fc.constantFrom(-1, -1, -1, -1, 0, 30, 200),
+/** Of ten plans so many are small: two processes, up to four visits, close together. */
+const smallOfTen = 9
+
+/**
+ * Plan number `number` of those that `seed` means: a run that such a store can be put through. Most mistakes need few who come and
+ * little that goes wrong, but both at nearly the same time; so most plans are small and dense. The others are as large as
+ * can be, because some need a longer line or a third process.
+ *
+ * Whatever can be chosen is, in half of the plans, chosen once for all visits: ten fair ones in a row would hardly ever come of chance.
+ */
+export function planOf(kind: StoreKind, seed: number, number: number): Plan {
+  const chance = dice(Math.imul(seed, 0x9e3779b1) ^ Math.imul(number + 1, 0x85ebca6b))
+  const below = (end: number) => Math.floor(chance() * end)
+  const pick = <T>(of: readonly T[]) => of[below(of.length)] as T
+  const alike = <T>(of: readonly T[]) => {
+    const same = below(2) === 1
+    const first = pick(of)
+    return () => (same ? first : pick(of))
+  }
+  const small = below(10) < smallOfTen
+  const processes = small ? 2 : 3
+  /** Visits begin, and faults cluster, within so many ms. */
+  const span = small ? pick(spans) : longestSpan
+  const behave = behaviour(alike)
+  const visits = Array.from({ length: small ? pick(few) : 2 + below(7) }, (): Visit => {
+    return { process: below(processes), at: below(span + 1), ...behave() }
   })
-  const own = kind.shared ? (['stall', 'sleep', 'kill'] as const) : []
-  const kinds: readonly Fault['kind'][] = [...own, ...kind.faults]
-  const fault = fc.record<Fault>({
-    at: fc.integer({ min: 0, max: 900 }),
-    kind: fc.constantFrom(...(kinds.length > 0 ? kinds : (['stall'] as const))),
-    process: fc.integer(processes),
-    ms: fc.constantFrom(20, 150, 700, 2_500),
+  const kinds = alike(kind.shared ? [...faultsOfProcesses, ...kind.faults] : kind.faults)
+  const faults = Array.from({ length: suffers(kind) ? below(small ? 3 : 5) : 0 }, (): Fault => {
+    // Done to somebody who comes, and in half of the cases while the first request is on its way.
+    const { process, at } = pick(visits)
+    return {
+      at: below(2) === 1 ? at + below(5) : below(1.5 * span),
+      kind: kinds(),
+      process,
+      ms: pick(lengths),
+    }
   })
-  const rate = kind.shared ? fc.integer({ min: -4, max: 4 }) : fc.constant(0)
-  return fc.record<Plan>({
-    seed: fc.integer(),
-    lock: fc.constantFrom('mutex', 'mutex', 'readWrite', 'semaphore'),
-    rates: fc.tuple(rate, rate, rate),
-    visits: fc.array(visit, { minLength: 2, maxLength: 8 }),
-    faults: fc.array(fault, { maxLength: kinds.length > 0 ? 4 : 0 }),
+  return {
+    seed: below(2 ** 32) | 0,
+    lock: pick(locks),
+    rates: Array.from({ length: processes }, () => (kind.shared ? below(9) - 4 : 0)),
+    visits,
+    faults,
+    closes: small ? pick(closings) : lastClosing,
+  }
+}
+
+const suffers = (kind: StoreKind) => kind.shared || kind.faults.length > 0
+
+const few = [2, 3, 3, 4]
+const longestSpan = 600
+const spans = [10, 60, 200]
+const lastClosing = 1_000
+const closings = [0, 0, lastClosing]
+const locks = ['mutex', 'mutex', 'readWrite', 'semaphore'] as const
+const faultsOfProcesses = ['stall', 'sleep', 'kill'] as const
+const lengths = [20, 150, 700, 2_500]
+
+/** What whoever comes does, as far as it is one of a few ways. */
+function behaviour(alike: <T>(of: readonly T[]) => () => T): () => Omit<Visit, 'process' | 'at'> {
+  const name = alike([0, 0, 0, 0, 0, 0, 1, 2])
+  const shared = alike([false, true])
+  const permits = alike([1, 2, permitsOfAll])
+  const wait = alike([-1, -1, -1, 0, 40, 300])
+  const ttl = alike([100, 300, 1_000])
+  const fair = alike([false, true])
+  const stay = alike([0, 3, 40, 150, 400])
+  const leaves = alike(['release', 'release', 'extend, release', 'abandon'] as const)
+  const abort = alike([-1, -1, -1, -1, 0, 30, 200])
+  return () => ({
+    name: name(),
+    shared: shared(),
+    permits: permits(),
+    wait: wait(),
+    ttl: ttl(),
+    fair: fair(),
+    stay: stay(),
+    leaves: leaves(),
+    abort: abort(),
   })
 }

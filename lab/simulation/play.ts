@@ -3,6 +3,7 @@
 import type { AcquireOptions, Lease, Lock, Locks } from 'holdfast'
 import {
   check,
+  type Entry,
   type Event,
   type History,
   historyOf,
@@ -29,8 +30,16 @@ interface Actor {
   readonly locks: Locks
 }
 
-/** Nothing of a plan begins later than this, in ms. */
-const lastBeginning = 1_000
+/** What an event has that an entry has not. */
+interface Made {
+  t: number
+  pid: number
+  client: string
+  until?: number | bigint
+}
+
+type Actors = ReadonlyMap<number, Actor>
+
 /** A world goes on for so long at most, in ms. */
 const worldEnds = 120_000
 
@@ -39,13 +48,15 @@ export async function play(plan: Plan, kind: StoreKind): Promise<Outcome> {
   const store = kind.make(world)
   const events: Event[] = []
   const complaints: string[] = []
-  const actors = plan.rates.map((rate, id): Actor => {
-    const process = makeProcess(world, id, 1 + rate / 1_000, plan.seed + id + 1)
-    const locks = locksIn(process.env, store.driver(process))
-    return { process, locks: recorded(locks, recorderOf(world, process, events)) }
-  })
+  const actors = new Map<number, Actor>()
   const open = new Set<Visit>(plan.visits)
-  for (const visit of plan.visits) begin(world, plan, actors, visit, open, complaints)
+  for (const visit of plan.visits) {
+    const { process: id } = visit
+    // A process that nobody comes from would only connect and close.
+    const actor = actors.get(id) ?? makeActor(world, plan, store, id, events)
+    actors.set(id, actor)
+    begin(plan, actor, visit, open, complaints)
+  }
   const forgets = plan.faults.some(({ kind }) => kind === 'restart')
   for (const fault of plan.faults) {
     // A server that loses its data and its time has nothing to tell an old token by: the pages of the drivers say so.
@@ -53,12 +64,13 @@ export async function play(plan: Plan, kind: StoreKind): Promise<Outcome> {
     world.at(fault.at, () => suffer(world, store, actors, fault, events))
   }
   // Asked after every event, so it makes nothing anew.
+  const closes = Math.max(plan.closes, ...plan.faults.map(({ at }) => at + 1))
   const over = () => {
-    if (world.now < lastBeginning) return false
+    if (world.now < closes) return false
     for (const { process } of open) if (isAlive(actors, process)) return false
     return true
   }
-  world.at(lastBeginning, () => undefined)
+  world.at(closes, () => undefined)
   const ended = await world.run(over, worldEnds)
   if (ended !== 'done')
     complaints.push(
@@ -82,20 +94,16 @@ export async function play(plan: Plan, kind: StoreKind): Promise<Outcome> {
   return { history, violations, complaints }
 }
 
-const isAlive = (actors: readonly Actor[], process: number) => actors[process]?.process.alive === true
+const isAlive = (actors: Actors, process: number) => actors.get(process)?.process.alive === true
 
-function begin(
-  world: World,
-  plan: Plan,
-  actors: readonly Actor[],
-  visit: Visit,
-  open: Set<Visit>,
-  complaints: string[],
-): void {
-  const actor = actors[visit.process]
-  if (actor === undefined) return
-  const { process } = actor
-  process.hears(visit.at, () => {
+function makeActor(world: World, plan: Plan, store: SimulatedStore, id: number, events: Event[]): Actor {
+  const process = makeProcess(world, id, 1 + (plan.rates[id] ?? 0) / 1_000, plan.seed + id + 1)
+  const locks = locksIn(process.env, store.driver(process))
+  return { process, locks: recorded(locks, recorderOf(world, process, events)) }
+}
+
+function begin(plan: Plan, actor: Actor, visit: Visit, open: Set<Visit>, complaints: string[]): void {
+  actor.process.hears(visit.at, () => {
     come(plan, actor, visit).then(
       () => open.delete(visit),
       (error: unknown) => {
@@ -104,7 +112,6 @@ function begin(
       },
     )
   })
-  void world
 }
 
 /** Being late, gone, cut off or robbed is part of the plan. */
@@ -172,11 +179,11 @@ function sleep({ clock }: SimulatedProcess, ms: number): Promise<void> {
 function suffer(
   world: World,
   store: SimulatedStore,
-  actors: readonly Actor[],
+  actors: Actors,
   { kind, process: id, ms }: Fault,
   events: Event[],
 ): void {
-  const process = actors[id]?.process
+  const process = actors.get(id)?.process
   if (process === undefined || !process.alive) return
   const about = { pid: id, client: 'faults', op: 'fault', attempt: `fault ${events.length}` } as const
   const note = (phase: 'invoke' | 'ok', kind: string, target?: number) =>
@@ -204,10 +211,10 @@ async function close(
   world: World,
   kind: StoreKind,
   store: SimulatedStore,
-  actors: readonly Actor[],
+  actors: Actors,
   complaints: string[],
 ): Promise<void> {
-  const alive = actors.filter(({ process }) => process.alive)
+  const alive = [...actors.values()].filter(({ process }) => process.alive)
   let closed = 0
   for (const { locks } of alive) void locks.close().then(() => closed++)
   const ended = await world.run(() => closed === alive.length, world.now + worldEnds)
@@ -233,10 +240,14 @@ function recorderOf(world: World, process: SimulatedProcess, events: Event[]): R
     now: () => BigInt(nanos()),
     write(entry, time) {
       const t = time === undefined ? nanos() : Number(time)
-      const { until } = entry
+      // Made for this call alone, so it may become the event.
+      const event = entry as Omit<Entry, 'until'> & Made
+      event.t = t
+      event.pid = pid
+      event.client = client
       // Told in milliseconds of a clock that runs a little differently from the world.
-      const told = until === undefined ? undefined : { until: t + (Number(until) - t) / rate }
-      events.push({ ...(entry as Omit<typeof entry, 'until'>), t, pid, client, ...told })
+      if (event.until !== undefined) event.until = t + (Number(event.until) - t) / rate
+      events.push(event as Event)
     },
     fault: () => () => undefined,
     close: () => undefined,

@@ -3,7 +3,7 @@
  * sleep, a life that can end.
  */
 import type { Clock, Env } from '../../test/support/inside.js'
-import { dice, type World } from './world.js'
+import { dice, type Happening, type World } from './world.js'
 
 export interface SimulatedProcess {
   readonly id: number
@@ -19,7 +19,7 @@ export interface SimulatedProcess {
   /** Nothing of it happens any more. */
   kill(): void
   /** Something that happens to this process from outside: late if it stalls, never if it is dead. */
-  hears(at: number, fn: () => void): () => void
+  hears(at: number, fn: () => void): void
   /** Timers it has set and not taken back. */
   readonly timers: number
 }
@@ -36,15 +36,14 @@ export function makeProcess(world: World, id: number, rate: number, seed: number
 
   const now = () => began + (world.now - unnoticed) * rate
 
+  /** Calls `fn` at `at`, or when the event loop goes on; never if it does not. */
   const hears: SimulatedProcess['hears'] = (at, fn) => {
-    let cancel = () => {}
     const arrive = () => {
       if (!alive) return
-      if (world.now < standsUntil) cancel = world.at(standsUntil, arrive)
+      if (world.now < standsUntil) world.at(standsUntil, arrive)
       else fn()
     }
-    cancel = world.at(at, arrive)
-    return () => cancel()
+    world.at(at, arrive)
   }
 
   const clock: Clock = {
@@ -56,26 +55,24 @@ export function makeProcess(world: World, id: number, rate: number, seed: number
     },
     at(at, fn) {
       timers++
-      let over = false
-      let cancel = () => {}
-      const end = () => {
-        if (!over) timers--
-        over = true
-      }
-      const arm = () => {
+      const arrive = () => {
+        if (!alive) return
         const left = (at - now()) / rate
+        if (world.now < standsUntil) coming = world.at(standsUntil, arrive)
         // Not before the time has come by its own clock, which a sleep that nobody has noticed yet holds back.
-        if (left > 1e-6) {
-          cancel = hears(world.now + left, arm)
-          return
+        else if (left > 1e-6) coming = world.at(world.now + left, arrive)
+        else {
+          coming = undefined
+          timers--
+          fn()
         }
-        end()
-        fn()
       }
-      cancel = hears(world.now + Math.max(0, (at - now()) / rate), arm)
+      let coming: Happening | undefined = world.at(world.now + Math.max(0, (at - now()) / rate), arrive)
       return () => {
-        end()
-        cancel()
+        if (coming === undefined) return
+        coming.cancel()
+        coming = undefined
+        timers--
       }
     },
     soon(fn) {
@@ -83,9 +80,10 @@ export function makeProcess(world: World, id: number, rate: number, seed: number
     },
   }
 
+  const prefix = id.toString(16).padStart(4, '0')
   const env: Env = {
     clock,
-    id: () => `${id.toString(16).padStart(4, '0')}${(++ids).toString(16).padStart(28, '0')}`,
+    id: () => prefix + (++ids).toString(16).padStart(28, '0'),
     random: chance,
     by: `simulated:${id}`,
   }

@@ -1,21 +1,19 @@
 /** Looks for a plan that breaks a store, and for the least one that still does. */
-import fc from 'fast-check'
 import { printViolation, renderText, timelineOf } from 'holdfast/verify'
-import { type Plan, plansFor } from './plan.js'
+import { type Plan, planOf } from './plan.js'
 import { type Outcome, play } from './play.js'
+import { leastOf } from './smaller.js'
 import type { StoreKind } from './stores/store.js'
 
 export interface Found {
-  /** How many runs there were, without those that made a plan smaller. */
+  /** How many runs there were until it was found, without those that made the plan smaller. */
   readonly runs: number
   /** The least plan that broke it; undefined: none did. */
   readonly plan: Plan | undefined
 }
 
 /** Worlds side by side in one thread: most of a run is waiting for promises, which then is waiting for many at once. */
-const lanes = 16
-/** Plays that making a plan smaller may take. */
-const patience = 400
+const lanes = 32
 
 /**
  * @param seed every seed means other plans, and always the same ones
@@ -27,44 +25,38 @@ export async function search(
   seed: number,
   broken: (outcome: Outcome) => boolean = isBroken,
 ): Promise<Found> {
-  const plans = plansFor(kind)
-  let done = 0
-  let first: { readonly seed: number; readonly path: string } | undefined
-  const lane = async (number: number): Promise<void> => {
-    const property = fc.asyncProperty(plans, async (plan) => {
-      // Whoever was first is enough: the others come to their end without another run.
-      if (first !== undefined) return true
-      done++
-      return !broken(await play(plan, kind))
-    })
-    const from = seed * lanes + number
-    const { failed, counterexamplePath } = await fc.check(property, {
-      seed: from,
-      numRuns: Math.ceil(runs / lanes),
-      endOnFailure: true,
-    })
-    if (failed && counterexamplePath !== null) first ??= { seed: from, path: counterexamplePath }
+  const breaks = async (plan: Plan) => broken(await play(plan, kind))
+  let begun = 0
+  /** The first plan that broke it. Those before it have all been begun, and are played to their end. */
+  let first = runs
+  const lane = async () => {
+    while (begun < first) {
+      const number = begun++
+      if (await breaks(planOf(kind, seed, number))) first = Math.min(first, number)
+    }
   }
-  await Promise.all(Array.from({ length: Math.min(lanes, runs) }, (_, number) => lane(number)))
-  return { runs: done, plan: first && (await least(kind, plans, first, broken)) }
+  return withoutStacks(async () => {
+    await Promise.all(Array.from({ length: lanes }, lane))
+    if (first === runs) return { runs, plan: undefined }
+    const plan = planOf(kind, seed, first)
+    if (!(await breaks(plan)))
+      throw new Error(`plan ${first} of seed ${seed} broke ${kind.name} once, and not again`)
+    return { runs: first + 1, plan: await leastOf(plan, breaks) }
+  })
 }
 
-/** The least plan that is found by leaving things out of the one that `path` leads to. */
-async function least(
-  kind: StoreKind,
-  plans: fc.Arbitrary<Plan>,
-  { seed, path }: { readonly seed: number; readonly path: string },
-  broken: (outcome: Outcome) => boolean,
-): Promise<Plan> {
-  let plays = 0
-  const property = fc.asyncProperty(
-    plans,
-    async (plan) => ++plays > patience || !broken(await play(plan, kind)),
-  )
-  const { counterexample } = await fc.check(property, { seed, path })
-  const plan = counterexample?.[0]
-  if (plan === undefined) throw new Error(`the run ${seed} ${path} broke ${kind.name} once, and not again`)
-  return plan
+let searches = 0
+let usual = Error.stackTraceLimit
+
+/** Most errors here are a matter of course, and nobody reads where they were made: to note it is dear. */
+async function withoutStacks<T>(search: () => Promise<T>): Promise<T> {
+  if (searches++ === 0) usual = Error.stackTraceLimit
+  Error.stackTraceLimit = 0
+  try {
+    return await search()
+  } finally {
+    if (--searches === 0) Error.stackTraceLimit = usual
+  }
 }
 
 export function isBroken({ violations, complaints }: Outcome): boolean {

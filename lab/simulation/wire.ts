@@ -67,7 +67,7 @@ export function makeNetwork<Up, Down>(world: World, service: Service<Up, Down>):
 
   /** At the server: late if it stands still. */
   function atServer(at: number, fn: () => void): void {
-    world.at(at, () => {
+    world.atServer(at, () => {
       if (world.now < frozenUntil) atServer(frozenUntil, fn)
       else fn()
     })

@@ -5,18 +5,23 @@
  * time stands still meanwhile. Two events at the same moment run in an order drawn from the seed.
  */
 
-/** What all worlds of this process wait for that have an event behind them: one turn of the event loop does for them all. */
-let turn: Promise<void> | undefined
+/** The next events of all worlds of this thread: one turn of the event loop settles every promise of them all. */
+let steps: (() => void)[] = []
 
-/** Resolves when all promises and ticks that can settle have settled. */
-export function settled(): Promise<void> {
-  turn ??= new Promise((resolve) => {
-    setImmediate(() => {
-      turn = undefined
-      resolve()
-    })
-  })
-  return turn
+function nextTurn(step: () => void): void {
+  if (steps.push(step) === 1) setImmediate(turn)
+}
+
+function turn(): void {
+  const now = steps
+  steps = []
+  for (const step of now) step()
+}
+
+/** Something that will happen, unless it is cancelled. */
+export interface Happening {
+  /** Idempotent; nothing when it has happened. */
+  cancel(): void
 }
 
 export interface World {
@@ -24,53 +29,40 @@ export interface World {
   readonly now: number
   /** A number in [0, 1). */
   readonly chance: () => number
-  /** Calls `fn` at `at`, or now if that has passed. Returns what takes it back. */
-  at(at: number, fn: () => void): () => void
+  /** Calls `fn` at `at`, or now if that has passed. */
+  at(at: number, fn: () => void): Happening
+  /** The same for a `fn` that settles no promise, as inside a server: nothing has to run to its end before the next event. */
+  atServer(at: number, fn: () => void): Happening
   /** Runs until `done()`, or until nothing is left to happen, or until `limit`. Says which. */
-  run(done: () => boolean, limit: number): Promise<'done' | 'idle' | 'limit'>
-  /** Events that have not happened yet. */
-  readonly pending: number
+  run(done: () => boolean, limit: number): Promise<Ended>
 }
 
-interface Happening {
-  readonly at: number
-  readonly tie: number
-  fn: (() => void) | undefined
-}
+export type Ended = 'done' | 'idle' | 'limit'
 
 export function makeWorld(seed: number): World {
   const chance = dice(seed)
-  const heap: Happening[] = []
+  const heap: Coming[] = []
   let now = 0
-  let pending = 0
 
-  const at: World['at'] = (at, fn) => {
-    const happening: Happening = { at: Math.max(at, now), tie: chance(), fn }
-    push(heap, happening)
-    pending++
-    return () => {
-      if (happening.fn === undefined) return
-      happening.fn = undefined
-      pending--
-    }
+  const add = (at: number, settles: boolean, fn: () => void): Happening => {
+    const coming = new Coming(at > now ? at : now, chance(), settles, fn)
+    push(heap, coming)
+    return coming
   }
 
-  async function run(done: () => boolean, limit: number): Promise<'done' | 'idle' | 'limit'> {
-    await settled()
+  /** Goes on to the next event that may have set promises free, or to the end. */
+  function step(done: () => boolean, limit: number): Ended | undefined {
     while (!done()) {
-      const next = pop(heap)
-      if (next === undefined) return 'idle'
-      const { fn } = next
-      if (fn === undefined) continue
-      if (next.at > limit) {
-        push(heap, next)
-        return 'limit'
-      }
+      let next = heap[0]
+      for (; next !== undefined && next.fn === undefined; next = heap[0]) pop(heap)
+      if (next?.fn === undefined) return 'idle'
+      if (next.at > limit) return 'limit'
+      pop(heap)
       now = next.at
-      next.fn = undefined
-      pending--
+      const { fn } = next
+      next.cancel()
       fn()
-      await settled()
+      if (next.settles) return undefined
     }
     return 'done'
   }
@@ -79,12 +71,40 @@ export function makeWorld(seed: number): World {
     get now() {
       return now
     },
-    get pending() {
-      return pending
-    },
     chance,
-    at,
-    run,
+    at: (at, fn) => add(at, true, fn),
+    atServer: (at, fn) => add(at, false, fn),
+    run: (done, limit) =>
+      new Promise((resolve, reject) => {
+        const go = () => {
+          try {
+            const ended = step(done, limit)
+            if (ended === undefined) nextTurn(go)
+            else resolve(ended)
+          } catch (error) {
+            reject(error)
+          }
+        }
+        nextTurn(go)
+      }),
+  }
+}
+
+class Coming implements Happening {
+  readonly at: number
+  readonly tie: number
+  readonly settles: boolean
+  fn: (() => void) | undefined
+
+  constructor(at: number, tie: number, settles: boolean, fn: () => void) {
+    this.at = at
+    this.tie = tie
+    this.settles = settles
+    this.fn = fn
+  }
+
+  cancel(): void {
+    this.fn = undefined
   }
 }
 
@@ -99,9 +119,9 @@ export function dice(seed: number): () => number {
   }
 }
 
-const before = (a: Happening, b: Happening) => a.at < b.at || (a.at === b.at && a.tie < b.tie)
+const before = (a: Coming, b: Coming) => a.at < b.at || (a.at === b.at && a.tie < b.tie)
 
-function push(heap: Happening[], one: Happening): void {
+function push(heap: Coming[], one: Coming): void {
   let at = heap.length
   heap.push(one)
   while (at > 0) {
@@ -114,10 +134,9 @@ function push(heap: Happening[], one: Happening): void {
   heap[at] = one
 }
 
-function pop(heap: Happening[]): Happening | undefined {
-  const first = heap[0]
+function pop(heap: Coming[]): void {
   const last = heap.pop()
-  if (last === undefined || heap.length === 0) return first
+  if (last === undefined || heap.length === 0) return
   let at = 0
   for (;;) {
     const left = heap[2 * at + 1]
@@ -129,5 +148,4 @@ function pop(heap: Happening[]): Happening | undefined {
     at = child === left ? 2 * at + 1 : 2 * at + 2
   }
   heap[at] = last
-  return first
 }

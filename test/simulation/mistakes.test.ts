@@ -23,6 +23,15 @@ for (const mistake of mistakes) {
   })
 }
 
+test('the same seed always finds the same plan, whatever else is played at the same time', async () => {
+  const kind = tableStore(mistakes[1])
+  const look = () => search(kind, 8_000, 21)
+  const alone = await look()
+  const [one, other] = await Promise.all([look(), look(), search(tableStore(), 200, 22)])
+  assert.ok(alone.plan)
+  assert.deepEqual([one, other], [alone, alone])
+})
+
 test('the same plan always makes the same history', async () => {
   const kind = tableStore(mistakes[0])
   const { plan } = await search(kind, 8_000, 20)

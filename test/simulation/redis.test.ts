@@ -2,15 +2,14 @@
 import '../support/background.js'
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { search, tell } from '../../lab/simulation/search.js'
+import { search } from '../../lab/simulation/search.js'
 import { type Machine, startMachine } from '../../lab/simulation/stores/redis/machine.js'
 import { scriptMistakes } from '../../lab/simulation/stores/redis/mistakes.js'
 import { redisStore } from '../../lab/simulation/stores/redis/store.js'
 import { amount, schedules } from '../support/amounts.js'
 import { leakCheck } from '../support/leaks.js'
+import { nothingFound } from './support/played.js'
 
-// Most errors here are a matter of course, and nobody reads where they were made.
-Error.stackTraceLimit = 4
 const runs = schedules['simulation/redis'][amount]
 let machine: Machine
 before(async () => {
@@ -18,12 +17,7 @@ before(async () => {
 })
 after(() => machine.close())
 
-test(`redis: ${runs.toLocaleString('en')} schedules break nothing`, async () => {
-  const kind = redisStore(machine)
-  const found = await search(kind, runs, 1)
-  if (found.plan !== undefined) assert.fail(await tell(found.plan, kind))
-  assert.ok(found.runs >= runs)
-})
+test(`redis: ${runs.toLocaleString('en')} schedules break nothing`, () => nothingFound('redis', runs))
 
 test('redis in its default: a process that is new to a restarted server is what `strict` is for', async () => {
   const kind = redisStore(machine, undefined, false)

@@ -17,8 +17,8 @@ export const sequences = {
  * plays as many as fit beside everything else; `npm run proof` plays the same ones and goes on.
  */
 export const schedules = {
-  'simulation/memory': { test: 80_000, proof: 160_000 },
-  'simulation/table': { test: 72_000, proof: 132_000 },
+  'simulation/memory': { test: 130_000, proof: 160_000 },
+  'simulation/table': { test: 95_000, proof: 140_000 },
   'simulation/redis': { test: 8_000, proof: 10_000 },
 } as const
 

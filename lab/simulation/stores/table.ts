@@ -15,7 +15,7 @@ import { BackendError } from 'holdfast/driver'
 import { deadline, type Env, table } from '../../../test/support/inside.js'
 import type { SimulatedProcess } from '../process.js'
 import { makeNetwork, type Remote } from '../wire.js'
-import type { World } from '../world.js'
+import type { Happening, World } from '../world.js'
 import type { Mistake } from './mistakes.js'
 import type { SimulatedStore, StoreKind } from './store.js'
 
@@ -52,7 +52,7 @@ function makeStore(world: World, mistake: Mistake | undefined): SimulatedStore {
   const owners = new Map<string, Remote<Reply>>()
   const wall = () => 1_700_000_000_000 + world.now
   const network = makeNetwork<Request, Reply>(world, { heard: answer, left })
-  let cancelLook = () => {}
+  let look: Happening | undefined
 
   function apply<A>(name: string, command: (row: table.Row, now: number, wall: number) => table.Step<A>): A {
     const before = rows.get(name) ?? table.emptyRow(name)
@@ -69,12 +69,11 @@ function makeStore(world: World, mistake: Mistake | undefined): SimulatedStore {
 
   /** Holds run out by themselves while somebody waits. */
   function lookLater(): void {
-    cancelLook()
+    look?.cancel()
     let next = Number.POSITIVE_INFINITY
-    for (const row of rows.values())
-      if (row.line.length > 0) next = Math.min(next, ...row.held.map((hold) => hold.expires))
+    for (const row of rows.values()) if (row.line.length > 0) next = Math.min(next, table.nextExpiry(row))
     if (next === Number.POSITIVE_INFINITY) return
-    cancelLook = world.at(Math.max(next, world.now), () => {
+    look = world.atServer(next, () => {
       for (const name of [...rows.keys()]) apply(name, table.expire)
     })
   }

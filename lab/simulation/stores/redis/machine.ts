@@ -34,19 +34,25 @@ export interface Machine {
 export async function startMachine(): Promise<Machine> {
   const lua = await new LuaFactory().createEngine({ injectObjects: false, enableProxy: false })
   await lua.doString(server)
-  const get = <F>(name: string) => lua.global.get(name) as F
-  const begin = get<(id: number) => void>('begin')
-  const finish = get<(id: number) => void>('finish')
-  const flush = get<(id: number) => void>('flush')
-  const listeners = get<(id: number, channel: string, count: number) => void>('listeners')
-  const compile = get<(sha: string, source: string) => void>('compile')
-  const run =
-    get<(id: number, sha: string, sec: number, usec: number, keys: number, args: string) => string>('run')
-  const busy = get<(id: number, sec: number, usec: number) => string>('busy')
+  const { address, lua: api } = lua.global
   const compiled = new Set<string>()
   /** The driver has few scripts and sends them as they are: hashed once, whatever server they go to. */
   const hashes = new Map<string, string>()
   let last = 0
+
+  /** Without the thread and the conversions that the library makes for every call: there are hundreds in a run. */
+  function call(name: string, ...args: readonly (string | number)[]): string {
+    api.lua_getglobal(address, name)
+    for (const arg of args) {
+      if (typeof arg === 'number') api.lua_pushinteger(address, BigInt(arg))
+      else api.lua_pushstring(address, arg)
+    }
+    const status = api.lua_pcallk(address, args.length, 1, 0, 0, null)
+    const said = api.lua_tolstring(address, -1, null)
+    api.lua_settop(address, -2)
+    if (status !== 0) throw new Error(`the simulated Redis: ${said}`)
+    return said
+  }
 
   function hashOf(script: string): string {
     const known = hashes.get(script)
@@ -61,7 +67,7 @@ export async function startMachine(): Promise<Machine> {
     const known = new Set<string>()
     /** Under which name a script was compiled: the driver asks by the hash of the right text. */
     const names = new Map<string, string>()
-    begin(id)
+    call('begin', id)
     const split = (now: number) => [Math.floor(now / 1e6), Math.floor(now % 1e6)] as const
 
     function shaOf(how: string, script: string): string {
@@ -72,34 +78,36 @@ export async function startMachine(): Promise<Machine> {
       const sha = hashOf(script)
       known.add(sha)
       if (instead.length === 0) {
-        if (!compiled.has(sha)) compile(sha, script)
+        if (!compiled.has(sha)) call('compile', sha, script)
         compiled.add(sha)
         return sha
       }
       const broken = instead.reduce((text, [right, wrong]) => text.replaceAll(right, wrong), script)
       const name = broken === script ? sha : `${sha} ${JSON.stringify(instead)}`
-      if (!compiled.has(name)) compile(name, broken)
+      if (!compiled.has(name)) call('compile', name, broken)
       compiled.add(name)
       names.set(sha, name)
       return name
     }
 
     return {
-      listeners: (channel, count) => listeners(id, channel, count),
+      listeners: (channel, count) => void call('listeners', id, channel, count),
       run(how, script, keys, args, now) {
         const sha = shaOf(how, script)
         const [sec, usec] = split(now)
-        const text = [...keys, ...args].map((one) => `${one}\x01`).join('')
-        const answer = JSON.parse(run(id, sha, sec, usec, keys.length, text)) as
+        let text = ''
+        for (const key of keys) text += `${key}\x01`
+        for (const arg of args) text += `${arg}\x01`
+        const answer = JSON.parse(call('run', id, sha, sec, usec, keys.length, text)) as
           | Answer
           | { readonly error: string }
         if ('error' in answer) throw new Error(answer.error)
         return answer
       },
-      flush: () => flush(id),
+      flush: () => void call('flush', id),
       forgetScripts: () => known.clear(),
-      busy: (now) => JSON.parse(busy(id, ...split(now))) as string[],
-      end: () => finish(id),
+      busy: (now) => JSON.parse(call('busy', id, ...split(now))) as string[],
+      end: () => void call('finish', id),
     }
   }
 

@@ -1,0 +1,52 @@
+/** Makes a plan smaller that breaks something, for as long as it still does: what is left is what it takes. */
+import type { Plan, Visit } from './plan.js'
+
+/** Plays that this may take. */
+const patience = 400
+/** What is left to chance changes with what is left out: so each smaller plan is tried with a few other seeds, too. */
+const seeds = [0, 1, 2]
+
+export async function leastOf(plan: Plan, breaks: (plan: Plan) => Promise<boolean>): Promise<Plan> {
+  let least = plan
+  let plays = 0
+  const take = async (smaller: Plan) => {
+    for (const seed of [least.seed, ...seeds]) {
+      if (plays++ >= patience) return false
+      const tried = { ...smaller, seed }
+      if (!(await breaks(tried))) continue
+      least = tried
+      return true
+    }
+    return false
+  }
+  const leaveOut = async () => {
+    let some = false
+    for (const part of ['faults', 'visits'] as const) {
+      for (let i = least[part].length - 1; i >= 0; i--) {
+        if (await take({ ...least, [part]: least[part].toSpliced(i, 1) })) some = true
+      }
+    }
+    return some
+  }
+  while (await leaveOut()) continue
+  if (least.rates.some((rate) => rate !== 0)) await take({ ...least, rates: least.rates.map(() => 0) })
+  for (const i of least.visits.keys()) {
+    for (const [field, value] of Object.entries(simplest)) {
+      const visit = least.visits[i] as Visit
+      if (visit[field as keyof Visit] !== value)
+        await take({ ...least, visits: least.visits.with(i, { ...visit, [field]: value }) })
+    }
+  }
+  return least
+}
+
+const simplest: Partial<Visit> = {
+  name: 0,
+  shared: false,
+  permits: 1,
+  wait: -1,
+  fair: false,
+  leaves: 'release',
+  abort: -1,
+  at: 0,
+}

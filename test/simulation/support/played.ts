@@ -1,0 +1,25 @@
+// Plays schedules as `npm run simulate` does, in a process of its own: in that of a test Node's runner follows every promise, and a
+// schedule costs a quarter more.
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+
+const main = fileURLToPath(new URL('../../../lab/simulation/main.js', import.meta.url))
+
+/** @throws AssertionError with the story of a schedule that broke a promise of `store`, or when there were not as many as `runs` */
+export async function nothingFound(store: 'memory' | 'table' | 'redis', runs: number): Promise<void> {
+  const args = ['--enable-source-maps', main, store, '--runs', `${runs}`, '--seed', '1']
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const end = () => child.kill()
+  process.once('exit', end)
+  let said = ''
+  child.stdout.setEncoding('utf8').on('data', (text) => {
+    said += text
+  })
+  const [code] = await once(child, 'close')
+  process.off('exit', end)
+  assert.equal(code, 0, said)
+  const [what, count] = [store.padEnd(60), runs.toLocaleString('en').padStart(9)]
+  assert.ok(said.startsWith(`ok  ${what} ${count} schedules `) && said.endsWith('  nothing found\n'), said)
+}
