@@ -65,8 +65,8 @@ class HeldPlace implements PlaceStore, Conditional {
 
   get key(): string {
     const { lock } = this.#line
-    const byPlace = this.#index === undefined || this.#doubt
-    return byPlace ? this.#line.place(this.#claim.attempt) : lockMember(lock, this.#index ?? 0)
+    const index = this.#doubt ? undefined : this.#index
+    return index === undefined ? this.#line.place(this.#claim.attempt) : lockMember(lock, index)
   }
 
   /** Holds in a transaction for as long as the lock, or the place, is there. */

@@ -99,8 +99,11 @@ test('H16: after a restart without data nothing is granted until what was held h
   assert.ok(await late.locks.mutex('y').tryAcquire())
 })
 
-for (const known of [false, true]) {
-  const also = known ? ', even if another request of the process has learnt meanwhile who that is' : ''
+for (const [also, known, names] of [
+  ['', false, ['x']],
+  [', even if another request of the process has learnt meanwhile who that is', true, ['x']],
+  [', several at once, too', true, ['x', 'z']],
+] as const) {
   test(`H16, strict: what the client sends again to the restarted server, which has lost its scripts too, is asked anew${also}`, async (t) => {
     const server = await own(t, { preload: ['clock'] })
     // It started long ago: taken for that server, the new one would have nothing to wait for.
@@ -114,7 +117,11 @@ for (const known of [false, true]) {
     const ends = endOf(first)
     // The first request of its life that could take a lock: it knows which server it asks, and has seen no marker yet.
     proxy.up.hold((bytes) => /evalsha/i.test(bytes.toString()))
-    const acquiring = b.locks.mutex('x').acquire({ ttl, wait: 20_000 })
+    const wanted = names.map((name) => b.locks.mutex(name))
+    const acquiring = (names.length > 1 ? b.locks.all(wanted) : b.locks.mutex('x')).acquire({
+      ttl,
+      wait: 20_000,
+    })
     await proxy.up.holding()
     await server.restart({ keepData: false })
     if (known) proxy.down.hold('NOSCRIPT')
