@@ -28,7 +28,7 @@ export async function leastOf(plan: Plan, breaks: (plan: Plan) => Promise<boolea
     }
     return some
   }
-  while (await leaveOut()) continue
+  while (await leaveOut());
   if (least.rates.some((rate) => rate !== 0)) await take({ ...least, rates: least.rates.map(() => 0) })
   for (const i of least.visits.keys()) {
     for (const [field, value] of Object.entries(simplest)) {

@@ -150,7 +150,9 @@ function waiterGone(row: table.Row, attempt: string, now: number, wall: number):
 interface Pending {
   readonly ask: Ask
   readonly sent: number
-  answered(answer: never, sent: number): void
+  /** How often. */
+  sendings: number
+  answered(answer: never, sent: number, repeated: boolean): void
   stop(): void
 }
 
@@ -172,7 +174,8 @@ function client(
       if (call === undefined) return
       pending.delete(reply.id)
       call.stop()
-      call.answered(reply.answer as never, mistake?.is === 'counts from the answer' ? clock.now() : call.sent)
+      const sent = mistake?.is === 'counts from the answer' ? clock.now() : call.sent
+      call.answered(reply.answer as never, sent, call.sendings > 1)
     },
     noticed(up) {
       if (up) for (const id of [...pending.keys()]) send(id)
@@ -184,13 +187,17 @@ function client(
     if (call === undefined || !wire.up) return
     call.stop()
     call.stop = clock.at(clock.now() + again, () => send(id))
+    call.sendings++
     wire.say({ ...call.ask, id })
   }
 
-  /** Sent again until it is answered or forgotten. Nobody knows which sending was answered, so it counts from the first. */
-  function call<A>(ask: Ask, answered: (answer: A, sent: number) => void): () => void {
+  /**
+   * Sent again until it is answered or forgotten. Nobody knows which sending was answered, so it counts from the first.
+   * @param answered `repeated`: it was sent more than once, and another answer may come of the server's
+   */
+  function call<A>(ask: Ask, answered: (answer: A, sent: number, repeated: boolean) => void): () => void {
     const id = ++lastId
-    pending.set(id, { ask, sent: clock.now(), answered, stop: () => undefined })
+    pending.set(id, { ask, sent: clock.now(), sendings: 0, answered, stop: () => undefined })
     send(id)
     return () => {
       pending.get(id)?.stop()
@@ -214,16 +221,19 @@ function client(
         wait.signal.removeEventListener('abort', over)
         resolve(grant)
       }
-      const over = () => {
+      const cancelled = () => {
         const gone = told<boolean>({ verb: 'cancel', name, attempt })
         cancelling.add(gone)
-        void gone.then(() => cancelling.delete(gone))
+        return gone.then(() => cancelling.delete(gone))
+      }
+      const over = () => {
+        void cancelled()
         end(undefined)
       }
       const ask = () => {
         forget()
         stopAsking()
-        forget = call<table.Acquired>({ verb: 'acquire', claim, wait: !once }, (answer, sent) => {
+        forget = call<table.Acquired>({ verb: 'acquire', claim, wait: !once }, (answer, sent, repeated) => {
           if (answer.is === 'granted') return end(grantOf(claim, answer.hold, sent))
           if (answer.is === 'limit') {
             end(undefined)
@@ -234,7 +244,9 @@ function client(
             if (mistake?.is !== 'forgets to tell the next') stopAsking = clock.at(clock.now() + again, ask)
             return
           }
-          end(undefined)
+          // The other sending must not be granted to nobody.
+          if (repeated) void cancelled().then(() => end(undefined))
+          else end(undefined)
         })
       }
       waiting.set(attempt, { pushed: ask })
