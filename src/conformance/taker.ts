@@ -2,6 +2,7 @@
  * The child process of the crash tests: makes the fixture's driver, takes one lock, says what happens, and holds until it is
  * told otherwise or killed. Talks over the channel that `fork` gives it; ends when its parent does.
  */
+import { setTimeout as pause } from 'node:timers/promises'
 import { createLocks, type DriverFactory, type Lease, type Locks } from 'holdfast'
 import type { Taker } from './fixture.js'
 import type { FromTaker, ToTaker } from './take-in-child.js'
@@ -48,12 +49,22 @@ async function main(): Promise<void> {
     }
   })
   say({ is: 'ready' })
-  // A single attempt waits no longer than its ttl, and connecting may take that long on a busy machine.
-  await locks.inspect(task.name)
+  await connect(locks, task.name)
   lease = await parts[task.as ?? 'mutex'](locks, task)
   const { token } = lease
   if (task.as === 'export') say({ is: 'granted', token, ticket: await locks.export(lease) })
   else say({ is: 'granted', token })
+}
+
+/** A single attempt waits no longer than its ttl, and connecting may take that long on a busy machine: so until the store has answered. */
+async function connect(locks: Locks, name: string): Promise<void> {
+  const answered = () =>
+    locks.inspect(name).then(
+      () => true,
+      () => false,
+    )
+  // Whoever waits for this process gives it up if that never comes.
+  while (!(await answered())) await pause(50)
 }
 
 const forEver = { wait: Number.POSITIVE_INFINITY }
