@@ -126,7 +126,7 @@ export class Redlock {
     await this.group.ready(claim.ttl / 2)
     const heard = nothing()
     for (let n = 1; ; n++) {
-      const outcome = await this.#round(claim, n, undefined, heard)
+      const outcome = await this.#round(claim, n, false, heard)
       if (outcome instanceof Held) return outcome
       const again = n === 1 && this.#wouldVote(heard.said)
       this.#giveBack(claim, n, !again)
@@ -147,7 +147,7 @@ export class Redlock {
     try {
       for (let n = 1; !wait.over && !this.#closed; n++) {
         await this.group.ready()
-        const outcome = await this.#round(claim, n, this.#ears.channel, heard)
+        const outcome = await this.#round(claim, n, true, heard)
         if (outcome instanceof Held) {
           if (!this.#closed) return outcome
           await outcome.release()
@@ -283,13 +283,18 @@ export class Redlock {
     return Math.min(this.settings.commandTimeout, Math.max(20, ttl / 5))
   }
 
-  async #round(claim: Claim, n: number, channel: string | undefined, heard: Heard): Promise<Held | Blocked> {
+  async #round(claim: Claim, n: number, waits: boolean, heard: Heard): Promise<Held | Blocked> {
     const { group, env, settings } = this
     const keys = [this.keyOf(claim.name), group.markerKey]
     const ballot = this.#ballot(heard)
     const { retention, retryDelay } = settings
     const alive = 3 * retryDelay + this.patience(claim.ttl) + 1_000
-    const args = voteArgs({ claim, round: n, ballot, rejoin: false, by: env.by, channel, alive, retention })
+    const asking = { claim, round: n, ballot, rejoin: false, by: env.by, alive, retention }
+    const unheard = voteArgs({ ...asking, channel: undefined })
+    const argsFor = (node: Node) => {
+      const channel = waits ? this.#ears.at(node) : undefined
+      return channel === undefined ? unheard : voteArgs({ ...asking, channel })
+    }
     const voting = { attempt: claim.attempt, round: n }
     const sent = env.clock.now()
     const said = await round(
@@ -298,7 +303,7 @@ export class Redlock {
       group.nodes,
       (node) =>
         node
-          .ask(vote, keys, [node.identity?.boot ?? '', ...args], voting)
+          .ask(vote, keys, [node.identity?.boot ?? '', ...argsFor(node)], voting)
           .then((reply) => this.#read(node, reply, heard)),
       (soFar) => {
         heard.said = soFar

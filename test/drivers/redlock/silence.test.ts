@@ -175,6 +175,29 @@ function takenBy({ driver }: Cabled): { token: () => number } {
   return { token: () => token }
 }
 
+for (const library of ['ioredis', 'node-redis'] as const) {
+  test(`who could not be woken yet stands in no line, and does as soon as it could (${library})`, async (t) => {
+    const here = scene(`deaf-${library}:`)
+    // Nobody asks again by itself while this lasts.
+    const [a, b] = (await cabled(t, here, 2, { retryDelay: 60_000 }, library)) as [Cabled, Cabled]
+    await meet(here, a.driver, b.driver)
+    const first = await a.driver.acquire(claim('line', { ttl: 60_000 }), once())
+    const cables = [0, 1, 2].map((n) => b.cable(n))
+    for (const { up } of cables) up.hold((bytes) => isOf('subscribe', bytes))
+    const wait = waiting()
+    const next = b.driver.acquire(claim('line'), wait)
+    await Promise.all(cables.map(({ up }) => up.holding()))
+    await until(() => wait.told.some(({ holder }) => holder?.token === first?.token))
+    assert.deepEqual((await a.driver.inspect('line')).waiters, [])
+    for (const { up } of cables) up.pass()
+    await until(async () => (await a.driver.inspect('line')).waiters.length === 1)
+    await first?.release()
+    const second = await next
+    assert.ok(first && second && second.token > first.token)
+    await second.release()
+  })
+}
+
 test('a silent server is sent a bounded number of requests, and keeps no vote once it speaks', async (t) => {
   const here = scene('silent:')
   const [a] = (await cabled(t, here, 1)) as [Cabled]
