@@ -150,7 +150,7 @@ export class Waiter {
     if (!holds(ahead, mode)) {
       const view = await this.#taker.ownTurn(seen, session)
       this.#blocked(view)
-      const left = await this.#untilClear(ahead)
+      const left = await this.#untilClear(ahead, seen)
       if (mode.kind !== 'exclusive' || this.#own.lost || this.#own.ended) return undefined
       return this.#taker.takeAfter(session, left)
     }
@@ -172,13 +172,9 @@ export class Waiter {
   }
 
   /** Waits for the place in the way; for permits behind permits, for any. Gives what is still before ours as far as that is known. */
-  async #untilClear(ahead: readonly Place[]): Promise<readonly Place[]> {
+  async #untilClear(ahead: readonly Place[], { line }: View): Promise<readonly Place[]> {
     const one = inTheWay(ahead, this.#claim.mode)
-    if (one === undefined) {
-      const newest = Math.max(...ahead.map(({ index }) => index))
-      await this.#untilMoved(this.#line.places, newest)
-      return ahead
-    }
+    if (one === undefined) return this.#untilOneLeft(ahead, line)
     let { index } = one
     for (;;) {
       const seen = await this.#untilMoved(one.key, index)
@@ -188,6 +184,21 @@ export class Waiter {
       if (kv === undefined) return ahead.filter((place) => place !== one)
       // Written to, but there: a writer that became a reader lets readers in, else it is waited for as before.
       if (placeOf(kv).mode.kind !== one.mode.kind) return ahead
+      index = seen.index
+    }
+  }
+
+  /**
+   * Until one of those before ours has gone. The query is for the whole line: our own place is in it, which is newer than theirs, and who comes
+   * behind it or leaves there is news, too. So each goes on from what was seen, or it would be answered at once, again and again.
+   */
+  async #untilOneLeft(ahead: readonly Place[], line: readonly Place[]): Promise<readonly Place[]> {
+    let index = Math.max(...line.map((place) => place.index))
+    for (;;) {
+      const seen = await this.#untilMoved(this.#line.places, index)
+      if (seen === undefined || this.#own.lost || this.#own.ended) return ahead
+      const there = new Set(seen.kvs.map(({ Key }) => Key))
+      if (ahead.some(({ key }) => !there.has(key))) return ahead
       index = seen.index
     }
   }

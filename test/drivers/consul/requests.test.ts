@@ -1,7 +1,8 @@
 // How many requests a lock costs, counted where they leave.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import type { Grant } from '../../../src/core/driver.js'
+import type { Grant, Wait } from '../../../src/core/driver.js'
+import { permits } from '../../../src/core/mode.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startConsul } from '../../support/servers/consul.js'
 import { until } from '../../support/until.js'
@@ -64,6 +65,33 @@ test('many locks of one process are renewed with one renewal and one read', asyn
   )
   assert.ok((await grants[0]?.renew(ttl, never)) !== undefined)
   await Promise.all(grants.map((grant) => grant?.release()))
+})
+
+test('who waits for permits rests until one before it leaves, whoever comes or goes behind it', async (t) => {
+  const drivers = [0, 1, 2, 3].map(() => driverOf(t, server.url))
+  const permit = (i: number, wait: Wait) =>
+    drivers[i]?.acquire(claim('permits', { ttl, mode: permits(1, 1) }), wait)
+  const inLine = (n: number) => until(async () => (await placesOf(server, 'permits')).length === n)
+  const held = await permit(0, once())
+  const gone = waiting()
+  let next: ReturnType<typeof permit>
+  let third: ReturnType<typeof permit>
+  const paths = await asked(async () => {
+    next = permit(1, waiting())
+    await inLine(2)
+    const left = permit(2, gone)
+    await inLine(3)
+    gone.end()
+    assert.equal(await left, undefined)
+    third = permit(3, waiting())
+    await inLine(3)
+    // As long as an answer takes that comes at once: asked by one, they are answered in turn.
+    for (let i = 0; i < 50; i++) await server.ask('GET', '/v1/status/leader')
+  })
+  // Each asks for news once, and once more for each of the three that came or left after it; one may have found another's place gone.
+  assert.ok(paths.filter(query).length <= 8, paths.join(' '))
+  await held?.release()
+  for (const wait of [next, third]) assert.equal(await (await wait)?.release(), 'released')
 })
 
 for (const crowd of [40, 200]) {
