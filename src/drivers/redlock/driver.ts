@@ -33,7 +33,12 @@ import { Node } from './node.js'
 import { type RedlockOptions, type Settings, settingsOf } from './options.js'
 import { count, round, type Said } from './round.js'
 import { force, forgiven, inspect, latestClock, release, vote } from './scripts.js'
-import { holderIn, type Vote, voteArgs, winner } from './votes.js'
+import { holderIn, taken, type Vote, voteArgs, winner } from './votes.js'
+
+/** How often a single attempt asks while nobody is seen to have a majority. */
+const mostRounds = 8
+/** About the time of a round, in ms: contenders that have split the votes wait up to twice, four, eight … times as long before the next one. */
+const splitDelay = 5
 
 export interface RedlockTraits extends Traits {
   readonly modes: readonly ['exclusive', 'shared']
@@ -118,21 +123,31 @@ export class Redlock {
     const known = this.#held.get(claim.attempt)
     if (known !== undefined) return known
     const once = wait.remaining() <= 0
-    return once ? this.#try(claim) : this.#wait(claim, wait)
+    return once ? this.#try(claim, wait) : this.#wait(claim, wait)
   }
 
-  async #try(claim: Claim): Promise<Grant | undefined> {
+  async #try(claim: Claim, wait: Wait): Promise<Grant | undefined> {
+    const { clock } = this.env
+    const begun = clock.now()
     // A try is given up after one ttl: what each server said must be known by then. A round takes a fifth of it.
     await this.group.ready(claim.ttl / 2)
     const heard = nothing()
-    for (let n = 1; ; n++) {
-      const outcome = await this.#round(claim, n, false, heard)
-      if (outcome instanceof Held) return outcome
-      const again = n === 1 && this.#wouldVote(heard.said)
-      this.#giveBack(claim, n, !again)
-      if (again) continue
-      if (outcome.trouble !== undefined) throw outcome.trouble
-      return undefined
+    const pause = new Pause(clock)
+    this.#pauses.add(pause)
+    try {
+      for (let n = 1; ; n++) {
+        const outcome = await this.#round(claim, n, false, heard)
+        if (outcome instanceof Held) return outcome
+        const inTime = n < mostRounds && clock.now() < begun + 0.7 * claim.ttl && !wait.over && !this.#closed
+        const again = inTime && outcome.trouble === undefined && !taken(heard.said, this.group.majority)
+        this.#giveBack(claim, n, !again)
+        if (outcome.trouble !== undefined) throw outcome.trouble
+        if (!again) return undefined
+        // Who split the votes should not meet again at once; a greater ballot is asked with at once.
+        if (n > 1 || !this.#wouldVote(heard.said)) await pause.take(splitDelay * 2 ** n * this.env.random())
+      }
+    } finally {
+      this.#pauses.delete(pause)
     }
   }
 

@@ -25,6 +25,24 @@ export function winner(said: readonly Said<Vote>[], majority: number): number | 
   return undefined
 }
 
+/**
+ * Has somebody else surely got it, or is it kept for who was woken? If not, contenders may only have split the votes between
+ * them. Readers have it together: each server names one of them.
+ */
+export function taken(said: readonly Said<Vote>[], majority: number): boolean {
+  const votes = new Map<string, number>()
+  for (const one of said) {
+    if (one === undefined || one instanceof Error) continue
+    if (one.letter === 'r') return true
+    if (one.holder === undefined) continue
+    const who = one.holder.mode.kind === 'exclusive' ? one.holder.attempt : 'readers'
+    const n = (votes.get(who) ?? 0) + 1
+    if (n >= majority) return true
+    votes.set(who, n)
+  }
+  return false
+}
+
 export interface Asking {
   readonly claim: Claim
   readonly round: number

@@ -131,6 +131,33 @@ test('H35: five contenders whose requests reach five servers in different orders
   )
 })
 
+test('single attempts that split the votes between them are not all told that it is not free', async (t) => {
+  const here = scene(3)
+  const tries = await cabled(t, here, 3)
+  await meet(here, ...tries.map(({ driver }) => driver))
+  const all = tries.map(({ cable }) => [0, 1, 2].map(cable))
+  const foreign = all.flatMap((cables, own) => cables.filter((_, place) => place !== own))
+  // Each gets the vote of one server, and then hears of the other two that they have voted for somebody else.
+  for (const { up } of foreign) up.hold((bytes) => isVote(bytes))
+  const asked = tries.map(({ driver }) => driver.acquire(claim('split', { ttl: 10_000 }), once()))
+  await Promise.all(foreign.map(({ up }) => up.holding()))
+  await until(async () => {
+    const votes = await Promise.all(here.servers.map((server) => votesAt(server, 'split', here.prefix)))
+    return votes.every(({ length }) => length === 1)
+  })
+  for (const { up, down } of foreign) {
+    down.hold()
+    up.pass()
+  }
+  await Promise.all(foreign.map(({ down }) => down.holding()))
+  for (const { down } of foreign) down.pass()
+  const grants = (await Promise.all(asked)).filter((grant) => grant !== undefined)
+  assert.equal(grants.length, 1)
+  assert.equal(await grants[0]?.release(), 'released')
+})
+
+const isVote = (bytes: Buffer) => /\r\nevalsha\r\n/i.test(bytes.toString())
+
 test('H36: the same client given twice is refused at once, and two clients of one server at the first use', async (t) => {
   const [port = 0, other = 0] = scene(2).ports
   const clients = [port, port, other].map((to) => {
