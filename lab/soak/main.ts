@@ -3,8 +3,8 @@
  *
  * - every driver of the fault lab in turn, again and again, with a new seed each time;
  * - beside that, the drivers that are quick, as fast as they can, under the same faults and the same checkers, until there are enough acquisitions;
- * - all the time, with what the others leave of the processors: schedules under virtual time;
- * - in the end, every canary.
+ * - then every canary;
+ * - all the time, with what the others leave of the processors, and in the end with all of them: schedules under virtual time.
  *
  *   npm run soak                         up to two hours
  *   npm run soak -- --minutes 10         less of everything
@@ -17,6 +17,7 @@
  */
 import { readdirSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
+import { setTimeout } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { canaries } from '../canaries/mistakes.js'
 import { tryCanary } from '../canaries/run.js'
@@ -38,8 +39,8 @@ const { values } = parseArgs({
 
 /** Seconds of faults in one run. */
 const stretch = 60
-/** The share of the whole time in which runs are begun; the canaries come after it. */
-const share = 0.84
+/** The share of the whole time in which runs are begun; most schedules are played after them and the canaries. */
+const share = 0.4
 
 /** How many acquisitions a run at full speed makes: a history that is judged at once, in memory. */
 const fullSpeed: readonly (readonly [driver: string, acquisitions: number])[] = [
@@ -51,7 +52,7 @@ const fullSpeed: readonly (readonly [driver: string, acquisitions: number])[] = 
   ['redlock', 20_000],
 ]
 
-/** With more of them, schedules would go short. */
+/** With more of them, the drivers would go short that are not quick. */
 const enough = 3_500_000
 
 const wanted = (name: string) => values.only === undefined || values.only.split(',').includes(name)
@@ -67,7 +68,8 @@ async function main(): Promise<void> {
   let seed = numberOf('seed', 0)
   const runs = new Runs()
   const schedules = playSchedules(numberOf('simulations', 0), seed)
-  const inTime = () => performance.now() < began + minutes * 60_000 * share
+  const left = (part: number) => began + minutes * 60_000 * part - performance.now()
+  const inTime = () => left(share) > 0
   const seconds = Math.min(stretch, Math.ceil(12 * minutes))
   await Promise.all([
     inTurn(drivers, inTime, (name) => runs.one(name, { driver: name, seed: seed++, seconds })),
@@ -85,6 +87,7 @@ async function main(): Promise<void> {
       caught[name] = (await tryCanary(name, seed++)).caught?.rule ?? missed
   }
   await Promise.all([cage(), cage()])
+  await setTimeout(Math.max(0, left(1)))
   const simulation = await schedules.end()
   const hours = (performance.now() - began) / 3_600_000
   const at = new Date().toISOString()
