@@ -8,6 +8,7 @@ import type { Clock } from '../../core/clock.js'
 import { BackendError } from '../../core/errors.js'
 import { HttpHost, NoAnswer } from '../kit/http.js'
 import { ServerTime } from '../kit/server-time.js'
+import { repeatedly } from '../kit/trouble.js'
 import type { Settings } from './options.js'
 import { Refusal, refusalOf } from './trouble.js'
 import type { LeaseReply, RangeAsk, RangeReply, TxnAsk, TxnReply, WatchReply } from './wire.js'
@@ -145,7 +146,7 @@ export class Client {
       } catch (error) {
         this.#leave(at, error)
         const elsewhere = error instanceof NoAnswer || (error instanceof Refusal && error.passing)
-        if (!elsewhere || tries >= this.#hosts.length) throw error
+        if (!elsewhere || tries >= this.#hosts.length) throw repeated ? repeatedly(error) : error
         repeated ||= !(error instanceof NoAnswer) || error.left
       }
     }

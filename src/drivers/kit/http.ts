@@ -80,7 +80,11 @@ export class HttpHost {
     } catch (error) {
       // The store has closed a kept connection just as it was used again: that says nothing of the store.
       if (!(error instanceof StaleConnection)) throw error
-      return { ...(await this.#once(ask, sent, timeout)), repeated: true }
+      const again = await this.#once(ask, sent, timeout).catch((last: NoAnswer) => {
+        // What was sent first may have got there all the same.
+        throw new NoAnswer(last.message, true, last.cause)
+      })
+      return { ...again, repeated: true }
     }
   }
 

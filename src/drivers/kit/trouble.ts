@@ -8,6 +8,14 @@ export abstract class Refused extends Error {
   abstract readonly passing: boolean
   /** The session has ended, and everything that was kept by it. */
   abstract readonly noSession: boolean
+  /** An earlier try was not answered: that one may have been carried out, or may yet be. */
+  repeated = false
+}
+
+/** What the last of several tries met, of which an earlier one may have been carried out, or may yet be. */
+export function repeatedly(error: unknown): unknown {
+  if (error instanceof Refused) error.repeated = true
+  return error instanceof NoAnswer && !error.left ? new NoAnswer(error.message, true, error.cause) : error
 }
 
 /** Two answers that must belong together did not, or one came too late to count. */
@@ -28,7 +36,10 @@ export function troubleIn(store: string): (error: unknown) => Trouble {
     const message = error instanceof Error ? error.message : String(error)
     const told = new BackendError(store, message, { cause: error })
     if (error instanceof NoAnswer) return { error: told, passing: true, doubtful: error.left }
-    if (error instanceof Refused) return { error: told, passing: error.passing, doubtful: error.passing }
+    if (error instanceof Refused) {
+      const { passing, repeated } = error
+      return { error: told, passing, doubtful: passing || repeated }
+    }
     return { error: told, passing: error instanceof Unsure, doubtful: true }
   }
 }

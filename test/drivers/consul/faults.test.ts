@@ -166,6 +166,24 @@ test('a writer whose change to a reader was carried out and not answered is a re
   assert.deepEqual(await placesOf(server, 'becomes'), [])
 })
 
+test('a try that got no answer, and then found no other agent, takes nothing when it arrives after all', async (t) => {
+  const clock = fakeClock()
+  // Nobody listens there.
+  const { driver, cable } = await cabled(t, server, { requestTimeout: 300 }, clock, ['127.0.0.1:1'])
+  await (await driver.acquire(claim('warm'), once()))?.release()
+  const one = claim('late, then refused')
+  const sent = (bytes: Buffer) => bytes.includes(one.attempt)
+  let tries = 0
+  cable.up.hold((bytes) => sent(bytes) && ++tries === 1)
+  const refused = assert.rejects(driver.acquire(one, once()), { code: 'BACKEND', message: /ECONNREFUSED/ })
+  await cable.up.holding()
+  await clock.advance(300)
+  await refused
+  cable.up.pass()
+  // The very request, from a client that does not know it was given up.
+  await assert.rejects(driverOf(t, server.url).acquire(one, once()), /given up/)
+})
+
 test('what was given up in a session that has ended since, and moved before, is given back', async (t) => {
   const clock = fakeClock()
   const { driver, cable } = await cabled(t, server, { requestTimeout: 300 }, clock, [server.url])
