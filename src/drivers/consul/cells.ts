@@ -36,13 +36,18 @@ export function cellsOf(desk: Desk): Cells {
       const said = await client
         .txn(replace(keyOf(key), seen, stored, session, { key: removed, id }))
         .catch((error) => {
-          drop(session)
+          // What may have been carried out must not go with its session, which ends by itself.
+          if (!troubleOf(error).doubtful) drop(session)
           throw error
         })
       if (said.done)
         return { version: indexIn(said, value === undefined ? removed : keyOf(key)), value: value ?? '' }
-      drop(session)
-      const { kvs } = await client.get(keyOf(key))
+      const { kvs } = await client.get(keyOf(key)).catch((error) => {
+        if (!said.repeated) drop(session)
+        throw error
+      })
+      // It is ours where the answer to an earlier try was lost.
+      if (kvs[0]?.Session !== session) drop(session)
       const found = kvs[0] && cellIn(kvs[0])
       return found?.id === id ? found.cell : undefined
     },

@@ -32,12 +32,14 @@ export function cellsOf(desk: Desk): Cells {
       const lease = lasts ? undefined : (await client.grantLease(Math.max(1, Math.ceil(keep / 1000)))).is.ID
       const stored = value === undefined ? undefined : encodeCell(id, value)
       const { is } = await client.txn(replace(keyOf(key), seen, stored, lease)).catch((error) => {
-        drop(lease)
+        // What may have been carried out must not go with its lease, which ends by itself.
+        if (!troubleOf(error).doubtful) drop(lease)
         throw error
       })
       if (is.succeeded === true) return { version: Number(is.header.revision), value: value ?? '' }
-      drop(lease)
       const now = is.responses?.[0]?.response_range?.kvs?.[0]
+      // It is ours where the answer to an earlier try was lost.
+      if (now?.lease !== lease) drop(lease)
       const found = now && cellIn(now)
       return found?.id === id ? found.cell : undefined
     },

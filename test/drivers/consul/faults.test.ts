@@ -10,6 +10,7 @@ import { startConsul } from '../../support/servers/consul.js'
 import { until } from '../../support/until.js'
 import { never, once, waiting } from '../support/asking.js'
 import { survivesClockJumps } from '../support/clock-jumps.js'
+import { asked } from '../support/http-requests.js'
 import { claim } from '../support/session-store.js'
 import { cabled, driverOf, endSession, lockOf, locksOf, placesOf } from './support/scene.js'
 
@@ -182,6 +183,39 @@ test('a try that got no answer, and then found no other agent, takes nothing whe
   cable.up.pass()
   // The very request, from a client that does not know it was given up.
   await assert.rejects(driverOf(t, server.url).acquire(one, once()), /given up/)
+})
+
+test('a cell that is to be gone later is not gone with the session of a write that was not answered', async (t) => {
+  const clock = fakeClock()
+  for (const [how, requestTimeout] of [
+    ['sent again', 60_000],
+    ['asked again', 200],
+  ] as const) {
+    const { driver, cable } = await cabled(t, server, { requestTimeout }, clock)
+    const { cells } = driver
+    assert.ok(cells)
+    await (await driver.acquire(claim('warm'), once()))?.release()
+    const change = { seen: 0, value: 'kept', keep: 60_000, id: 'c'.repeat(32) }
+    const write = () => cells.write(how, change, never)
+    cable.down.hold((bytes) => bytes.includes(`%cell/${how}`))
+    const paths = await asked(async () => {
+      const writing = write()
+      await cable.down.holding()
+      if (how === 'sent again') cable.reset()
+      else {
+        const refused = assert.rejects(writing, { code: 'BACKEND' })
+        await clock.advance(requestTimeout)
+        await refused
+      }
+      cable.down.pass()
+      const cell = await (how === 'sent again' ? writing : write())
+      assert.equal(cell?.value, 'kept')
+      assert.deepEqual(await cells.read(how, never), cell)
+    })
+    // That of the second call, by which nothing was written.
+    const destroyed = paths.filter((path) => path.startsWith('/v1/session/destroy')).length
+    assert.equal(destroyed, how === 'sent again' ? 0 : 1)
+  }
 })
 
 test('what was given up in a session that has ended since, and moved before, is given back', async (t) => {

@@ -10,6 +10,7 @@ import { startEtcd } from '../../support/servers/etcd.js'
 import { until } from '../../support/until.js'
 import { never, once, waiting } from '../support/asking.js'
 import { survivesClockJumps } from '../support/clock-jumps.js'
+import { asked } from '../support/http-requests.js'
 import { claim } from '../support/session-store.js'
 import { cabled, driverOf, locksOf, placeKey, placesOf, put } from './support/scene.js'
 
@@ -303,6 +304,39 @@ test('H50: where the cluster has a longer least ttl the place is kept for longer
   assert.ok(Number(grantedTTL) >= 7, `granted ${grantedTTL} s`)
   assert.ok(grant && grant.validUntil < performance.now() + 3_000)
   assert.equal(await grant.release(), 'released')
+})
+
+test('a cell that is to be gone later is not gone with the lease of a write that was not answered', async (t) => {
+  const clock = fakeClock()
+  for (const [how, requestTimeout] of [
+    ['sent again', 60_000],
+    ['asked again', 200],
+  ] as const) {
+    const { driver, cable } = await cabled(t, server, { requestTimeout }, clock)
+    const { cells } = driver
+    assert.ok(cells)
+    await (await driver.acquire(claim('warm'), once()))?.release()
+    const change = { seen: 0, value: 'kept', keep: 60_000, id: 'c'.repeat(32) }
+    const write = () => cells.write(how, change, never)
+    cable.down.hold(said('response_put'))
+    const paths = await asked(async () => {
+      const writing = write()
+      await cable.down.holding()
+      if (how === 'sent again') cable.reset()
+      else {
+        const refused = assert.rejects(writing, { code: 'BACKEND' })
+        await clock.advance(requestTimeout)
+        await refused
+      }
+      cable.down.pass()
+      const cell = await (how === 'sent again' ? writing : write())
+      assert.equal(cell?.value, 'kept')
+      assert.deepEqual(await cells.read(how, never), cell)
+    })
+    // That of the second call, under which nothing was written.
+    const revoked = paths.filter((path) => path === '/v3/lease/revoke').length
+    assert.equal(revoked, how === 'sent again' ? 0 : 1)
+  }
 })
 
 test('with a lease for each lock, giving back takes the lease, too', async (t) => {
