@@ -131,6 +131,11 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
     ledger.noteOwner(name, attempt)
   }
 
+  /** What it had held was overdue, nobody had looked, and it has just been told of that loss: what it asks for is another hold. */
+  function again(client: Client, name: string, attempt: string, id: number): void {
+    if (!entries.has(attempt)) clients.add(client, name, attempt, id)
+  }
+
   function acquire(
     client: Client,
     [id, , name, attempt, mode, ttl, wait, ticket, note]: CallOf<'acquire'>,
@@ -151,7 +156,8 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
     }
     const outcome = apply(name, (row, now, wall) => table.acquire(row, ask, now, wall))
     const { answer: acquired, row, failure } = outcome
-    if (!entries.has(attempt)) return
+    if (outcome.refused.includes(attempt)) return
+    again(client, name, attempt, id)
     if (acquired.is === 'granted' && failure === undefined) return tellGrant(acquired.hold, row)
     const holder = row.held[0] ? table.holderOf(row.held[0], clock.now()) : null
     if (acquired.is === 'waiting') {
@@ -191,6 +197,7 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
         for (const { attempt } of expired) lose(attempt)
         for (const hold of granted) tellGrant(hold, row)
       }
+      for (const [name, { attempt }] of asks) again(client, name, attempt, id)
       return ['all', answer.holds.map((hold, i) => termsOf(hold, ledger.row(asks[i]?.[0] ?? '')))]
     }
     for (const [name, { attempt }] of asks) {

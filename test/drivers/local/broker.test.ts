@@ -242,6 +242,36 @@ test('an absent holder loses by its ttl, as any other', async () => {
   broker.stop()
 })
 
+test('a claim that comes again when its hold is overdue, and nobody has looked, is answered: it is lost, and another is granted', () => {
+  const { enter, clock, broker } = desk()
+  const [a, b] = [enter(), enter()]
+  const told = ({ heard }: Peer) => heard().map(([id, what]) => [id === 0, what])
+  a.call(...acquire('a', { ttl: 100 }))
+  const first = a.heard()[0]?.[2] as number
+  clock.stall(150)
+  a.call(...acquire('a', { ttl: 100 }))
+  assert.ok((a.said[1]?.[2] as number) > first)
+  assert.deepEqual(told(a), [
+    [true, 'lost'],
+    [false, 'granted'],
+  ])
+  clock.stall(150)
+  // Adopted too late.
+  b.call(...acquire('a', { ttl: 100, wait: false }))
+  assert.deepEqual(told(a), [[true, 'lost']])
+  assert.deepEqual(told(b).at(-1), [false, 'granted'])
+  clock.stall(150)
+  b.call('together', [['x', 'a', 'x', 100, '']])
+  assert.deepEqual(told(b), [
+    [true, 'lost'],
+    [false, 'all'],
+  ])
+  b.leave(true)
+  a.call(...acquire('next', { wait: false }))
+  assert.deepEqual(told(a), [[false, 'granted']], 'it is given back with its client')
+  broker.stop()
+})
+
 test('the next broker keeps what live processes hold, frees what the dead held, and mints greater tokens', async () => {
   const first = desk()
   const [a, dead] = [first.enter(), first.enter({ mark: await endedProcess() })]
