@@ -84,7 +84,10 @@ async function endThread(directory: string): Promise<void> {
   if (thread === undefined) return
   // From here on somebody waits for it.
   thread.worker.ref()
-  if (thread.started === undefined) await thread.worker.terminate()
-  else if ((await thread.started).is === 'up') thread.worker.postMessage('stop')
+  if (thread.started === undefined) {
+    // A client that comes meanwhile must not give it orders: it would be told that this process can host no broker.
+    threads.delete(directory)
+    await thread.worker.terminate()
+  } else if ((await thread.started).is === 'up') thread.worker.postMessage('stop')
   await thread.ended
 }
