@@ -33,7 +33,7 @@ import { Node } from './node.js'
 import { type RedlockOptions, type Settings, settingsOf } from './options.js'
 import { count, round, type Said } from './round.js'
 import { force, forgiven, inspect, latestClock, release, vote } from './scripts.js'
-import { holderIn, taken, type Vote, voteArgs, winner } from './votes.js'
+import { holderIn, taken, type Vote, voteArgs, winner, wouldNotHear } from './votes.js'
 
 /** How often a single attempt asks while nobody is seen to have a majority. */
 const mostRounds = 8
@@ -305,7 +305,7 @@ export class Redlock {
     const { retention, retryDelay } = settings
     const alive = 3 * retryDelay + this.patience(claim.ttl) + 1_000
     const asking = { claim, round: n, ballot, rejoin: false, by: env.by, alive, retention }
-    const unheard = voteArgs({ ...asking, channel: undefined })
+    const unheard = voteArgs({ ...asking, channel: waits ? wouldNotHear : undefined })
     const argsFor = (node: Node) => {
       const channel = waits ? this.#ears.at(node) : undefined
       return channel === undefined ? unheard : voteArgs({ ...asking, channel })

@@ -22,12 +22,12 @@ export const latestClock: number = 2 ** 52
  *
  * KEYS: the lock, the marker of the server. ARGV: 1 boot id the client knows the server by · 2 attempt · 3 round · 4 `x` or `s` · 5 ttl µs ·
  * 6 ballot · 7 `1`: it holds a majority and wants this vote too · 8 ms a free lock is remembered · 9 by · 10 channel to be woken by, `-` = does not
- * wait · 11 µs until a waiter that is not heard of counts as gone · 12 note.
+ * wait, `-?` = waits, but would not hear it · 11 µs until a waiter that is not heard of counts as gone · 12 note.
  * Result: a letter, the greatest ballot, the time; then what belongs to the letter:
  * `y` ballot: the vote is yours, for that ballot · `w` as y, but there have been greater ballots since · `b` the server has
  * another marker · `o` this round has ended · `h` a greater ballot is needed · `c` no ballot is as great as this clock · `n` place in line, attempt, kind, ballot, µs
  * held, µs left, by, note: somebody else has the vote · `r` place in line: the
- * vote is kept for who was woken.
+ * vote is kept for who was woken, or for who waits from somebody who does not.
  */
 export const vote: Script = script(
   'vote',
@@ -41,13 +41,13 @@ if mine then
   return { 'y', num(b), num(now), num(mine.ballot) }
 end
 local function stand()
-  if ARGV[10] == '-' then return 0 end
+  if string.sub(ARGV[10], 1, 1) == '-' then return 0 end
   local w = waits[id] or { kind = kind, since = now, channel = ARGV[10], by = ARGV[9], note = ARGV[12] }
   waits[id] = w
-  w.due, changed = now + tonumber(ARGV[11]), true
+  w.due, w.quiet, changed = now + tonumber(ARGV[11]), false, true
   local place = 1
   for other, o in pairs(waits) do
-    if other ~= id and o.since < w.since then place = place + 1 end
+    if other ~= id and not votes[other] and o.since < w.since then place = place + 1 end
   end
   return place
 end
@@ -59,8 +59,13 @@ end
 if kept and kept.id ~= id and waits[kept.id] and ARGV[7] ~= '1' then
   return { 'r', num(b), num(now), stand() }
 end
--- A reader does not overtake a writer who waits, else writers would starve.
 local first = eldest()
+-- Nor does a single attempt overtake who waits, however late that one asks. It is told once more.
+if ARGV[10] == '-' and ARGV[7] ~= '1' and first and first ~= id and (kind == 'x' or waits[first].kind == 'x') then
+  if summon() then return { 'r', num(b), num(now), 0 } end
+  first = eldest()
+end
+-- A reader does not overtake a writer who waits, else writers would starve.
 if kind == 's' and ARGV[7] ~= '1' and first and first ~= id and waits[first].kind == 'x' and next(votes) then
   local other, v = next(votes)
   return { 'n', num(b), num(now), stand(), other, v.kind, num(v.ballot), num(now - v.since), num(v.due - now), v.by, v.note }
@@ -76,7 +81,7 @@ end
 local answer = ballot < b and 'w' or 'y'
 b = math.max(floor, ballot)
 put(id, { kind = kind, due = now + ttl, ballot = ballot, since = now, round = ARGV[3], by = ARGV[9], note = ARGV[12] })
-leaveLine(id)
+if kept and kept.id == id then kept = nil end
 return { answer, num(b), num(now), num(ballot) }`,
   { marked: true, retention: 8, shortCut: fastVote },
 )
@@ -110,11 +115,15 @@ export const release: Script = script(
   'release',
   `local id, round = ARGV[1], ARGV[1] .. ':' .. ARGV[2]
 local answer = over(round) and 'o' or 'f'
-if ARGV[5] == '1' then leaveLine(id) end
-if votes[id] and (ARGV[5] == '1' or tonumber(votes[id].round) <= tonumber(ARGV[2])) then
+local leaves, w = ARGV[5] == '1', waits[id]
+if leaves then leaveLine(id) end
+if votes[id] and (leaves or tonumber(votes[id].round) <= tonumber(ARGV[2])) then
   finish(id, tonumber(ARGV[3]))
+  if w and not leaves then
+    waits[id], w.quiet, w.since = w, true, now
+  end
   answer = 'y'
-  wake()
+  wake(not leaves)
 end
 remember(round)
 return { answer, num(b), num(now) }`,
@@ -133,7 +142,7 @@ for id, v in pairs(votes) do
   end
 end
 for id, w in pairs(waits) do
-  for _, part in ipairs({ id, w.kind, '0', num(now - w.since), num(w.due - now), w.by, w.note }) do
+  for _, part in ipairs(votes[id] and {} or { id, w.kind, '0', num(now - w.since), num(w.due - now), w.by, w.note }) do
     out[#out + 1] = part
   end
 end

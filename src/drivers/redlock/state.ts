@@ -8,6 +8,7 @@
  * <b> <t> <z> <round ended last> <one before> …
  * v <attempt> <kind x|s> <deadline> <ballot> <since> <round> <by> <note>     a vote that is out
  * w <attempt> <kind> <due> <since> <channel> <by> <note>                     somebody who was refused and asks again
+ * q <attempt> <kind> <due> <since> <channel> <by> <note>                     the same; it had the vote since and gave it back in vain
  * r <attempt> <until>                                                        the vote is kept for who was woken
  * ```
  * `b` the greatest ballot voted for, with the reserve of those who used it · `t` the newest time seen · `z` what was added to
@@ -16,6 +17,10 @@
  * An attempt asks in rounds, because a minority of votes is given back at once: what has ended is a round of an attempt, so
  * that a late request of a round that was given up finds it ended. The key has a time to live only while no vote is out, and
  * outlives `b`.
+ *
+ * Who waits stands in line until it holds or leaves, also while it has the vote of a round that may fail: else a single attempt could
+ * come in between. When it gives that vote back it goes to the end. Several whose votes are split would be called again and again by the
+ * same servers, and for ever by each other: so who gives back in vain calls nobody who has done so since it asked last (`q`).
  *
  * A verb changes the tables, and what it changed is written once, at its end.
  */
@@ -78,11 +83,11 @@ for letter, id, rest in string.gmatch(stored, '\\n(%a) (%S+) ([^\\n]*)') do
   if letter == 'v' then
     local kind, due, ballot, since, round, by, note = string.match(rest, '^(%a) (%d+) (%d+) (%d+) (%d+) (%S+) (.*)$')
     votes[id] = { kind = kind, due = tonumber(due), ballot = tonumber(ballot), since = tonumber(since), round = round, by = by, note = note }
-  elseif letter == 'w' then
-    local kind, due, since, channel, by, note = string.match(rest, '^(%a) (%d+) (%d+) (%S+) (%S+) (.*)$')
-    waits[id] = { kind = kind, due = tonumber(due), since = tonumber(since), channel = channel, by = by, note = note }
-  else
+  elseif letter == 'r' then
     kept = { id = id, till = tonumber(rest) }
+  else
+    local kind, due, since, channel, by, note = string.match(rest, '^(%a) (%d+) (%d+) (%S+) (%S+) (.*)$')
+    waits[id] = { quiet = letter == 'q', kind = kind, due = tonumber(due), since = tonumber(since), channel = channel, by = by, note = note }
   end
 end
 local now = wall + z
@@ -98,17 +103,17 @@ local function save(retention)
     lines[#lines + 1] = table.concat({ 'v', id, v.kind, num(v.due), num(v.ballot), num(v.since), v.round, v.by, v.note }, ' ')
   end
   for id, w in pairs(waits) do
-    lines[#lines + 1] = table.concat({ 'w', id, w.kind, num(w.due), num(w.since), w.channel, w.by, w.note }, ' ')
+    lines[#lines + 1] = table.concat({ w.quiet and 'q' or 'w', id, w.kind, num(w.due), num(w.since), w.channel, w.by, w.note }, ' ')
   end
   if kept then lines[#lines + 1] = 'r ' .. kept.id .. ' ' .. num(kept.till) end
   local text = table.concat(lines, '\\n')
   if next(votes) then call('SET', h, text) else call('SET', h, text, 'PX', lasting(b, retention)) end
 end
 
--- A vote that ended without being given back may have used all of its reserve.
+-- A vote that ended without being given back may have used all of its reserve. Who had it does not wait any more.
 local function finish(id, last)
   local v = votes[id]
-  votes[id], changed = nil, true
+  votes[id], waits[id], changed = nil, nil, true
   local top = v.kind == 'x' and v.ballot + ${tokenReserve} or v.ballot
   b = math.max(b, last and math.min(math.max(last, v.ballot), top) or top)
 end
@@ -126,26 +131,32 @@ for id, w in pairs(waits) do
   if w.due <= now then leaveLine(id) end
 end
 
-local function eldest()
+-- Of those who have no vote.
+local function eldest(loud)
   local first
   for id, w in pairs(waits) do
-    if not first or w.since < waits[first].since then first = id end
+    if not votes[id] and not (loud and w.quiet) then
+      local f = waits[first]
+      if not f or w.since < f.since or w.since == f.since and id < first then first = id end
+    end
   end
   return first
 end
 
-local function wake()
+-- Tells the eldest that it may ask, and takes out of the line who does not hear that. Second result: is it known to have heard?
+local function summon(loud)
   for _ = 1, 8 do
-    local id = eldest()
+    local id = eldest(loud)
     if not id then return end
     local heard = redis.pcall('PUBLISH', waits[id].channel, id)
-    if type(heard) == 'number' and heard > 0 then
-      kept, changed = { id = id, till = now + 50000 }, true
-      return
-    end
-    if type(heard) ~= 'number' then return end
+    if heard ~= 0 then return id, type(heard) == 'number' end
     leaveLine(id)
   end
+end
+
+local function wake(loud)
+  local id, heard = summon(loud)
+  if heard then kept, changed = { id = id, till = now + 50000 }, true end
 end
 
 -- The eight newest.

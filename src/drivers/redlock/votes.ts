@@ -50,12 +50,15 @@ export interface Asking {
   /** It holds a majority and wants this vote too. */
   readonly rejoin: boolean
   readonly by: string
-  /** Where to be woken; undefined: it does not wait. */
+  /** Where to be woken, or `wouldNotHear`; undefined: it does not wait. */
   readonly channel: string | undefined
   /** Milliseconds after which it counts as gone if it has not asked again. */
   readonly alive: number
   readonly retention: number
 }
+
+/** The channel of one that waits where nothing would reach it at present. */
+export const wouldNotHear = '-?'
 
 /** The arguments of `vote`, after the boot id. */
 export function voteArgs({ claim, round, ballot, rejoin, by, channel, alive, retention }: Asking): string[] {

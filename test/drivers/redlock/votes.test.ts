@@ -4,7 +4,7 @@ import { after, test } from 'node:test'
 import { Cluster, Redis } from 'ioredis'
 import { systemEnv } from '../../../src/core/engine.js'
 import { type RedlockOptions, redlock } from '../../../src/drivers/redlock/index.js'
-import { release, vote } from '../../../src/drivers/redlock/scripts.js'
+import { inspect, release, vote } from '../../../src/drivers/redlock/scripts.js'
 import { voteArgs } from '../../../src/drivers/redlock/votes.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startMany } from '../../support/servers/redis.js'
@@ -97,6 +97,68 @@ test('a round that is given back late takes no vote from the round after it', as
   // Whoever leaves leaves with all of its rounds.
   assert.deepEqual([await ask(5), await giveBack(0, true)], ['y', 'y'])
   assert.deepEqual(await votes(), [])
+})
+
+test('who waits stands in line until it holds, however late it asks and whatever its rounds come to, and no try overtakes it', async (t) => {
+  const [server] = five.servers
+  assert.ok(server)
+  const keys = ['redlock{place}', 'marker of the place'] as const
+  await server.cli('SET', keys[1], 'boot')
+  const ear = new Redis(server.port)
+  t.after(() => ear.disconnect())
+  await ear.subscribe('b', 'd')
+  const heard: string[] = []
+  ear.on('message', (_, text) => heard.push(text))
+  let ballot = Date.now() * 1_000 + 3_600_000_000
+  const told = async (script: string, n: number, ...args: readonly (string | number)[]) =>
+    String(await server.cli('EVAL', script, n, ...keys.slice(0, n), ...args)).slice(0, 1)
+  const ask = (attempt: string, channel?: string, round = 1, mode: 'exclusive' | 'shared' = 'exclusive') => {
+    const asked = { ...claim('place', { ttl: 600_000 }), attempt, mode: { kind: mode } }
+    const args = { claim: asked, round, ballot: ++ballot, rejoin: false, by: 'me', channel }
+    return told(vote.text, 2, 'boot', ...voteArgs({ ...args, alive: 300_000, retention: 600_000 }))
+  }
+  const giveBack = (attempt: string, leave: boolean, round = 1) =>
+    told(release.text, 1, attempt, round, 0, 600_000, leave ? 1 : 0)
+  const line = async () => {
+    const all = (await server.cli('EVAL', inspect.text, 1, keys[0])) as (string | number)[]
+    return all.slice(2).filter((_, i) => i % 7 === 0 && Number(all[i + 4]) === 0)
+  }
+
+  assert.equal(await ask('a'), 'y')
+  assert.deepEqual([await ask('b', 'b'), await ask('d', 'd')], ['n', 'n'])
+  assert.equal(await giveBack('a', true), 'y')
+  // Far longer than the vote is kept for who was woken.
+  const later = () => {
+    server.clockJump(10_000)
+    t.after(() => server.clockJump(-10_000))
+  }
+  later()
+  assert.equal(await ask('c'), 'r', 'it has waited longer')
+  assert.equal(await ask('reader', undefined, 1, 'shared'), 'r')
+
+  // It has this vote, but no majority.
+  assert.equal(await ask('b', 'b', 2), 'y')
+  assert.deepEqual(await line(), ['d'], 'who has the vote is not shown to wait for it')
+  assert.equal(await giveBack('b', false, 2), 'y')
+  assert.deepEqual((await line()).sort(), ['b', 'd'])
+  later()
+  assert.equal(await ask('c'), 'r')
+  // The other one has been told, and tells nobody when it gives back in vain: they would wake each other for ever.
+  assert.equal(await ask('d', 'd', 2), 'y')
+  assert.equal(await giveBack('d', false, 2), 'y')
+  assert.equal(await ask('d', 'd', 3), 'y')
+  assert.equal(await giveBack('d', true, 3), 'y')
+  assert.deepEqual(await line(), ['b'])
+  await server.cli('PUBLISH', 'b', 'the end')
+  await until(() => heard.at(-1) === 'the end')
+  // By the release, the two tries, the round in vain, after which it is last in line, the third try, and the other one that leaves.
+  assert.deepEqual(heard.slice(0, -1), ['b', 'b', 'b', 'd', 'd', 'b'])
+
+  await ear.unsubscribe('b')
+  later()
+  assert.equal(await ask('c'), 'y', 'who does not hear it is gone')
+  assert.deepEqual(await line(), [])
+  assert.equal(await giveBack('c', true), 'y')
 })
 
 test('H35: five contenders whose requests reach five servers in different orders are all served, one at a time', async (t) => {
