@@ -23,6 +23,7 @@ import type {
   Wait,
 } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import { unlessAborted } from '../../core/unless-aborted.js'
 import { Pause } from '../kit/pause.js'
 import { connect, type Reply } from '../redis/client.js'
 import { encode } from '../redis/keys.js'
@@ -104,6 +105,8 @@ export class Redlock {
   #closed = false
   /** Grants in use, so that a claim asked for twice gets its own. */
   readonly #held = new Map<string, Held>()
+  /** Waits that are on, by attempt: one that is asked for twice asks the servers once, since a round of one would end a vote of the other. */
+  readonly #asking = new Map<string, Promise<Grant | undefined>>()
   readonly #ears: Ears
   readonly #pauses = new Set<Pause>()
   /** Votes being given back that nobody waits for. */
@@ -122,8 +125,19 @@ export class Redlock {
     this.allow(claim.ttl)
     const known = this.#held.get(claim.attempt)
     if (known !== undefined) return known
-    const once = wait.remaining() <= 0
-    return once ? this.#try(claim, wait) : this.#wait(claim, wait)
+    if (wait.remaining() <= 0) return this.#try(claim, wait)
+    const before = this.#asking.get(claim.attempt)
+    if (before !== undefined) return this.#join(before, claim, wait)
+    const asking = this.#wait(claim, wait).finally(() => this.#asking.delete(claim.attempt))
+    this.#asking.set(claim.attempt, asking)
+    return asking
+  }
+
+  /** What the same claim is given that is waited for already; should that wait end without, this one goes on by itself. */
+  async #join(before: Promise<Grant | undefined>, claim: Claim, wait: Wait): Promise<Grant | undefined> {
+    const grant = await unlessAborted(before, wait.signal).catch(() => undefined)
+    if (wait.over || this.#closed) return undefined
+    return grant ?? this.acquire(claim, wait)
   }
 
   async #try(claim: Claim, wait: Wait): Promise<Grant | undefined> {

@@ -198,6 +198,38 @@ for (const library of ['ioredis', 'node-redis'] as const) {
   })
 }
 
+test('a claim that is waited for twice at once is asked for once, and both waits hear of its grant', async (t) => {
+  const here = scene('twice:')
+  // Nobody asks again by itself while this lasts.
+  const [a, b] = (await cabled(t, here, 2, { retryDelay: 60_000 })) as [Cabled, Cabled]
+  await meet(here, a.driver, b.driver)
+  const first = await a.driver.acquire(claim('twice', { ttl: 60_000 }), once())
+  const asked = claim('twice', { ttl: 60_000 })
+  const [one, two, three] = [waiting(), waiting(), waiting()]
+  const waits = [one, two, three].map((wait) => b.driver.acquire(asked, wait))
+  await until(async () => (await a.driver.inspect('twice')).waiters.length === 1)
+  three.end()
+  assert.equal(await waits[2], undefined)
+  await first?.release()
+  const tokens: number[] = []
+  for (const wait of waits.slice(0, 2)) void wait.then((grant) => tokens.push(grant?.token ?? 0))
+  await until(() => tokens.length === 2)
+  assert.ok(first && tokens[0] === tokens[1] && (tokens[0] ?? 0) > first.token)
+  assert.equal(await (await waits[0])?.release(), 'released')
+
+  // Where the one that asks gives up, the other one goes on.
+  const second = await a.driver.acquire(claim('twice', { ttl: 60_000 }), once())
+  const again = claim('twice', { ttl: 60_000 })
+  const [gone, stays] = [waiting(), waiting()]
+  const [left, next] = [b.driver.acquire(again, gone), b.driver.acquire(again, stays)]
+  await until(async () => (await a.driver.inspect('twice')).waiters.length === 1)
+  gone.end()
+  assert.equal(await left, undefined)
+  await until(() => stays.told.length > 0)
+  await second?.release()
+  assert.equal(await (await next)?.release(), 'released')
+})
+
 test('a silent server is sent a bounded number of requests, and keeps no vote once it speaks', async (t) => {
   const here = scene('silent:')
   const [a] = (await cabled(t, here, 1)) as [Cabled]
