@@ -128,7 +128,8 @@ export function repeats(it: It, _fixture: Fixture): void {
     const grant = await take(stage, a, claim)
     await grant.release()
     const wait = waitOf('once')
-    await a.driver.acquire(claim, wait)
+    // It may be answered too late for so short a ttl. What it leaves behind is the same.
+    await a.driver.acquire(claim, wait).catch((error) => assert.equal(error.code, 'BACKEND'))
     wait.end()
     const lease = await b.locks.mutex(claim.name).acquire({ wait: 2 * stage.ttl + stage.patience })
     await lease.release()
