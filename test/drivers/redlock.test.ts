@@ -10,6 +10,12 @@ const runs: readonly (readonly [Flavour, 'ioredis' | 'node-redis'])[] = [
   ['valkey8', 'node-redis'],
 ]
 
+/**
+ * A process that stands still for a second is not to find that the servers were silent meanwhile: a try would be an error, and servers that
+ * are met for the first time would be left out for a minute.
+ */
+const options = { commandTimeout: 5_000 }
+
 for (const [flavour, library] of runs) {
   const group = await startMany(3, { flavour })
   const ports = group.servers.map(({ port }) => port)
@@ -25,7 +31,7 @@ for (const [flavour, library] of runs) {
         shared: true,
         maxLockDelay: 29_400,
       },
-      make: () => cables.factory(library, ports),
+      make: () => cables.factory(library, ports, options),
       breakage: {
         cut: (factory) => cables.cut(factory),
         heal: () => {
@@ -39,7 +45,7 @@ for (const [flavour, library] of runs) {
       taker: {
         module: new URL('./redlock/support/in-child.js', import.meta.url).href,
         export: 'make',
-        args: [library, ports],
+        args: [library, ports, options],
       },
       handOver: 250,
     },

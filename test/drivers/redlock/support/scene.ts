@@ -8,7 +8,7 @@ import type { TcpProxy } from '../../../support/proxy.js'
 import type { RedisServer } from '../../../support/servers/redis.js'
 import { until } from '../../../support/until.js'
 import type { Library } from '../../redis/support/clients.js'
-import { claim, once } from '../../support/asking.js'
+import { claim, once, waiting } from '../../support/asking.js'
 import { Cables, type Options, redlockOn } from './clients.js'
 
 export interface Scene {
@@ -64,8 +64,15 @@ export async function cabled(
   return made
 }
 
-/** Lets each driver meet every server, so that what follows is about locks and not about first acquaintance. */
-export async function meet({ servers, prefix }: Scene, ...drivers: readonly Driver[]): Promise<void> {
+/**
+ * Lets each driver meet every server, so that what follows is about locks and not about first acquaintance. The very first time by one
+ * that has patience: servers of which only a majority answers in time then are left out for a minute.
+ */
+export async function meet({ servers, ports, prefix }: Scene, ...drivers: readonly Driver[]): Promise<void> {
+  const founder = redlockOn('ioredis', ports, { prefix, commandTimeout: 20_000 })(systemEnv())
+  const founding = await founder.acquire(claim('founding', { ttl: 60_000 }), waiting())
+  await founding?.release()
+  await founder.close()
   for (const [i, driver] of drivers.entries()) {
     const name = `meeting-${i}`
     await until(
