@@ -19,8 +19,9 @@ import { unlessAborted } from '../../core/unless-aborted.js'
 import type { Desk, Own } from './desk.js'
 import { readerOf } from './keys.js'
 import { nearlyFull, placeOf } from './line.js'
-import { codes, exchange, exists, getData, remove } from './session/protocol.js'
-import { ignore, isCode, troubleOf } from './trouble.js'
+import { recordOf } from './record.js'
+import { codes, exchange, exists, getData, remove, setData } from './session/protocol.js'
+import { ignore, isCode, isPassing, troubleOf } from './trouble.js'
 
 type Node = Own & { readonly path: string }
 
@@ -29,6 +30,8 @@ export interface Proven {
   /** Clock reading before the request left that showed it. */
   readonly sent: number
   readonly own: Node
+  /** Those behind it watch its node to hear that it holds. */
+  readonly watched?: boolean
 }
 
 export class Hold implements Grant {
@@ -47,18 +50,22 @@ export class Hold implements Grant {
   #asked = false
   /** A downgrade has been sent and not answered: the node bears this name, or still the old one. */
   #next: Node | undefined
+  /** It has yet to be told to those behind it that it holds. */
+  #untold: boolean
   readonly #changed = () => {
     this.#watched = false
     this.#verify().catch(() => undefined)
   }
 
-  constructor(desk: Desk, claim: Claim, { token, sent, own }: Proven) {
+  constructor(desk: Desk, claim: Claim, { token, sent, own, watched = false }: Proven) {
     this.#desk = desk
     this.#claim = claim
     this.token = token
     this.#own = own
     this.#until = deadline(sent, claim.ttl)
+    this.#untold = watched
     desk.holds.add(this)
+    this.#tell()
   }
 
   get lost(): AbortSignal {
@@ -130,10 +137,24 @@ export class Hold implements Grant {
   resumed(): void {
     this.#verifying = undefined
     this.#verify().catch(() => undefined)
+    this.#tell()
   }
 
   expired(): void {
     this.#end(new BackendError('zookeeper', 'the session has ended, and every node of it is gone'))
+  }
+
+  /** Written to, its node wakes whoever watches it. Told again where the connection broke: nobody else would. */
+  #tell(): void {
+    if (!this.#untold) return
+    const { session, by } = this.#desk
+    const learn = (still: boolean) => {
+      this.#untold = still
+    }
+    session.call(setData(this.#own.path, recordOf(this.#claim, by))).then(
+      () => learn(false),
+      (error) => learn(isPassing(error)),
+    )
   }
 
   /** Is the node still there? Watched from then on. */

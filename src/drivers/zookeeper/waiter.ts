@@ -33,7 +33,6 @@ import {
   getData,
   remove,
   type Stat,
-  setData,
   sync,
 } from './session/protocol.js'
 import { tokenOf } from './token.js'
@@ -242,12 +241,10 @@ export class Waiter implements Standing {
 
   async #granted(node: Node, behind: boolean): Promise<Hold | undefined> {
     if (this.#wait.over) return this.#leave()
-    const { session } = this.#desk
     const token = tokenOf(node.stat.czxid)
     // Whoever watches this place is to know that it holds now: with permits the next may hold beside it.
-    if (behind && this.#claim.mode.kind === 'permits')
-      session.call(setData(node.path, recordOf(this.#claim, this.#desk.by))).catch(() => undefined)
-    return new Hold(this.#desk, this.#claim, { token, sent: this.#sent, own: node })
+    const watched = behind && this.#claim.mode.kind === 'permits'
+    return new Hold(this.#desk, this.#claim, { token, sent: this.#sent, own: node, watched })
   }
 
   /** Waits until the place watched has gone or changed, the session has ended, or the wait is over. */
@@ -291,6 +288,11 @@ export class Waiter implements Standing {
     }
     const answer = await watched?.catch(ignore(codes.noNode))
     if (watched !== undefined && answer === undefined) return false
+    // That it holds it may have told before it was watched; then the line shows it.
+    if (watched !== undefined && this.#claim.mode.kind === 'permits') {
+      const again = judge(await session.call(getChildren(this.#lock)), own.name)
+      if (again.is !== 'waiting' || again.node !== node) return false
+    }
     if (holder !== undefined && holder.node === node && answer !== undefined)
       this.#shown = { node: holder.node, ...answer }
     this.#tell(holder, position)

@@ -156,6 +156,57 @@ describe('a lost reply', () => {
     }))
 })
 
+describe('permits', () => {
+  const two = (locks: Locks, name: string) => locks.semaphore(name, { permits: 2 })
+
+  test('who comes to watch the place before it after that has said that it holds, holds beside it', () =>
+    scene(async ({ cut, cable, direct, name }) => {
+      const both = await two(direct, name).acquire({ permits: 2 })
+      const before = two(direct, name).acquire({ fair: true })
+      await until(async () => (await waiters(direct, name)) === 1)
+      const [{ attempt } = { attempt: '' }] = (await direct.inspect(name)).waiters
+      cable.up.hold(attempt)
+      const behind = two(cut, name).acquire()
+      await cable.up.holding()
+      await both.release()
+      const one = await before
+      // What was sent before that has been carried out.
+      await direct.inspect(name)
+      cable.up.pass()
+      await (await soon(behind)).release()
+      await one.release()
+    }))
+
+  test('what was to tell the place behind that there is room is told again when the connection breaks', () =>
+    scene(async ({ cut, cable, direct, name }) => {
+      const both = await two(direct, name).acquire({ permits: 2 })
+      const before = two(cut, name).acquire()
+      await until(async () => (await waiters(direct, name)) === 1)
+      const [{ attempt } = { attempt: '' }] = (await direct.inspect(name)).waiters
+      const behind = two(direct, name).acquire({ fair: true })
+      await until(async () => (await waiters(direct, name)) === 2)
+      // Its watch is set.
+      await direct.inspect(name)
+      cable.up.hold(attempt)
+      await both.release()
+      await cable.up.holding()
+      cable.reset()
+      cable.up.pass()
+      await (await soon(behind)).release()
+      await (await before).release()
+    }))
+
+  async function soon<T>(work: Promise<T>): Promise<T> {
+    let done = false
+    const settled = () => {
+      done = true
+    }
+    work.then(settled, settled)
+    await until(() => done, { within: 20_000, what: 'the permit beside the first' })
+    return work
+  }
+})
+
 describe('a session that is cut off', () => {
   test('finds a deletion it has missed, and keeps its place in line', () =>
     scene(async ({ cut, cable, direct, name }) => {
