@@ -57,6 +57,8 @@ export interface Desk {
   readonly claims: Map<string, Promise<Hold | undefined>>
   /** Removes a node. Rejects when the connection breaks; it is then removed as soon as there is one again. */
   remove(own: Own): Promise<Removed>
+  /** As `remove`, but resolves also then, once it is removed. Rejects when it is refused, or the driver is closed before that. */
+  giveBack(own: Own): Promise<Removed>
   /** @throws BackendError when the servers granted a session too short for the lock-delay of this claim */
   assertLasts(claim: Claim): void
   /** Makes the node of a lock and what is missing above it. */
@@ -87,6 +89,8 @@ export function createDesk(settings: Settings, env: Env): Desk {
   const standings = new Set<Standing>()
   const holds = new Set<Hold>()
   const owed = new Set<Own>()
+  /** Who waits for that. */
+  const hearing = new Map<Own, (answer: Promise<Removed>) => void>()
   const ended = new Set<string>()
   const simple = settings.strategy === 'simple'
   let closed = false
@@ -105,18 +109,27 @@ export function createDesk(settings: Settings, env: Env): Desk {
     },
     expired() {
       owed.clear()
+      for (const own of [...hearing.keys()]) tell(own, Promise.resolve('ended'))
       for (const hold of [...holds]) hold.expired()
       for (const standing of [...standings]) standing.wake()
     },
   })
 
+  function tell(own: Own, answer: Promise<Removed>): void {
+    owed.delete(own)
+    answer.catch(() => undefined)
+    hearing.get(own)?.(answer)
+    hearing.delete(own)
+  }
+
   /** Removes what is owed; what fails again waits for the next connection. */
   async function settle(own: Own): Promise<void> {
     try {
       if (own.session === session.id) await (simple ? removeSimple(own) : removeAll(own))
-      owed.delete(own)
+      // By this request, or by the one that was not answered.
+      tell(own, Promise.resolve('removed'))
     } catch (error) {
-      if (!isPassing(error)) owed.delete(own)
+      if (!isPassing(error)) tell(own, Promise.reject(error))
     }
   }
 
@@ -158,6 +171,15 @@ export function createDesk(settings: Settings, env: Env): Desk {
     }
   }
 
+  async function giveBack(own: Own): Promise<Removed> {
+    try {
+      return await removeOwn(own)
+    } catch (error) {
+      if (!owed.has(own) || closed) throw error
+      return new Promise((resolve) => hearing.set(own, resolve))
+    }
+  }
+
   const one = (node: string, flag: number) => session.call(create(node, nothing, settings.acl, flag))
 
   async function makeParents(path: string): Promise<void> {
@@ -189,6 +211,7 @@ export function createDesk(settings: Settings, env: Env): Desk {
     holds,
     claims: new Map(),
     remove: removeOwn,
+    giveBack,
     assertLasts({ lockDelay = 0 }) {
       const most = mostDelay(session.timeout)
       if (lockDelay <= most) return
@@ -219,6 +242,8 @@ export function createDesk(settings: Settings, env: Env): Desk {
       closed = true
       for (const standing of [...standings]) standing.wake()
       await session.close()
+      const gone = new BackendError('zookeeper', 'these locks were closed', { closed: true })
+      for (const own of [...hearing.keys()]) tell(own, Promise.reject(gone))
       for (const hold of [...holds]) hold.expired()
     },
   }

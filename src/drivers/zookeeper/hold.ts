@@ -191,7 +191,7 @@ export class Hold implements Grant {
     const again = this.#asked
     this.#asked = true
     if (!this.#gone) {
-      const how = await this.#desk.remove(this.#node()).catch((error) => {
+      const how = await this.#desk.giveBack(this.#node()).catch((error) => {
         throw troubleOf(error)
       })
       this.#forget()
