@@ -3,7 +3,7 @@ import { createLocks, type Lock, type Locks, type Standing } from 'holdfast'
 import { type Recorder, recorded } from 'holdfast/verify'
 import { until } from '../../test/support/until.js'
 import type { Store } from './store.js'
-import { permitsOf, type Subject, subjectsFor } from './workload.js'
+import { locksAmong, permitsOf, type Subject, subjectsFor } from './workload.js'
 
 /** For so long, in ms, a store may take a waiter that was killed for one that is alive; nobody waits behind it in the end. */
 const forgotten = 20_000
@@ -16,7 +16,7 @@ export async function lookAround(store: Store, journal: Recorder, ttl: number): 
   if (store.direct === undefined) return []
   const client = await store.direct()
   const locks = recorded(createLocks(client.driver, { ttl }), journal)
-  const subjects = subjectsFor(locks.driver.traits)
+  const subjects = locksAmong(subjectsFor(locks.driver.traits))
   const within = store.settles + forgotten
   try {
     const signal = AbortSignal.timeout(within)

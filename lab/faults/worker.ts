@@ -10,6 +10,7 @@ import type { Client, LabDriver } from './store.js'
 import {
   type GuardAnswer,
   type GuardAsk,
+  locksAmong,
   type Order,
   permitsOf,
   type Subject,
@@ -70,7 +71,7 @@ async function makeClient(n: number) {
   const slow = subjects.filter((one) => one.slow)
   const quick = subjects.filter((one) => !one.slow)
   const lane = async (from: readonly Subject[], dice: Chance) => {
-    while (!stopping) await once(locks, journal, dice.pick(from), dice)
+    while (!stopping) await once(locks, journal, dice.pick(from), subjects, dice)
   }
   return {
     work: async () => {
@@ -81,7 +82,7 @@ async function makeClient(n: number) {
     },
     close: async () => {
       if (task.tellsStanding) {
-        for (const { name } of subjects) {
+        for (const { name } of locksAmong(subjects)) {
           const { holders, waiters } = await locks.inspect(name)
           const left = { holders: holders.length, waiters: waiters.length }
           journal.write({ op: 'standing', phase: 'info', name, ...left })
@@ -100,8 +101,18 @@ function count(): void {
   if (counted % 100 === 0) tell({ is: 'asked', more: 100 })
 }
 
-async function once(locks: Locks, journal: Recorder, subject: Subject, dice: Chance): Promise<void> {
-  const lock = lockOf(locks, subject, dice)
+async function once(
+  locks: Locks,
+  journal: Recorder,
+  subject: Subject,
+  subjects: readonly Subject[],
+  dice: Chance,
+): Promise<void> {
+  const parts = subjects.filter(({ name }) => subject.of?.includes(name))
+  const lock =
+    parts.length > 0
+      ? locks.all(parts.map((part) => lockOf(locks, part, dice)))
+      : lockOf(locks, subject, dice)
   count()
   const lease = await take(lock, subject, dice).catch(expected)
   if (lease === undefined) return pause(dice.between(0, 4))
@@ -142,10 +153,11 @@ function waitOf(dice: Chance): { wait: number } {
 
 async function section(journal: Recorder, subject: Subject, lease: Lease, dice: Chance): Promise<void> {
   const counts = subject.guarded === true && dice.next() < 0.3
+  if (!counts) return dwell(subject, lease, dice)
   const about = { name: subject.name, attempt: attemptOf(lease), token: lease.token }
-  const read = counts ? await access({ ...about, op: 'read', value: 0 }) : undefined
+  const read = await access({ ...about, op: 'read', value: 0 })
   await dwell(subject, lease, dice)
-  if (read?.ok === true) await access({ ...about, op: 'write', value: read.value + 1 })
+  if (read.ok) await access({ ...about, op: 'write', value: read.value + 1 })
 
   async function access(ask: GuardAsk & { attempt: string }): Promise<GuardAnswer> {
     const { op, name, attempt, token, value } = ask

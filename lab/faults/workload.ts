@@ -1,10 +1,12 @@
-/** What the worker processes do: a few names of every kind, quick sections and slow ones, tries, cancellations, a guarded counter. */
+/** What the worker processes do: a few names of every kind and several of them at once, quick sections and slow ones, tries, cancellations, a guarded counter. */
 import type { Traits } from 'holdfast'
 import type { Place } from './store.js'
 
 export interface Subject {
   readonly name: string
-  readonly kind: 'mutex' | 'fair' | 'read-write' | 'semaphore'
+  readonly kind: 'mutex' | 'fair' | 'read-write' | 'semaphore' | 'together'
+  /** Names of others that are taken at once, by `all()`; then `name` is no lock. */
+  readonly of?: readonly string[]
   /** Sections read and write a counter behind a guard that compares tokens. */
   readonly guarded?: boolean
   /** Held for longer than a ttl now and then, so that renewals matter. */
@@ -20,6 +22,7 @@ const all: readonly Subject[] = [
   { name: 'queue', kind: 'fair' },
   { name: 'page', kind: 'read-write' },
   { name: 'seats', kind: 'semaphore' },
+  { name: 'transfer', kind: 'together', of: ['stock', 'mail', 'page', 'seats'] },
   { name: 'report', kind: 'mutex', slow: true, guarded: true },
   { name: 'archive', kind: 'read-write', slow: true },
 ]
@@ -31,9 +34,14 @@ export function subjectsFor(traits: Traits): Subject[] {
     fair: 'exclusive',
     'read-write': 'shared',
     semaphore: 'permits',
+    together: 'exclusive',
   } as const
   return all.filter(({ kind }) => traits.modes.includes(modes[kind]) && (kind !== 'fair' || traits.fair))
 }
+
+/** The locks among them: each name once. */
+export const locksAmong = (subjects: readonly Subject[]): Subject[] =>
+  subjects.filter(({ of }) => of === undefined)
 
 export interface Task {
   /** URL of the module that exports `lab`. */
