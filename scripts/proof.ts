@@ -1,4 +1,4 @@
-// The proof by itself: `npm test` has all of it among thousands of other tests, but fewer schedules.
+// The proof by itself: `npm test` has all of it among thousands of other tests.
 //
 //   npm run proof
 //
@@ -17,7 +17,6 @@ export const proof: readonly string[] = [
 
 // Imported by a test it is only the list.
 if (process.argv[1]?.endsWith('proof.js') === true) {
-  process.env['HOLDFAST_PROOF'] = 'yes'
   process.argv.splice(2, process.argv.length, ...proof)
   await import('./test.js')
 }

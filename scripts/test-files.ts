@@ -48,8 +48,8 @@ const first: readonly string[] = [
   'cli/verify',
   'bench/suites',
   'conformance/memory',
-  'simulation/table',
   'simulation/memory',
+  'simulation/table',
   'simulation/redis',
 ]
 

@@ -63,8 +63,8 @@ async function run({ kind, runs, breaks }: Job): Promise<boolean> {
 
 function soundStores(machine: Machine): Job[] {
   return [
-    { kind: memoryStore, runs: runs ?? 150_000 },
-    { kind: tableStore(), runs: runs ?? 150_000 },
+    { kind: memoryStore, runs: runs ?? 200_000 },
+    { kind: tableStore(), runs: runs ?? 100_000 },
     { kind: redisStore(machine), runs: runs ?? 10_000 },
   ]
 }

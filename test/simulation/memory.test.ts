@@ -2,11 +2,11 @@
 // failure is a failure for everybody; `npm run simulate -- memory --seed N` looks at other schedules.
 import '../support/background.js'
 import { after, test } from 'node:test'
-import { amount, schedules } from '../support/amounts.js'
+import { schedules } from '../support/amounts.js'
 import { leakCheck } from '../support/leaks.js'
 import { nothingFound } from './support/played.js'
 
-const runs = schedules['simulation/memory'][amount]
+const runs = schedules['simulation/memory']
 
 test(`memory: ${runs.toLocaleString('en')} schedules break nothing`, () => nothingFound('memory', runs))
 

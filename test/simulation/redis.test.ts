@@ -6,11 +6,11 @@ import { search } from '../../lab/simulation/search.js'
 import { type Machine, startMachine } from '../../lab/simulation/stores/redis/machine.js'
 import { scriptMistakes } from '../../lab/simulation/stores/redis/mistakes.js'
 import { redisStore } from '../../lab/simulation/stores/redis/store.js'
-import { amount, schedules } from '../support/amounts.js'
+import { schedules } from '../support/amounts.js'
 import { leakCheck } from '../support/leaks.js'
 import { nothingFound } from './support/played.js'
 
-const runs = schedules['simulation/redis'][amount]
+const runs = schedules['simulation/redis']
 let machine: Machine
 before(async () => {
   machine = await startMachine()

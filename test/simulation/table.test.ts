@@ -7,11 +7,11 @@ import type { Plan } from '../../lab/simulation/plan.js'
 import { play } from '../../lab/simulation/play.js'
 import { isBroken } from '../../lab/simulation/search.js'
 import { tableStore } from '../../lab/simulation/stores/table.js'
-import { amount, schedules } from '../support/amounts.js'
+import { schedules } from '../support/amounts.js'
 import { leakCheck } from '../support/leaks.js'
 import { nothingFound } from './support/played.js'
 
-const runs = schedules['simulation/table'][amount]
+const runs = schedules['simulation/table']
 
 test(`table: ${runs.toLocaleString('en')} schedules break nothing`, () => nothingFound('table', runs))
 
