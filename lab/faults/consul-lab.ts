@@ -25,11 +25,13 @@ export function destruction(servers: readonly ConsulServer[], ttl: number): Faul
     subjects: ['sessions'],
     lasts: [0.05, 0.1],
     apart: 2 * ttl,
-    excuses: {
-      rules: ['exclusion', 'read-write', 'permits'],
-      within: Math.ceil(1.1 * ttl),
-      why: 'a session that an operator destroys is known to be gone at its next beat only (docs/drivers/consul.md)',
-    },
+    excuses: [
+      {
+        rules: ['exclusion', 'read-write', 'permits'],
+        within: Math.ceil(1.1 * ttl),
+        why: 'a session that an operator destroys is known to be gone at its next beat only (docs/drivers/consul.md)',
+      },
+    ],
     begin: async ({ amount }) => {
       // One that is down, frozen or without a majority does not do it, and need not.
       const order = (method: string, path: string) =>

@@ -74,6 +74,6 @@ export function clockAhead(server: DatabaseServer, ttl: number, page: string): F
   const why = `a jump forward of the server's own clock can end a lease early (${page})`
   return {
     ...clockJump(server, 1, ttl),
-    excuses: { rules: ['exclusion', 'read-write', 'permits'], within: ttl, why },
+    excuses: [{ rules: ['exclusion', 'read-write', 'permits'], within: ttl, why }],
   }
 }

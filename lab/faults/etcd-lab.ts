@@ -93,11 +93,13 @@ export function revocation(servers: readonly EtcdServer[], ttl: number): Fault {
     subjects: ['leases'],
     lasts: soon,
     apart: 2 * ttl,
-    excuses: {
-      rules: ['exclusion', 'read-write', 'permits'],
-      within: granted(ttl),
-      why: 'a lease that an operator revokes is known to be gone at its next beat only (docs/drivers/etcd.md)',
-    },
+    excuses: [
+      {
+        rules: ['exclusion', 'read-write', 'permits'],
+        within: granted(ttl),
+        why: 'a lease that an operator revokes is known to be gone at its next beat only (docs/drivers/etcd.md)',
+      },
+    ],
     begin: async ({ amount }) => {
       const server = servers[Math.floor(amount * servers.length)] as EtcdServer
       const { leases = [] } = (await order(server, '/v3/lease/leases', {}).catch(ignore)) ?? {}

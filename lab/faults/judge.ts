@@ -68,10 +68,10 @@ function touched(one: Acquisition, spans: readonly Span[], end: number): boolean
 }
 
 function excuseFor(violation: Violation, spans: readonly Span[], faults: readonly Fault[]) {
-  for (const { kind, excuses } of faults) {
-    if (excuses === undefined || !excuses.rules.includes(violation.rule)) continue
-    const { beside, why } = excuses
-    const within = excuses.within * 1e6
+  const all = faults.flatMap(({ kind, excuses = [] }) => excuses.map((excuse) => ({ ...excuse, kind })))
+  for (const { kind, rules, beside, why, within: ms } of all) {
+    if (!rules.includes(violation.rule)) continue
+    const within = ms * 1e6
     // What was done to one worker excuses what it took part in.
     const near = (span: Span) =>
       span.kind === kind &&

@@ -9,5 +9,5 @@ const ends =
 export function endsSessions(fault: Fault, within: number, page: string): Fault {
   if (!ends.test(fault.kind)) return fault
   const why = `the server lets go when a connection ends, and its holder is told when its socket is closed, which is later (${page})`
-  return { ...fault, excuses: { rules: ['exclusion', 'read-write', 'permits'], within, why } }
+  return { ...fault, excuses: [{ rules: ['exclusion', 'read-write', 'permits'], within, why }] }
 }

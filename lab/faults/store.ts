@@ -67,7 +67,7 @@ export interface Fault {
   /** At least so many ms between two of this kind. @default 0 */
   readonly apart?: number
   /** Rules the driver's page says are not promised for a while after this fault. Counted apart, never hidden. */
-  readonly excuses?: Excuse
+  readonly excuses?: readonly Excuse[]
   /** Does it. Resolves with what undoes it. */
   begin(act: Act): Promise<Undo> | Undo
 }

@@ -10,9 +10,19 @@ import { event, held } from '../verify/bugs.js'
 const begin = () => undefined
 const subjects = ['server 0']
 const excuses = { rules: ['tokens'] as Rule[], within: 100, why: 'both were done' }
+const quarantine = { rules: ['false-busy'] as Rule[], why: 'nothing is granted now' }
 const faults: Fault[] = [
-  { kind: 'clock back', subjects, excuses: { ...excuses, beside: ['flush', 'power cut'] }, begin },
+  {
+    kind: 'clock back',
+    subjects,
+    excuses: [
+      { ...excuses, beside: ['flush', 'power cut'] },
+      { ...quarantine, within: 300, beside: ['restart'] },
+    ],
+    begin,
+  },
   { kind: 'flush', subjects, begin },
+  { kind: 'restart', subjects, excuses: [{ ...quarantine, within: 50 }], begin },
   { kind: 'power cut', subjects, begin },
 ]
 
@@ -61,6 +71,22 @@ test('no other rule is excused by them', () => {
   const both = held('c', 'c:1', [498, 499, 520], { token: 8 })
   const { violations } = judged(...both, ...done('clock back', 420), ...done('flush', 450))
   assert.ok(violations.includes('exclusion'), `${violations}`)
+})
+
+test('each excuse of a fault is for its own rules, for its own time', () => {
+  const refused = [
+    event(700, 't', 't:1', { op: 'acquire', phase: 'invoke', mode: 'exclusive', name: 'y', wait: 0 }),
+    event(701, 't', 't:1', { op: 'acquire', phase: 'fail', kind: 'busy', name: 'y' }),
+  ]
+  const busy = (...events: readonly Event[]) => {
+    const all = judged(...refused, ...events)
+    return all.excused.find((one) => one.startsWith('false-busy')) ?? all.violations.includes('false-busy')
+  }
+  assert.equal(busy(), true)
+  assert.equal(busy(...done('restart', 660)), 'false-busy after restart')
+  assert.equal(busy(...done('restart', 600)), true)
+  assert.equal(busy(...done('clock back', 660)), true)
+  assert.equal(busy(...done('restart', 600), ...done('clock back', 660)), 'false-busy after clock back')
 })
 
 after(leakCheck)

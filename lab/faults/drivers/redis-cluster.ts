@@ -28,7 +28,12 @@ export const lab: LabDriver = made({
       begin: async ({ amount }) => {
         const name = names[Math.floor(amount * names.length)] ?? ''
         const slot = await setup.slotOf(`hf:{${name}}`)
-        const owner = await setup.ownerOf(slot)
+        const known = () => setup.ownerOf(slot).catch(() => undefined)
+        const owner = await until(known, {
+          within: 20_000,
+          every: 100,
+          what: `the owner of slot ${slot} to be up`,
+        })
         const others = setup.masters.filter((node) => node !== owner)
         const to = others[Math.floor(amount * 1_000) % others.length]
         // A node that is down at the moment leaves it half-way, which is a fault of its own; it is gone through with later.

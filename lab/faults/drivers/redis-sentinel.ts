@@ -37,11 +37,13 @@ export const lab: LabDriver = made({
     })
     const twoMasters: Fault = {
       ...promotion('promote while the old master is frozen', false, 'freeze'),
-      excuses: {
-        rules: ['exclusion', 'read-write', 'permits', 'tokens'],
-        within: 2 * ttl + 2_000,
-        why: 'an old master that wakes up goes on granting until it hears that it is none, each with tokens of its own (docs/drivers/redis.md)',
-      },
+      excuses: [
+        {
+          rules: ['exclusion', 'read-write', 'permits', 'tokens'],
+          within: 2 * ttl + 2_000,
+          why: 'an old master that wakes up goes on granting until it hears that it is none, each with tokens of its own (docs/drivers/redis.md)',
+        },
+      ],
     }
     return {
       place: (n) => place({ through: natMap(ports, (port) => links.through(n, port)) }),

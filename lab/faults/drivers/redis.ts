@@ -3,7 +3,7 @@ import { startRedis } from '../../../test/support/servers/redis.js'
 import { openLinks } from '../links.js'
 import { openRedis, type RedisPlace } from '../redis-client.js'
 import { clockJump, flush, harmlessFaults, labServer, powerCut, restart } from '../redis-servers.js'
-import { type Fault, type LabDriver, lab as made } from '../store.js'
+import { type Excuse, type Fault, type LabDriver, lab as made } from '../store.js'
 
 const host = '127.0.0.1'
 
@@ -21,21 +21,43 @@ export const lab: LabDriver = made({
     const rest = 8 * ttl
     const ahead: Fault = {
       ...clockJump([server], 1),
-      excuses: {
-        rules: ['exclusion', 'read-write', 'permits'],
-        within: ttl,
-        why: "a jump forward of the server's own clock can end a lease early (docs/drivers/redis.md)",
-      },
+      excuses: [
+        {
+          rules: ['exclusion', 'read-write', 'permits'],
+          within: ttl,
+          why: "a jump forward of the server's own clock can end a lease early (docs/drivers/redis.md)",
+        },
+      ],
+    }
+    // After each of them the server may have forgotten. They come close together, so no try may be granted for longer than one quarantine.
+    const forgetful = [
+      restart([server], { kind: 'kill and start again', keepData: true }),
+      restart([server], { kind: 'start again without data', keepData: false, apart: rest }),
+      powerCut([server], rest),
+      flush([server], rest),
+    ]
+    const refuses: Excuse = {
+      rules: ['false-busy'],
+      within: quarantine + 1_000,
+      why: 'nothing is granted during the quarantine of a server that may have forgotten (docs/drivers/redis.md)',
     }
     // Ten ttls are the longest jump: after so long the clock has caught up with the tokens that only the lost data knew.
     const back: Fault = {
       ...clockJump([server], -1),
-      excuses: {
-        rules: ['tokens'],
-        within: 10 * ttl,
-        beside: ['server: power cut', 'server: flush all data', 'server: start again without data'],
-        why: 'a clock set back and the newest writes lost, both: tokens may go back until the clock has caught up (docs/drivers/redis.md)',
-      },
+      excuses: [
+        {
+          rules: ['tokens'],
+          within: 10 * ttl,
+          beside: ['server: power cut', 'server: flush all data', 'server: start again without data'],
+          why: 'a clock set back and the newest writes lost, both: tokens may go back until the clock has caught up (docs/drivers/redis.md)',
+        },
+        {
+          rules: ['false-busy'],
+          within: 10 * ttl,
+          beside: forgetful.map(({ kind }) => kind),
+          why: 'a quarantine lasts by the clock of the server: as much longer as that was set back (docs/drivers/redis.md)',
+        },
+      ],
     }
     return {
       place: (n) => place(links.through(n, server.port)),
@@ -43,10 +65,7 @@ export const lab: LabDriver = made({
       faults: [
         ...links.faults,
         ...harmlessFaults([server]),
-        restart([server], { kind: 'kill and start again', keepData: true }),
-        restart([server], { kind: 'start again without data', keepData: false, apart: rest }),
-        powerCut([server], rest),
-        flush([server], rest),
+        ...forgetful.map((fault) => ({ ...fault, excuses: [refuses] })),
         back,
         ahead,
       ],
