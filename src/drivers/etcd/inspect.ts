@@ -56,9 +56,13 @@ async function standingOf(desk: Desk, name: string, line: readonly Place[]): Pro
   }
 }
 
-/** Whole seconds is what the store tells. A key without a lease stays until somebody deletes it. */
+/**
+ * Whole seconds is what the store tells, rounded down: who has less than one has some all the same, and must not pass for dead. A key
+ * without a lease stays until somebody deletes it.
+ */
 async function leftOf(desk: Desk, lease: string): Promise<number> {
   if (lease === '0') return Number.POSITIVE_INFINITY
   const { is } = await desk.client.timeToLive(lease)
-  return Math.max(0, Number(is.TTL ?? 0)) * 1000
+  const left = Number(is.TTL ?? 0)
+  return left < 0 ? 0 : Math.min(left + 1, Number(is.grantedTTL ?? left + 1)) * 1000
 }

@@ -339,6 +339,20 @@ test('a cell that is to be gone later is not gone with the lease of a write that
   }
 })
 
+test('a holder whose lease is in its last second does not pass for dead', async (t) => {
+  const driver = driverOf(t, server.url)
+  let left: number | undefined
+  // Its second may be over before it was looked at.
+  await until(async () => {
+    const { ID } = await server.ask('/v3/lease/grant', { TTL: '1' })
+    await server.ask('/v3/kv/put', { key: placeKey('last second', 'theirs'), value: '', lease: ID })
+    left = (await driver.inspect('last second')).holders[0]?.expiresIn
+    const { TTL = '0' } = await server.ask('/v3/lease/timetolive', { ID })
+    return left !== undefined && TTL === '0'
+  })
+  assert.ok(left !== undefined && left > 0 && left <= 1_000, `${left} ms are left`)
+})
+
 test('with a lease for each lock, giving back takes the lease, too', async (t) => {
   const driver = driverOf(t, server.url, { lease: 'lock' })
   const lives = async (id: string | undefined) => {
