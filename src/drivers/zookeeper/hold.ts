@@ -191,7 +191,11 @@ export class Hold implements Grant {
     const again = this.#asked
     this.#asked = true
     if (!this.#gone) {
-      const how = await this.#desk.giveBack(this.#node()).catch((error) => {
+      const desk = this.#desk
+      // Nobody waits for the answer about one that is over.
+      const waits = desk.clock.now() < this.validUntil
+      const node = this.#node()
+      const how = await (waits ? desk.giveBack(node) : desk.remove(node)).catch((error) => {
         throw troubleOf(error)
       })
       this.#forget()
