@@ -86,11 +86,14 @@ export function deadlines(it: It, { traits }: Fixture): void {
       const [a, b] = [stage.client(), stage.client()]
       const name = stage.name()
       const lockDelay = Math.min(stage.ttl / 2, maxLockDelay)
+      const begin = performance.now()
       const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl, lockDelay, autoRenew: false })
-      const end = performance.now() + lease.remaining()
+      assert.ok(lease.remaining() <= stage.ttl)
       const second = await b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.patience })
-      const after = performance.now() - end
-      assert.ok(after >= lockDelay, `another client had it ${after} ms after the end of the lease`)
+      // Counted from before it was asked for: how long it still had when that is looked at hangs on how busy the machine is.
+      const took = performance.now() - begin
+      const least = stage.ttl * 0.95 + lockDelay
+      assert.ok(took >= least, `another client had it after ${took} ms, at least ${least} ms it is kept`)
       await second.release()
     })
 
