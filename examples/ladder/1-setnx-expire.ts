@@ -31,7 +31,7 @@ export const crash: Scene = {
 
     const held = await until(
       async () =>
-        (await next.lock.tryAcquire('order:7', 300)) ??
+        (await next.lock.tryAcquire('order:7', 30_000)) ??
         // There is a key, and it has no expiry: nothing will ever remove it.
         ((await stage.server.cli('PTTL', 'order:7')) === -1 && 'never'),
       { within: patience, what: 'the lock of a dead holder to be free' },
