@@ -63,9 +63,10 @@ const kinds = {
   'end for a leader that is cut off before another can lead': async (stage, a) => {
     const [b, name] = [stage.client(), stage.name()]
     const first = a.locks.election(name)
-    const term = await first.campaign('one', { ttl: stage.ttl })
+    const ttl = stage.momentary
+    const term = await first.campaign('one', { ttl })
     await stage.cut(a)
-    const next = await b.locks.election(name).campaign('two', { wait: 2 * stage.ttl + stage.patience })
+    const next = await b.locks.election(name).campaign('two', { wait: 2 * ttl + stage.patience })
     assert.deepEqual([first.isLeader, term.isHeld], [false, false], 'two leaders')
     assert.throws(() => term.assertHeld(), { code: 'LEASE_LOST' })
     await assert.rejects(term.proclaim('still me'), { code: 'LEASE_LOST' })
@@ -77,7 +78,7 @@ const kinds = {
   'cannot be spoken for by a leader whose hold was taken away': async (stage, a) => {
     const [b, name] = [stage.client(), stage.name()]
     const { loseHold } = stage.fixture.breakage
-    const term = await a.locks.election(name).campaign('one', { ttl: stage.ttl })
+    const term = await a.locks.election(name).campaign('one', { ttl: stage.momentary })
     await (loseHold?.(name) ?? b.locks.forceRelease(name))
     const next = await b.locks.election(name).campaign('two')
     await assert.rejects(term.proclaim('one, still'), { code: 'LEASE_LOST' })

@@ -92,10 +92,10 @@ export function loss(it: It, fixture: Fixture): void {
     const answer = a.locks.mutex(name).run(
       async (lease) => {
         await takeAway(stage, a, name)
-        await stage.until('the loss to be noticed', () => !lease.isHeld, stage.ttl + stage.patience)
+        await stage.until('the loss to be noticed', () => !lease.isHeld, stage.momentary + stage.patience)
         return 'receipt'
       },
-      { ttl: stage.ttl },
+      { ttl: stage.momentary },
     )
     const error = await answer.catch((error: unknown) => error)
     assert.ok(error instanceof LeaseLostError, String(error))
@@ -109,9 +109,9 @@ export function loss(it: It, fixture: Fixture): void {
     const lost: string[] = []
     a.locks.on('lost', ({ why }) => lost.push(why))
     await stage.connected(a, b)
-    const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl })
+    const lease = await a.locks.mutex(name).acquire({ ttl: stage.momentary })
     await takeAway(stage, b, name)
-    await stage.until('the loss', () => lease.state === 'lost', stage.ttl + stage.patience)
+    await stage.until('the loss', () => lease.state === 'lost', stage.momentary + stage.patience)
     assert.equal(lost.length, 1)
     assert.notEqual(lost[0], 'max-hold')
     assert.equal(await lease.release(), 'lost')

@@ -91,7 +91,7 @@ const kinds = {
         await stage.until('the loss to be seen', () => !lease.isHeld)
         return 'late'
       },
-      { ttl: stage.ttl },
+      { ttl: stage.momentary },
     )
     const caught = late.catch((error: unknown) => error)
     await stage.until('it to begin', () => began)

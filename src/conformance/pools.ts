@@ -84,9 +84,10 @@ const kinds = {
   'give back the permits of whoever is cut off': async (stage, a) => {
     const [b, name] = [stage.client(), stage.name()]
     await stage.connected(a, b)
-    const lease = await a.locks.pool(name, { permits: 1 }).acquire({ ttl: stage.ttl })
+    const ttl = stage.momentary
+    const lease = await a.locks.pool(name, { permits: 1 }).acquire({ ttl })
     await stage.cut(a)
-    const next = await b.locks.pool(name, { permits: 1 }).acquire({ wait: 2 * stage.ttl + stage.patience })
+    const next = await b.locks.pool(name, { permits: 1 }).acquire({ wait: 2 * ttl + stage.patience })
     assert.equal(lease.isHeld, false, 'two holders of one permit')
     await next.release()
   },

@@ -10,6 +10,8 @@ export class Stage {
   readonly ttl: number
   /** For a hold that is to last until something happens to it, and is to run out then. */
   readonly lasting: number
+  /** The same where it is a moment until that happens: a machine may stand still in it for a second. */
+  readonly momentary: number
   readonly patience: number
   readonly #clients: Client[] = []
   readonly #names: string[] = []
@@ -20,6 +22,7 @@ export class Stage {
     this.fixture = fixture
     this.ttl = Math.max(fixture.ttl ?? 1_000, fixture.traits.minTtl)
     this.lasting = Math.max(this.ttl, 3_000)
+    this.momentary = Math.max(this.ttl, 2_000)
     this.patience = fixture.patience ?? 10_000
   }
 
