@@ -114,7 +114,8 @@ test('the front is killed: its command ends first, then the next one begins', as
 test('the keeper stands still: the front ends the command before the lease is over', async () => {
   const own = await broker()
   const { enter, history, entered } = scene('keeper-stopped')
-  const first = enter(short, 60_000, 'stubborn')
+  // The front has a second and a half for it: half of --kill-after, and the margin.
+  const first = enter(['--ttl', '8s'], 60_000, 'stubborn')
   await entered(1)
   const pids = await until(() => pidsOf(history()).length === 2 && pidsOf(history()))
   const { standing, found } = await nextInLine('keeper-stopped', pids)

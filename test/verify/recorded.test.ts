@@ -88,7 +88,8 @@ describe('recorded locks', () => {
     const recorder = await recording(async (locks) => {
       let renewals = 0
       locks.on('renewed', () => renewals++)
-      const lease = await locks.mutex('x').acquire({ ttl: 1_000 })
+      // It is to be renewed although the machine stands still for a moment.
+      const lease = await locks.mutex('x').acquire({ ttl: 3_000 })
       await until(() => renewals > 0)
       await locks.forceRelease('x')
       await until(() => lease.state === 'lost')

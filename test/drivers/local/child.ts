@@ -24,6 +24,8 @@ async function obey(order: Order): Promise<unknown> {
       if (lease) leases.set(order.id, lease)
       return lease?.token
     }
+    case 'waiters':
+      return (await locks.inspect(order.name)).waiters.length
     case 'release':
       return leases.get(order.lease)?.release()
     case 'state':

@@ -20,7 +20,7 @@ for (const socket of ['abstract', 'file'] as const) {
       await broker.acquire('who-runs-the-broker')
       const held = await holder.acquire('x', { ttl })
       const next = waiter.acquire('x')
-      await until(async () => (await broker.tryAcquire('x')) === undefined)
+      await until(async () => (await broker.waiters('x')) === 1)
       await holder.kill()
       const taken = await next
       assert.ok(taken.token > held.token)
@@ -48,7 +48,7 @@ for (const socket of ['abstract', 'file'] as const) {
       assert.equal(brokerOf(options.directory), broker.pid)
       const held = await holder.acquire('x')
       const next = waiter.acquire('x')
-      await until(async () => (await broker.tryAcquire('x')) === undefined)
+      await until(async () => (await broker.waiters('x')) === 1)
       await broker.kill()
       await until(() => [holder.pid, waiter.pid].includes(brokerOf(options.directory)))
       const other = await start(options)
@@ -65,7 +65,7 @@ for (const socket of ['abstract', 'file'] as const) {
       const [holder, waiter] = [await start(options), await start(options)]
       const held = await holder.acquire('x', { ttl })
       const next = waiter.acquire('x')
-      await until(async () => (await holder.tryAcquire('x')) === undefined)
+      await until(async () => (await holder.waiters('x')) === 1)
       await holder.kill()
       const taken = await next
       assert.ok(taken.token > held.token)

@@ -10,7 +10,7 @@ import type { LocalOptions } from 'holdfast/local'
 
 type OrderOf =
   | { do: 'acquire'; name: string; shared?: boolean; options?: AcquireOptions }
-  | { do: 'try'; name: string }
+  | { do: 'try' | 'waiters'; name: string }
   | { do: 'release' | 'state' | 'aborted'; lease: number }
   | { do: 'block'; ms: number }
   | { do: 'bear' | 'doubted' }
@@ -30,6 +30,8 @@ export interface Taker {
   acquire(name: string, options?: AcquireOptions, shared?: boolean): Promise<Taken>
   /** The token, or undefined when it is not free. */
   tryAcquire(name: string): Promise<number | undefined>
+  /** How many stand in line, as the broker tells it. */
+  waiters(name: string): Promise<number>
   release(taken: Taken): Promise<string>
   state(taken: Taken): Promise<string>
   aborted(taken: Taken): Promise<boolean>
@@ -109,6 +111,7 @@ export async function start(options: LocalOptions, { limit }: Start = {}): Promi
       return { ...((await asked) as { token: number; at: number }), lease }
     },
     tryAcquire: (name) => ask({ do: 'try', name }) as Promise<number | undefined>,
+    waiters: (name) => ask({ do: 'waiters', name }) as Promise<number>,
     release: ({ lease }) => ask({ do: 'release', lease }) as Promise<string>,
     state: ({ lease }) => ask({ do: 'state', lease }) as Promise<string>,
     aborted: ({ lease }) => ask({ do: 'aborted', lease }) as Promise<boolean>,
