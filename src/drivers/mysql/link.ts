@@ -109,10 +109,15 @@ function assertCommitted({ inTransaction }: Answer): void {
   )
 }
 
+/** Neither an answer nor the end of the connection. */
+export class Silence extends Error {}
+
+/** Gives up after `ms`. An answer that arrived while the event loop stood still is read first. */
 export async function inTime<T>(clock: Clock, ms: number, answer: Promise<T>): Promise<T> {
   let stop = () => {}
   const late = new Promise<never>((_, reject) => {
-    stop = clock.at(clock.now() + ms, () => reject(new Error(`no answer within ${ms} ms`)), { ref: false })
+    const silent = () => reject(new Silence(`no answer within ${ms} ms`))
+    stop = clock.at(clock.now() + ms, () => clock.soon(silent), { ref: false })
   })
   try {
     return await Promise.race([answer, late])

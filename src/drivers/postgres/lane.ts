@@ -145,7 +145,9 @@ export function createLane(
     return best
   }
 
-  /** One timer for all: it looks at the oldest, and is armed again for the next. */
+  /** One timer for all: it looks at the oldest, and is armed again for the next. What arrived while the event loop stood still is read first. */
+  const patrolAt = (at: number) => clock.at(at, () => clock.soon(patrol), { ref: false })
+
   function patrol(): void {
     disarm = undefined
     const now = clock.now()
@@ -155,7 +157,7 @@ export function createLane(
       flight.late()
     }
     const [oldest] = flights
-    if (oldest !== undefined) disarm = clock.at(oldest.due, patrol, { ref: false })
+    if (oldest !== undefined) disarm = patrolAt(oldest.due)
   }
 
   /** Rejects after the time-out; `abandoned` gets what may still come. */
@@ -168,7 +170,7 @@ export function createLane(
       }
       const flight = { due, late }
       flights.add(flight)
-      disarm ??= clock.at(due, patrol, { ref: false })
+      disarm ??= patrolAt(due)
       work.then(
         (value) => {
           flights.delete(flight)

@@ -1,5 +1,6 @@
 // What breaks under a row: connections killed at every step, lost answers, a server killed or stopped, pools used up, clocks that jump.
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { after, before, describe, it } from 'node:test'
 import { LeaseLostError } from 'holdfast'
 import { createPool } from 'mysql2/promise'
@@ -234,6 +235,29 @@ describe('a row', { concurrency: false }, () => {
     await second.release()
     // Everybody has heard of the new time, and goes on.
     await a.mutex('ahead').run(() => undefined)
+  })
+
+  it('reads an answer that arrived while the event loop stood still before it gives its request up', async (t) => {
+    const locks = peer(t, server.port, { commandTimeout: 200 })
+    await locks.mutex('stood still').run(() => undefined)
+    const asked = locks.mutex('stood still').tryAcquire({ ttl: 60_000 })
+    // It leaves now. Nothing is read here until the server has carried it out, and its time is over.
+    await new Promise(setImmediate)
+    const script = `(async () => {
+      const began = performance.now()
+      const other = await require('mysql2/promise').createConnection(${JSON.stringify(server.url)})
+      const held = "select 1 from holdfast_locks where name = 'stood still' and kind = 'x'"
+      for (let seen = 0; seen < 3 || performance.now() < began + 400; ) {
+        if ((await other.query(held))[0].length > 0) seen++
+        await new Promise((resolve) => setTimeout(resolve, 20))
+      }
+      process.exit()
+    })()`
+    const { status } = spawnSync(process.execPath, ['-e', script], { timeout: 20_000, stdio: 'inherit' })
+    assert.equal(status, 0)
+    const lease = await asked
+    assert.ok(lease, 'the answer was there')
+    await lease.release()
   })
 
   it('is not kept for an hour when its holder died and the clock is put back by one', async (t) => {

@@ -1,6 +1,7 @@
 // The strategy `row` while things break: connections killed at every step, replies and notifications lost, the server killed, its
 // clock moved.
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { after, type TestContext, test } from 'node:test'
 import type { PostgresJs, PostgresJsQuery } from '../../../src/drivers/postgres/client.js'
 import { postgres } from '../../../src/drivers/postgres/index.js'
@@ -217,6 +218,35 @@ test('a try whose reply is lost is an error, and nobody holds it longer than a m
   // Not after the ttl: what came of it is ended as soon as the server can be reached.
   await (await b.locks.mutex('lost try').acquire({ wait: 20_000 })).release()
 })
+
+for (const strategy of ['row', 'session'] as const) {
+  test(`an answer that arrived while the event loop stood still is read before its request is given up (${strategy})`, async (t) => {
+    const { locks } = peer(t, server.port, { strategy, commandTimeout: 200 })
+    await locks.mutex('stood still').run(() => undefined)
+    const asked = locks.mutex('stood still').tryAcquire({ ttl: 60_000 })
+    // It leaves now. Nothing is read here until the server has carried it out, and its time is over.
+    await new Promise(setImmediate)
+    const held =
+      strategy === 'row'
+        ? `select from holdfast_locks where name = 'stood still' and kind = 'x'`
+        : `select from holdfast_holds where name = chr(1) || 'stood still'`
+    const script = `(async () => {
+      const began = performance.now()
+      const client = new (require('pg').Client)(${JSON.stringify(server.url)})
+      await client.connect()
+      for (let seen = 0; seen < 3 || performance.now() < began + 400; ) {
+        if ((await client.query(${JSON.stringify(held)})).rowCount > 0) seen++
+        await new Promise((resolve) => setTimeout(resolve, 20))
+      }
+      process.exit()
+    })()`
+    const { status } = spawnSync(process.execPath, ['-e', script], { timeout: 20_000, stdio: 'inherit' })
+    assert.equal(status, 0)
+    const lease = await asked
+    assert.ok(lease, 'the answer was there')
+    await lease.release()
+  })
+}
 
 test('a server killed with -9 keeps the lock, the line and the tokens', async (t) => {
   const [a, b] = [peer(t, server.port, { ttl: 120_000 }), peer(t, server.port)]
