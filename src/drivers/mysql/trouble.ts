@@ -94,6 +94,11 @@ export function troubleOf(error: unknown): Trouble {
 /** The connection was killed, timed out or broke: whether the statement was carried out is not known. */
 const lost = new Set([1152, 1158, 1159, 1160, 1161, 1184, 1927, 1835, 2006, 2013, 4031])
 
+/** Told by the server, as the last word on a connection: it was killed, or idle for too long. */
+export function tellsEnd(error: unknown): boolean {
+  return lost.has(fieldsOf(error).errno ?? 0)
+}
+
 function told(passing: boolean, unknown: boolean, message: string, cause: unknown): Trouble {
   return { passing, unknown, error: new BackendError('mysql', message, { cause }) }
 }

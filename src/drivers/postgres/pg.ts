@@ -4,6 +4,7 @@
  */
 import type { Database, PgPool, Value, Wire, WireEvents } from './client.js'
 import { answerOf } from './inspect.js'
+import { codeOf } from './trouble.js'
 
 /** A connection of pg, as far as it is used, and what only some versions have. */
 interface PgClient {
@@ -67,6 +68,13 @@ async function wireOf(client: PgClient, events: WireEvents): Promise<Wire> {
     if (busy++ === 0) client.ref?.()
     try {
       return await result
+    } catch (error) {
+      // Its last word; the socket tells so later, and nothing sent until then would be carried out.
+      if (/^57P0[1245]$/.test(codeOf(error))) {
+        end()
+        destroy()
+      }
+      throw error
     } finally {
       if (--busy === 0 && !gone) client.unref?.()
     }

@@ -1,6 +1,7 @@
 // What is special about the strategy `session`: one connection for all locks, which the server ends, an operator kills, or a cable
 // takes away; on both servers and with both clients.
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { after, before, describe, it } from 'node:test'
 import { LeaseLostError } from 'holdfast'
 import { createPool } from 'mysql2/promise'
@@ -93,6 +94,25 @@ for (const [flavour, library] of runs) {
       proxy.heal()
       assert.equal(heldAtGrant, false)
       await second.release()
+    })
+
+    it('makes a try that crosses the end of its idle connection over another one', async (t) => {
+      await until(async () => (await connections(server)).length === 0)
+      const locks = peer(t, server.port, { ...options, size: 1 })
+      // Nothing longer was asked for: the server keeps it for a second without a word.
+      await locks.inspect('crossed')
+      const [mine] = await connections(server)
+      // Nothing is read here until the server has ended it.
+      const script = `(async () => {
+        const other = await require('mysql2/promise').createConnection(${JSON.stringify(server.url)})
+        const left = 'select 1 from information_schema.processlist where id = ${mine}'
+        while ((await other.query(left))[0].length > 0) await new Promise((resolve) => setTimeout(resolve, 50))
+        process.exit()
+      })()`
+      const { status } = spawnSync(process.execPath, ['-e', script], { timeout: 30_000, stdio: 'inherit' })
+      assert.equal(status, 0)
+      const lease = await locks.mutex('crossed').tryAcquire({ ttl: 60_000 })
+      assert.equal(await lease?.release(), 'released')
     })
 
     it('can take again what it could not give back in time, once it is heard again', async (t) => {

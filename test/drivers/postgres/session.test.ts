@@ -96,6 +96,22 @@ test('a grant that comes when the wait is over is given back, also where the wai
   }
 })
 
+test('a try that crosses the end of its idle session is made in another one', async (t) => {
+  const a = await cabled(t, server, session)
+  // After a second of silence the server ends it, and says so; that is under way while the try leaves.
+  await a.locks.mutex('crossed').run(() => undefined, { ttl: 500 })
+  a.cable.down.hold()
+  await a.cable.down.holding()
+  a.cable.up.hold()
+  const tried = a.locks.mutex('crossed').tryAcquire({ ttl: 60_000 })
+  await a.cable.up.holding()
+  a.cable.down.pass()
+  await until(() => a.cable.accepted > 1)
+  a.cable.up.pass()
+  const lease = await tried
+  assert.equal(await lease?.release(), 'released')
+})
+
 test('names are apart from those of other programs and namespaces', async (t) => {
   const a = peer(t, server.port, session)
   const b = peer(t, server.port, { ...session, namespace: 'another', schema: 'another' })

@@ -7,10 +7,10 @@
  */
 import { setMaxListeners } from 'node:events'
 import type { Clock } from '../../../core/clock.js'
-import { type Connection, connect, number } from '../client.js'
-import { inTime, type Link, type Reply } from '../link.js'
+import { type Answer, type Connection, connect, number } from '../client.js'
+import { inTime, type Link, type Reply, Silence } from '../link.js'
 import type { Settings } from '../options.js'
-import { isConflict } from '../trouble.js'
+import { isConflict, tellsEnd } from '../trouble.js'
 
 export class Session {
   /** Aborts when the connection has ended; its locks are gone for certain, or will be before anybody relies on them. */
@@ -25,6 +25,8 @@ export class Session {
   readonly #clock: Clock
   readonly #timeout: number
   readonly #unwatch: () => void
+  /** A client that is told to close a connection may leave what is unanswered to itself. */
+  readonly #unanswered = new Set<(why: unknown) => void>()
 
   constructor(connection: Connection, clock: Clock, timeout: number, provenAt: number, patience: number) {
     this.#connection = connection
@@ -45,15 +47,23 @@ export class Session {
     if (this.isOver) throw this.ended.signal.reason
     const sent = this.#clock.now()
     try {
-      const answer = await inTime(this.#clock, this.#timeout, this.#connection.query(statement))
+      const answer = await inTime(this.#clock, this.#timeout, this.#answerTo(statement))
       this.provenAt = Math.max(this.provenAt, sent)
       return { ...answer, sent }
     } catch (error) {
-      // Nothing depends on it, or nothing can any more: a new connection is better than a silent one.
-      const useless = this.owners.size === 0 && !isRefusal(error)
+      // It has ended. Or nothing depends on it, or can any more: a new connection is better than a silent one.
+      const useless = error instanceof Silence ? this.owners.size === 0 : !isRefusal(error)
       if (useless || this.#clock.now() > this.provenAt + this.patience) this.end(error)
       throw error
     }
+  }
+
+  #answerTo(statement: string): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      this.#unanswered.add(reject)
+      const done = () => void this.#unanswered.delete(reject)
+      this.#connection.query(statement).then(resolve, reject).finally(done)
+    })
   }
 
   /** The server is to keep the connection for so long without a word, in ms. */
@@ -71,13 +81,22 @@ export class Session {
     this.ended.abort(why)
     this.owners.clear()
     this.#connection.destroy()
+    for (const reject of this.#unanswered) reject(why)
   }
 }
 
 /** A refusal of the server leaves the connection as it was. */
 const isRefusal = (error: unknown) => {
   const { sqlState, fatal } = error as { readonly sqlState?: unknown; readonly fatal?: unknown }
-  return typeof sqlState === 'string' && fatal !== true && !sqlState.startsWith('08')
+  return typeof sqlState === 'string' && fatal !== true && !sqlState.startsWith('08') && !tellsEnd(error)
+}
+
+/**
+ * Did the connection end, as the server ends one that was idle, while a statement was on its way? The same may be asked once more over
+ * another one: whatever was carried out all the same is known by its attempt, and a GET_LOCK went with the connection.
+ */
+export function endedUnder(session: Session, error: unknown): boolean {
+  return session.isOver && !(error instanceof Silence)
 }
 
 export interface Sessions extends Link {
@@ -127,12 +146,14 @@ export function createSessions({ pool, commandTimeout }: Settings, clock: Clock,
   return {
     current,
     async ask(statement) {
+      let again = false
       for (let n = 0; ; n++) {
-        const { ask } = await current().then((one) => ({ ask: one.ask.bind(one) }))
+        const one = await current()
         try {
-          return await ask(statement)
+          return await one.ask(statement)
         } catch (error) {
-          if (!isConflict(error) || n === 50) throw error
+          if (!again && !closed && endedUnder(one, error)) again = true
+          else if (!isConflict(error) || n === 50) throw error
         }
       }
     },

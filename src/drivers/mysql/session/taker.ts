@@ -7,7 +7,7 @@ import type { Proven } from '../hold.js'
 import type { Row } from '../look.js'
 import * as sql from '../sql.js'
 import type { Taker } from '../waiter.js'
-import type { Session, Sessions } from './session.js'
+import { endedUnder, type Session, type Sessions } from './session.js'
 
 export interface SessionTaker extends Taker {
   /** The session in which this attempt holds. */
@@ -37,23 +37,30 @@ export function sessionTaker(desk: Desk, sessions: Sessions): SessionTaker {
     return { token: id, validUntil: deadline(sent, claim.ttl), since: id }
   }
 
+  const takeIn = async (session: Session, claim: Claim, guard: sql.Guard): Promise<Proven | undefined> => {
+    // Somebody else in this process: the server would let both in.
+    if (session.owners.has(claim.name)) return undefined
+    session.owners.set(claim.name, claim.attempt)
+    let proven: Proven | undefined
+    try {
+      proven = await begin(session, claim, guard)
+      if (proven !== undefined) holding.set(claim.attempt, session)
+      return proven
+    } finally {
+      if (proven === undefined) letGo(session, claim)
+    }
+  }
+
   return {
     async take(claim, guard) {
       const session = await sessions.current()
-      // Somebody else in this process: the server would let both in.
-      if (session.owners.has(claim.name)) return undefined
-      session.owners.set(claim.name, claim.attempt)
-      let proven: Proven | undefined
       try {
-        proven = await begin(session, claim, guard)
-        if (proven !== undefined) holding.set(claim.attempt, session)
-        return proven
+        return await takeIn(session, claim, guard)
       } catch (error) {
         if (await desk.made(error)) return undefined
-        throw error
-      } finally {
-        if (proven === undefined) letGo(session, claim)
+        if (desk.closed || !endedUnder(session, error)) throw error
       }
+      return takeIn(await sessions.current(), claim, guard)
     },
 
     /** The same claim asked twice: the other one has it. */
