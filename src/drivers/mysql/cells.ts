@@ -37,17 +37,19 @@ export function cellsOver(desk: Desk): Cells {
 
   const write = async (key: string, change: CellChange): Promise<Cell | undefined> => {
     const value = change.value ?? ''
-    for (let tries = 0; tries < 3; tries++) {
+    for (let tries = 0; tries < 5; tries++) {
       const latest = await desk.latest()
       const { id } = await desk.ask(sql.write(tables, { key, ...change, latest }))
       if (id !== 0) return { version: id, value }
-      const { rows } = await desk.ask(sql.last(tables, key))
-      const [version, by] = rows[0] ?? []
+      const { rows, sent } = await desk.ask(sql.last(tables, key))
+      const [version, by, present, time] = rows[0] ?? []
       if (text(by) === change.id) return { version: number(version), value }
-      if (rows.length > 0) return undefined
-      await desk.ask(sql.create(tables, key))
+      if (rows.length === 0) await desk.ask(sql.create(tables, key))
+      else if (number(present) !== change.seen) return undefined
+      // Nobody was faster: it came too late, by a clock that is ahead of what was heard of it.
+      else desk.heard(time, sent)
     }
-    return undefined
+    throw new Error('each time it was sent, the change came too late to be wanted any more')
   }
 
   const changed = async (key: string, version: number, signal: AbortSignal): Promise<void> => {

@@ -34,9 +34,9 @@ export function write(tables: Tables, { key, seen, value, keep, id, latest }: Ch
 WHERE name = ${bytes(key)} AND id <> ${bytes(id)} AND IF(${present}, version, 0) = ${seen} AND ${now} + ${delayed} <= ${Math.round(latest)}`
 }
 
-/** @returns version and id of the row, whether there is a cell in it or not */
+/** @returns version and id of the row, whether there is a cell in it or not; the version a reader sees, 0: none; now */
 export function last(tables: Tables, key: string): string {
-  return `SELECT version, id FROM ${tables.cells} WHERE name = ${bytes(key)}`
+  return `SELECT version, id, IF(${present}, version, 0), ${now} FROM ${tables.cells} WHERE name = ${bytes(key)}`
 }
 
 /** Makes the row of a cell, empty. Whether it was there already does not matter and is not asked. */

@@ -11,7 +11,7 @@ import { leakCheck } from '../../support/leaks.js'
 import { startProxy, type TcpProxy } from '../../support/proxy.js'
 import { type MysqlServer, startMysql } from '../../support/servers/mysql.js'
 import { until } from '../../support/until.js'
-import { claim, waiting } from '../support/asking.js'
+import { claim, never, waiting } from '../support/asking.js'
 import { connections, deadlocks, killAll, pause, peer, statements } from './support/peer.js'
 
 describe('a row', { concurrency: false }, () => {
@@ -235,6 +235,33 @@ describe('a row', { concurrency: false }, () => {
     await second.release()
     // Everybody has heard of the new time, and goes on.
     await a.mutex('ahead').run(() => undefined)
+  })
+
+  it('does not keep cells from being written when the clock of the server jumps ahead', async (t) => {
+    const pool = createPool(server.url)
+    const env = systemEnv()
+    const driver = mysql({ pool })(env)
+    t.after(async () => {
+      await driver.close()
+      await pool.end()
+    })
+    const write = (seen: number) => {
+      const change = { seen, value: 'x', keep: Number.POSITIVE_INFINITY, id: env.id() }
+      return driver.cells?.write('ahead', change, never)
+    }
+    const first = await write(0)
+    assert.ok(first)
+    server.clockJump(60_000)
+    try {
+      const second = await write(first.version)
+      assert.ok(
+        second !== undefined && second.version > first.version,
+        'somebody is said to have been faster',
+      )
+      assert.equal(await write(first.version), undefined)
+    } finally {
+      server.clockJump(-60_000)
+    }
   })
 
   it('reads an answer that arrived while the event loop stood still before it gives its request up', async (t) => {
