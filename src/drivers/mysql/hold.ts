@@ -15,6 +15,8 @@ export interface Proven {
   readonly validUntil: number
   /** When it began, in µs by the server's clock; only sharers need it. */
   readonly since: number
+  /** Its place in line is gone, which stood before those behind it. */
+  readonly left?: Promise<void>
 }
 
 export class Hold implements Grant {
@@ -23,6 +25,7 @@ export class Hold implements Grant {
   readonly #desk: Desk
   readonly #renewer: Renewer
   readonly #since: number
+  readonly #left: Promise<void> | undefined
   readonly #ended: () => void
   #claim: Claim
   #last: number
@@ -34,6 +37,7 @@ export class Hold implements Grant {
     this.#renewer = renewer
     this.#claim = claim
     this.#since = proven.since
+    this.#left = proven.left
     this.#ended = ended
     this.token = proven.token
     this.#last = proven.token
@@ -54,6 +58,7 @@ export class Hold implements Grant {
     this.#asked = true
     const { id } = await this.#ask(sql.release(this.#desk.tables, this.#claim, this.#last))
     this.#ended()
+    await this.#left
     if (id !== 0) return 'released'
     // It may have been carried out the first time, when its answer was lost. While it is proven that nobody else could have
     // taken it, "not yours" can only mean that.

@@ -84,8 +84,7 @@ export class Waiter {
     try {
       const proven = await this.#untilTaken()
       if (proven !== undefined && !this.#isOver()) {
-        if (this.#inLine) this.#desk.behind(this.#desk.ask(sql.leave(this.#desk.tables, this.#claim.attempt)))
-        return proven
+        return this.#inLine ? { ...proven, left: this.#leaveLine() } : proven
       }
       await this.#giveUp(proven !== undefined)
       return undefined
@@ -98,6 +97,20 @@ export class Waiter {
         this.#wait.signal.removeEventListener('abort', this.#pause.cut)
       }
     }
+  }
+
+  /** In the background. Nobody is served while it stands there and does not hold, so a release ends when this has. */
+  #leaveLine(): Promise<void> {
+    const { ask, tables, behind } = this.#desk
+    const leave = () => ask(sql.leave(tables, this.#claim.attempt), true)
+    const left = leave()
+      .catch(leave)
+      .then(
+        () => undefined,
+        () => undefined,
+      )
+    behind(left)
+    return left
   }
 
   /** Only who has to pause listens for the end of it: most never do. */

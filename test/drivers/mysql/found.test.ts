@@ -86,6 +86,25 @@ describe('found by the lab', { concurrency: false }, () => {
     await (await next).release()
   })
 
+  it('a release is over when the place in line of who waited is gone: who tries then is not told that somebody waits', async (t) => {
+    const cable = await startProxy({ port: server.port })
+    const [holder, waiter] = [peer(t, server.port), peer(t, cable.port, { commandTimeout: 60_000 })]
+    t.after(() => cable.stop())
+    const lease = await holder.mutex('left').acquire()
+    cable.up.hold('DELETE FROM `holdfast_waiters`')
+    const next = waiter.mutex('left').acquire({ ttl: 60_000 })
+    await until(async () => (await holder.inspect('left')).waiters.length === 1)
+    await lease.release()
+    const second = await next
+    await cable.up.holding()
+    const tried = second.release().then(() => holder.mutex('left').tryAcquire())
+    await until(async () => (await holder.inspect('left')).holders.length === 0)
+    cable.up.pass()
+    const third = await tried
+    assert.ok(third !== undefined, 'it is free')
+    await third.release()
+  })
+
   it('a try for permits that leaves enough for all who stand in line is not refused, and they are not passed', async (t) => {
     const [a, b] = [peer(t, server.port), peer(t, server.port)]
     const seats = (locks: typeof a) => locks.semaphore('seats', { permits: 4 })

@@ -45,6 +45,7 @@ export class SessionHold implements Grant {
   readonly #claim: Claim
   readonly #session: Session
   readonly #heartbeat: Heartbeat
+  readonly #left: Promise<void> | undefined
   readonly #ended: () => void
   #last: number
   #asked = false
@@ -62,6 +63,7 @@ export class SessionHold implements Grant {
     this.#claim = claim
     this.#session = session
     this.#heartbeat = heartbeat
+    this.#left = proven.left
     this.#ended = ended
     this.token = proven.token
     this.#last = proven.token
@@ -105,6 +107,7 @@ export class SessionHold implements Grant {
       const { id } = await row
       await lock
       this.#ended()
+      await this.#left
       if (id !== 0) return 'released'
       return again && clock.now() < this.validUntil ? 'already-released' : 'lost'
     } catch (error) {
