@@ -29,9 +29,15 @@ export async function takeTogether(
   })
   try {
     const items = JSON.stringify(claims.map(itemOf))
-    const told = await Promise.race([lane.ask(calls.together, [items, ear.channel, by]), over])
+    const asked = lane.ask(calls.together, [items, ear.channel, by])
+    const told = await Promise.race([asked, over])
     if (told !== undefined) return grantsOf(desk, claims, told)
     await end()
+    // Under way for so long that the server has forgotten that they were ended.
+    asked.then(
+      ({ answer }) => (answer as readonly unknown[])[0] !== 'none' && void end(),
+      () => undefined,
+    )
     return undefined
   } catch (error) {
     if (error instanceof RangeError) throw error

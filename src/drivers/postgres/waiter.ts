@@ -137,11 +137,11 @@ export class Waiter {
 
   #answered({ answer, sent }: Told, ask: Ask): void {
     this.#open--
-    if (this.#settled) return
+    const acquired = acquiredOf(answer)
+    if (this.#settled) return this.#late(acquired)
     ask.sent = sent
     this.#failures = 0
     const { name, mode, ttl } = this.#claim
-    const acquired = acquiredOf(answer)
     switch (acquired.is) {
       case 'over':
         // By a statement that came twice.
@@ -155,6 +155,14 @@ export class Waiter {
         return this.#granted({ token, contended, validUntil: deadline(sent, ttl), reachable: ask.reachable })
       }
     }
+  }
+
+  /** The server remembers a few attempts that have ended; a request that was under way for long may come when it has forgotten this one. */
+  #late(acquired: Acquired): void {
+    const { holds, cancel } = this.#desk
+    const { attempt, name, ttl } = this.#claim
+    const stands = acquired.is === 'granted' || (acquired.is === 'blocked' && acquired.place > 0)
+    if (stands && !holds.has(attempt)) void cancel(attempt, name, ttl, this.#open > 0)
   }
 
   #blocked({ place, left, holder, ticket }: Acquired & { is: 'blocked' }, reachable: boolean): void {

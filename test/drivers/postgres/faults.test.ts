@@ -82,6 +82,36 @@ test('a single attempt that was asked twice holds nothing once it was told "not 
   await (await waits).release()
 })
 
+test('what is granted to a wait that was given up so long ago that the server has forgotten it is given back', async (t) => {
+  const holder = peer(t, server.port)
+  const { client, asked, hold, rises, close } = heldBack(server.port)
+  const locks = createLocks(postgres({ pool: client, commandTimeout: 30_000 }))
+  t.after(async () => {
+    await locks.close()
+    await close()
+  })
+  const name = 'forgotten'
+  const lease = await holder.locks.mutex(name).acquire()
+  const [gone, reason] = [new AbortController(), new Error('given up')]
+  const refused = assert.rejects(
+    locks.mutex(name).acquire({ signal: gone.signal, ttl: 600_000 }),
+    (error) => error === reason,
+  )
+  await inLine(holder.locks, name, 1)
+  const rise = await rises
+  hold()
+  rise()
+  await until(() => asked(name).length > 0)
+  gone.abort(reason)
+  await refused
+  await inLine(holder.locks, name, 0)
+  await lease.release()
+  for (let i = 0; i < 10; i++) await holder.locks.mutex(name).run(() => undefined)
+  const late = await Promise.all(asked(name).map((send) => send()))
+  assert.match(JSON.stringify(late), /granted/)
+  await until(async () => (await holder.locks.inspect(name)).holders.length === 0)
+})
+
 test('a holder whose connection is killed goes on holding, and releases', async (t) => {
   const [a, b] = [peer(t, server.port), peer(t, server.port)]
   const lease = await a.locks.mutex('killed').acquire()
