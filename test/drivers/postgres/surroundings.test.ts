@@ -2,10 +2,13 @@
 // processes at once, missing rights.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { Client } from 'pg'
 import postgresJs from 'postgres'
+import { callsOf } from '../../../src/drivers/postgres/sql.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startPgBouncer } from '../../support/servers/pgbouncer.js'
 import { startPostgres } from '../../support/servers/postgres.js'
+import { until } from '../../support/until.js'
 import { inLine, peer } from './support/peer.js'
 
 const server = await startPostgres()
@@ -132,6 +135,51 @@ for (const level of ['repeatable read', 'serializable']) {
     assert.equal(done, 150)
   })
 }
+
+test('a release that is repeatable read tells a waiter whose channel came up after it began', async (t) => {
+  await peer(t, server.port)
+    .locks.mutex('began')
+    .run(() => undefined)
+  const [holder, waiter, stranger] = await Promise.all(
+    [1, 2, 3].map(async () => {
+      const client = new Client(server.url)
+      await client.connect()
+      t.after(() => client.end())
+      return client
+    }),
+  )
+  assert.ok(holder && waiter && stranger)
+  const calls = callsOf('public')
+  const ask = async (client: Client, n: number, attempt: string, channel: string | null) => {
+    const minute = 60_000_000
+    const values = ['began', attempt, 'x', minute, 1, 1, 1, n, minute, minute, 0, channel, 'test', '', 0]
+    return JSON.parse((await client.query(calls.acquire.text, values)).rows[0].answer)[0]
+  }
+  assert.equal(await ask(holder, 1, 'first', null), 'granted')
+  assert.equal(await ask(waiter, 1, 'second', null), 'blocked')
+  await stranger.query('begin')
+  await stranger.query(`select from holdfast_locks where name = 'began' for update`)
+  const waitingFor = async (count: number) => {
+    const rows = await server.sql(`select from pg_stat_activity where wait_event_type = 'Lock'`)
+    return rows.length === count
+  }
+  // Both wait for the row, and the release has seen by then what there was when it began.
+  const rises = ask(waiter, 2, 'second', 'a channel')
+  await until(() => waitingFor(1))
+  await holder.query(`set default_transaction_isolation = 'repeatable read'`)
+  const release = () => holder.query(calls.release.text, ['began', 'first', 0, 0])
+  // As the driver does.
+  const released = release().catch((error: { code?: string }) => {
+    assert.equal(error.code, '40001')
+    return release()
+  })
+  await until(() => waitingFor(2))
+  await stranger.query('commit')
+  assert.equal(await rises, 'blocked')
+  await released
+  const [row] = await server.sql(`select owner from holdfast_locks where name = 'began'`)
+  assert.equal(row?.['owner'], 'second', 'it is free, and who waits for it has not been told')
+})
 
 test('sixteen processes that contend for few names: no deadlock, no error', async (t) => {
   const before = await server.sql('select sum(deadlocks)::int as n from pg_stat_database')

@@ -51,6 +51,8 @@ begin
     elsif lined then
       update S.holdfast_waiters q set n = _n, seen = now, due = now + _alive, channel = _channel, claim = _claim
         where q.name = _name and q.ticket = w.ticket and q.n <= _n;
+      -- As below: a release that began before must notice where it is reached now.
+      if w.channel is distinct from _channel then l.used := now + 1; end if;
     elsif _wait = 1 then
       w.ticket := (select max(q.ticket) from S.holdfast_waiters q where q.name = _name);
       w.ticket := greatest(coalesce(w.ticket, 0) + 1, now);
