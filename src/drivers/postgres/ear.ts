@@ -60,6 +60,7 @@ export function createEar({ clock, channel, database, main, push, up, needed }: 
   let wanted = false
   let closed = false
   let failures = 0
+  let breaks = 0
   let stop: (() => void) | undefined
   let end: (() => Promise<void> | void) | undefined
   const heard = (payload: string) => {
@@ -75,6 +76,7 @@ export function createEar({ clock, channel, database, main, push, up, needed }: 
     up()
   }
   const broke = () => {
+    breaks++
     if (isUp) epoch++
     isUp = false
     if (wanted && !closed) again()
@@ -92,6 +94,7 @@ export function createEar({ clock, channel, database, main, push, up, needed }: 
     )
   }
   const listen = async (): Promise<void> => {
+    const before = breaks
     try {
       if (database?.shared !== undefined) {
         end = await database.shared.listen(channel, heard, risen)
@@ -102,7 +105,8 @@ export function createEar({ clock, channel, database, main, push, up, needed }: 
       if (main === undefined) end = () => wire?.destroy()
       await wire?.script(`listen "${channel}"`)
       if (closed) await end?.()
-      else risen()
+      // What said that it listens may have ended in the same moment.
+      else if (breaks === before) risen()
     } catch {
       if (!closed) again()
     }

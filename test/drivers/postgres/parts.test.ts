@@ -2,11 +2,14 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { Pool } from 'pg'
-import { parsePush } from '../../../src/drivers/postgres/ear.js'
+import { systemClock } from '../../../src/core/clock.js'
+import type { WireEvents } from '../../../src/drivers/postgres/client.js'
+import { createEar, parsePush } from '../../../src/drivers/postgres/ear.js'
 import { migration, postgres } from '../../../src/drivers/postgres/index.js'
 import { lockKey } from '../../../src/drivers/postgres/session/key.js'
 import { troubleOf } from '../../../src/drivers/postgres/trouble.js'
 import { leakCheck } from '../../support/leaks.js'
+import { until } from '../../support/until.js'
 
 const coded = (code: string) => Object.assign(new Error(`it said ${code}`), { code })
 
@@ -52,6 +55,28 @@ test('a push is read with a name that has spaces', () => {
     },
   })
   assert.equal(parsePush('somebody else'), undefined)
+})
+
+test('a channel whose connection ends as it says that it listens is not up', async () => {
+  let opened = 0
+  let rises = 0
+  let risesBefore: number | undefined
+  const open = async ({ gone }: WireEvents) => {
+    const first = ++opened === 1
+    if (!first) risesBefore = rises
+    const query = async () => ''
+    return { pid: 1, busy: 0, query, script: async () => void (first && gone()), destroy: () => undefined }
+  }
+  const ear = createEar({
+    ...{ clock: systemClock(), channel: 'heard', database: { ended: false, open }, main: undefined },
+    ...{ push: () => undefined, up: () => void rises++, needed: () => opened === 1 },
+  })
+  ear.open()
+  await until(() => opened === 2)
+  assert.equal(risesBefore, 0)
+  await until(() => ear.channel === 'heard')
+  assert.equal(rises, 1)
+  await ear.close()
 })
 
 test('keys of advisory locks are 64 bits, apart by namespace', () => {
