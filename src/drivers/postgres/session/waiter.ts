@@ -13,8 +13,8 @@ import type { Session, Told } from './session.js'
 
 /** How often it looks, in ms, where it is told; where it is not. */
 const looks = { told: 400, polling: [5, 10, 20, 50, 100] }
-/** How long a waiter is thought alive after it has asked, in ms. */
-const alive = 1_500
+/** How long a waiter is thought alive after it has asked, in ms: one whose process stands still for a second or two keeps its place. */
+const alive = 3_000
 
 export class SessionWaiter {
   readonly #session: Session
