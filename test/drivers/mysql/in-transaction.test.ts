@@ -125,6 +125,7 @@ for (const [flavour, library] of runs) {
     it('counts exactly where reading, waiting and writing loses, if it is taken before the first read', async () => {
       await server.query('create table counter (id int primary key, n int)')
       await server.query('insert into counter values (1, 0)')
+      let reads = 0
       const add = async (locked: boolean) => {
         const connection = await pool.getConnection()
         try {
@@ -132,7 +133,9 @@ for (const [flavour, library] of runs) {
             await connection.beginTransaction()
             if (locked) await inTransaction(connection, 'counter', { pool })
             const n = Number((await rowsOf(connection, 'select n from counter where id = 1'))[0]?.[0])
-            await new Promise(setImmediate)
+            reads++
+            // Without the lock all have read before the first one writes.
+            await until(() => locked || reads >= 4)
             await connection.query(`update counter set n = ${n + 1} where id = 1`)
             await connection.commit()
           }
@@ -142,6 +145,7 @@ for (const [flavour, library] of runs) {
       }
       const count = async (locked: boolean) => {
         await server.query('update counter set n = 0')
+        reads = 0
         await Promise.all([1, 2, 3, 4].map(() => add(locked)))
         return Number((await server.query('select n from counter'))[0]?.['n'])
       }

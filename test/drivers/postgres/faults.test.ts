@@ -187,46 +187,56 @@ async function twoWays(t: TestContext, name: string) {
   return { a, b }
 }
 
+/** Resolves with a lease, to be given back, once `a` has heard all that was pushed to it until then; its answers may be held back meanwhile. */
+async function hearing({ a, b }: Awaited<ReturnType<typeof twoWays>>, name: string) {
+  // Pushes come in their order: who has heard this one has heard those before it.
+  const last = await b.locks.mutex(name).acquire()
+  const inLineNow = new Promise<void>((resolve) => {
+    a.locks.on('waiting', (about) => about.name === name && resolve())
+  })
+  const heard = a.locks.mutex(name).acquire()
+  await inLineNow
+  return async () => {
+    // A push that was long under way is not believed, but asked about; and that answer would stay behind the one held back.
+    let told = false
+    void heard.then(() => {
+      told = true
+    })
+    a.cable.up.hold((bytes) => {
+      told ||= bytes.includes(name)
+      return false
+    })
+    await last.release()
+    await until(() => told, { what: 'the push to be heard' })
+    a.cable.heal()
+    return heard
+  }
+}
+
 test('“somebody waits” before the answer to the request: the lock is not kept for this process alone', async (t) => {
-  const { a, b } = await twoWays(t, 'ear')
+  const ways = await twoWays(t, 'ear')
+  const { a, b } = ways
+  const hasHeard = await hearing(ways, 'heard after it')
   a.cable.down.hold((bytes) => bytes.includes('granted'))
   const asked = a.locks.mutex('told early').acquire()
   await a.cable.down.holding()
   const other = b.locks.mutex('told early').acquire({ wait: 60_000 })
   await inLine(b.locks, 'told early', 1)
-  // Time for the message; should it take longer, the test shows less, and does not fail.
-  await new Promise((resolve) => setTimeout(resolve, 50))
-  a.cable.down.pass()
+  const heardLast = await hasHeard()
   assert.ok((await passesUntil(a.locks.mutex('told early'), await asked, other)) <= 17)
+  await heardLast.release()
 })
 
 test('“an operator took it” before the answer to the request: the lease that comes of it is another one', async (t) => {
-  const { a, b } = await twoWays(t, 'other ear')
-  // Pushes come in their order: who has heard this one has heard those before it.
-  const last = await b.locks.mutex('heard last').acquire()
-  const inLineNow = new Promise<void>((resolve) => {
-    a.locks.on('waiting', ({ name }) => name === 'heard last' && resolve())
-  })
-  const heard = a.locks.mutex('heard last').acquire()
-  await inLineNow
+  const ways = await twoWays(t, 'other ear')
+  const { a, b } = ways
+  const hasHeard = await hearing(ways, 'heard last')
   a.cable.down.hold((bytes) => bytes.includes('granted'))
   const asked = a.locks.mutex('taken early').acquire()
   await a.cable.down.holding()
   const [first] = (await b.locks.inspect('taken early')).holders
   assert.equal(await b.locks.forceRelease('taken early'), 1)
-  // A push that was long under way is not believed, but asked about; and that answer would stay behind the one held back.
-  let told = false
-  void heard.then(() => {
-    told = true
-  })
-  a.cable.up.hold((bytes) => {
-    told ||= bytes.includes('heard last')
-    return false
-  })
-  await last.release()
-  await until(() => told, { what: 'the push to be heard' })
-  a.cable.heal()
-  const heardLast = await heard
+  const heardLast = await hasHeard()
   const lease = await asked
   const { holders } = await b.locks.inspect('taken early')
   assert.ok(first !== undefined && lease.token > first.token, `${lease.token} after ${first?.token}`)

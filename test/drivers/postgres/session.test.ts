@@ -57,7 +57,7 @@ test('a holder that is cut off in silence loses it before the server lets go', a
 })
 
 test('a short stall of the server does not end the leases of a long ttl', async (t) => {
-  const a = peer(t, server.port, { ...session, commandTimeout: 500, ttl: 60_000 })
+  const a = peer(t, server.port, { ...session, ttl: 60_000 })
   const lease = await a.locks.mutex('stalled').acquire()
   server.pause()
   await assert.rejects(a.locks.mutex('other').tryAcquire(), { code: 'BACKEND' })

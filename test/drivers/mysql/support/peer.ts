@@ -3,6 +3,7 @@ import type { Env } from '../../../../src/core/driver.js'
 import { createLocks, type Locks } from '../../../../src/create-locks.js'
 import { type MysqlOptions, mysql } from '../../../../src/drivers/mysql/index.js'
 import type { MysqlServer, Row } from '../../../support/servers/mysql.js'
+import { until } from '../../../support/until.js'
 import { type Library, open } from './clients.js'
 
 export interface PeerOptions extends Partial<MysqlOptions> {
@@ -71,10 +72,12 @@ export async function connections(server: MysqlServer): Promise<readonly number[
   return rows.map((row) => Number(row['id'] ?? row['ID']))
 }
 
-/** Kills every connection there is; those that ended meanwhile do not matter. */
+/** Kills every connection there is. Resolves with how many, once they have ended and their clients can know; those that ended meanwhile do not matter. */
 export async function killAll(server: MysqlServer): Promise<number> {
   const all = await connections(server)
   for (const id of all) await server.query(`kill ${id}`).catch(() => undefined)
+  const left = async () => (await connections(server)).filter((id) => all.includes(id)).length
+  await until(async () => (await left()) === 0, { what: 'the connections to end' })
   return all.length
 }
 
