@@ -1,6 +1,7 @@
 /** What operators see: read, never decided on. */
 import type { Holder, Standing } from '../../core/driver.js'
-import { holdersIn } from '../kit/line.js'
+import { exclusive } from '../../core/mode.js'
+import { holdersIn, holds } from '../kit/line.js'
 import type { Desk } from './desk.js'
 import { nameOf } from './keys.js'
 import { holderOf, type Place, type View, viewOf } from './place.js'
@@ -55,10 +56,14 @@ async function viewed(desk: Desk, name: string): Promise<View> {
 
 /**
  * Whoever has the lock, and else the beginning of the line, as far as it holds without. A place that has not been marked yet is
- * about to hold: its process does not know, and may never.
+ * about to hold: its process does not know, and may never. Who has taken the lock together with a place behind others is about to let it go
+ * again: those before it hold.
  */
 function holdersOf({ line, lock }: View): readonly Place[] {
-  if (lock !== undefined && lock.session !== '') return [lock]
+  if (lock !== undefined && lock.session !== '') {
+    const own = line.findIndex(({ attempt }) => attempt === lock.attempt)
+    if (own < 0 || holds(line.slice(0, own), exclusive)) return [lock]
+  }
   const [first] = line
   if (first === undefined || first.mode.kind === 'exclusive') return []
   return line.slice(0, holdersIn(line)).filter(({ held }) => held)

@@ -8,7 +8,7 @@ import { indexIn } from './hold.js'
 import type { Line } from './keys.js'
 import { type Place, type View, viewOf, writtenOf } from './place.js'
 import { Refusal, troubleOf } from './trouble.js'
-import { claim, leave, letGo, look, mark, note, take } from './txns.js'
+import { claim, free, leave, letGo, look, mark, note, take } from './txns.js'
 import type { Operation } from './wire.js'
 
 /** So many places before ours can be checked to be gone in the transaction that takes the lock. */
@@ -107,6 +107,17 @@ export class Taker {
     await this.#desk.client.txn(letGo(this.#line, view.lock.index))
     this.#took = false
     return { ...view, lock: undefined }
+  }
+
+  /** Others are before us, and one attempt does not wait: lock and place are given back in one step, so that nobody sees a part. */
+  async undo(view: View, session: Session): Promise<void> {
+    const { lock } = view
+    const had = this.#claim.mode.kind === 'exclusive' && this.mine(view, session) !== undefined
+    if (!had || lock === undefined || this.#own.doubt) return
+    const { done } = await this.#desk.client.txn(free(this.#line, this.#claim.attempt, lock.index))
+    if (!done) return
+    this.#took = false
+    this.#own.placed = undefined
   }
 
   /** What a request has told of the line. */

@@ -65,6 +65,7 @@ export class Waiter {
         if (!('why' in taken)) return this.#granted(session, taken)
       }
       this.#blocked(view)
+      await this.#taker.undo(view, session)
       await this.#own.leave()
       return undefined
     })

@@ -236,6 +236,28 @@ test('what was given up in a session that has ended since, and moved before, is 
   cable.up.pass()
 })
 
+test('a mutex that comes behind readers is never told to hold while it has yet to let go of the lock, waiting or trying', async (t) => {
+  const name = 'behind readers'
+  const reader = await driverOf(t, server.url).acquire(claim(name, { mode: shared }), once())
+  const tells = driverOf(t, server.url)
+  for (const wait of [waiting(), once()]) {
+    const { driver, cable } = await cabled(t, server)
+    await (await driver.acquire(claim('warm'), once()))?.release()
+    // What gives the lock back, by its index.
+    cable.up.hold('check-index')
+    const asked = driver.acquire(claim(name), wait)
+    await cable.up.holding()
+    assert.ok(await lockOf(server, name), 'it has the lock for now')
+    const { holders, waiters } = await tells.inspect(name)
+    assert.deepEqual([holders.map(({ token }) => token), waiters.length], [[reader?.token], 1])
+    cable.up.pass()
+    wait.end()
+    assert.equal(await asked, undefined)
+  }
+  assert.equal(await tells.forceRelease?.(name), 1)
+  assert.equal(await reader?.renew(30_000, never), undefined)
+})
+
 test('two holders of one process share a session, and still exclude each other', async (t) => {
   const driver = driverOf(t, server.url)
   const one = await driver.acquire(claim('same session'), once())
