@@ -16,7 +16,7 @@ export type Acquired =
       readonly place: number
       /** Milliseconds until it is worth asking again. */
       readonly left: number
-      /** Can the holder tell others when it releases? */
+      /** Can the holder tell others when it releases, and would this process hear it? */
       readonly canPush: boolean
       /** Nothing is granted now, because the server may have forgotten locks. */
       readonly barred: boolean

@@ -215,6 +215,30 @@ test('fairness: a waiter whose subscriber is reconnecting is passed over and kee
   await (await last)?.release()
 })
 
+test('fairness: a waiter whose subscriber is at another server is not passed over: it polls, and the lock stays free for it', async (t) => {
+  const elsewhere = await startRedis()
+  t.after(() => elsewhere.stop())
+  const ear = driverOf(t, elsewhere.port).client
+  const { driver } = driverOf(t, server.port, { subscriber: ear })
+  const first = await held(t, 'deaf')
+  const deaf = claim('deaf', { ttl: 30_000 })
+  const asked = driver.acquire(deaf, waiting())
+  const listens = async () => (await elsewhere.cli('PUBSUB', 'CHANNELS')) as string[]
+  await until(async () => (await listens()).length === 1)
+  // It has asked again since it thinks that it can be reached.
+  const asks = async () =>
+    Number.parseInt(String(await server.cli('HGET', 'hf:{deaf}', `w:${deaf.attempt}`)), 10)
+  const before = await asks()
+  await until(async () => (await asks()) > before)
+  const next = driverOf(t, server.port).driver.acquire(claim('deaf', { ttl: 30_000 }), waiting())
+  await until(async () => (await driver.inspect('deaf')).waiters.length === 2)
+  await first.release()
+  const served = await Promise.race([asked.then(() => 'first'), next.then(() => 'second')])
+  assert.equal(served, 'first')
+  await (await asked)?.release()
+  await (await next)?.release()
+})
+
 test('push and poll both grant: one lease with one token comes of it', async (t) => {
   const first = await held(t, 'both')
   const { driver, hear } = await wired(t)

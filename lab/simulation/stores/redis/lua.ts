@@ -185,6 +185,7 @@ function commands.PUBLISH(channel, message)
   if count > 0 then world.published[#world.published + 1] = { channel, message } end
   return count
 end
+function commands.PUBSUB(_, channel) return { channel, world.listeners[channel] or 0 } end
 
 local function call(name, ...)
   local command = commands[name] or fail('ERR unknown command ' .. name)

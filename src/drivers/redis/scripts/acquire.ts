@@ -1,4 +1,5 @@
 /** Taking. The other verbs stand in `verbs.ts`. */
+import { aliveFor } from '../../kit/push.js'
 import { type Script, script } from './frame.js'
 import { fastAcquire } from './short-cuts.js'
 
@@ -6,7 +7,7 @@ import { fastAcquire } from './short-cuts.js'
  * Takes the lock, or a place in line, or proves a place. ARGV per item: attempt, mode x|s|p, ttl µs,
  * `<take> <limit> <1 = stand in line> <request number> <µs to be thought alive> <claim µs>`, note.
  * Result: `<token> <1 = others wait>` granted · `o` ended before · `l <limit>` another limit is in use · a list: place
- * in line (0 = none taken), µs until it is worth asking again, 1 = the holder can push, 1 = barred, then of one holder,
+ * in line (0 = none taken), µs until it is worth asking again, 1 = the holder can push and you would hear it, 1 = barred, then of one holder,
  * if there is any: attempt, mode, take, limit, token, µs held, µs left, by, note.
  */
 export const acquire: Script = script(
@@ -24,8 +25,9 @@ local function enqueue(S, id, kind, take, of, ttl, n, alive, claim, note)
       call('HSET', S.h, 'pl', of)
     end
   end
+  if isDeaf() then alive = math.min(alive, ${aliveFor.polling * 1000}) end
   stand(S, id, { n = n, seen = S.now, kind = kind, take = take, of = of, ttl = tonumber(ttl), claim = tonumber(claim),
-    channel = chan, since = w and w.since or num(S.now), who = by, note = note }, S.now + alive)
+    channel = deaf and '-' or chan, since = w and w.since or num(S.now), who = by, note = note }, S.now + alive)
   if not S.line then
     S.line = true
     local _, _, _, channel = hold(S, S.o)
@@ -83,10 +85,10 @@ local function item(h, q, d, id, kind, ttl, rest, note)
   if place > 0 then save(S) end
   local left = math.max(0, till - wall, (S.m == '-' and (S.due or 0) or S.e) - S.now)
   local first = S.m == 'x' and S.o or S.m ~= '-' and call('ZRANGE', d, 0, 0)[1]
-  if not first then return { place, left, 1, till > 0 and 1 or 0 } end
+  if not first then return { place, left, deaf and 0 or 1, till > 0 and 1 or 0 } end
   if S.m == 'p' then permits(S) end
   local token, taken, since, channel, who, text = hold(S, first)
-  return { place, left, channel == '-!' and 0 or 1, till > 0 and 1 or 0,
+  return { place, left, (deaf or channel == '-!') and 0 or 1, till > 0 and 1 or 0,
     first, S.m, taken, S.of or 0, token, S.now - since, S.e - S.now, who, text }
 end`,
   fastAcquire,

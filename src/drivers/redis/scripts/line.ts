@@ -9,6 +9,9 @@
  * - not heard for longer: out of the line;
  * - it has no channel (it polls), or this client may not publish: the lock stays free for it until its next poll is due.
  *
+ * A process whose subscriber is at another server, one that was the master before, thinks it can be reached. Whether anybody
+ * listens is looked at as it takes its place, too, and one that is deaf stands there as one that polls. (In a Cluster it cannot be seen.)
+ *
  * `barred` says until when nothing new may be granted because this server may have forgotten locks. It compares the boot
  * id the client knows with the one in the marker `<barred until> <longest ttl> <boot id>`, which is replicated and persisted
  * with the locks: a restarted or promoted server has another id than its data say. A request that was on its way during
@@ -29,6 +32,15 @@ local function tell(channel, text)
 end
 
 local function none(channel) return string.sub(channel, 1, 1) == '-' end
+
+local deaf
+local function isDeaf()
+  if deaf == nil then
+    local n = cluster == '0' and not none(chan) and redis.pcall('PUBSUB', 'NUMSUB', chan)
+    deaf = type(n) == 'table' and n[2] == 0
+  end
+  return deaf
+end
 
 local function mark(till, ttl)
   call('SET', KEYS[1], num(till) .. ' ' .. num(ttl) .. ' ' .. boot)

@@ -116,7 +116,7 @@ const inScripts = new Set([
     'del',
     'exists',
   ],
-  ...['zadd', 'zrem', 'zrange', 'zrevrange', 'zrangebyscore', 'zrank', 'zscore', 'publish'],
+  ...['zadd', 'zrem', 'zrange', 'zrevrange', 'zrangebyscore', 'zrank', 'zscore', 'publish', 'pubsub|numsub'],
   ...['info', 'config|resetstat', 'client|setinfo', 'hello'],
 ])
 
