@@ -1,5 +1,6 @@
 /**
  * Runs a function at most once at a time for a key, and gives its result to everybody who asks.
+ * Long because the ways in which one who asks comes to an answer are read together.
  *
  * ```
  *   kept already? ──yes──► that is the answer
@@ -39,7 +40,8 @@ export interface OnceOptions extends Omit<AcquireOptions, 'permits' | 'reentrant
 /** In the cell, as JSON. */
 type Kept =
   | { readonly token: number; readonly ok: true; readonly value?: unknown }
-  | { readonly token: number; readonly ok: false; readonly error: Told }
+  /** `brief`: only for those who were waiting when it was written. */
+  | { readonly token: number; readonly ok: false; readonly error: Told; readonly brief?: true }
 
 interface Told {
   readonly name: string
@@ -80,9 +82,14 @@ async function awaitTurn(
   lock: EngineLock,
   terms: Omit<OnceOptions, 'keep' | 'keepError'>,
 ): Promise<Found> {
-  const look = (bounds: Bounds) => box.read(bounds).then(keptIn)
-  const first = await glance(engine, box.key, look, terms.signal)
-  if (first !== undefined) return { kept: first }
+  const found = await glance(engine, box.key, (bounds) => box.read(bounds).then(keptIn), terms.signal)
+  const before = found?.ok === false && found.brief ? found.token : undefined
+  if (found !== undefined && before === undefined) return { kept: found }
+  // Not what was meant for those alone who waited before we came.
+  const meant = (cell: Cell | undefined) => {
+    const kept = keptIn(cell)
+    return kept?.token === before ? undefined : kept
+  }
   terms.signal?.throwIfAborted()
   const done = new AbortController()
   const { signal } = done
@@ -92,7 +99,7 @@ async function awaitTurn(
   let kept: Kept | undefined
   // In the background; the lock decides when the wait is over. Without it nobody would be worse off than with the lock alone.
   const watching = bounded(engine, { wait: Number.POSITIVE_INFINITY, signal }, async (bounds) => {
-    kept = await box.when(keptIn, bounds)
+    kept = await box.when(meant, bounds)
     done.abort(appeared)
   }).catch(() => undefined)
   let lease: HeldLease
@@ -106,18 +113,28 @@ async function awaitTurn(
     done.abort(new Error('no longer waiting'))
     await watching
   }
-  let late: Kept | undefined
+  return granted(box, lease, meant, terms.signal)
+}
+
+/** The last look, with the lock: what was kept meanwhile stands. */
+async function granted(
+  box: Box,
+  lease: HeldLease,
+  meant: (cell: Cell | undefined) => Kept | undefined,
+  signal: AbortSignal | undefined,
+): Promise<Found> {
+  let kept: Kept | undefined
   try {
-    late = await glance(engine, box.key, look, terms.signal)
+    kept = await glance(box.engine, box.key, (bounds) => box.read(bounds).then(meant), signal)
     // The store may have taken its time over that.
-    if (late === undefined) lease.assertHeld()
+    if (kept === undefined) lease.assertHeld()
   } catch (error) {
     await lease.release()
     throw error
   }
-  if (late === undefined) return { kept: undefined, lease }
+  if (kept === undefined) return { kept, lease }
   await lease.release()
-  return { kept: late }
+  return { kept }
 }
 
 async function run<R>(
@@ -136,7 +153,7 @@ async function run<R>(
     checkJson(box, kept)
   } catch (error) {
     thrown = error
-    kept = { token, ok: false, error: told(error) }
+    kept = { token, ok: false, error: told(error), ...(keepError === 0 && { brief: true }) }
   }
   const was = lease.isHeld
   const replaced = was ? await put(box, lease, kept, kept.ok ? keep : keepError) : 'late'
