@@ -77,7 +77,8 @@ export function deadlines(it: It, { traits }: Fixture): void {
     await pause(ttl * 1.2)
     assert.equal(lease.isHeld, true)
     await stage.assertTaken(b, name)
-    assert.equal(await lease.release(), 'released')
+    // A store that stands still for a moment has not answered within a sixth of the ttl, and has lost nothing.
+    assert.match(await lease.release(), /^(released|unknown)$/)
   })
 
   const { maxLockDelay = 0 } = traits
