@@ -81,9 +81,7 @@ export function createDesk(settings: Settings, env: Env, given?: Link): Desk {
   const greet = async () => {
     const { rows, sent } = await link.ask(sql.hello)
     const [time, version, autocommit] = rows[0] ?? []
-    if (number(autocommit) !== 1) {
-      throw new BackendError('mysql', 'the connections of the pool have autocommit off; turn it on for them')
-    }
+    assertCommitting({ rows: [[autocommit]] })
     if (text(version) === '') throw new BackendError('mysql', 'the server does not say what it is')
     anchor = { at: sent, server: number(time) }
   }
@@ -155,6 +153,12 @@ export function createDesk(settings: Settings, env: Env, given?: Link): Desk {
     },
   }
   return desk
+}
+
+/** @param rows `@@autocommit` @throws BackendError where what is written would be there for nobody else, and stay locked */
+export function assertCommitting({ rows }: Pick<Reply, 'rows'>): void {
+  if (number(rows[0]?.[0]) === 1) return
+  throw new BackendError('mysql', 'the connections of the pool have autocommit off; turn it on for them')
 }
 
 /** What every public verb of the driver throws. */

@@ -4,6 +4,7 @@ import { systemClock } from '../../core/clock.js'
 import { AcquireTimeoutError, DeadlockError } from '../../core/errors.js'
 import { checkName, describe } from '../../core/name.js'
 import { type Answer, checkPool, connect, type MysqlPool, number, queryOn } from './client.js'
+import { assertCommitting } from './desk.js'
 import { inTime } from './link.js'
 import { prefixOf } from './options.js'
 import { creation, tablesOf } from './schema.js'
@@ -170,7 +171,10 @@ async function makeRow(pool: MysqlPool, prefix: string, name: string, create: bo
       for (const statement of creation(prefix)) await connection.query(statement)
       return look()
     })
-    if (rows.length === 0) await connection.query(sql.makeRow(transactions, name))
+    if (rows.length === 0) {
+      assertCommitting(await connection.query('SELECT @@autocommit'))
+      await connection.query(sql.makeRow(transactions, name))
+    }
   } finally {
     connection.release()
   }

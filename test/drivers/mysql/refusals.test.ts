@@ -1,7 +1,7 @@
 // Bad options, missing rights and tables, and settings of clients and servers that change what an answer means (H66, H67, H73).
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { migration, mysql } from 'holdfast/mysql'
+import { inTransaction, migration, mysql } from 'holdfast/mysql'
 import { createPool as createPlain } from 'mysql2'
 import { createPool } from 'mysql2/promise'
 import { createLocks } from '../../../src/create-locks.js'
@@ -90,6 +90,12 @@ describe('with a server', { concurrency: false }, () => {
       await pool.end()
     })
     await assert.rejects(locks.mutex('x').acquire(), /autocommit off; turn it on/)
+    // Nor is the row of a lock in a transaction made by one: it would stay locked in the pool.
+    const connection = await pool.getConnection()
+    await connection.beginTransaction()
+    await assert.rejects(inTransaction(connection, 'x', { pool, wait: 1_000 }), /autocommit off; turn it on/)
+    await connection.rollback()
+    connection.release()
   })
 
   for (const flags of ['FOUND_ROWS', '-FOUND_ROWS']) {
