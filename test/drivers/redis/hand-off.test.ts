@@ -360,7 +360,12 @@ test('push later than its claim: the waiter does not enter, asks, and is in line
   hear.down.pass()
   const early = await Promise.race([asked, pause(200)])
   assert.equal(early, undefined, 'entered although somebody else holds it')
+  // Late again, so that it is confirmed: a claim so short could run out before it is given back.
+  hear.down.hold()
   await second.release()
+  await hear.down.holding()
+  await pause(100)
+  hear.down.pass()
   const grant = await asked
   assert.ok(grant && grant.token > second.token)
   assert.equal(await grant.release(), 'released')

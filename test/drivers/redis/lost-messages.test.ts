@@ -151,9 +151,10 @@ test('H10, H11: the reply to a successful acquire is lost; the client asks again
 
 test('H11: whatever a reconnecting client sends twice counts once', async (t) => {
   const proxy = await proxied(t)
-  const { driver, client } = driverOf(t, proxy.port)
+  const { driver, client } = driverOf(t, proxy.port, { commandTimeout: 20_000 })
   const direct = driverOf(t, server.port)
-  const semaphore = { mode: { kind: 'permits', take: 1, of: 3 } } as const
+  // Held until all three have been given back, however long six reconnects take.
+  const semaphore = { mode: { kind: 'permits', take: 1, of: 3 }, ttl: 600_000 } as const
   const grants = []
   // After a reconnect it first asks which server that is; only then does it send anything else.
   const settled = async () => (await driver.acquire(claim('h11 other'), waiting()))?.release()
@@ -244,7 +245,7 @@ test('H14: every message of a hold that is delivered a second time is answered a
 
 test('a release that is answered late by "not yours" is not reported as a loss while nobody else could have taken it', async (t) => {
   const proxy = await proxied(t)
-  const { driver, client } = driverOf(t, proxy.port)
+  const { driver, client } = driverOf(t, proxy.port, { commandTimeout: 20_000 })
   const others = driverOf(t, server.port).driver
   const grant = await driver.acquire(claim('late', { ttl: 30_000 }), waiting())
   assert.ok(grant)

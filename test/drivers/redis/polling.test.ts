@@ -99,6 +99,17 @@ test('without the right to channels it polls, says so once, and others do not wa
   const mute = { ioredis: { username: 'mute', password: 'secret' } }
   const [a, b] = [peer(t, guarded.port, mute), peer(t, guarded.port, mute)]
   const hearing = peer(t, guarded.port, { env: { clock: withoutLooking() } })
+  // Each of them waits for the other.
+  for (const [one, other] of [
+    [a, b],
+    [b, a],
+  ] as const) {
+    const first = await one.locks.mutex('mute').acquire()
+    const next = other.locks.mutex('mute').acquire()
+    await until(async () => (await hearing.locks.inspect('mute')).waiters.length === 1)
+    await first.release()
+    await (await next).release()
+  }
   let inside = 0
   const work = async () => {
     assert.equal(++inside, 1)

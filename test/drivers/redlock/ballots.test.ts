@@ -88,7 +88,7 @@ test('a lock is remembered until the clock has passed its ballots, so that token
   t.after(() => {
     for (const server of here.servers) server.clockJump(-60_000)
   })
-  const next = await driverOf(t, here, options).acquire(claim('idle'), waiting())
+  const next = await driverOf(t, here, options).acquire(claim('idle', { ttl: 10_000 }), waiting())
   assert.ok(next && next.token > first.token, `${next?.token} after ${first.token}`)
   await next.release()
 })
