@@ -2,6 +2,7 @@
 import type { Clock } from '../../core/clock.js'
 import type { Connection, Ear, Listening, NodeRedis, Reply } from './client.js'
 import { attach, destroy, listenOnACopy, listenOnANode, quiet } from './node-redis-listen.js'
+import { Nodes } from './node-redis-nodes.js'
 
 type Options = { readonly keyPrefix?: string; readonly socket?: object }
 type Send = Record<'typeMapping' | 'timeout', object | undefined>
@@ -27,6 +28,8 @@ export interface Clustered extends NodeRedis {
 interface Sentinel extends Omit<Single, 'sendCommand'> {
   sendCommand(readonly: boolean, args: Args, options?: Send): Promise<unknown>
   use<T>(fn: (client: { sendCommand: Sentinel['sendCommand'] }) => Promise<T>): Promise<T>
+  /** What each of its commands goes through, with the client of the master. Not documented, so it may be missing. */
+  _execute?<T>(readonly: boolean, fn: (master: Single) => Promise<T>): Promise<T>
 }
 
 /**
@@ -43,6 +46,8 @@ interface Way {
   both(key: string, first: Args, second: Args): Promise<readonly [unknown, unknown]>
   masters(): AsyncIterable<(args: Args) => Promise<unknown>>
   listen(channel: string, ear: Ear): Listening
+  /** What the client itself does not tell of its connections. */
+  watch?(down: () => void, up: () => void): () => void
 }
 
 export function fromNodeRedis(given: NodeRedis, clock: Clock): Connection {
@@ -102,7 +107,9 @@ export function fromNodeRedis(given: NodeRedis, clock: Clock): Connection {
         ['node-ready', up],
       ]
       for (const [event, listener] of events) given.on(event, listener)
+      const unwatch = way.watch?.(down, up)
       return () => {
+        unwatch?.()
         for (const [event, listener] of events) given.off(event, listener)
       }
     },
@@ -136,12 +143,20 @@ function single(client: Single): Way {
 }
 
 function sentinel(client: Sentinel): Way {
-  const send = (args: Args) => client.sendCommand(false, args, plain)
+  const masters = new Nodes()
+  const send = (args: Args): Promise<unknown> =>
+    client._execute?.(false, (master) => masters.heed(master).sendCommand(args, plain)) ??
+    client.sendCommand(false, args, plain)
   return {
     cluster: false,
     keyPrefix: '',
+    watch: (down, up) => masters.watch(down, up),
     send: (_, args) => send(args),
     both: (_, first, second) =>
+      client._execute?.(false, (master) => {
+        const one = masters.heed(master)
+        return Promise.all([one.sendCommand(first, plain), one.sendCommand(second, plain)])
+      }) ??
       client.use((one) =>
         Promise.all([one.sendCommand(false, first, plain), one.sendCommand(false, second, plain)]),
       ),
