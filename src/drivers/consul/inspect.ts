@@ -34,17 +34,25 @@ export async function list(desk: Desk, beginning: string): Promise<readonly Stan
   return all.filter(({ holders, waiters }) => holders.length + waiters.length > 0)
 }
 
-/** Takes the lock and the places of those that hold, in one step: none of them, if one has changed meanwhile. */
+/**
+ * Takes the lock and the places of those that hold, in one step: none of them, if one has changed meanwhile; then of those that are left.
+ * Whoever came to hold since is not meant: the first request may have been carried out although its answer was lost.
+ */
 export async function forceRelease(desk: Desk, name: string): Promise<number> {
+  let meant: ReadonlySet<string> | undefined
+  let taken = 0
   for (;;) {
     const view = await viewed(desk, name)
-    const held = holdersOf(view)
-    if (held.length === 0) return 0
+    const present = holdersOf(view)
+    meant ??= new Set(present.map(({ attempt }) => attempt))
+    const held = present.filter(({ attempt }) => meant?.has(attempt))
+    if (held.length === 0) return taken
     const attempts = new Set(held.map(({ attempt }) => attempt))
     const places = view.line.filter(({ attempt }) => attempts.has(attempt))
     const keys = new Map([...places, ...held].map(({ key, index }) => [key, { key, index }]))
-    const { done } = await desk.client.txn(seize([...keys.values()]))
+    const { done, repeated } = await desk.client.txn(seize([...keys.values()]))
     if (done) return held.length
+    taken = repeated ? held.length : 0
   }
 }
 

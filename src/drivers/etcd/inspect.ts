@@ -28,15 +28,23 @@ export async function list(desk: Desk, beginning: string): Promise<readonly Stan
   return Promise.all(names.map((name) => standingOf(desk, name, inOrder(lines.get(name)))))
 }
 
-/** Takes the places of those that hold, in one step: none of them, if one has gone meanwhile. */
+/**
+ * Takes the places of those that hold, in one step: none of them, if one has gone meanwhile; then of those that are left. Whoever came to
+ * hold since is not meant: the first request may have been carried out although its answer was lost.
+ */
 export async function forceRelease(desk: Desk, name: string): Promise<number> {
+  let meant: ReadonlySet<number> | undefined
+  let taken = 0
   for (;;) {
     const { is } = await desk.client.range(desk.line(name).all)
     const line = inOrder(is.kvs)
-    const holders = line.slice(0, holdersIn(line))
-    if (holders.length === 0) return 0
+    const present = line.slice(0, holdersIn(line))
+    meant ??= new Set(present.map(({ token }) => token))
+    const holders = present.filter(({ token }) => meant?.has(token))
+    if (holders.length === 0) return taken
     const answer = await desk.client.txn(take(holders))
     if (answer.is.succeeded === true) return holders.length
+    taken = answer.repeated ? holders.length : 0
   }
 }
 

@@ -7,11 +7,11 @@ import { cellsOver } from './cells.js'
 import { createDesk, type Desk } from './desk.js'
 import { checkOf, guardMulti, type MultiOperation } from './guard.js'
 import type { Hold } from './hold.js'
-import { holdersOf, standingOf } from './inspect.js'
+import { forceRelease, standingOf } from './inspect.js'
 import { decode } from './keys.js'
 import { type Settings, settingsOf, type ZookeeperOptions } from './options.js'
 import { mostDelay } from './session/clockwork.js'
-import { codes, getChildren, remove } from './session/protocol.js'
+import { codes, getChildren } from './session/protocol.js'
 import { standSimply } from './simple.js'
 import { ignore, isPassing, troubleOf } from './trouble.js'
 import { Waiter } from './waiter.js'
@@ -110,14 +110,7 @@ function driverOver(settings: Settings, env: Env, desks: Set<Desk>): Driver {
     acquire: async (claim, wait) => take(open(), claim, wait),
     inspect: (name) => told(open, (desk) => standingOf(desk, name)),
     list: (prefix) => told(open, (desk) => listed(desk, prefix)),
-    forceRelease: (name) =>
-      told(open, async (desk) => {
-        const nodes = await holdersOf(desk, name)
-        const gone = nodes.map((node) =>
-          desk.session.call(remove(node)).then(() => true, ignore(codes.noNode)),
-        )
-        return (await Promise.all(gone)).filter((yes) => yes === true).length
-      }),
+    forceRelease: (name) => told(open, forceRelease(name)),
     ...(settings.strategy === 'line' && { cells: cellsOver(open) }),
     async close() {
       closed = true

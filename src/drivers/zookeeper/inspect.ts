@@ -5,7 +5,7 @@ import type { Desk } from './desk.js'
 import { pathOf } from './keys.js'
 import { holding, inOrder, type Place } from './line.js'
 import { readRecord } from './record.js'
-import { codes, getChildren, getData, type Stat, sync } from './session/protocol.js'
+import { codes, getChildren, getData, remove, type Stat, sync } from './session/protocol.js'
 import { ignore } from './trouble.js'
 
 interface Seen {
@@ -28,13 +28,39 @@ export async function standingOf(desk: Desk, name: string): Promise<Standing> {
   }
 }
 
-/** The nodes of those who hold, to be removed by force. */
-export async function holdersOf(desk: Desk, name: string): Promise<readonly string[]> {
+/** The nodes of those who hold, each with the transaction that made it. */
+async function holdersOf(desk: Desk, name: string): Promise<ReadonlyMap<bigint, string>> {
   const lock = pathOf(desk.settings.chroot, name)
   const seen = await look(desk, lock)
-  return seen
-    .slice(0, holding(seen.map(({ place }) => place)))
-    .map(({ place }) => (place.node === '' ? lock : `${lock}/${place.node}`))
+  const held = seen.slice(0, holding(seen.map(({ place }) => place)))
+  return new Map(
+    held.map(({ place, stat }) => [stat.czxid, place.node === '' ? lock : `${lock}/${place.node}`]),
+  )
+}
+
+/**
+ * Removes the nodes of those who hold. What it gives may be called again after a connection broke: then it removes those that are left, and
+ * nobody who came to hold since.
+ */
+export function forceRelease(name: string): (desk: Desk) => Promise<number> {
+  let meant: ReadonlySet<bigint> | undefined
+  const asked = new Set<bigint>()
+  let taken = 0
+  return async (desk) => {
+    const present = await holdersOf(desk, name)
+    meant ??= new Set(present.keys())
+    for (const one of asked) if (!present.has(one)) taken++
+    asked.clear()
+    const removals = [...present].map(async ([made, node]) => {
+      if (!meant?.has(made)) return
+      asked.add(made)
+      const gone = await desk.session.call(remove(node)).then(() => 1, ignore(codes.noNode))
+      asked.delete(made)
+      taken += gone ?? 0
+    })
+    await Promise.all(removals)
+    return taken
+  }
 }
 
 async function look(desk: Desk, lock: string): Promise<readonly Seen[]> {

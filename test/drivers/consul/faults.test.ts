@@ -258,6 +258,27 @@ test('a mutex that comes behind readers is never told to hold while it has yet t
   assert.equal(await reader?.renew(30_000, never), undefined)
 })
 
+test('a lock taken by force is not taken from the next one, too, when the answer was lost', async (t) => {
+  const { driver, cable } = await cabled(t, server)
+  await driver.inspect('by force')
+  const holder = await driverOf(t, server.url).acquire(claim('by force'), once())
+  const waits = driverOf(t, server.url).acquire(claim('by force'), waiting())
+  await until(async () => (await placesOf(server, 'by force')).length === 2)
+  cable.up.hold('check-index')
+  const forced = driver.forceRelease?.('by force')
+  await cable.up.holding()
+  cable.down.hold()
+  cable.up.pass()
+  await cable.down.holding()
+  const next = await waits
+  assert.ok(holder && next && next.token > holder.token)
+  cable.reset()
+  cable.down.pass()
+  assert.equal(await forced, 1)
+  assert.equal((await driver.inspect('by force')).holders[0]?.token, next.token)
+  assert.equal(await next.release(), 'released')
+})
+
 test('two holders of one process share a session, and still exclude each other', async (t) => {
   const driver = driverOf(t, server.url)
   const one = await driver.acquire(claim('same session'), once())

@@ -339,6 +339,24 @@ test('a cell that is to be gone later is not gone with the lease of a write that
   }
 })
 
+test('a lock taken by force is not taken from the next one, too, when the answer was lost', async (t) => {
+  const { driver, cable } = await cabled(t, server)
+  await driver.inspect('by force')
+  const holder = await driverOf(t, server.url).acquire(claim('by force'), once())
+  const waits = driverOf(t, server.url).acquire(claim('by force'), waiting())
+  await until(async () => (await placesOf(server, 'by force')).length === 2)
+  cable.down.hold(said('response_delete_range'))
+  const forced = driver.forceRelease?.('by force')
+  await cable.down.holding()
+  const next = await waits
+  assert.ok(holder && next && next.token > holder.token)
+  cable.reset()
+  cable.down.pass()
+  assert.equal(await forced, 1)
+  assert.equal((await driver.inspect('by force')).holders[0]?.token, next.token)
+  assert.equal(await next.release(), 'released')
+})
+
 test('a holder whose lease is in its last second does not pass for dead', async (t) => {
   const driver = driverOf(t, server.url)
   let left: number | undefined

@@ -293,6 +293,26 @@ test('a frozen server ends no lease before its time, and the session goes on whe
   return scene(work, { options: { ...quick, sessionTimeout: 10_000 } })
 })
 
+test('a lock taken by force is not taken from the next one, too, when the answer was lost', () =>
+  scene(async ({ cut, cable, direct, name }) => {
+    const holder = await direct.mutex(name).acquire()
+    const waiting = direct.mutex(name).acquire({ fair: true })
+    await until(async () => (await waiters(direct, name)) === 1)
+    const isRemoval = (bytes: Buffer) => bytes.length > 12 && bytes.readInt32BE(8) === 2
+    cable.up.hold(isRemoval)
+    const forced = cut.forceRelease(name)
+    await cable.up.holding()
+    cable.down.hold()
+    cable.up.pass()
+    const next = await waiting
+    await loseReply(cable)
+    assert.equal(await forced, 1)
+    assert.ok(next.token > holder.token)
+    assert.equal((await direct.inspect(name)).holders[0]?.token, next.token)
+    assert.equal(await next.release(), 'released')
+    await holder.release()
+  }))
+
 test('an operator who removes the node is heard by a lease that was renewed before, without another renewal', () =>
   scene(async ({ cut, direct, name }) => {
     const reasons: string[] = []
