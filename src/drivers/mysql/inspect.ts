@@ -36,9 +36,16 @@ export async function list(desk: Desk, prefix: string): Promise<readonly Standin
 
 export async function forceRelease(desk: Desk, name: string): Promise<number> {
   assertOpen(desk)
-  const { rows } = await desk.ask(sql.rows(desk.tables, name, 'one'))
-  const held = rows[0] === undefined ? [] : holdersOf(rowOf(rows[0]))
-  if (held.length === 0) return 0
-  await desk.ask(sql.force(desk.tables, name))
-  return held.length
+  let meant: ReadonlySet<string> | undefined
+  for (;;) {
+    const { rows } = await desk.ask(sql.rows(desk.tables, name, 'one'))
+    const row = rows[0] === undefined ? undefined : rowOf(rows[0])
+    const held = row === undefined ? [] : holdersOf(row)
+    const there = new Set(held.map(({ attempt }) => attempt))
+    meant ??= there
+    // Whoever holds after them is not meant, also when the answer was lost and the same is asked again.
+    if (row === undefined || ![...meant].some((attempt) => there.has(attempt))) return meant.size
+    const { id } = await desk.ask(sql.force(desk.tables, name, row.token))
+    if (id !== 0) return held.length
+  }
 }

@@ -235,10 +235,10 @@ export function downgrade(tables: Tables, { claim, since, by }: Held, last: numb
 WHERE name = ${bytes(claim.name)} AND kind = 'x' AND owner = ${bytes(claim.attempt)}`
 }
 
-/** Ends every hold: an operator's decision. @returns id: not 0 if there is such a row */
-export function force(tables: Tables, name: string): string {
+/** Ends every hold: an operator's decision. @param token the newest that was seen @returns id: 0: somebody has come since */
+export function force(tables: Tables, name: string, token: number): string {
   return `UPDATE ${tables.locks} SET version = version + 1, kind = '-', owner = NULL, sharers = NULL, taken = 0, until = 0,
-  top = LAST_INSERT_ID(GREATEST(top, 1)) WHERE name = ${bytes(name)}`
+  top = LAST_INSERT_ID(GREATEST(top, 1)) WHERE name = ${bytes(name)} AND token = ${whole(token)}`
 }
 
 /** Makes the row of a lock. Whether it was there already does not matter and is not asked. */

@@ -129,6 +129,28 @@ for (const [flavour, library] of runs) {
       await other.release()
     })
 
+    it('does not take a lock by force from who came after the one it was taken from, when that answer is lost', async (t) => {
+      const operator = peer(t, proxy.port, { ...options, commandTimeout: 60_000 })
+      const [a, b] = [peer(t, server.port, options), peer(t, server.port, options)]
+      const first = await a.mutex('forced').acquire({ ttl: 60_000 })
+      const next = b.mutex('forced').acquire({ ttl: 60_000, wait: 60_000 })
+      await until(async () => (await b.inspect('forced')).waiters.length === 1)
+      await operator.inspect('forced')
+      proxy.down.hold()
+      const forced = operator.forceRelease('forced')
+      await proxy.down.holding()
+      // It has seen who holds; what it says then is carried out, and not answered.
+      proxy.down.letGo(1)
+      await proxy.down.holding()
+      await first.release()
+      const second = await next
+      proxy.reset()
+      proxy.heal()
+      assert.equal(await forced, 1)
+      assert.equal((await a.inspect('forced')).holders[0]?.token, second.token)
+      assert.equal(await second.release(), 'released')
+    })
+
     it('excludes locks of the strategy `row` of the same name, both ways', async (t) => {
       const [a, b] = [peer(t, server.port, options), peer(t, server.port, { library })]
       const lease = await a.mutex('mixed').acquire()
