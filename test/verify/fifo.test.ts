@@ -58,6 +58,21 @@ describe('the first come, first served checker', () => {
     assert.deepEqual(fifo(of(4)), [])
   })
 
+  it('counts nobody who was let in beside a reader that gave up just before it heard of its own grant', () => {
+    const of = (mode: 'shared' | 'exclusive') =>
+      historyOf(
+        [
+          ...overtaken.filter((one) => one.client !== 'w' || one.phase === 'info'),
+          event(0, 'w', 'w:1', { op: 'acquire', phase: 'invoke', fair: true, mode }),
+          event(20, 'w', 'w:1', { op: 'acquire', phase: 'fail', kind: 'ACQUIRE_TIMEOUT' }),
+        ].map((one) => (one.client !== 'w' && one.phase === 'invoke' ? { ...one, mode } : one)),
+      )
+    assert.deepEqual(fifo(of('shared')), [])
+    assert.match(fifo(of('shared'), { onItsWay: 1 })[0]?.message ?? '', /2 that came later/)
+    // It would have had to leave before anybody else was let in.
+    assert.match(fifo(of('exclusive'))[0]?.message ?? '', /2 that came later/)
+  })
+
   it('lets those who did not ask for it pass a fair waiter, up to a bound for all', () => {
     const mixed = historyOf(overtaken.map((one) => (one.client === 'w' ? one : { ...one, fair: false })))
     assert.deepEqual(fifo(mixed), [])

@@ -8,6 +8,9 @@
  *            asks again every half second and after every reconnect, by the same attempt: counts from what it asked last
  *            the wait is over ──► cancel, until it is answered
  * ```
+ * A single attempt is asked once only: of two answers one may be "busy" and the other a grant to nobody, which is in others' way until
+ * it is cancelled. Without an answer it fails.
+ *
  * `mistake` makes it a broken lock of one kind; a run that does not notice is broken itself.
  */
 import type { Claim, Driver, GaveBack, Grant, Wait } from 'holdfast/driver'
@@ -150,9 +153,10 @@ function waiterGone(row: table.Row, attempt: string, now: number, wall: number):
 interface Pending {
   readonly ask: Ask
   readonly sent: number
-  /** How often. */
-  sendings: number
-  answered(answer: never, sent: number, repeated: boolean): void
+  said: boolean
+  answered(answer: never, sent: number): void
+  /** Called instead of sending it once more. */
+  readonly lost: (() => void) | undefined
   stop(): void
 }
 
@@ -175,7 +179,7 @@ function client(
       pending.delete(reply.id)
       call.stop()
       const sent = mistake?.is === 'counts from the answer' ? clock.now() : call.sent
-      call.answered(reply.answer as never, sent, call.sendings > 1)
+      call.answered(reply.answer as never, sent)
     },
     noticed(up) {
       if (up) for (const id of [...pending.keys()]) send(id)
@@ -186,18 +190,19 @@ function client(
     const call = pending.get(id)
     if (call === undefined || !wire.up) return
     call.stop()
+    if (call.said && call.lost !== undefined) {
+      pending.delete(id)
+      return call.lost()
+    }
     call.stop = clock.at(clock.now() + again, () => send(id))
-    call.sendings++
+    call.said = true
     wire.say({ ...call.ask, id })
   }
 
-  /**
-   * Sent again until it is answered or forgotten. Nobody knows which sending was answered, so it counts from the first.
-   * @param answered `repeated`: it was sent more than once, and another answer may come of the server's
-   */
-  function call<A>(ask: Ask, answered: (answer: A, sent: number, repeated: boolean) => void): () => void {
+  /** Sent again until it is answered or forgotten, or `lost` if that is given. Nobody knows which sending was answered, so it counts from the first. */
+  function call<A>(ask: Ask, answered: (answer: A, sent: number) => void, lost?: () => void): () => void {
     const id = ++lastId
-    pending.set(id, { ask, sent: clock.now(), sendings: 0, answered, stop: () => undefined })
+    pending.set(id, { ask, sent: clock.now(), said: false, answered, lost, stop: () => undefined })
     send(id)
     return () => {
       pending.get(id)?.stop()
@@ -221,19 +226,24 @@ function client(
         wait.signal.removeEventListener('abort', over)
         resolve(grant)
       }
-      const cancelled = () => {
+      const cancel = () => {
         const gone = told<boolean>({ verb: 'cancel', name, attempt })
         cancelling.add(gone)
-        return gone.then(() => cancelling.delete(gone))
+        void gone.then(() => cancelling.delete(gone))
       }
       const over = () => {
-        void cancelled()
+        cancel()
+        end(undefined)
+      }
+      const lost = () => {
+        cancel()
+        reject(new BackendError('table', 'no answer'))
         end(undefined)
       }
       const ask = () => {
         forget()
         stopAsking()
-        forget = call<table.Acquired>({ verb: 'acquire', claim, wait: !once }, (answer, sent, repeated) => {
+        const answered = (answer: table.Acquired, sent: number) => {
           if (answer.is === 'granted') return end(grantOf(claim, answer.hold, sent))
           if (answer.is === 'limit') {
             end(undefined)
@@ -244,10 +254,9 @@ function client(
             if (mistake?.is !== 'forgets to tell the next') stopAsking = clock.at(clock.now() + again, ask)
             return
           }
-          // The other sending must not be granted to nobody.
-          if (repeated) void cancelled().then(() => end(undefined))
-          else end(undefined)
-        })
+          end(undefined)
+        }
+        forget = call({ verb: 'acquire', claim, wait: !once }, answered, once ? lost : undefined)
       }
       waiting.set(attempt, { pushed: ask })
       wait.signal.addEventListener('abort', over)

@@ -18,6 +18,12 @@ export interface FifoOptions {
    * lost its place, so nothing is said about it by default. @default Infinity
    */
   readonly perFault?: number
+  /**
+   * How long an answer may take, in ms. A reader, or who wants permits, that gave up may have been granted in its turn by one that was on its way,
+   * and others beside it: only who was served earlier than that before it left was served before it.
+   * @default 50
+   */
+  readonly onItsWay?: number
 }
 
 /**
@@ -43,9 +49,12 @@ function judge(
   found: Violation[],
 ) {
   const { settle = Number.POSITIVE_INFINITY, perFault = Number.POSITIVE_INFINITY } = options
+  const { onItsWay = 50 } = options
   const queuedAt = (one: Acquisition) => one.queued ?? one.invoked + settle * 1e6
+  const servedOrGone = (one: Acquisition) =>
+    one.granted ?? leftAt(one) - (one.mode === 'exclusive' ? 0 : onItsWay * 1e6)
   let faults: readonly Event[] | undefined
-  for (const { waiter, count } of overtaken(all, queuedAt)) {
+  for (const { waiter, count } of overtaken(all, queuedAt, servedOrGone)) {
     if (count <= bound) continue
     const ended = waiter.granted ?? waiter.failed ?? history.end
     faults ??= history.events.filter((event) => event.op === 'fault')
@@ -53,7 +62,7 @@ function judge(
     if (hits > 0 && count <= bound + hits * perFault) continue
     const { name } = waiter
     const message = `${JSON.stringify(name)}: ${count} that came later were served before a waiter; ${bound} may be`
-    const before = all.filter((one) => one.invoked > queuedAt(waiter) && wasBefore(one, waiter))
+    const before = all.filter((one) => one.invoked > queuedAt(waiter) && wasBefore(one, waiter, servedOrGone))
     found.push(
       violation(history, {
         rule: 'fifo',
@@ -79,21 +88,22 @@ function touches(
 }
 
 /** Was `x` served before `w`? */
-function wasBefore(x: Acquisition, w: Acquisition): boolean {
+function wasBefore(x: Acquisition, w: Acquisition, servedOrGone: (one: Acquisition) => number): boolean {
   if (x.granted === undefined) return false
   if (w.granted !== undefined && w.token !== undefined && x.token !== undefined) return x.token < w.token
   return x.granted < servedOrGone(w)
 }
 
 /** Whose time has run out stands in no line any more, also where its process was too busy to notice: the store knows by when it wanted it. */
-function servedOrGone({ granted, failed, died, invoked, wait }: Acquisition): number {
-  return granted ?? Math.min(failed ?? died ?? Number.POSITIVE_INFINITY, invoked + wait * 1e6)
+function leftAt({ failed, died, invoked, wait }: Acquisition): number {
+  return Math.min(failed ?? died ?? Number.POSITIVE_INFINITY, invoked + wait * 1e6)
 }
 
 /** For each waiter, how many were called after it stood in line and served before it: from the last call backwards. */
 function overtaken(
   all: readonly Acquisition[],
   queuedAt: (one: Acquisition) => number,
+  servedOrGone: (one: Acquisition) => number,
 ): { waiter: Acquisition; count: number }[] {
   const served = all.filter((one) => one.granted !== undefined).sort((a, b) => b.invoked - a.invoked)
   const byToken = ranks(served.map((one) => one.token ?? Number.POSITIVE_INFINITY))
