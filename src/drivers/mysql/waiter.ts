@@ -252,16 +252,19 @@ export class Waiter {
     await this.#park(Math.min(left + 1, sayEvery))
   }
 
-  /** The mark first: a newcomer that finds no mark finds no line, either. */
+  /**
+   * The place first, then the mark that makes newcomers look: one that has seen nobody takes the mark away as it takes the lock. Set before
+   * the place, it would be gone, and who came next would pass by unseen.
+   */
   async #sayWaiting(): Promise<void> {
     const { ask, tables, clock, by } = this.#desk
     const at = clock.now()
-    await ask(sql.mark(tables, this.#claim.name))
     const known = this.#ticket !== undefined && (await ask(sql.refresh(tables, this.#ticket))).id !== 0
     if (!known) {
       this.#inLine = true
       this.#ticket = (await ask(sql.enqueue(tables, this.#claim, by))).id
     }
+    await ask(sql.mark(tables, this.#claim.name))
     this.#saidAt = at
   }
 

@@ -47,6 +47,34 @@ describe('a row', { concurrency: false }, () => {
     await held.release()
   })
 
+  it('lets nobody pass who has been told to wait, also when another one takes the lock as its place in line is made', async (t) => {
+    const [a, b, c, d] = [
+      peer(t, server.port),
+      peer(t, proxy.port),
+      peer(t, server.port),
+      peer(t, server.port),
+    ]
+    for (const { mutex } of [a, b, c, d]) await mutex('warm').run(() => undefined)
+    const first = await a.mutex('passed').acquire({ ttl: 60_000 })
+    proxy.up.hold('INSERT INTO `holdfast_waiters`')
+    let told = false
+    b.on('waiting', () => {
+      told = true
+    })
+    const next = b.mutex('passed').acquire({ wait: 60_000 })
+    await proxy.up.holding()
+    await first.release()
+    // It looks, sees nobody in line, and says so as it takes the lock.
+    const second = await c.mutex('passed').acquire({ ttl: 60_000 })
+    proxy.up.pass()
+    await until(() => told)
+    proxy.up.hold()
+    await second.release()
+    assert.equal(await d.mutex('passed').tryAcquire(), undefined)
+    proxy.up.pass()
+    await (await next).release()
+  })
+
   for (const fault of ['its answer is lost', 'its connection is killed before the answer'] as const) {
     it(`is held once when a statement was carried out and ${fault}: taking, proving, giving back`, async (t) => {
       const [ours, other] = [peer(t, proxy.port), peer(t, server.port)]
