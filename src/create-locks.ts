@@ -1,4 +1,4 @@
-/** `createLocks(driver)`: the object users keep. It makes locks; each lock makes leases. */
+/** `createLocks(driver)`: the object that users keep. It makes locks; each lock makes leases. */
 import type { Lock } from './core/acquire.js'
 import { isCurrent } from './core/check.js'
 import type { DriverFactory, Standing, Traits } from './core/driver.js'
@@ -8,7 +8,7 @@ import type { LockEvent, LockEvents } from './core/events.js'
 import type { Lease } from './core/lease.js'
 import type { ModeKind } from './core/mode.js'
 import { checkName, describe } from './core/name.js'
-import type { Defaults } from './core/options.js'
+import type { Defaults, ParticipantDefaults } from './core/options.js'
 import { type Barrier, barrier } from './locks/barrier.js'
 import { type Election, election } from './locks/election.js'
 import { type AdoptOptions, adoptLease, exportLease } from './locks/handing.js'
@@ -17,95 +17,108 @@ import { type Latch, latch } from './locks/latch.js'
 import { all, type MultiLock } from './locks/multi-lock.js'
 import { mutex } from './locks/mutex.js'
 import { type OnceOptions, once } from './locks/once.js'
-import { type Pool, pool } from './locks/pool.js'
+import { type Pool, type PoolOptions, pool } from './locks/pool.js'
 import { type ReadWriteLock, readWrite } from './locks/read-write.js'
 import { onRevoke, type Revocation, type Revoked, type RevokeOptions, revoke } from './locks/revoke.js'
 import { type SemaphoreOptions, semaphore } from './locks/semaphore.js'
 import { type UpgradeableLock, upgradeable } from './locks/upgradeable.js'
 
-/** What a driver may be able to do: a mode, to keep small values beside the locks, to let a hold move to another process. */
+/** What a driver may support: a mode, small values beside the locks, a hold that moves to another process. */
 export type Ability = ModeKind | 'cells' | 'portable'
 
 /** The abilities that the traits of a driver name. */
 export type AbilitiesOf<T extends Traits> =
   | T['modes'][number]
-  // A driver of which nothing is known may be able to: then it is found out when it is asked for.
+  // A driver whose traits are unknown may support it: the call itself then finds out.
   | (T extends { readonly cells: true } ? 'cells' : Traits extends T ? 'cells' : never)
   | (T extends { readonly portable: true } ? 'portable' : Traits extends T ? 'portable' : never)
 
-/** `Yes` where the driver's type says it is able to; otherwise calling it does not compile. */
+/** `Yes` where the driver's type declares the ability; otherwise a call does not compile. */
 type If<Known extends Ability, Needed extends Ability, Yes> = [Needed] extends [Known]
   ? Yes
   : (name: never) => never
 
-/** `Known`: the abilities of the driver, so that what it cannot do does not compile. */
+/** `Known`: the abilities of the driver, so that what it does not support does not compile. */
 export interface Locks<Known extends Ability = Ability> extends AsyncDisposable {
   /** The driver's name and abilities. */
   readonly driver: { readonly name: string; readonly traits: Traits }
-  /** One holder at a time. @throws TypeError, RangeError for a bad name */
-  mutex(name: string): Lock
+  /**
+   * One holder at a time. `defaults`, here and below: for this lock, over those of `createLocks`. @throws TypeError,
+   * RangeError for a bad name or options
+   */
+  mutex(name: string, defaults?: Defaults): Lock
   /** Many readers or one writer. */
-  readonly readWrite: If<Known, 'shared', (name: string) => ReadWriteLock>
+  readonly readWrite: If<Known, 'shared', (name: string, defaults?: Defaults) => ReadWriteLock>
   /** At most n holders. */
   readonly semaphore: If<Known, 'permits', (name: string, options: SemaphoreOptions) => Lock>
   /**
-   * Runs `fn` at most once at a time for `key`; everybody else who asks gets its result or its error, also for `keep` ms after. The
-   * result is what JSON makes of it, at most 64 KiB. Whoever runs holds the lock named `key`.
-   * @throws what `fn` threw, in this process or another (then an `Error` of the same name, message and code); LeaseLostError with
-   * `result` when the lease was lost before the result was kept; TypeError, RangeError for a result that cannot be; as `acquire`
+   * Runs `fn` at most once at a time for `key`; all other callers get its result or its error, also for `keep` ms
+   * after. The result is what JSON makes of it, at most 64 KiB. The caller that runs `fn` holds the lock named `key`.
+   * @throws what `fn` threw, in this process or another (then an `Error` of the same name, message and code);
+   * LeaseLostError with `result` when the lease was lost before the result was kept; TypeError, RangeError for a
+   * result that cannot be kept; as `acquire`
    */
   readonly once: If<
     Known,
     'cells',
     <R>(key: string, fn: (lease: Lease) => R | PromiseLike<R>, options?: OnceOptions) => Promise<R>
   >
-  /** One leader, whom everybody can see. @throws TypeError, RangeError for a bad name; UnsupportedError */
-  readonly election: If<Known, 'cells', (name: string) => Election>
-  /** Closed until it has been counted down, then open for all who wait. @throws TypeError, RangeError for a bad name; UnsupportedError */
-  readonly latch: If<Known, 'cells', (name: string) => Latch>
-  /** Nobody goes on before `parties` are there. @throws TypeError, RangeError for bad arguments; UnsupportedError */
-  readonly barrier: If<Known, 'cells' | 'shared', (name: string, parties: number) => Barrier>
+  /** One leader, visible to everybody. @throws TypeError, RangeError for a bad name; UnsupportedError */
+  readonly election: If<Known, 'cells', (name: string, defaults?: Defaults) => Election>
+  /** Closed until it has been counted down, then open for all waiters. @throws TypeError, RangeError for a bad name; UnsupportedError */
+  readonly latch: If<Known, 'cells', (name: string, defaults?: ParticipantDefaults) => Latch>
+  /** Nobody goes on before `parties` have arrived. @throws TypeError, RangeError for bad arguments; UnsupportedError */
+  readonly barrier: If<
+    Known,
+    'cells' | 'shared',
+    (name: string, parties: number, defaults?: ParticipantDefaults) => Barrier
+  >
   /** A scheduled job that many hosts start and one runs. @throws TypeError, RangeError for bad arguments */
   job(name: string, options?: JobOptions): Job
-  /** A semaphore that can be resized while it is used, and tells who has its permits. @throws TypeError, RangeError; UnsupportedError */
-  readonly pool: If<Known, 'cells' | 'shared', (name: string, options: { readonly permits: number }) => Pool>
+  /** A semaphore that can be resized while it is used, and reports its holders. @throws TypeError, RangeError; UnsupportedError */
+  readonly pool: If<Known, 'cells' | 'shared', (name: string, options: PoolOptions) => Pool>
   /** Readers, writers, and one reader that may become a writer. @throws TypeError, RangeError for a bad name; UnsupportedError */
-  readonly upgradeable: If<Known, 'shared', (name: string) => UpgradeableLock>
-  /** Several locks, all or nothing; also of other `createLocks`. */
+  readonly upgradeable: If<Known, 'shared', (name: string, defaults?: Defaults) => UpgradeableLock>
+  /** Several locks, all or nothing; also from other `createLocks`. */
   all(locks: readonly Lock[]): MultiLock
-  /** Who holds `name`, who waits, since when, with what note. */
+  /** The holders and waiters of `name`, since when, and with what note. */
   inspect(name: string): Promise<Standing>
   /**
-   * Asks the store whether `token` is that of somebody who holds `name`: for whoever was sent a token and keeps none to compare it with.
-   * True says that nobody came after it before the store answered; a write that follows is another step, so
-   * where the store itself is written to, its own condition is better: see docs/guard.md.
+   * Asks the store whether `token` belongs to a present holder of `name`: for a receiver of a token that keeps none
+   * to compare it with. True means that nobody came after it before the store replied; a write that follows is
+   * another step, so where the write goes to the store itself, the store's own condition is better: see
+   * docs/guard.md.
    * @throws TypeError, RangeError for what is no token; BackendError
    */
   check(fence: { readonly name: string; readonly token: number }): Promise<boolean>
-  /** Everything held or waited for whose name begins with `prefix`. @throws UnsupportedError */
+  /** Everything with a holder or waiter whose name begins with `prefix`. @throws UnsupportedError */
   list(prefix?: string): Promise<readonly Standing[]>
-  /** Takes the lock from whoever holds it; resolves with the number of holds ended. @throws UnsupportedError */
+  /** Force-releases the lock; resolves with the number of holds ended. @throws UnsupportedError */
   forceRelease(name: string): Promise<number>
   /**
-   * Asks whoever holds `name` to give way, waits for `grace` ms, then takes it by force. @throws UnsupportedError, BackendError;
-   * TypeError, RangeError for bad options; the reason of `signal`
+   * Asks the holder of `name` to give way, waits for `grace` ms, then takes the lock by force. @throws
+   * UnsupportedError, BackendError; TypeError, RangeError for bad options; the reason of `signal`
    */
   readonly revoke: If<Known, 'cells', (name: string, options?: RevokeOptions) => Promise<Revoked>>
   /**
-   * Calls `listener` when this lease is asked to give way, until it ends. Returns a function that takes it off. Until then this
-   * process watches a cell for it. @throws TypeError, UnsupportedError
+   * Calls `listener` when this lease is asked to give way, until the lease ends. Returns a function that removes the
+   * listener. Until then this process watches a cell for it. @throws TypeError, UnsupportedError
    */
   readonly onRevoke: If<Known, 'cells', (lease: Lease, listener: (asked: Revocation) => void) => () => void>
   /**
-   * Makes a ticket of a lease, which is over here then; another process adopts it within its ttl, exactly once. Whoever has the ticket
-   * can. @throws LeaseLostError, UnsupportedError, BackendError; TypeError for what is no plain lease
+   * Turns a lease into a ticket, and the lease is over here; another process adopts it within its ttl, exactly once.
+   * Anybody with the ticket can adopt it. @throws LeaseLostError, UnsupportedError, BackendError; TypeError for what
+   * is no plain lease
    */
   readonly export: If<Known, 'cells' | 'portable', (lease: Lease) => Promise<string>>
-  /** The lease of a ticket, with its token. @throws LeaseLostError when it was adopted before or has run out; TypeError, UnsupportedError, BackendError */
+  /**
+   * The lease of a ticket, with its token. @throws LeaseLostError when it was adopted before or has expired;
+   * TypeError, UnsupportedError, BackendError
+   */
   readonly adopt: If<Known, 'cells' | 'portable', (ticket: string, options?: AdoptOptions) => Promise<Lease>>
-  /** Calls `listener` on every such event; returns a function that takes it off. */
+  /** Calls `listener` on every such event; returns a function that removes it. */
   on<E extends LockEvent>(event: E, listener: (event: LockEvents[E]) => void): () => void
-  /** Rejects who waits, gives back what is held, closes the driver. Idempotent. The client passed to a driver stays open. */
+  /** Rejects all waiters, releases all holds, closes the driver. Idempotent. The client passed to a driver stays open. */
   close(): Promise<void>
 }
 
@@ -126,41 +139,41 @@ export function createLocks<T extends Traits>(
   return locksOver<AbilitiesOf<T>>(engine)
 }
 
-/** The same over an engine whose clock and chance are given: for simulation. */
+/** The same over an engine whose clock and randomness are given: for simulation. */
 export function locksOver<Known extends Ability>(engine: Engine): Locks<Known> {
   const { driver } = engine
   const missing = (ability: string) =>
     new UnsupportedError(driver.name, ability, 'use the tools of the store itself')
   const locks: Locks = {
     driver: { name: driver.name, traits: driver.traits },
-    mutex: (name) => mutex(engine, name),
-    readWrite: (name) => readWrite(engine, name),
+    mutex: (name, defaults) => mutex(engine, name, defaults),
+    readWrite: (name, defaults) => readWrite(engine, name, defaults),
     semaphore: (name, options) => semaphore(engine, name, options),
-    latch: (name) => latch(engine, name),
-    barrier: (name, parties) => barrier(engine, name, parties),
+    latch: (name, defaults) => latch(engine, name, defaults),
+    barrier: (name, parties, defaults) => barrier(engine, name, parties, defaults),
     pool: (name, options) => pool(engine, name, options),
-    upgradeable: (name) => upgradeable(engine, name),
+    upgradeable: (name, defaults) => upgradeable(engine, name, defaults),
     job: (name, options) => job(engine, name, options),
-    election: (name) => election(engine, name),
+    election: (name, defaults) => election(engine, name, defaults),
     once: (key, fn, options) => once(engine, key, fn, options),
     all: (parts) => all(engine, parts),
     inspect: async (name) => {
       engine.assertOpen()
-      return driver.inspect(checkName(name))
+      return engine.awaited(driver.inspect(checkName(name)))
     },
     check: async (fence) => {
       engine.assertOpen()
-      return isCurrent(driver, fence)
+      return engine.awaited(isCurrent(driver, fence))
     },
     list: async (prefix = '') => {
       engine.assertOpen()
       if (driver.list === undefined) throw missing('list of locks')
-      return driver.list(prefix === '' ? prefix : checkName(prefix, 'prefix'))
+      return engine.awaited(driver.list(prefix === '' ? prefix : checkName(prefix, 'prefix')))
     },
     forceRelease: async (name) => {
       engine.assertOpen()
       if (driver.forceRelease === undefined) throw missing('forced release')
-      return driver.forceRelease(checkName(name))
+      return engine.awaited(driver.forceRelease(checkName(name)))
     },
     revoke: async (name, options) => revoke(engine, name, options),
     onRevoke: (lease, listener) => onRevoke(engine, lease, listener),
@@ -170,6 +183,6 @@ export function locksOver<Known extends Ability>(engine: Engine): Locks<Known> {
     close: () => engine.close(),
     [Symbol.asyncDispose]: () => engine.close(),
   }
-  // What the type leaves out throws UnsupportedError when it is called all the same.
+  // A method that the type leaves out still throws UnsupportedError when it is called.
   return locks as unknown as Locks<Known>
 }

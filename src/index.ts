@@ -1,5 +1,5 @@
 /**
- * Distributed locks that can prove they hold.
+ * Distributed locks with fencing tokens, bounded leases and a published fault-injection suite.
  *
  * ```ts
  * import { createLocks } from 'holdfast'
@@ -16,22 +16,26 @@
 export type { Lock } from './core/acquire.js'
 export type { WaitOptions } from './core/bounded.js'
 export type { Blocked, DriverFactory, GaveBack, Holder, Standing, Traits, Waiter } from './core/driver.js'
+export { type Duration, toMilliseconds } from './core/duration.js'
 export {
   AcquireTimeoutError,
   BackendError,
   DeadlockError,
   type ErrorCode,
   HoldfastError,
+  LatchGoneError,
   LeaseLostError,
   type LossCause,
+  PoolClosedError,
   StaleTokenError,
+  TooManyWaitersError,
   UnsupportedError,
   VersionConflictError,
 } from './core/errors.js'
 export type { LockEvent, LockEvents } from './core/events.js'
 export type { Lease, LeaseState, ReleaseOutcome } from './core/lease.js'
 export type { Mode, ModeKind } from './core/mode.js'
-export type { AcquireOptions, Defaults, TryOptions } from './core/options.js'
+export type { AcquireOptions, Defaults, ParticipantDefaults, TryOptions } from './core/options.js'
 export { type AbilitiesOf, type Ability, createLocks, type Locks } from './create-locks.js'
 export type { Barrier, EnterOptions, Inside } from './locks/barrier.js'
 export type { CampaignOptions, Election } from './locks/election.js'
@@ -41,7 +45,7 @@ export type { JoinOptions, Latch, LatchOptions } from './locks/latch.js'
 export type { MultiLease } from './locks/multi-lease.js'
 export type { MultiLock } from './locks/multi-lock.js'
 export type { OnceOptions } from './locks/once.js'
-export type { PermitHolder, Pool, PoolAcquireOptions } from './locks/pool.js'
+export type { PermitHolder, Pool, PoolAcquireOptions, PoolOptions } from './locks/pool.js'
 export type { ReadWriteLock } from './locks/read-write.js'
 export type { Revocation, Revoked, RevokeOptions } from './locks/revoke.js'
 export type { SemaphoreOptions } from './locks/semaphore.js'

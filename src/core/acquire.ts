@@ -1,52 +1,81 @@
 /**
- * The path of every acquisition: options → already held here? → the line of this process → the driver → a lease.
- * `locks/` says which mode each kind of lock asks for; everything else is the same and stands here.
+ * The path of every acquisition: options → already held here? → local queue → driver → lease. `locks/` chooses the
+ * mode for each kind of lock; everything else is the same for all and is in this file.
  *
  * Long because the ways in which one acquisition ends are read together.
  */
+import { checkWaitOptions, type WaitOptions } from './bounded.js'
 import { watchForDeadlock } from './deadlock.js'
 import type { Blocked } from './driver.js'
 import type { Engine } from './engine.js'
-import { AcquireTimeoutError, BackendError, LeaseLostError, UnsupportedError } from './errors.js'
+import {
+  AcquireTimeoutError,
+  aged,
+  BackendError,
+  LeaseLostError,
+  TooManyWaitersError,
+  UnsupportedError,
+  unavailable,
+} from './errors.js'
 import type { Hold } from './hold.js'
 import { HeldLease, type Lease } from './lease.js'
 import type { Mode, ModeKind } from './mode.js'
-import { checkFunction, quote } from './name.js'
-import { type AcquireOptions, checkOptions, resolveTerms, type Terms, type TryOptions } from './options.js'
+import { checkFunction } from './name.js'
+import { type AcquireOptions, checkSingle, resolveTerms, type Terms, type TryOptions } from './options.js'
 import type { Line, Request } from './queue.js'
 import { heldBy, inside, reenter } from './reentrancy.js'
 import type { Party } from './together.js'
 import { Patience, type WaitEnd, type Waiting } from './wait.js'
 
-/** The object one acquires from. Cheap, holds nothing; make as many as you like. */
+/** The object to acquire from. Cheap, holds nothing; make as many as you like. */
 export interface Lock {
   readonly name: string
   /**
    * Waits for the lock.
-   * @throws AcquireTimeoutError when it was not free within `wait`; `signal.reason` when aborted; DeadlockError when this
-   * async context holds it already; BackendError when the store cannot be used; TypeError, RangeError for bad options.
+   * @throws AcquireTimeoutError when, as the store reported, somebody else held the lock to the end of `wait`;
+   * `signal.reason` when aborted; DeadlockError when this async context already holds it; BackendError when the store
+   * cannot be used, with code `UNAVAILABLE` when it did not reply within `wait`; TooManyWaitersError when
+   * `maxPending` others wait in this process; TypeError, RangeError for bad options.
    */
   acquire(options?: AcquireOptions): Promise<Lease>
-  /** One attempt: `undefined` when it is not free now. @throws as `acquire`, but never AcquireTimeoutError or DeadlockError. */
+  /**
+   * One attempt: `undefined` when the lock is not free now. @throws as `acquire`, but never AcquireTimeoutError,
+   * TooManyWaitersError or DeadlockError.
+   */
   tryAcquire(options?: TryOptions): Promise<Lease | undefined>
   /**
-   * Acquires, runs `fn`, releases, and resolves with what `fn` returned.
-   * @throws LeaseLostError with `result` when `fn` succeeded but the lease was lost before it ended; else as `acquire` and `fn`.
+   * Acquires, runs `fn`, releases, and resolves with the result of `fn`.
+   * @throws LeaseLostError with `result` when `fn` succeeded but the lease was lost before it ended; else as
+   * `acquire` and `fn`.
    */
   run<R>(fn: (lease: Lease) => R | PromiseLike<R>, options?: AcquireOptions): Promise<R>
+  /**
+   * Resolves once the lock could have been acquired, and holds nothing then: a mutex or a write side when nobody held
+   * it, a read side when nobody wrote, a semaphore when one permit was free. Somebody else may hold it again by the
+   * time you look.
+   *
+   * It queues as `acquire` does, is granted the lock and releases it at once. So it costs as much as an acquisition,
+   * earlier waiters are served first, others find the lock taken for a moment, and a process that crashes in that
+   * moment keeps the lock until its `ttl` has passed.
+   * @throws AcquireTimeoutError when it was not free within `wait`; as `acquire`
+   */
+  waitUntilFree(options?: WaitOptions): Promise<void>
 }
 
-/** Where the end of one acquisition goes, and what comes before it. */
+/** Callbacks of one acquisition: progress and result. */
 interface Caller {
-  resolve(lease: HeldLease | undefined): void
+  /** `undefined`: not granted. `why` makes the error for a caller that throws one. */
+  resolve(lease: HeldLease | undefined, why: () => Error | Promise<Error>): void
   reject(error: unknown): void
-  /** Its claim joins others. */
+  /** The batch that its claim joins. */
   readonly party?: Party
-  /** Told whenever the store says what stands in the way. */
+  /** Called whenever the store reports what blocks the claim. */
   blocked?(by: Blocked): void
 }
 
-/** A single attempt waits for the store's answer no longer than this, in ms: a frozen store is an error, not "not free". */
+/** A report on the holder that is less than this many ms old goes into the error without another query. */
+const freshFor = 250
+/** Longest time that a single attempt waits for the store's reply, in ms: a frozen store is an error, not "not free". */
 const longestAttempt = 10_000
 
 export class EngineLock implements Lock {
@@ -54,9 +83,16 @@ export class EngineLock implements Lock {
   readonly name: string
   readonly kind: ModeKind
   readonly #modeOf: (terms: Terms) => Mode
+  readonly #defaults: Terms
 
-  /** @throws UnsupportedError when the driver does not know the mode */
-  constructor(engine: Engine, name: string, kind: ModeKind, modeOf: (terms: Terms) => Mode) {
+  /** @throws UnsupportedError when the driver does not support the mode */
+  constructor(
+    engine: Engine,
+    name: string,
+    kind: ModeKind,
+    modeOf: (terms: Terms) => Mode,
+    defaults: Terms = engine.defaults,
+  ) {
     engine.assertOpen()
     const { driver } = engine
     if (!driver.traits.modes.includes(kind)) {
@@ -66,35 +102,38 @@ export class EngineLock implements Lock {
     this.name = name
     this.kind = kind
     this.#modeOf = modeOf
+    this.#defaults = defaults
   }
 
   acquire(options?: AcquireOptions): Promise<Lease> {
     return this.take(options)
   }
 
-  /** As `acquire`, with the class that other parts of the core need. `blocked` hears what stands in the way. */
-  take(options?: AcquireOptions, blocked?: (by: Blocked) => void): Promise<HeldLease> {
-    return new Promise((resolve, reject) => {
-      const notFree = () => reject(new AcquireTimeoutError(this.name, 0, undefined))
-      this.#ask(options, options?.wait === 0, {
-        resolve: (lease) => (lease === undefined ? notFree() : resolve(lease)),
+  /** As `acquire`, with the class that other parts of the core need. `blocked` receives what blocks the claim. */
+  async take(options?: AcquireOptions, blocked?: (by: Blocked) => void): Promise<HeldLease> {
+    const taken = await new Promise<HeldLease | (() => Error | Promise<Error>)>((resolve, reject) =>
+      this.#ask(options, undefined, {
+        resolve: (lease, why) => resolve(lease ?? why),
         reject,
         ...(blocked !== undefined && { blocked }),
-      })
-    })
+      }),
+    )
+    // Made here and not in the timer that ended the wait, the error has the caller in its stack.
+    if (typeof taken === 'function') throw restacked(await taken())
+    return taken
   }
 
   tryAcquire(options?: TryOptions): Promise<HeldLease | undefined> {
     return new Promise((resolve, reject) => {
-      checkOptions(options)
-      if (options !== undefined && 'wait' in options) {
-        throw new TypeError('tryAcquire makes one attempt and takes no wait; use acquire({ wait })')
-      }
+      checkSingle(options)
       this.#ask(options, true, { resolve, reject })
     })
   }
 
-  /** One attempt whose claim joins `party`, if it can: else the party is smaller than it should be. */
+  /**
+   * One attempt whose claim joins `party`. It cannot join when the lock is busy or held in this process, or the
+   * request is refused; `party.size` is then too small.
+   */
   join(party: Party, options: AcquireOptions): Promise<HeldLease | undefined> {
     return new Promise((resolve, reject) => this.#ask(options, true, { resolve, reject, party }))
   }
@@ -115,30 +154,39 @@ export class EngineLock implements Lock {
     throw lost
   }
 
-  /** Throws what is wrong with the request; everything later goes to `reject`. */
-  #ask(options: AcquireOptions | undefined, once: boolean, caller: Caller): void {
+  async waitUntilFree(options?: WaitOptions): Promise<void> {
+    const given = checkWaitOptions('waitUntilFree()', options)
+    // A shared hold of this context keeps no reader out.
+    const reentrant = this.kind === 'shared'
+    await (await this.take({ ...given, reentrant })).release()
+  }
+
+  /** Throws what is wrong with the request; every later error goes to `reject`. `single`: one attempt, as with `wait: 0`. */
+  #ask(options: AcquireOptions | undefined, single: true | undefined, caller: Caller): void {
     const { engine, name } = this
     engine.assertOpen()
     const terms =
       options === undefined
-        ? engine.defaults
-        : resolveTerms(engine.driver.name, engine.traits, engine.defaults, options)
+        ? this.#defaults
+        : resolveTerms(engine.driver.name, engine.traits, this.#defaults, options)
+    const once = single ?? terms.wait === 0
     const mode = this.#modeOf(terms)
     terms.signal?.throwIfAborted()
     const nested = reenter(engine, name, mode, terms, once)
     if (nested === undefined) this.#stand(terms, mode, once, caller)
-    else caller.resolve(nested)
+    else caller.resolve(nested, () => new AcquireTimeoutError(name, 0, undefined))
   }
 
   #stand(terms: Terms, mode: Mode, once: boolean, caller: Caller): void {
     const line = this.engine.line(this.name)
+    if (!once && line.isFull(terms.maxPending)) throw new TooManyWaitersError(this.name, terms.maxPending)
     const holds = once && caller.party?.waits !== true ? [] : heldBy(this.engine, terms.holding)
     const acquisition = new Acquisition(line, terms, mode, once, caller)
     if (holds.length > 0) this.#inside(holds, mode, acquisition, once)
     line.ask(acquisition, once)
   }
 
-  /** Waits while it holds: in what order, and may it wait for ever? */
+  /** For a wait inside other holds: records the lock order and watches for deadlocks. */
   #inside(holds: readonly Hold[], mode: Mode, acquisition: Acquisition, once: boolean): void {
     const { engine, name } = this
     if (mode.kind === 'permits') return
@@ -151,18 +199,21 @@ export class EngineLock implements Lock {
   }
 }
 
-/** One call of `acquire`, until it is settled one way or the other. */
+/** One call of `acquire`, until it settles. */
 class Acquisition implements Request, Waiting {
   readonly terms: Terms
   readonly mode: Mode
   readonly asked: number
   readonly patience: Patience
   readonly party: Party | undefined
-  /** Ends the watch for deadlocks. */
+  /** Stops the watch for deadlocks. */
   watched: (() => void) | undefined
   readonly #line: Line
   readonly #once: boolean
   readonly #caller: Caller
+  /** The store's last report on who holds the lock, and the clock reading then. */
+  #said: { readonly by: Blocked; readonly at: number } | undefined
+  #trouble: BackendError | undefined
 
   constructor(line: Line, terms: Terms, mode: Mode, once: boolean, caller: Caller) {
     const { clock, unarmed } = line.engine
@@ -181,20 +232,22 @@ class Acquisition implements Request, Waiting {
 
   granted(hold: Hold | undefined): void {
     this.watched?.()
-    this.#caller.resolve(hold && new HeldLease(hold, this.mode.kind))
+    this.#caller.resolve(hold && new HeldLease(hold, this.mode.kind), () => this.#asOfNow(this.#notFree(0)))
   }
 
   failed(error: unknown): void {
     this.watched?.()
-    this.#caller.reject(error)
+    const silent = error instanceof BackendError && error.code === 'BACKEND' && error.unanswered
+    this.#caller.reject(silent ? this.#unavailable(error) : error)
   }
 
   blocked(by: Blocked): void {
-    this.patience.blocked = by
+    this.#trouble = by.trouble
+    if (by.trouble === undefined) this.#said = { by, at: this.#line.engine.clock.now() }
     this.#caller.blocked?.(by)
   }
 
-  /** It would never be granted. */
+  /** Ends a wait that would never be granted. */
   breakOff(error: unknown): void {
     if (this.patience.isOver) return
     this.patience.done()
@@ -206,21 +259,56 @@ class Acquisition implements Request, Waiting {
     const why = this.#why(how)
     this.watched?.()
     this.#line.leave(this)
-    this.#caller.reject(why)
+    if (how === 'deadline' && !this.#once) this.#caller.resolve(undefined, () => this.#asOfNow(why as Error))
+    else this.#caller.reject(why)
   }
 
   #why(how: WaitEnd): unknown {
-    const { engine, name } = this.#line
+    const { engine } = this.#line
     if (how === 'aborted') return this.terms.signal?.reason
     if (how === 'closed') return engine.closedError()
+    if (this.#once) return this.#unavailable(this.#trouble)
+    // A waiter behind others of this process knows what the store reported to the first of them.
+    this.#said ??= this.#line.said
     const waited = engine.clock.now() - this.asked
-    if (this.#once)
-      return new BackendError(
-        engine.driver.name,
-        `gave no answer about ${quote(name)} within ${Math.round(waited)} ms`,
-      )
-    const { blocked } = this.patience
-    const holder = blocked?.holder ?? this.#line.localHolder()
-    return new AcquireTimeoutError(name, waited, holder === undefined ? blocked : { ...blocked, holder })
+    const held = this.#line.localHolder() !== undefined || this.#said !== undefined
+    return held ? this.#notFree(waited) : this.#unavailable(this.#trouble ?? this.#line.trouble)
   }
+
+  /**
+   * Looks up who holds the lock at the end of the wait: others may have held it since the store's last report, if
+   * there was one.
+   */
+  async #asOfNow(why: Error): Promise<Error> {
+    const { clock } = this.#line.engine
+    const said = this.#said
+    const isFresh = said?.by.holder !== undefined && clock.now() - said.at < freshFor
+    if (!(why instanceof AcquireTimeoutError) || isFresh || this.#line.localHolder() !== undefined) return why
+    const holder = await this.#line.holderNow()
+    return holder === undefined ? why : new AcquireTimeoutError(why.lock, why.waited, { ...said?.by, holder })
+  }
+
+  #unavailable(trouble: BackendError | undefined): BackendError {
+    const { engine, name } = this.#line
+    return unavailable(engine.driver.name, name, engine.clock.now() - this.asked, trouble)
+  }
+
+  #notFree(waited: number): AcquireTimeoutError {
+    const { engine, name } = this.#line
+    const said = this.#said
+    const told = said?.by.holder && aged(said.by.holder, engine.clock.now() - said.at)
+    // Of a hold in this process the present state is known.
+    const holder = this.#line.localHolder() ?? told
+    return new AcquireTimeoutError(name, waited, {
+      ...said?.by,
+      ...(holder !== undefined && { holder }),
+      ...(this.#trouble !== undefined && { trouble: this.#trouble }),
+    })
+  }
+}
+
+/** Replaces the stack with that of the awaiting caller. */
+function restacked(error: Error): Error {
+  Error.captureStackTrace(error, restacked)
+  return error
 }

@@ -1,18 +1,19 @@
-/** Waiting for an answer of the store that may never come. */
+/** Waits for a reply of the store that may never come. */
 import type { Engine } from './engine.js'
 import type { Armed } from './wait.js'
 
-/** A store that hangs must not hold up `close()` for longer than this, in ms, at each of its steps. */
+/** A hanging store must not delay `close()` for longer than this, in ms, at each of its steps. */
 export const longestGoodbye = 5_000
 
-/** How long a release waits for the store's answer before it is called unknown, in ms. */
+/** How long a release waits for the store's reply before its outcome counts as unknown, in ms. */
 export function answerTime(ttl: number): number {
   return Math.max(50, ttl / 6)
 }
 
 /**
- * What `work` resolves with, or undefined when it rejects or takes longer than `ms`, as `then` makes it. It stands inside
- * because every further link of a chain of promises costs some 5 % of an uncontended acquire and release in memory.
+ * Resolves with `then` of the result of `work`, or of undefined when `work` rejects or takes longer than `ms`. `then`
+ * is a parameter because every further link of a chain of promises costs some 5 % of an uncontended acquire and
+ * release in memory.
  */
 export function within<R, T>(
   engine: Engine,

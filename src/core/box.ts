@@ -1,6 +1,6 @@
 /**
- * One cell, as the primitives use it: what fails because the store is in trouble is tried again until the bounds end, a
- * change that was overtaken is decided anew on what is there now.
+ * Compare-and-set loop over one cell, for the primitives: retries while the store is failing until the bounds end,
+ * and decides anew on the present value after a conflict.
  */
 import type { Bounds } from './bounded.js'
 import { type Cell, type Cells, maxCellBytes } from './cell.js'
@@ -9,7 +9,7 @@ import { BackendError, UnsupportedError } from './errors.js'
 import { quote } from './name.js'
 import { unlessAborted } from './unless-aborted.js'
 
-/** What is to be in the cell instead. `value` undefined: nothing. `keep` in ms. */
+/** The new content of the cell. `value` undefined: none. `keep` in ms. */
 export interface Replacement {
   readonly value: string | undefined
   readonly keep: number
@@ -17,10 +17,10 @@ export interface Replacement {
 
 type Decide = (cell: Cell | undefined) => Replacement | undefined | Promise<Replacement | undefined>
 
-/** Somebody else changed the cell between the look and the change. */
+/** Somebody else changed the cell between the read and the write. */
 const overtaken: unique symbol = Symbol('overtaken')
 
-/** Between two tries while the store is in trouble, in ms. */
+/** Pause between two tries while the store is failing, in ms. */
 const pause = 200
 
 export class Box {
@@ -47,9 +47,9 @@ export class Box {
   }
 
   /**
-   * `decide` is shown what is there and says what is to be instead, undefined: nothing else; it is asked again when somebody
-   * was faster. Resolves with the cell as it is then. Carried out once, unless more than one change of somebody
-   * else's came between a lost answer and the next try: where that matters, `decide` must know its own work again.
+   * `decide` gets the present cell and returns its replacement, or undefined to leave it; it runs again after a
+   * conflict. Resolves with the resulting cell. The change is carried out once, unless more than one change by others
+   * came between a lost reply and the next try: where that matters, `decide` must recognise its own work.
    */
   async update(decide: Decide, bounds: Bounds): Promise<Cell | undefined> {
     const line = this.engine.overtaken
@@ -79,8 +79,8 @@ export class Box {
   }
 
   /**
-   * Looks until `look` finds what it seeks; undefined: one look was all there was time for. `every`: looks again after so
-   * many ms also when nothing has changed, for what is not in the cell.
+   * Reads until `look` finds what it seeks; undefined: there was time for one read only. `every`: reads again after
+   * this many ms even without a change, for conditions outside the cell.
    */
   async when<R>(
     look: (cell: Cell | undefined) => R | undefined | Promise<R | undefined>,
@@ -107,7 +107,7 @@ export class Box {
     const stop = clock.at(clock.now() + every, () => controller.abort(enough))
     try {
       bounds.signal.throwIfAborted()
-      const inner: Bounds = { signal: controller.signal, once: false, trouble: undefined }
+      const inner: Bounds = { signal: controller.signal, once: false, trouble: undefined, answered: true }
       await this.trying(inner, () => this.#cells.changed(this.key, version, controller.signal))
     } catch (error) {
       if (error !== enough) throw error
@@ -117,13 +117,14 @@ export class Box {
     }
   }
 
-  /** Asks the store until it answers, or the bounds end: also when what is asked for does not heed them. */
+  /** Sends the request until the store replies or the bounds end, even when the request ignores its bounds. */
   async trying<T>(bounds: Bounds, ask: () => Promise<T>): Promise<T> {
     for (;;) {
       bounds.signal.throwIfAborted()
       try {
         const answer = await unlessAborted(ask(), bounds.signal)
         bounds.trouble = undefined
+        bounds.answered = true
         return answer
       } catch (error) {
         if (!(error instanceof BackendError) || error.code === 'CLOSED') throw error

@@ -1,9 +1,9 @@
-/** Is a token that of a present holder? Chubby's sequencer, asked of the store. */
+/** Does a token belong to a present holder? Chubby's sequencer check, asked of the store. */
 import type { Driver, Holder } from './driver.js'
 import { checkName, describe } from './name.js'
 import { tokenReserve } from './token.js'
 
-/** @throws TypeError, RangeError for what is none; BackendError */
+/** @throws TypeError, RangeError for an invalid lease or token; BackendError */
 export async function isCurrent(
   driver: Driver,
   fence: { readonly name: string; readonly token: number },
@@ -19,8 +19,8 @@ export async function isCurrent(
 }
 
 /**
- * A lock that is passed on inside its process goes through the tokens reserved for it, which the store does not hear of. No other grant
- * has one of these: whatever was granted before is below, and whatever comes after does not exist yet.
+ * Local hand-overs use up the tokens reserved for the grant, and the store does not learn of them. No other grant has
+ * one of these tokens: those of earlier grants are below, and those of later grants do not exist yet.
  */
 function isOf(token: number, holder: Holder): boolean {
   if (holder.mode.kind !== 'exclusive') return token === holder.token

@@ -1,41 +1,43 @@
 /**
- * Rings of waiters over processes, in one store: a waits for what b holds, b for what c holds, c for what a holds.
+ * Detects rings of waiters across processes, in one store: a waits for what b holds, b for what c holds, c for what a
+ * holds.
  *
- * Whoever waits for long inside `run` of another lock says so in a cell for each hold it has: `waits:<attempt>`. Then it
- * follows the ring: who holds what I wait for, and what do they wait for? If that leads back to a hold of its own, it looks
- * a second time: when no cell has another version and no lock another holder, all of it was true at one moment
- * between the two looks. Of a ring, the one that began last (the greatest token) gets the DeadlockError; the others go on.
+ * A request that waits long inside `run` of another lock publishes that in one cell for each hold it has:
+ * `waits:<attempt>`. Then it follows the ring: who holds the lock that I wait for, and what does that holder wait
+ * for? If the path leads back to one of its own holds, it checks a second time: when no cell has another version and
+ * no lock another holder, all of it was true at one moment between the two checks. Of a ring, the waiter that began
+ * last (the greatest token) gets the DeadlockError; the others go on.
  *
- * Permits are not followed: any holder may free them. Known are holds inside `run`, as for reentrancy, those a wait was told of (`holding`), and
- * those that `all()` has taken so far.
+ * Permits are not followed: any holder may free them. Known are holds inside `run`, as for reentrancy, those given to
+ * the wait (`holding`), and those that `all()` has acquired so far.
  */
 import { type Bounds, bounded } from './bounded.js'
 import { Box } from './box.js'
 import type { Engine } from './engine.js'
 import { DeadlockError } from './errors.js'
 import type { Hold } from './hold.js'
-import { quote } from './name.js'
+import { printable, quote } from './name.js'
 
-/** How long a wait is none of our business, and how often it is looked at afterwards, in ms. */
+/** How long a wait goes unchecked, and how often it is checked afterwards, in ms. */
 const lookEvery = 500
-/** How long others believe what a process says that has died, in ms. */
+/** How long others trust the entry of a process that has died, in ms. */
 const believed = 5_000
 const betweenLooks = 50
 const longestRing = 16
 
-/** In the cell, as JSON. */
+/** The value of the cell, as JSON. */
 interface Wait {
   readonly name: string
-  /** The greatest of those that the waiter holds, and whose it is. */
+  /** The greatest token among the waiter's holds, and the attempt it belongs to. */
   readonly token: number
   readonly youngest: string
   readonly by: string
-  /** Of this very wait. */
+  /** Identifies this very wait. */
   readonly id: string
 }
 
 interface Step extends Wait {
-  /** Who holds what the one before waits for. */
+  /** The holder of what the previous step waits for. */
   readonly attempt: string
   readonly version: number
 }
@@ -83,13 +85,13 @@ export function watchForDeadlock(
   }
 }
 
-/** What was told of this wait: by hold, when last. */
+/** What this wait has published: by hold, when last. */
 interface Told {
   readonly id: string
   readonly at: Map<string, number>
 }
 
-/** Says for every hold what it waits for; gives the attempts. */
+/** Publishes for every hold what it waits for; returns the attempts. */
 async function tell(
   engine: Engine,
   name: string,
@@ -103,7 +105,7 @@ async function tell(
   const value = JSON.stringify({ name, ...youngest, by: engine.env.by, id: told.id } satisfies Wait)
   const now = engine.clock.now()
   for (const attempt of held) {
-    // Left alone while it is believed: another version would look like another wait.
+    // Not rewritten while others trust it: another version would look like another wait.
     if (now - (told.at.get(attempt) ?? Number.NEGATIVE_INFINITY) < believed / 2) continue
     told.at.set(attempt, now)
     await new Box(engine, 'waits', attempt).update(() => ({ value, keep: believed }), bounds)
@@ -122,7 +124,7 @@ function isYounger(one: Pick<Wait, 'token' | 'youngest'>, other: Pick<Wait, 'tok
   return one.token === other.token ? one.youngest > other.youngest : one.token > other.token
 }
 
-/** The ring from what is waited for back to one of `mine`, if there is one. */
+/** The ring from the awaited lock back to one of `mine`, if there is one. */
 async function follow(
   engine: Engine,
   name: string,
@@ -159,7 +161,8 @@ function same(one: readonly Step[], two: readonly Step[]): boolean {
 function errorOf(name: string, ring: readonly Step[]): DeadlockError {
   const names = [name, ...ring.map((step) => step.name)]
   const steps = ring.map(
-    (step, i) => `${quote(names[i] ?? '')} is held by ${step.by}, who waits for ${quote(step.name)}`,
+    (step, i) =>
+      `${quote(names[i] ?? '')} is held by ${printable(step.by)}, who waits for ${quote(step.name)}`,
   )
   const detail = `${steps.join('; ')}, which this context holds. Take them in one order everywhere, or with all()`
   return new DeadlockError(name, detail, names)

@@ -1,4 +1,4 @@
-/** What all locks of one `createLocks` share: the driver, time, chance, events, and who waits and holds in this process. */
+/** What all locks of one `createLocks` share: the driver, time, randomness, events, and the holders and waiters of this process. */
 import { randomFillSync } from 'node:crypto'
 import { hostname } from 'node:os'
 import { longestGoodbye, within } from './answer.js'
@@ -7,14 +7,23 @@ import type { Driver, DriverFactory, Env, Traits } from './driver.js'
 import { BackendError } from './errors.js'
 import { Events } from './events.js'
 import { LockOrder } from './lock-order.js'
-import { type Defaults, resolveDefaults, type Terms } from './options.js'
+import {
+  type Defaults,
+  defaultsOver,
+  type ParticipantDefaults,
+  participantDefaults,
+  resolveDefaults,
+  type Terms,
+} from './options.js'
 import { Overtaken } from './overtaken.js'
+import { Pending } from './pending.js'
+import { PermitLimits } from './permit-limits.js'
 import { Line } from './queue.js'
+import { Releases } from './releases.js'
 import { Timetable } from './timetable.js'
 import { Unarmed } from './wait.js'
 
 const idleLinesKept = 256
-const limitsKept = 10_000
 
 export class Engine {
   readonly driver: Driver
@@ -27,11 +36,12 @@ export class Engine {
   readonly unarmed: Unarmed
   readonly order: LockOrder = new LockOrder()
   readonly overtaken: Overtaken = new Overtaken()
-  /** The local lines by name: of those who hold or wait in this process, and a few idle ones that may be wanted again. */
+  readonly pending: Pending = new Pending()
+  readonly limits: PermitLimits = new PermitLimits()
+  readonly releases: Releases = new Releases(this)
+  /** The local queues by name: those with holders or waiters in this process, and a few idle ones that may be needed again. */
   readonly lines: Map<string, Line> = new Map()
-  readonly #limits = new Map<string, number>()
   readonly #later = new Set<() => void>()
-  readonly #givingBack = new Set<Promise<unknown>>()
   #closing: Promise<void> | undefined
 
   constructor(factory: DriverFactory, defaults: Defaults | undefined, env: Env) {
@@ -46,6 +56,18 @@ export class Engine {
 
   get traits(): Traits {
     return this.driver.traits
+  }
+
+  /** The defaults of one lock over those of all. @param whose as in a message: `mutex()` */
+  defaultsOf(whose: string, given: Defaults | undefined): Terms {
+    return defaultsOver(whose, this.driver.name, this.traits, this.defaults, given)
+  }
+
+  /** The same for latches and barriers, where every waiter is a participant. */
+  participantDefaultsOf(whose: string, given: ParticipantDefaults | undefined): Terms {
+    const { driver, traits, defaults } = this
+    const terms = defaultsOver(whose, driver.name, traits, defaults, given, participantDefaults)
+    return { ...terms, maxPending: Number.POSITIVE_INFINITY }
   }
 
   get closed(): boolean {
@@ -63,41 +85,22 @@ export class Engine {
     })
   }
 
-  line(name: string): Line {
+  /** @param known the line to use if there is none */
+  line(name: string, known?: Line): Line {
     let line = this.lines.get(name)
     if (line === undefined) {
-      line = new Line(this, name)
+      line = known ?? new Line(this, name)
       this.lines.set(name, line)
     }
     return line
   }
 
-  /** Nobody holds or waits in this line any more. */
+  /** This line has no holders or waiters any more. */
   idle(line: Line): void {
     if (this.lines.size > idleLinesKept) this.lines.delete(line.name)
   }
 
-  /**
-   * The limit this process already uses a semaphore name with, if any; the given one is remembered otherwise. The store has
-   * the last word: names beyond the newest ten thousand are forgotten here.
-   */
-  limitOf(name: string, limit: number): number {
-    const known = this.#limits.get(name)
-    if (known !== undefined) return known
-    this.#limits.set(name, limit)
-    const [oldest] = this.#limits.keys()
-    if (this.#limits.size > limitsKept && oldest !== undefined) this.#limits.delete(oldest)
-    return limit
-  }
-
-  /** Gives a grant back that nobody waits for; `close()` waits for it. */
-  giveBack(release: Promise<unknown>): void {
-    const done = () => this.#givingBack.delete(release)
-    this.#givingBack.add(release)
-    release.then(done, done)
-  }
-
-  /** Background work at a later moment, which neither keeps the process alive nor outlives `close()`. */
+  /** Background work at a later moment. It neither keeps the process alive nor outlives `close()`. */
   later(at: number, fn: () => void): void {
     if (this.closed) return
     const cancel = this.clock.at(
@@ -111,17 +114,31 @@ export class Engine {
     this.#later.add(cancel)
   }
 
-  /** Rejects who waits, gives back what is held, then closes the driver. Idempotent. */
+  /**
+   * Keeps the process alive until `work` settles: a caller awaits it, and a driver's timers do not keep the process
+   * alive. Otherwise Node would end the process midway, with exit code 0.
+   */
+  async awaited<T>(work: Promise<T>): Promise<T> {
+    const stop = this.clock.at(Number.POSITIVE_INFINITY, () => undefined)
+    try {
+      return await work
+    } finally {
+      stop()
+    }
+  }
+
+  /** Rejects all waiters, releases all holds, then closes the driver. Idempotent. */
   close(): Promise<void> {
-    this.#closing ??= this.#close()
+    this.#closing ??= this.awaited(this.#close())
     return this.#closing
   }
 
   async #close(): Promise<void> {
-    // The first await comes after #closing is set: nothing can join a line any more.
+    // The first await comes after #closing is set: nothing can join a queue any more.
     await undefined
     await Promise.all([...this.lines.values()].map((line) => line.close()))
-    await within(this, longestGoodbye, Promise.allSettled(this.#givingBack), () => undefined)
+    await within(this, longestGoodbye, this.releases.close(), () => undefined)
+    this.releases.end()
     for (const cancel of this.#later) cancel()
     this.#later.clear()
     this.timetable.clear()
@@ -147,7 +164,7 @@ function randomId(): string {
   return pool.toString('hex', used - 16, used)
 }
 
-/** `createLocks(redis)` for `createLocks(redis({ … }))` is easily written. */
+/** It is easy to write `createLocks(redis)` for `createLocks(redis({ … }))`. */
 function driverOf(factory: DriverFactory, env: Env): Driver {
   const driver: Driver | undefined = factory(env)
   if (driver?.traits !== undefined) return driver

@@ -1,31 +1,45 @@
 /**
- * Every error holdfast throws on its own account. Bad arguments are TypeError or RangeError; an aborted wait rethrows
+ * Every error that holdfast itself throws. Bad arguments are TypeError or RangeError; an aborted wait rethrows
  * `signal.reason`. `code` is stable; `instanceof` also works between two copies of the package.
+ *
+ * Long because every error is found in one place.
  */
 import type { Blocked, Holder } from './driver.js'
-import { quote } from './name.js'
+import { printable, quote } from './name.js'
 
 const brand = Symbol.for('holdfast.error')
 
 export type ErrorCode =
   | 'ACQUIRE_TIMEOUT'
+  | 'TOO_MANY_WAITERS'
+  | 'LATCH_GONE'
   | 'LEASE_LOST'
+  | 'POOL_CLOSED'
   | 'STALE_TOKEN'
   | 'DEADLOCK'
   | 'UNSUPPORTED'
   | 'VERSION_CONFLICT'
   | 'BACKEND'
+  | 'UNAVAILABLE'
   | 'CLOSED'
 
 /** The base of every error below; not thrown itself. */
 export abstract class HoldfastError extends Error {
   abstract readonly code: ErrorCode
-  /** The codes by which an instance of this class is recognised; undefined: any. */
+  /** The codes that identify an instance of this class; undefined: any. */
   protected static readonly codes: readonly ErrorCode[] | undefined = undefined
 
   constructor(message: string, options?: ErrorOptions) {
     super(message, options)
     Object.defineProperty(this, brand, { value: true })
+  }
+
+  /**
+   * The message for outsiders, such as the client of an HTTP service: what failed, without hosts, process ids, notes,
+   * addresses and the store's own messages, all of which `message` may contain. It contains the name of the lock.
+   */
+  get publicMessage(): string {
+    return this.message
   }
 
   /** Matches by code, so that an error from a second copy of holdfast in node_modules is still recognised. */
@@ -37,7 +51,7 @@ export abstract class HoldfastError extends Error {
   }
 }
 
-/** The lock was not free within `wait`. */
+/** The lock was not free within `wait`: the store reported within that time that somebody else holds it. */
 export class AcquireTimeoutError extends HoldfastError {
   protected static override readonly codes: readonly ErrorCode[] = ['ACQUIRE_TIMEOUT']
   override readonly name = 'AcquireTimeoutError'
@@ -45,11 +59,15 @@ export class AcquireTimeoutError extends HoldfastError {
   readonly lock: string
   /** Milliseconds waited. */
   readonly waited: number
-  /** Who held it when last heard; undefined when the store did not say. */
+  /**
+   * Who held the lock at the end of the wait, as far as the store reported, with ages as of then; undefined when it
+   * did not report.
+   */
   readonly holder: Holder | undefined
-  /** Place in line when last heard, 1 = next. */
+  /** Last reported position in the queue, 1 = next. */
   readonly position: number | undefined
-  /** @param what did not come about */
+  readonly #what: string
+  /** @param what did not happen */
   constructor(
     lock: string,
     waited: number,
@@ -66,18 +84,77 @@ export class AcquireTimeoutError extends HoldfastError {
     this.waited = waited
     this.holder = blocked?.holder
     this.position = blocked?.position
+    this.#what = what
+  }
+
+  override get publicMessage(): string {
+    return `${this.#what} within ${Math.round(this.waited)} ms`
+  }
+}
+
+/** This process already has as many waiters for the lock as `maxPending` allows. Nothing was sent to the store. */
+export class TooManyWaitersError extends HoldfastError {
+  protected static override readonly codes: readonly ErrorCode[] = ['TOO_MANY_WAITERS']
+  override readonly name = 'TooManyWaitersError'
+  readonly code = 'TOO_MANY_WAITERS'
+  readonly lock: string
+  /** The bound that was reached. */
+  readonly maxPending: number
+  constructor(lock: string, maxPending: number) {
+    super(
+      `${maxPending} or more wait for ${quote(lock)} in this process, and maxPending is ${maxPending}; try again later, or raise maxPending`,
+    )
+    this.lock = lock
+    this.maxPending = maxPending
+  }
+
+  override get publicMessage(): string {
+    return `too many wait for ${quote(this.lock)}; try again later`
+  }
+}
+
+/**
+ * The latch is no longer in the store: it was deleted, or it opened and its `keep` ran out before this process looked
+ * again. Whatever it stood for may be done or not.
+ */
+export class LatchGoneError extends HoldfastError {
+  protected static override readonly codes: readonly ErrorCode[] = ['LATCH_GONE']
+  override readonly name = 'LatchGoneError'
+  readonly code = 'LATCH_GONE'
+  readonly lock: string
+  constructor(lock: string) {
+    super(
+      `latch ${quote(lock)} is gone: it was deleted, or it opened and its keep ran out before this process looked again`,
+    )
+    this.lock = lock
+  }
+}
+
+/** This process or another closed the pool: it grants no permits until somebody reopens it. */
+export class PoolClosedError extends HoldfastError {
+  protected static override readonly codes: readonly ErrorCode[] = ['POOL_CLOSED']
+  override readonly name = 'PoolClosedError'
+  readonly code = 'POOL_CLOSED'
+  readonly lock: string
+  constructor(lock: string) {
+    super(`pool ${quote(lock)} is closed; open() opens it again`)
+    this.lock = lock
+  }
+
+  override get publicMessage(): string {
+    return `pool ${quote(this.lock)} is closed`
   }
 }
 
 /** Why a lease ended without release. */
 export type LossCause =
-  /** Not proven in time: renewals failed, the event loop stood still, or the machine slept. */
+  /** Ownership was not proven in time: renewals failed, the event loop was blocked, or the machine slept. */
   | 'expired'
-  /** The store said it belongs to somebody else or to nobody. */
+  /** The store replied that the lock belongs to somebody else or to nobody. */
   | 'taken'
-  /** The store gave notice: session expired, connection ended, an operator released it. */
+  /** The store sent a notification: session expired, connection ended, an operator released it. */
   | 'revoked'
-  /** It was held longer than `maxHold`. */
+  /** The lease lasted longer than `maxHold`. */
   | 'max-hold'
 
 const lossWords: Record<LossCause, string> = {
@@ -95,7 +172,7 @@ export class LeaseLostError extends HoldfastError {
   readonly lock: string
   readonly token: number
   readonly why: LossCause
-  /** Only from `run()`: what the function returned, although the lease was lost before it ended. */
+  /** Set only by `run()`: the result of the function, although the lease was lost before the function ended. */
   result?: unknown
   constructor(lock: string, token: number, why: LossCause, cause?: unknown, what: string = lossWords[why]) {
     super(
@@ -126,7 +203,7 @@ export class StaleTokenError extends HoldfastError {
   }
 }
 
-/** Optimistic locking gave up: at every attempt somebody else had written first. */
+/** Optimistic locking gave up: somebody else had written first at every attempt. */
 export class VersionConflictError extends HoldfastError {
   protected static override readonly codes: readonly ErrorCode[] = ['VERSION_CONFLICT']
   override readonly name = 'VersionConflictError'
@@ -140,22 +217,26 @@ export class VersionConflictError extends HoldfastError {
   }
 }
 
-/** Waiting would never end: the caller itself holds what it waits for, or a ring of waiters leads back to it. */
+/** The wait would never end: the caller itself holds what it waits for, or a ring of waiters leads back to it. */
 export class DeadlockError extends HoldfastError {
   protected static override readonly codes: readonly ErrorCode[] = ['DEADLOCK']
   override readonly name = 'DeadlockError'
   readonly code = 'DEADLOCK'
   readonly lock: string
-  /** The names on the ring: this one waits for the first, and holds the last. Empty when it waits for itself. */
+  /** The names on the ring: the caller waits for the first and holds the last. Empty when it waits for itself. */
   readonly ring: readonly string[]
   constructor(lock: string, detail: string, ring: readonly string[] = []) {
     super(`waiting for ${quote(lock)} would never end: ${detail}`)
     this.lock = lock
     this.ring = ring
   }
+
+  override get publicMessage(): string {
+    return `waiting for ${quote(this.lock)} would never end`
+  }
 }
 
-/** The driver cannot do what was asked; thrown when the lock is made. */
+/** The driver does not support the request; thrown when the lock is made, or by the verb or option that needs the ability. */
 export class UnsupportedError extends HoldfastError {
   protected static override readonly codes: readonly ErrorCode[] = ['UNSUPPORTED']
   override readonly name = 'UnsupportedError'
@@ -167,28 +248,107 @@ export class UnsupportedError extends HoldfastError {
   }
 }
 
-/** The store cannot be used: unreachable, refusing, answering nonsense. Says nothing about who holds the lock. */
+/**
+ * The store cannot be used: unreachable, refusing, or replying nonsense. The error does not say who holds the lock.
+ * `UNAVAILABLE`: the store did not reply within the wait, so a later retry may help. `BACKEND`: it refused, or failed
+ * in some other way given in `message`. `CLOSED`: the locks were closed.
+ */
 export class BackendError extends HoldfastError {
-  protected static override readonly codes: readonly ErrorCode[] = ['BACKEND', 'CLOSED']
+  protected static override readonly codes: readonly ErrorCode[] = ['BACKEND', 'UNAVAILABLE', 'CLOSED']
   override readonly name = 'BackendError'
-  readonly code: 'BACKEND' | 'CLOSED'
+  readonly code: 'BACKEND' | 'UNAVAILABLE' | 'CLOSED'
   readonly driver: string
+  /** The system's error code, such as `ECONNREFUSED`, if known. */
+  readonly reason: string | undefined
+  /** `host:port`, if known. */
+  readonly address: string | undefined
+  /** How long the caller tried to get a reply, in ms; only with `UNAVAILABLE`. */
+  readonly tried: number | undefined
+  /** For drivers: the cause is silence, not a refusal. */
+  readonly unanswered: boolean
   constructor(
     driver: string,
     message: string,
-    options?: { readonly cause?: unknown; readonly closed?: boolean },
+    options: {
+      readonly cause?: unknown
+      readonly closed?: boolean
+      readonly unanswered?: boolean
+      readonly tried?: number
+    } = {},
   ) {
-    super(`${driver}: ${message}`, options?.cause === undefined ? undefined : { cause: options.cause })
+    super(`${driver}: ${message}`, options.cause === undefined ? undefined : { cause: options.cause })
+    const { reason, address } = systemReason(options.cause)
     this.driver = driver
-    this.code = options?.closed === true ? 'CLOSED' : 'BACKEND'
+    this.reason = reason
+    this.address = address
+    this.tried = options.tried
+    this.unanswered = options.unanswered ?? (options.tried !== undefined || reason !== undefined)
+    this.code = options.closed === true ? 'CLOSED' : options.tried === undefined ? 'BACKEND' : 'UNAVAILABLE'
+  }
+
+  override get publicMessage(): string {
+    return this.code === 'CLOSED'
+      ? 'these locks are closed'
+      : 'the store of the locks cannot be used at present'
   }
 }
 
-/** Two users of one semaphore name must agree on its limit. Thrown by drivers, which alone see the other user. */
+/**
+ * The error for a store that did not reply while it was tried. What it replied instead, if anything, is the cause; a
+ * refusal is returned as it is.
+ */
+export function unavailable(
+  driver: string,
+  about: string,
+  tried: number,
+  trouble: BackendError | undefined,
+): BackendError {
+  if (trouble !== undefined && !trouble.unanswered) return trouble
+  const { reason, address } = systemReason(trouble)
+  const words = [reason, address].filter((word) => word !== undefined).join(' ')
+  const why = trouble === undefined ? '' : `; ${trouble.message}`
+  return new BackendError(
+    driver,
+    `gave no answer about ${quote(about)} within ${Math.round(tried)} ms${words === '' ? '' : ` (${words})`}${why}`,
+    { tried, ...(trouble !== undefined && { cause: trouble }) },
+  )
+}
+
+/** Error codes of sockets and of host lookup. */
+const systemReasons = new Set(
+  'ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ETIMEDOUT EHOSTUNREACH EHOSTDOWN ENETUNREACH ENETDOWN ENOTFOUND EAI_AGAIN'.split(
+    ' ',
+  ),
+)
+
+/** The first system error code in the chain of causes. */
+function systemReason(error: unknown, depth = 0): { reason?: string; address?: string } {
+  if (typeof error !== 'object' || error === null || depth > 8) return {}
+  const { code, address, hostname, port, cause, errors } = error as Record<string, unknown>
+  if (typeof code === 'string' && systemReasons.has(code)) {
+    const host = address ?? hostname
+    return {
+      reason: code,
+      ...(typeof host === 'string' && { address: port === undefined ? host : `${host}:${String(port)}` }),
+    }
+  }
+  for (const inner of [cause, ...(Array.isArray(errors) ? errors : [])]) {
+    const found = systemReason(inner, depth + 1)
+    if (found.reason !== undefined) return found
+  }
+  return {}
+}
+
+/** All users of one semaphore name must agree on its limit. Thrown by drivers: only they see the other user. */
 export function permitLimitError(name: string, theirs: number, ours: number): RangeError {
   return new RangeError(
     `semaphore ${quote(name)} has ${theirs} permits for those who use it now, got permits: ${ours}; use one limit everywhere or another name`,
   )
+}
+
+/** The holder with its ages `ms` later than reported. */
+export function aged(holder: Holder, ms: number): Holder {
+  return { ...holder, heldFor: holder.heldFor + ms, expiresIn: holder.expiresIn - ms }
 }
 
 function heldBy(blocked: Blocked | undefined): string {
@@ -196,5 +356,5 @@ function heldBy(blocked: Blocked | undefined): string {
   const place = blocked?.position === undefined ? '' : `; place ${blocked.position} in line`
   if (holder === undefined) return place
   const note = holder.note === undefined ? '' : ` (${quote(holder.note)})`
-  return `; held by ${holder.by ?? 'somebody'}${note} for ${Math.round(holder.heldFor)} ms, token ${holder.token}${place}`
+  return `; held by ${printable(holder.by ?? 'somebody')}${note} for ${Math.round(holder.heldFor)} ms, token ${holder.token}${place}`
 }

@@ -1,7 +1,7 @@
 /**
- * What happens to locks, for logs and metrics: `locks.on('lost', ({ name }) => …)`. Also on
- * `node:diagnostics_channel` as `holdfast:waiting`, `holdfast:granted` and so on, for tools that never see a `Locks`.
- * Listeners are called synchronously; one that throws is reported as a process warning and harms nobody.
+ * Events of locks, for logs and metrics: `locks.on('lost', ({ name }) => …)`. Also on `node:diagnostics_channel` as
+ * `holdfast:waiting`, `holdfast:granted` and so on, for tools that never see a `Locks`. Listeners are called
+ * synchronously; one that throws causes a process warning and affects nothing else.
  */
 import { channel } from 'node:diagnostics_channel'
 import type { Blocked, GaveBack } from './driver.js'
@@ -21,24 +21,24 @@ export interface AboutLease extends About {
 }
 
 export interface LockEvents {
-  /** A claim has to wait; again whenever the driver learns more about who stands in the way. */
+  /** A claim has to wait; emitted again whenever the driver learns more about what blocks it. */
   readonly waiting: About & { readonly blocked: Blocked }
-  /** Two locks are taken inside one another in one order here and in another elsewhere: a deadlock that has not happened yet. */
+  /** Two locks are nested in one order here and in another elsewhere: a deadlock that has not happened yet. */
   readonly order: About & { readonly orders: Orders }
-  /** `waited` in ms; `passed`: handed on inside the process, without asking the store. */
+  /** `waited` in ms; `passed`: handed over inside the process, without a request to the store. */
   readonly granted: AboutLease & { readonly waited: number; readonly passed: boolean }
   /** `remaining` in ms. */
   readonly renewed: AboutLease & { readonly remaining: number }
   /** A renewal is overdue; the lease still holds for `remaining` ms. */
   readonly doubtful: AboutLease & { readonly remaining: number; readonly error?: unknown }
-  /** The holder is asked to give way within `grace` ms, else the lock is taken from it. Only where `onRevoke` listens. */
+  /** The holder is asked to give way within `grace` ms; else the lock is taken from it. Only where `onRevoke` listens. */
   readonly revoking: AboutLease & {
     readonly grace: number
     readonly by: string
     readonly why?: string | undefined
   }
   readonly lost: AboutLease & { readonly why: LossCause; readonly cause?: unknown }
-  /** `held` in ms; `unknown`: the store did not answer, the lease runs out by its ttl. */
+  /** `held` in ms; `unknown`: the store did not reply, the lease expires by its ttl. */
   readonly released: AboutLease & { readonly held: number; readonly outcome: GaveBack | 'unknown' }
 }
 
@@ -64,7 +64,7 @@ export const channels = Object.fromEntries(
 export class Events {
   readonly #listeners = new Map<LockEvent, Set<(event: never) => void>>()
 
-  /** Returns a function that takes the listener off again. @throws TypeError for an unknown event */
+  /** Returns a function that removes the listener. @throws TypeError for an unknown event */
   on<E extends LockEvent>(event: E, listener: Listener<E>): () => void {
     if (!names.includes(event))
       throw new TypeError(`unknown event ${String(event)}; known are ${names.join(', ')}`)
@@ -72,13 +72,13 @@ export class Events {
       throw new TypeError(`a listener of '${event}' must be a function, got ${describe(listener)}`)
     const listeners = this.#listeners.get(event) ?? new Set()
     this.#listeners.set(event, listeners)
-    // A fresh function, so that the same listener added twice is called twice and taken off once.
+    // A fresh function, so that a listener added twice is called twice, and each removal removes one.
     const entry = (payload: LockEvents[E]) => listener(payload)
     listeners.add(entry)
     return () => void listeners.delete(entry)
   }
 
-  /** Lets the hot path leave out making a payload nobody reads. */
+  /** Lets the hot path skip a payload that nobody reads. */
   wants(event: LockEvent): boolean {
     return (this.#listeners.get(event)?.size ?? 0) > 0 || channels[event].hasSubscribers
   }

@@ -1,4 +1,3 @@
-import { answerTime, within } from './answer.js'
 import type { GaveBack } from './driver.js'
 import type { Engine } from './engine.js'
 import { LeaseLostError, type LossCause } from './errors.js'
@@ -9,10 +8,7 @@ import type { Terms } from './options.js'
 import type { Line } from './queue.js'
 import type { Watchdog, WatchdogHooks } from './watchdog.js'
 
-/**
- * One holder: a slice of a grant. When the lock is passed on inside the process the grant and its watchdog live on under
- * the next hold, which has a token of its own.
- */
+/** One local owner of a grant. After a local hand-over the grant and its watchdog live on under the next hold, which has its own token. */
 export class Hold implements WatchdogHooks {
   readonly engine: Engine
   readonly line: Line
@@ -23,11 +19,13 @@ export class Hold implements WatchdogHooks {
   mode: Mode
   lost: LeaseLostError | undefined
   count = 0
-  /** Its holder was asked to give way: it is not passed on inside the process. */
+  /** Its holder was asked to give way: it is not handed over inside the process. */
   revoked = false
-  /** Called once when it is over, however it ended. */
+  /** Called once when the hold is over, however it ended. */
   onOver: (() => void) | undefined
   #readers = 0
+  /** The error thrown for a loss that no listener has been notified of yet. */
+  #foreseen: LeaseLostError | undefined
   #over = false
   #controller: AbortController | undefined
 
@@ -57,17 +55,22 @@ export class Hold implements WatchdogHooks {
   }
 
   get signal(): AbortSignal {
-    this.#controller ??= new AbortController()
-    if (!this.#over) this.watchdog.proof()
-    if (this.lost !== undefined) this.#controller.abort(this.lost)
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController()
+      // It has no listeners yet.
+      if (this.state() === 'lost') this.#controller.abort(this.lostError())
+    }
     return this.#controller.signal
   }
 
-  /** The reason why it is not held: lost, or released by its own holder. */
+  /** Why the lock is not held: lost, or released by its own holder. */
   lostError(): LeaseLostError {
-    return (
-      this.lost ?? new LeaseLostError(this.name, this.token, 'taken', undefined, 'was released by its holder')
-    )
+    if (this.lost !== undefined) return this.lost
+    if (this.#over || this.watchdog.proof() !== 'lost')
+      return new LeaseLostError(this.name, this.token, 'taken', undefined, 'was released by its holder')
+    const { why, cause } = this.watchdog.loss
+    this.#foreseen ??= new LeaseLostError(this.name, this.token, why, cause)
+    return this.#foreseen
   }
 
   enter(mode: HeldLease['mode']): void {
@@ -75,21 +78,21 @@ export class Hold implements WatchdogHooks {
     if (mode === 'shared') this.#readers++
   }
 
-  /** @throws LeaseLostError when there is nothing left to enter */
+  /** @throws LeaseLostError when there is no hold left to enter */
   assertEnterable(): void {
     this.engine.clock.noticeSleep()
     const state = this.state()
     if (state === 'lost' || state === 'released') throw this.lostError()
   }
 
-  /** The locks are being closed: given back whoever is inside. */
+  /** The locks are being closed: releases the hold even while somebody is inside. */
   async close(): Promise<void> {
     if (this.#over) return
     this.#end()
-    await within(this.engine, answerTime(this.watchdog.ttl), this.watchdog.release(), () => undefined)
+    await this.engine.releases.answered(this.watchdog, this.watchdog.release(), () => undefined)
   }
 
-  /** It lives on in another process. @throws LeaseLostError when it does not hold */
+  /** The grant lives on in another process. @throws LeaseLostError when the lock is not held */
   detach(): void {
     this.assertEnterable()
     this.#end()
@@ -102,12 +105,12 @@ export class Hold implements WatchdogHooks {
     this.onOver?.()
   }
 
-  /** One entry is left. The last one gives the lock away; a writer that leaves readers behind becomes a reader. */
+  /** Ends one entry. The last one gives the lock away; a writer that leaves readers behind becomes a reader. */
   leave(mode: HeldLease['mode']): Promise<ReleaseOutcome> {
     this.count--
     if (mode === 'shared') this.#readers--
-    // What ran out while the machine slept is neither given back nor passed on.
-    this.engine.clock.noticeSleep()
+    // A grant that expired while the machine slept is neither released nor handed over.
+    if (!this.#over) this.watchdog.settle()
     const state = this.state()
     if (state === 'released') return Promise.resolve('already-released')
     if (state === 'lost') return this.#leaveLost()
@@ -129,25 +132,26 @@ export class Hold implements WatchdogHooks {
       events.emit('doubtful', { ...this.about(), remaining: this.watchdog.remaining, error })
   }
 
-  /** From the watchdog: every synchronous check says lost before any listener hears of it. */
+  /** Called by the watchdog: every synchronous check returns lost before any listener is notified. */
   onLost(why: LossCause, cause?: unknown): void {
     if (this.#over) return
     this.#end()
-    this.lost = new LeaseLostError(this.name, this.token, why, cause)
+    this.lost = this.#foreseen ?? new LeaseLostError(this.name, this.token, why, cause)
     this.line.ended(this)
     this.engine.events.emit('lost', { ...this.about(), why, cause })
     this.#controller?.abort(this.lost)
   }
 
-  /** What every event about this hold says. */
+  /** The fields of every event about this hold. */
   about(): AboutLease {
     const { name, engine, mode, note, token } = this
     return { name, driver: engine.driver.name, mode, note, token }
   }
 
   #leaveLost(): Promise<ReleaseOutcome> {
-    // The holder says it has stopped, so nobody needs to wait for the ttl; its answer does not depend on the store's.
-    if (this.count === 0) this.watchdog.release().catch(() => undefined)
+    // The holder reports that it has stopped, so nobody needs to wait for the ttl; its result does not depend on the
+    // store's.
+    if (this.count === 0) void this.watchdog.release()
     return Promise.resolve('lost')
   }
 
@@ -156,7 +160,7 @@ export class Hold implements WatchdogHooks {
     if (this.line.passOn(this)) return Promise.resolve(this.#gone('released'))
     const { engine, watchdog } = this
     const gone = (outcome: GaveBack | undefined) => this.#gone(outcome ?? 'unknown')
-    const answer = within(engine, answerTime(watchdog.ttl), watchdog.release(), gone)
+    const answer = engine.releases.answered(watchdog, watchdog.release(), gone)
     this.line.sentBack()
     return answer
   }
@@ -166,7 +170,7 @@ export class Hold implements WatchdogHooks {
     const { events, clock } = this.engine
     if (events.wants('released'))
       events.emit('released', { ...this.about(), held: clock.now() - this.since, outcome })
-    // The store may have carried out the same release before, when its answer was lost.
+    // The store may have carried out the same release before, when its reply was lost.
     return outcome === 'already-released' ? 'released' : outcome
   }
 }

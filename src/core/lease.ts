@@ -1,49 +1,64 @@
 /**
- * What the caller keeps: a lease. All answers about holding are computed from the clock when they are asked for; the
- * abort signal is a convenience that comes late when the event loop was blocked.
+ * What the caller keeps: a lease. It computes every answer about ownership from the clock at the moment of the call;
+ * the abort signal is a convenience that comes late when the event loop was blocked.
  */
+
+import { type Duration, duration } from './duration.js'
 import { LeaseLostError } from './errors.js'
 import type { Hold } from './hold.js'
 import { quote } from './name.js'
-import { duration } from './options.js'
 
 export type LeaseState = 'held' | 'doubtful' | 'lost' | 'released'
 
 /**
- * What became of it: given back; had been given back before; it was lost before; or the store did not answer, so that
- * it may block others until its ttl has passed.
+ * The outcome of a release: released now; already released; lost before; or the store did not reply, so that the
+ * lease may block others until its ttl has passed.
  */
 export type ReleaseOutcome = 'released' | 'already-released' | 'lost' | 'unknown'
 
 export interface Lease extends AsyncDisposable {
   readonly name: string
-  /** The fence: grows with every grant of this name. Give it to the resource, which refuses what is older than the newest it saw. */
+  /**
+   * The fencing token: grows with every grant of this name. Pass it to the resource, which refuses tokens older than
+   * the newest it saw.
+   */
   readonly token: number
-  /** `doubtful`: a renewal is overdue, but it still holds. `lost` and `released` are for good. */
+  /**
+   * How long each renewal is valid, in ms: the requested `ttl`, or what the store can give of it. ZooKeeper bounds it
+   * by the session (`locks.driver.traits.maxTtl` gives the bound, before any I/O).
+   */
+  readonly ttl: number
+  /** `doubtful`: a renewal is overdue, but the lease still holds. `lost` and `released` are final. */
   readonly state: LeaseState
-  /** Aborts when the lease is lost, never on release; the reason is a `LeaseLostError`. May come late: see `assertHeld`. */
+  /**
+   * Aborts when the lease is lost, never on release; the reason is a `LeaseLostError`. It may abort late: see
+   * `assertHeld`.
+   */
   readonly signal: AbortSignal
-  /** True while the lease is proven: now, by the clock, also right after the event loop was blocked. */
+  /** True while ownership is proven: now, by the clock, also right after the event loop was blocked. */
   readonly isHeld: boolean
-  /** How many times it has been entered and not yet left: 1, more with `reentrant`, 0 after release. */
+  /** How many entries have not been left yet: 1, more with `reentrant`, 0 after release. */
   readonly holdCount: number
-  /** Milliseconds for which holding is proven without another renewal; 0 once it is over. */
+  /** Milliseconds for which ownership is proven without another renewal; 0 once the lease is over. */
   remaining(): number
   /**
    * Call it right before a write. `minMs`: how much time must be left, in ms.
-   * @throws LeaseLostError when the lease is lost, or was released, or has less time left.
+   * @throws LeaseLostError when the lease is lost, was released, or has less time left.
    */
-  assertHeld(minMs?: number): void
+  assertHeld(minMs?: Duration): void
   /**
-   * Renews now, for `ttl` ms from now on. Resolves with the milliseconds left.
-   * @throws LeaseLostError when it is not ours any more; whatever the store threw when it cannot tell: the old deadline then stands.
+   * Renews now, for `ttl` ms from now on, which may be longer or shorter than before. Resolves with the milliseconds
+   * left. A shorter `ttl` counts from the call on. Concurrent calls are sent one after the other.
+   * @throws LeaseLostError when the lease is no longer ours; RangeError when the driver cannot keep it that long, and
+   * nothing changes; whatever the store threw when the outcome is unknown: the old `ttl` then stays, but the lease
+   * counts for no longer than the shorter of the two.
    */
-  extend(ttl?: number): Promise<number>
+  extend(ttl?: Duration): Promise<number>
   /** Idempotent; never rejects. Resolves when the next waiter can be granted. */
   release(): Promise<ReleaseOutcome>
 }
 
-/** One entry into a hold. The first one and those nested in it share a {@link Hold}. */
+/** One entry into a hold. The first entry and those nested in it share a {@link Hold}. */
 export class HeldLease implements Lease {
   readonly hold: Hold
   readonly mode: 'exclusive' | 'shared' | 'permits'
@@ -61,6 +76,10 @@ export class HeldLease implements Lease {
 
   get token(): number {
     return this.hold.token
+  }
+
+  get ttl(): number {
+    return this.hold.watchdog.worth
   }
 
   get state(): LeaseState {
@@ -89,19 +108,19 @@ export class HeldLease implements Lease {
     return this.isHeld ? this.hold.watchdog.remaining : 0
   }
 
-  assertHeld(minMs = 0): void {
-    duration('minMs', minMs, 0, false)
+  assertHeld(minMs: Duration = 0): void {
+    const least = duration('minMs', minMs, 0, false)
     if (!this.isHeld) throw this.hold.lostError()
     const left = this.hold.watchdog.remaining
-    if (left < minMs) {
+    if (left < least) {
       const cause = new RangeError(
-        `${quote(this.name)} has ${Math.floor(left)} ms left, asked for ${minMs} ms; extend() first`,
+        `${quote(this.name)} has ${Math.floor(left)} ms left, asked for ${least} ms; extend() first`,
       )
       throw new LeaseLostError(this.name, this.token, 'expired', cause)
     }
   }
 
-  async extend(ttl?: number): Promise<number> {
+  async extend(ttl?: Duration): Promise<number> {
     const { traits } = this.hold.engine
     const asked = ttl === undefined ? this.hold.watchdog.ttl : duration('ttl', ttl, traits.minTtl, false)
     if (!this.isHeld) throw this.hold.lostError()

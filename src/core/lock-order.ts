@@ -1,37 +1,66 @@
 /**
- * In which order locks are taken inside one another. Two orders that contradict each other are a deadlock that has not
- * happened yet; they are told of the first time they are seen, whether anybody had to wait or not.
+ * The order in which locks are nested. Two orders that contradict each other are a deadlock that has not happened
+ * yet; `note` reports them the first time they occur, whether anybody had to wait or not.
  *
- * An edge `a → b`: somebody asked for b inside `run` of a. Known by name and for one `createLocks`; semaphores and tries
- * are left out, because neither has to wait for one particular holder.
+ * An edge `a → b`: somebody requested b inside `run` of a. Kept by name and for one `createLocks`; semaphores and
+ * tries are left out, because neither has to wait for one particular holder.
  */
 
-/** Two orders that contradict each other, each from the lock that was held to the one that was asked for. */
+/** Two orders that contradict each other, each from the lock that was held to the one that was requested. */
 export type Orders = readonly [now: readonly string[], before: readonly string[]]
 
 /** Beyond that the oldest names are forgotten: names like `order:12345` are used once. */
 const namesKept = 10_000
-/** A contradiction over more steps than that is not looked for. */
+/** Locks known to be taken inside one name; beyond that the oldest is forgotten. */
+const insideKept = 100
+/** Beyond that many orders in all, the oldest name is forgotten with every lock taken inside it. */
+const ordersKept = 20_000
+/** The search for a contradiction visits no more names than that. */
+const longestSearch = 1_000
+/** The search for a contradiction goes no more steps than that. */
 const longestPath = 8
 
 export class LockOrder {
   readonly #after = new Map<string, Set<string>>()
+  #orders = 0
   readonly #told = new Set<string>()
 
-  /** `held`: the names that the context is inside of, the innermost first. */
+  /** @param held the names that enclose the context, the innermost first */
   note(held: readonly string[], wanted: string): Orders | undefined {
     let found: Orders | undefined
     for (const name of held) {
       if (name === wanted) continue
       const next = this.#after.get(name)
       if (next?.has(wanted) === true) continue
-      if (next === undefined) this.#after.set(name, new Set([wanted]))
-      else next.add(wanted)
+      this.#add(name, next, wanted)
       found ??= this.#against(name, wanted)
     }
-    const [oldest] = this.#after.keys()
-    if (this.#after.size > namesKept && oldest !== undefined) this.#after.delete(oldest)
     return found
+  }
+
+  /** How many orders are remembered. */
+  get size(): number {
+    return this.#orders
+  }
+
+  /** Forgets many at a time: a map whose oldest entry is removed again and again becomes slow. */
+  #add(name: string, inside: Set<string> | undefined, wanted: string): void {
+    if (inside === undefined) this.#after.set(name, new Set([wanted]))
+    else inside.add(wanted)
+    this.#orders++
+    if (inside !== undefined && inside.size > insideKept) {
+      for (const old of inside) {
+        if (inside.size <= insideKept / 2) break
+        inside.delete(old)
+        this.#orders--
+      }
+    }
+    if (this.#after.size <= namesKept && this.#orders <= ordersKept) return
+    for (const [old, { size }] of this.#after) {
+      if (this.#after.size <= namesKept / 2 && this.#orders <= ordersKept / 2) break
+      this.#after.delete(old)
+      this.#orders -= size
+    }
   }
 
   #against(held: string, wanted: string): Orders | undefined {
@@ -43,7 +72,7 @@ export class LockOrder {
     return [[held, wanted], before]
   }
 
-  /** The shortest way. */
+  /** The shortest path. */
   #path(from: string, to: string): readonly string[] | undefined {
     let paths: string[][] = [[from]]
     const seen = new Set([from])
@@ -52,7 +81,7 @@ export class LockOrder {
       for (const path of paths) {
         for (const next of this.#after.get(path.at(-1) ?? '') ?? []) {
           if (next === to) return [...path, next]
-          if (seen.has(next)) continue
+          if (seen.has(next) || seen.size > longestSearch) continue
           seen.add(next)
           longer.push([...path, next])
         }

@@ -1,6 +1,6 @@
 /**
- * How a lock is asked for. The three modes share one name space: a mutex `x`, the write side of a read/write
- * lock `x` and a semaphore `x` all stand in the same line.
+ * The mode in which a lock is requested. The three modes share one name space: a mutex `x`, the write side of a
+ * read/write lock `x` and a semaphore `x` all share one queue.
  */
 export type Mode =
   | { readonly kind: 'exclusive' }
@@ -18,9 +18,9 @@ export function permits(take: number, of: number): Mode {
 }
 
 /**
- * May `asked` be held beside everything in `held`? The one rule of compatibility, used by every driver whose
- * backend does not bring its own: readers share with readers, permits with permits while the sum fits, and
- * nothing shares with an exclusive hold.
+ * Can `asked` be held beside everything in `held`? This is the one rule of compatibility, used by every driver whose
+ * backend does not bring its own: readers share with readers, permits with permits while the sum fits, and nothing
+ * shares with an exclusive hold.
  */
 export function admits(held: readonly Mode[], asked: Mode): boolean {
   if (held.length === 0) return true

@@ -1,10 +1,11 @@
-/** Checks the names of locks. A driver encodes them; nothing is escaped, shortened or changed here. */
+/** Checks the names of locks. A driver encodes them; this file escapes, shortens and changes nothing. */
 
 /** Longest name in bytes of UTF-8. */
 export const maxNameBytes = 512
 
 /**
- * @throws TypeError when it is not a string or not well-formed Unicode; RangeError when it is empty, too long or has control characters.
+ * @throws TypeError when the name is not a string or not well-formed Unicode; RangeError when it is empty, too long
+ * or has control characters.
  */
 export function checkName(name: unknown, what = 'lock name'): string {
   if (typeof name !== 'string') {
@@ -38,20 +39,38 @@ export function checkName(name: unknown, what = 'lock name'): string {
   return name
 }
 
-/** @throws TypeError when it is no function. @param call how it is called, as in `run` */
+/** @throws TypeError when it is not a function. @param call how it is called, as in `run` */
 export function checkFunction(fn: unknown, call: string): void {
   if (typeof fn === 'function') return
   throw new TypeError(`${call} takes a function, as in ${call}(async (lease) => { … }), got ${describe(fn)}`)
 }
 
-/** For messages: JSON quoting shows control characters, and a huge name is cut. */
+/** For messages: quoted, without anything that a terminal or a log would obey; a long name is cut. */
 export function quote(text: string): string {
-  return JSON.stringify(text.length > 80 ? `${text.slice(0, 77)}...` : text)
+  return escapeControls(JSON.stringify(text.length > 80 ? `${text.slice(0, 77)}...` : text))
 }
 
-/** For messages: the value got, short. */
+/** Longest text of another process in a message, in characters. */
+const longest = 300
+
+/** For messages: text from another process, without anything that a terminal or a log would obey, and cut. */
+export function printable(text: string): string {
+  return escapeControls(text.length > longest ? `${text.slice(0, longest)}...` : text)
+}
+
+/** Control, direction and line separator characters as `\u{…}`. */
+function escapeControls(text: string): string {
+  return text.replace(
+    /[\p{Cc}\p{Cf}\u2028\u2029]/gu,
+    (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`,
+  )
+}
+
+/** For messages: the value, short. */
 export function describe(value: unknown): string {
   if (typeof value === 'string') return quote(value)
+  if (typeof value === 'function')
+    return value.name === '' ? 'a function' : `the function ${quote(value.name)}`
   if (value === null || typeof value !== 'object')
     return typeof value === 'bigint' ? `${value}n` : String(value)
   return Array.isArray(value) ? 'an array' : 'an object'

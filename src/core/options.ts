@@ -1,40 +1,50 @@
-/** What a caller may ask for, its defaults, and the one place where it is checked, before any I/O. */
+/**
+ * The options of an acquisition, their defaults, and the one place that checks them, before any I/O.
+ *
+ * Long because every option stands beside its check.
+ */
 import type { Traits } from './driver.js'
+import { type Duration, duration } from './duration.js'
 import { UnsupportedError } from './errors.js'
+import { checkKnown } from './known.js'
 import type { Lease } from './lease.js'
 import { checkName, describe } from './name.js'
+import { checkMaxPending } from './pending.js'
 
 export interface AcquireOptions {
   /**
-   * Longest time to wait in ms. `0` makes one attempt, `Infinity` waits for ever. It covers everything, also a slow
-   * store: a grant that comes later is given back.
+   * Longest time to wait, in ms or as text such as `'30s'`, like every duration here. `0` makes one attempt,
+   * `Infinity` waits for ever. It covers everything, a slow store included: a grant that arrives later is released.
+   * The error may come up to 200 ms later when it first queries who holds the lock.
    * @default 30_000
    */
-  readonly wait?: number
+  readonly wait?: Duration
   /** Cancels the wait, and only the wait: `acquire` then rejects with `signal.reason`. A lease is not affected. */
   readonly signal?: AbortSignal
   /**
-   * How long the lease outlives its last proof, in ms: the time after which a crashed holder no longer blocks others
-   * and a cut-off one knows it has lost. Not the longest time to hold: that is `maxHold`.
+   * How long the lease outlives its last proof, in ms: after this time a crashed holder no longer blocks others, and
+   * a partitioned one knows that it has lost. Not the longest time to hold: that is `maxHold`.
    * @default 30_000
    */
-  readonly ttl?: number
+  readonly ttl?: Duration
   /**
-   * After a lease that ended without a release (its process died, was cut off, or held too long) others are kept out for so many ms more:
-   * time for what it may still have on its way to a resource that cannot check tokens. A release frees the lock at once.
+   * How many ms longer others are kept out after a lease that ended without a release (its process crashed, was
+   * partitioned, or held too long): time for requests that it may still have on their way to a resource that cannot
+   * check tokens. A release frees the lock at once.
    * @default 0
    */
-  readonly lockDelay?: number
+  readonly lockDelay?: Duration
   /**
-   * The watchdog: renew every third of `ttl` until released. `false` ends the lease after one `ttl` unless `extend()` is called.
+   * The watchdog: renews every third of `ttl` until the release. With `false` the lease ends after one `ttl` unless
+   * `extend()` is called.
    * @default true
    */
   readonly autoRenew?: boolean
   /** Longest time to hold in ms, however healthy: then the lease is lost with `why: 'max-hold'`. @default Infinity */
-  readonly maxHold?: number
+  readonly maxHold?: Duration
   /**
-   * Strict first come, first served across processes. Without it a process may pass the lock on inside itself, at most
-   * 16 times or for 50 ms while another process waits.
+   * Strict first come, first served across processes. Without it a process may hand the lock over inside itself, at
+   * most 16 times or for 50 ms while another process waits.
    * @default false
    */
   readonly fair?: boolean
@@ -45,21 +55,34 @@ export interface AcquireOptions {
    */
   readonly reentrant?: boolean | Lease
   /**
-   * Leases that came of `acquire` and are kept while this waits. They count as if it waited inside their `run`: for the order of locks, for rings
-   * of waiters, and for waiting for oneself.
+   * Leases from `acquire` that the caller keeps during this wait. They count as if it waited inside their `run`: for
+   * the lock order, for rings of waiters, and for waiting on itself.
    */
   readonly holding?: Lease | readonly Lease[]
-  /** Shown to those who wait and to operators: what the lock is held for. At most 256 bytes. */
+  /** What the lock is held for, shown to waiters and operators. At most 256 bytes. */
   readonly note?: string
   /** Semaphores only: how many permits to take. @default 1 */
   readonly permits?: number
+  /**
+   * Refuses this acquisition with `TooManyWaitersError`, before anything is sent, when this many or more are pending
+   * for the name in this process: requested through the same `createLocks`, and neither granted nor ended. Holders
+   * and single attempts (`tryAcquire`, `wait: 0`) do not count and are never refused. A whole number from 1, or
+   * Infinity. @default Infinity
+   */
+  readonly maxPending?: number
 }
 
-/** One attempt, so no `wait`. */
-export type TryOptions = Omit<AcquireOptions, 'wait'>
+/** Options of a single attempt: no `wait`, and no bound on waiters. */
+export type TryOptions = Omit<AcquireOptions, 'wait' | 'maxPending'>
 
-/** What may be set once for all locks of one `createLocks`. */
-export type Defaults = Pick<AcquireOptions, 'wait' | 'ttl' | 'lockDelay' | 'autoRenew' | 'maxHold' | 'fair'>
+/** Options that can be set once, for all locks of one `createLocks` or for one lock. */
+export type Defaults = Pick<
+  AcquireOptions,
+  'wait' | 'ttl' | 'lockDelay' | 'autoRenew' | 'maxHold' | 'fair' | 'maxPending'
+>
+
+/** Defaults of latches and barriers: every waiter there is a participant, and their number has no bound. */
+export type ParticipantDefaults = Omit<Defaults, 'maxPending'>
 
 /** Options with every default filled in and every value checked. */
 export interface Terms {
@@ -74,6 +97,7 @@ export interface Terms {
   readonly holding: Lease | readonly Lease[] | undefined
   readonly note: string | undefined
   readonly permits: number | undefined
+  readonly maxPending: number
 }
 
 const defaults: Terms = {
@@ -88,27 +112,47 @@ const defaults: Terms = {
   holding: undefined,
   note: undefined,
   permits: undefined,
+  maxPending: Number.POSITIVE_INFINITY,
 }
 
-/** A longer one is almost surely a slip of unit (seconds given as microseconds, a date given as a duration). */
-const longest = 366 * 86_400_000
 const maxNoteBytes = 256
-const known = new Set(Object.keys(defaults))
+const known = Object.keys(defaults)
+export const participantDefaults: readonly string[] = [
+  'wait',
+  'ttl',
+  'lockDelay',
+  'autoRenew',
+  'maxHold',
+  'fair',
+]
+const knownDefaults = [...participantDefaults, 'maxPending']
 
-/** Defaults of one `createLocks` over the built-in ones. @throws TypeError, RangeError, UnsupportedError */
+/** Applies the defaults of one `createLocks` to the built-in ones. @throws TypeError, RangeError, UnsupportedError */
 export function resolveDefaults(driver: string, traits: Traits, given: Defaults | undefined): Terms {
-  // A store that cannot keep so short a lease would refuse its own default; it then starts from what it can.
+  // A store that cannot keep so short a lease would refuse its own default; its default is then its minimum.
   const base = { ...defaults, ttl: Math.max(defaults.ttl, traits.minTtl) }
-  return given === undefined ? base : resolveTerms(driver, traits, base, given)
+  return defaultsOver('createLocks()', driver, traits, base, given)
+}
+
+/** Applies defaults to others. @param whose as in a message: `mutex()` @throws TypeError, RangeError, UnsupportedError */
+export function defaultsOver(
+  whose: string,
+  driver: string,
+  traits: Traits,
+  base: Terms,
+  given: Defaults | undefined,
+  known: readonly string[] = knownDefaults,
+): Terms {
+  if (given === undefined) return base
+  checkOptions(given)
+  checkKnown(whose, given, known)
+  return resolveTerms(driver, traits, base, given)
 }
 
 /** @throws TypeError, RangeError naming the option, the value got and the remedy; UnsupportedError for `fair`. */
 export function resolveTerms(driver: string, traits: Traits, base: Terms, given: AcquireOptions): Terms {
   checkOptions(given)
-  for (const key of Object.keys(given)) {
-    if (!known.has(key))
-      throw new TypeError(`unknown option ${describe(key)}; known are ${[...known].join(', ')}`)
-  }
+  checkKnown('a lock', given, known)
   const terms: Terms = {
     wait: duration('wait', given.wait ?? base.wait, 0, true),
     signal: checkSignal(given.signal),
@@ -121,6 +165,7 @@ export function resolveTerms(driver: string, traits: Traits, base: Terms, given:
     holding: given.holding,
     note: given.note === undefined ? undefined : checkNote(given.note),
     permits: given.permits,
+    maxPending: checkMaxPending(given.maxPending ?? base.maxPending),
   }
   if (terms.fair && !traits.fair) {
     throw new UnsupportedError(
@@ -132,12 +177,24 @@ export function resolveTerms(driver: string, traits: Traits, base: Terms, given:
   return terms
 }
 
-/** A number alone would be passed over in silence. @param times options it may have been meant for @throws TypeError when it is no object with options */
+/**
+ * Without this check a bare number would be ignored in silence. @param times options it may have been meant for
+ * @throws TypeError when it is no object with options
+ */
 export function checkOptions(given: unknown, times: readonly string[] = ['wait', 'ttl']): void {
   if (given === undefined || (typeof given === 'object' && given !== null && !Array.isArray(given))) return
   const time = typeof given === 'number' ? given : 5_000
   const instead = times.map((name) => `{ ${name}: ${time} }`).join(' or ')
   throw new TypeError(`options must be an object such as ${instead}, got ${describe(given)}`)
+}
+
+/** Checks the options of `tryAcquire`. @throws TypeError for options that make no sense with a single attempt */
+export function checkSingle(given: unknown): void {
+  checkOptions(given, ['ttl'])
+  for (const option of ['wait', 'maxPending']) {
+    if (given === undefined || !(option in (given as object))) continue
+    throw new TypeError(`tryAcquire makes one attempt and takes no ${option}; use acquire({ ${option} })`)
+  }
 }
 
 function lockDelayOf(driver: string, { maxLockDelay = 0 }: Traits, value: unknown): number {
@@ -151,18 +208,6 @@ function lockDelayOf(driver: string, { maxLockDelay = 0 }: Traits, value: unknow
   if (delay > maxLockDelay)
     throw new RangeError(`lockDelay must be from 0 to ${maxLockDelay} ms with ${driver}, got ${delay}`)
   return delay
-}
-
-/** @throws TypeError when it is not a number, RangeError when it is negative, NaN, too short or absurd. */
-export function duration(option: string, value: unknown, least: number, infinite: boolean): number {
-  if (typeof value !== 'number')
-    throw new TypeError(`${option} must be a number of milliseconds, got ${describe(value)}`)
-  if (value === Number.POSITIVE_INFINITY && infinite) return value
-  if (!(value >= least && value <= longest)) {
-    const range = `from ${least} to ${longest} ms${infinite ? ', or Infinity' : ''}`
-    throw new RangeError(`${option} must be ${range}, got ${value}`)
-  }
-  return value
 }
 
 function flag(option: string, value: unknown): boolean {

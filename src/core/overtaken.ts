@@ -1,21 +1,21 @@
 /**
- * Changes of one cell that were overtaken go on one after the other, within this process. Forty that begin at once would else
- * overtake each other forty times over, which is eight hundred requests instead of eighty. Who comes while there is no line
- * waits for nobody.
+ * Serialises the retries of conflicting changes of one cell within this process. Otherwise forty changes that begin
+ * at once would overtake each other forty times over, which is eight hundred requests instead of eighty. A first
+ * attempt does not queue while the queue is empty.
  */
 import { unlessAborted } from './unless-aborted.js'
 
 export class Overtaken {
-  /** The end of each line, by the key of the cell. */
+  /** The end of each queue, by the key of the cell. */
   readonly #lines = new Map<string, Promise<void>>()
 
-  /** Does anybody stand in line? */
+  /** Is anybody queued? */
   has(key: string): boolean {
     return this.#lines.has(key)
   }
 
   /**
-   * Resolves when those who came before have gone on, with what ends the own turn.
+   * Resolves when all earlier callers are done, with the function that ends this turn.
    * @throws the reason of `signal`
    */
   async turn(key: string, signal: AbortSignal): Promise<() => void> {

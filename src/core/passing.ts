@@ -1,24 +1,40 @@
 /**
- * Who may follow whom inside one process, and for how long.
+ * Which request may follow which hold inside one process, and for how long.
  *
- * An exclusive grant may go to the next local request without asking the store, with the next token of its reserve. While
- * others stand in the store's line that is bounded, so that a busy process cannot keep them out; then the grant goes back.
+ * An exclusive grant may go to the next local request without a request to the store, with the next token of its
+ * reserve. While others wait in the store's queue such hand-overs are bounded, so that a busy process cannot keep
+ * them out; then the grant goes back.
  */
 import { type Clock, ttlWithDelay } from './clock.js'
 import type { Claim, Grant } from './driver.js'
 import type { Hold } from './hold.js'
 import type { Request } from './queue.js'
 
-/** Passes of one grant while others wait in the store. */
+/** Hand-overs of one grant while others wait in the store. */
 export const passesWhileContended = 16
-/** Milliseconds of passing on while others wait in the store. */
+/** Milliseconds of hand-overs while others wait in the store. */
 export const passingTimeWhileContended = 50
 
-/** Counts for one grant, from the moment it is known that others wait. */
+/**
+ * Milliseconds of hand-overs without a turn of the event loop: sections without I/O would otherwise hold back timers
+ * and the notification that another process waits.
+ */
+export const passingTimeWithoutTurn = 5
+
+/**
+ * The share of its ttl that a lease must have left to be handed over. With the watchdog's renewals it has that much,
+ * unless the event loop was blocked or the store is slow. A lease with less goes back to the store, and the next
+ * grant comes with the full ttl.
+ */
+export const leastShareToPass = 0.6
+
+/** Counts the hand-overs of one grant from the moment that others are known to wait. */
 export class Passing {
   readonly #clock: Clock
   #passes = 0
   #contendedSince: number | undefined
+  /** Clock reading of the first hand-over since the event loop turned. */
+  #turnedAt: number | undefined
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -30,7 +46,19 @@ export class Passing {
     this.#contendedSince = undefined
   }
 
-  /** May this grant be passed on once more? Counts the pass. */
+  /** Must the event loop turn before the next hand-over? */
+  get tired(): boolean {
+    const now = this.#clock.now()
+    if (this.#turnedAt === undefined) {
+      this.#turnedAt = now
+      this.#clock.soon(() => {
+        this.#turnedAt = undefined
+      })
+    }
+    return now - this.#turnedAt >= passingTimeWithoutTurn
+  }
+
+  /** May this grant be handed over once more? Counts the hand-over. */
   allowed(grant: Grant): boolean {
     if (grant.contended?.() === false) {
       this.begin()
@@ -43,7 +71,7 @@ export class Passing {
   }
 }
 
-/** May this request have a grant that was asked for with these terms, without asking the store? */
+/** May this request have the grant of this hold, which was requested with these terms, without a request to the store? */
 export function mayInherit({ mode, terms }: Request, { mode: held, watchdog }: Hold): boolean {
   const exclusive = held.kind === 'exclusive' && mode.kind === 'exclusive'
   return (
@@ -51,14 +79,15 @@ export function mayInherit({ mode, terms }: Request, { mode: held, watchdog }: H
     terms.ttl === watchdog.ttl &&
     terms.lockDelay === watchdog.lockDelay &&
     terms.autoRenew &&
-    watchdog.autoRenew
+    watchdog.autoRenew &&
+    !watchdog.extending
   )
 }
 
 /**
- * May this request take over a place in the store's line that was taken with `claim`? Only for a hold that excludes all others: of
- * those that stand beside each other one may have been granted already, its answer on the way, and another since, so that who
- * came last would have the older token.
+ * May this request take over a queue entry in the store that was made with `claim`? Exclusive mode only: of entries
+ * that can hold side by side, one may already have been granted (reply in flight) and another since, so that the
+ * latecomer would have the older token.
  */
 export function mayTakeOver({ mode, terms }: Request, claim: Claim): boolean {
   if (claim.mode.kind !== 'exclusive') return false

@@ -1,6 +1,7 @@
 /**
- * Which locks the current async context holds: known inside `run`, and only there, because only `run` can tell where a
- * hold begins and ends. A promise started inside `run` that outlives it no longer counts: its frame's lease has ended.
+ * Which locks the current async context holds. That is known inside `run`, and only there, because only `run` knows
+ * where a hold begins and ends. A promise started inside `run` that outlives it no longer counts: the lease of its
+ * frame has ended.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Engine } from './engine.js'
@@ -18,15 +19,16 @@ interface Frame {
 
 const frames = new AsyncLocalStorage<Frame>()
 
-/** Runs `fn` as the inside of `lease`. */
+/** Runs `fn` inside `lease`. */
 export function inside<R>(lease: HeldLease, fn: () => R): R {
   return frames.run({ lease, outer: frames.getStore() }, fn)
 }
 
 /**
- * Enters what this context (or the lease given as `reentrant`) already holds; `undefined`: it holds nothing of that name.
- * A reader inside its own writer always enters: the writer's grant covers it, and it may outlive the writer.
- * @throws DeadlockError when waiting could never end: the same lock again without `reentrant`, a writer inside its own reader.
+ * Enters what this context (or the lease given as `reentrant`) already holds; `undefined`: it holds nothing of that
+ * name. A reader inside its own writer always enters: the writer's grant covers it, and it may outlive the writer.
+ * @throws DeadlockError when the wait could never end: the same lock again without `reentrant`, a writer inside its
+ * own reader.
  */
 export function reenter(
   engine: Engine,
@@ -64,7 +66,7 @@ export function reenter(
   )
 }
 
-/** More permits of the same semaphore are an ordinary claim, unless it could not be met even if everybody else let go. */
+/** More permits of the same semaphore are an ordinary claim, unless it could not be met even if all others released theirs. */
 function permitsAgain(name: string, holds: readonly Hold[], mode: Mode, once: boolean): undefined {
   if (once) return undefined
   let taken = 0
@@ -78,7 +80,7 @@ function permitsAgain(name: string, holds: readonly Hold[], mode: Mode, once: bo
   )
 }
 
-/** Holds that a wait of this context keeps: those it was told of, and those it is inside of. @throws TypeError */
+/** The holds that a wait of this context keeps: those given in `holding`, and those that enclose it. @throws TypeError */
 export function heldBy(engine: Engine, holding: Terms['holding'], name?: string): Hold[] {
   const inside = heldHere(engine, name)
   if (holding === undefined) return inside
@@ -89,7 +91,7 @@ export function heldBy(engine: Engine, holding: Terms['holding'], name?: string)
   return [...new Set([...holds.toReversed(), ...inside])]
 }
 
-/** Of one lock, or of several as one. */
+/** The holds of one lease, or of several as one. */
 function holdsOf(lease: unknown): Hold[] {
   if (lease instanceof HeldLease) return [lease.hold]
   const { leases } = (lease ?? {}) as { readonly leases?: unknown }
@@ -98,7 +100,7 @@ function holdsOf(lease: unknown): Hold[] {
   return leases.flatMap(holdsOf)
 }
 
-/** Holds that this context is inside of, the innermost first; of one name, if it is given. */
+/** The holds that enclose this context, the innermost first; only those of `name`, if it is given. */
 export function heldHere(engine: Engine, name?: string): Hold[] {
   const holds: Hold[] = []
   for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) {

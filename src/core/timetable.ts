@@ -1,23 +1,32 @@
 /**
- * Many moments, one timer: renewals and deadlines of thousands of leases cost one armed timer, and everything that is
- * due in the same millisecond runs in the same tick, so that a driver can put it into one round trip.
+ * Many moments, one timer: renewals and deadlines of thousands of leases cost one armed timer, and everything due in
+ * the same millisecond runs in the same tick, so that a driver can put it into one round trip. If that takes long,
+ * the event loop turns in between: ten thousand leases acquired together are due together.
  */
 import type { Clock } from './clock.js'
 
 export interface Entry {
-  /** Where it stands, kept by the timetable: undefined while it is not set. */
+  /** Its slot, kept by the timetable: undefined while it is not set. */
   slot: number | undefined
   /** Called once, not before the moment it was set for. May set itself again. */
   due(now: number): void
 }
 
+/** Fewer are not worth a pass over all slots. */
+const emptySlotsKept = 1_000
+
+/** Longest time spent on due entries before the event loop may turn, in ms. */
+const turn = 5
+
 export class Timetable {
   readonly #clock: Clock
   readonly #slots = new Map<number, Set<Entry>>()
   #size = 0
+  /** Slots that have no entry any more. */
+  #emptied = 0
   /**
-   * Binary heap of slot times. A slot that has been emptied stays until its turn, and so does the armed timer: taking a
-   * lease out must cost next to nothing, because most are released long before they are due.
+   * Binary heap of slot times. An emptied slot stays until its turn, and so does the armed timer: removing a lease
+   * must cost next to nothing, because most are released long before they are due.
    */
   readonly #heap: number[] = []
   #armed = Number.POSITIVE_INFINITY
@@ -31,19 +40,28 @@ export class Timetable {
     return this.#size
   }
 
-  /** Sets `entry` for `at`, instead of what it was set for before. `Infinity` takes it out. */
+  /** Moments that were set and have not come. */
+  get slots(): number {
+    return this.#heap.length
+  }
+
+  /** Sets `entry` for `at`, instead of its earlier moment. `Infinity` removes it. */
   set(entry: Entry, at: number): void {
     const slot = at === Number.POSITIVE_INFINITY ? undefined : Math.ceil(at)
     if (entry.slot === slot) return
     if (entry.slot !== undefined) {
-      this.#slots.get(entry.slot)?.delete(entry)
+      const left = this.#slots.get(entry.slot)
+      left?.delete(entry)
       this.#size--
+      if (left?.size === 0) this.#emptied++
     }
     entry.slot = slot
+    if (this.#emptied > emptySlotsKept && this.#emptied > this.#heap.length / 2) this.#tidy()
     if (slot === undefined) return
     this.#size++
     const entries = this.#slots.get(slot)
     if (entries !== undefined) {
+      if (entries.size === 0) this.#emptied--
       entries.add(entry)
       return
     }
@@ -56,13 +74,27 @@ export class Timetable {
     this.set(entry, Number.POSITIVE_INFINITY)
   }
 
-  /** Takes everything out and disarms the timer. */
+  /** Removes everything and disarms the timer. */
   clear(): void {
-    for (const entries of this.#slots.values()) for (const entry of entries) entry.slot = undefined
+    for (const entries of this.#slots.values()) {
+      for (const entry of entries) entry.slot = undefined
+      entries.clear()
+    }
     this.#size = 0
+    this.#emptied = 0
     this.#slots.clear()
     this.#heap.length = 0
     this.#arm()
+  }
+
+  /** Leases with a long ttl that were released early would otherwise leave their slots until that ttl has passed. */
+  #tidy(): void {
+    this.#heap.length = 0
+    this.#emptied = 0
+    for (const [slot, entries] of [...this.#slots]) {
+      if (entries.size === 0) this.#slots.delete(slot)
+      else push(this.#heap, slot)
+    }
   }
 
   #arm(): void {
@@ -81,14 +113,16 @@ export class Timetable {
     this.#clock.noticeSleep()
     const now = this.#clock.now()
     for (let slot = this.#heap[0]; slot !== undefined && slot <= now; slot = this.#heap[0]) {
-      pop(this.#heap)
-      const entries = this.#slots.get(slot)
-      this.#slots.delete(slot)
-      for (const entry of entries ?? []) {
-        entry.slot = undefined
-        this.#size--
+      for (const entry of this.#slots.get(slot) ?? []) {
+        if (this.#clock.now() - now >= turn) return this.#arm()
+        this.remove(entry)
         entry.due(now)
       }
+      // An entry that was due may have cleared or tidied the rest.
+      if (this.#heap[0] !== slot) continue
+      pop(this.#heap)
+      this.#slots.delete(slot)
+      this.#emptied--
     }
     this.#arm()
   }

@@ -1,6 +1,7 @@
 /**
- * Several claims as one request to the store: each stands in the line of its own name in this process, and together they are asked for
- * in one step, if the driver can. Nobody waits in the store with a part of them, so nobody can wait for a part of them in a ring.
+ * Several claims as one request to the store: each is in the local queue of its own name, and all are requested in
+ * one step, if the driver supports that. Nobody waits in the store while holding only some of them, so no ring of
+ * waiters can form over them.
  *
  * ```
  *   join, join, join ──► send ──► the driver: a grant for each, or none
@@ -10,21 +11,21 @@
 import type { Claim, Driver, Grant, Wait } from './driver.js'
 
 export class Party {
-  /** It is the beginning of a wait, not a single attempt of its user's. */
+  /** The party is the beginning of a wait, not a single attempt of the caller. */
   readonly waits: boolean
-  /** How long the store has for its answer, in ms. */
+  /** How long the store has to reply, in ms. */
   readonly longest: number
-  /** Did the store answer? False when it was called off, or when asking failed. */
+  /** Did the store reply? False when the party was called off, or when the request failed. */
   answered = false
   readonly #claims: Claim[] = []
   readonly #waits: Wait[] = []
   readonly #start: Promise<readonly Grant[] | undefined>
   #settle: (grants: Promise<readonly Grant[] | undefined> | undefined) => void = () => {}
 
-  /** @param wait how long its user is willing to wait, in ms; 0: a single attempt */
+  /** @param wait how long the caller is willing to wait, in ms; 0: a single attempt */
   constructor(wait: number) {
     this.waits = wait > 0
-    // A store that hangs leaves the other half for the ordinary way, which says why.
+    // If the store hangs, the other half is left for the ordered way, which reports why.
     this.longest = this.waits ? wait / 2 : Number.POSITIVE_INFINITY
     this.#start = new Promise((resolve) => {
       this.#settle = resolve
@@ -35,7 +36,7 @@ export class Party {
     return this.#claims.length
   }
 
-  /** From the line of a name, whose grant it resolves with. */
+  /** Called by the local queue of a name; resolves with the grant of that name. */
   async join(claim: Claim, wait: Wait): Promise<Grant | undefined> {
     const place = this.#claims.push(claim) - 1
     this.#waits.push(wait)

@@ -1,6 +1,6 @@
 /**
- * One claim before the driver, and the wait the driver sees. A turn may outlive the caller it was begun for: another caller of
- * the same process can take it over, and with it the place in the store's line.
+ * One claim sent to the driver, and the wait that the driver sees. A turn may outlive the caller it was begun for:
+ * another caller of the same process can take it over, and with it the queue entry in the store.
  */
 import type { Blocked, Claim, Wait } from './driver.js'
 import type { Line, Request } from './queue.js'
@@ -10,8 +10,10 @@ export class Turn implements Wait {
   /** A single attempt. */
   readonly once: boolean
   over = false
-  /** It was taken over, or begun again: an answer "not granted" does not end the wait of its present owner. */
+  /** It was taken over, or begun again: the reply "not granted" does not end the wait of its present owner. */
   adopted = false
+  /** The store has reported what blocks it. */
+  told = false
   readonly #line: Line
   #owner: Request | undefined
   #controller: AbortController | undefined
@@ -23,13 +25,13 @@ export class Turn implements Wait {
     this.once = once
   }
 
-  /** Undefined once it is abandoned: a grant that still comes is given back. */
+  /** Undefined once the turn is abandoned: a grant that still arrives is released. */
   get owner(): Request | undefined {
     return this.#owner
   }
 
   get signal(): AbortSignal {
-    // The driver is about to park: now the deadline needs its timer.
+    // The driver is about to park, so the deadline needs its timer now.
     this.#owner?.patience.arm()
     this.#controller ??= new AbortController()
     if (this.over) this.#controller.abort()
@@ -41,6 +43,7 @@ export class Turn implements Wait {
   }
 
   blocked(by: Blocked): void {
+    if (by.trouble === undefined) this.told = true
     if (this.#owner !== undefined) this.#line.blocked(this.#owner, by)
   }
 

@@ -1,5 +1,5 @@
 /**
- * What `promise` brings, unless `signal` aborts first: what comes after that is dropped.
+ * Settles as `promise` does, unless `signal` aborts first: a later result is dropped.
  * @throws what `promise` throws; the reason of `signal`
  */
 export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {

@@ -1,21 +1,21 @@
 /**
- * How long a caller is willing to wait: deadline and abort, folded into one.
+ * How long a caller is willing to wait: deadline and abort in one object.
  *
- * Most acquisitions end within the microtasks that follow, so a `Patience` arms its timer and its abort listener only
- * when those have run, or when a driver asks for the signal because it is about to park.
+ * Most acquisitions end within the following microtasks, so a `Patience` arms its timer and its abort listener only
+ * after those, or when a driver reads the signal because it is about to park.
  */
 import type { Clock } from './clock.js'
-import type { Blocked } from './driver.js'
+import { onAbort } from './on-abort.js'
 
 export type WaitEnd = 'deadline' | 'aborted' | 'closed'
 
-/** Something that needs a timer or a listener, unless it is over within the microtasks at hand. */
+/** Gets its timer or listener only if still pending after the current microtasks. */
 export interface Armed {
   readonly isOver: boolean
   arm(): void
 }
 
-/** Shared by everything that waits in one `createLocks`: what is not armed yet. */
+/** Everything in one `createLocks` that waits and is not armed yet. */
 export class Unarmed {
   readonly #clock: Clock
   #waits: Armed[] = []
@@ -41,14 +41,14 @@ export class Unarmed {
     })
   }
 
-  /** A loop that never leaves the microtasks must not pile up what is over already. */
+  /** A loop that never leaves the microtasks must not accumulate finished waits. */
   #sweep(): void {
     this.#waits = this.#waits.filter((wait) => !wait.isOver)
     this.#sweepAt = Math.max(1024, 2 * this.#waits.length)
   }
 }
 
-/** Who is told, once, that the wait ended before a grant came. */
+/** Notified, once, that the wait ended before a grant came. */
 export interface Waiting {
   waitEnded(how: WaitEnd): void
 }
@@ -56,16 +56,14 @@ export interface Waiting {
 export class Patience implements Armed {
   /** Clock reading after which the caller has no use for a grant. */
   readonly deadline: number
-  /** How the wait ended, if it did before a grant came. */
+  /** How the wait ended, if it ended before a grant came. */
   ended: WaitEnd | undefined
-  /** The newest the driver said about who stands in the way. */
-  blocked: Blocked | undefined
   readonly #clock: Clock
   readonly #signal: AbortSignal | undefined
   #waiting: Waiting | undefined
   #disarm: (() => void) | undefined
   #armed = false
-  #aborted: (() => void) | undefined
+  #unlisten: (() => void) | undefined
 
   constructor(
     clock: Clock,
@@ -89,7 +87,7 @@ export class Patience implements Armed {
     return Math.max(0, this.deadline - this.#clock.now())
   }
 
-  /** Idempotent. The timer keeps the process alive, also for a wait without an end: somebody waits for the answer. */
+  /** Idempotent. The timer keeps the process alive, also for a wait without an end: somebody awaits the result. */
   arm(): void {
     if (this.#armed || this.#waiting === undefined) return
     this.#armed = true
@@ -98,8 +96,7 @@ export class Patience implements Armed {
       return
     }
     if (this.#signal !== undefined) {
-      this.#aborted = () => this.end('aborted')
-      this.#signal.addEventListener('abort', this.#aborted)
+      this.#unlisten = onAbort(this.#signal, () => this.end('aborted'))
     }
     this.#disarm = this.#clock.at(this.deadline, () => this.end('deadline'))
   }
@@ -113,8 +110,8 @@ export class Patience implements Armed {
   }
 
   /**
-   * The grant is here: is the caller still there? Checks what a timer or an abort event not yet delivered would say,
-   * so that a late grant never reaches a caller who has gone.
+   * The grant is here: does the caller still wait? Also checks for a deadline or an abort whose event is not
+   * delivered yet, so that a late grant never reaches a caller that has gone.
    */
   stillThere(now: number = this.#clock.now()): boolean {
     if (this.#waiting === undefined) return false
@@ -123,11 +120,11 @@ export class Patience implements Armed {
     return this.ended === undefined
   }
 
-  /** Takes timer and listener off; the wait is over without having ended by itself. */
+  /** Removes timer and listener; the wait is over without having ended by itself. */
   done(): void {
     this.#waiting = undefined
     if (!this.#armed) return
     this.#disarm?.()
-    if (this.#aborted !== undefined) this.#signal?.removeEventListener('abort', this.#aborted)
+    this.#unlisten?.()
   }
 }

@@ -134,3 +134,34 @@ test('the timetable calls every entry once, in order, never early, with one time
     { numRuns: 30 },
   )
 })
+
+test('what is due together lets the event loop turn: ten thousand renewals do not hold up the answers', async () => {
+  const clock = systemClock()
+  const table = new Timetable(clock)
+  let called = 0
+  const busy = () => {
+    called++
+    for (const until = performance.now() + 0.5; performance.now() < until; );
+  }
+  const at = clock.now() + 20
+  const entries = Array.from({ length: 200 }, () => ({ slot: undefined, due: busy }))
+  for (const entry of entries) table.set(entry, at)
+  // One of them is taken out by another, which must not come back.
+  const [, second] = entries
+  assert.ok(second)
+  const first = entries[0]
+  assert.ok(first)
+  first.due = () => {
+    busy()
+    table.remove(second)
+  }
+  const calledAtTurn: number[] = []
+  while (called < 199) {
+    await new Promise(setImmediate)
+    calledAtTurn.push(called)
+  }
+  const most = Math.max(...calledAtTurn.map((n, i) => n - (calledAtTurn[i - 1] ?? 0)))
+  assert.ok(most <= 11, `${most} of half a millisecond in one go`)
+  await new Promise((resolve) => setTimeout(resolve, 20))
+  assert.deepEqual([called, table.size, table.slots], [199, 0, 0])
+})

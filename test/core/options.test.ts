@@ -12,7 +12,7 @@ const bad: [string, unknown, RegExp][] = [
   ['wait', -1, /^RangeError: wait must be from 0 to \d+ ms, or Infinity, got -1$/],
   ['wait', Number.NaN, /^RangeError: wait must be .* got NaN$/],
   ['wait', 1e18, /^RangeError: wait must be .* got 1000000000000000000$/],
-  ['wait', '5s', /^TypeError: wait must be a number of milliseconds, got "5s"$/],
+  ['wait', '5 s', /^TypeError: wait must be a number of milliseconds or text such as '30s', got "5 s"$/],
   ['ttl', 0, /^RangeError: ttl must be from 10 to \d+ ms, got 0$/],
   ['ttl', 9, /^RangeError: ttl must be from 10 /],
   ['ttl', Number.POSITIVE_INFINITY, /^RangeError: ttl must be .* got Infinity$/],
@@ -29,7 +29,14 @@ const bad: [string, unknown, RegExp][] = [
     1,
     /^TypeError: a mutex has no permits, got permits: 1; use locks\.semaphore\(name, \{ permits \}\)$/,
   ],
-  ['timeout', 5, /^TypeError: unknown option "timeout"; known are wait, /],
+  [
+    'maxPending',
+    0,
+    /^RangeError: maxPending must be a whole number from 1, or Infinity, got 0; to wait not at all, use tryAcquire\(\)$/,
+  ],
+  ['maxPending', 1.5, /^RangeError: maxPending must be .* got 1\.5;/],
+  ['maxPending', '10', /^TypeError: maxPending must be a number, got "10"$/],
+  ['timeout', 5, /^TypeError: a lock: unknown option "timeout"; known are wait, /],
 ]
 
 for (const [option, value, message] of bad) {
@@ -55,7 +62,7 @@ test('options that are none, a function that is none and a driver that was not m
     for (const call of ['acquire', 'tryAcquire'] as const) {
       await assert.rejects(asked[call](5_000 as never), {
         name: 'TypeError',
-        message: 'options must be an object such as { wait: 5000 } or { ttl: 5000 }, got 5000',
+        message: `options must be an object such as ${call === 'acquire' ? '{ wait: 5000 } or ' : ''}{ ttl: 5000 }, got 5000`,
       })
       await assert.rejects(asked[call](null as never), /options must be an object .* got null/)
     }
@@ -63,7 +70,10 @@ test('options that are none, a function that is none and a driver that was not m
       name: 'TypeError',
       message: 'run takes a function, as in run(async (lease) => { … }), got an object',
     })
-    await assert.rejects(asked.acquire({ wait: '5s' as never }), /wait must be a number of milliseconds/)
+    await assert.rejects(
+      asked.acquire({ wait: '5' as never }),
+      /wait must be a number of milliseconds or text/,
+    )
     await assert.rejects(asked.acquire({ wait: -1 }), /wait must be from 0 to/)
   }
   assert.equal(s.asked.length, 0)
@@ -99,9 +109,12 @@ test('so it is for everything that is more than a lock', async () => {
   await locks.close()
 })
 
-test('tryAcquire takes no wait', async () => {
+test('tryAcquire takes no wait and no bound on those who wait', async () => {
   const s = script()
   await assert.rejects(s.locks.mutex('m').tryAcquire({ wait: 5 } as object), /tryAcquire makes one attempt/)
+  await assert.rejects(s.locks.mutex('m').tryAcquire({ maxPending: 5 } as object), /takes no maxPending/)
+  const both = s.locks.all([s.locks.mutex('m'), s.locks.mutex('n')])
+  await assert.rejects(both.tryAcquire({ maxPending: 5 } as object), /takes no maxPending/)
 })
 
 test('a signal that is aborted already sends nothing and rethrows its reason', async () => {
@@ -180,9 +193,25 @@ test('a semaphore refuses a limit or a request that cannot be, and two limits fo
     pool.acquire({ permits: 4 }),
     /permits asked of semaphore "pool" must be an integer from 1 to 3, got 4/,
   )
+  assert.equal(s.asked.length, 0)
+  const taking = pool.acquire()
+  s.asked[0]?.grant()
+  await (await taking).release()
   assert.throws(
     () => s.locks.semaphore('pool', { permits: 4 }),
     /has 3 permits for those who use it now, got permits: 4/,
   )
-  assert.equal(s.asked.length, 0)
+  assert.equal(s.asked.length, 1)
+})
+
+test('a semaphore goes by the limit the store accepted last, not by one it never answered', async () => {
+  const s = script()
+  const three = s.locks.semaphore('pool', { permits: 3 })
+  const silent = assert.rejects(three.acquire({ wait: 100 }), { code: 'UNAVAILABLE' })
+  await s.clock.advance(200)
+  await silent
+  const taking = s.locks.semaphore('pool', { permits: 5 }).acquire()
+  s.asked.at(-1)?.grant()
+  await (await taking).release()
+  assert.throws(() => s.locks.semaphore('pool', { permits: 3 }), /has 5 permits .* got permits: 3/)
 })

@@ -165,7 +165,7 @@ test('an abort that comes together with the grant wins, and the grant is given b
 
 test('a deadline that passed while the loop stood still beats a grant that is already there', async () => {
   const s = script()
-  const acquiring = assert.rejects(s.locks.mutex('m').acquire({ wait: 100 }), { name: 'AcquireTimeoutError' })
+  const acquiring = assert.rejects(s.locks.mutex('m').acquire({ wait: 100 }), { code: 'UNAVAILABLE' })
   await settle()
   s.clock.stall(101)
   const grant = s.asked[0]!.grant()
@@ -191,7 +191,7 @@ test('a wait that times out says who holds the lock, since when and with what no
   const rejected = assert.rejects(acquiring, (error: Error) => {
     assert.match(
       error.message,
-      /"m" was not free within 2000 ms; held by web-1:77 \("invoice run"\) for 4000 ms, token 7; place 3 in line/,
+      /"m" was not free within 2000 ms; held by web-1:77 \("invoice run"\) for 6000 ms, token 7; place 3 in line/,
     )
     return true
   })
@@ -255,7 +255,7 @@ test('a single attempt that gets no answer is an error, not "not free"', async (
   const s = script()
   const trying = assert.rejects(s.locks.mutex('m').tryAcquire({ ttl: 1_000 }), {
     name: 'BackendError',
-    code: 'BACKEND',
+    code: 'UNAVAILABLE',
   })
   await s.clock.advance(1_000)
   await trying
@@ -395,4 +395,61 @@ test('a loop that never leaves the microtasks piles nothing up', async () => {
   assert.equal(s.clock.pending, 0, 'none of the five thousand waits and leases has a timer')
   await s.locks.close()
   assert.equal(s.clock.pending, 0)
+})
+
+test('readers do not wait for each other at the store: once one is in, the others ask side by side', async () => {
+  const s = script()
+  const { read, write } = s.locks.readWrite('m')
+  const readers = Array.from({ length: 10 }, () => read.acquire())
+  await settle()
+  assert.equal(s.asked.length, 1, 'nobody knows yet whether there is room')
+  const writer = write.acquire()
+  const behind = read.acquire()
+  s.asked[0]!.grant()
+  await settle()
+  assert.equal(s.asked.length, 11, 'nine readers, and the writer behind them')
+  assert.equal(s.asked.filter(({ claim }) => claim.mode.kind === 'exclusive').length, 1)
+  for (const asked of s.asked.slice(1, 10)) asked.grant()
+  for (const lease of await Promise.all(readers)) await lease.release()
+  s.asked[10]!.grant()
+  await (await writer).release()
+  await settle()
+  s.asked[11]!.grant()
+  await (await behind).release()
+})
+
+test('readers of whom one was told to wait stand in the line of the store once', async () => {
+  const s = script()
+  const { read } = s.locks.readWrite('m')
+  const first = read.acquire()
+  await settle()
+  s.asked[0]!.grant()
+  await first
+  const second = read.acquire()
+  await settle()
+  s.asked[1]!.wait.blocked?.({ position: 1 })
+  const others = Array.from({ length: 5 }, () => read.acquire())
+  await settle()
+  assert.equal(s.asked.length, 2)
+  s.asked[1]!.grant()
+  await second
+  await settle()
+  assert.equal(s.asked.length, 7)
+  for (const asked of s.asked.slice(2)) asked.grant()
+  for (const lease of await Promise.all([first, second, ...others])) await lease.release()
+})
+
+test('permits are asked for side by side for as many as there can be room for', async () => {
+  const s = script()
+  const semaphore = s.locks.semaphore('m', { permits: 3 })
+  const takers = Array.from({ length: 8 }, () => semaphore.acquire())
+  await settle()
+  s.asked[0]!.grant()
+  await settle()
+  assert.equal(s.asked.length, 4, 'two that may fit, and the one that stands in line')
+  for (let i = 0; i < 8; i++) {
+    if (i > 0) s.asked[i]!.grant()
+    await (await takers[i]!).release()
+    await settle()
+  }
 })

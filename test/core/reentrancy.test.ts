@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import type { Lease, Locks } from '../../src/index.js'
+import { memory } from '../../src/drivers/memory/index.js'
+import { createLocks, type Lease, type Locks } from '../../src/index.js'
 import { settle } from '../support/fake-clock.js'
 import { leakCheck } from '../support/leaks.js'
 import { type Script, type ScriptedGrant, script } from '../support/scripted-driver.js'
@@ -117,6 +118,24 @@ test('a reader inside its own writer enters at once, and stays as a reader when 
   assert.equal(grant.releases, 1)
 })
 
+test('while the store is asked to turn a writer into a reader, nobody enters or inherits the hold as a writer', async () => {
+  const s = script()
+  const { read, write } = s.locks.readWrite('doc')
+  const writing = write.acquire()
+  await settle()
+  const grant = s.asked[0]!.grant({ pass: () => 101, downgrade: () => new Promise(() => undefined) })
+  const writer = await writing
+  const reader = await read.acquire({ reentrant: writer })
+  const next = write.acquire()
+  void writer.release()
+  await assert.rejects(write.acquire({ reentrant: reader }), { name: 'DeadlockError' })
+  void reader.release()
+  await settle()
+  assert.equal(grant.releases, 1, 'it goes back to the store, which may have let readers in')
+  s.asked.at(-1)!.grant()
+  await (await next).release()
+})
+
 test('a writer inside its own reader would wait for itself', async () => {
   const s = script()
   const { read, write } = s.locks.readWrite('doc')
@@ -210,4 +229,15 @@ test('leases that a wait is told of count as if it stood inside their run', asyn
   await settle()
   other.asked[0]!.grant()
   assert.equal((await free).isHeld, true, 'a lease of other locks is none of its business')
+})
+
+test('a read side is free for one who reads: only a writer is waited for', async () => {
+  await using locks = createLocks(memory())
+  const { read, write } = locks.readWrite('m')
+  await read.run(async (lease) => {
+    for (const wait of [0, 1_000]) await read.waitUntilFree({ wait })
+    assert.deepEqual([lease.isHeld, lease.holdCount], [true, 1])
+    await assert.rejects(write.waitUntilFree(), { code: 'DEADLOCK' })
+  })
+  await write.run(() => assert.rejects(write.waitUntilFree(), { code: 'DEADLOCK' }))
 })

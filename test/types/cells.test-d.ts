@@ -24,8 +24,9 @@ export async function withCells(): Promise<void> {
   for await (const leader of locks.election('e').observe()) same<typeof leader, Leader>(true)
   // @ts-expect-error an election is always exclusive
   await locks.election('e').campaign('here', { permits: 2 })
-  // @ts-expect-error a number of milliseconds
   await locks.once('order', () => 1, { keep: '5s' })
+  // @ts-expect-error a duration has a unit
+  await locks.once('order', () => 1, { keep: '5' })
   // @ts-expect-error it is a mutex
   await locks.once('order', () => 1, { permits: 2 })
 }

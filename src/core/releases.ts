@@ -1,0 +1,112 @@
+/**
+ * Grants on their way back to the store. A release whose reply is lost may not have been carried out, and the grant
+ * would then block others until the ttl has passed; so the release is repeated for as long as that is possible. A
+ * release may be carried out twice: it names the attempt.
+ *
+ * `close()` repeats each of them once more: those that wait for their next attempt, those that fail meanwhile, and
+ * those without a reply in time. None is sent after that, because the driver is closed then.
+ */
+import { answerTime, within } from './answer.js'
+import type { GaveBack } from './driver.js'
+import type { Engine } from './engine.js'
+import type { Watchdog } from './watchdog.js'
+
+export class Releases {
+  readonly #engine: Engine
+  readonly #underWay = new Map<Watchdog, Promise<GaveBack>>()
+  /** Those under way that had no reply within the time of a release. */
+  readonly #silent = new Set<Watchdog>()
+  /** Releases that wait for their next attempt, each with the function that stops its timer. */
+  readonly #waiting = new Map<Watchdog, () => void>()
+  #ended = false
+
+  constructor(engine: Engine) {
+    this.#engine = engine
+  }
+
+  /** One attempt. Rejects when it fails; the release is then repeated in the background. */
+  send(watchdog: Watchdog): Promise<GaveBack> {
+    const answer = watchdog.grant.release()
+    this.#underWay.set(watchdog, answer)
+    const failed = () => {
+      if (this.#settled(watchdog, answer)) this.#repeat(watchdog)
+    }
+    const done = () => {
+      this.#settled(watchdog, answer)
+      if (this.#waiting.size > 0) this.#stop(watchdog)
+    }
+    answer.then(done, failed)
+    return answer
+  }
+
+  /**
+   * The result of `then` for the reply to `release`, which `watchdog` has just sent; `then` gets undefined when the
+   * release fails or takes too long.
+   */
+  answered<T>(
+    watchdog: Watchdog,
+    release: Promise<GaveBack>,
+    then: (outcome: GaveBack | undefined) => T,
+  ): Promise<T> {
+    return within(this.#engine, answerTime(watchdog.ttl), release, (outcome) => {
+      if (outcome === undefined && this.#underWay.has(watchdog)) this.#silent.add(watchdog)
+      return then(outcome)
+    })
+  }
+
+  /** Resolves once each has been answered or repeated; no attempt takes longer than a release may. */
+  async close(): Promise<void> {
+    const tried = new Set<Watchdog>()
+    for (;;) {
+      const left = [...this.#underWay.keys(), ...this.#waiting.keys()].filter((one) => !tried.has(one))
+      if (left.length === 0) return
+      for (const one of left) tried.add(one)
+      await Promise.all(left.map((one) => this.#last(one)))
+    }
+  }
+
+  /** Sends nothing from now on. */
+  end(): void {
+    this.#ended = true
+    for (const stop of this.#waiting.values()) stop()
+    this.#waiting.clear()
+  }
+
+  async #last(watchdog: Watchdog): Promise<void> {
+    const underWay = this.#underWay.get(watchdog)
+    if (underWay !== undefined && !this.#silent.has(watchdog))
+      if ((await this.answered(watchdog, underWay, (outcome) => outcome)) !== undefined) return
+    this.#stop(watchdog)
+    if (!this.#ended && this.#blocks(watchdog))
+      await this.answered(watchdog, this.send(watchdog), () => undefined)
+  }
+
+  /** False when it was sent again meanwhile: the newest attempt counts. */
+  #settled(watchdog: Watchdog, answer: Promise<GaveBack>): boolean {
+    if (this.#underWay.get(watchdog) !== answer) return false
+    this.#silent.delete(watchdog)
+    return this.#underWay.delete(watchdog)
+  }
+
+  #repeat(watchdog: Watchdog): void {
+    if (this.#ended || !this.#blocks(watchdog)) return
+    const { clock } = this.#engine
+    const again = () => {
+      this.#waiting.delete(watchdog)
+      if (this.#blocks(watchdog)) void this.send(watchdog)
+    }
+    this.#stop(watchdog)
+    this.#waiting.set(watchdog, clock.at(clock.now() + watchdog.ttl / 6, again, { ref: false }))
+  }
+
+  /** Cancels the next attempt. */
+  #stop(watchdog: Watchdog): void {
+    this.#waiting.get(watchdog)?.()
+    this.#waiting.delete(watchdog)
+  }
+
+  /** May the store still keep others out because of this grant? */
+  #blocks({ grant }: Watchdog): boolean {
+    return this.#engine.clock.now() < grant.validUntil
+  }
+}

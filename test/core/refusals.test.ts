@@ -1,0 +1,190 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { createLocks } from 'holdfast'
+import type { Wait } from 'holdfast/driver'
+import { memory } from 'holdfast/memory'
+import { AcquireTimeoutError, BackendError } from '../../src/core/errors.js'
+import { settle } from '../support/fake-clock.js'
+import { leakCheck } from '../support/leaks.js'
+import { script } from '../support/scripted-driver.js'
+
+after(leakCheck)
+
+const holder = {
+  attempt: 'x',
+  mode: { kind: 'exclusive' },
+  token: 7,
+  heldFor: 100,
+  expiresIn: 9_000,
+  by: 'web-1:77',
+  note: 'invoice run',
+} as const
+
+const refused = (error: unknown) =>
+  Object.assign(new Error('connect'), { code: error, address: '10.0.0.7', port: 6379 })
+
+test('a store that said nothing within the wait is an outage, with reason, address and how long it was tried', async () => {
+  const s = script()
+  const acquiring = s.locks
+    .mutex('m')
+    .acquire({ wait: 1_000 })
+    .catch((error: unknown) => error)
+  await settle()
+  const trouble = new BackendError('scripted', 'no answer', {
+    cause: new AggregateError([refused('ECONNREFUSED')]),
+  })
+  s.asked[0]!.wait.blocked?.({ trouble })
+  await s.clock.advance(1_000)
+  const error = await acquiring
+  assert.ok(error instanceof BackendError)
+  const { code, reason, address, tried } = error
+  assert.deepEqual([code, reason, address, tried], ['UNAVAILABLE', 'ECONNREFUSED', '10.0.0.7:6379', 1_000])
+  assert.match(error.message, /within 1000 ms \(ECONNREFUSED 10\.0\.0\.7:6379\)/)
+})
+
+test('a store that refuses for the whole wait is told by its own words', async () => {
+  const s = script()
+  const acquiring = s.locks
+    .mutex('m')
+    .acquire({ wait: 1_000 })
+    .catch((error: unknown) => error)
+  await settle()
+  s.asked[0]!.wait.blocked?.({ trouble: new BackendError('scripted', 'it is still loading') })
+  await s.clock.advance(1_000)
+  const error = await acquiring
+  assert.ok(error instanceof BackendError)
+  assert.deepEqual([error.code, error.message], ['BACKEND', 'scripted: it is still loading'])
+})
+
+test('an error of the system on a single attempt is an outage, too', async () => {
+  const s = script()
+  const trying = s.locks
+    .mutex('m')
+    .tryAcquire()
+    .catch((error: unknown) => error)
+  await settle()
+  s.asked[0]!.fail(new BackendError('scripted', 'no', { cause: refused('ENOTFOUND') }))
+  const error = await trying
+  assert.ok(error instanceof BackendError && error.code === 'UNAVAILABLE' && error.reason === 'ENOTFOUND')
+})
+
+test('whoever queues behind another of its process is told what that one was told, as of the end of its own wait', async () => {
+  const s = script()
+  const first = s.locks.mutex('m').acquire({ wait: 5_000 })
+  first.catch(() => undefined)
+  await settle()
+  s.asked[0]!.wait.blocked?.({ holder })
+  const second = s.locks
+    .mutex('m')
+    .acquire({ wait: 2_000 })
+    .catch((error: unknown) => error)
+  await s.clock.advance(2_000)
+  const error = await second
+  assert.ok(error instanceof AcquireTimeoutError)
+  assert.equal(error.holder?.heldFor, 2_100)
+  assert.equal(error.holder?.expiresIn, 7_000)
+  await s.clock.advance(3_000)
+  await assert.rejects(first, AcquireTimeoutError)
+})
+
+test('one attempt with `wait: 0` names the holder, too', async () => {
+  const s = script()
+  const acquiring = s.locks
+    .mutex('m')
+    .acquire({ wait: 0 })
+    .catch((error: unknown) => error)
+  await settle()
+  s.asked[0]!.wait.blocked?.({ holder })
+  s.asked[0]!.nothing()
+  const error = await acquiring
+  assert.ok(error instanceof AcquireTimeoutError)
+  assert.equal(error.holder?.by, 'web-1:77')
+  const locks = createLocks(memory())
+  const lease = await locks.mutex('x').acquire({ note: 'mine' })
+  const error2 = await locks
+    .mutex('x')
+    .acquire({ wait: 0 })
+    .catch((error: unknown) => error)
+  assert.ok(error2 instanceof AcquireTimeoutError)
+  assert.equal(error2.holder?.note, 'mine')
+  await lease.release()
+  await locks.close()
+})
+
+test('one attempt with `wait: 0` names the holder also where the driver learns only that it is taken', async () => {
+  const store = memory()
+  const holding = createLocks(store)
+  const locks = createLocks((env) => {
+    const driver = store(env)
+    const silent = (wait: Wait): Wait => ({
+      signal: wait.signal,
+      over: wait.over,
+      remaining: () => wait.remaining(),
+    })
+    return { ...driver, acquire: (claim, wait) => driver.acquire(claim, silent(wait)) }
+  })
+  const lease = await holding.mutex('x').acquire({ note: 'theirs' })
+  const error = await locks
+    .mutex('x')
+    .acquire({ wait: 0 })
+    .catch((error: unknown) => error)
+  assert.ok(error instanceof AcquireTimeoutError)
+  assert.equal(error.holder?.token, lease.token)
+  assert.equal(error.holder?.note, 'theirs')
+  assert.equal(await locks.mutex('x').tryAcquire(), undefined)
+  await holding.close()
+  await locks.close()
+})
+
+test('the text for strangers names neither host, process, note nor address', async () => {
+  const s = script()
+  const acquiring = s.locks
+    .mutex('m')
+    .acquire({ wait: 1_000 })
+    .catch((error: unknown) => error)
+  await settle()
+  s.asked[0]!.wait.blocked?.({ holder, position: 2 })
+  await s.clock.advance(1_000)
+  const error = await acquiring
+  assert.ok(error instanceof AcquireTimeoutError)
+  assert.match(error.message, /web-1:77 \("invoice run"\)/)
+  assert.equal(error.publicMessage, 'lock "m" was not free within 1000 ms')
+  const outage = new BackendError('redis', 'no', { cause: refused('ECONNREFUSED'), tried: 5 })
+  assert.equal(outage.publicMessage, 'the store of the locks cannot be used at present')
+})
+
+async function whoeverCalls(locks: ReturnType<typeof createLocks>, how: 'acquire' | 'run'): Promise<void> {
+  const lock = locks.mutex('x')
+  if (how === 'acquire') await lock.acquire({ wait: 20 })
+  else await lock.run(() => undefined, { wait: 20 })
+}
+
+test('the stack of a time-out shows who asked', async () => {
+  const store = memory()
+  const [locks, others] = [createLocks(store), createLocks(store)]
+  const lease = await others.mutex('x').acquire()
+  for (const how of ['acquire', 'run'] as const) {
+    const error = await whoeverCalls(locks, how).catch((error: unknown) => error)
+    assert.ok(error instanceof AcquireTimeoutError)
+    assert.match(error.stack ?? '', /whoeverCalls/)
+  }
+  await lease.release()
+  await Promise.all([locks.close(), others.close()])
+})
+
+test('what a holder says of itself cannot take over the terminal or the log of whoever reads the error', async () => {
+  const evil = '\x1b]0;owned\x07\x9b2J\r\n\u202e\u2028'
+  const s = script()
+  const acquiring = s.locks
+    .mutex('m')
+    .acquire({ wait: 1_000 })
+    .catch((error: unknown) => error)
+  await settle()
+  s.asked[0]!.wait.blocked?.({ holder: { ...holder, by: `${evil}${'x'.repeat(10_000)}`, note: evil } })
+  await s.clock.advance(1_000)
+  const error = await acquiring
+  assert.ok(error instanceof AcquireTimeoutError)
+  assert.match(error.message, /held by /)
+  assert.doesNotMatch(error.message, /[\p{Cc}\p{Cf}\u2028\u2029]/u)
+  assert.ok(error.message.length < 1_000, `${error.message.length}`)
+})

@@ -1,0 +1,132 @@
+// Releases that the store did not answer: repeated in the background, and once more by `close()`, which ends in any case.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import type { GaveBack } from '../../src/core/driver.js'
+import { leakCheck } from '../support/leaks.js'
+import { type Script, script } from '../support/scripted-driver.js'
+
+after(leakCheck)
+
+const lostAnswer = () => Promise.reject<GaveBack>(new Error('the connection was lost'))
+const silence = () => new Promise<GaveBack>(() => undefined)
+
+async function taken(s: Script, ttl = 6_000) {
+  const taking = s.locks.mutex('m').acquire({ ttl })
+  const grant = s.asked.at(-1)?.grant()
+  assert.ok(grant !== undefined)
+  return { lease: await taking, grant }
+}
+
+test('a release that failed is repeated every sixth of the ttl until the store answers', async () => {
+  const s = script()
+  const { lease, grant } = await taken(s)
+  s.onRelease = lostAnswer
+  assert.equal(await lease.release(), 'unknown')
+  await s.clock.advance(999)
+  assert.equal(grant.releases, 1)
+  await s.clock.advance(1)
+  assert.equal(grant.releases, 2)
+  s.onRelease = async () => 'already-released'
+  await s.clock.advance(1_000)
+  assert.equal(grant.releases, 3)
+  await s.clock.advance(10_000)
+  assert.equal(grant.releases, 3)
+})
+
+test('close() repeats a release that waits for its next attempt, once, and none is sent after it', async () => {
+  for (const answer of [lostAnswer, async (): Promise<GaveBack> => 'released']) {
+    const s = script()
+    const { lease, grant } = await taken(s)
+    s.onRelease = lostAnswer
+    await lease.release()
+    s.onRelease = answer
+    await Promise.all([s.locks.close(), s.locks.close()])
+    assert.equal(grant.releases, 2)
+    await s.locks.close()
+    await s.clock.advance(60_000)
+    assert.equal(grant.releases, 2)
+  }
+})
+
+test('close() repeats its own release that failed', async () => {
+  const s = script()
+  const { grant } = await taken(s)
+  const answers = [lostAnswer, async (): Promise<GaveBack> => 'already-released']
+  s.onRelease = () => (answers.shift() ?? silence)()
+  await s.locks.close()
+  assert.equal(grant.releases, 2)
+})
+
+test('close() asks a silent store a second time, and ends when that is not answered either', async () => {
+  const s = script()
+  const { lease, grant } = await taken(s)
+  s.onRelease = silence
+  const released = lease.release()
+  const closing = s.locks.close()
+  await s.clock.advance(1_000)
+  assert.equal(await released, 'unknown')
+  assert.equal(grant.releases, 2)
+  await s.clock.advance(1_000)
+  await closing
+  assert.equal(grant.releases, 2)
+})
+
+test('close() of many leases of a long ttl waits for a silent store no longer than 5 s at each step', async () => {
+  const s = script()
+  for (let i = 0; i < 3; i++) {
+    const taking = s.locks.mutex(`m${i}`).acquire({ ttl: 600_000 })
+    s.asked.at(-1)?.grant()
+    await taking
+  }
+  s.onRelease = silence
+  let closed = false
+  const closing = s.locks.close().then(() => {
+    closed = true
+  })
+  await s.clock.advance(5_000)
+  assert.equal(closed, false)
+  await s.clock.advance(5_000)
+  await closing
+})
+
+test('close() waits for a release on its way and does not repeat it', async () => {
+  const s = script()
+  const { lease, grant } = await taken(s)
+  let answer: (how: GaveBack) => void = () => assert.fail('nothing was sent')
+  s.onRelease = () =>
+    new Promise((resolve) => {
+      answer = resolve
+    })
+  const released = lease.release()
+  const closing = s.locks.close()
+  await s.clock.advance(500)
+  answer('released')
+  assert.equal(await released, 'released')
+  await closing
+  assert.equal(grant.releases, 1)
+})
+
+test('close() does not repeat a release of what has run out meanwhile', async () => {
+  const s = script()
+  const { lease, grant } = await taken(s)
+  s.onRelease = lostAnswer
+  await lease.release()
+  // The event loop stands still, so that the attempts in between do not run.
+  s.clock.stall(6_000)
+  await s.locks.close()
+  assert.equal(grant.releases, 1)
+})
+
+test('a grant that nobody waits for any more is given back as persistently', async () => {
+  const s = script()
+  const abort = new AbortController()
+  const gone = assert.rejects(s.locks.mutex('m').acquire({ ttl: 6_000, signal: abort.signal }), /gone/)
+  abort.abort(new Error('gone'))
+  await gone
+  s.onRelease = lostAnswer
+  const grant = s.asked[0]?.grant()
+  await s.clock.advance(1_000)
+  assert.equal(grant?.releases, 2)
+  await s.locks.close()
+  assert.equal(grant?.releases, 3)
+})
