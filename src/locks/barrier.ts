@@ -1,21 +1,32 @@
-// Long because coming and leaving are one state machine.
 /**
- * A double barrier: nobody goes on before `parties` are there, and nobody is done before all have left.
+ * A double barrier: nobody goes on before `parties` have arrived, and nobody is done before all have left.
  *
  * ```
- *   round r:  gathering ──the last one comes──► open ──the last one leaves, or all who are in it are dead──► round r + 1: gathering
+ *   round r:  gathering ──the last one comes──► open ──the last one leaves, or all inside are dead──► round r + 1: gathering
  * ```
- * Every participant holds a lease. Whoever comes, or waits, strikes out those whose leases have ended: the dead are neither
- * waited for nor counted. Who comes while a round is open waits for the next one.
+ * Every participant holds a lease. Whenever a participant arrives or waits, it strikes out those whose leases have
+ * ended: nobody waits for the dead or counts them. A participant that arrives while a round is open waits for the
+ * next one.
+ *
+ * Long because coming and leaving are one state machine.
  */
-import { type Bounds, bounded, Late, type WaitOptions } from '../core/bounded.js'
+import {
+  answered,
+  type Bounds,
+  bounded,
+  checkWaitOptions,
+  Late,
+  restOfWait,
+  type WaitOptions,
+} from '../core/bounded.js'
 import { Box } from '../core/box.js'
 import type { Cell } from '../core/cell.js'
+import { duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
 import { AcquireTimeoutError, BackendError } from '../core/errors.js'
 import type { HeldLease, Lease } from '../core/lease.js'
 import { checkName, describe, quote } from '../core/name.js'
-import { type AcquireOptions, duration } from '../core/options.js'
+import type { AcquireOptions, ParticipantDefaults, Terms } from '../core/options.js'
 import { lookEvery, type Roll, rollOf } from './roll.js'
 
 export type EnterOptions = Pick<AcquireOptions, 'wait' | 'signal' | 'ttl' | 'autoRenew' | 'maxHold' | 'note'>
@@ -24,28 +35,28 @@ export interface Barrier {
   readonly name: string
   readonly parties: number
   /**
-   * Waits until `parties` have entered, and are alive.
-   * @throws AcquireTimeoutError when they were not within `wait`; LeaseLostError when this one lost its lease meanwhile;
-   * RangeError when others use another number of parties; as `Lock.acquire`
+   * Waits until `parties` have entered and are alive.
+   * @throws AcquireTimeoutError when they were not within `wait`; LeaseLostError when this participant lost its lease
+   * meanwhile; RangeError when others use another number of parties; as `Lock.acquire`
    */
   enter(options?: EnterOptions): Promise<Inside>
 }
 
 /** One participant, between `enter` and `leave`. */
 export interface Inside extends AsyncDisposable {
-  /** Its share: lost, and the others do not wait for it any more. */
+  /** The lease of this participant: once it is lost, the others no longer wait for it. */
   readonly lease: Lease
-  /** Counts how often the barrier was passed. */
+  /** Counts how often the barrier was passed; starts from 1 again when nobody came for a day. */
   readonly round: number
   /**
-   * Waits until all have left, or died; false: they had not within `wait`, but this one has. `await using` leaves without waiting.
-   * Leaving itself may take a second longer than `wait`.
-   * @throws BackendError when it was not possible to tell the others by then; the reason of `signal`
+   * Waits until all have left or died; false: they had not within `wait`, but this participant has left.
+   * `await using` leaves without waiting. Leaving itself may take a second longer than `wait`.
+   * @throws BackendError when the others could not be notified by then; the reason of `signal`
    */
   leave(options?: WaitOptions): Promise<boolean>
 }
 
-/** In the cell, as JSON. */
+/** The value of the cell, as JSON. */
 interface State {
   readonly parties: number
   readonly round: number
@@ -55,30 +66,42 @@ interface State {
 }
 
 const mostParties = 1000
-/** How long one who did not get in tries to say so, in ms: otherwise the others find out by its lease. */
+/**
+ * How long the store keeps the round of a barrier that everybody has left, in ms: a barrier made for a single task
+ * leaves nothing behind.
+ */
+const keptEmpty = 86_400_000
+/** How long a participant that did not get in tries to report it, in ms: after that the others find out from its lease. */
 const longestFarewell = 1_000
 
-export function barrier(engine: Engine, name: string, parties: number): Barrier {
+export function barrier(
+  engine: Engine,
+  name: string,
+  parties: number,
+  defaults?: ParticipantDefaults,
+): Barrier {
   checkName(name)
   if (!Number.isInteger(parties) || parties < 1 || parties > mostParties) {
     throw new RangeError(
       `parties of barrier ${quote(name)} must be a whole number from 1 to ${mostParties}, got ${describe(parties)}`,
     )
   }
+  const terms = engine.participantDefaultsOf('barrier()', defaults)
   const box = new Box(engine, 'barrier', name)
-  const roll = rollOf(box, name, 'a barrier')
-  return { name, parties, enter: (options) => enter(engine, box, roll, { name, parties }, options) }
+  const roll = rollOf(box, name, 'a barrier', terms)
+  return { name, parties, enter: (options) => enter(engine, box, roll, terms, { name, parties }, options) }
 }
 
 async function enter(
   engine: Engine,
   box: Box,
   roll: Roll,
+  terms: Terms,
   { name, parties }: Pick<Barrier, 'name' | 'parties'>,
   options: EnterOptions = {},
 ): Promise<Inside> {
   const from = engine.clock.now()
-  const wait = duration('wait', options.wait ?? engine.defaults.wait, 0, true)
+  const wait = duration('wait', options.wait ?? terms.wait, 0, true)
   const lease = await roll.lock.take(options).catch((error: unknown) => {
     if (!(error instanceof AcquireTimeoutError)) throw error
     const trouble = error.cause instanceof BackendError ? { trouble: error.cause } : undefined
@@ -99,22 +122,25 @@ async function enter(
   }
   try {
     const left = Math.max(0, wait - (engine.clock.now() - from))
-    // Whose lease is lost is told so at once, also while the store is silent.
+    // A lost lease is reported at once, even while the store is silent.
     const bounds = { ...options, wait: left, also: lease.signal }
-    const round = await bounded(engine, bounds, (within) =>
-      box.when(
-        () => {
-          lease.assertHeld()
-          return come(within)
-        },
-        within,
-        lookEvery,
-      ),
+    const round = await answered(
+      engine,
+      name,
+      bounds,
+      (within) =>
+        box.when(
+          () => {
+            lease.assertHeld()
+            return come(within)
+          },
+          within,
+          lookEvery,
+        ),
+      restOfWait,
     )
-    if (typeof round === 'number') return insideOf(engine, box, roll, lease, round)
-    const late = round instanceof Late ? round.trouble : undefined
-    const what = closed(name, there, parties)
-    throw new AcquireTimeoutError(name, engine.clock.now() - from, late && { trouble: late }, what)
+    if (typeof round === 'number') return insideOf(engine, box, roll, terms, lease, round)
+    throw new AcquireTimeoutError(name, engine.clock.now() - from, undefined, closed(name, there, parties))
   } catch (error) {
     await bounded(engine, { wait: longestFarewell }, (bounds) => leaving(box, roll, attempt, bounds)).catch(
       () => undefined,
@@ -128,7 +154,7 @@ function closed(name: string, there: number, parties: number): string {
   return `barrier ${quote(name)} did not open: ${there} of ${parties} were there`
 }
 
-/** With this one in it, if it can be. */
+/** The state with this participant in it, if it can enter. */
 function entered(state: State, attempt: string): State {
   const { parties, round, open, members } = state
   if (members.includes(attempt)) return { ...state, open: open || members.length >= parties }
@@ -137,7 +163,7 @@ function entered(state: State, attempt: string): State {
   return { parties, round: open ? round + 1 : round, open: all.length >= parties, members: all }
 }
 
-/** Without this one and the dead; the last one begins the next round. */
+/** Removes this participant and the dead; the last one begins the next round. */
 async function leaving(box: Box, roll: Roll, attempt: string, bounds: Bounds): Promise<State | undefined> {
   const cell = await box.update(async (cell) => {
     const state = stateIn(cell)
@@ -149,7 +175,14 @@ async function leaving(box: Box, roll: Roll, attempt: string, bounds: Bounds): P
   return stateIn(cell)
 }
 
-function insideOf(engine: Engine, box: Box, roll: Roll, lease: HeldLease, round: number): Inside {
+function insideOf(
+  engine: Engine,
+  box: Box,
+  roll: Roll,
+  terms: Terms,
+  lease: HeldLease,
+  round: number,
+): Inside {
   const { attempt } = lease.hold.watchdog.claim
   let left: Promise<unknown> | undefined
   const goOut = async (bounds: Bounds) => {
@@ -166,27 +199,33 @@ function insideOf(engine: Engine, box: Box, roll: Roll, lease: HeldLease, round:
     lease,
     round,
     async leave(options = {}) {
-      // Short as the wait may be, who says it has left must have: the others would wait for it, and so would the next round.
-      const wait = Math.max(duration('wait', options.wait ?? engine.defaults.wait, 0, true), longestFarewell)
-      left ??= farewell({ ...options, wait }).catch((error: unknown) => {
+      checkWaitOptions('leave()', options)
+      const from = engine.clock.now()
+      const wait = duration('wait', options.wait ?? terms.wait, 0, true)
+      // However short the wait, a participant that reports it has left must have left: the others would wait for it,
+      // and so would the next round.
+      left ??= farewell({ ...options, wait: Math.max(wait, longestFarewell) }).catch((error: unknown) => {
         left = undefined
         throw error
       })
-      const going = left
-      going.catch(() => undefined)
-      const over = await bounded(engine, options, async (bounds) => {
-        await going
-        return box.when(
-          async (cell) => {
-            const state = stateIn(cell)
-            if (state === undefined || state.round !== round) return true
-            return (await roll.living(state.members, bounds)).length === 0 || undefined
-          },
-          bounds,
-          lookEvery,
-        )
-      })
-      if (over instanceof Late && over.trouble !== undefined) throw over.trouble
+      await left
+      const rest = { ...options, wait: Math.max(0, wait - (engine.clock.now() - from)) }
+      const over = await answered(
+        engine,
+        lease.name,
+        rest,
+        (bounds) =>
+          box.when(
+            async (cell) => {
+              const state = stateIn(cell)
+              if (state === undefined || state.round !== round) return true
+              return (await roll.living(state.members, bounds)).length === 0 || undefined
+            },
+            bounds,
+            lookEvery,
+          ),
+        restOfWait,
+      )
       return over === true
     },
     async [Symbol.asyncDispose]() {
@@ -199,7 +238,8 @@ function insideOf(engine: Engine, box: Box, roll: Roll, lease: HeldLease, round:
 
 function kept(cell: Cell | undefined, state: State): { value: string; keep: number } | undefined {
   const value = JSON.stringify(state)
-  return value === cell?.value ? undefined : { value, keep: Number.POSITIVE_INFINITY }
+  const keep = state.members.length === 0 ? keptEmpty : Number.POSITIVE_INFINITY
+  return value === cell?.value ? undefined : { value, keep }
 }
 
 function stateIn(cell: Cell | undefined): State | undefined {

@@ -1,67 +1,77 @@
 /**
- * Elections: whoever holds the lock of the name leads, and says so in a cell that everybody can watch.
+ * Elections: the holder of the lock of the name leads, and publishes that in a cell that everybody can watch.
+ * Long because queueing, stepping back and taking the office are one state machine.
  *
  * ```
- *   stand in line, with name and priority in the note
+ *   join the queue, with name and priority in the note
  *        │ granted
  *        ▼
- *   is somebody named as successor, or of a higher priority, in line behind me? ──yes──► stand at the end, then give back
+ *   is the named successor, or somebody of a higher priority, queued behind me? ──yes──► queue at the end, then release
  *        │ no
  *        ▼
- *   write the office (token, value) ──► Term ──► resign: take the office back, release
+ *   write the office (token, value) ──► Term ──► resign: remove the office, release
  * ```
- * Who is passed over goes to the end of the line, so the preferred one is at its head after one round at most; until then
- * nobody leads. It takes its new place before it gives back: else somebody of a lower priority could lead in the moment in
- * which it is in no line. The office of a leader that died stays in the cell until the next one writes its own: whether it still
- * leads is seen by its hold, which is in the store or is not. An office never replaces one with a greater token.
+ * A candidate that is passed over goes to the end of the queue, so the preferred one is at its head after one round
+ * at most; until then nobody leads. Where the driver is fair, the candidate is queued again before it releases: otherwise somebody of a lower
+ * priority could lead in the moment in which it is not queued. The office of a crashed leader stays in the cell until
+ * the next leader writes its own: whether the old one still leads shows in its hold, which the store has or has not.
+ * An office never replaces one with a greater token.
  */
 import { EngineLock } from '../core/acquire.js'
 import { type Bounds, bounded, glance, Late } from '../core/bounded.js'
 import { Box } from '../core/box.js'
 import type { Waiter } from '../core/driver.js'
+import { type Duration, duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
 import { AcquireTimeoutError } from '../core/errors.js'
 import type { HeldLease } from '../core/lease.js'
 import { exclusive } from '../core/mode.js'
 import { checkName, describe } from '../core/name.js'
-import { type AcquireOptions, checkOptions, duration } from '../core/options.js'
+import { type AcquireOptions, checkOptions, type Defaults } from '../core/options.js'
 import { noPermits } from './no-permits.js'
 import { HeldTerm, type Leader, type Office, officeIn, type Term } from './term.js'
 
-export interface CampaignOptions
-  extends Pick<AcquireOptions, 'wait' | 'signal' | 'ttl' | 'autoRenew' | 'maxHold'> {
-  /** The name others know it by, for `handOver`; at most 128 bytes. @default `host:pid` */
+export interface CampaignOptions extends Pick<AcquireOptions, 'signal' | 'ttl' | 'autoRenew' | 'maxHold'> {
+  /** Longest time to wait. @default Infinity, unless `election(name, { wait })` sets another */
+  readonly wait?: Duration
+  /** The name by which others know this candidate, for `handOver`; at most 128 bytes. @default `host:pid` */
   readonly candidate?: string
-  /** Of those who wait when a term ends, one with the greatest leads next. A whole number. It ends no term. @default 0 */
+  /** Of the candidates waiting when a term ends, one with the greatest priority leads next. A whole number. It ends no term. @default 0 */
   readonly priority?: number
 }
 
 export interface Election {
   readonly name: string
-  /** Does a term won through this very object hold, now, by the clock? */
+  /** Is a term that was won through this very object held now, by the clock? */
   readonly isLeader: boolean
   /**
-   * Waits to be the leader. @throws as `Lock.acquire`; RangeError for a bad candidate or priority
-   * @param value what everybody reads while it leads: an address, for example. At most some 64 KiB.
+   * Waits to become the leader. @throws as `Lock.acquire`; RangeError for a bad candidate or priority
+   * @param value what everybody can read while this candidate leads: an address, for example. At most some 64 KiB.
    */
   campaign(value: string, options?: CampaignOptions): Promise<Term>
-  /** Who leads now; undefined: nobody. @throws BackendError when the store does not answer for 10 s */
+  /** The present leader; undefined: there is none. @throws BackendError when the store does not reply for 10 s */
   leader(): Promise<Leader | undefined>
   /**
-   * The present leader, then every new one and every new value, as far as the reader keeps up: of several changes it sees
-   * the last. Ends by `signal`, whose reason it throws, or when the loop is left.
+   * The present leader, then every new one and every new value, as far as the reader keeps up: of several changes it
+   * sees the last. Ends when `signal` aborts, whose reason it throws, or when the loop is left.
    */
   observe(options?: { readonly signal?: AbortSignal }): AsyncIterable<Leader>
 }
 
 const maxCandidateBytes = 128
-/** How long it is looked for a preferred candidate, in ms: when the store does not answer, whoever was granted leads. */
+/** How long the search for a preferred candidate may take, in ms: when the store does not reply, the granted candidate leads. */
 const longestLook = 2_000
 
-export function election(engine: Engine, name: string): Election {
+export function election(engine: Engine, name: string, defaults?: Defaults): Election {
   checkName(name)
   const box = new Box(engine, 'leader', name)
-  const lock = new EngineLock(engine, name, 'exclusive', noPermits('an election', exclusive))
+  const lock = new EngineLock(
+    engine,
+    name,
+    'exclusive',
+    noPermits('an election', exclusive),
+    engine.defaultsOf('election()', defaults),
+  )
   const terms = new Set<HeldTerm>()
   const waiters = async (bounds: Bounds): Promise<readonly Waiter[]> =>
     (await box.trying(bounds, () => engine.driver.inspect(name))).waiters
@@ -76,24 +86,26 @@ export function election(engine: Engine, name: string): Election {
     const { candidate = engine.env.by, priority = 0, ...given } = options
     checkCandidate(candidate, priority)
     const from = engine.clock.now()
-    const wait = duration('wait', given.wait ?? engine.defaults.wait, 0, true)
+    const wait = duration('wait', given.wait ?? defaults?.wait ?? Number.POSITIVE_INFINITY, 0, true)
     const rest = { ...given, fair: engine.traits.fair, note: `candidate ${candidate}, priority ${priority}` }
     const left = () => ({ ...rest, wait: Math.max(0, wait - (engine.clock.now() - from)) })
+    // A candidate that steps back was admitted before.
+    const again = () => ({ ...left(), maxPending: Number.POSITIVE_INFINITY })
     let lease = await lock.take(left())
     for (let rounds = 1; await preferred(candidate, priority); rounds++) {
       if (wait === 0 || !engine.traits.fair) await lease.release()
       if (wait === 0) throw new AcquireTimeoutError(name, 0, undefined)
-      if (engine.traits.fair) lease = await standBehind(lease, left())
+      if (engine.traits.fair) lease = await standBehind(lease, again())
       else {
-        // Where the line is not first come, first served, the other one needs a moment to come first.
+        // Without a FIFO queue the other candidate needs a moment to come first.
         await pause(engine, 20 * rounds * engine.random())
-        lease = await lock.take(left())
+        lease = await lock.take(again())
       }
     }
     return begin(lease, candidate, value)
   }
 
-  /** Gives back once it has a place at the end of the line: whoever is let in sees that it waits. */
+  /** Releases once it is queued at the end: the candidate granted next sees that it waits. */
   async function standBehind(lease: HeldLease, options: AcquireOptions): Promise<HeldLease> {
     let next = Promise.resolve(lease)
     await new Promise<void>((inLine) => {
@@ -107,7 +119,7 @@ export function election(engine: Engine, name: string): Election {
     return next
   }
 
-  /** Is there another in line that is to lead rather than this one? */
+  /** Is another candidate queued that should lead instead of this one? */
   async function preferred(candidate: string, priority: number): Promise<boolean> {
     const found = await bounded(engine, { wait: longestLook }, async (bounds) => {
       const rivals = (await waiters(bounds)).map(({ note }) => candidacyIn(note))
@@ -135,7 +147,7 @@ export function election(engine: Engine, name: string): Election {
     return term
   }
 
-  /** Undefined: nobody has written an office, or its hold has ended. */
+  /** Undefined: there is no office, or its hold has ended. */
   async function leading(office: Office | undefined, bounds: Bounds): Promise<Leader | undefined> {
     if (office === undefined) return undefined
     const { holders } = await box.trying(bounds, () => engine.driver.inspect(name))
@@ -180,7 +192,7 @@ interface Candidacy {
   readonly priority: number
 }
 
-/** The note of who stands in line says what it is. */
+/** The note of a queued candidate gives its name and priority. */
 function candidacyIn(note: string | undefined): Candidacy | undefined {
   const [, candidate, priority] = /^candidate (.*), priority (-?\d+)$/.exec(note ?? '') ?? []
   return candidate === undefined ? undefined : { candidate, priority: Number(priority) }

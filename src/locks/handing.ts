@@ -1,14 +1,14 @@
 /**
- * A lease that goes on in another process: it is turned into a ticket here, which goes with the message or the row of the
- * job, and is adopted there.
+ * A lease that goes on in another process: it becomes a ticket here, the ticket travels with the message or the row
+ * of the job, and the other process adopts it.
  *
  * ```
  *   export: renew for a whole ttl ──► cell `hand:<id>` = offered ──► stop looking after it ──► ticket
  *   adopt:  cell offered ──► taken by me ──► claim with the attempt of the hold: same token ──► lease
  * ```
- * Once: only one process replaces `offered`. In between nobody renews, so the ticket is good for a ttl. Whoever dies on
- * the way leaves a hold that runs out by itself. A claim for a hold that has run out gets another token, or nothing,
- * and is given back.
+ * Once: only one process replaces `offered`. Nobody renews in between, so the ticket is valid for one ttl. If a
+ * process crashes in between, its hold expires. A claim for an expired hold gets another token, or nothing, and is
+ * released.
  */
 import { type Bounds, bounded, glance, Late } from '../core/bounded.js'
 import { Box } from '../core/box.js'
@@ -38,7 +38,7 @@ interface Ticket {
 const offered = 'offered'
 const longestAttempt = 10_000
 
-/** @throws LeaseLostError, TypeError, UnsupportedError, BackendError: then it goes on here */
+/** @throws LeaseLostError, TypeError, UnsupportedError, BackendError: the lease then goes on here */
 export async function exportLease(engine: Engine, lease: Lease): Promise<string> {
   checkPortable(engine)
   if (!(lease instanceof HeldLease) || lease.hold.engine !== engine)
@@ -56,7 +56,7 @@ export async function exportLease(engine: Engine, lease: Lease): Promise<string>
   const id = engine.env.id()
   const box = new Box(engine, 'hand', id)
   const offer = { value: offered, keep: ttl }
-  /** As long as the lease lasts there is time for another try. */
+  /** While the lease lasts there is time for another try. */
   const whileHeld = async <R>(work: (bounds: Bounds) => Promise<R>) => {
     const done = await bounded(engine, { wait: Math.max(1, lease.remaining()) }, work)
     if (done instanceof Late) throw done.trouble ?? hold.lostError()
@@ -78,7 +78,7 @@ export async function exportLease(engine: Engine, lease: Lease): Promise<string>
   return Buffer.from(JSON.stringify(ticket)).toString('base64url')
 }
 
-/** @throws LeaseLostError when it was adopted before or has run out; TypeError, UnsupportedError, BackendError */
+/** @throws LeaseLostError when the ticket was adopted before or has expired; TypeError, UnsupportedError, BackendError */
 export async function adoptLease(engine: Engine, text: string, options: AdoptOptions = {}): Promise<Lease> {
   checkPortable(engine)
   engine.assertOpen()
@@ -105,7 +105,7 @@ export async function adoptLease(engine: Engine, text: string, options: AdoptOpt
   return new HeldLease(hold, mode.kind)
 }
 
-/** A single attempt, which the driver may try for as long as a single attempt may take. */
+/** A single attempt; the driver may try for as long as a single attempt may take. */
 async function within<R>(engine: Engine, name: string, work: (wait: Wait) => Promise<R>): Promise<R> {
   const controller = new AbortController()
   const { signal } = controller
@@ -144,7 +144,7 @@ function ticketIn(text: string): Ticket {
     if (ticket.v === 1 && /^[0-9a-f]{32}$/.test(ticket.attempt) && Number.isSafeInteger(ticket.token))
       return ticket
   } catch {
-    // Told below.
+    // Reported below.
   }
   throw new TypeError(`adopt() takes the text that export() gave, got ${describe(text)}`)
 }

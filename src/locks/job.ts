@@ -1,31 +1,33 @@
 /**
- * A scheduled job that many hosts start and one is to run: not a lock to wait for, but "skip it if somebody is at it, or
- * has just been". The rules are those that ShedLock made known.
+ * A scheduled job that many hosts start and one should run: not a lock to wait for, but "skip it if somebody runs it,
+ * or has just run it". ShedLock made these rules known.
  *
- * `minHold` is for hosts whose clocks differ: the job that was done in 5 ms must not be run again by the host that comes a
- * second later. It is kept as a cell with an end, by the store's clock, so the process may end at once; without cells the
- * process keeps the lock, for as long as it lives. `maxHold` is a deadline for the run, not for a crash: that is the `ttl`.
+ * `minHold` is for hosts whose clocks differ: a job done in 5 ms must not run again on the host that starts it a
+ * second later. It is kept as a cell with an end, by the store's clock, so the process may end at once; without cells
+ * the process keeps the lock, for as long as it lives. `maxHold` is a deadline for the run, not for a crash: that is
+ * the `ttl`.
  */
 import { EngineLock } from '../core/acquire.js'
 import { bounded, glance, Late } from '../core/bounded.js'
 import { Box } from '../core/box.js'
+import { type Duration, duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
-import { LeaseLostError } from '../core/errors.js'
+import { LeaseLostError, unavailable } from '../core/errors.js'
 import type { HeldLease, Lease } from '../core/lease.js'
 import { exclusive } from '../core/mode.js'
 import { checkName, describe } from '../core/name.js'
-import { type AcquireOptions, checkOptions, duration } from '../core/options.js'
+import { type AcquireOptions, checkOptions } from '../core/options.js'
 import { inside } from '../core/reentrancy.js'
 import { noPermits } from './no-permits.js'
 
 export interface JobOptions extends Pick<AcquireOptions, 'ttl' | 'note'> {
-  /** No other run begins within so many ms of the beginning of this one, however short it was, also if it failed. @default 0 */
-  readonly minHold?: number
-  /** Longest time for a run, in ms: then its lease is lost with `why: 'max-hold'`, and others may run. @default Infinity */
-  readonly maxHold?: number
+  /** No other run begins within this many ms of the beginning of this one, however short it was, even if it failed. @default 0 */
+  readonly minHold?: Duration
+  /** Longest time for a run, in ms: after that its lease is lost with `why: 'max-hold'`, and others may run. @default Infinity */
+  readonly maxHold?: Duration
 }
 
-/** What became of it: `held`, somebody runs it now; `too-soon`, somebody ran it less than `minHold` ago. */
+/** The outcome: `held`, somebody runs it now; `too-soon`, somebody ran it less than `minHold` ago. */
 export type JobRun<R> =
   | { readonly ran: true; readonly result: R }
   | { readonly ran: false; readonly why: 'held' | 'too-soon' }
@@ -33,9 +35,9 @@ export type JobRun<R> =
 export interface Job {
   readonly name: string
   /**
-   * Runs `fn`, unless it is run elsewhere or was just now. Does not wait.
-   * @throws what `fn` threw; LeaseLostError with `result` when the lease was lost before it ended, without when it was lost before
-   * `fn` was called; BackendError
+   * Runs `fn`, unless it runs elsewhere or has just run. Does not wait.
+   * @throws what `fn` threw; LeaseLostError with `result` when the lease was lost before `fn` ended, without `result`
+   * when it was lost before `fn` was called; BackendError
    */
   run<R>(fn: (lease: Lease) => R | PromiseLike<R>): Promise<JobRun<R>>
 }
@@ -43,9 +45,9 @@ export interface Job {
 export function job(engine: Engine, name: string, options: JobOptions = {}): Job {
   checkName(name)
   checkOptions(options, ['minHold', 'maxHold'])
-  const { minHold = 0, maxHold = Number.POSITIVE_INFINITY, ...terms } = options
-  duration('minHold', minHold, 0, false)
-  duration('maxHold', maxHold, 1, true)
+  const { minHold: least = 0, maxHold: most = Number.POSITIVE_INFINITY, ...terms } = options
+  const minHold = duration('minHold', least, 0, false)
+  const maxHold = duration('maxHold', most, 1, true)
   if (minHold > maxHold)
     throw new RangeError(`minHold (${minHold} ms) must not be longer than maxHold (${maxHold} ms)`)
   const lock = new EngineLock(engine, name, 'exclusive', noPermits('a job', exclusive))
@@ -59,7 +61,7 @@ export function job(engine: Engine, name: string, options: JobOptions = {}): Job
     let began: boolean
     try {
       began = box === undefined || (await begin(box, lease, minHold))
-      // The store may have taken its time over that.
+      // The store may have been slow to reply.
       if (began) lease.assertHeld()
     } catch (error) {
       await lease.release()
@@ -94,7 +96,7 @@ export function job(engine: Engine, name: string, options: JobOptions = {}): Job
   return { name, run }
 }
 
-/** Notes that a run has begun; false: another one has, not long enough ago. */
+/** Records that a run has begun; false: another run began too recently. */
 async function begin(box: Box, lease: HeldLease, minHold: number): Promise<boolean> {
   const { engine } = box
   if (minHold === 0)
@@ -103,6 +105,9 @@ async function begin(box: Box, lease: HeldLease, minHold: number): Promise<boole
   const done = await bounded(engine, { wait: Math.max(1, lease.remaining()) }, (bounds) =>
     box.update((cell) => (cell === undefined ? { value: mine, keep: minHold } : undefined), bounds),
   )
-  if (done instanceof Late) throw done.trouble ?? lease.hold.lostError()
+  if (done instanceof Late)
+    throw done.trouble === undefined
+      ? lease.hold.lostError()
+      : unavailable(engine.driver.name, lease.name, done.waited, done.trouble)
   return done?.value === mine
 }

@@ -1,21 +1,27 @@
 /**
- * A latch: closed while it counts above zero or somebody who joined is at work; then open for everybody who waits.
+ * A latch: closed while its count is above zero or somebody who joined is at work; then open for all waiters.
  *
- * A count is a promise that nobody keeps for the dead. So who works for the latch may `join` it with a lease instead of being
- * counted: it no longer holds the latch closed once it leaves, or dies.
+ * A count is not tied to a session: nobody counts down for a crashed worker. So a worker may `join` the latch with a lease instead
+ * of being counted: it no longer holds the latch closed once it leaves or dies.
  */
-import { type Bounds, bounded, glance, Late, type WaitOptions } from '../core/bounded.js'
+import { answered, type Bounds, checkWaitOptions, glance, type WaitOptions } from '../core/bounded.js'
 import { Box } from '../core/box.js'
 import type { Cell } from '../core/cell.js'
+import { type Duration, duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
+import { LatchGoneError } from '../core/errors.js'
+import { checkKnown } from '../core/known.js'
 import type { HeldLease, Lease } from '../core/lease.js'
 import { checkName, describe, quote } from '../core/name.js'
-import { type AcquireOptions, checkOptions, duration } from '../core/options.js'
+import { type AcquireOptions, checkOptions, type ParticipantDefaults } from '../core/options.js'
 import { lookEvery, rollOf } from './roll.js'
 
 export interface LatchOptions {
-  /** How long it stays open for those who come late, in ms; then it is as if it had never been. @default 86_400_000, a day */
-  readonly keep?: number
+  /**
+   * How long it stays open for latecomers, in ms; then it is as if it had never been. At least some seconds, so that waiters see it.
+   * @default 86_400_000, a day
+   */
+  readonly keep?: Duration
 }
 
 export type JoinOptions = Pick<AcquireOptions, 'wait' | 'signal' | 'ttl' | 'autoRenew' | 'maxHold' | 'note'>
@@ -23,13 +29,13 @@ export type JoinOptions = Pick<AcquireOptions, 'wait' | 'signal' | 'ttl' | 'auto
 export interface Latch {
   readonly name: string
   /**
-   * Closes it with this count. Resolves with false, and changes nothing, when it is closed already. A process that died before its
-   * `countDown` leaves it closed: work that may crash is for `join`. @throws RangeError unless `count` is a whole number from 1
+   * Closes it with this count. Resolves with false, and changes nothing, when already closed. A process that crashes before its
+   * `countDown` leaves it closed: use `join` for work that may crash. @throws RangeError unless `count` is a whole number from 1
    */
   setCount(count: number, options?: LatchOptions): Promise<boolean>
-  /** Counts down, not below zero. Resolves with the count that is left, without those who joined. @throws RangeError when it has no count */
+  /** Counts down, not below zero. Resolves with the remaining count, without those who joined. @throws RangeError when it has no count */
   countDown(by?: number): Promise<number>
-  /** What still holds it closed: the count, and those who joined and live. 0: it is open. */
+  /** What still holds it closed: the count, plus those who joined and are alive. 0: it is open. */
   count(): Promise<number>
   /**
    * Holds it closed until the lease is released or lost. @throws RangeError when it is not closed; UnsupportedError when
@@ -37,27 +43,41 @@ export interface Latch {
    */
   join(options?: JoinOptions): Promise<Lease>
   /**
-   * Waits until it is open; false: it was not, within `wait`. One that was never closed is waited for, too.
-   * @throws BackendError when the time was over and the store did not answer; the reason of `signal`
+   * Waits until it is open; false: it was not, within `wait`. Also waits for a latch that was never closed.
+   * @throws LatchGoneError when it is deleted meanwhile; BackendError when the time was over and the store did not reply; the
+   * reason of `signal`
    */
   wait(options?: WaitOptions): Promise<boolean>
+  /**
+   * Removes all that the store keeps of it, open or closed: then it is as if it had never been. Waiters in any process are rejected
+   * with `LatchGoneError`, because nobody would open it any more; those who joined keep their leases. A latch set again at the same
+   * time is not deleted. Resolves with false when there was none. An open latch needs no deletion: it goes by itself after `keep`.
+   * @throws BackendError
+   */
+  delete(): Promise<boolean>
 }
 
-/** In the cell, as JSON. */
+/** The value of the cell, as JSON. */
 interface State {
   readonly count: number
   /** Attempts of those who joined. */
   readonly members: readonly string[]
-  /** The latest changes, so that one whose answer was lost is not carried out twice. */
+  /** The latest changes, so that a change whose reply was lost is not carried out twice. */
   readonly done: readonly string[]
   readonly keep: number
+  /** Identifies its first closing: another one after a deletion. */
+  readonly born: string
+  /** How often it was closed since; each closing but the latest has opened. So a waiter knows for which of them it waited. */
+  readonly closings: number
 }
 
+const removed = { value: undefined, keep: 0 }
 const changesKnown = 64
 const most = 1_000_000_000
 
-export function latch(engine: Engine, name: string): Latch {
+export function latch(engine: Engine, name: string, defaults?: ParticipantDefaults): Latch {
   checkName(name)
+  const terms = engine.participantDefaultsOf('latch()', defaults)
   const box = new Box(engine, 'latch', name)
   const change = (decide: (state: State | undefined, bounds: Bounds) => Promise<State | undefined>) =>
     glance(engine, name, async (bounds) => {
@@ -73,12 +93,14 @@ export function latch(engine: Engine, name: string): Latch {
       }, bounds)
       return stateIn(cell)
     })
+  // Only join() needs a shared mode.
+  const roll = () => rollOf(box, name, 'a latch', terms)
   const living = (state: State, bounds: Bounds) =>
-    state.members.length === 0 ? [] : rollOf(box, name, 'a latch').living(state.members, bounds)
+    state.members.length === 0 ? [] : roll().living(state.members, bounds)
   const heldBy = async (state: State, bounds: Bounds) => state.count + (await living(state, bounds)).length
 
   async function join(options?: JoinOptions): Promise<Lease> {
-    const lease: HeldLease = await rollOf(box, name, 'a latch').lock.take(options)
+    const lease: HeldLease = await roll().lock.take(options)
     const { attempt } = lease.hold.watchdog.claim
     try {
       await change(async (state, bounds) => {
@@ -89,7 +111,7 @@ export function latch(engine: Engine, name: string): Latch {
       await lease.release()
       throw error
     }
-    // Released first: from then on nobody counts it, whatever becomes of the cell.
+    // Released first: from then on nobody counts it, whatever happens to the cell.
     const leave = lease.release.bind(lease)
     lease.release = async () => {
       const outcome = await leave()
@@ -106,13 +128,16 @@ export function latch(engine: Engine, name: string): Latch {
     name,
     async setCount(count, options = {}) {
       checkOptions(options, ['keep'])
-      const { keep = 86_400_000 } = options
+      checkKnown('setCount()', options, ['keep'])
       whole('count', count, most)
-      duration('keep', keep, 0, true)
+      const keep = duration('keep', options.keep ?? 86_400_000, 0, true)
       let closed = false
+      const id = engine.env.id()
       await change(async (state, bounds) => {
         closed = state === undefined || (await heldBy(state, bounds)) === 0
-        return closed ? { count, members: [], done: state?.done ?? [], keep } : undefined
+        if (!closed) return undefined
+        const { born = id, closings = 0, done = [] } = state ?? {}
+        return { count, members: [], done, keep, born, closings: closings + 1 }
       })
       return closed
     },
@@ -130,19 +155,32 @@ export function latch(engine: Engine, name: string): Latch {
         return state === undefined ? 0 : heldBy(state, bounds)
       }),
     join,
-    async wait(options = {}) {
-      const found = await bounded(engine, options, (bounds) =>
-        box.when(
-          async (cell) => {
-            const state = stateIn(cell)
-            return state !== undefined && (await heldBy(state, bounds)) === 0 ? true : undefined
-          },
-          bounds,
-          lookEvery,
-        ),
+    async wait(options) {
+      const given = checkWaitOptions('wait()', options)
+      const within = { ...given, wait: given.wait ?? terms.wait }
+      let seen: State | undefined
+      const isOpen = async (state: State | undefined, bounds: Bounds) => {
+        if (seen !== undefined && state?.born !== seen.born) throw new LatchGoneError(name)
+        if (seen !== undefined && state?.closings !== seen.closings) return true
+        seen = state
+        return state !== undefined && (await heldBy(state, bounds)) === 0
+      }
+      const found = await answered(engine, name, within, (bounds) =>
+        box.when(async (cell) => (await isOpen(stateIn(cell), bounds)) || undefined, bounds, lookEvery),
       )
-      if (found instanceof Late && found.trouble !== undefined) throw found.trouble
       return found === true
+    },
+    async delete() {
+      let first: State | undefined
+      await glance(engine, name, (bounds) =>
+        box.update((cell) => {
+          const state = stateIn(cell)
+          first ??= state
+          const isFirst = state?.born === first?.born && state?.closings === first?.closings
+          return state !== undefined && isFirst ? removed : undefined
+        }, bounds),
+      )
+      return first !== undefined
     },
   }
 }

@@ -1,7 +1,8 @@
+import type { Duration } from '../core/duration.js'
 import { LeaseLostError } from '../core/errors.js'
 import type { HeldLease, Lease, LeaseState, ReleaseOutcome } from '../core/lease.js'
 
-/** One lease over several locks. `token` is the greatest; give each resource the token of the lock that protects it. */
+/** One lease over several locks. `token` is the greatest; pass each resource the token of the lock that protects it. */
 export interface MultiLease extends Lease {
   /** One lease per lock, in the order in which the locks were given. */
   readonly leases: readonly Lease[]
@@ -34,11 +35,16 @@ export class HeldTogether implements MultiLease {
     return Math.max(...this.held.map((lease) => lease.token))
   }
 
+  /** Of the lease with the shortest ttl. */
+  get ttl(): number {
+    return Math.min(...this.held.map((lease) => lease.ttl))
+  }
+
   get state(): LeaseState {
     return this.held.map((lease) => lease.state).reduce((a, b) => (worse[b] > worse[a] ? b : a))
   }
 
-  /** Aborts with the reason of the first that is lost. */
+  /** Aborts with the reason of the first lost lease. */
   get signal(): AbortSignal {
     this.#signal ??= AbortSignal.any(this.held.map((lease) => lease.signal))
     return this.#signal
@@ -56,11 +62,11 @@ export class HeldTogether implements MultiLease {
     return Math.min(...this.held.map((lease) => lease.remaining()))
   }
 
-  assertHeld(minMs?: number): void {
+  assertHeld(minMs?: Duration): void {
     for (const lease of this.held) lease.assertHeld(minMs)
   }
 
-  async extend(ttl?: number): Promise<number> {
+  async extend(ttl?: Duration): Promise<number> {
     await Promise.all(this.held.map((lease) => lease.extend(ttl)))
     return this.remaining()
   }
@@ -76,7 +82,7 @@ export class HeldTogether implements MultiLease {
 
   lostError(): LeaseLostError {
     const lost = this.held.find((lease) => lease.state === 'lost') ?? this.held[0]
-    return lost?.hold.lost ?? new LeaseLostError(this.name, this.token, 'taken')
+    return lost?.hold.lostError() ?? new LeaseLostError(this.name, this.token, 'taken')
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,20 +1,25 @@
 /**
  * Several locks as one: all or nothing.
+ * Long because both ways of taking them, and what undoes either, are read together.
  *
- * Where one store holds all of them and can do it, they are asked for in one step: all are granted or none is touched, so nobody who holds
- * a part waits for the rest. That is all a single attempt needs. A wait that begins so and finds one of them taken goes on as everywhere else:
+ * Where one store holds all of them and its driver supports it, they are requested in one step: all are granted or
+ * none is touched, so nobody waits for the rest while holding a part. A single attempt needs no more than that. A
+ * wait begins so; if it finds one of them taken, it goes on as everywhere else:
  *
- * They are taken one after the other in one canonical order, whatever order they were given in, so two callers who want
- * the same locks cannot wait for each other in a ring. They may be of different stores: then names come first, and drivers
- * second; the same name in two stores of one kind is taken in the order given. `wait` bounds the whole. When one cannot be had, those already
- * taken are given back in reverse order before the caller hears of it.
+ * They are acquired one after the other in one canonical order, whatever order they were given in, so two callers
+ * that want the same locks cannot wait for each other in a ring. They may be of different stores: then names come
+ * first, and drivers second; the same name in two stores of one kind is taken in the order given. `wait` bounds the
+ * whole. When one of them is not granted, those already acquired are released in reverse order before the call
+ * settles.
  */
 import { EngineLock, type Lock } from '../core/acquire.js'
+import { checkWaitOptions, type WaitOptions } from '../core/bounded.js'
+import { duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
-import { AcquireTimeoutError, BackendError } from '../core/errors.js'
+import { AcquireTimeoutError, BackendError, unavailable } from '../core/errors.js'
 import type { HeldLease } from '../core/lease.js'
 import { checkFunction, describe, quote } from '../core/name.js'
-import { type AcquireOptions, checkOptions, duration, type TryOptions } from '../core/options.js'
+import { type AcquireOptions, checkOptions, checkSingle, type TryOptions } from '../core/options.js'
 import { inside } from '../core/reentrancy.js'
 import { Party } from '../core/together.js'
 import { HeldTogether, type MultiLease } from './multi-lease.js'
@@ -23,17 +28,15 @@ export interface MultiLock extends Lock {
   acquire(options?: AcquireOptions): Promise<MultiLease>
   tryAcquire(options?: TryOptions): Promise<MultiLease | undefined>
   run<R>(fn: (lease: MultiLease) => R | PromiseLike<R>, options?: AcquireOptions): Promise<R>
+  /** Resolves once all of them could have been acquired together; costs and errors are those of the single lock. */
+  waitUntilFree(options?: WaitOptions): Promise<void>
 }
 
 /**
- * @param order `inThisOrder`: taken as given, by a kind of lock that has one order of its own
+ * @param own for a kind of lock with an order and a default wait of its own; its locks are taken as given
  * @throws TypeError for something that is not a lock; RangeError for none, or the same name of the same store twice.
  */
-export function all(
-  engine: Engine,
-  locks: readonly Lock[],
-  order?: { readonly inThisOrder: true },
-): MultiLock {
+export function all(engine: Engine, locks: readonly Lock[], own?: { readonly wait: number }): MultiLock {
   engine.assertOpen()
   if (!Array.isArray(locks)) throw new TypeError(`all() takes an array of locks, got ${describe(locks)}`)
   if (locks.length === 0) throw new RangeError('all() needs at least one lock, got an empty array')
@@ -46,14 +49,19 @@ export function all(
     return { lock, place }
   })
   const keyOf = ({ lock }: Part) => `${lock.name}\n${lock.engine.driver.name}`
-  if (order === undefined) parts.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : keyOf(a) > keyOf(b) ? 1 : 0))
+  if (own === undefined) parts.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : keyOf(a) > keyOf(b) ? 1 : 0))
   for (const [i, part] of parts.entries()) {
     const next = parts[i + 1]
     if (next !== undefined && next.lock.name === part.lock.name && next.lock.engine === part.lock.engine) {
       throw new RangeError(`all() was given ${quote(part.lock.name)} twice; it would wait for itself`)
     }
   }
-  return new Multi(engine, locks.map((lock) => lock.name).join(' + '), parts)
+  return new Multi(
+    engine,
+    locks.map((lock) => lock.name).join(' + '),
+    parts,
+    own?.wait ?? engine.defaults.wait,
+  )
 }
 
 interface Part {
@@ -65,19 +73,22 @@ class Multi implements MultiLock {
   readonly name: string
   readonly #engine: Engine
   readonly #parts: readonly Part[]
+  /** Unless a call says otherwise. */
+  readonly #wait: number
 
-  constructor(engine: Engine, name: string, parts: readonly Part[]) {
+  constructor(engine: Engine, name: string, parts: readonly Part[], wait: number) {
     this.#engine = engine
     this.name = name
     this.#parts = parts
+    this.#wait = wait
   }
 
   async acquire(options: AcquireOptions = {}): Promise<MultiLease> {
-    const { clock, defaults } = this.#engine
+    const { clock } = this.#engine
     checkOptions(options)
-    const wait = duration('wait', options.wait ?? defaults.wait, 0, true)
+    const wait = duration('wait', options.wait ?? this.#wait, 0, true)
     const asked = clock.now()
-    // What is not free at once is waited for in order.
+    // If they are not all free at once, wait for them in order.
     const atOnce = await this.#begin(options, wait)
     if (atOnce instanceof HeldTogether) return atOnce
     const held = options.holding ?? []
@@ -86,8 +97,16 @@ class Multi implements MultiLock {
       try {
         return await lock.take({ ...options, wait: left, holding: [...[held].flat(), ...taken] })
       } catch (error) {
+        const tried = clock.now() - asked
+        if (error instanceof BackendError && error.code === 'UNAVAILABLE')
+          throw unavailable(
+            error.driver,
+            lock.name,
+            tried,
+            error.cause instanceof BackendError ? error.cause : undefined,
+          )
         if (!(error instanceof AcquireTimeoutError)) throw error
-        throw new AcquireTimeoutError(lock.name, clock.now() - asked, {
+        throw new AcquireTimeoutError(lock.name, tried, {
           ...(error.holder === undefined ? {} : { holder: error.holder }),
           ...(error.position === undefined ? {} : { position: error.position }),
           ...(error.cause instanceof BackendError ? { trouble: error.cause } : {}),
@@ -97,9 +116,8 @@ class Multi implements MultiLock {
   }
 
   async tryAcquire(options?: TryOptions): Promise<MultiLease | undefined> {
-    checkOptions(options)
-    // A wait is refused where any single attempt refuses it.
-    const atOnce = options && 'wait' in options ? 'one by one' : await this.#atOnce(options ?? {}, 0)
+    checkSingle(options)
+    const atOnce = await this.#atOnce(options ?? {}, 0)
     if (atOnce !== 'one by one') return atOnce
     return this.#takeAll(async (lock) => (await lock.tryAcquire(options)) as HeldLease | undefined)
   }
@@ -124,7 +142,14 @@ class Multi implements MultiLock {
     throw lost
   }
 
-  /** The way of a wait: only if it costs the store nothing that the ordered way would not, and a store in trouble is for that one to tell of. */
+  async waitUntilFree(options?: WaitOptions): Promise<void> {
+    await (await this.acquire(checkWaitOptions('waitUntilFree()', options))).release()
+  }
+
+  /**
+   * First step of a wait: tries all at once only where this costs the store nothing that the ordered way would not;
+   * on a store error it leaves the wait, and the report, to the ordered way.
+   */
   async #begin(options: AcquireOptions, wait: number): Promise<HeldTogether | undefined | 'one by one'> {
     const quiet = this.#parts.every(({ lock }) => this.#engine.lines.get(lock.name)?.quiet !== false)
     if (!quiet) return 'one by one'
@@ -134,7 +159,7 @@ class Multi implements MultiLock {
     })
   }
 
-  /** In one step of the store. Undefined: one of them is not free. */
+  /** Acquires all in one step of the store. Undefined: one of them is not free. */
   async #atOnce(options: AcquireOptions, wait: number): Promise<HeldTogether | undefined | 'one by one'> {
     const { driver } = this.#engine
     const { mostTogether = Number.POSITIVE_INFINITY } = driver.traits
@@ -143,7 +168,7 @@ class Multi implements MultiLock {
     if (!able || driver.together === undefined) return 'one by one'
     const party = new Party(wait)
     const joining = this.#parts.map(({ lock }) => lock.join(party, options))
-    // Each has joined by now, or has been answered within this process.
+    // By now each has joined, or has been answered within this process.
     if (party.size === joining.length) party.send(driver)
     else party.callOff()
     const answers = await Promise.allSettled(joining)
@@ -153,7 +178,8 @@ class Multi implements MultiLock {
       return this.#checked(leases as HeldLease[])
     for (const lease of leases.toReversed()) await lease?.release()
     if (failed !== undefined) throw failed.reason
-    // Called off, because one is in use in this process; or because one is entered again, which the store need not hear of.
+    // Called off, because one is in use in this process; or because one is entered again, which needs no request to
+    // the store.
     const entered = leases.filter((lease) => lease !== undefined).length
     return party.answered || party.size + entered < joining.length ? undefined : 'one by one'
   }
@@ -190,7 +216,7 @@ class Multi implements MultiLock {
       given.sort((a, b) => a.place - b.place).map(({ lease }) => lease),
     )
     if (together.state === 'lost') {
-      // The first one may have run out while the last one was waited for.
+      // The first one may have expired during the wait for the last one.
       const lost = together.lostError()
       await together.release()
       throw lost

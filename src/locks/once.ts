@@ -1,12 +1,12 @@
 /**
- * Runs a function at most once at a time for a key, and gives its result to everybody who asks.
- * Long because the ways in which one who asks comes to an answer are read together.
+ * Runs a function at most once at a time for a key, and gives its result to all callers.
+ * Long because the ways in which a caller gets its answer are read together.
  *
  * ```
  *   kept already? ──yes──► that is the answer
  *        │ no
  *        ▼
- *   stand in line for the lock of the key, and watch the cell ──somebody's result appears──► that is the answer
+ *   queue for the lock of the key, and watch the cell ──somebody's result appears──► that is the answer
  *        │ granted
  *        ▼
  *   kept meanwhile? ──yes──► release; that is the answer
@@ -14,33 +14,35 @@
  *        ▼
  *   run ──► keep result or error, with the token ──► release
  * ```
- * A process that dies in the middle leaves nothing in the cell; its lease ends, and the next in line runs, with a greater
- * token. A holder that has lost its lease cannot replace what a later one has kept: the greater token stays.
+ * A process that crashes midway leaves nothing in the cell; its lease ends, and the next in the queue runs, with a
+ * greater token. A holder that has lost its lease cannot replace what a later one has kept: the greater token stays.
  */
 import { EngineLock } from '../core/acquire.js'
 import { type Bounds, bounded, glance, Late } from '../core/bounded.js'
 import { Box } from '../core/box.js'
 import type { Cell } from '../core/cell.js'
+import { type Duration, duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
 import { LeaseLostError } from '../core/errors.js'
 import type { HeldLease, Lease } from '../core/lease.js'
 import { exclusive } from '../core/mode.js'
 import { checkName, describe, quote } from '../core/name.js'
-import { type AcquireOptions, checkOptions, duration } from '../core/options.js'
+import { onAbort } from '../core/on-abort.js'
+import { type AcquireOptions, checkOptions } from '../core/options.js'
 import { inside } from '../core/reentrancy.js'
 import { noPermits } from './no-permits.js'
 
 export interface OnceOptions extends Omit<AcquireOptions, 'permits' | 'reentrant'> {
-  /** How long the result answers everybody who asks, in ms, counted from the end of the run. `Infinity`: for ever. @default 60_000 */
-  readonly keep?: number
-  /** The same for an error; `0`: only those hear of it who are waiting at that moment, as far as they look in time. @default `keep` */
-  readonly keepError?: number
+  /** How long all callers get the result, in ms, counted from the end of the run. `Infinity`: for ever. @default 60_000 */
+  readonly keep?: Duration
+  /** The same for an error; `0`: only callers that are waiting at that moment get it, as far as they look in time. @default `keep` */
+  readonly keepError?: Duration
 }
 
-/** In the cell, as JSON. */
+/** The value of the cell, as JSON. */
 type Kept =
   | { readonly token: number; readonly ok: true; readonly value?: unknown }
-  /** `brief`: only for those who were waiting when it was written. */
+  /** `brief`: only for callers that were waiting when it was written. */
   | { readonly token: number; readonly ok: false; readonly error: Told; readonly brief?: true }
 
 interface Told {
@@ -49,9 +51,9 @@ interface Told {
   readonly code?: string
 }
 
-/** How long one who has run tries to keep its result while the store is in trouble, in ms; never longer than its lease. */
+/** How long a caller that has run tries to keep its result while the store is failing, in ms; never longer than its lease. */
 const longestKeeping = 10_000
-/** An error of the run is worth so many bytes to others. */
+/** How much of an error message of the run others get. */
 const longestMessage = 2_000
 
 export async function once<R>(
@@ -63,9 +65,9 @@ export async function once<R>(
   checkName(key, 'key')
   if (typeof fn !== 'function') throw new TypeError(`once() takes a function, got ${describe(fn)}`)
   checkOptions(options, ['keep', 'wait'])
-  const { keep = 60_000, keepError = keep, ...terms } = options
-  duration('keep', keep, 0, true)
-  duration('keepError', keepError, 0, true)
+  const { keep: ofResult = 60_000, keepError: ofError = ofResult, ...terms } = options
+  const keep = duration('keep', ofResult, 0, true)
+  const keepError = duration('keepError', ofError, 0, true)
   const box = new Box(engine, 'once', key)
   const lock = new EngineLock(engine, key, 'exclusive', noPermits('once()', exclusive))
   const found = await awaitTurn(engine, box, lock, terms)
@@ -75,7 +77,7 @@ export async function once<R>(
 
 type Found = { readonly kept: Kept } | { readonly kept: undefined; readonly lease: HeldLease }
 
-/** Whichever comes first: somebody's result, or the lock while there is none. */
+/** Whichever comes first: another caller's result, or the lock while there is none. */
 async function awaitTurn(
   engine: Engine,
   box: Box,
@@ -85,7 +87,7 @@ async function awaitTurn(
   const found = await glance(engine, box.key, (bounds) => box.read(bounds).then(keptIn), terms.signal)
   const before = found?.ok === false && found.brief ? found.token : undefined
   if (found !== undefined && before === undefined) return { kept: found }
-  // Not what was meant for those alone who waited before we came.
+  // Not an error meant only for callers that waited before this one came.
   const meant = (cell: Cell | undefined) => {
     const kept = keptIn(cell)
     return kept?.token === before ? undefined : kept
@@ -93,11 +95,11 @@ async function awaitTurn(
   terms.signal?.throwIfAborted()
   const done = new AbortController()
   const { signal } = done
-  const aborted = () => done.abort(terms.signal?.reason)
-  terms.signal?.addEventListener('abort', aborted)
+  const unlisten = terms.signal && onAbort(terms.signal, () => done.abort(terms.signal?.reason))
   const appeared = new Error('there is a result')
   let kept: Kept | undefined
-  // In the background; the lock decides when the wait is over. Without it nobody would be worse off than with the lock alone.
+  // In the background; the lock decides when the wait is over. If the watch fails, nobody is worse off than with the
+  // lock alone.
   const watching = bounded(engine, { wait: Number.POSITIVE_INFINITY, signal }, async (bounds) => {
     kept = await box.when(meant, bounds)
     done.abort(appeared)
@@ -109,14 +111,14 @@ async function awaitTurn(
     if (error === appeared && kept !== undefined) return { kept }
     throw error
   } finally {
-    terms.signal?.removeEventListener('abort', aborted)
+    unlisten?.()
     done.abort(new Error('no longer waiting'))
     await watching
   }
   return granted(box, lease, meant, terms.signal)
 }
 
-/** The last look, with the lock: what was kept meanwhile stands. */
+/** The last check, with the lock: what was kept meanwhile stands. */
 async function granted(
   box: Box,
   lease: HeldLease,
@@ -126,7 +128,7 @@ async function granted(
   let kept: Kept | undefined
   try {
     kept = await glance(box.engine, box.key, (bounds) => box.read(bounds).then(meant), signal)
-    // The store may have taken its time over that.
+    // The store may have been slow to reply.
     if (kept === undefined) lease.assertHeld()
   } catch (error) {
     await lease.release()
@@ -165,10 +167,10 @@ async function run<R>(
   throw lost
 }
 
-/** `late`: a later run has kept its own, or the lease ran out before the store answered. */
+/** `late`: a later run has kept its own, or the lease ran out before the store replied. */
 async function put(box: Box, lease: HeldLease, kept: Kept, keep: number): Promise<'kept' | 'late'> {
   const wait = Math.min(lease.remaining(), longestKeeping)
-  // An error that is not kept at all is still told to those who watch.
+  // Even an error that is not kept at all is delivered to those who watch.
   const replacement = { value: JSON.stringify(kept), keep: Math.max(keep, 1) }
   const done = await bounded(box.engine, { wait: Math.max(wait, 1) }, (bounds: Bounds) =>
     box.update((cell) => ((keptIn(cell)?.token ?? 0) >= lease.token ? undefined : replacement), bounds),
@@ -180,7 +182,7 @@ function keptIn(cell: Cell | undefined): Kept | undefined {
   return cell === undefined ? undefined : (JSON.parse(cell.value) as Kept)
 }
 
-/** What everybody gets, the one who ran it too: what JSON makes of it. */
+/** What every caller gets, the one that ran it included: what JSON makes of it. */
 function opened<R>(kept: Kept): R {
   if (kept.ok) return (kept.value === undefined ? undefined : JSON.parse(JSON.stringify(kept.value))) as R
   const { name, message, code } = kept.error

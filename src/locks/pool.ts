@@ -1,32 +1,50 @@
 /**
- * A semaphore whose number of permits can be changed while it is used, and which tells who has them.
+ * A semaphore whose number of permits can be changed while it is used, and which reports its holders.
  *
- * Limit and line stand in one cell; whoever holds or waits has a shared lease of the name, by which it is seen to live. Every
- * change of the cell strikes out the dead and grants from the head of the line for as long as it fits, so it is first come,
- * first served, and a large request is not overtaken. After it was made smaller, nobody gets in until enough have left.
- * A plain semaphore takes one request where this one takes three or more.
- * Long because every change of the line and who is then served are read together.
+ * Limit and queue share one cell; every holder and waiter has a shared lease of the name, which proves it alive.
+ * Every change of the cell strikes out the dead and grants from the head of the queue for as long as requests fit, so
+ * it is first come, first served, and no request overtakes a large one. After the pool was made smaller, nobody gets
+ * in until enough have left; after it was closed, nobody at all, and every waiter removes itself from the queue. A
+ * plain semaphore takes one request where this one takes three or more.
+ *
+ * Long because every change of the queue and who is then served are read together.
  */
-import { type Bounds, bounded, glance, Late } from '../core/bounded.js'
+import {
+  answered,
+  type Bounds,
+  bounded,
+  checkWaitOptions,
+  glance,
+  restOfWait,
+  type WaitOptions,
+} from '../core/bounded.js'
 import { Box } from '../core/box.js'
 import type { Cell } from '../core/cell.js'
+import { duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
-import { AcquireTimeoutError } from '../core/errors.js'
+import { AcquireTimeoutError, PoolClosedError } from '../core/errors.js'
 import type { HeldLease, Lease } from '../core/lease.js'
 import { checkName, describe, quote } from '../core/name.js'
-import { type AcquireOptions, checkOptions, duration } from '../core/options.js'
+import { type AcquireOptions, checkOptions, checkSingle, type Defaults } from '../core/options.js'
+import { checkMaxPending } from '../core/pending.js'
 import { lookEvery, type Roll, rollOf } from './roll.js'
+
+/** Options left out come from `createLocks`. */
+export interface PoolOptions extends Defaults {
+  /** From 1 to 1,000,000. Used only where no number has been set before; otherwise the number in the store stands. */
+  readonly permits: number
+}
 
 export type PoolAcquireOptions = Pick<
   AcquireOptions,
-  'wait' | 'signal' | 'ttl' | 'autoRenew' | 'maxHold' | 'note' | 'permits'
+  'wait' | 'signal' | 'ttl' | 'autoRenew' | 'maxHold' | 'note' | 'permits' | 'maxPending'
 >
 
-/** One who has permits. */
+/** A holder of permits. */
 export interface PermitHolder {
   readonly permits: number
   readonly token: number
-  /** Milliseconds since it came into the line, by the store's clock. */
+  /** Milliseconds since it joined the queue, by the store's clock. */
   readonly since: number
   readonly note?: string
   readonly by?: string
@@ -35,17 +53,35 @@ export interface PermitHolder {
 export interface Pool {
   readonly name: string
   /**
-   * Waits for `permits` (1). Its token grows with the order in which holders came, not in which they were served.
-   * @throws AcquireTimeoutError; LeaseLostError when the place was lost; as `Lock.acquire`
+   * Waits for `permits` (1). Tokens grow in the order in which holders came, not in which they were served.
+   * @throws AcquireTimeoutError; PoolClosedError; LeaseLostError when the lease of its queue entry was lost;
+   * TooManyWaitersError when `maxPending` others of this process wait for permits of this pool; as `Lock.acquire`
    */
   acquire(options?: PoolAcquireOptions): Promise<Lease>
-  /** One attempt: `undefined` when they are not free now. */
-  tryAcquire(options?: Omit<PoolAcquireOptions, 'wait'>): Promise<Lease | undefined>
+  /** One attempt: `undefined` when the permits are not free now. @throws PoolClosedError; as `Lock.tryAcquire` */
+  tryAcquire(options?: Omit<PoolAcquireOptions, 'wait' | 'maxPending'>): Promise<Lease | undefined>
   /** Changes the number for everybody, at once. Holders keep what they have. @throws RangeError */
   resize(permits: number): Promise<void>
-  /** How many there are. */
+  /**
+   * Closes it for everybody, in every process, until `open`: from the store's reply on nobody is granted permits,
+   * waiters are rejected with `PoolClosedError`, and holders keep what they have. Resolves once all permits are back,
+   * those of crashed holders when their leases have ended; false: they were not within `wait` (the default of the
+   * pool), or somebody opened it meanwhile. However short `wait` is, the pool is closed then. Idempotent.
+   * @throws BackendError when the store does not reply, and it may be closed or not; the reason of `signal`, which
+   * does not open it again
+   */
+  close(options?: WaitOptions): Promise<boolean>
+  /** Opens it again, for everybody. Idempotent. @throws BackendError */
+  open(): Promise<void>
+  /**
+   * Removes what the store keeps of it: its size, and that it is closed. False, and nothing changed: somebody holds
+   * permits or waits.
+   * @throws BackendError
+   */
+  delete(): Promise<boolean>
+  /** The number of permits. */
   size(): Promise<number>
-  /** Who has how many, in the order in which they came. */
+  /** Holders and their permits, in the order in which they came. */
   holders(): Promise<readonly PermitHolder[]>
 }
 
@@ -55,57 +91,64 @@ interface Place {
   readonly in: boolean
 }
 
-/** In the cell, as JSON. */
+/** The value of the cell, as JSON. */
 interface State {
   readonly size: number
   readonly line: readonly Place[]
+  readonly closed?: true
 }
 
 const mostPermits = 1_000_000
 const longestFarewell = 1_000
 
-/** @param options.permits where nobody has said otherwise before: the number in the store stands */
-export function pool(engine: Engine, name: string, options: { readonly permits: number }): Pool {
+export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
   checkName(name)
-  const first = whole(`permits of pool ${quote(name)}`, options?.permits)
+  const { permits, ...given } = options ?? {}
+  const first = whole(`permits of pool ${quote(name)}`, permits)
+  const defaults = engine.defaultsOf('pool()', given)
   const box = new Box(engine, 'pool', name)
-  const roll = rollOf(box, name, 'a pool')
-  const change = (bounds: Bounds, act: (line: readonly Place[], size: number) => State | undefined) =>
+  const roll = rollOf(box, name, 'a pool', { ...defaults, maxPending: Number.POSITIVE_INFINITY })
+  const living = async (line: readonly Place[], bounds: Bounds) => {
+    const attempts = line.map(({ attempt }) => attempt)
+    const alive = new Set(await roll.living(attempts, bounds))
+    return line.filter(({ attempt }) => alive.has(attempt))
+  }
+  const change = (bounds: Bounds, act: (state: State, kept: boolean) => State | undefined) =>
     box.update(async (cell) => {
-      const { size, line } = stateIn(cell) ?? { size: first, line: [] }
-      const living = new Set(
-        await roll.living(
-          line.map(({ attempt }) => attempt),
-          bounds,
-        ),
-      )
-      const next = act(
-        line.filter(({ attempt }) => living.has(attempt)),
-        size,
-      )
+      const state = stateIn(cell) ?? { size: first, line: [] }
+      const next = act({ ...state, line: await living(state.line, bounds) }, cell !== undefined)
       const value = next && JSON.stringify(served(next))
       return value === undefined || value === cell?.value
         ? undefined
         : { value, keep: Number.POSITIVE_INFINITY }
     }, bounds)
 
+  /** Removes a queue entry. The queue may have been deleted once the lease was released. */
   const without = (attempt: string) => (bounds: Bounds) =>
-    change(bounds, (line, size) => ({ size, line: line.filter((one) => one.attempt !== attempt) }))
+    change(bounds, (state, kept) => {
+      const line = state.line.filter((one) => one.attempt !== attempt)
+      return kept ? { ...state, line } : undefined
+    })
 
-  /** True once it has been served; a single look does not stand in line. */
+  /** True once the request has been served; a single attempt does not queue. */
   async function serve(lease: HeldLease, take: number, bounds: Bounds): Promise<true | undefined> {
     lease.assertHeld()
     const { attempt } = lease.hold.watchdog.claim
     const mine = (state: State | undefined) => state?.line.find((one) => one.attempt === attempt)
-    const cell = await change(bounds, (line, size) => {
-      if (line.some((one) => one.attempt === attempt)) return { size, line }
-      const next = { size, line: [...line, { attempt, take, in: false }] }
-      return bounds.once && mine(served(next))?.in !== true ? undefined : next
+    const cell = await change(bounds, (state) => {
+      if (mine(state) !== undefined) return state
+      const next = { ...state, line: [...state.line, { attempt, take, in: false }] }
+      // A single attempt does not stay to wait, and nobody queues for a closed pool.
+      const stays = state.closed !== true && (!bounds.once || mine(served(next))?.in === true)
+      return stays ? next : undefined
     })
-    return mine(stateIn(cell))?.in || undefined
+    const state = stateIn(cell)
+    if (mine(state)?.in) return true
+    if (state?.closed) throw new PoolClosedError(name)
+    return undefined
   }
 
-  /** What it is seen to live by. Undefined: nobody told of it in time, or a mutex of this name was in the way. */
+  /** Takes the shared lease that proves this member alive. Undefined: not granted in time, or a mutex of this name was in the way. */
   async function seat(
     { wait: _, ...terms }: PoolAcquireOptions,
     wait: number,
@@ -119,21 +162,33 @@ export function pool(engine: Engine, name: string, options: { readonly permits: 
 
   async function take(options: PoolAcquireOptions): Promise<Lease | undefined> {
     checkOptions(options)
-    const { permits = 1, ...terms } = options
+    const { permits = 1, maxPending, ...terms } = options
     whole(`permits asked of pool ${quote(name)}`, permits)
+    const wait = duration('wait', terms.wait ?? defaults.wait, 0, true)
+    const most = checkMaxPending(maxPending ?? defaults.maxPending)
+    const leave = wait === 0 ? undefined : engine.pending.enter(box.key, name, most)
+    try {
+      return await waitFor(permits, wait, terms)
+    } finally {
+      leave?.()
+    }
+  }
+
+  async function waitFor(
+    permits: number,
+    wait: number,
+    terms: PoolAcquireOptions,
+  ): Promise<Lease | undefined> {
     const from = engine.clock.now()
-    const wait = duration('wait', terms.wait ?? engine.defaults.wait, 0, true)
     const lease = await seat(terms, wait)
     if (lease === undefined) return undefined
     const { attempt } = lease.hold.watchdog.claim
     try {
       const left = wait === 0 ? 0 : Math.max(1, wait - (engine.clock.now() - from))
       const within = { wait: left, ...(terms.signal !== undefined && { signal: terms.signal }) }
-      const done = await bounded(engine, within, (bounds) =>
-        box.when(() => serve(lease, permits, bounds), bounds, lookEvery),
-      )
+      const looking = (bounds: Bounds) => box.when(() => serve(lease, permits, bounds), bounds, lookEvery)
+      const done = await answered(engine, name, within, looking, restOfWait)
       if (done === true) return leaving(lease, without(attempt))
-      if (done instanceof Late && done.trouble !== undefined) throw done.trouble
     } catch (error) {
       await bounded(engine, { wait: longestFarewell }, without(attempt)).catch(() => undefined)
       await lease.release()
@@ -144,7 +199,7 @@ export function pool(engine: Engine, name: string, options: { readonly permits: 
     return undefined
   }
 
-  /** The lease goes first: from then on nobody counts it. What follows wakes those who wait. */
+  /** The lease is released first: from then on nobody counts it. The change that follows wakes the waiters. */
   function leaving(lease: HeldLease, leave: (bounds: Bounds) => Promise<unknown>): Lease {
     const release = lease.release.bind(lease)
     lease.release = async () => {
@@ -166,30 +221,68 @@ export function pool(engine: Engine, name: string, options: { readonly permits: 
       throw new AcquireTimeoutError(name, engine.clock.now() - from, undefined, what)
     },
     async tryAcquire(options = {}) {
-      checkOptions(options, ['ttl'])
+      checkSingle(options)
       return take({ ...options, wait: 0 })
     },
     async resize(permits) {
       whole(`permits of pool ${quote(name)}`, permits)
-      await glance(engine, name, (bounds) => change(bounds, (line) => ({ size: permits, line })))
+      await glance(engine, name, (bounds) => change(bounds, (state) => ({ ...state, size: permits })))
+    },
+    async close(options = {}) {
+      checkWaitOptions('close()', options)
+      const from = engine.clock.now()
+      const wait = duration('wait', options.wait ?? defaults.wait, 0, true)
+      const closing = (bounds: Bounds) => change(bounds, (state) => ({ ...state, closed: true }))
+      await glance(engine, name, closing, options.signal)
+      const rest = { ...options, wait: Math.max(0, wait - (engine.clock.now() - from)) }
+      const ended = async (cell: Cell | undefined, bounds: Bounds) => {
+        const state = stateIn(cell)
+        if (state?.closed !== true) return 'opened'
+        const holders = state.line.filter((place) => place.in)
+        return (await living(holders, bounds)).length === 0 ? 'drained' : undefined
+      }
+      const found = await answered(
+        engine,
+        name,
+        rest,
+        (bounds) => box.when((cell) => ended(cell, bounds), bounds, lookEvery),
+        restOfWait,
+      )
+      return found === 'drained'
+    },
+    async open() {
+      await glance(engine, name, (bounds) => change(bounds, ({ size, line }) => ({ size, line })))
+    },
+    async delete() {
+      let inUse = false
+      await glance(engine, name, (bounds) =>
+        box.update(async (cell) => {
+          const state = stateIn(cell)
+          if (state === undefined) return undefined
+          inUse = (await living(state.line, bounds)).length > 0
+          return inUse ? undefined : { value: undefined, keep: 0 }
+        }, bounds),
+      )
+      return !inUse
     },
     size: () => glance(engine, name, async (bounds) => stateIn(await box.read(bounds))?.size ?? first),
     holders: () => glance(engine, name, (bounds) => holdersOf(roll, box, bounds)),
   }
 }
 
-/** Whoever fits from the head of the line is in. */
-function served({ size, line }: State): State {
+/** Admits from the head of the queue for as long as requests fit. */
+function served(state: State): State {
+  const { size, line } = state
   let left = size
   for (const place of line) if (place.in) left -= place.take
-  let open = true
+  let open = state.closed !== true
   const next = line.map((place) => {
     if (place.in) return place
     open = open && place.take <= left
     if (open) left -= place.take
     return open ? { ...place, in: true } : place
   })
-  return { size, line: next }
+  return { ...state, line: next }
 }
 
 async function holdersOf(roll: Roll, box: Box, bounds: Bounds): Promise<readonly PermitHolder[]> {

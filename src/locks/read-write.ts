@@ -2,6 +2,7 @@ import { EngineLock, type Lock } from '../core/acquire.js'
 import type { Engine } from '../core/engine.js'
 import { exclusive, shared } from '../core/mode.js'
 import { checkName } from '../core/name.js'
+import type { Defaults } from '../core/options.js'
 import { noPermits } from './no-permits.js'
 
 /**
@@ -16,11 +17,12 @@ export interface ReadWriteLock {
   readonly write: Lock
 }
 
-export function readWrite(engine: Engine, name: string): ReadWriteLock {
+export function readWrite(engine: Engine, name: string, defaults?: Defaults): ReadWriteLock {
   checkName(name)
+  const terms = engine.defaultsOf('readWrite()', defaults)
   return {
     name,
-    read: new EngineLock(engine, name, 'shared', noPermits('a read/write lock', shared)),
-    write: new EngineLock(engine, name, 'exclusive', noPermits('a read/write lock', exclusive)),
+    read: new EngineLock(engine, name, 'shared', noPermits('a read/write lock', shared), terms),
+    write: new EngineLock(engine, name, 'exclusive', noPermits('a read/write lock', exclusive), terms),
   }
 }

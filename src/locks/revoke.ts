@@ -1,51 +1,55 @@
 /**
- * Taking a lock from its holder: first it is asked, then, after a grace, it is forced.
+ * Takes a lock from its holder: first it asks the holder, then, after a grace period, it forces the release.
  *
- * The request is a cell beside the lock, which names the holds it is meant for. Only a holder that listens hears of it: watching
- * costs a request for each lease, and most leases are never asked. One that listens is not passed on inside its process.
+ * The request is a cell beside the lock that names the holds it is meant for. Only a holder that listens receives it:
+ * watching costs a request for each lease, and most leases are never asked. The lock of a listening holder that was
+ * asked is not handed over inside its process.
  */
 import { type Bounds, bounded, glance, Late } from '../core/bounded.js'
 import { Box } from '../core/box.js'
+import { type Duration, duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
 import { UnsupportedError } from '../core/errors.js'
+import { checkKnown } from '../core/known.js'
 import { HeldLease, type Lease } from '../core/lease.js'
 import { checkName, describe } from '../core/name.js'
-import { checkOptions, duration } from '../core/options.js'
+import { checkOptions } from '../core/options.js'
 
 export interface RevokeOptions {
   /** How long the holder has to give way, in ms. @default 10_000 */
-  readonly grace?: number
-  /** Told to the holder. At most 256 bytes. */
+  readonly grace?: Duration
+  /** Passed to the holder. At most 256 bytes. */
   readonly why?: string
   /** Ends the wait, not the request: the holder may still give way, but is not forced. */
   readonly signal?: AbortSignal
 }
 
-/** `free`: nobody held it; `released`: it was given back within the grace; `forced`: it was taken. */
+/** `free`: nobody held it; `released`: the holder released it within the grace; `forced`: it was taken by force. */
 export type Revoked = 'free' | 'released' | 'forced'
 
-/** What a holder is told. */
+/** What a holder receives. */
 export interface Revocation {
-  /** Milliseconds it has, from when it was asked. */
+  /** Milliseconds it has, from the moment of the request. */
   readonly grace: number
-  /** Who asks: `host:pid`. */
+  /** The requester: `host:pid`. */
   readonly by: string
   readonly why?: string
 }
 
-/** In the cell, as JSON. */
+/** The value of the cell, as JSON. */
 interface Request extends Revocation {
   readonly id: string
   readonly attempts: readonly string[]
 }
 
-/** How often it is looked whether the holder has given way, in ms. */
+/** How often to poll whether the holder has given way, in ms. */
 const lookEvery = 250
 
-/** @throws UnsupportedError, TypeError, RangeError; BackendError when the store does not answer; the reason of `signal` */
+/** @throws UnsupportedError, TypeError, RangeError; BackendError when the store does not reply; the reason of `signal` */
 export async function revoke(engine: Engine, name: string, options: RevokeOptions = {}): Promise<Revoked> {
   checkName(name)
   checkOptions(options, ['grace'])
+  checkKnown('revoke()', options, ['grace', 'why', 'signal'])
   const grace = duration('grace', options.grace ?? 10_000, 0, false)
   const { why, signal } = options
   if (why !== undefined) checkName(why, 'why')
@@ -79,7 +83,7 @@ export async function revoke(engine: Engine, name: string, options: RevokeOption
     box.when(async () => (await held(holding, attempts, bounds)) === 0 || undefined, bounds, lookEvery),
   )
   if (!(gone instanceof Late)) return 'released'
-  // The last look before the blow: whoever came after the one that was asked is not meant.
+  // The last check before the force: a holder that came after the one that was asked is not meant.
   if ((await glance(engine, name, (bounds) => held(holding, attempts, bounds), signal)) === 0)
     return 'released'
   await force.call(driver, name)
@@ -97,7 +101,7 @@ async function held(
 }
 
 /**
- * Listens for requests to give way, until the lease ends. Returns what ends it earlier.
+ * Listens for requests to give way, until the lease ends. Returns a function that ends it earlier.
  * @throws TypeError, UnsupportedError
  */
 export function onRevoke(engine: Engine, lease: Lease, listener: (asked: Revocation) => void): () => void {
@@ -133,7 +137,7 @@ export function onRevoke(engine: Engine, lease: Lease, listener: (asked: Revocat
       listener({ grace, by, ...(why !== undefined && { why }) })
     }
   }
-  // It ends with the lease, or with these locks; there is nobody to tell of it.
+  // The listening ends with the lease, or with these locks; then there is nobody to notify.
   listen().catch((error: unknown) => {
     if (!signal.aborted && !engine.closed)
       process.emitWarning(`onRevoke ended: ${String(error)}`, 'HoldfastWarning')

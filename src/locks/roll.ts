@@ -1,27 +1,28 @@
 /**
- * Who takes part: participants hold a shared lease of the name, and their attempts stand in a cell. Who is in the cell and
- * holds no lease has died or gone: the lease is taken before, and given back after, the name stands there.
+ * Liveness of participants: each holds a shared lease of the name, and its attempt is listed in a cell. It acquires
+ * the lease before it is listed, and releases it after. So one that is listed without a lease has died or gone.
  */
 import { EngineLock } from '../core/acquire.js'
 import type { Bounds } from '../core/bounded.js'
 import type { Box } from '../core/box.js'
 import { shared } from '../core/mode.js'
+import type { Terms } from '../core/options.js'
 import { noPermits } from './no-permits.js'
 
 export interface Roll {
-  /** What participants hold. */
+  /** The lock that participants hold. */
   readonly lock: EngineLock
-  /** Those of them whose lease the store still knows. No request when there are none. */
+  /** Those whose lease the store still knows. No request when the list is empty. */
   living(attempts: readonly string[], bounds: Bounds): Promise<readonly string[]>
 }
 
-/** How often it is looked whether participants live, in ms, while somebody waits for them: a lease that ends changes no cell. */
+/** How often to poll whether participants are alive, in ms, while somebody waits for them: a lease that ends changes no cell. */
 export const lookEvery = 500
 
 /** @throws UnsupportedError when the driver has no shared mode */
-export function rollOf(box: Box, name: string, what: string): Roll {
+export function rollOf(box: Box, name: string, what: string, terms: Terms): Roll {
   const { engine } = box
-  const lock = new EngineLock(engine, name, 'shared', noPermits(what, shared))
+  const lock = new EngineLock(engine, name, 'shared', noPermits(what, shared), terms)
   return {
     lock,
     async living(attempts, bounds) {

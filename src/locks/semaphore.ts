@@ -3,8 +3,10 @@ import type { Engine } from '../core/engine.js'
 import { permitLimitError } from '../core/errors.js'
 import { permits as permitsMode } from '../core/mode.js'
 import { checkName, describe, quote } from '../core/name.js'
+import type { Defaults, Terms } from '../core/options.js'
 
-export interface SemaphoreOptions {
+/** Options left out come from `createLocks`. */
+export interface SemaphoreOptions extends Defaults {
   /** How many permits there are; every user of the name must give the same number. From 1 to 1,000,000. */
   readonly permits: number
 }
@@ -12,18 +14,20 @@ export interface SemaphoreOptions {
 const mostPermits = 1_000_000
 
 /**
- * At most `permits` holders, or fewer that take more than one each (`acquire({ permits: 3 })`). A large request at the
- * head of the line is not overtaken by small ones, so it is not starved.
- * @throws RangeError when the limit is no integer in range, or differs from the one this name is used with here.
+ * At most `permits` holders, or fewer that take more than one each (`acquire({ permits: 3 })`). Small requests do not
+ * overtake a large one at the head of the queue, so it is not starved.
+ * @throws RangeError when the limit is no integer in range, or differs from the one the store last accepted from this
+ * process.
  */
 export function semaphore(engine: Engine, name: string, options: SemaphoreOptions): Lock {
   checkName(name)
-  const of = count(`permits of semaphore ${quote(name)}`, options?.permits, mostPermits)
-  const lock = new EngineLock(engine, name, 'permits', (terms) =>
-    permitsMode(count(`permits asked of semaphore ${quote(name)}`, terms.permits ?? 1, of), of),
-  )
-  const theirs = engine.limitOf(name, of)
-  if (theirs !== of) throw permitLimitError(name, theirs, of)
+  const { permits, ...defaults } = options ?? {}
+  const of = count(`permits of semaphore ${quote(name)}`, permits, mostPermits)
+  const modeOf = (terms: Terms) =>
+    permitsMode(count(`permits asked of semaphore ${quote(name)}`, terms.permits ?? 1, of), of)
+  const lock = new EngineLock(engine, name, 'permits', modeOf, engine.defaultsOf('semaphore()', defaults))
+  const theirs = engine.limits.of(name)
+  if (theirs !== undefined && theirs !== of) throw permitLimitError(name, theirs, of)
   return lock
 }
 

@@ -2,14 +2,15 @@
 import { bounded, Late } from '../core/bounded.js'
 import type { Box } from '../core/box.js'
 import type { Cell } from '../core/cell.js'
+import type { Duration } from '../core/duration.js'
 import { LeaseLostError } from '../core/errors.js'
 import type { HeldLease, Lease, LeaseState, ReleaseOutcome } from '../core/lease.js'
 
-/** Who leads, as everybody sees it. */
+/** The leader, as everybody sees it. */
 export interface Leader {
-  /** What the leader has proclaimed last. */
+  /** The value that the leader proclaimed last. */
   readonly value: string
-  /** Of its lease: grows with every term. */
+  /** The token of its lease: grows with every term. */
   readonly token: number
   /** The name it campaigned under. */
   readonly candidate: string
@@ -17,35 +18,36 @@ export interface Leader {
   readonly by: string
 }
 
-/** In the cell, as JSON. */
+/** The value of the cell, as JSON. */
 export interface Office extends Leader {
-  /** Its hold in the store, by which it is seen whether it still leads. */
+  /** Its hold in the store, which shows whether it still leads. */
   readonly attempt: string
-  /** Who is to follow. */
+  /** The successor. */
   readonly next?: string
 }
 
-/** A lease with an office. Leading ends with the lease: when in doubt this process steps down before another can be leader. */
+/** A lease with an office. Leading ends with the lease: when in doubt this process steps down before another can become leader. */
 export interface Term extends Lease {
   readonly candidate: string
-  /** What was proclaimed last. */
+  /** The value proclaimed last. */
   readonly value: string
   /**
-   * Lets everybody know a new value. @throws LeaseLostError when it is not the leader any more; BackendError when the store
-   * did not answer before the lease ran out; RangeError when it is too long
+   * Publishes a new value. @throws LeaseLostError when this process is not the leader any more; BackendError when the
+   * store did not reply before the lease ran out; RangeError when the value is too long
    */
   proclaim(value: string): Promise<void>
   /** The same as `release`: steps down; never rejects. */
   resign(): Promise<ReleaseOutcome>
   /**
-   * Steps down for the candidate of that name, whatever its place in line. Resolves with `false`, and goes on leading, when it is
-   * not campaigning; else with whether it is the next leader. Waits for that for a ttl at most.
+   * Steps down for the candidate of that name, whatever its position in the queue. Resolves with `false`, and goes on
+   * leading, when that candidate is not campaigning; else with whether it is the next leader. Waits for that for one
+   * ttl at most.
    * @throws LeaseLostError when this term has ended
    */
   handOver(candidate: string): Promise<boolean>
 }
 
-/** How long stepping down tries to take the value back, in ms: without it observers only hear of it from the next leader. */
+/** How long stepping down tries to remove the value, in ms: if it is not removed, observers learn of it only from the next leader. */
 const longestFarewell = 2_000
 
 export function officeIn(cell: Cell | undefined): Office | undefined {
@@ -59,7 +61,7 @@ export class HeldTerm implements Term {
   #office: Office
   #resigned: Promise<ReleaseOutcome> | undefined
 
-  /** @param campaigns does somebody of that name stand in line? */
+  /** @param campaigns is a candidate of that name queued? */
   constructor(
     lease: HeldLease,
     box: Box,
@@ -72,7 +74,7 @@ export class HeldTerm implements Term {
     this.#campaigns = campaigns
   }
 
-  /** Tells everybody, once. @throws as `proclaim` */
+  /** Publishes the office, once. @throws as `proclaim` */
   async takeOffice(): Promise<void> {
     await this.#publish(this.#office)
   }
@@ -95,6 +97,9 @@ export class HeldTerm implements Term {
   get holdCount(): number {
     return this.lease.holdCount
   }
+  get ttl(): number {
+    return this.lease.ttl
+  }
   get candidate(): string {
     return this.#office.candidate
   }
@@ -104,10 +109,10 @@ export class HeldTerm implements Term {
   remaining(): number {
     return this.lease.remaining()
   }
-  assertHeld(minMs?: number): void {
+  assertHeld(minMs?: Duration): void {
     this.lease.assertHeld(minMs)
   }
-  extend(ttl?: number): Promise<number> {
+  extend(ttl?: Duration): Promise<number> {
     return this.lease.extend(ttl)
   }
 

@@ -1,47 +1,49 @@
 /**
  * A read/write lock with a third side: read now, and perhaps write later, with no other writer in between.
  *
- * A second lock of its own, the *pen*, is held by whoever may write: writers, and the one reader that may become one. So two
- * readers never wait for each other to become writers, and while the pen is held nobody else writes:
+ * An internal intent lock, the *pen*, is held by everybody who may write: writers, and the one reader that may become
+ * one. So two readers never wait for each other to become writers, and while the pen is held nobody else writes:
  * ```
  *   read:        shared
  *   write:       pen, then exclusive
- *   upgradeable: pen, then shared     upgrade: give shared back, take exclusive     downgrade: the other way round
+ *   upgradeable: pen, then shared     upgrade: release shared, acquire exclusive     downgrade: the other way round
  * ```
  * Between shared and exclusive other readers may come and go, but nothing is written. All users of the name must use
- * this kind of lock: a plain write side knows nothing of the pen.
+ * this kind of lock: a plain write side does not know of the pen.
  */
 import { EngineLock, type Lock } from '../core/acquire.js'
+import { duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
 import { AcquireTimeoutError, LeaseLostError } from '../core/errors.js'
-import type { HeldLease, Lease } from '../core/lease.js'
+import type { HeldLease, Lease, ReleaseOutcome } from '../core/lease.js'
 import { exclusive, shared } from '../core/mode.js'
 import { checkName } from '../core/name.js'
-import { type AcquireOptions, duration } from '../core/options.js'
+import type { AcquireOptions, Defaults } from '../core/options.js'
 import { HeldTogether } from './multi-lease.js'
 import { all, type MultiLock } from './multi-lock.js'
 import { noPermits } from './no-permits.js'
 
 export type UpgradeableOptions = Pick<
   AcquireOptions,
-  'wait' | 'signal' | 'ttl' | 'autoRenew' | 'maxHold' | 'note'
+  'wait' | 'signal' | 'ttl' | 'autoRenew' | 'maxHold' | 'note' | 'maxPending'
 >
 
 export interface UpgradeableLock {
   readonly name: string
   readonly read: Lock
-  /** Takes the pen, then the lock. */
+  /** Acquires the pen, then the lock. */
   readonly write: MultiLock
   /** Reads, and may write later. One at a time. @throws as `Lock.acquire` */
   upgradeable(options?: UpgradeableOptions): Promise<UpgradeableLease>
 }
 
-/** `leases`: the pen, and what is held of the lock at present. `token` is the greatest. */
+/** `leases`: the pen, and the present hold of the lock. `token` is the greatest. */
 export interface UpgradeableLease extends Lease {
-  /** What it may do now. */
+  /** What the holder may do now. */
   readonly mode: 'read' | 'write'
   /**
-   * Waits for the other readers to leave; false: they had not within `wait`, and it goes on reading. Nobody writes in between.
+   * Waits for the other readers to leave; false: they had not within `wait`, and the holder goes on reading. Nobody
+   * writes in between.
    * @throws LeaseLostError; the reason of `signal`, then it goes on reading; BackendError
    */
   upgrade(options?: Pick<AcquireOptions, 'wait' | 'signal'>): Promise<boolean>
@@ -50,29 +52,33 @@ export interface UpgradeableLease extends Lease {
 }
 
 /** @throws UnsupportedError when the driver has no shared mode; TypeError, RangeError for a bad name */
-export function upgradeable(engine: Engine, name: string): UpgradeableLock {
+export function upgradeable(engine: Engine, name: string, defaults?: Defaults): UpgradeableLock {
   checkName(name)
+  const terms = engine.defaultsOf('upgradeable()', defaults)
   const pen = `pen of ${name}`
   checkName(pen, 'lock name with its pen')
   const what = 'an upgradeable lock'
-  const penLock = new EngineLock(engine, pen, 'exclusive', noPermits(what, exclusive))
-  const read = new EngineLock(engine, name, 'shared', noPermits(what, shared))
-  const write = new EngineLock(engine, name, 'exclusive', noPermits(what, exclusive))
+  const penLock = new EngineLock(engine, pen, 'exclusive', noPermits(what, exclusive), terms)
+  const read = new EngineLock(engine, name, 'shared', noPermits(what, shared), terms)
+  // The holder of the pen was admitted before.
+  const admitted = { ...terms, maxPending: Number.POSITIVE_INFINITY }
+  const write = new EngineLock(engine, name, 'exclusive', noPermits(what, exclusive), admitted)
   return {
     name,
     read,
     // 'pen of x' may come after 'x' in the alphabet, but the pen must come first.
-    write: all(engine, [penLock, write], { inThisOrder: true }),
+    write: all(engine, [penLock, write], { wait: terms.wait }),
     async upgradeable(options = {}) {
       const { clock } = engine
       const from = clock.now()
-      const wait = duration('wait', options.wait ?? engine.defaults.wait, 0, true)
+      const wait = duration('wait', options.wait ?? terms.wait, 0, true)
       const held = await penLock.take(options)
       try {
         const left = Math.max(0, wait - (clock.now() - from))
-        const reading = await read.take({ ...options, wait: wait === 0 ? 0 : Math.max(left, 1) })
-        // What ended or bounded the first wait has no say in later ones.
-        const { wait: _wait, signal: _signal, ...lasting } = options
+        const then = { ...options, maxPending: Number.POSITIVE_INFINITY }
+        const reading = await read.take({ ...then, wait: wait === 0 ? 0 : Math.max(left, 1) })
+        // What ended or bounded the first wait does not apply to later ones.
+        const { wait: _wait, signal: _signal, ...lasting } = then
         return new Upgradeable({ read, write }, lasting, held, reading)
       } catch (error) {
         await held.release()
@@ -89,6 +95,8 @@ class Upgradeable extends HeldTogether implements UpgradeableLease {
   #mode: 'read' | 'write' = 'read'
   #signals: AbortController | undefined
   #busy: Promise<unknown> = Promise.resolve()
+  /** Aborts on release: a wait for the write side then ends. */
+  readonly #given = new AbortController()
 
   constructor(
     sides: { readonly read: EngineLock; readonly write: EngineLock },
@@ -107,7 +115,7 @@ class Upgradeable extends HeldTogether implements UpgradeableLease {
     return this.#mode
   }
 
-  /** Aborts with the loss of the pen, or of what is held of the lock at that moment. */
+  /** Aborts with the loss of the pen, or of the present hold of the lock. */
   override get signal(): AbortSignal {
     const controller = this.#signals ?? new AbortController()
     this.#signals = controller
@@ -117,6 +125,7 @@ class Upgradeable extends HeldTogether implements UpgradeableLease {
 
   upgrade(options: Pick<AcquireOptions, 'wait' | 'signal'> = {}): Promise<boolean> {
     return this.#inTurn(async () => {
+      this.assertHeld()
       if (this.#mode === 'write') return true
       try {
         await this.#swap(this.#sides.write, { ...this.#options, ...options })
@@ -133,27 +142,39 @@ class Upgradeable extends HeldTogether implements UpgradeableLease {
 
   downgrade(): Promise<void> {
     return this.#inTurn(async () => {
+      this.assertHeld()
       if (this.#mode === 'read') return
       await this.#swap(this.#sides.read, this.#options)
       this.#mode = 'read'
     })
   }
 
+  override release(): Promise<ReleaseOutcome> {
+    const answer = super.release()
+    this.#given.abort(this.lostError())
+    return answer
+  }
+
+  /** In between only the pen is held: the holder goes on reading, and nobody writes. */
   async #swap(to: EngineLock, options: UpgradeableOptions): Promise<void> {
-    this.assertHeld()
-    if ((await this.#both[1]?.release()) === 'lost') throw this.lostError()
+    const before = this.#both.length > 1 ? this.#both.pop() : undefined
+    if ((await before?.release()) === 'lost') {
+      if (before !== undefined) this.#both[1] = before
+      throw this.lostError()
+    }
     await this.#take(to, options)
   }
 
   async #take(side: EngineLock, options: UpgradeableOptions): Promise<void> {
-    const lease = await side.take(options)
-    this.#both[1] = lease
-    if (this.#signals !== undefined) this.#follow(lease)
-    // The pen may have run out while the other was waited for.
+    const ends = [this.#given.signal, ...(options.signal === undefined ? [] : [options.signal])]
+    const lease = await side.take({ ...options, signal: AbortSignal.any(ends) })
+    // The pen may have expired, or been released, during the wait for the other.
     if (this.#both[0]?.isHeld !== true) {
       await lease.release()
       throw this.lostError()
     }
+    this.#both[1] = lease
+    if (this.#signals !== undefined) this.#follow(lease)
   }
 
   #follow(lease: HeldLease): void {
@@ -170,7 +191,7 @@ class Upgradeable extends HeldTogether implements UpgradeableLease {
   }
 
   override lostError(): LeaseLostError {
-    const pen = this.#both[0]
-    return pen?.hold.lost ?? this.#both[1]?.hold.lost ?? new LeaseLostError(this.name, this.token, 'taken')
+    const lost = this.#both.find((lease) => lease.state === 'lost') ?? this.#both[0]
+    return lost?.hold.lostError() ?? new LeaseLostError(this.name, this.token, 'taken')
   }
 }

@@ -1,4 +1,4 @@
-/** What the specification does with the arguments of `request` before any lock is asked for: §3.2.1, and Web IDL's conversions. */
+/** What the specification does with the arguments of `request` before any lock is requested: §3.2.1, and Web IDL's conversions. */
 import type { GrantedLock, LockMode } from './types.js'
 
 export interface Asked {
@@ -10,7 +10,7 @@ export interface Asked {
   readonly callback: (lock: GrantedLock | null) => unknown
 }
 
-/** @throws TypeError, a DOMException, or the reason of a signal that is aborted already */
+/** @throws TypeError, a DOMException, or the reason of a signal that is already aborted */
 export function readArguments(args: readonly unknown[]): Asked {
   if (args.length < 2)
     throw new TypeError(`request(name, options?, callback) takes 2 or 3 arguments, got ${args.length}`)
@@ -19,7 +19,7 @@ export function readArguments(args: readonly unknown[]): Asked {
   const callback = args.length === 2 ? args[1] : args[2]
   if (typeof callback !== 'function')
     throw new TypeError(`request: the last argument must be a function, got ${kind(callback)}`)
-  // In the order of their names, as Web IDL reads them: a getter might tell.
+  // In the order of their names, as Web IDL reads them: a getter might reveal the order.
   const ifAvailable = Boolean(options.ifAvailable)
   const mode = toMode(options.mode)
   const signal = toSignal(options.signal)

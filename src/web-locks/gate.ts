@@ -1,14 +1,14 @@
 /**
- * How a request becomes a held lock, exactly in the specification's order, also when it is stolen.
+ * How a request becomes a held lock, in exactly the specification's order, also when the lock is stolen.
  *
- * Two locks stand behind each name. The *line* keeps the order: whoever holds it is at the head of the queue. The *gate* is the
- * lock itself: whoever holds it is in the held set. An ordinary request takes the line, then the gate, then calls back. A thief
- * stands at the gate at once, makes sure that the store has seen it wait there, and then has the gate taken from
- * whoever holds it: the store grants it to the thief in the same step. Nobody in the line has moved: its head now waits at the
- * gate, behind the thief. With one lock alone, taking it from its holder would give it to the next in line.
+ * Two locks stand behind each name. The *line* keeps the order: its holder is at the head of the queue. The *gate* is
+ * the lock itself: its holders are the held set. An ordinary request acquires the line, then the gate, then calls
+ * back. A thief queues at the gate at once, makes sure that the store has seen it wait there, and then force-releases
+ * the gate: the store grants it to the thief in the same step. Nobody in the line has moved: its head now waits at
+ * the gate, behind the thief. With one lock alone, a force-release would give it to the next in the queue.
  *
- * Only heads of the line come to the gate, so it is free for them unless there is a thief. One who had to wait there looks
- * around before he calls back: a second thief may have come behind him, and thieves go first.
+ * Only heads of the line come to the gate, so it is free for them unless there is a thief. A request that had to wait
+ * there checks again before it calls back: a second thief may have come behind it, and thieves go first.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { type AcquireOptions, type Lease, LeaseLostError, type Lock, type Standing } from 'holdfast'
@@ -16,28 +16,29 @@ import { type Mark, noteOf, readNote } from './names.js'
 
 export interface Door {
   readonly mark: Mark
+  readonly lineName: string
   readonly line: Lock
   readonly gate: Lock
   /** Without `wait` and `signal`. */
   readonly options: Omit<AcquireOptions, 'wait' | 'signal' | 'note'>
   inspectGate(): Promise<Standing>
-  /** Ends every hold of the gate. */
+  /** Force-releases every hold of the gate. */
   forceGate(): Promise<unknown>
 }
 
 /** Held from the first to the last moment of the callback. */
 export interface Passed {
   readonly gate: Lease
-  /** Absent for a thief, who stood in no line. */
+  /** Absent for a thief, which never queued in the line. */
   readonly line?: Lease
 }
 
-/** Milliseconds between two looks at whether the store has seen the thief wait. */
-const betweenLooks = 5
-/** A store that keeps no notes cannot tell; then it has had time enough. */
+/** Milliseconds between two checks of whether the store has seen the thief wait. */
+export const betweenLooks = 5
+/** A store that keeps no notes cannot report it; after that many checks it has had time enough. */
 const looksAtMost = 20
 
-/** Waits its turn. @throws `signal.reason`; what the store throws */
+/** Queues until it is granted. @throws `signal.reason`; what the store throws */
 export async function queueUp(door: Door, signal: AbortSignal | undefined): Promise<Passed> {
   const terms = {
     ...door.options,
@@ -54,7 +55,7 @@ export async function queueUp(door: Door, signal: AbortSignal | undefined): Prom
   }
 }
 
-/** Takes what is free, else `undefined`. */
+/** Acquires what is free, else `undefined`. */
 export async function tryPass(door: Door): Promise<Passed | undefined> {
   const line = await door.line.tryAcquire({ ...door.options, note: noteOf(door.mark) })
   if (line === undefined) return undefined
@@ -69,7 +70,7 @@ export async function tryPass(door: Door): Promise<Passed | undefined> {
   return undefined
 }
 
-/** Takes the gate from whoever holds it. */
+/** Takes the gate from its holders. */
 export async function steal(door: Door): Promise<Passed> {
   const giveUp = new AbortController()
   const terms = {
@@ -80,7 +81,7 @@ export async function steal(door: Door): Promise<Passed> {
   }
   let gate: Lease | undefined
   const granted = door.gate.acquire(terms).then((lease) => (gate = lease))
-  // Looked at below; until then a failure must not count as unhandled.
+  // Checked below; until then a rejection must not count as unhandled.
   granted.catch(() => undefined)
   try {
     let forced = false
@@ -88,7 +89,8 @@ export async function steal(door: Door): Promise<Passed> {
       const { holders, waiters } = await door.inspectGate()
       const seen =
         looks >= looksAtMost || waiters.some(({ note }) => readNote(note)?.request === door.mark.request)
-      // Who comes to the gate once we stand there sees us and steps back by itself; only another thief does not.
+      // An ordinary request that comes to the gate once we are queued there sees us and steps back by itself; only
+      // another thief does not.
       const inTheWay = holders.filter(({ note }) => !forced || readNote(note)?.steal)
       const ours = holders.some(({ note }) => readNote(note)?.request === door.mark.request)
       if (gate === undefined && seen && !ours && inTheWay.length > 0) {
@@ -97,8 +99,8 @@ export async function steal(door: Door): Promise<Passed> {
       }
       await Promise.race([granted, pause(betweenLooks)])
     }
-    // What we forced may have been our own, granted a moment before: the store knows.
-    if (forced && !(await stillOurs(gate))) return await steal(door)
+    // What we forced may have been our own hold, granted a moment before; then nobody else has stolen it.
+    if (forced && !(await stillOurs(gate)) && !(await stolen(door, gate))) return await steal(door)
   } catch (error) {
     giveUp.abort(error)
     await granted.then(
@@ -119,7 +121,13 @@ async function stillOurs(gate: Lease): Promise<boolean> {
   }
 }
 
-/** The line first: its head then finds the gate given back already, and until the very end the lock counts as held. */
+/** Another thief has it by now, as may happen to any holder: a thief that stole it back would be robbed in turn, without end. */
+async function stolen(door: Door, gate: Lease): Promise<boolean> {
+  const { holders } = await door.inspectGate()
+  return holders.some(({ note, token }) => readNote(note)?.steal && token > gate.token)
+}
+
+/** The line first: its head then finds the gate already released, and until the very end the lock counts as held. */
 export async function giveBack({ line, gate }: Passed): Promise<void> {
   await Promise.all([line?.release(), gate.release()])
 }

@@ -1,8 +1,8 @@
-/** §3.3: the lock that a callback is given. */
+/** §3.3: the lock that a callback receives. */
 import type { Lease } from 'holdfast'
 import type { GrantedLock, LockMode } from './types.js'
 
-/** Attributes stand in the prototype and are seen by `for … in`, as Web IDL has it; but for the lease, which no browser's lock has. */
+/** Attributes are in the prototype and visible to `for … in`, as Web IDL requires; except the lease, which no browser's lock has. */
 export class HeldLock implements GrantedLock {
   readonly #name: string
   readonly #mode: LockMode

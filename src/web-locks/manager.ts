@@ -4,7 +4,7 @@ import { type Lease, type Lock, type Locks, UnsupportedError } from 'holdfast'
 import { type Asked, abortError, notSupported, readArguments } from './arguments.js'
 import { type Door, giveBack, type Passed, queueUp, steal, tryPass } from './gate.js'
 import { HeldLock } from './held-lock.js'
-import { decode, encode, lockName, noteOf, prefix } from './names.js'
+import { decode, encode, lockName, prefix } from './names.js'
 import { Order, type Place } from './order.js'
 import { snapshot } from './snapshot.js'
 import type {
@@ -14,12 +14,13 @@ import type {
   LockMode,
   LocksOfAnyDriver,
 } from './types.js'
+import { watch } from './watch.js'
 
-/** Names too long for the store that this manager remembers, so that it can tell them in `query`. */
+/** How many names too long for the store this manager remembers, so that `query` can report them. */
 const longNamesKept = 1000
 
 /**
- * @param locks from `createLocks(driver)`; stay yours to close.
+ * @param locks from `createLocks(driver)`; you still close them.
  * @throws TypeError, RangeError for bad options
  */
 export function lockManager(locks: LocksOfAnyDriver, options: LockManagerOptions = {}): LockManager {
@@ -34,8 +35,12 @@ class Manager {
   readonly #options: Door['options']
   readonly #held = new Map<string, Set<Lease>>()
   readonly #order = new Order()
+  readonly #requestOf = new WeakMap<Passed, string>()
+  /** The requests whose callbacks run, and the order in which they began. */
+  readonly #begun = new Map<string, number>()
   readonly #longNames = new Map<string, string>()
   #requests = 0
+  #callbacks = 0
 
   constructor(locks: LocksOfAnyDriver, { clientId = randomUUID(), ttl }: LockManagerOptions) {
     if (typeof clientId !== 'string' || !/^[\w.-]{1,64}$/.test(clientId))
@@ -53,72 +58,70 @@ class Manager {
 
   async request(...args: unknown[]): Promise<unknown> {
     const asked = readArguments(args)
-    const passed = await this.#ask(asked)
-    if (passed === undefined) return asked.callback(null)
-    return this.#hold(asked, passed)
-  }
-
-  async query(): Promise<LockManagerSnapshot> {
-    const standings = await supported(() => this.#locks.list(prefix))
-    return snapshot(standings, (encoded) => decode(encoded) ?? this.#longNames.get(encoded) ?? encoded)
-  }
-
-  /** `undefined`: not free, and not to be waited for. */
-  async #ask(asked: Asked): Promise<Passed | undefined> {
-    const door = await supported(() => this.#door(asked))
+    // In the order of the calls: nothing is awaited before this.
     const place = this.#order.stand(asked.name)
-    const unwatch = this.#watch(noteOf(door.mark), place)
     try {
+      const passed = await this.#ask(asked, place)
+      await place.earlier
+      // Not awaited: once the callback has been called, the next one may be.
+      return passed === undefined ? asked.callback(null) : this.#hold(asked, passed)
+    } finally {
+      place.decided()
+    }
+  }
+
+  /** Sees every request made before it. */
+  async query(): Promise<LockManagerSnapshot> {
+    await this.#order.settled()
+    const standings = await supported(() => this.#locks.list(prefix))
+    const nameOf = (encoded: string) => decode(encoded) ?? this.#longNames.get(encoded) ?? encoded
+    return snapshot(standings, nameOf, (request) => this.#begun.get(request))
+  }
+
+  /** `undefined`: not free, and the request does not wait. */
+  async #ask(asked: Asked, place: Place): Promise<Passed | undefined> {
+    let unwatch = () => {}
+    try {
+      const door = await supported(() => this.#door(asked))
+      unwatch = watch(this.#locks, door, place)
+      // Nothing reports when a request outside the store's own queue has begun to wait.
+      if (!this.#options.fair) place.decided()
       await place.turn(asked.signal)
-      if (asked.steal) return await supported(() => this.#steal(door, asked.name))
-      return await (asked.ifAvailable ? tryPass(door) : queueUp(door, asked.signal))
+      const passed = asked.steal
+        ? await supported(() => this.#steal(door, asked.name))
+        : await (asked.ifAvailable ? tryPass(door) : queueUp(door, asked.signal))
+      if (passed !== undefined) this.#requestOf.set(passed, door.mark.request)
+      return passed
     } finally {
       unwatch()
       place.taken()
     }
   }
 
-  /** Once its place in the store's line is known, be it the first one, the next request may go there too. */
-  #watch(note: string, place: Place): () => void {
-    const unwatch = () => {
-      for (const off of watching) off()
-    }
-    const taken = () => {
-      unwatch()
-      place.taken()
-    }
-    const watching = [
-      this.#locks.on('granted', (event) => void (event.note === note && taken())),
-      this.#locks.on('waiting', ({ note: whose, blocked }) => {
-        // A driver that keeps an order tells a position once it has one; it may tell of the holder before.
-        const inLine = this.#options.fair ? blocked.position !== undefined : blocked.trouble === undefined
-        if (whose === note && inLine) taken()
-      }),
-    ]
-    return unwatch
-  }
-
   async #steal(door: Door, name: string): Promise<Passed> {
     const passed = await steal(door)
-    // Who held it in this very process need not wait for its next renewal to hear of it.
+    // A former holder in this very process need not wait for its next renewal to learn of it.
     for (const lease of this.#held.get(name) ?? []) lease.extend().catch(() => undefined)
     return passed
   }
 
-  /** The callback runs; whatever comes first, its end or the loss of the lock, settles the request. */
+  /** The callback runs; the first of its end and the loss of the lock settles the request. */
   #hold({ name, mode, callback }: Asked, passed: Passed): Promise<unknown> {
     const { gate } = passed
+    const request = this.#requestOf.get(passed) ?? ''
+    this.#begun.set(request, ++this.#callbacks)
     const mine = this.#held.get(name) ?? new Set()
     this.#held.set(name, mine.add(gate))
     return new Promise((resolve, reject) => {
       const lost = () => {
-        // Its slot in the line must not keep the next one waiting until the old code ends.
+        // Its hold of the line must not keep the next request waiting until the old code ends.
         passed.line?.release().catch(() => undefined)
         reject(abortError(`the lock ${JSON.stringify(name)} was stolen or lost`, gate.signal.reason))
       }
       gate.signal.addEventListener('abort', lost)
       const over = async () => {
         gate.signal.removeEventListener('abort', lost)
+        this.#begun.delete(request)
         mine.delete(gate)
         if (mine.size === 0 && this.#held.get(name) === mine) this.#held.delete(name)
         // The synchronous check: the loss may be known to the clock before any event.
@@ -139,10 +142,12 @@ class Manager {
     const encoded = encode(name)
     if (decode(encoded) === undefined) this.#remember(encoded, name)
     const gateName = lockName('gate', encoded)
+    const lineName = lockName('line', encoded)
     const request = `${process.pid}.${++this.#requests}`
     return {
       mark: { clientId: this.#clientId, request: `${this.#clientId.slice(0, 8)}.${request}`, steal },
-      line: this.#lock(lockName('line', encoded), mode),
+      lineName,
+      line: this.#lock(lineName, mode),
       gate: this.#lock(gateName, mode),
       options: this.#options,
       inspectGate: () => this.#locks.inspect(gateName),
@@ -164,7 +169,7 @@ class Manager {
   }
 }
 
-/** What the driver cannot do is the specification's NotSupportedError. */
+/** Turns what the driver does not support into the specification's NotSupportedError. */
 async function supported<T>(ask: () => T | Promise<T>): Promise<T> {
   try {
     return await ask()

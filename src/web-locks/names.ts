@@ -1,9 +1,9 @@
 /**
- * The specification's names are any strings, also empty ones, half surrogates and megabytes; those of holdfast are not. Here
- * the first become the second, different ones staying different, and back.
+ * The specification's names are any strings, also empty ones, half surrogates and megabytes; those of holdfast are
+ * not. This file encodes the first as the second, keeps different ones different, and decodes them.
  *
- * `%` and what holdfast refuses become `%uXXXX`, by UTF-16 unit. What is still longer than 480 bytes is cut and ends in `%h`
- * and its SHA-256, which cannot be read back: `query` tells such a name only to a manager that has used it.
+ * `%` and what holdfast refuses become `%uXXXX`, by UTF-16 unit. What is still longer than 480 bytes is cut and ends
+ * in `%h` and its SHA-256, which cannot be decoded: `query` reports such a name only to a manager that has used it.
  */
 import { createHash } from 'node:crypto'
 
@@ -42,13 +42,13 @@ export function lockName(part: Part, encoded: string): string {
   return `${prefix}${part}/${encoded}`
 }
 
-/** What `lockName` made it from; `undefined`: not one of ours. */
+/** What `lockName` encoded; `undefined`: not one of ours. */
 export function readLockName(name: string): { part: Part; encoded: string } | undefined {
   const [, part, encoded] = /^web-lock\/(line|gate)\/(.*)$/s.exec(name) ?? []
   return part === undefined || encoded === undefined ? undefined : { part: part as Part, encoded }
 }
 
-/** Who asks, in the note that the store keeps beside each holder and waiter. */
+/** The requester, in the note that the store keeps beside each holder and waiter. */
 export interface Mark {
   readonly clientId: string
   readonly request: string

@@ -1,29 +1,46 @@
 /**
- * Requests of one manager for one name go to the store in the order of their calls. Stores that are asked over several connections
- * may see two that were sent together in the other order, so each is sent once the one before has its place in the line.
+ * Requests of one manager go to the store in the order of their calls, those for one name one after the other: a
+ * store reached over several connections may see two requests that were sent together in the other order, so each is
+ * sent once the one before has its queue entry.
+ *
+ * Requests for different names are sent together, but none calls back before all earlier ones are decided: held, or
+ * known to wait. So `query` sees every request made before it.
  */
 export interface Place {
-  /** Resolves when it may be sent. Rejects with the signal's reason. */
+  /** Resolves when the request may be sent. Rejects with the signal's reason. */
   turn(signal: AbortSignal | undefined): Promise<void>
-  /** Its place in the line is known, or it needs none. Idempotent. */
+  /** Its position in the queue is known, or it needs none: the next request for this name may be sent. Idempotent. */
   taken(): void
+  /** Its callback has been called, it waits in the store, or it has ended. Idempotent. */
+  decided(): void
+  /** Resolves once every earlier request is decided. */
+  readonly earlier: Promise<unknown>
 }
 
 export class Order {
-  /** When the last one of each name has its place. */
+  /** For each name, resolves once its last request has its queue entry. */
   readonly #last = new Map<string, Promise<void>>()
+  #decided: Promise<unknown> = Promise.resolve()
 
   stand(name: string): Place {
     const before = this.#last.get(name)
     let taken: () => void = () => undefined
     const mine = new Promise<void>((resolve) => (taken = resolve))
-    // Who gave up before its turn leaves the order of the others as it is.
+    // A request that gave up before its turn leaves the order of the others as it is.
     const last = before === undefined ? mine : before.then(() => mine)
     this.#last.set(name, last)
     void last.then(() => {
       if (this.#last.get(name) === last) this.#last.delete(name)
     })
-    return { turn: async (signal) => before && orAborted(before, signal), taken }
+    let decided: () => void = () => undefined
+    const earlier = this.#decided
+    this.#decided = Promise.all([earlier, new Promise<void>((resolve) => (decided = resolve))])
+    return { turn: async (signal) => before && orAborted(before, signal), taken, decided, earlier }
+  }
+
+  /** Resolves once every request made so far is decided. */
+  settled(): Promise<unknown> {
+    return this.#decided
   }
 }
 

@@ -1,4 +1,4 @@
-/** §4.5, "Snapshot the lock state": from what the store says about lines and gates to who holds and who waits. */
+/** §4.5, "Snapshot the lock state": derives holders and waiters from the store's report on lines and gates. */
 import type { Standing } from 'holdfast'
 import { readLockName, readNote } from './names.js'
 import type { LockInfo, LockManagerSnapshot, LockMode } from './types.js'
@@ -7,15 +7,22 @@ interface Row {
   readonly info: LockInfo
   readonly request: string | undefined
 }
+interface Holding extends Row {
+  readonly token: number
+}
 interface Place {
   line?: Standing
   gate?: Standing
 }
 
-/** @param readName the name that was encoded so, as far as it is known */
+/**
+ * @param readName the name that was encoded so, as far as it is known
+ * @param begun the position of a request among the callbacks of this manager, if it is one of them
+ */
 export function snapshot(
   standings: readonly Standing[],
   readName: (encoded: string) => string,
+  begun: (request: string) => number | undefined,
 ): LockManagerSnapshot {
   const places = new Map<string, Place>()
   for (const standing of standings) {
@@ -25,7 +32,7 @@ export function snapshot(
     place[ours.part] = standing
     places.set(ours.encoded, place)
   }
-  const held: LockInfo[] = []
+  const held: Holding[] = []
   const pending: LockInfo[] = []
   for (const [encoded, { line, gate }] of places) {
     const name = readName(encoded)
@@ -36,13 +43,27 @@ export function snapshot(
     }
     const rows = (of: readonly { mode: { kind: string }; note?: string; by?: string }[] = []) =>
       of.map((one) => rowOf(name, one)).filter(unseen)
-    // Whoever holds the gate holds the line too: it is told once, as held. The head of the line waits like the rest.
+    // The holder of the gate holds the line too: it is listed once, as held. The head of the line waits like the
+    // rest.
     const holders = gate?.holders.toSorted((a, b) => a.token - b.token || b.heldFor - a.heldFor)
-    held.push(...rows(holders).map(({ info }) => info))
+    for (const holder of holders ?? [])
+      for (const row of rows([holder])) held.push({ ...row, token: holder.token })
     for (const of of [gate?.waiters, line?.holders, line?.waiters])
       pending.push(...rows(of).map(({ info }) => info))
   }
-  return { held, pending }
+  return { held: inOrder(held, begun).map(({ info }) => info), pending }
+}
+
+/** In the order of the grants: tokens of one store grow with time, and for this manager's own callbacks the order is known. */
+function inOrder(held: readonly Holding[], begun: (request: string) => number | undefined): Holding[] {
+  const sorted = held.toSorted((a, b) => a.token - b.token)
+  const own = sorted.flatMap((one) => {
+    const at = one.request === undefined ? undefined : begun(one.request)
+    return at === undefined ? [] : [{ one, at }]
+  })
+  const next = new Set(own.map(({ one }) => one))
+  const ours = own.sort((a, b) => a.at - b.at).values()
+  return sorted.map((one) => (next.has(one) ? (ours.next().value?.one ?? one) : one))
 }
 
 function rowOf(

@@ -1,4 +1,4 @@
-/** The shapes of the Web Locks specification, §3, and what is added to them. */
+/** The shapes of the Web Locks specification, §3, and the additions to them. */
 import type { Lease, Lock, Locks, Standing } from 'holdfast'
 
 export type LockMode = 'exclusive' | 'shared'
@@ -7,15 +7,15 @@ export type LockMode = 'exclusive' | 'shared'
 export interface LockOptions {
   /** @default 'exclusive' */
   mode?: LockMode
-  /** Do not wait: call back with `null` when it is not free. @default false */
+  /** Do not wait: call back with `null` when the lock is not free. @default false */
   ifAvailable?: boolean
-  /** Take it from whoever holds it, ahead of all who wait. @default false */
+  /** Take the lock from its holder, ahead of all waiters. @default false */
   steal?: boolean
   /** Cancels the wait, not the lock. */
   signal?: AbortSignal
 }
 
-/** §3.3, interface Lock; and the lease behind it, which a `navigator.locks` has not. */
+/** §3.3, interface Lock; and the lease behind it, which `navigator.locks` does not have. */
 export interface GrantedLock {
   readonly name: string
   readonly mode: LockMode
@@ -44,10 +44,11 @@ export interface LockManagerSnapshot {
 /** §3.2, interface LockManager. Every failure is a rejection; none is thrown. */
 export interface LockManager {
   /**
-   * Calls back once the lock is granted and holds it until what was called back has settled.
-   * Rejects with a DOMException: `NotSupportedError` for a name that begins with `-`, options that exclude each other, or what
-   * the driver cannot do; `AbortError` when the lock was stolen or lost (with the `LeaseLostError` as `cause`); `signal.reason`
-   * when the wait was aborted; `TypeError` for arguments of the wrong kind; `BackendError` when the store cannot be used.
+   * Calls back once the lock is granted and holds it until the callback's result has settled. Rejects with a
+   * DOMException: `NotSupportedError` for a name that begins with `-`, options that exclude each other, or what the
+   * driver does not support; `AbortError` when the lock was stolen or lost (with the `LeaseLostError` as `cause`);
+   * `signal.reason` when the wait was aborted; `TypeError` for arguments of the wrong kind; `BackendError` when the
+   * store cannot be used.
    */
   request<T>(name: string, callback: LockGrantedCallback<T>): Promise<T>
   request<T>(
@@ -65,18 +66,18 @@ export interface LockManager {
     options: LockOptions,
     callback: LockGrantedCallback<T, GrantedLock | null>,
   ): Promise<T>
-  /** Who holds and who waits in the whole store. `NotSupportedError` when the driver cannot list its locks. */
+  /** The holders and waiters of the whole store. `NotSupportedError` when the driver cannot list its locks. */
   query(): Promise<LockManagerSnapshot>
 }
 
 export interface LockManagerOptions {
-  /** What `query` calls this client: 1 to 64 letters, digits, `-`, `_` or `.`. @default a random UUID */
+  /** The id of this client in `query`: 1 to 64 letters, digits, `-`, `_` or `.`. @default a random UUID */
   readonly clientId?: string
   /** How long a lock outlives its last proof, in ms. @default that of the locks */
   readonly ttl?: number
 }
 
-/** What is needed of `createLocks(driver)`, whatever the driver's modes. */
+/** The part of `createLocks(driver)` used here, whatever the driver's modes. */
 export interface LocksOfAnyDriver extends Pick<Locks, 'driver' | 'inspect' | 'list' | 'forceRelease' | 'on'> {
   mutex(name: string): Lock
   inspect(name: string): Promise<Standing>

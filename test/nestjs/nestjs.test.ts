@@ -24,7 +24,7 @@ test('the example compiles with experimentalDecorators and runs to its end on Ne
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-nestjs-'))
   const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, 'build/nestjs/main.js')], {
     encoding: 'utf8',
-    env: { ...process.env, TMPDIR: folder, XDG_RUNTIME_DIR: folder },
+    env: { ...process.env, TMPDIR: folder, HOLDFAST_DIR: join(folder, 'holdfast') },
     timeout: 120_000,
   })
   rmSync(folder, { recursive: true, force: true })

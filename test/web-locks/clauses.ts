@@ -91,17 +91,30 @@ export function overStores(stores: Readonly<Record<string, () => Promise<Store>>
 export function clauses(where: string, subject: () => Subject, limit = 60_000): void {
   let one: LockManager
   let two: LockManager
+  const made = new Set<LockManager>()
+  const make = (clientId: string, ttl?: number) => {
+    const manager = subject().manager(clientId, ttl)
+    made.add(manager)
+    return manager
+  }
   /** What only a lease can show. */
   const ofLease = (what: () => void) => subject().over && what()
   const clause = (title: string, fn: (brief: () => [LockManager, LockManager]) => Promise<void>) =>
     test(`${title} (${where})`, { timeout: limit }, async () => {
       if (one === undefined) {
-        one = subject().manager('one')
-        two = subject().manager('two')
+        one = make('one')
+        two = make('two')
       }
-      await fn(() => [subject().manager('one', briefly), subject().manager('two', briefly)])
+      await fn(() => [make('one', briefly), make('two', briefly)])
     })
-  const pendingOf = (manager: LockManager, name: string, wanted: number) =>
+  /** A query of each manager sees what was requested of it before, so nothing is waited for. */
+  const pendingOf = async (manager: LockManager, name: string, wanted: number) => {
+    for (const each of made) await each.query()
+    assert.equal((await states(manager, name)).pending.length, wanted)
+  }
+
+  /** The store hears of an end after the request has been rejected. */
+  const goneTo = (manager: LockManager, name: string, wanted: number) =>
     until(async () => (await states(manager, name)).pending.length === wanted, { what: `${wanted} pending` })
 
   clause('2.1 Resource names: any string names a lock of its own', async () => {
@@ -179,6 +192,7 @@ export function clauses(where: string, subject: () => Subject, limit = 60_000): 
     const held = await hold(third, name)
     const waiting = third.request(name, () => 'never')
     waiting.catch(() => undefined)
+    await third.query()
     await pendingOf(one, name, 1)
     const next = one.request(name, () => 'granted')
     await other.end()
@@ -308,7 +322,7 @@ export function clauses(where: string, subject: () => Subject, limit = 60_000): 
     await pendingOf(one, name, 2)
     controller.abort()
     await assert.rejects(waiting, named('AbortError'))
-    await pendingOf(one, name, 1)
+    await goneTo(one, name, 1)
     held.done()
     assert.equal(await behind, 'behind')
   })
@@ -349,6 +363,38 @@ export function clauses(where: string, subject: () => Subject, limit = 60_000): 
     also.done()
     assert.deepEqual(await Promise.all([first, second]), [1, 2])
     assert.deepEqual(await states(two, name), { held: [], pending: [] })
+  })
+
+  clause('3.2.2 query(): sees what was requested and let go of before it', async () => {
+    const name = fresh()
+    const held = hold(one, name)
+    assert.equal((await states(one, name)).held.length, 1)
+    const modes = ['exclusive', 'shared', 'shared', 'exclusive'] as const
+    const all = modes.map((mode, i) => one.request(name, { mode }, () => i))
+    assert.deepEqual(
+      (await states(one, name)).pending.map(({ mode }) => mode),
+      [...modes],
+    )
+    const { done, settled } = await held
+    done()
+    await settled
+    assert.deepEqual(await Promise.all(all), [0, 1, 2, 3])
+    assert.deepEqual(await states(one, name), { held: [], pending: [] })
+  })
+
+  clause('3.2.2 query(): held locks in the order of their grants, also of several names', async () => {
+    const names = ['c', 'a', 'd', 'b'].map((letter) => `${fresh()} ${letter}`)
+    const helds = names.map((name) => hold(one, name))
+    const { held } = await one.query()
+    assert.deepEqual(
+      held.map(({ name }) => name).filter((name) => names.includes(name)),
+      names,
+    )
+    for (const one of helds) {
+      const { done, settled } = await one
+      done()
+      await settled
+    }
   })
 
   clause('3.2.2 query(): a snapshot is plain data that no later change reaches', async () => {
@@ -399,6 +445,22 @@ export function clauses(where: string, subject: () => Subject, limit = 60_000): 
     )
     assert.equal(order.length, 12)
   })
+
+  clause(
+    '4.1 Request a lock: free locks of several names call back in the order of the requests',
+    async () => {
+      const order: number[] = []
+      const names = Array.from({ length: 20 }, () => fresh())
+      const taken = await hold(two, names[7] as string)
+      const all = names.map((name, i) => one.request(name, () => order.push(i)))
+      await one.request(fresh(), () => order.push(20))
+      const free = Array.from({ length: 21 }, (_, i) => i).filter((i) => i !== 7)
+      assert.deepEqual(order, free)
+      taken.done()
+      await Promise.all(all)
+      assert.deepEqual(order, [...free, 7])
+    },
+  )
 
   clause('4.1 Request a lock: first come, first served, between clients', async () => {
     const name = fresh()
@@ -497,6 +559,48 @@ export function clauses(where: string, subject: () => Subject, limit = 60_000): 
         ofLease(() => assert.ok(thief.lock.lease.token > held.lock.lease.token))
         thief.done('stolen')
         assert.equal(await thief.settled, 'stolen')
+      }
+    },
+  )
+
+  clause(
+    '4.1 Request a lock, steal: two thefts at once both come about, one after the other',
+    async (brief) => {
+      const [first, second] = brief()
+      for (const [a, b] of [
+        [first, first],
+        [first, second],
+      ] as const) {
+        const name = fresh()
+        const victim = await hold(a, name)
+        const came: string[] = []
+        const callbacks: Promise<void>[] = []
+        const robbed = [a, b].map((manager, i) => {
+          let called = () => {}
+          callbacks.push(new Promise((resolve) => (called = resolve)))
+          const settled = manager.request(name, { steal: true }, () => {
+            came.push(`${i}`)
+            called()
+            return new Promise(() => undefined)
+          })
+          return settled.then(
+            () => assert.fail('it was never stolen'),
+            (error: unknown) => {
+              assert.ok(named('AbortError')(error), String(error))
+              return i
+            },
+          )
+        })
+        await assert.rejects(victim.settled, named('AbortError'))
+        // Two managers may come in either order; the next thief would come between them.
+        await Promise.all(callbacks)
+        // The one that was stolen from is rejected, the other one holds.
+        const loser = await Promise.race(robbed)
+        assert.equal(await b.request(name, { ifAvailable: true }, (lock) => lock), null)
+        assert.equal((await states(b, name)).held.length, 1)
+        if (a === b) assert.deepEqual([came, loser], [['0', '1'], 0])
+        assert.equal(await b.request(name, { steal: true }, () => 'the last one'), 'the last one')
+        await Promise.all(robbed)
       }
     },
   )

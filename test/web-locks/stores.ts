@@ -102,7 +102,7 @@ export const moreStores: Readonly<Record<string, () => Promise<Store>>> = {
   async zookeeper() {
     const server = await startZookeeper()
     return closing(
-      () => createLocks(zookeeper({ servers: server.address, sessionTimeout: 5000 })),
+      () => createLocks(zookeeper({ servers: server.address, sessionTimeout: 5000, tickTime: 500 })),
       () => server.stop(),
     )
   },
