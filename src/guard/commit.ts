@@ -1,20 +1,24 @@
 /**
- * The guard where the store has no comparison by size but tells a version of what it keeps: read token and version, compare here, and
- * write only if the version is still the same. The write is the step that counts: whoever comes in between makes it fail.
+ * The guard for stores that cannot compare by size but report a version of what they keep: it reads token and
+ * version, compares here, and writes only if the version is still the same. The write is the step that counts: it
+ * fails when somebody else wrote in between.
  */
 import { StaleTokenError, VersionConflictError } from '../core/errors.js'
 import { describe } from '../core/name.js'
 import { checkFence, type Fence, tokenFrom } from './fence.js'
 
 export interface GuardedCommit<Version> {
-  /** What is written to, for messages. */
+  /** The name of the resource, for messages. */
   readonly name: string
   readonly fence: Fence
-  /** How often to look and write before giving up; each failure means that somebody else wrote meanwhile. @default 10 */
+  /** How often to read and write before giving up; each failure means that somebody else wrote meanwhile. @default 10 */
   readonly attempts?: number
-  /** The newest token, as it was written, and the version it has; `undefined`: nothing was written yet. */
+  /** The newest token, as it was written, and its version; `undefined`: nothing was written yet. */
   read(): Promise<{ readonly token?: string | undefined; readonly version: Version } | undefined>
-  /** Writes everything and the token in one step, if the version is still `seen` (`undefined`: if there is still nothing). False: it is not. */
+  /**
+   * Writes everything and the token in one step, if the version is still `seen` (`undefined`: if there is still
+   * nothing). False: the version has changed.
+   */
   write(token: string, seen: Version | undefined): Promise<boolean>
 }
 

@@ -1,4 +1,5 @@
-/** The token in Consul: kept in a key of its own, whose index is checked in the same transaction that writes. */
+/** The token in Consul: kept in its own key, whose index is checked in the same transaction that writes. */
+import { describe } from '../core/name.js'
 import { guardedCommit } from './commit.js'
 import type { Fence } from './fence.js'
 
@@ -21,7 +22,10 @@ export interface ConsulTxn {
   readonly attempts?: number
 }
 
-/** Carries out operations unless a newer token has been there. @throws StaleTokenError; VersionConflictError after the last attempt; LeaseLostError; Error when Consul refuses */
+/**
+ * Carries out operations unless the fence key has seen a newer token. @throws StaleTokenError; VersionConflictError
+ * after the last attempt; LeaseLostError; Error when Consul refuses
+ */
 export function guardedConsulTxn(
   { url, token: acl, send = fetch }: ConsulGuardOptions,
   { fence, fenceKey, operations, attempts }: ConsulTxn,
@@ -58,7 +62,15 @@ export function guardedConsulTxn(
   })
 }
 
-const encodePath = (key: string) => key.split('/').map(encodeURIComponent).join('/')
+/** @throws RangeError for dot segments, which a URL resolves before it is sent: the read would use another key than the write */
+function encodePath(key: string): string {
+  const parts = key.split('/')
+  if (key === '' || parts.some((part) => part === '.' || part === '..'))
+    throw new RangeError(
+      `fenceKey ${describe(key)} is no key that Consul can be asked for: it is empty or has the step '.' or '..'`,
+    )
+  return parts.map(encodeURIComponent).join('/')
+}
 
 async function refused(response: Response): Promise<Error> {
   return new Error(`Consul answered ${response.status}: ${await response.text()}`)

@@ -1,14 +1,14 @@
 /**
- * The token in etcd: one transaction compares, stores it and carries out the operations. Tokens are kept as text of 16 digits, so that
- * etcd, which compares values byte by byte, compares them as numbers.
+ * The token in etcd: one transaction compares it, stores it and carries out the operations. Tokens are kept as text
+ * of 16 digits, so that etcd, which compares values byte by byte, compares them as numbers.
  *
- * The driver's own `guardTxn` is stronger where the lock itself is in that etcd: it asks for the lock's place, not for a newer
- * write. This one guards data in etcd by a lock from anywhere.
+ * The driver's own `guardTxn` is stronger where the lock itself is in that etcd: it checks for the lock's queue
+ * entry, not for a newer write. This one guards data in etcd by a lock from anywhere.
  */
 import { StaleTokenError } from '../core/errors.js'
 import { checkFence, type Fence, tokenFrom } from './fence.js'
 
-/** Sends one transaction to the JSON gateway: the body of `/v3/kv/txn`, and its answer. */
+/** Sends one transaction to the JSON gateway: takes the body of `/v3/kv/txn` and resolves with the reply. */
 export type EtcdSend = (body: object) => Promise<object>
 
 export interface EtcdTxn {
@@ -40,7 +40,7 @@ export function etcdGateway(
 }
 
 /**
- * Carries out operations unless a newer token has been there. Resolves with their responses.
+ * Carries out operations unless the fence key has seen a newer token. Resolves with their responses.
  * @throws StaleTokenError when a newer token was there, and then nothing was done; LeaseLostError; what `send` throws
  */
 export async function guardedTxn(
@@ -53,7 +53,7 @@ export async function guardedTxn(
   const reply = (await send({
     compare: [{ key, target: 'VALUE', result: 'LESS', value: base64(digits(token + 1)) }],
     success: done,
-    // A missing key is less than nothing to etcd; it is asked for apart, in the same transaction.
+    // To etcd a missing key is not less than any value; the same transaction checks for it separately.
     failure: [
       {
         request_txn: {

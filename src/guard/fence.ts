@@ -1,19 +1,19 @@
-/** What every guard takes: a lease, or what came of one over a wire. */
+/** What every guard takes: a lease, or the copy of one that was sent over a wire. */
 import { StaleTokenError } from '../core/errors.js'
 import { checkName, describe } from '../core/name.js'
 
 /** A `Lease` is one. */
 export interface Fence {
-  /** The lock's name. Tokens of different names must not meet at one resource: they say nothing about each other. */
+  /** The lock's name. Do not mix tokens of different names at one resource: they cannot be compared. */
   readonly name: string
   readonly token: number
-  /** Asked right before the write, where it is there. */
+  /** Called right before the write, if present. */
   assertHeld?(): void
 }
 
 /**
  * Checks a fence before anything is sent.
- * @throws TypeError, RangeError for what is none; LeaseLostError for a lease that is known to be lost or released
+ * @throws TypeError, RangeError for an invalid fence; LeaseLostError for a lease that is known to be lost or released
  */
 export function checkFence(fence: Fence): Fence {
   if (typeof fence !== 'object' || fence === null)
@@ -33,8 +33,8 @@ export function checkToken(token: unknown): number {
 }
 
 /**
- * For query builders and stores without a guard of their own: throws unless the conditional write hit something.
- * @param changed how many rows the statement says it matched
+ * For query builders and stores without a guard of their own: throws unless the conditional write matched something.
+ * @param changed how many rows the statement reports as matched
  * @throws StaleTokenError when none
  */
 export function assertFresh(changed: number | bigint | null | undefined, fence: Fence): void {
@@ -45,7 +45,7 @@ export function assertFresh(changed: number | bigint | null | undefined, fence: 
   if (BigInt(changed) === 0n) throw new StaleTokenError(fence.name, fence.token)
 }
 
-/** Tokens come back from stores as numbers, bigints or text. */
+/** Stores return tokens as numbers, bigints or text. */
 export function tokenFrom(value: unknown): number {
   return value === null || value === undefined ? 0 : Number(value)
 }

@@ -11,7 +11,7 @@ export function fenceHeaders(fence: Fence): Record<string, string> {
   return { [fenceHeader]: `name=${encodeURIComponent(name)};token=${token}` }
 }
 
-/** @throws TypeError, RangeError telling what is wrong with the header */
+/** @throws TypeError, RangeError with what is wrong with the header */
 export function readFence(header: string): Fence {
   const [, encoded, digits] = /^\s*name=([^;\s]+);\s*token=(\d{1,16})\s*$/.exec(header) ?? []
   if (encoded === undefined || digits === undefined)

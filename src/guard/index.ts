@@ -1,5 +1,5 @@
 /**
- * What the token is for: storage that refuses a holder who does not know yet that it has lost the lock.
+ * What the token is for: storage that refuses a holder that does not yet know that it has lost the lock.
  *
  * ```ts
  * import { createLocks } from 'holdfast'
@@ -20,15 +20,10 @@ export { type GuardedCommit, guardedCommit } from './commit.js'
 export { type ConsulGuardOptions, type ConsulTxn, guardedConsulTxn } from './consul.js'
 export { type EtcdSend, type EtcdTxn, etcdGateway, guardedTxn } from './etcd.js'
 export { assertFresh, type Fence } from './fence.js'
+export { fenceOf } from './gatekeeper.js'
 export { fenceHeader, fenceHeaders, readFence } from './header.js'
-export {
-  type Fences,
-  fenceOf,
-  type HttpGuardOptions,
-  memoryFences,
-  redisFences,
-  sqlFences,
-} from './http.js'
+export { type Fences, type HttpGuardOptions, redisFences, sqlFences } from './http.js'
+export { memoryFences } from './memory-fences.js'
 export {
   expressGuard,
   expressStale,
@@ -52,10 +47,11 @@ export {
   type NodeRedisLike,
   type RedisGuardClient,
 } from './redis.js'
-export { type Expression, expression, type Target, type Values } from './sql.js'
+export type { Target, Values } from './sql.js'
 export {
   type Dialect,
   type MariadbClient,
+  type MariadbStatement,
   type Mysql2Client,
   mariadb,
   mysql2,
@@ -73,9 +69,11 @@ export {
   fenceSchema,
   type GuardedRow,
   guardedDelete,
+  guardedRead,
   guardedUpdate,
   guardedUpsert,
 } from './sql-guard.js'
+export { type Expression, expression, type Json, json } from './sql-value.js'
 export { type Versioned, withVersion } from './with-version.js'
 export {
   type GuardedMulti,

@@ -1,17 +1,24 @@
 /** The guard over HTTP for Fetch handlers (Deno, Bun, Workers, Next.js), Hono, and Express or plain Node servers. */
-import { fenceHeader } from './header.js'
-import { Gatekeeper, type HttpGuardOptions, type Refusal, refusalOf } from './http.js'
+import { fetchVisit } from './fetch-visit.js'
+import { Gatekeeper } from './gatekeeper.js'
+import type { HttpGuardOptions } from './http.js'
+import { hangUp, nodeVisit, onAnswered } from './node-visit.js'
+import { type Refusal, refusalOf, refusals } from './refusal.js'
 
 export type FetchHandler = (request: Request) => Response | Promise<Response>
 
-/** Wraps a handler of Fetch requests. Answers 400, 412 or 428 in its place. @throws TypeError without fences */
+/**
+ * Wraps a handler of Fetch requests. Answers 400, 408, 409, 412, 413, 428 or 503 in its place.
+ * @throws TypeError, RangeError for bad options
+ */
 export function guardFetch(handler: FetchHandler, options: HttpGuardOptions<Request>): FetchHandler {
   const keeper = new Gatekeeper(options)
   return async (request) => {
-    const entered = await keeper.enter(request, request.headers.get(fenceHeader) ?? undefined)
-    if (typeof entered !== 'function') return responseOf(entered)
+    const late = new Late()
+    const entered = await keeper.enter(fetchVisit(request, late.cutOff))
+    if (typeof entered !== 'function') return responseOf(entered ?? refusals.busy())
     try {
-      return await handler(request)
+      return await Promise.race([handler(request), late.refused])
     } catch (error) {
       const refusal = refusalOf(error)
       if (refusal === undefined) throw error
@@ -22,24 +29,29 @@ export function guardFetch(handler: FetchHandler, options: HttpGuardOptions<Requ
   }
 }
 
-/** As much of Hono's context as is needed. */
+/** The part of Hono's context used here. */
 export interface HonoContext {
   readonly req: { readonly raw: Request }
   res: Response
   readonly error?: Error | undefined
 }
 
-/** Middleware for Hono: `app.put('/invoices/:id', honoGuard({ fences }), handler)`; the fence is `fenceOf(c.req.raw)`. */
+/**
+ * Middleware for Hono: `app.put('/invoices/:id', honoGuard({ fences, name }), handler)`; the fence is
+ * `fenceOf(c.req.raw)`. Answers and throws as `guardFetch`.
+ */
 export function honoGuard(
   options: HttpGuardOptions<Request>,
 ): (c: HonoContext, next: () => Promise<void>) => Promise<Response | undefined> {
   const keeper = new Gatekeeper(options)
   return async (c, next) => {
-    const entered = await keeper.enter(c.req.raw, c.req.raw.headers.get(fenceHeader) ?? undefined)
-    if (typeof entered !== 'function') return responseOf(entered)
+    const late = new Late()
+    const entered = await keeper.enter(fetchVisit(c.req.raw, late.cutOff))
+    if (typeof entered !== 'function') return responseOf(entered ?? refusals.busy())
     try {
-      await next()
-      // Hono has turned what the handler threw into an answer by then, and keeps the error.
+      const refused = await Promise.race([next().then(() => undefined), late.refused])
+      if (refused !== undefined) return refused
+      // Hono has turned the handler's error into a response by then, and keeps the error.
       const refusal = refusalOf(c.error)
       if (refusal !== undefined) c.res = responseOf(refusal)
     } finally {
@@ -49,38 +61,64 @@ export function honoGuard(
   }
 }
 
-/** As much of a request and response of Node, Express or Connect as is needed. */
+/** Resolves with a response in the handler's place, once the handler took too long. */
+class Late {
+  cutOff: () => void = () => undefined
+  readonly refused = new Promise<Response>((resolve) => {
+    this.cutOff = () => resolve(responseOf(refusals.late()))
+  })
+}
+
+/** The part of a request and response of Node, Express or Connect used here. The optional members exist on Node. */
 export interface NodeRequest {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly complete?: boolean
+  readonly destroyed?: boolean
+  readonly readableDidRead?: boolean
+  readonly readableLength?: number
+  read?(): unknown
+  unshift?(part: unknown): void
+  on?(event: 'readable' | 'close', listener: () => void): unknown
+  off?(event: 'readable' | 'close', listener: () => void): unknown
 }
 export interface NodeResponse {
   statusCode: number
   readonly headersSent: boolean
+  readonly destroyed?: boolean
+  readonly closed?: boolean
   setHeader(name: string, value: string): unknown
-  end(body: string): unknown
+  // biome-ignore lint/suspicious/noExplicitAny: it is called with whatever the handler gives
+  end: (...given: any[]) => any
   once(event: 'close', listener: () => void): unknown
+  destroy?(): unknown
 }
 export type Next = (error?: unknown) => void
 
 /**
- * Middleware for Express: `app.put('/invoices/:id', expressGuard({ fences }), handler)`. The next request of the same lock is let
- * in when the response is closed: handle the write before answering. Add `expressStale` after the routes.
+ * Middleware for Express: `app.put('/invoices/:id', expressGuard({ fences, name }), handler)`. The next request of
+ * the same lock is admitted when the handler has ended the response, even if its client has hung up meanwhile.
+ * Answers as `guardFetch`; add `expressStale` after the routes.
+ * @throws TypeError, RangeError for bad options
  */
 export function expressGuard<R extends NodeRequest>(
   options: HttpGuardOptions<R>,
 ): (request: R, response: NodeResponse, next: Next) => void {
   const keeper = new Gatekeeper(options)
   return (request, response, next) => {
-    const header = request.headers[fenceHeader]
-    keeper.enter(request, Array.isArray(header) ? header.join(', ') : header).then((entered) => {
+    const gone = hangUp(response)
+    keeper.enter(nodeVisit(request, response, gone)).then((entered) => {
+      if (entered === undefined) return
       if (typeof entered !== 'function') return answer(response, entered)
-      response.once('close', entered)
+      onAnswered(response, entered)
       next()
     }, next)
   }
 }
 
-/** Error handler for Express: answers 412 to the StaleTokenError of a guarded write, and passes every other error on. */
+/**
+ * Error handler for Express: answers 412 to the StaleTokenError of a guarded write, 409 to a lock that was not free,
+ * 503 to a store that did not reply, to a closed pool and to too many waiters, and passes every other error on.
+ */
 export function expressStale(
   error: unknown,
   _request: NodeRequest,
@@ -95,6 +133,8 @@ export function expressStale(
 function answer(response: NodeResponse, { status, body }: Refusal): void {
   response.statusCode = status
   response.setHeader('content-type', 'application/json')
+  // Does not wait for the rest of an unwanted body.
+  if (status === 408 || status === 413) response.setHeader('connection', 'close')
   response.end(JSON.stringify(body))
 }
 

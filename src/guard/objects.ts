@@ -1,15 +1,17 @@
 /**
- * The token in an object store: kept in the object's metadata, compared by the client, and made one step with the write by
- * a conditional put: If-Match on the version that was compared. S3 and what speaks like it, Azure Blob, Google Cloud Storage.
+ * The token in an object store: kept in the object's metadata, compared by the client, and made one step with the
+ * write by a conditional put: If-Match on the version that was compared. S3 and compatible stores, Azure Blob, Google
+ * Cloud Storage.
  */
+import { describe } from '../core/name.js'
 import { guardedCommit } from './commit.js'
 import type { Fence } from './fence.js'
 
-/** What a guard needs of an object store: a read that tells the version, and a write that is refused when that has changed. */
+/** What a guard needs of an object store: a read that returns the version, and a write that is refused when the version has changed. */
 export interface ObjectStore {
-  /** `undefined`: there is no such object. `token`: as it was put, if it was. */
+  /** `undefined`: there is no such object. `token`: as it was put, if there was one. */
   head(key: string): Promise<{ readonly etag: string; readonly token?: string | undefined } | undefined>
-  /** Writes if the object still has this etag, or, without one, if there is none. Resolves with false when that is not so. */
+  /** Writes if the object still has this etag or, without one, if there is no object. False: the condition does not hold. */
   put(key: string, body: string | Uint8Array, token: string, ifMatch: string | undefined): Promise<boolean>
 }
 
@@ -17,12 +19,12 @@ export interface GuardedPut {
   readonly key: string
   readonly body: string | Uint8Array
   readonly fence: Fence
-  /** How often to look and write before giving up; each failure means that somebody else wrote meanwhile. @default 10 */
+  /** How often to read and write before giving up; each failure means that somebody else wrote meanwhile. @default 10 */
   readonly attempts?: number
 }
 
 /**
- * Puts an object unless a newer token has been there. Deleting objects forgets their tokens: put an empty one instead.
+ * Puts an object unless it has seen a newer token. Deleting objects forgets their tokens: put an empty one instead.
  * @throws StaleTokenError; VersionConflictError after the last attempt; LeaseLostError; what the store throws
  */
 export function guardedPut(store: ObjectStore, { key, body, fence, attempts }: GuardedPut): Promise<void> {
@@ -39,9 +41,9 @@ export function guardedPut(store: ObjectStore, { key, body, fence, attempts }: G
 }
 
 /**
- * An object store behind plain HTTP with ETag, If-Match and If-None-Match, the token in a header of its own.
+ * An object store behind plain HTTP with ETag, If-Match and If-None-Match, the token in its own header.
  * @param base URL that keys are appended to, percent-encoded
- * @param send `fetch`, or one that signs requests
+ * @param send `fetch`, or a function that signs requests
  * @param tokenHeader S3's metadata header by default
  */
 export function httpObjects(
@@ -49,7 +51,12 @@ export function httpObjects(
   send: (url: string, init: RequestInit) => Promise<Response> = fetch,
   tokenHeader = 'x-amz-meta-holdfast-token',
 ): ObjectStore {
-  const urlOf = (key: string) => base + encodeURIComponent(key)
+  const urlOf = (key: string) => {
+    // A URL resolves these as path steps before it is sent.
+    if (key === '' || key === '.' || key === '..')
+      throw new RangeError(`${describe(key)} is no key of an object: name it otherwise`)
+    return base + encodeURIComponent(key)
+  }
   return {
     async head(key) {
       const response = await send(urlOf(key), { method: 'HEAD' })

@@ -1,34 +1,34 @@
 /**
- * The idempotency record: a request that comes twice is carried out once, because "done" is written in the same transaction
- * as what was done. A lock cannot do that: the second request would simply run after the first.
+ * The idempotency record: a repeated request is carried out once, because "done" is written in the same transaction
+ * as the work. A lock cannot do that: the second request would simply run after the first.
  */
 import { randomBytes } from 'node:crypto'
 import { checkName } from '../core/name.js'
 import type { Fence } from './fence.js'
-import { Text } from './sql.js'
 import type { Sql } from './sql-client.js'
 import { admit } from './sql-guard.js'
+import { Text } from './sql-text.js'
 
 export interface OnceOptions {
   /** @default 'holdfast_once' */
   readonly table?: string
-  /** The lease under which it is done: a stale one is refused before anything is written. */
+  /** The lease under which the work is done: a stale one is refused before anything is written. */
   readonly fence?: Fence
 }
 
 export interface OnceResult<R> {
-  /** What `fn` returned, now or the first time, as JSON keeps it. */
+  /** What `fn` returned, now or the first time: its JSON copy, the first time too. */
   readonly result: R
-  /** True: it had been done before, `fn` did not run. */
+  /** True: it had been done before, and `fn` did not run. */
   readonly repeated: boolean
 }
 
 /**
- * Runs `fn` unless `key` is recorded, and records it with its result. Two transactions with one key at the same time: the second waits
- * until the first has ended, then gets its result, or runs when the first was rolled back.
- * @param db the transaction in which `fn` writes. It is rolled back by the caller when this throws
- * @throws Error when the key was recorded outside of a transaction and left half done; what `fn` and the client throw. MySQL may
- * break a tie of two transactions by a deadlock error: run the transaction again, as always there
+ * Runs `fn` unless `key` is recorded, and records it with its result. Of two transactions with one key at the same
+ * time, the second waits until the first has ended, then gets its result, or runs when the first was rolled back.
+ * @param db the transaction in which `fn` writes. The caller rolls it back when this throws
+ * @throws Error when the key was recorded outside of a transaction and left half done; what `fn` and the client
+ * throw. MySQL may break a tie of two transactions by a deadlock error: run the transaction again, as always there
  */
 export async function once<R>(
   db: Sql,
@@ -50,15 +50,18 @@ export async function once<R>(
       )
     return { result: found.result as R, repeated: true }
   }
-  const result = await fn()
-  await finish(db, table, key, result)
-  return { result, repeated: false }
+  const json = jsonOf(key, await fn())
+  await finish(db, table, key, json)
+  return { result: resultOf(json) as R, repeated: false }
 }
 
-/** Takes the key, or waits for who takes it at the same time. Parameters: key, attempt. Its count of rows says nothing on MySQL. */
+/**
+ * Takes the key, or waits for a transaction that takes it at the same time. Parameters: key, attempt. Its row count
+ * proves nothing on MySQL.
+ */
 async function insert(db: Sql, table: string, key: string, attempt: string): Promise<void> {
   const to = new Text(db.dialect)
-  const values = `(${to.value(key)}, ${to.value(attempt)})`
+  const values = `(${to.value(key, 'key')}, ${to.value(attempt, 'attempt')})`
   const taken = db.dialect === 'mysql' ? 'on duplicate key update id = id' : 'on conflict (id) do nothing'
   const { text, values: sent } = to.as(
     `insert into ${to.name(table)} (id, attempt) values ${values} ${taken}`,
@@ -66,7 +69,7 @@ async function insert(db: Sql, table: string, key: string, attempt: string): Pro
   await db.run(text, sent)
 }
 
-/** Who took it, and what came of it: the newest, also in a transaction that reads a snapshot. Parameters: key. */
+/** Who took the key, and with what result: the newest record, also in a transaction that reads a snapshot. Parameters: key. */
 async function read(
   db: Sql,
   table: string,
@@ -74,29 +77,45 @@ async function read(
 ): Promise<{ attempt: string; done: boolean; result: unknown } | undefined> {
   const to = new Text(db.dialect)
   const { text, values } = to.as(
-    `select attempt, done, result from ${to.name(table)} where id = ${to.value(key)} for update`,
+    `select attempt, done, result from ${to.name(table)} where id = ${to.value(key, 'key')} for update`,
   )
   const [row] = (await db.run(text, values)).rows
   if (row === undefined) return undefined
-  const result = row['result']
   return {
     attempt: String(row['attempt']),
     done: Number(row['done']) === 1,
-    result: result === null || result === undefined ? undefined : JSON.parse(String(result)),
+    result: resultOf(row['result']),
   }
 }
 
+/** `null`: nothing. @throws TypeError for what JSON cannot represent, before it is recorded */
+function jsonOf(key: string, result: unknown): string | null {
+  try {
+    return JSON.stringify(result) ?? null
+  } catch (error) {
+    throw new TypeError(`the result of ${key} cannot be kept as JSON: ${(error as Error).message}`, {
+      cause: error,
+    })
+  }
+}
+
+function resultOf(json: unknown): unknown {
+  return json === null || json === undefined ? undefined : JSON.parse(String(json))
+}
+
 /** Parameters: result, key. */
-async function finish(db: Sql, table: string, key: string, result: unknown): Promise<void> {
+async function finish(db: Sql, table: string, key: string, json: string | null): Promise<void> {
   const to = new Text(db.dialect)
-  const json = result === undefined ? null : JSON.stringify(result)
   const { text, values } = to.as(
-    `update ${to.name(table)} set done = 1, result = ${to.value(json)} where id = ${to.value(key)}`,
+    `update ${to.name(table)} set done = 1, result = ${to.value(json, 'result')} where id = ${to.value(key, 'key')}`,
   )
   await db.run(text, values)
 }
 
-/** What `once` needs, to run once. Delete rows by `made_at` when nobody will repeat such a request any more. */
+/**
+ * The schema for `once`: statements to run one after the other, once. Delete rows by `made_at` when nobody will
+ * repeat such a request any more.
+ */
 export function onceSchema(dialect: Sql['dialect'], table = 'holdfast_once'): readonly string[] {
   const [id, long] = dialect === 'mysql' ? ['varbinary(512)', 'longtext'] : ['text', 'text']
   const columns = [
@@ -106,5 +125,5 @@ export function onceSchema(dialect: Sql['dialect'], table = 'holdfast_once'): re
     `result ${long}`,
     'made_at timestamp not null default current_timestamp',
   ]
-  return [`create table if not exists ${table} (${columns.join(', ')})`]
+  return [`create table if not exists ${new Text(dialect).name(table)} (${columns.join(', ')})`]
 }

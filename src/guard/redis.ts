@@ -16,29 +16,52 @@ export interface NodeRedisLike {
 export interface GuardedCommands {
   readonly fence: Fence
   /**
-   * The key that keeps the newest token, beside what it protects and living as long: one that expires or is evicted forgets.
-   * In a Cluster it must share the slot of the others: `fenceKey(key)`.
+   * The key that keeps the newest token, beside what it protects and living as long: one that expires or is evicted
+   * forgets. In a Cluster it must share the slot of the other keys: `fenceKey(key)`.
    */
   readonly fenceKey: string
   /** Every other key that the commands touch. */
   readonly keys: readonly string[]
-  /** Run in order, without anything in between; one that fails leaves those before it done, as always in Redis. */
+  /** Run in order, without anything in between; when one fails, those before it stay done, as always in Redis. */
   readonly commands: readonly (readonly (string | number)[])[]
 }
 
 /**
- * Runs commands unless a newer token has been there. Resolves with their replies.
- * @throws StaleTokenError when a newer token was there, and then nothing was run; LeaseLostError; what the client throws
+ * Runs commands unless the fence key has seen a newer token. Resolves with their replies.
+ * @throws StaleTokenError when a newer token was there, and then nothing was run; LeaseLostError; what the client
+ * throws
  */
 export async function guardedCommands(
   client: RedisGuardClient,
   { fence, fenceKey, keys, commands }: GuardedCommands,
 ): Promise<unknown[]> {
-  checkFence(fence)
   if (commands.length === 0) throw new RangeError('guardedCommands needs at least one command, got none')
+  if (fenceKey === '') throw new RangeError('fenceKey must not be empty')
+  if (keys.includes(fenceKey))
+    throw new RangeError(`keys has the fence key ${describe(fenceKey)}: the guard itself writes it`)
   const words = commands.flatMap((command) => [command.length, ...command].map(String))
-  const [done, ...replies] = await evaluate(client, [fenceKey, ...keys], [String(fence.token), ...words])
+  return fenced(client, fence, [fenceKey, ...keys], [fenceKey, ...words])
+}
+
+/** The token alone, for fences: refused or remembered. */
+export async function admitToken(client: RedisGuardClient, fence: Fence, fenceKey: string): Promise<void> {
+  await fenced(client, fence, [fenceKey], [''])
+}
+
+/** @param args of `runFenced`, after the token */
+async function fenced(
+  client: RedisGuardClient,
+  fence: Fence,
+  keys: readonly string[],
+  args: readonly string[],
+): Promise<unknown[]> {
+  checkFence(fence)
+  const [done, ...replies] = await evaluate(client, keys, [String(fence.token), ...args])
   if (Number(done) === 1) return replies
+  if (Number(done) === 2)
+    throw new TypeError(
+      `guardedCommands: the client writes ${describe(String(replies[0]))} where ${describe(keys[0])} was asked for (keyPrefix?), but cannot tell the keys among the words of a command; give a client that changes no keys, and keys in full`,
+    )
   throw new StaleTokenError(fence.name, fence.token, tokenFrom(replies[0]))
 }
 
@@ -50,25 +73,37 @@ export interface GuardedValue {
   readonly fenceKey?: string
 }
 
-/** `SET`, unless a newer token has been there. Throws as `guardedCommands`. */
+/** `SET`, unless the fence key has seen a newer token. Throws as `guardedCommands`. */
 export async function guardedSet(
   client: RedisGuardClient,
   { key, value, fence, fenceKey: beside = fenceKey(key) }: GuardedValue,
 ): Promise<void> {
-  await guardedCommands(client, { fence, fenceKey: beside, keys: [key], commands: [['SET', key, value]] })
+  if (key === beside) throw new RangeError(`${describe(key)} cannot keep both the value and its fence`)
+  await fenced(client, fence, [beside, key], ['', 'SET', String(value)])
 }
 
-/** A key for the token that shares the slot of `key` in a Cluster. @throws RangeError for a key whose braces leave no room */
+/**
+ * A key for the token that shares the slot of `key` in a Cluster; different keys have different fence keys, and a
+ * fence key has none itself. @throws RangeError for such a key, and for one whose braces leave no room
+ */
 export function fenceKey(key: string): string {
-  if (/\{[^}]+\}/.test(key) && /^[^{]*\{[^}]/.test(key)) return `${key}:fence`
+  if (/^fence:.*\{[^}]+\}|^\{[^}]*\}:fence$/s.test(key))
+    throw new RangeError(
+      `${describe(key)} is named as the fence of another key; whoever writes it could let stale tokens in`,
+    )
+  if (/^[^{]*\{[^}]+\}/.test(key)) return `fence:${key}`
   if (!key.includes('}') && key !== '') return `{${key}}:fence`
   throw new RangeError(`no fence key shares the slot of ${describe(key)}; give fenceKey yourself`)
 }
 
-async function evaluate(client: RedisGuardClient, keys: string[], args: string[]): Promise<unknown[]> {
+async function evaluate(
+  client: RedisGuardClient,
+  keys: readonly string[],
+  args: readonly string[],
+): Promise<unknown[]> {
   const reply =
     'call' in client && typeof client.call === 'function'
       ? client.call('EVAL', runFenced, String(keys.length), ...keys, ...args)
-      : (client as NodeRedisLike).eval(runFenced, { keys, arguments: args })
+      : (client as NodeRedisLike).eval(runFenced, { keys: [...keys], arguments: [...args] })
   return (await reply) as unknown[]
 }

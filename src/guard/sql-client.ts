@@ -1,8 +1,13 @@
 /**
- * The clients of SQL stores as the guards need them: one statement in, rows and a count out. Types only: ready-made pools,
- * connections and transactions of pg, postgres.js, mysql2 and mariadb fit; no client is imported.
+ * The clients of SQL stores as the guards need them: one statement in, rows and a count out. Types only: ready-made
+ * pools, connections and transactions of pg, postgres.js, mysql2 and mariadb fit; this file imports no client.
+ *
+ * Values always reach the server apart from the statement's text. So the guards call `execute` on MySQL clients:
+ * their `query` writes values into the text, and what it takes for escaped depends on the value's shape, the server's
+ * modes and charsets.
  */
 import { describe } from '../core/name.js'
+import { type Plain, plain } from './sql-value.js'
 
 export type Dialect = 'postgres' | 'mysql'
 export type SqlRow = Readonly<Record<string, unknown>>
@@ -16,6 +21,11 @@ export interface SqlAnswer {
 /** One connection, pool or transaction. */
 export interface Sql {
   readonly dialect: Dialect
+  /**
+   * @param values strings, finite numbers, bigints, booleans, null, Dates and Uint8Arrays; anything else is refused,
+   * because it could become part of the statement
+   * @throws TypeError, RangeError for such a value; what the client throws
+   */
   run(text: string, values: readonly unknown[]): Promise<SqlAnswer>
 }
 
@@ -32,7 +42,7 @@ export function pg(client: PgClient): Sql {
   return {
     dialect: 'postgres',
     async run(text, values) {
-      const { rows, rowCount, affectedRows } = await client.query(text, [...values])
+      const { rows, rowCount, affectedRows } = await client.query(text, bound(values))
       return { rows: rows as SqlRow[], changed: rowCount ?? affectedRows ?? 0 }
     },
   }
@@ -48,7 +58,7 @@ export function postgresJs(sql: PostgresJsClient): Sql {
   return {
     dialect: 'postgres',
     async run(text, values) {
-      const answer = await sql.unsafe(text, [...values] as never[])
+      const answer = await sql.unsafe(text, bound(values).map(untyped) as never[])
       return { rows: [...answer] as SqlRow[], changed: answer.count ?? 0 }
     },
   }
@@ -56,15 +66,19 @@ export function postgresJs(sql: PostgresJsClient): Sql {
 
 /** A pool or connection of mysql2/promise. */
 export interface Mysql2Client {
+  /** For statements without values. */
   query(text: string, values: unknown[]): Promise<[unknown, unknown]>
+  execute(text: string, values: never[]): Promise<[unknown, unknown]>
 }
 
 export function mysql2(client: Mysql2Client): Sql {
-  need(client, 'query', 'mysql2(pool)')
+  need(client, 'execute', 'mysql2(pool)')
   return {
     dialect: 'mysql',
     async run(text, values) {
-      const [answer] = await client.query(text, [...values])
+      const sent = bound(values).map(within)
+      const prepared = () => client.execute(withTypes(text, sent), sent as never[])
+      const [answer] = await (sent.length === 0 ? client.query(text, []) : prepared())
       return fromMysql(answer)
     },
   }
@@ -72,15 +86,57 @@ export function mysql2(client: Mysql2Client): Sql {
 
 /** A pool or connection of the mariadb connector. */
 export interface MariadbClient {
-  query(text: string, values: unknown[]): Promise<unknown>
+  /** For statements without values. */
+  query(statement: MariadbStatement, values: unknown[]): Promise<unknown>
+  execute(statement: MariadbStatement, values: unknown[]): Promise<unknown>
+}
+
+export interface MariadbStatement {
+  readonly sql: string
+  readonly namedPlaceholders: false
 }
 
 export function mariadb(client: MariadbClient): Sql {
-  need(client, 'query', 'mariadb(pool)')
+  need(client, 'execute', 'mariadb(pool)')
   return {
     dialect: 'mysql',
-    run: async (text, values) => fromMysql(await client.query(text, [...values])),
+    async run(text, values) {
+      const sent = bound(values).map(within)
+      const statement = { sql: withTypes(text, sent), namedPlaceholders: false } as const
+      return fromMysql(
+        await (sent.length === 0 ? client.query(statement, []) : client.execute(statement, sent)),
+      )
+    },
   }
+}
+
+function bound(values: readonly unknown[]): Plain[] {
+  if (!Array.isArray(values)) throw new TypeError(`run takes an array of values, got ${describe(values)}`)
+  return values.map((value, at) => plain(value, `value ${at + 1}`))
+}
+
+/** postgres.js would send the server a bigint's type, where the column's is wanted. */
+const untyped = (value: Plain) => (typeof value === 'bigint' ? String(value) : value)
+
+/**
+ * MySQL 8 keeps the types with which a prepared statement was first run, and converts later values to them: '00'
+ * becomes 0. Clients prepare a text once, so the text includes the types.
+ */
+function withTypes(text: string, values: readonly Plain[]): string {
+  if (values.length === 0) return text
+  return `${text.trimEnd().replace(/;$/, '')}\n/* ${values.map(typeOf).join(' ')} */`
+}
+
+function typeOf(value: Plain): string {
+  if (value === null) return 'null'
+  if (typeof value === 'number') return value === (value | 0) ? 'int' : 'double'
+  if (typeof value !== 'object') return typeof value
+  return value instanceof Date ? 'date' : 'bytes'
+}
+
+/** A bigint of more than 64 bits is sent as text. */
+function within(value: Plain): Plain {
+  return typeof value === 'bigint' && BigInt.asIntN(64, value) !== value ? String(value) : value
 }
 
 function fromMysql(answer: unknown): SqlAnswer {

@@ -1,8 +1,8 @@
 /**
- * Guards of rows: the token is compared and stored in the very statement that writes, so no pause fits in between.
+ * Guards of rows: the very statement that writes also compares and stores the token, so no pause fits in between.
  *
- * A count of rows is not proof on MySQL, where clients may or may not count what an update matched without changing. So 0 leads
- * to a second look: a newer fence means stale, ours means that the write had been done already.
+ * A row count is not proof on MySQL, where clients may or may not count rows that an update matched without changing.
+ * So 0 leads to a second read: a newer fence means stale, ours means that the write had already been done.
  */
 import { StaleTokenError } from '../core/errors.js'
 import { checkFence, type Fence, tokenFrom } from './fence.js'
@@ -10,24 +10,28 @@ import {
   deleteStatement,
   readStatement,
   type Statement,
+  selectStatement,
   type Target,
   updateStatement,
   upsertStatement,
   type Values,
 } from './sql.js'
-import type { Sql } from './sql-client.js'
+import type { Sql, SqlRow } from './sql-client.js'
+import { Text } from './sql-text.js'
 
 export interface GuardedRow extends Target {
-  /** Columns and their new values, or `expression('stock - ?', 1)`. */
+  /** Columns and their new values, `expression('stock - ?', 1)`, or `json(value)` for a column of type JSON. */
   readonly set: Values
   /** The lease whose lock protects the row. */
   readonly fence: Fence
 }
 
 /**
- * Writes a row unless it has seen a newer token; remembers the token in it. Resolves with true when it was written, false when
- * there is no such row. The same write sent twice with plain values does no harm.
- * @throws StaleTokenError when a newer token was there; LeaseLostError when the lease is known to be lost; what the client throws
+ * Writes a row unless it has seen a newer token; remembers the token in it. Resolves with true when the row was
+ * written, false when there is no such row. The same write sent twice with plain values does no harm. To compute a
+ * value from the row, read the row with `guardedRead`, or after `admit`.
+ * @throws StaleTokenError when a newer token was there; LeaseLostError when the lease is known to be lost; what the
+ * client throws
  */
 export async function guardedUpdate(db: Sql, row: GuardedRow): Promise<boolean> {
   const fence = checkFence(row.fence)
@@ -35,9 +39,22 @@ export async function guardedUpdate(db: Sql, row: GuardedRow): Promise<boolean> 
 }
 
 /**
- * Deletes a row unless it has seen a newer token. With the row goes the memory of its tokens: a late `guardedUpsert` could bring it
- * back. Where that matters, mark rows as deleted with `guardedUpdate`, or use `admit`.
- * Resolves and throws as `guardedUpdate`.
+ * Token first, then read: remembers the token in the row, then reads it. From then on no older holder writes the row,
+ * so what is computed from it and written with `guardedUpdate` is either the next value or refused. With a plain
+ * read, an older holder may still write between the read and the first write, and its write is lost. Resolves with
+ * the row, or `undefined` when there is none.
+ * @throws StaleTokenError when a newer token was there; LeaseLostError when the lease is known to be lost; what the
+ * client throws
+ */
+export async function guardedRead(db: Sql, row: Omit<GuardedRow, 'set'>): Promise<SqlRow | undefined> {
+  if (!(await guardedUpdate(db, { ...row, set: {} }))) return undefined
+  return (await send(db, selectStatement(db.dialect, row))).rows[0]
+}
+
+/**
+ * Deletes a row unless it has seen a newer token. The memory of its tokens goes with the row: a late `guardedUpsert`
+ * could bring it back. Where that matters, mark rows as deleted with `guardedUpdate`, or use `admit`. Resolves and
+ * throws as `guardedUpdate`.
  */
 export async function guardedDelete(db: Sql, row: Omit<GuardedRow, 'set'>): Promise<boolean> {
   const fence = checkFence(row.fence)
@@ -45,13 +62,14 @@ export async function guardedDelete(db: Sql, row: Omit<GuardedRow, 'set'>): Prom
 }
 
 /**
- * Inserts a row, or writes it over unless it has seen a newer token. `key` must be exactly its primary key or one unique key;
- * on MySQL the row is found by any of its unique keys. Throws as `guardedUpdate`.
+ * Inserts a row, or overwrites it unless it has seen a newer token. Takes no expressions: an inserted row has nothing
+ * to compute from. `key` must be exactly its primary key or one unique key; on MySQL the row is found by any of its
+ * unique keys. Throws as `guardedUpdate`.
  */
 export async function guardedUpsert(db: Sql, row: GuardedRow): Promise<void> {
   const fence = checkFence(row.fence)
   const { changed } = await send(db, upsertStatement(db.dialect, row, row.set, fence.token))
-  // MySQL counts 2 for a row written over; its 1 may be a row inserted, or one that was found and left as it was.
+  // MySQL counts 2 for an overwritten row; its 1 may be an inserted row, or one that was found and left as it was.
   if (changed >= (db.dialect === 'mysql' ? 2 : 1)) return
   const newest = await newestOf(db, row)
   if (newest !== undefined && newest > fence.token) throw new StaleTokenError(fence.name, fence.token, newest)
@@ -63,13 +81,13 @@ async function guarded(db: Sql, row: Target, fence: Fence, statement: Statement)
     const newest = await newestOf(db, row)
     if (newest === undefined) return false
     if (newest > fence.token) throw new StaleTokenError(fence.name, fence.token, newest)
-    // It stands there as we wanted it: this client counts changed rows only, and nothing had to be changed.
+    // The row already is as we wanted it: this client counts changed rows only, and nothing had to be changed.
     if (newest === fence.token) return true
-    // The row has come since, with an older token.
+    // The row was inserted since, with an older token.
   }
 }
 
-/** Read under the row's lock: a plain read in a transaction may see a snapshot older than what the write was refused for. */
+/** Reads under the row's lock: a plain read in a transaction may see a snapshot older than what caused the refusal. */
 async function newestOf(db: Sql, target: Target): Promise<number | undefined> {
   const [row] = (await send(db, readStatement(db.dialect, target))).rows
   return row === undefined ? undefined : tokenFrom(row['fence'])
@@ -83,9 +101,10 @@ export interface FenceTable {
 }
 
 /**
- * The first statement of a transaction that writes to several rows or tables: everything in it is done under the fence. Stores the
- * token under the lock's name, and keeps that row locked until the transaction ends, so that a newer holder waits for the
- * commit and an older one is refused. Throw what it throws, so that the transaction is rolled back.
+ * The first statement of a transaction that writes to several rows or tables: everything in the transaction is done
+ * under the fence, its reads included: read after it, not before. It stores the token under the lock's name, and
+ * keeps that row locked until the transaction ends, so that a newer holder waits for the commit and an older one is
+ * refused. Throw what it throws, so that the transaction is rolled back.
  * @param db a transaction; outside of one it guards nothing
  * @throws StaleTokenError, LeaseLostError; what the client throws
  */
@@ -101,8 +120,13 @@ export async function admit(
   if (newest === undefined || newest > fence.token) throw new StaleTokenError(fence.name, fence.token, newest)
 }
 
-/** What `admit` needs, to run once: `for (const statement of fenceSchema('mysql')) await db.run(statement, [])`. */
+/**
+ * The schema for `admit`: statements to run one after the other, once:
+ * `for (const statement of fenceSchema('mysql')) await db.run(statement, [])`.
+ */
 export function fenceSchema(dialect: Sql['dialect'], table = 'holdfast_fences'): readonly string[] {
   const name = dialect === 'mysql' ? 'varbinary(512)' : 'text'
-  return [`create table if not exists ${table} (name ${name} not null primary key, token bigint not null)`]
+  return [
+    `create table if not exists ${new Text(dialect).name(table)} (name ${name} not null primary key, token bigint not null)`,
+  ]
 }

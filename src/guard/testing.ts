@@ -1,7 +1,7 @@
 /**
- * Long because the rules and the court that judges them are read together.
+ * Proves a guard of your own: that it refuses every write under an older token, whatever the interleaving.
  *
- * Proves a guard of your own: that it refuses every write under an older token, whatever comes between what.
+ * Long because the rules and the court that judges them are read together.
  *
  * ```ts
  * import { proveGuard } from 'holdfast/guard/testing'
@@ -12,7 +12,8 @@
  *   return { write: (value, { token }) => mine.write(value, token), read: () => mine.read() }
  * })
  * ```
- * Give every client a connection of its own: a guard that looks before it writes only fails when somebody writes in between.
+ * Give every client a connection of its own: a guard that reads before it writes only fails when somebody writes in
+ * between.
  * @module
  */
 import { StaleTokenError } from '../core/errors.js'
@@ -32,7 +33,7 @@ export interface ProofOptions {
   readonly clients?: number
   /** How often they do. @default 50 */
   readonly rounds?: number
-  /** What a refusal looks like. @default a StaleTokenError */
+  /** Recognises a refusal. @default a StaleTokenError */
   readonly isStale?: (error: unknown) => boolean
 }
 
@@ -57,7 +58,7 @@ export type GuardRule =
 export class GuardBrokenError extends Error {
   override readonly name = 'GuardBrokenError'
   readonly rule: GuardRule
-  /** What was sent and what came of it, in order. */
+  /** What was sent and its outcome, in order. */
   readonly history: readonly string[]
   constructor(rule: GuardRule, what: string, history: readonly string[], cause?: unknown) {
     const lines = history.slice(-12).map((line) => `  ${line}`)
@@ -72,7 +73,8 @@ export class GuardBrokenError extends Error {
 
 /**
  * Resolves once the guard has kept every rule.
- * @param open makes one more client of the resource `id`, one after the other; a new `id` is a resource nobody has written to
+ * @param open makes one more client of the resource `id`, one after the other; a new `id` is a resource nobody has
+ * written to
  * @throws GuardBrokenError with the rule and what led to it; whatever `open` and `read` throw
  */
 export async function proveGuard(
@@ -112,7 +114,7 @@ async function inOrder(court: Court): Promise<void> {
   await court.applied('a holder may write again with its token', late, 'second, from elsewhere', start + 1)
 }
 
-/** What breaks when tokens are text, 32-bit integers or floats somewhere on the way. */
+/** Finds guards that break when tokens are text, 32-bit integers or floats somewhere on the way. */
 async function exactly(court: Court): Promise<void> {
   const rule = 'tokens are compared as numbers, exactly'
   const steps = [
@@ -136,12 +138,12 @@ async function apart(court: Court): Promise<void> {
   await court.applied(rule, await court.client(court.fresh()), 'there', start)
 }
 
-/** Everybody writes twice at the same time. The newest may not be refused, and what it wrote must stand in the end. */
+/** Every client writes twice at the same time. The newest write may not be refused, and its value must stand in the end. */
 async function atOnce(court: Court, clients: number): Promise<void> {
   const rule = 'the newest token wins when all write at once'
   const id = court.fresh()
   const all: { client: GuardedResource; token: number }[] = []
-  // One by one: the first one may have to make the resource.
+  // One by one: the first client may have to make the resource.
   for (let i = 0; i < clients; i++) all.push({ client: await court.client(id), token: start + i })
   const shuffled = all.map((one) => ({ one, at: Math.random() })).sort((a, b) => a.at - b.at)
   await Promise.all(
@@ -159,7 +161,7 @@ async function atOnce(court: Court, clients: number): Promise<void> {
 
 type Open = (id: string) => GuardedResource | Promise<GuardedResource>
 
-/** Sends writes, notes what came of them, and judges. */
+/** Sends writes, records their outcomes, and judges. */
 class Court {
   writes = 0
   refused = 0

@@ -1,4 +1,4 @@
-/** Optimistic locking: no lock at all, but a write that fails when somebody else wrote since the row was read, and is tried again. */
+/** Optimistic locking: no lock at all, but a write that fails when somebody else wrote since the row was read, and is then retried. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { VersionConflictError } from '../core/errors.js'
 import { describe } from '../core/name.js'
@@ -14,16 +14,16 @@ export interface Versioned extends Omit<Target, 'column'> {
   readonly signal?: AbortSignal
 }
 
-/** Milliseconds before the second attempt, at most; twice as long before each further one. */
+/** Longest pause before the second attempt, in ms; twice as long before each further one. */
 const firstPause = 10
 
 /**
- * Reads the row, asks `change` what to set, and writes it with the version one higher, unless somebody was faster; then again from
- * the reading, after a short random pause. Resolves with the row as it was read and what was set, or `undefined` when there is no
- * such row or `change` gave `undefined`.
+ * Reads the row, asks `change` what to set, and writes it with the version one higher, unless somebody else was
+ * faster; then it starts again with the read, after a short random pause. Resolves with the row as it was read and
+ * what was set, or `undefined` when there is no such row or `change` returned `undefined`.
  *
- * `change` may run several times. Give it a pool or connection, not a transaction that keeps reading the same snapshot. With many
- * writers of one row a lock does less work: every attempt that fails was work for nothing.
+ * `change` may run several times. Pass a pool or connection, not a transaction that keeps reading the same snapshot.
+ * With many writers of one row a lock does less work: every failed attempt was work for nothing.
  * @throws VersionConflictError after the last attempt; what `change` and the client throw
  */
 export async function withVersion(

@@ -1,6 +1,6 @@
 /**
- * The token in ZooKeeper: kept in a node of its own, whose version is checked in the same `multi` that writes. The client is yours; any
- * that knows `getData` and `multi` fits behind {@link ZookeeperGuardClient} in a few lines.
+ * The token in ZooKeeper: kept in its own node, whose version is checked in the same `multi` that writes. The client
+ * is yours; any client with `getData` and `multi` fits behind {@link ZookeeperGuardClient} in a few lines.
  */
 import { guardedCommit } from './commit.js'
 import type { Fence } from './fence.js'
@@ -18,15 +18,18 @@ export type ZookeeperOperation =
   | { readonly type: 'check'; readonly path: string; readonly version: number }
 
 export interface ZookeeperGuardClient {
-  /** Data and version of a node, or `undefined` when there is none. May come from a follower: then `sync` first, or more attempts are needed. */
+  /**
+   * Data and version of a node, or `undefined` when there is none. The read may go to a follower: then `sync` first,
+   * or more attempts are needed.
+   */
   read(path: string): Promise<{ readonly data: string | Uint8Array; readonly version: number } | undefined>
-  /** All or nothing. Resolves with false when the first operation was refused for its version or because the node is there already. */
+  /** All or nothing. Resolves with false when the first operation was refused for its version or because the node already exists. */
   multi(operations: readonly ZookeeperOperation[]): Promise<boolean>
 }
 
 export interface GuardedMulti {
   readonly fence: Fence
-  /** The node that keeps the newest token; its parent must be there. */
+  /** The node that keeps the newest token; its parent must exist. */
   readonly fencePath: string
   /** Version -1: any. */
   readonly operations: readonly ZookeeperOperation[]
@@ -34,7 +37,10 @@ export interface GuardedMulti {
   readonly attempts?: number
 }
 
-/** Carries out operations unless a newer token has been there. @throws StaleTokenError; VersionConflictError after the last attempt; LeaseLostError; what the client throws */
+/**
+ * Carries out operations unless the fence node has seen a newer token. @throws StaleTokenError; VersionConflictError
+ * after the last attempt; LeaseLostError; what the client throws
+ */
 export function guardedMulti(
   client: ZookeeperGuardClient,
   { fence, fencePath: path, operations, attempts }: GuardedMulti,

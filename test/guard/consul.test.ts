@@ -72,6 +72,17 @@ describe('the guard in Consul', () => {
     assert.equal(await read('stock'), '4')
   })
 
+  test('a fence key with steps of a path is refused: another key would be read than is written', async () => {
+    for (const fenceKey of ['a/../b', '..', './a', '']) {
+      const fence = { name: 'a', token: 1 }
+      const send = () => Promise.reject(new Error('was sent'))
+      await assert.rejects(
+        guardedConsulTxn({ url: server.url, send }, { fence, fenceKey, operations: [] }),
+        /is no key that Consul can be asked for/,
+      )
+    }
+  })
+
   test('what Consul answers otherwise is told', async () => {
     const wrong = {
       fence: { name: 'a', token: 1 },

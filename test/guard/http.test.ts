@@ -43,6 +43,9 @@ const overHttp = (send: Send) => (id: string) => ({
   },
 })
 
+/** The kit's tokens go up to the greatest there are. */
+const anyToken = { ahead: Number.POSITIVE_INFINITY }
+
 const short = () => new Promise((resolve) => setTimeout(resolve, Math.random() * 3))
 
 async function listening(server: Server): Promise<{ send: Send; stop(): Promise<void> }> {
@@ -68,7 +71,7 @@ test('Fetch: the kit proves the guard before a handler that takes its time', asy
       values.set(new URL(request.url).pathname, text)
       return Response.json({})
     },
-    { fences: memoryFences(), name: (request) => new URL(request.url).pathname.slice(1) },
+    { ...anyToken, fences: memoryFences(), name: (request) => new URL(request.url).pathname.slice(1) },
   )
   const send: Send = async (path, init) => {
     if (init?.method === 'PUT') return guarded(new Request(`http://localhost${path}`, init))
@@ -87,7 +90,11 @@ test('Express: the kit proves the guard on a real server', async () => {
   })
   app.put(
     '/:id',
-    expressGuard({ fences: memoryFences() }),
+    expressGuard({
+      ...anyToken,
+      fences: memoryFences(),
+      name: (request: express.Request) => String(request.params['id']),
+    }),
     express.text({ type: '*/*' }),
     async (request, response) => {
       await short()
@@ -107,12 +114,20 @@ test('Hono: the kit proves the guard', async () => {
     const value = values.get(c.req.param('id'))
     return value === undefined ? c.notFound() : c.text(value)
   })
-  app.put('/:id', honoGuard({ fences: memoryFences() }), async (c) => {
-    const text = await c.req.text()
-    await short()
-    values.set(c.req.param('id'), text)
-    return c.json({})
-  })
+  app.put(
+    '/:id',
+    honoGuard({
+      ...anyToken,
+      fences: memoryFences(),
+      name: (request) => new URL(request.url).pathname.slice(1),
+    }),
+    async (c) => {
+      const text = await c.req.text()
+      await short()
+      values.set(c.req.param('id'), text)
+      return c.json({})
+    },
+  )
   await proveGuard(
     overHttp(async (path, init) => app.request(path, init)),
     { rounds: 20 },
@@ -146,6 +161,7 @@ test('who comes without a fence, with a bad one or that of another lock is told 
 test('without a header a request passes where the guard is optional', async () => {
   const guarded = guardFetch((request) => Response.json(fenceOf(request) ?? 'none'), {
     fences: memoryFences(),
+    name: 'a',
     optional: true,
   })
   assert.equal(await (await guarded(new Request('http://localhost/'))).json(), 'none')
@@ -160,7 +176,7 @@ test('a StaleTokenError of the handler is 412 everywhere, any other error is lef
   }
   const headers = fenceHeaders({ name: 'a', token: 1 })
   const request = () => new Request('http://localhost/', { headers })
-  const options = { fences: memoryFences() }
+  const options = { fences: memoryFences(), name: 'a' }
   assert.equal((await guardFetch(stale, options)(request())).status, 412)
   await assert.rejects(async () => guardFetch(broken, options)(request()), /broken/)
 
@@ -198,7 +214,7 @@ test('a newer request waits until the older one of the same lock has ended, othe
       order.push(`${what} out`)
       return Response.json(fenceOf(request))
     },
-    { fences: memoryFences() },
+    { fences: memoryFences(), name: (request) => (request.url.endsWith('/other') ? 'b' : 'a') },
   )
   const ask = (path: string, name: string, token: number) =>
     guarded(new Request(`http://localhost${path}`, { headers: fenceHeaders({ name, token }) }))
@@ -277,6 +293,15 @@ test('object store: the kit proves put-if-match with the token in the metadata',
   })
   await assert.rejects(proveGuard(careless), { rule: 'the newest token wins when all write at once' })
   await stop()
+})
+
+test('object store: a key that a URL would take for a step is refused', async () => {
+  const store = httpObjects('http://127.0.0.1:1/bucket/', () => Promise.reject(new Error('was sent')))
+  for (const key of ['.', '..', ''])
+    await assert.rejects(
+      guardedPut(store, { key, body: 'b', fence: { name: 'n', token: 1 } }),
+      /is no key of an object/,
+    )
 })
 
 test('object store: what it does not understand is told with the key', async () => {

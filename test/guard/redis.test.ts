@@ -17,6 +17,9 @@ import { leakCheck } from '../support/leaks.js'
 import { type RedisServer, startRedis } from '../support/servers/redis.js'
 import { type ClusterSetup, startCluster } from '../support/servers/redis-cluster.js'
 
+/** Without the marker that says whether the server has forgotten something. */
+const keysOf = async (client: Redis) => (await client.keys('*')).filter((key) => key !== 'hf:boot').sort()
+
 describe('the guard in Redis', () => {
   let server: RedisServer
   before(async () => {
@@ -112,6 +115,41 @@ describe('the guard in Redis', () => {
     }
     client.disconnect()
   })
+})
+
+test('a client that puts a prefix before keys puts it before the fence and the value, or is refused', async () => {
+  const server = await startRedis()
+  const plain = new Redis(server.url)
+  const client = new Redis(server.url, { keyPrefix: 'app:' })
+  const fence = (token: number) => ({ name: 'n', token })
+  await guardedSet(client, { key: 'a', value: 'v', fence: fence(5) })
+  assert.equal(await client.get('a'), 'v')
+  assert.deepEqual(await keysOf(plain), ['app:a', 'app:{a}:fence'])
+  await assert.rejects(guardedSet(client, { key: 'a', value: 'old', fence: fence(4) }), StaleTokenError)
+  await redisFences(client).admit(fence(2))
+  await assert.rejects(redisFences(client).admit(fence(1)), StaleTokenError)
+  const commands = [['SET', 'a', 'x']]
+  await assert.rejects(
+    guardedCommands(client, { fence: fence(6), fenceKey: 'f', keys: ['a'], commands }),
+    /writes "app:f" where "f" was asked for \(keyPrefix\?\)/,
+  )
+  assert.deepEqual(await keysOf(plain), ['app:a', 'app:holdfast:fence:n', 'app:{a}:fence'])
+  for (const one of [plain, client]) one.disconnect()
+  await server.stop()
+})
+
+test('no key that a stranger chooses is the fence of another one', async () => {
+  const keys = ['a', '{a}', 'a{a}', '{a}b', '{{a}', 'fence:a', 'a:fence', 'fence:', '{', '{}'.slice(0, 1)]
+  const fences = new Set(keys.map((key) => fenceKey(key)))
+  assert.equal(fences.size, new Set(keys).size)
+  for (const key of fences) assert.throws(() => fenceKey(key), /is named as the fence of another key/, key)
+  const client = new Redis({ lazyConnect: true })
+  const fence = { name: 'n', token: 1 }
+  await assert.rejects(guardedSet(client, { key: '{a}:fence', value: '0', fence }), /fence of another key/)
+  const all = { fence, fenceKey: '{a}:fence', keys: ['{a}:fence'], commands: [['SET', '{a}:fence', '0']] }
+  await assert.rejects(guardedCommands(client, all), /keys has the fence key/)
+  await assert.rejects(guardedSet(client, { key: 'a', fenceKey: 'a', value: '0', fence }), /cannot keep both/)
+  client.disconnect()
 })
 
 test('in a Cluster value and fence share a slot', async () => {

@@ -6,6 +6,7 @@ import {
   expression,
   fenceSchema,
   guardedDelete,
+  guardedRead,
   guardedUpdate,
   guardedUpsert,
   once,
@@ -16,7 +17,8 @@ import {
 } from 'holdfast/guard'
 import { proveGuard } from 'holdfast/guard/testing'
 import { memory } from 'holdfast/memory'
-import { Text, updateStatement } from '../../src/guard/sql.js'
+import { updateStatement } from '../../src/guard/sql.js'
+import { Text } from '../../src/guard/sql-text.js'
 import { leakCheck } from '../support/leaks.js'
 import { type Place, places } from './support/sql-places.js'
 
@@ -77,7 +79,7 @@ for (const [where, open] of Object.entries(places)) {
             place.transaction(async (db) => {
               await admit(db, { ...by, name: id })
               const to = new Text(db.dialect)
-              const marks = `${to.value(id)}, ${to.value(val)}`
+              const marks = `${to.value(id, 'id')}, ${to.value(val, 'val')}`
               const twice =
                 db.dialect === 'mysql'
                   ? 'on duplicate key update val = values(val)'
@@ -102,7 +104,7 @@ for (const [where, open] of Object.entries(places)) {
             if (newest > token) throw new StaleTokenError(name, token, newest)
             const to = new Text(place.pool.dialect)
             const { text, values } = to.as(
-              `update rows_of_mine set val = ${to.value(val)}, fence = ${to.value(token)} where id = ${to.value(id)}`,
+              `update rows_of_mine set val = ${to.value(val, 'val')}, fence = ${to.value(token, 'fence')} where id = ${to.value(id, 'id')}`,
             )
             await place.pool.run(text, values)
           },
@@ -200,6 +202,46 @@ for (const [where, open] of Object.entries(places)) {
         { code: 'STALE_TOKEN', newest: 2 },
       )
       await assert.rejects(sqlFences(place.pool).admit(fence(1, name)), StaleTokenError)
+    })
+
+    test('token first, then read: no older holder writes between the reading and the writing', async () => {
+      const row = (id: string, token: number) => ({
+        table: 'rows_of_mine',
+        key: { id },
+        fence: fence(token),
+      })
+      const amount = async (id: string) => Number((await read(id))?.['amount'])
+      const [plain, guarded, moved] = [fresh(), fresh(), fresh()]
+      for (const id of [plain, guarded, moved]) await insert(id, 10)
+      // Read without it, the older write is let in, and lost.
+      const seen = await amount(plain)
+      assert.equal(await guardedUpdate(place.pool, { ...row(plain, 1), set: { amount: 7 } }), true)
+      await guardedUpdate(place.pool, { ...row(plain, 2), set: { amount: seen + 5 } })
+      assert.equal(await amount(plain), 15)
+      // Read with it, the older write is refused.
+      const first = await guardedRead(place.pool, row(guarded, 2))
+      await assert.rejects(
+        guardedUpdate(place.pool, { ...row(guarded, 1), set: { amount: 7 } }),
+        StaleTokenError,
+      )
+      await assert.rejects(guardedRead(place.pool, row(guarded, 1)), StaleTokenError)
+      await guardedUpdate(place.pool, {
+        ...row(guarded, 2),
+        set: { amount: Number(first?.['amount']) + 5 },
+      })
+      assert.equal(await amount(guarded), 15)
+      assert.equal(await guardedRead(place.pool, row('no such row', 2)), undefined)
+      // The same with admit: who is newer reads what the older one has committed, or the older one is refused.
+      const add = (token: number, by: number) =>
+        place.transaction(async (db) => {
+          await admit(db, fence(token, moved))
+          const at = db.dialect === 'mysql' ? '?' : '$1'
+          const [now] = (await db.run(`select amount from rows_of_mine where id = ${at} for update`, [moved]))
+            .rows
+          await guardedUpdate(db, { ...row(moved, token), set: { amount: Number(now?.['amount']) + by } })
+        })
+      const [older] = await Promise.allSettled([add(1, 1), add(2, 100)])
+      assert.equal(await amount(moved), older?.status === 'fulfilled' ? 111 : 110)
     })
 
     test('a lease that is known to be lost is refused before anything is sent', async () => {
@@ -333,8 +375,37 @@ test('statements are plain, with a place for every value', () => {
   })
   assert.deepEqual(updateStatement('mysql', { table: 'a`b', key: { id: 1 } }, {}, 9), {
     text: 'update `a``b` set `fence` = ? where `id` = ? and coalesce(`fence`, 0) <= ?',
-    values: [9, 1, 9],
+    values: [9, '1', 9],
   })
+})
+
+test('tables of any name are made and used under that name', () => {
+  assert.match(
+    fenceSchema('postgres', 'My.fe"nces')[0] ?? '',
+    /^create table if not exists "My"."fe""nces" \(/,
+  )
+  assert.match(onceSchema('mysql', 'on`ce')[0] ?? '', /^create table if not exists `on``ce` \(/)
+})
+
+test('once: the first result is the copy that is kept, and what JSON cannot tell is not recorded', async () => {
+  const sent: string[] = []
+  let attempt: unknown
+  const db: Sql = {
+    dialect: 'postgres',
+    async run(text, values) {
+      sent.push(text)
+      if (text.startsWith('insert')) attempt = values[1]
+      return { rows: text.startsWith('select') ? [{ attempt, done: 0, result: null }] : [], changed: 1 }
+    },
+  }
+  const at = new Date(0)
+  const { result } = await once(db, 'a', () => ({ at, none: undefined, nan: Number.NaN }))
+  assert.deepEqual(result, { at: '1970-01-01T00:00:00.000Z', nan: null })
+  await assert.rejects(
+    once(db, 'a', () => ({ big: 1n })),
+    /the result of a cannot be kept as JSON: .*BigInt/,
+  )
+  assert.equal(sent.filter((text) => text.startsWith('update')).length, 1)
 })
 
 test('bad input is told before any I/O', async () => {

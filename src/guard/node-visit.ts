@@ -1,0 +1,72 @@
+/** A request of Node's own HTTP server, also under Express or Connect, as the gatekeeper sees it. */
+import type { Visit } from './gatekeeper.js'
+import { fenceHeader } from './header.js'
+import type { NodeRequest, NodeResponse } from './middleware.js'
+
+export function nodeVisit<R extends NodeRequest>(
+  request: R,
+  response: NodeResponse,
+  gone: AbortSignal,
+): Visit<R> {
+  const header = request.headers[fenceHeader]
+  return {
+    request,
+    header: Array.isArray(header) ? header.join(', ') : header,
+    gone,
+    body: (most, stop) => received(request, most, stop),
+    cutOff: () => void response.destroy?.(),
+  }
+}
+
+/** Aborted when the client hangs up, and at once if it already has. Call it before anything is awaited: the event comes once. */
+export function hangUp(response: NodeResponse): AbortSignal {
+  const gone = new AbortController()
+  if (response.destroyed || response.closed) gone.abort()
+  else response.once('close', () => gone.abort())
+  return gone.signal
+}
+
+/** Calls `done` when the handler has answered, even if nobody is there to read it. */
+export function onAnswered(response: NodeResponse, done: () => void): void {
+  const end = response.end
+  response.end = function (this: unknown, ...given: never[]) {
+    try {
+      return end.apply(this, given)
+    } finally {
+      done()
+    }
+  }
+}
+
+/** Reads the body to its end and puts it back, so that the handler finds it untouched. */
+async function received(request: NodeRequest, most: number, stop: AbortSignal): Promise<boolean> {
+  const { 'content-length': length, 'transfer-encoding': chunked } = request.headers
+  if (Number(length ?? 0) > most) return false
+  if ((chunked === undefined && Number(length ?? 0) === 0) || request.readableDidRead) return true
+  const parts: unknown[] = []
+  let bytes = 0
+  await new Promise<void>((resolve) => {
+    const look = () => {
+      // Reading from an empty buffer would end the stream before the handler sees it.
+      while ((request.readableLength ?? 0) > 0 && bytes <= most) {
+        const part = request.read?.() as Uint8Array
+        parts.push(part)
+        bytes += part.length
+      }
+      if (request.complete || request.destroyed || bytes > most || stop.aborted) over()
+    }
+    const over = () => {
+      request.off?.('readable', look)
+      request.off?.('close', over)
+      stop.removeEventListener('abort', over)
+      resolve()
+    }
+    request.on?.('readable', look)
+    request.on?.('close', over)
+    stop.addEventListener('abort', over)
+    look()
+  })
+  if (bytes > most) return false
+  for (const part of parts.reverse()) request.unshift?.(part)
+  return true
+}
