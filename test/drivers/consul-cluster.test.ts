@@ -2,9 +2,10 @@
 import { after, describe, it } from 'node:test'
 import { conformance } from 'holdfast/conformance'
 import { leakCheck } from '../support/leaks.js'
+import { hasColumn } from '../support/promises.js'
 import { fixtureOf } from './consul/support/fixture.js'
 
 const { fixture, close } = await fixtureOf(3, 'process')
-conformance({ describe, it }, fixture)
+conformance({ describe, it }, { ...fixture, ...hasColumn('consul') })
 after(close)
 after(leakCheck)

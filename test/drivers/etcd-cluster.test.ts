@@ -2,9 +2,10 @@
 import { after, describe, it } from 'node:test'
 import { conformance } from 'holdfast/conformance'
 import { leakCheck } from '../support/leaks.js'
+import { hasColumn } from '../support/promises.js'
 import { fixtureOf } from './etcd/support/fixture.js'
 
 const { fixture, close } = await fixtureOf('3.4', 3, 'lock')
-conformance({ describe, it }, fixture)
+conformance({ describe, it }, { ...fixture, ...hasColumn('etcd') })
 after(close)
 after(leakCheck)

@@ -7,6 +7,7 @@ import type { DriverFactory } from 'holdfast'
 import { conformance, type Fixture } from 'holdfast/conformance'
 import { type LocalOptions, local } from 'holdfast/local'
 import { leakCheck } from '../support/leaks.js'
+import { hasColumn } from '../support/promises.js'
 import { endAll, freshDirectory, start } from './local/processes.js'
 
 const traits = {
@@ -72,7 +73,9 @@ async function fixture(socket: 'abstract' | 'file'): Promise<Fixture> {
   return {
     name: `local over ${socket} sockets`,
     traits,
+    ...hasColumn('local'),
     make: () => client(options),
+    tellsLoss: true,
     taker: { module: import.meta.resolve('holdfast/local'), export: 'local', args: [options] },
     breakage: {
       cut(one) {

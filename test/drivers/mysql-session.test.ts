@@ -2,6 +2,7 @@
 import { after, describe, it } from 'node:test'
 import { conformance } from 'holdfast/conformance'
 import { leakCheck } from '../support/leaks.js'
+import { hasColumn } from '../support/promises.js'
 import { startMysql } from '../support/servers/mysql.js'
 import { fixtureOf } from './mysql/support/fixture.js'
 
@@ -13,7 +14,7 @@ const { fixture, close } = await fixtureOf(
   { strategy: 'session' },
   { traits: { modes: ['exclusive'], fair: true, minTtl: 1_000, shared: true, cells: true } },
 )
-conformance({ describe, it }, fixture)
+conformance({ describe, it }, { ...fixture, ...hasColumn('mysql (session)') })
 
 after(close)
 after(() => server.stop())

@@ -2,6 +2,7 @@
 import { after, describe, it } from 'node:test'
 import { conformance } from 'holdfast/conformance'
 import { leakCheck } from '../support/leaks.js'
+import { hasColumn } from '../support/promises.js'
 import { startCluster } from '../support/servers/redis-cluster.js'
 import { fixtureOf } from './redis/support/fixture.js'
 
@@ -23,7 +24,7 @@ for (const [flavour, library] of [
       await (await cluster.ownerOf(await cluster.slotOf(key))).cli('DEL', key)
     },
   })
-  conformance({ describe, it }, fixture)
+  conformance({ describe, it }, { ...fixture, ...hasColumn('redis (Cluster)') })
   after(async () => {
     await close()
     await cluster.stop()

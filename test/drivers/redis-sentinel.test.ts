@@ -2,6 +2,7 @@
 import { after, describe, it } from 'node:test'
 import { conformance } from 'holdfast/conformance'
 import { leakCheck } from '../support/leaks.js'
+import { hasColumn } from '../support/promises.js'
 import { startSentinel } from '../support/servers/redis-sentinel.js'
 import { fixtureOf } from './redis/support/fixture.js'
 
@@ -22,7 +23,7 @@ for (const [flavour, library] of [
     heal: () => setup.master().resume(),
     loseHold: async (name) => void (await setup.master().cli('DEL', `hf:{${name}}`)),
   })
-  conformance({ describe, it }, fixture)
+  conformance({ describe, it }, { ...fixture, ...hasColumn('redis') })
   after(async () => {
     await close()
     await setup.stop()

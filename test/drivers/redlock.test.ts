@@ -2,6 +2,7 @@
 import { after, describe, it } from 'node:test'
 import { conformance } from 'holdfast/conformance'
 import { leakCheck } from '../support/leaks.js'
+import { hasColumn } from '../support/promises.js'
 import { type Flavour, startMany } from '../support/servers/redis.js'
 import { Cables } from './redlock/support/clients.js'
 
@@ -48,6 +49,7 @@ for (const [flavour, library] of runs) {
         args: [library, ports, options],
       },
       handOver: 250,
+      ...hasColumn('redlock'),
     },
   )
   after(async () => {

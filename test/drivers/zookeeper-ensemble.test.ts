@@ -3,10 +3,13 @@ import { after, describe, it } from 'node:test'
 import { createLocks } from 'holdfast'
 import { conformance } from 'holdfast/conformance'
 import { leakCheck } from '../support/leaks.js'
+import { hasColumn } from '../support/promises.js'
 import { startEnsemble } from '../support/servers/zookeeper.js'
 import { brisk, Cables } from './zookeeper/support/clients.js'
 
-const ensemble = await startEnsemble({ tickTime: 200, config: ['syncLimit=25', 'initLimit=50'] })
+// All servers are paused at once for an outage, and none may leave the others for that (syncLimit, in ticks): when both followers have
+// left and are back before the leader has counted them, ZooKeeper 3.8 can go on with a message that they never got, and commits nothing more.
+const ensemble = await startEnsemble({ tickTime: 200, config: ['syncLimit=300', 'initLimit=300'] })
 const cables = await Cables.to(
   ensemble.servers.map(({ port }) => port),
   12,
@@ -16,12 +19,14 @@ conformance(
   { describe, it },
   {
     name: 'zookeeper (three servers)',
+    ...hasColumn('zookeeper'),
     traits: {
       modes: ['exclusive', 'shared', 'permits'],
       fair: true,
       minTtl: 20,
       shared: true,
-      maxLockDelay: 1_066,
+      maxTtl: 2_099,
+      maxLockDelay: 1_049,
       cells: true,
     },
     make: () => cables.factory(brisk),

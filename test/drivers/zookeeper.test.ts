@@ -4,6 +4,7 @@ import { after, describe, it } from 'node:test'
 import { createLocks, type Traits } from 'holdfast'
 import { conformance, type Fixture } from 'holdfast/conformance'
 import { leakCheck } from '../support/leaks.js'
+import { hasColumn } from '../support/promises.js'
 import { startZookeeper } from '../support/servers/zookeeper.js'
 import { brisk, Cables, type Options } from './zookeeper/support/clients.js'
 
@@ -15,7 +16,16 @@ function fixtureOf(name: string, strategy: 'line' | 'simple', own: Partial<Trait
   const options = { ...brisk, strategy, chroot: `/${strategy}` } as Options
   return {
     name,
-    traits: { modes: ['exclusive'], fair: false, minTtl: 20, shared: true, maxLockDelay: 1_066, ...own },
+    ...hasColumn(strategy === 'line' ? 'zookeeper' : 'zookeeper (simple)'),
+    traits: {
+      modes: ['exclusive'],
+      fair: false,
+      minTtl: 20,
+      shared: true,
+      maxTtl: 2_099,
+      maxLockDelay: 1_049,
+      ...own,
+    },
     make: () => cables.factory(options),
     breakage: {
       cut: (factory) => cables.cut(factory),

@@ -1,6 +1,6 @@
 /**
- * Cells as keys of their own, apart from every line: the version is the index of the last change. One that is to be gone after a while
- * is kept by a session of its own, which nobody renews.
+ * Cells: one key each, outside of every queue. The version is the index of the last change. A cell with a limited lifetime has a session of
+ * its own, which is never renewed.
  */
 import type { Cells } from '../../core/cell.js'
 import { decodeCell, encodeCell, watchedCells } from '../kit/watched-cells.js'
@@ -36,7 +36,7 @@ export function cellsOf(desk: Desk): Cells {
       const said = await client
         .txn(replace(keyOf(key), seen, stored, session, { key: removed, id }))
         .catch((error) => {
-          // What may have been carried out must not go with its session, which ends by itself.
+          // Keep the session of a write that may have been carried out: it ends by itself.
           if (!troubleOf(error).doubtful) drop(session)
           throw error
         })
@@ -46,7 +46,7 @@ export function cellsOf(desk: Desk): Cells {
         if (!said.repeated) drop(session)
         throw error
       })
-      // It is ours where the answer to an earlier try was lost.
+      // The current value may be ours, from an earlier try whose answer was lost.
       if (kvs[0]?.Session !== session) drop(session)
       const found = kvs[0] && cellIn(kvs[0])
       return found?.id === id ? found.cell : undefined
@@ -60,7 +60,7 @@ export function cellsOf(desk: Desk): Cells {
         disarm = env.clock.at(env.clock.now() + pause(), ring)
       }
       const left = (kvs: readonly KeyValue[]) => (kvs[0]?.ModifyIndex ?? 0) !== version
-      // A key that is not there shares its index with others that are gone: their news is none.
+      // A missing key shares its index with other removed keys: their changes do not count.
       const follow = (index: number) => {
         const heard = ({
           kvs,

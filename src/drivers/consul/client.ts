@@ -1,12 +1,14 @@
 /**
- * Long because which agent a request uses, and when it is left for the next, is one matter.
+ * Requests to agents of one cluster. The client uses one agent until it fails, then the next. Every request here may run twice, so
+ * a request without an answer is simply retried on another agent. Reads are `consistent`: the leader asks a majority whether it is
+ * still the leader.
  *
- * Requests to agents of one cluster: one is used until it fails, then the next. Everything that is asked here may run twice, so a
- * request without an answer is simply asked again elsewhere. Reads are `consistent`: the leader asks a majority whether it still is.
+ * Long because which agent a request uses, and when to move to the next, is one matter.
  */
 import type { Clock } from '../../core/clock.js'
 import { BackendError } from '../../core/errors.js'
 import { type HttpAnswer, type HttpAsk, HttpHost, NoAnswer } from '../kit/http.js'
+import { jsonIn } from '../kit/json-in.js'
 import { ServerTime } from '../kit/server-time.js'
 import { repeatedly } from '../kit/trouble.js'
 import { pathOf } from './keys.js'
@@ -14,26 +16,26 @@ import type { Settings } from './options.js'
 import { Refusal, refusalOf } from './trouble.js'
 import { bodyOf, type KeyValue, type Operation, type TxnReply } from './wire.js'
 
-/** What a transaction said: what it read and wrote by key, or why it did nothing. */
+/** The result of a transaction: what it read and wrote, by key, or why it did nothing. */
 export interface Said {
   readonly done: boolean
   readonly found: ReadonlyMap<string, KeyValue>
   readonly why: string
-  /** Which operation was the first to be refused. */
+  /** The index of the first operation refused. */
   readonly refused: number
-  /** Clock reading before the try that was answered left. */
+  /** The clock reading from before the answered try was sent. */
   readonly sent: number
   /** An earlier try may have been carried out without an answer. */
   readonly repeated: boolean
 }
 
-/** What a query found, as of `index`. */
+/** The result of a query, as of `index`. */
 export interface Seen {
   readonly kvs: readonly KeyValue[]
   readonly index: number
 }
 
-/** How long the server holds a query without news, in s. */
+/** How long the server holds a query without a change, in s. */
 const holdQuery = 60
 
 export class Client {
@@ -62,16 +64,15 @@ export class Client {
   async createSession(body: object): Promise<{ readonly id: string; readonly sent: number }> {
     const path = this.#path('/v1/session/create')
     const { answer } = await this.#call({ method: 'PUT', path, body: JSON.stringify(body) })
-    return { id: String((JSON.parse(answer.text) as { ID?: string }).ID), sent: answer.sent }
+    const { ID } = jsonIn<{ ID: string }>(answer.text, ({ ID }) => typeof ID === 'string' && ID !== '')
+    return { id: ID, sent: answer.sent }
   }
 
   async destroySession(id: string): Promise<void> {
     await this.#call({ method: 'PUT', path: this.#path(`/v1/session/destroy/${id}`) })
   }
 
-  /**
-   * Renews a session and reads, by one agent, each tried once. `undefined`: there is no such session.
-   */
+  /** Renews a session and reads, through the same agent, each tried once. `undefined`: the session does not exist. */
   async pair(
     id: string,
     reads: readonly (readonly Operation[])[],
@@ -97,7 +98,7 @@ export class Client {
     }
   }
 
-  /** Reads in one step. */
+  /** Reads several keys in one step. */
   async read(operations: readonly Operation[]): Promise<Said> {
     const path = this.#path('/v1/txn', 'consistent')
     const { answer } = await this.#call({ method: 'PUT', path, body: bodyOf(operations) })
@@ -112,12 +113,12 @@ export class Client {
   async keys(beginning: string): Promise<readonly string[]> {
     const path = this.#path(`/v1/kv/${pathOf(beginning)}`, 'consistent', 'keys')
     const { answer } = await this.#call({ method: 'GET', path })
-    return answer.status === 404 ? [] : (JSON.parse(answer.text) as string[])
+    return answer.status === 404 ? [] : jsonIn<string[]>(answer.text, Array.isArray)
   }
 
   /**
-   * Waits until what was seen as of `index` has changed, and tells it once; or that the agent could not be asked any more. Returns
-   * what ends it from here, after which nothing is told.
+   * Waits until the state seen at `index` has changed, and calls `heard` once; or calls `broke` when the agent can no longer be reached.
+   * @returns a function that ends the watch; neither is called afterwards
    */
   watch(
     key: string,
@@ -218,21 +219,28 @@ export class Client {
   }
 }
 
+/** Every key in an answer must have its index: tokens are made of it. */
+function isWhole({ Results, Errors }: TxnReply): boolean {
+  const indexed = ({ KV }: { readonly KV?: KeyValue }) =>
+    KV === undefined || Number.isSafeInteger(KV.ModifyIndex)
+  return Results === undefined && Errors === undefined ? false : (Results ?? []).every(indexed)
+}
+
 /** @throws Refusal when the session of an operation is over */
 function saidOf({ status, text, sent }: HttpAnswer): Omit<Said, 'repeated'> {
-  const { Results, Errors } = JSON.parse(text) as TxnReply
+  const { Results, Errors } = jsonIn<TxnReply>(text, isWhole)
   const why = (Errors ?? []).map(({ What }) => What).join('; ')
   if (status !== 200) {
     const refusal = new Refusal(status, why)
     if (refusal.noSession || /Permission denied/i.test(why)) throw refusal
   }
   const found = new Map<string, KeyValue>()
-  // A write tells its key without the value, and is there to be read after it.
+  // A write returns its key without the value; a later read in the same transaction returns both.
   for (const { KV } of Results ?? []) if (KV) found.set(KV.Key, KV)
   return { done: status === 200, found, why, refused: Errors?.[0]?.OpIndex ?? -1, sent }
 }
 
 function seenOf({ status, text, headers }: HttpAnswer): Seen {
   const index = Number(headers['x-consul-index'] ?? 0)
-  return { kvs: status === 404 ? [] : (JSON.parse(text) as KeyValue[]), index }
+  return { kvs: status === 404 ? [] : jsonIn<KeyValue[]>(text, Array.isArray), index }
 }

@@ -1,4 +1,4 @@
-/** Consul's part of what a driver has open: sessions, and the beat that proves them. */
+/** Consul's part of the state shared within a driver: sessions, and the heartbeat that proves them. */
 import type { Env } from '../../core/driver.js'
 import type { Held } from '../kit/guarded.js'
 import { type Beat, inPortions, keysOf, type Session } from '../kit/session.js'
@@ -10,20 +10,20 @@ import { Refusal, troubleOf } from './trouble.js'
 import { reads } from './txns.js'
 import type { Operation } from './wire.js'
 
-/** Of a transaction; 64 is the most. */
+/** Operations per transaction; Consul allows 64. */
 const mostInTxn = 60
 
-/** A hold, as a transaction of the user's own can ask for it. */
+/** A hold, as the condition of a user's own transaction. */
 export interface Conditional {
   readonly condition: Operation
-  /** Resolves once no move to another session is on its way, which changes the condition. */
+  /** Resolves once no move to another session, which changes the condition, is in flight. */
   settled(): Promise<unknown>
 }
 
 export class Desk extends SessionDesk {
   readonly client: Client
   readonly settings: Settings
-  /** What is held: for `guard`. */
+  /** The holds, for `guard`. */
   readonly held: Held<Conditional>
 
   constructor(settings: Settings, env: Env, held: Held<Conditional>) {
@@ -38,7 +38,7 @@ export class Desk extends SessionDesk {
     return lineOf(this.settings.prefix, name)
   }
 
-  /** A session that ends by itself, with what is kept by it, `keep` ms from now or later. */
+  /** Creates a session that ends by itself, `keep` ms from now or later, with the keys that it keeps. @returns its id */
   async keeper(keep: number): Promise<string> {
     const { env, settings } = this
     const ttl = Math.min(longestTtl, Math.max(settings.minTtl, Math.ceil(keep)))
@@ -46,7 +46,7 @@ export class Desk extends SessionDesk {
     return id
   }
 
-  /** Sees to it that a transaction that takes away is carried out. */
+  /** Retries a removing transaction until it is carried out. */
   clear(operations: readonly Operation[], session: Session, pace: number): Promise<void> {
     const work = () =>
       this.client.txn(operations).then(
@@ -63,7 +63,7 @@ function sessionOf(by: string, ttl: number, lockDelay: number): object {
     TTL: `${ttl}ms`,
     LockDelay: `${lockDelay}ms`,
     Behavior: 'delete',
-    // By default a session ends when gossip thinks that its node does: one slow agent, and every lock of it is gone.
+    // By default a session ends when gossip declares its node failed: one slow agent would lose all its locks.
     NodeChecks: [],
     Checks: [],
   }
@@ -75,7 +75,7 @@ function storeOf(client: Client, settings: Settings, env: Env): SessionStore {
     each: settings.ownSessions,
     patience: settings.requestTimeout,
     beat: beatOf(client),
-    // A tenth more than is claimed: a proof some moments old then still covers a whole ttl from now.
+    // A tenth more than claimed: a proof a few moments old then still covers a whole ttl from now.
     ttlFor: (ttl) => Math.min(longestTtl, Math.max(settings.minTtl, Math.ceil(ttl * 1.1))),
     create: async (ttl) => {
       return { ttl, ...(await client.createSession(sessionOf(env.by, ttl, settings.lockDelay))) }
@@ -85,15 +85,15 @@ function storeOf(client: Client, settings: Settings, env: Env): SessionStore {
   }
 }
 
-/** The key under which a hold of the lock itself is looked for: it is there for as long as nobody has written to it since. */
+/** The key under which the heartbeat checks a hold of the lock itself: it counts as present while no client has written to the lock since. */
 export const lockMember = (key: string, index: number): string => `${key}\n${index}`
 
-/** The leader answers a renewal by itself; so it counts only together with a read for which it asks a majority. */
+/** The leader answers a renewal by itself. It therefore counts only together with a read, for which the leader asks a majority. */
 function beatOf(client: Client): Beat {
   return async (id, members, patience) => {
     const keys = keysOf(members)
     const portions = inPortions(keys, mostInTxn).map((portion) => reads(portion.map(plainKey)))
-    // With nothing to look for there still is a majority to ask.
+    // With no entries to check, a read must still ask a majority.
     const said = await client.pair(id, portions.length > 0 ? portions : [reads(['-'])], patience)
     if (said === undefined) return 'dead'
     const gone = new Set<string>()

@@ -1,4 +1,4 @@
-/** The driver: `txns.ts` says what the store does, `kit/line.ts` decides, `waiter.ts` and `hold.ts` ask, this hands out. */
+/** The driver. `txns.ts` has the store's transactions, `kit/line.ts` decides, and `waiter.ts` and `hold.ts` send the requests. */
 import type { DriverFactory, Traits } from '../../core/driver.js'
 import { type Guarded, Held } from '../kit/guarded.js'
 import { sessionFactory, sessionTraits } from '../kit/session-driver.js'
@@ -20,25 +20,25 @@ export interface ConsulTraits extends Traits {
   readonly together: true
 }
 
-/** What `consul()` gives: for `createLocks`, and for writing under the protection of a lease. */
+/** The result of `consul()`: pass it to `createLocks`, and use it for writes that a lease protects. */
 export interface ConsulFactory extends DriverFactory<ConsulTraits> {
   /**
-   * The operation that a transaction of your own begins with, whoever sends it: it fails once the lease is not held any more. Ask for
-   * it anew each time, because it changes when a lease is moved to a longer ttl.
+   * The first operation for your own transaction, sent with any client. It fails once the lease is no longer held. Get it anew for each
+   * transaction, because it changes when a lease is moved to a longer ttl.
    * @throws StaleTokenError when no lease of this driver has that name and token (any more)
    */
   guard(lease: Guarded): Operation
   /**
-   * Operations of your own, at most 63, carried out in one transaction only while the lease holds. Values are in base64. Without
-   * an answer it is sent again: make it one that may run twice.
-   * @throws StaleTokenError when it does not: nothing was written; BackendError when the store gave no answer
+   * Runs your own operations, at most 63, in one transaction, only while the lease is held. Values are in base64. A transaction
+   * without an answer is retried: it must be safe to run twice.
+   * @throws StaleTokenError when the lease is not held: nothing was written; BackendError when the store gave no answer
    */
   guardTxn(lease: Guarded, operations: readonly Operation[]): Promise<GuardedSaid>
 }
 
 /**
  * Locks in Consul, over the HTTP API of an agent.
- * @throws TypeError, RangeError for bad options, before any I/O
+ * @throws TypeError, RangeError for invalid options, before any I/O
  */
 export function consul(options: ConsulOptions): ConsulFactory {
   const settings = settingsOf(options)
@@ -46,7 +46,7 @@ export function consul(options: ConsulOptions): ConsulFactory {
   const traits: ConsulTraits = Object.freeze({
     ...sessionTraits,
     minTtl: settings.minTtl,
-    // The ttl of a session, with its tenth more, is a day at the most.
+    // The ttl of a session, including the extra tenth, is at most a day.
     maxLockDelay: longestTtl / 2,
     together: true,
     mostTogether,

@@ -1,4 +1,4 @@
-/** The proof of holding inside a transaction of the user's own, on the store itself. */
+/** The guard of a user's own transaction: the store itself checks that the lease holds. */
 import { StaleTokenError } from '../../core/errors.js'
 import type { Guarded, Held } from '../kit/guarded.js'
 import type { Said } from './client.js'
@@ -7,22 +7,22 @@ import { troubleOf } from './trouble.js'
 import type { KeyValue, Operation } from './wire.js'
 
 export interface GuardedSaid {
-  /** The token is good; were your own operations carried out? */
+  /** Were your own operations carried out? The token is valid in either case. */
   readonly succeeded: boolean
-  /** The keys that were read and written, as they are now; empty when not. */
+  /** The keys read and written, as they are now; empty when not carried out. */
   readonly found: readonly KeyValue[]
-  /** What Consul said of the operation it refused. */
+  /** Consul's message about the refused operation. */
   readonly why: string
 }
 
-/** @throws StaleTokenError when this driver does not hold it, or not any more */
+/** @throws StaleTokenError when this driver does not hold the lease, or no longer */
 export function conditionOf(held: Held<Conditional>, lease: Guarded): Operation {
   const hold = held.find(lease)
   if (hold === undefined) throw new StaleTokenError(lease.name, lease.token)
   return hold.condition
 }
 
-/** @throws StaleTokenError when the lock is not this lease's any more: nothing was written; BackendError */
+/** @throws StaleTokenError when the lease no longer holds the lock: nothing was written; BackendError */
 export async function guardTxn(
   desk: Desk,
   lease: Guarded,
@@ -36,7 +36,7 @@ export async function guardTxn(
       return { succeeded: true, found, why: '' }
     }
     if (said.refused !== 0) return { succeeded: false, found: [], why: said.why }
-    // Moved to a longer session meanwhile? Then it has another index now, and is asked for again.
+    // If the hold was moved to a longer session meanwhile, its index has changed: retry with the new one.
     const hold = desk.held.find(lease)
     await hold?.settled()
     const now = hold?.condition

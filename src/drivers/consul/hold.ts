@@ -1,4 +1,4 @@
-/** What of a hold is Consul's: the lock and its place, or for readers and permits the place alone. */
+/** Consul's part of a hold: the lock and its queue entry, or for readers and permits the entry alone. */
 import type { Claim } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { shared } from '../../core/mode.js'
@@ -13,7 +13,7 @@ import { Refusal, troubleOf } from './trouble.js'
 import { downgrade, free, leave, letGo, look, move, note } from './txns.js'
 import type { Operation } from './wire.js'
 
-/** @param doubt a request for the place is perhaps still on its way, and must not find it free when it arrives */
+/** @param doubt a request for the entry may still be in flight, and must not find the attempt open when it arrives */
 export function holdOf(
   desk: Desk,
   line: Line,
@@ -35,9 +35,9 @@ class HeldPlace implements PlaceStore, Conditional {
   #value: string
   #noted: readonly Operation[]
   readonly #token: number
-  /** Of the lock, as it was last written by us; undefined: held by the place alone. */
+  /** The index of the lock after our last write; undefined: held by the entry alone. */
   #index: number | undefined
-  /** A move was sent and not answered: the lock has the index known, or one that is not. */
+  /** A move was sent and not answered: the lock has either the known index or an unknown one. */
   #doubt = false
   #moved: Promise<unknown> = Promise.resolve()
 
@@ -69,7 +69,7 @@ class HeldPlace implements PlaceStore, Conditional {
     return index === undefined ? this.#line.place(this.#claim.attempt) : lockMember(lock, index)
   }
 
-  /** Holds in a transaction for as long as the lock, or the place, is there. */
+  /** A condition that holds in a transaction while the lock, or the entry, exists. */
   get condition(): Operation {
     const { lock } = this.#line
     return this.#index === undefined
@@ -81,7 +81,7 @@ class HeldPlace implements PlaceStore, Conditional {
     try {
       return await this.#remove()
     } catch (error) {
-      // Of a session that has ended nothing can arrive any more; the hold itself may have been moved to another.
+      // After the session has ended, no request in flight can take effect; the hold itself may have been moved to another session.
       if (this.#noted.length === 0 || !(error instanceof Refusal && error.noSession)) throw error
       this.#noted = []
       return this.#remove()
@@ -97,7 +97,8 @@ class HeldPlace implements PlaceStore, Conditional {
     }
     const { done, repeated } = await client.txn([...free(this.#line, attempt, this.#index), ...this.#noted])
     if (done) return { was: true, repeated }
-    // It is not that lock any more. The place may be ours, and without it nothing on its way can move the lock; then the lock, if it was moved.
+    // The lock has changed. First remove the entry, which may be ours: without it, no request in flight can move the lock. Then remove the
+    // lock, if it was moved.
     await client.txn([...leave(this.#line, attempt, false), ...this.#noted])
     const own = await this.#own('lock')
     const moved = own !== undefined && (await client.txn(letGo(this.#line, own.index))).done
@@ -114,7 +115,7 @@ class HeldPlace implements PlaceStore, Conditional {
     return moving
   }
 
-  /** What is asked may have been done before, by a try whose answer was lost: then it says so by where the hold is now. */
+  /** An earlier try whose answer was lost may have moved the hold: its current session then shows that. */
   async #move(from: Session, to: Session): Promise<boolean> {
     const { lock } = this.#line
     const value = withToken(this.#value, this.#token)
@@ -134,7 +135,7 @@ class HeldPlace implements PlaceStore, Conditional {
     }
   }
 
-  /** Our lock, or our place in line, as it is in the store. Undefined: it is not there. */
+  /** Our lock, or our queue entry, as the store has it. Undefined: it does not exist. */
   async #own(which: 'lock' | 'place'): Promise<Place | undefined> {
     const { found } = await this.#desk.client.read(look(this.#line))
     const { line, lock } = viewOf(this.#line, found)
@@ -164,7 +165,7 @@ class HeldPlace implements PlaceStore, Conditional {
   }
 }
 
-/** The index a key has after a transaction that wrote it. */
+/** The index of a key after a transaction that wrote it. */
 export function indexIn({ found }: Said, key: string): number {
   const kv = found.get(key)
   if (kv === undefined) throw new Error(`a transaction did not tell what it wrote to ${key}`)

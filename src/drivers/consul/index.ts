@@ -1,6 +1,6 @@
 /**
- * Locks in Consul: one transaction takes a place in line and reads it, one takes the lock, one gives both back; who waits asks for
- * news of the one place before its own.
+ * Locks in Consul: one transaction enters a FIFO queue and reads it, one takes the lock, one releases both. A waiter watches only
+ * the entry before its own, with a blocking query.
  *
  * ```ts
  * import { createLocks } from 'holdfast'

@@ -1,4 +1,4 @@
-/** What operators see: read, never decided on. */
+/** Holders and waiters for operators. No lock decision depends on these reads. */
 import type { Holder, Standing } from '../../core/driver.js'
 import { exclusive } from '../../core/mode.js'
 import { holdersIn, holds } from '../kit/line.js'
@@ -24,7 +24,7 @@ export async function inspect(desk: Desk, name: string): Promise<Standing> {
 
 export async function list(desk: Desk, beginning: string): Promise<readonly Standing[]> {
   const { prefix } = desk.settings
-  // A name may be written otherwise than it begins, so all are looked through.
+  // The encoding may change the beginning of a name, so all keys are searched.
   const names = new Set<string>()
   for (const key of await desk.client.keys(prefix)) {
     const name = nameOf(prefix, key)
@@ -35,8 +35,8 @@ export async function list(desk: Desk, beginning: string): Promise<readonly Stan
 }
 
 /**
- * Takes the lock and the places of those that hold, in one step: none of them, if one has changed meanwhile; then of those that are left.
- * Whoever came to hold since is not meant: the first request may have been carried out although its answer was lost.
+ * Removes the lock and the holders' entries in one transaction. If one of them has changed meanwhile, none is removed, and the transaction is
+ * repeated for the rest. Later holders stay: the first request may have been carried out although its answer was lost.
  */
 export async function forceRelease(desk: Desk, name: string): Promise<number> {
   let meant: ReadonlySet<string> | undefined
@@ -63,9 +63,9 @@ async function viewed(desk: Desk, name: string): Promise<View> {
 }
 
 /**
- * Whoever has the lock, and else the beginning of the line, as far as it holds without. A place that has not been marked yet is
- * about to hold: its process does not know, and may never. Who has taken the lock together with a place behind others is about to let it go
- * again: those before it hold.
+ * The owner of the lock, or else the entries at the head of the queue that hold without it. An entry at the head without a mark is about to
+ * hold: its process does not know yet, and may never. A claim that took the lock with an entry behind others is about to free it again: the
+ * entries ahead of it hold.
  */
 function holdersOf({ line, lock }: View): readonly Place[] {
   if (lock !== undefined && lock.session !== '') {

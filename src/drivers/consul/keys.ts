@@ -1,16 +1,16 @@
 /**
- * Names as keys. `<prefix><name>/.lock` is the lock, where `consul lock` has it, too; `<prefix><name>/.line/<attempt>` is a place in
- * line. `%` in a name is written `%25`; a name that is no clean path, such as `a//b` or `..`, has its slashes and dots written, too,
- * because an HTTP server tidies them away.
+ * The key layout. `<prefix><name>/.lock` is the lock, at the same key as `consul lock`; `<prefix><name>/.line/<attempt>` is a queue
+ * entry. `%` in a name is encoded as `%25`. In a name that is not a clean path, such as `a//b` or `..`, slashes and dots are encoded,
+ * too, because an HTTP server normalises them away.
  */
 
 export interface Line {
   readonly name: string
   readonly lock: string
-  /** Every place begins with it. */
+  /** The prefix of every entry's key. */
   readonly places: string
   place(attempt: string): string
-  /** Where an attempt is written down that must not get a place any more. */
+  /** The key that marks an attempt as given up: it must not enter any more. */
   over(attempt: string): string
 }
 
@@ -33,16 +33,16 @@ export function encode(name: string): string {
     : escaped.replaceAll('/', '%2F').replace(/^\.+$/, (dots) => '%2E'.repeat(dots.length))
 }
 
-/** The name that a lock or a place in line belongs to; undefined for keys that are none of ours. */
+/** The name that a lock or queue entry belongs to; undefined for keys that are not ours. */
 export function nameOf(prefix: string, key: string): string | undefined {
   if (!key.startsWith(prefix)) return undefined
-  const [, name] = /^(.+?)\/\.(?:lock|line\/[0-9a-f]{32})$/.exec(key.slice(prefix.length)) ?? []
-  // What is kept beside the locks begins with a bare percent sign, which no written name has.
+  const [, name] = /^(.+?)\/\.(?:lock|line\/[0-9a-f]{32})$/s.exec(key.slice(prefix.length)) ?? []
+  // The other keys under the prefix begin with a bare percent sign, which no encoded name has.
   if (name === undefined || /%(?!25|2F|2E)/.test(name)) return undefined
   return name.replaceAll('%2E', '.').replaceAll('%2F', '/').replaceAll('%25', '%')
 }
 
-/** For a URL: each part by itself, because slashes are the store's, too. */
+/** Encodes a key for a URL, each part by itself, because slashes separate parts in the store, too. */
 export function pathOf(key: string): string {
   return key.split('/').map(encodeURIComponent).join('/')
 }

@@ -1,31 +1,32 @@
-/** What `consul()` takes, checked once. */
+/** The options of `consul()`, checked once. */
+import { checkKnown } from '../../core/known.js'
 import { describe } from '../../core/name.js'
 import type { TlsOptions } from '../kit/http.js'
 
 export interface ConsulOptions {
-  /** The agent: `http://127.0.0.1:8500`, `https://…`, or `127.0.0.1` (port 8500). Of several, one is used; when it fails, the next. */
+  /** The agent: `http://127.0.0.1:8500`, `https://…`, or `127.0.0.1` (port 8500). Of several, one is used at a time; when it fails, the next. */
   readonly url: string | readonly string[]
   /** ACL token. It needs `session:write` for the agent's node and `key:write` for everything under `prefix`. */
   readonly token?: string
-  /** Default: the agent's own. All users of a lock must name the same one. */
+  /** Default: the agent's own. All users of a lock must use the same datacenter. */
   readonly datacenter?: string
   /** Keys and certificates for `https://`. */
   readonly tls?: TlsOptions
   /**
-   * Before every key. Default `holdfast/`, so that the mutex `a` is the lock `holdfast/a` of `consul lock`. With `''` the names are
-   * the same.
+   * The prefix of every key. Default `holdfast/`: the mutex `a` is then the lock `holdfast/a` of `consul lock`. With `''` the names are
+   * identical.
    */
   readonly prefix?: string
   /**
-   * Consul's own: for how long a mutex stays taken after its holder's session has ended, in ms, also when an operator has destroyed it.
-   * Up to 60_000. Default 0. Kept by the leader alone: a change of leader ends it. The `lockDelay` of `acquire` does not depend on that.
+   * Consul's own lock-delay: how long a mutex stays unavailable after its holder's session ends, in ms, even when an operator destroys it.
+   * Up to 60_000. Default 0. Only the leader keeps it: a leader change ends it. The `lockDelay` of `acquire` does not depend on the leader.
    */
   readonly lockDelay?: number
-  /** The least ttl the servers take, in ms: `session_ttl_min` of their configuration. Default 10_000, which is also theirs. */
+  /** The least ttl that the servers accept, in ms: `session_ttl_min` in their configuration. Default 10_000, which is also Consul's. */
   readonly minTtl?: number
-  /** `process` (default): one session for all locks of the same ttl in this process. `lock`: each has its own; two more requests. */
+  /** `process` (default): one session for all locks of the same ttl in this process. `lock`: one session per lock, for two more requests. */
   readonly session?: 'process' | 'lock'
-  /** How long one agent may take to answer, in ms. Default 2_000. Passing trouble is retried for as long as the wait lasts. */
+  /** How long one agent may take to answer, in ms. Default 2_000. After temporary trouble the request is retried while the wait lasts. */
   readonly requestTimeout?: number
 }
 
@@ -41,7 +42,19 @@ export interface Settings {
   readonly requestTimeout: number
 }
 
-/** @throws TypeError, RangeError with the value got */
+const known: readonly (keyof ConsulOptions)[] = [
+  'url',
+  'token',
+  'datacenter',
+  'tls',
+  'prefix',
+  'lockDelay',
+  'minTtl',
+  'session',
+  'requestTimeout',
+]
+
+/** @throws TypeError, RangeError that names the value given */
 export function settingsOf(options: ConsulOptions): Settings {
   if (typeof options !== 'object' || options === null) {
     throw new TypeError(`consul() takes options such as { url: '127.0.0.1:8500' }, got ${describe(options)}`)
@@ -64,6 +77,7 @@ export function settingsOf(options: ConsulOptions): Settings {
   if (session !== 'process' && session !== 'lock') {
     throw new RangeError(`consul: session must be 'process' or 'lock', got ${describe(session)}`)
   }
+  checkKnown('consul()', options, known)
   return {
     urls: given.map(addressOf),
     token,
@@ -77,7 +91,7 @@ export function settingsOf(options: ConsulOptions): Settings {
   }
 }
 
-/** A day, in ms: the longest ttl of a session. */
+/** The longest ttl of a session: one day, in ms. */
 export const longestTtl = 86_400_000
 
 function addressOf(text: unknown): URL {
@@ -91,7 +105,7 @@ function addressOf(text: unknown): URL {
   if (url.username !== '' || url.password !== '') {
     throw new RangeError('consul: an address has a user in it; Consul knows tokens, give token as an option')
   }
-  // A URL forgets the usual port of its scheme, which is not Consul's.
+  // `URL` drops the default port of a scheme, which is not Consul's.
   if (url.port === '' && !/:\d+\/?$/.test(whole)) url.port = url.protocol === 'https:' ? '8501' : '8500'
   return url
 }

@@ -1,4 +1,4 @@
-/** What keys say: places in line, and the lock. A lock whose value is not ours is somebody else's, `consul lock` or a Go program. */
+/** Parses the keys: queue entries, and the lock. A lock with another value than ours belongs to `consul lock` or a Go program. */
 import type { Claim, Holder } from '../../core/driver.js'
 import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
 import type { Line } from './keys.js'
@@ -7,18 +7,18 @@ import type { KeyValue } from './wire.js'
 export interface Place {
   readonly key: string
   readonly attempt: string
-  /** Its CreateIndex: the order of the line. */
+  /** The CreateIndex: the order of the queue. */
   readonly order: number
-  /** Its ModifyIndex. */
+  /** The ModifyIndex. */
   readonly index: number
-  /** Of whoever holds by it: what it says, else its index. */
+  /** The holder's token: the one in the value, else the index. */
   readonly token: number
   readonly session: string
   readonly value: string
   readonly mode: Mode
-  /** It said so when it found nothing in its way. */
+  /** Marked as holding, when its owner found nothing in the way. */
   readonly held: boolean
-  /** Absent: it does not say. */
+  /** Absent: not given. */
   readonly ttl?: number
   /** Milliseconds since 1970, by the store's clock. */
   readonly since?: number
@@ -26,13 +26,13 @@ export interface Place {
   readonly by?: string
 }
 
-/** The line of a name and its lock, as of one moment. */
+/** The queue of a name and its lock, at one moment. */
 export interface View {
   readonly line: readonly Place[]
   readonly lock: Place | undefined
 }
 
-/** What is written. Readable, for people with `consul kv get`. */
+/** The value written. JSON, so that `consul kv get` shows it readable. */
 interface Written {
   readonly attempt?: string
   readonly mode?: string
@@ -41,7 +41,7 @@ interface Written {
   readonly ttl?: number
   readonly since?: number
   readonly held?: boolean
-  /** Where it was written again since it was granted. */
+  /** Present where the key was rewritten after the grant. */
   readonly token?: number
   readonly note?: string
   readonly by?: string
@@ -67,7 +67,7 @@ export function writtenOf(
   return Buffer.from(JSON.stringify(written)).toString('base64')
 }
 
-/** What was written, with the token that it keeps when it is written again. */
+/** The value with the token added, so that a rewrite keeps the token. */
 export function withToken(value: string, token: number): string {
   const text = Buffer.from(value, 'base64').toString()
   return Buffer.from(JSON.stringify({ ...read(text), token })).toString('base64')
@@ -136,7 +136,7 @@ export function holderOf({ attempt, mode, token, ttl, since, note, by }: Place, 
   }
 }
 
-/** Who has it: the owner of the lock, or the first of those that hold without it. */
+/** The holder: the owner of the lock, or the first entry that holds without it. */
 export function holderIn({ line, lock }: View, now: number): Holder | undefined {
   const [first] = line
   if (lock !== undefined && lock.session !== '') return holderOf(lock, now)

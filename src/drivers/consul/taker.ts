@@ -1,4 +1,7 @@
-/** What one claim takes: its place and the lock together where nobody is, or the lock alone, or for readers and permits the mark; and how it lets go. */
+/**
+ * Takes and frees what one claim needs: its entry and the lock together where the queue is empty, the lock alone, or for readers
+ * and permits the mark.
+ */
 import type { Claim } from '../../core/driver.js'
 import type { Session } from '../kit/session.js'
 import type { SessionClaim } from '../kit/session-claim.js'
@@ -11,12 +14,12 @@ import { Refusal, troubleOf } from './trouble.js'
 import { claim, free, leave, letGo, look, mark, note, take } from './txns.js'
 import type { Operation } from './wire.js'
 
-/** So many places before ours can be checked to be gone in the transaction that takes the lock. */
+/** The most entries ahead that the transaction which takes the lock can check to be gone. */
 const mostBefore = 50
 
 export interface Taken {
   readonly token: number
-  /** Clock reading before the request left that took it. */
+  /** The clock reading from before the request that took it was sent. */
   readonly sent: number
 }
 
@@ -27,9 +30,9 @@ export class Taker {
   readonly #own: SessionClaim
   readonly #since: number
   #held: string | undefined
-  /** The lock was taken and not handed out yet. */
+  /** The lock was taken, but not yet granted. */
   #took = false
-  /** Clock reading before the request left that told the newest view. */
+  /** The clock reading from before the request for the newest view was sent. */
   #sawAt = 0
 
   constructor(desk: Desk, claim: Claim, line: Line, own: SessionClaim) {
@@ -40,7 +43,7 @@ export class Taker {
     this.#since = desk.client.time.now()
   }
 
-  /** The same for every try: a place that is written again is not changed by it. */
+  /** The same value for every try, so that a repeated write does not change an entry. */
   value(held: boolean): string {
     const write = () => writtenOf(this.#claim, this.#since, this.#desk.env.by, held)
     if (!held) return write()
@@ -48,7 +51,7 @@ export class Taker {
     return this.#held
   }
 
-  /** Place and lock in one step, which is all it takes where nobody is. Undefined: it was not to be had so. */
+  /** Takes entry and lock in one step, which is enough where the queue is empty. Undefined: refused. */
   async claim(session: Session): Promise<View | undefined> {
     const { attempt } = this.#claim
     const said = await this.#put(session, claim(this.#line, attempt, this.value(true), session.id))
@@ -62,7 +65,7 @@ export class Taker {
     return view
   }
 
-  /** The lock, or for readers and permits the mark. */
+  /** Takes the lock, or for readers and permits the mark. */
   async take(
     session: Session,
     before: readonly string[],
@@ -82,9 +85,9 @@ export class Taker {
   }
 
   /**
-   * The lock, after the wait for the one in the way, if those known to be before ours are gone. They are too many to be checked in one
-   * transaction? Then that reads the line it leaves behind instead, and whoever finds others before it lets go again.
-   * Undefined: it was not to be had.
+   * Takes the lock after the wait for the entry in the way, if all entries known to be ahead are gone. If there are too many to check in one
+   * transaction, the transaction instead reads the queue after taking the lock; a claim that finds entries ahead then frees it again.
+   * Undefined: refused.
    */
   async takeAfter(session: Session, ahead: readonly Place[]): Promise<Taken | View | undefined> {
     if (ahead.length <= mostBefore) {
@@ -101,7 +104,7 @@ export class Taker {
     return view
   }
 
-  /** Others are before us: a lock that was had with the place is let go. */
+  /** Entries are ahead of ours: frees a lock that was taken with the entry. */
   async ownTurn(view: View, session: Session): Promise<View> {
     if (this.mine(view, session) === undefined || view.lock === undefined) return view
     await this.#desk.client.txn(letGo(this.#line, view.lock.index))
@@ -109,7 +112,7 @@ export class Taker {
     return { ...view, lock: undefined }
   }
 
-  /** Others are before us, and one attempt does not wait: lock and place are given back in one step, so that nobody sees a part. */
+  /** Entries are ahead of ours, and a single attempt does not wait: frees lock and entry in one step, so that no client sees only one of them. */
   async undo(view: View, session: Session): Promise<void> {
     const { lock } = view
     const had = this.#claim.mode.kind === 'exclusive' && this.mine(view, session) !== undefined
@@ -120,13 +123,13 @@ export class Taker {
     this.#own.placed = undefined
   }
 
-  /** What a request has told of the line. */
+  /** The view of the queue in an answer. */
   view({ found, sent }: Said): View {
     this.#sawAt = sent
     return viewOf(this.#line, found)
   }
 
-  /** What an earlier request has taken, perhaps one whose answer was lost. */
+  /** What an earlier request took, perhaps one whose answer was lost. */
   mine({ line, lock }: View, session: Session): Taken | undefined {
     const exclusive = this.#claim.mode.kind === 'exclusive'
     const own = exclusive ? lock : line.find(({ key, held }) => key === this.#own.key && held)
@@ -135,12 +138,12 @@ export class Taker {
     return { token: own.index, sent: this.#sawAt }
   }
 
-  /** The place, and the lock with it if that was had. */
+  /** Removes the entry, and the lock if it was taken. */
   async leave(session: Session): Promise<void> {
     const { attempt, ttl } = this.#claim
     if (!this.#own.doubt && !this.#took)
       return this.#desk.clear(leave(this.#line, attempt, false), session, ttl / 6)
-    // First the note, so that nothing that is on its way takes the lock; then the lock, if something has.
+    // First the note, so that no request in flight takes the lock; then the lock, if one has.
     const work = async () => {
       const { client } = this.#desk
       await client.txn([...leave(this.#line, attempt, false), ...note(this.#line, attempt, session.id)])

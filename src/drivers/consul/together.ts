@@ -1,11 +1,11 @@
 /**
- * Several claims in one transaction: a place in each line, and for those that are exclusive the lock. It cannot ask whether nobody stands
- * before it, as it cannot for one; so it reads the lines it stands in then, and who is not the next in all of them gives all back, in one
- * transaction too. Nobody has seen a part.
+ * Several claims in one transaction: an entry in each queue, and for exclusive claims the lock. As with one claim, the transaction cannot
+ * check that no entry is ahead; it therefore reads the queues after entering them. Unless all claims are next in their queues, a second
+ * transaction frees everything. No client ever sees a part.
  *
  * ```
- *   claimAll ── done, and nobody in the way in any line ──► granted
- *     │  └──── done, but it is not our turn in one ───────► undoAll: nothing
+ *   claimAll ── done, and no entry in the way in any queue ──► granted
+ *     │  └──── done, but it is not our turn in one ──────────► undoAll: nothing
  *     ▼ refused
  *   look: all ours (its answer was lost) ──► granted;  one is taken ──► nothing;  locks left without an owner ──► claimAll over them
  * ```
@@ -21,16 +21,16 @@ import { type Place, type View, viewOf, writtenOf } from './place.js'
 import { Refusal, troubleOf } from './trouble.js'
 import { claimAll, leave, letGo, look, note, type OneOf, undoAll } from './txns.js'
 
-/** Each takes five operations, and a transaction may have 64. */
+/** Each claim takes five operations, and a transaction may have 64. */
 export const mostTogether = 12
-/** It is repeated when locks were found left without an owner, but not for ever. */
+/** The transaction is repeated when it finds locks left without an owner, but at most this often. */
 const mostTries = 5
 
 interface Part extends OneOf {
   readonly claim: Claim
 }
 
-/** What one part has in the store. */
+/** The key that one part has in the store. */
 type Had = Place | undefined
 
 export class Together {
@@ -55,7 +55,7 @@ export class Together {
         value: writtenOf(claim, client.time.now(), env.by, true),
       }
     })
-    // What concerns the session and the end of the whole goes by the first of them.
+    // The first claim stands for all in matters of the session and of the end.
     const first = claims[0] as Claim
     const key = desk.line(first.name).place(first.attempt)
     this.#own = new SessionClaim(desk, { ...first, ttl: this.#ttl }, wait, key, {
@@ -64,7 +64,7 @@ export class Together {
     })
   }
 
-  /** A grant for each, or undefined: then nothing of it is there. */
+  /** @returns a grant for each claim, or undefined: then no key is left */
   take(): Promise<readonly Grant[] | undefined> {
     return this.#own.once(() => this.#attempt())
   }
@@ -86,7 +86,7 @@ export class Together {
       if (turn && mine.every((place) => place !== undefined))
         return await this.#granted(session, (i) => mine[i]?.index ?? 0, sent)
       if (!own.doubt) own.placed = undefined
-      // Of an attempt that was given back in part nothing more is to be had.
+      // An attempt with some of its keys removed can no longer be granted.
       const ours = mine.some((place) => place !== undefined)
       if (ours || !turn || this.#locked(views) || /lock delay/.test(said.why)) return undefined
       left = views.map(({ lock }) => lock?.index)
@@ -94,7 +94,7 @@ export class Together {
     return undefined
   }
 
-  /** All was taken: it is ours if nobody is in the way of any. */
+  /** Everything was taken: it is ours if no entry is in the way of any claim. */
   async #inTurn(said: Said, session: Session): Promise<readonly Grant[] | undefined> {
     const index = indexIn(said, this.#own.key)
     const turn = this.#parts.every((part) => this.#isTurn(part, viewOf(part.line, said.found)))
@@ -104,7 +104,7 @@ export class Together {
     return undefined
   }
 
-  /** @throws RangeError when a semaphore has another limit */
+  /** @throws RangeError when a semaphore is in use with another limit */
   #isTurn({ line, claim }: Part, view: View | undefined): boolean {
     const places = view?.line ?? []
     const own = places.findIndex(({ key }) => key === line.place(claim.attempt))
@@ -126,7 +126,7 @@ export class Together {
     return this.#own.allGranted(session, () => this.#parts.map(held))
   }
 
-  /** First the places, and a note so that nothing that is on its way takes a lock; then the locks, if something has. */
+  /** First removes the entries, with a note so that no request in flight takes a lock; then the locks, if one has. */
   async #leave(session: Session): Promise<void> {
     const { client } = this.#desk
     const places = this.#parts.flatMap(({ line, attempt }) => leave(line, attempt, false))
@@ -146,7 +146,7 @@ export class Together {
   }
 }
 
-/** What an earlier request has taken, perhaps one whose answer was lost. */
+/** What an earlier request took, perhaps one whose answer was lost. */
 function had({ line, attempt, mode }: Part, view: View | undefined, { id }: Session): Had {
   const place = view?.line.find(({ key, held }) => key === line.place(attempt) && held)
   const own = mode.kind === 'exclusive' ? view?.lock : place

@@ -1,4 +1,4 @@
-/** What Consul said is wrong, and whether trying again can help. */
+/** The errors of Consul, and whether a retry can help. */
 import { Refused, type Trouble, troubleIn } from '../kit/trouble.js'
 
 export class Refusal extends Refused {
@@ -8,12 +8,12 @@ export class Refusal extends Refused {
     this.status = status
   }
 
-  /** The session has ended, and everything that was kept by it. */
+  /** The session has ended, and with it every key that it kept. */
   get noSession(): boolean {
     return /invalid session|session id .* not found/i.test(this.message)
   }
 
-  /** Some time, or another server, may bring another answer. */
+  /** A later try, or another server, may give another answer. */
   get passing(): boolean {
     if (/Invalid Session TTL|unknown datacenter|No path to datacenter/i.test(this.message)) return false
     return this.status === 429 || this.status >= 500

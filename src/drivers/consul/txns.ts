@@ -1,4 +1,4 @@
-/** The transactions, each headed with what it takes and gives. All or nothing: any check that fails undoes the rest. */
+/** The transactions, each with its input and its result. All or nothing: any failed check undoes the rest. */
 import type { Mode } from '../../core/mode.js'
 import type { Line } from './keys.js'
 import { lockFlag, type Operation } from './wire.js'
@@ -8,8 +8,8 @@ const op = (Verb: Operation['KV']['Verb'], Key: string, rest: Partial<Operation[
 })
 
 /**
- * Stands in line and takes the lock in the same step, and reads the whole line: who then finds others before it must let go again.
- * Fails: somebody has the lock; else as `enter`.
+ * Enters the queue, takes the lock and reads the whole queue in one step. A claim that then finds entries ahead must free the lock again.
+ * Fails: the lock key exists; else as `enter`.
  */
 export function claim(line: Line, attempt: string, Value: string, Session: string): Operation[] {
   return [
@@ -23,7 +23,7 @@ export function claim(line: Line, attempt: string, Value: string, Session: strin
   ]
 }
 
-/** What is taken together with others. */
+/** One of several locks that are taken together. */
 export interface OneOf {
   readonly line: Line
   readonly attempt: string
@@ -32,9 +32,8 @@ export interface OneOf {
 }
 
 /**
- * Stands in several lines and takes their locks in the same step, and reads the lines: who then finds others before it in one of them must
- * give all back. Readers and permits take no lock. `left`: as for `take`, of each. Fails: somebody has one of the locks, or the attempt was
- * given up.
+ * Enters several queues, takes their locks and reads the queues in one step. A claim that then finds entries ahead in one of them must free
+ * all. Readers and permits take no lock. `left`: as for `take`, for each. Fails: one of the locks is taken, or the attempt was given up.
  */
 export function claimAll(
   all: readonly OneOf[],
@@ -56,7 +55,7 @@ export function claimAll(
   })
 }
 
-/** Gives back what `claimAll` took at `Index`, all of it. Fails: one of them is not as it was. */
+/** Frees everything that `claimAll` took at `Index`. Fails: one of the locks has changed since. */
 export function undoAll(all: readonly OneOf[], Index: number): Operation[] {
   return all.flatMap(({ line, attempt, mode }) => [
     ...(mode.kind === 'exclusive' ? letGo(line, Index) : []),
@@ -65,8 +64,8 @@ export function undoAll(all: readonly OneOf[], Index: number): Operation[] {
 }
 
 /**
- * Stands in line, and reads the whole line and who has the lock.
- * Fails: the attempt was given up, or has its place already.
+ * Enters the queue, and reads the whole queue and the lock.
+ * Fails: the attempt was given up, or already has its entry.
  */
 export function enter(line: Line, attempt: string, Value: string, Session: string): Operation[] {
   return [
@@ -78,16 +77,16 @@ export function enter(line: Line, attempt: string, Value: string, Session: strin
   ]
 }
 
-/** Reads the whole line and who has the lock. Cannot fail. */
+/** Reads the whole queue and the lock. Cannot fail. */
 export function look(line: Line): Operation[] {
   return [op('get-tree', line.places), op('get-tree', line.lock)]
 }
 
 /**
- * Takes the lock, if nobody has it and none of `before` stands in line any more. Gives: the lock; its ModifyIndex is the token.
- * `left`: the index of a lock that was left there without an owner; undefined: there must be none.
+ * Takes the lock if it is free and none of the entries `before` exists. Result: the lock; its ModifyIndex is the token.
+ * `left`: the index of a lock key left without an owner; undefined: the key must not exist.
  *
- * That it must not be there matters: a session may take again what it has, and two holders of one process share a session.
+ * This check matters: a session may take a lock again that it already has, and two holders of one process share a session.
  */
 export function take(
   line: Line,
@@ -106,29 +105,29 @@ export function take(
   ]
 }
 
-/** A place that holds says so: the write gives it an index of its own, which is the token. Fails: the place was lost. */
+/** Marks an entry as holding: the write gives it an index of its own, which is the token. Fails: the entry was lost. */
 export function mark(line: Line, attempt: string, Value: string, Session: string): Operation[] {
   const place = line.place(attempt)
   return [op('check-session', place, { Session }), op('lock', place, { Value, Session }), op('get', place)]
 }
 
-/** Gives the lock and its place back. Fails: it is not this lock any more. */
+/** Removes the lock and its entry. Fails: the lock has changed since. */
 export function free(line: Line, attempt: string, Index: number): Operation[] {
   return [op('check-index', line.lock, { Index }), op('delete', line.lock), op('delete', line.place(attempt))]
 }
 
-/** Goes with leaving when a request for the place is perhaps still on its way: whatever arrives of it does nothing any more. */
+/** Accompanies a removal when a request for the entry may still be in flight: that request then has no effect. */
 export function note(line: Line, attempt: string, Session: string): Operation[] {
   return [op('lock', line.over(attempt), { Value: '', Session })]
 }
 
-/** Leaves the line. Fails where `known`, if the place was not there. */
+/** Leaves the queue. With `known`, fails if the entry did not exist. */
 export function leave(line: Line, attempt: string, known: boolean): Operation[] {
   const place = line.place(attempt)
   return [...(known ? [op('get', place)] : []), op('delete', place)]
 }
 
-/** Puts keys under another session, where they stand. Fails: one of them is not under the first. */
+/** Moves keys to another session, at their position. Fails: one of them is not under the first session. */
 export function move(
   keys: readonly { readonly key: string; readonly value: string; readonly lock: boolean }[],
   from: string,
@@ -142,7 +141,7 @@ export function move(
   ])
 }
 
-/** A writer becomes a reader: its place says so, and the lock is left. Fails: it is not held. */
+/** Downgrades a writer to a reader: marks its entry, and removes the lock. Fails: the lock is not held. */
 export function downgrade(
   line: Line,
   attempt: string,
@@ -157,23 +156,23 @@ export function downgrade(
   ]
 }
 
-/** Lets go of a lock that was taken out of turn, or that nobody waits for any more. Fails: it is not that one any more. */
+/** Removes a lock that was taken out of turn, or whose claim no longer waits. Fails: the lock has changed since. */
 export const letGo = (line: Line, Index: number): Operation[] => [
   op('check-index', line.lock, { Index }),
   op('delete', line.lock),
 ]
 
-/** Takes away keys, each only if it still is as it was seen. */
+/** Removes keys if each is still as it was seen; else none. */
 export function seize(keys: readonly { readonly key: string; readonly index: number }[]): Operation[] {
   return keys.flatMap(({ key, index }) => [op('check-index', key, { Index: index }), op('delete', key)])
 }
 
-/** Reads keys that may not be there. */
+/** Reads keys that may not exist. */
 export const reads = (keys: readonly string[]): Operation[] => keys.map((key) => op('get-tree', key))
 
 /**
- * Replaces a cell, if it still is as of index `seen` (0: is not there); without a value it is removed, and a note of that written, whose
- * index then is the version. Deleted first: a key that is only written to keeps the session it had.
+ * Replaces a cell if its index is still `seen` (0: it does not exist). Without a value, removes it and writes a note, whose index is then
+ * the version. The key is deleted first: a key that is only written to keeps its session.
  */
 export function replace(
   key: string,

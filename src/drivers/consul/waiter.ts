@@ -1,22 +1,10 @@
 /**
- * Long because one claim's way through the line is one loop.
+ * One claim's path through the queue. The diagram is at {@link Waiter}. `taker.ts` takes and frees the entry and the lock. Retries,
+ * and the clean-up after a claim, are in `kit/session-claim.ts`.
  *
- * One claim's way through the line. What it takes, and how it lets go of it, is in `taker.ts`; when it tries again, and that nothing is left
- * of it, in `kit/session-claim.ts`.
+ * There is only one lock key, so readers and permits do not take it: they mark their entry, whose ModifyIndex is then the token.
  *
- * ```
- *   claim: place and lock in one transaction, if nobody has the lock ── nobody stands before us ──► granted
- *     │ somebody has it                                                  (else the lock is let go again, and it waits)
- *     ▼
- *   enter: one transaction puts the place and reads the line ── others are before it ──► wait for the one in the way
- *     │ nothing in the way                                                                   │ gone
- *     ▼                                                                                      ▼
- *   take: the lock itself, if nobody has it and nobody is before us ◄── all before are known to be gone, or: look
- *     │ somebody has it who does not stand in line, or its last holder's session ended: wait for the lock, or the lock-delay
- *     ▼
- *   granted; the lock's ModifyIndex is the token
- * ```
- * Readers and permits do not take the lock, of which there is one: they mark their place, whose ModifyIndex then is the token.
+ * Long because one claim's path through the queue is one loop.
  */
 import type { Claim, Grant, Wait } from '../../core/driver.js'
 import { holdersIn, holds, inTheWay } from '../kit/line.js'
@@ -32,6 +20,20 @@ import { type Taken, Taker } from './taker.js'
 import { troubleOf } from './trouble.js'
 import { enter, look, move } from './txns.js'
 
+/**
+ * ```
+ *   claim: entry and lock in one transaction, if the lock is free ── no entry ahead of ours ──► granted
+ *     │ the lock is taken                                              (else the lock is freed again, and the claim waits)
+ *     ▼
+ *   enter: one transaction puts the entry and reads the queue ── entries ahead ──► wait for the one in the way
+ *     │ nothing in the way                                                             │ gone
+ *     ▼                                                                                ▼
+ *   take: the lock itself, if it is free and no entry is ahead ◄── all ahead are known to be gone, or: look
+ *     │ a client outside the queue has it, or its last holder's session ended: wait for the lock, or the lock-delay
+ *     ▼
+ *   granted; the lock's ModifyIndex is the token
+ * ```
+ */
 export class Waiter {
   readonly #desk: Desk
   readonly #claim: Claim
@@ -52,7 +54,7 @@ export class Waiter {
     this.#taker = new Taker(desk, claim, this.#line, this.#own)
   }
 
-  /** One attempt. */
+  /** A single attempt. */
   once(): Promise<Grant | undefined> {
     return this.#own.once(async () => {
       const view = await this.#tryToEnter()
@@ -71,14 +73,14 @@ export class Waiter {
     })
   }
 
-  /** A place, if there is hope for it; the view says. */
+  /** Enters the queue if the attempt can succeed. The view returned shows whether it did. */
   async #tryToEnter(): Promise<View> {
     if (this.#claim.mode.kind === 'exclusive') {
       const session = await this.#own.session()
       const claimed = await this.#taker.claim(session)
       if (claimed !== undefined) return claimed
       const view = await this.#look()
-      // Somebody has it, or is to have it: nothing was put. Else it was left there by who is gone, as `consul lock` does.
+      // Another client has the lock or is about to: nothing was put. Else a client that is gone left the key there, as `consul lock` does.
       const free = view.line.length === 0 && (view.lock === undefined || view.lock.session === '')
       if (!free || this.#stands(view, session)) return view
     }
@@ -88,7 +90,7 @@ export class Waiter {
     return view
   }
 
-  /** Until the wait is over. */
+  /** Retries until the wait is over. */
   long(): Promise<Grant | undefined> {
     return this.#own.long(async () => {
       const session = await this.#own.session()
@@ -99,7 +101,7 @@ export class Waiter {
     })
   }
 
-  /** Takes a place, or finds the one it has. Undefined: to be tried again. */
+  /** Creates the queue entry, or finds the existing one. Undefined: try again. */
   async #enter(session: Session): Promise<View | undefined> {
     const { attempt } = this.#claim
     const { client } = this.#desk
@@ -113,7 +115,7 @@ export class Waiter {
     const view = await this.#look()
     const own = view.line.find((place) => place.attempt === attempt)
     if (own?.session === session.id) return view
-    // From an earlier session, which is at its end: the place itself need not be lost.
+    // The entry belongs to an earlier session that is about to end: move it, so that it is not lost.
     if (own !== undefined) {
       const keys = [{ key: own.key, value: own.value, lock: false }]
       await client.txn(move(keys, own.session, session.id))
@@ -144,7 +146,7 @@ export class Waiter {
     }
   }
 
-  /** From one view of the line to what was taken, or to a newer view. Undefined: it is to be looked at. */
+  /** One step from a view of the queue: @returns what was taken, or a newer view; undefined: read the queue. */
   async #step(session: Session, seen: View): Promise<Taken | View | undefined> {
     const { mode } = this.#claim
     const ahead = this.#ahead(seen)
@@ -172,7 +174,7 @@ export class Waiter {
     return undefined
   }
 
-  /** Waits for the place in the way; for permits behind permits, for any. Gives what is still before ours as far as that is known. */
+  /** Waits for the entry in the way; for permits behind permits, for any. @returns the entries still ahead, as far as known */
   async #untilClear(ahead: readonly Place[], { line }: View): Promise<readonly Place[]> {
     const one = inTheWay(ahead, this.#claim.mode)
     if (one === undefined) return this.#untilOneLeft(ahead, line)
@@ -180,18 +182,19 @@ export class Waiter {
     for (;;) {
       const seen = await this.#untilMoved(one.key, index)
       const [kv] = seen?.kvs ?? []
-      // Woken by somebody else than the query: whoever asks next finds out.
+      // Something other than the query woke us: the next request finds out what.
       if (seen === undefined || this.#own.lost || this.#own.ended) return ahead
       if (kv === undefined) return ahead.filter((place) => place !== one)
-      // Written to, but there: a writer that became a reader lets readers in, else it is waited for as before.
+      // Written to, but still there: a writer that downgraded lets readers in; otherwise wait for it as before.
       if (placeOf(kv).mode.kind !== one.mode.kind) return ahead
       index = seen.index
     }
   }
 
   /**
-   * Until one of those before ours has gone. The query is for the whole line: our own place is in it, which is newer than theirs, and who comes
-   * behind it or leaves there is news, too. So each goes on from what was seen, or it would be answered at once, again and again.
+   * Waits until one of the entries ahead is gone. The query covers the whole queue. Our own entry is in it and newer than those ahead, and
+   * arrivals and departures behind it end the query, too. Each query therefore continues from the last index seen; otherwise it would be
+   * answered at once, again and again.
    */
   async #untilOneLeft(ahead: readonly Place[], line: readonly Place[]): Promise<readonly Place[]> {
     let index = Math.max(...line.map((place) => place.index))
@@ -204,7 +207,7 @@ export class Waiter {
     }
   }
 
-  /** Until the key, or anything in line, has changed since `index`, or somebody rings. */
+  /** Waits until the key, or any queue entry, has changed since `index`, or the claim is woken. */
   async #untilMoved(key: string, index: number): Promise<Seen | undefined> {
     const { lock, places } = this.#line
     const all = key === places

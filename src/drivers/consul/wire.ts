@@ -1,4 +1,4 @@
-/** The part of Consul's HTTP API v1 that is used. Values are in base64. */
+/** The types used of Consul's HTTP API v1. Values are in base64. */
 
 /** One operation of a transaction. */
 export interface Operation {
@@ -20,14 +20,14 @@ export interface Operation {
     readonly Value?: string
     readonly Session?: string
     readonly Index?: number
-    /** Only one value is ever written, which is too large for a JavaScript number: see `lockFlag`. */
+    /** The driver writes only one value, which is too large for a JavaScript number: see `lockFlag`. */
     readonly Flags?: typeof lockFlag
   }
 }
 
 /**
- * What `consul lock` marks its locks with, and looks for: a key without it is a conflict to it. It is put into the request in place of
- * this word.
+ * Stands for the flag with which `consul lock` marks its locks: it reports a key without that flag as a conflict. The request body has the
+ * number in place of this word.
  */
 export const lockFlag = '@lock' as const
 const lockFlagValue = '3304740253564472344'

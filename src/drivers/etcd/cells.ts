@@ -1,6 +1,6 @@
 /**
- * Cells as keys of their own, apart from every line: the version is the revision of the last change. One that is to be gone after
- * a while has a lease of its own.
+ * Cells: one key each, outside of every queue. The version is the revision of the last change. A cell with a limited lifetime has
+ * its own lease.
  */
 import type { Cells } from '../../core/cell.js'
 import { decodeCell, encodeCell, watchedCells } from '../kit/watched-cells.js'
@@ -28,17 +28,17 @@ export function cellsOf(desk: Desk): Cells {
 
     async write(key, { seen, value, keep, id }) {
       const lasts = value === undefined || keep === Number.POSITIVE_INFINITY
-      // Whole seconds: it may last a little longer, never shorter.
+      // Whole seconds: the cell may last a little longer, never shorter.
       const lease = lasts ? undefined : (await client.grantLease(Math.max(1, Math.ceil(keep / 1000)))).is.ID
       const stored = value === undefined ? undefined : encodeCell(id, value)
       const { is } = await client.txn(replace(keyOf(key), seen, stored, lease)).catch((error) => {
-        // What may have been carried out must not go with its lease, which ends by itself.
+        // Keep the lease of a write that may have been carried out: it ends by itself.
         if (!troubleOf(error).doubtful) drop(lease)
         throw error
       })
       if (is.succeeded === true) return { version: Number(is.header.revision), value: value ?? '' }
       const now = is.responses?.[0]?.response_range?.kvs?.[0]
-      // It is ours where the answer to an earlier try was lost.
+      // The current value may be ours, from an earlier try whose answer was lost.
       if (now?.lease !== lease) drop(lease)
       const found = now && cellIn(now)
       return found?.id === id ? found.cell : undefined

@@ -1,21 +1,22 @@
 /**
- * Long because which endpoint and which login a request uses is one matter.
+ * Requests to a cluster. The client uses one endpoint until it fails, then the next. Every request here may run twice, so a
+ * request without an answer is simply retried on another endpoint.
  *
- * Requests to a cluster: one endpoint is used until it fails, then the next. Everything that is asked here may run twice, so a
- * request without an answer is simply asked again elsewhere.
+ * Long because which endpoint and which login a request uses is one matter.
  */
 import type { Clock } from '../../core/clock.js'
 import { BackendError } from '../../core/errors.js'
 import { HttpHost, NoAnswer } from '../kit/http.js'
+import { jsonIn } from '../kit/json-in.js'
 import { ServerTime } from '../kit/server-time.js'
 import { repeatedly } from '../kit/trouble.js'
 import type { Settings } from './options.js'
 import { Refusal, refusalOf } from './trouble.js'
-import type { LeaseReply, RangeAsk, RangeReply, TxnAsk, TxnReply, WatchReply } from './wire.js'
+import type { Header, LeaseReply, RangeAsk, RangeReply, TxnAsk, TxnReply, WatchReply } from './wire.js'
 
 export interface Reply<T> {
   readonly is: T
-  /** Clock reading before the try that was answered left. */
+  /** The clock reading from before the answered try was sent. */
   readonly sent: number
   /** An earlier try may have been carried out without an answer. */
   readonly repeated: boolean
@@ -25,6 +26,11 @@ export interface Reply<T> {
 export interface Pair {
   readonly kept: { readonly is: { readonly result?: LeaseReply }; readonly sent: number }
   readonly checked: readonly { readonly is: TxnReply; readonly sent: number }[]
+}
+
+/** Every answer must have the store's revision: tokens are made of it. A keepalive's revision is in its `result`. */
+function isWhole({ header, result }: { readonly header?: Header; readonly result?: unknown }): boolean {
+  return result !== undefined || Number.isSafeInteger(Number(header?.revision))
 }
 
 export class Client {
@@ -70,8 +76,8 @@ export class Client {
     return this.#call('/v3/lease/revoke', { ID: id })
   }
 
-  timeToLive(id: string): Promise<Reply<LeaseReply>> {
-    return this.#call('/v3/lease/timetolive', { ID: id })
+  timeToLive(id: string, more: { readonly keys?: true } = {}, patience?: number): Promise<Reply<LeaseReply>> {
+    return this.#call('/v3/lease/timetolive', { ID: id, ...more }, patience)
   }
 
   /** A keepalive and reads, each tried once: the answers must come from the same member. */
@@ -90,8 +96,9 @@ export class Client {
   }
 
   /**
-   * Tells what happens to a range from `revision` on. `ended` is called once, when nothing more will be told: the connection
-   * broke, or what happened since `revision` is not kept any more.
+   * Reports changes of a range from `start_revision` on. `ended` is called once, when no more changes will be reported: the
+   * connection broke, or the store no longer keeps the revisions since then.
+   * @returns a function that stops the watch
    */
   watch(ask: object, heard: (reply: WatchReply) => void, ended: () => void): () => void {
     const at = this.#current
@@ -164,7 +171,12 @@ export class Client {
         headers: told,
       } = await this.#host(at).ask({ method: 'POST', path, headers, body }, patience)
       this.time.heard(told['date'], sent)
-      if (status === 200) return { is: JSON.parse(text) as T, sent, repeated }
+      if (status === 200)
+        return {
+          is: jsonIn<T & { readonly header?: Header; readonly result?: unknown }>(text, isWhole),
+          sent,
+          repeated,
+        }
       const refusal = this.#refused(status, text)
       if (again || this.#settings.login === undefined || !refusal.staleLogin) throw refusal
     }
@@ -176,7 +188,7 @@ export class Client {
     return refusal
   }
 
-  /** The next endpoint, unless somebody has moved on already. A refusal that any member would give is no reason to. */
+  /** Moves to the next endpoint, unless another request has done so. A refusal that any member would give is no reason to move. */
   #leave(at: number, error: unknown): void {
     if (error instanceof Refusal && !error.passing) return
     if (at === this.#current) this.#current = (at + 1) % this.#hosts.length

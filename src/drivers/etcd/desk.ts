@@ -1,7 +1,7 @@
-/** etcd's part of what a driver has open: leases, and the beat that proves them. */
+/** etcd's part of the state shared within a driver: leases, and the heartbeat that proves them. */
 import type { Env } from '../../core/driver.js'
 import type { Held } from '../kit/guarded.js'
-import { type Beat, inPortions, keysOf, type Session } from '../kit/session.js'
+import { type Beat, inPortions, keysOf, type Member, type Session } from '../kit/session.js'
 import { SessionDesk, type SessionStore } from '../kit/session-desk.js'
 import { Unsure } from '../kit/trouble.js'
 import { Client } from './client.js'
@@ -11,15 +11,15 @@ import { Refusal, troubleOf } from './trouble.js'
 import { present } from './txns.js'
 import type { TxnAsk } from './wire.js'
 
-/** A transaction may have 128 operations, unless the cluster is told otherwise. */
+/** A transaction may have 128 operations, unless the cluster is configured otherwise. */
 const mostInTxn = 100
-/** With nothing to look for there still is a majority to ask: a key that nobody has. */
+/** A key that does not exist. With no entries to check, reading it still needs a majority. */
 const nothing = ['AA==']
 
 export class Desk extends SessionDesk {
   readonly client: Client
   readonly settings: Settings
-  /** The keys of what is held: for `guard`. */
+  /** The keys of the holds, for `guard`. */
   readonly keys: Held<string>
 
   constructor(settings: Settings, env: Env, keys: Held<string>) {
@@ -34,7 +34,7 @@ export class Desk extends SessionDesk {
     return lineOf(this.settings.prefix, name)
   }
 
-  /** Sees to it that a transaction that takes away is carried out. */
+  /** Retries a removing transaction until it is carried out. */
   clear(ask: TxnAsk, session: Session, pace: number): Promise<void> {
     const work = () =>
       this.client.txn(ask).then(
@@ -51,7 +51,7 @@ function storeOf(client: Client, settings: Settings): SessionStore {
     each: settings.ownLeases,
     patience: settings.requestTimeout,
     beat: beatOf(client),
-    // A tenth more than is claimed: a proof some moments old then still covers a whole ttl from now.
+    // A tenth more than claimed: a proof a few moments old then still covers a whole ttl from now.
     ttlFor: (ttl) => Math.ceil((ttl * 1.1) / 1000) * 1000,
     create: async (ttl) => {
       const { is, sent } = await client.grantLease(ttl / 1000)
@@ -63,12 +63,29 @@ function storeOf(client: Client, settings: Settings): SessionStore {
 }
 
 /**
- * A lease's keepalive alone proves little: the leader answers it by itself, also one that has been replaced and does not know
- * yet. So it counts only together with a read that needs a majority, from the same member in the same term.
+ * For many entries, one answer lists the keys bound to the lease. The answer comes from one member without a majority, so it decides nothing:
+ * the heartbeat looks for every key that is not listed.
+ */
+async function keysToLookFor(
+  client: Client,
+  id: string,
+  members: readonly Member[],
+  patience: number,
+): Promise<readonly string[]> {
+  const keys = keysOf(members)
+  if (keys.length <= mostInTxn) return keys
+  const { is } = await client.timeToLive(id, { keys: true }, patience)
+  const bound = new Set(is.keys)
+  return keys.filter((key) => !bound.has(key))
+}
+
+/**
+ * A lease's keepalive alone proves little: a leader answers it by itself, even one that was replaced and does not know it yet.
+ * A keepalive therefore counts only together with a read that needs a majority, from the same member in the same term.
  */
 function beatOf(client: Client): Beat {
   return async (id, members, patience) => {
-    const keys = keysOf(members)
+    const keys = await keysToLookFor(client, id, members, patience)
     const portions = inPortions(keys.length > 0 ? keys : nothing, mostInTxn)
     const { kept, checked } = await client.pair(id, portions.map(present), patience)
     const lease = kept.is.result

@@ -1,4 +1,4 @@
-/** The driver: `txns.ts` says what the store does, `line.ts` decides, `waiter.ts` and `hold.ts` ask, this hands out. */
+/** The driver. `txns.ts` has the store's transactions, `line.ts` decides, and `waiter.ts` and `hold.ts` send the requests. */
 import type { DriverFactory, Traits } from '../../core/driver.js'
 import { type Guarded, Held } from '../kit/guarded.js'
 import { sessionFactory, sessionTraits } from '../kit/session-driver.js'
@@ -22,32 +22,32 @@ export interface EtcdTraits extends Traits {
 
 const traits: EtcdTraits = Object.freeze({
   ...sessionTraits,
-  // Leases count in whole seconds.
+  // etcd's leases are in whole seconds.
   minTtl: 1_000,
   maxLockDelay: Number.POSITIVE_INFINITY,
   together: true,
   mostTogether,
 })
 
-/** What `etcd()` gives: for `createLocks`, and for writing under the protection of a lease. */
+/** The result of `etcd()`: pass it to `createLocks`, and use it for writes that a lease protects. */
 export interface EtcdFactory extends DriverFactory<EtcdTraits> {
   /**
-   * The comparison "this lease's place is still there", for a transaction of your own with any client: keys in base64, numbers
-   * as strings, as etcd's JSON gateway takes them.
+   * A comparison for your own transaction, sent with any client. It succeeds while this lease's queue entry exists. Keys are in base64 and
+   * numbers are strings, as etcd's JSON gateway takes them.
    * @throws StaleTokenError when no lease of this driver has that name and token (any more)
    */
   guard(lease: Guarded): Compare
   /**
-   * A transaction of your own that is carried out only while the lease's place is there. Keys and values are in base64. Without an
-   * answer it is sent again: make it one that may run twice.
-   * @throws StaleTokenError when it is not: nothing was written; BackendError when the store gave no answer
+   * Runs your own transaction only while the lease's queue entry exists. Keys and values are in base64. A transaction without an
+   * answer is retried: it must be safe to run twice.
+   * @throws StaleTokenError when the entry does not exist: nothing was written; BackendError when the store gave no answer
    */
   guardTxn(lease: Guarded, txn: TxnAsk): Promise<GuardedReply>
 }
 
 /**
  * Locks in etcd 3.4 or newer, over the JSON gateway that it serves beside gRPC.
- * @throws TypeError, RangeError for bad options, before any I/O
+ * @throws TypeError, RangeError for invalid options, before any I/O
  */
 export function etcd(options: EtcdOptions): EtcdFactory {
   const settings = settingsOf(options)

@@ -1,4 +1,4 @@
-/** The proof of holding inside a transaction of the user's own, on the store itself. */
+/** The guard of a user's own transaction: the store itself checks that the lease holds. */
 import { StaleTokenError } from '../../core/errors.js'
 import type { Guarded, Held } from '../kit/guarded.js'
 import type { Desk } from './desk.js'
@@ -7,20 +7,20 @@ import { stillMine } from './txns.js'
 import type { Compare, OperationReply, TxnAsk } from './wire.js'
 
 export interface GuardedReply {
-  /** The token is good; did your own comparisons hold? */
+  /** Did your own comparisons succeed? The token is valid in either case. */
   readonly succeeded: boolean
-  /** Of your `success` or `failure` operations, as the gateway gives them. */
+  /** The results of your `success` or `failure` operations, as the gateway returns them. */
   readonly responses: readonly OperationReply[]
 }
 
-/** @throws StaleTokenError when this driver does not hold it, or not any more */
+/** @throws StaleTokenError when this driver does not hold the lease, or no longer */
 export function compareOf(keys: Held<string>, lease: Guarded): Compare {
   const key = keys.find(lease)
   if (key === undefined) throw new StaleTokenError(lease.name, lease.token)
   return stillMine(key, lease.token)
 }
 
-/** @throws StaleTokenError when the lock is not this lease's any more: nothing was written; BackendError */
+/** @throws StaleTokenError when the lease no longer holds the lock: nothing was written; BackendError */
 export async function guardTxn(
   desk: Desk,
   keys: Held<string>,

@@ -1,4 +1,4 @@
-/** What of a hold is etcd's: its key, removed, moved to another lease or rewritten where it stands. */
+/** etcd's part of a hold: removes its key, moves it to another lease, or rewrites it at its position in the queue. */
 import type { Claim } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { shared } from '../../core/mode.js'
@@ -12,7 +12,7 @@ import { Refusal, troubleOf } from './trouble.js'
 import { giveUp, move, rewrite } from './txns.js'
 import type { TxnReply } from './wire.js'
 
-/** @param doubt a request for the place is perhaps still on its way, and must not find it free when it arrives */
+/** @param doubt a request for the entry may still be in flight, and must not find the attempt open when it arrives */
 export function holdOf(
   desk: Desk,
   line: Line,
@@ -34,7 +34,7 @@ export function holdOf(
           const { is, repeated } = await client.txn(giveUp(line, claim.attempt, session.id))
           return { was: is.responses?.[0]?.response_delete_range?.deleted === '1', repeated }
         } catch (error) {
-          // Of a lease that has ended nothing can arrive any more; the hold itself may have been moved to another.
+          // After the lease has ended, no request in flight can create the entry; the hold itself may have been moved to another lease.
           if (!(error instanceof Refusal && error.noSession)) throw error
         }
       }
@@ -42,7 +42,7 @@ export function holdOf(
       return { was: is.deleted === '1', repeated }
     },
     move: async (from, to) => {
-      // It may be under another already, by a try whose answer was lost.
+      // The entry may already be under another lease, after a try whose answer was lost.
       for (let lease = from.id; ; ) {
         const { is } = await client.txn(move(key, token, lease, to.id))
         if (is.succeeded === true) return true
@@ -69,7 +69,7 @@ export function holdOf(
   return new SessionHold(desk, place, session, token, sent, claim.ttl)
 }
 
-/** The lease of the place, as `move` and `rewrite` read it. Undefined: it is not there any more. */
+/** The lease of the entry, from the answer to `move` or `rewrite`. Undefined: the entry is gone. */
 function leaseIn({ responses }: TxnReply, token: number): string | undefined {
   const kv = responses?.[0]?.response_range?.kvs?.[0]
   return kv?.create_revision === String(token) ? (kv.lease ?? '0') : undefined

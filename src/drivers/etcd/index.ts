@@ -1,6 +1,6 @@
 /**
- * Locks in etcd: one transaction takes a place in line and reads what stands before it, one request gives it back; who waits
- * watches the one place before its own.
+ * Locks in etcd: one transaction enters a FIFO queue and reads the entries ahead, one request releases. A waiter watches only
+ * the entry before its own.
  *
  * ```ts
  * import { createLocks } from 'holdfast'

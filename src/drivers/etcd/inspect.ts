@@ -1,4 +1,4 @@
-/** What operators see: read, never decided on. */
+/** Holders and waiters for operators. No lock decision depends on these reads. */
 import type { Standing } from '../../core/driver.js'
 import { holdersIn } from '../kit/line.js'
 import type { Desk } from './desk.js'
@@ -25,12 +25,13 @@ export async function list(desk: Desk, beginning: string): Promise<readonly Stan
     else line.push(kv)
   }
   const names = [...lines.keys()].sort()
-  return Promise.all(names.map((name) => standingOf(desk, name, inOrder(lines.get(name)))))
+  const left = leftOnce(desk)
+  return Promise.all(names.map((name) => standingOf(desk, name, inOrder(lines.get(name)), left)))
 }
 
 /**
- * Takes the places of those that hold, in one step: none of them, if one has gone meanwhile; then of those that are left. Whoever came to
- * hold since is not meant: the first request may have been carried out although its answer was lost.
+ * Removes the holders' entries in one transaction. If one of them has gone meanwhile, none is removed, and the transaction is repeated for the
+ * rest. Later holders stay: the first request may have been carried out although its answer was lost.
  */
 export async function forceRelease(desk: Desk, name: string): Promise<number> {
   let meant: ReadonlySet<number> | undefined
@@ -48,10 +49,25 @@ export async function forceRelease(desk: Desk, name: string): Promise<number> {
   }
 }
 
-async function standingOf(desk: Desk, name: string, line: readonly Place[]): Promise<Standing> {
+/** Requests each lease once: a process keeps all its locks with one. */
+function leftOnce(desk: Desk): (lease: string) => Promise<number> {
+  const asked = new Map<string, Promise<number>>()
+  return (lease) => {
+    const known = asked.get(lease) ?? leftOf(desk, lease)
+    asked.set(lease, known)
+    return known
+  }
+}
+
+async function standingOf(
+  desk: Desk,
+  name: string,
+  line: readonly Place[],
+  leftOn = leftOnce(desk),
+): Promise<Standing> {
   const held = line.slice(0, holdersIn(line))
   const leases = [...new Set(held.map(({ lease }) => lease))]
-  const left = new Map(await Promise.all(leases.map(async (id) => [id, await leftOf(desk, id)] as const)))
+  const left = new Map(await Promise.all(leases.map(async (id) => [id, await leftOn(id)] as const)))
   const now = desk.client.time.now()
   return {
     name,
@@ -65,8 +81,8 @@ async function standingOf(desk: Desk, name: string, line: readonly Place[]): Pro
 }
 
 /**
- * Whole seconds is what the store tells, rounded down: who has less than one has some all the same, and must not pass for dead. A key
- * without a lease stays until somebody deletes it.
+ * The store reports whole seconds, rounded down. A lease with less than one second left is not over, and must not count as dead. A key
+ * without a lease stays until a client deletes it.
  */
 async function leftOf(desk: Desk, lease: string): Promise<number> {
   if (lease === '0') return Number.POSITIVE_INFINITY

@@ -1,20 +1,20 @@
 /**
- * Names as keys: `<prefix><name>/<attempt>`, one key for each place in line; `/` and `%` inside a name are written `%2F` and
- * `%25`, so that the line of one name never begins with the line of another.
+ * The key layout: `<prefix><name>/<attempt>`, one key per queue entry. `/` and `%` in a name are encoded as `%2F` and `%25`, so
+ * that no queue's prefix begins with another's.
  *
- * That is the layout of etcd's own locks, which look for `<name>/` and put their lease id behind it.
+ * etcd's own locks use the same layout: they look for `<name>/` and append their lease id.
  */
 import type { KeyValue, RangeAsk } from './wire.js'
 
 export interface Line {
   readonly name: string
-  /** Every place of the line begins with it. */
+  /** The prefix of every entry's key in this queue. */
   readonly prefix: string
-  /** The key of an attempt's place, in base64 as everything on the wire. */
+  /** The key of an attempt's entry, in base64 like everything on the wire. */
   place(attempt: string): string
-  /** Where an attempt is written down that must not get a place any more: outside of every line. */
+  /** The key that marks an attempt as given up, outside of every queue: it must not enter any more. */
   over(attempt: string): string
-  /** All of the line. */
+  /** The range of the whole queue. */
   readonly all: RangeAsk
 }
 
@@ -32,11 +32,11 @@ export function lineOf(prefix: string, name: string): Line {
   }
 }
 
-/** Every key that begins with `beginning`. */
+/** The range of all keys that begin with `beginning`. */
 export function rangeOf(beginning: string): RangeAsk {
   if (beginning === '') return { key: base64('\0'), range_end: base64('\0') }
   const end = Buffer.from(beginning)
-  // No byte of UTF-8 is 0xff, so there always is a next one.
+  // No byte of UTF-8 is 0xff, so the next byte value always exists.
   end[end.length - 1] = (end.at(-1) ?? 0) + 1
   return { key: base64(beginning), range_end: end.toString('base64') }
 }
@@ -45,7 +45,7 @@ export function encode(name: string): string {
   return name.replaceAll('%', '%25').replaceAll('/', '%2F')
 }
 
-/** The name whose line a key stands in; undefined for keys that are none of ours. */
+/** The name of the queue that a key belongs to; undefined for keys that are not ours. */
 export function nameOf(prefix: string, { key }: KeyValue): string | undefined {
   const text = plain(key)
   const end = text.lastIndexOf('/')

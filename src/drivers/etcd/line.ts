@@ -1,15 +1,15 @@
-/** What is before a claim, and whether events change it. Who holds is decided in `kit/line.ts`. */
+/** The entries ahead of a claim, and whether events change them. `kit/line.ts` decides which entries hold. */
 import type { Mode } from '../../core/mode.js'
 import { holds, inTheWay } from '../kit/line.js'
 import { type Place, placeOf } from './place.js'
 import type { KeyValue, TxnReply, WatchEvent } from './wire.js'
 
-/** What stands before a claim, as far as it was read: for an exclusive one, the last and the first. */
+/** The entries ahead of a claim, as far as they were read: for an exclusive claim, the last and the first. */
 export interface Ahead {
   readonly places: readonly Place[]
-  /** How many there are. */
+  /** The number of entries ahead. */
   readonly count: number
-  /** The head of the line. */
+  /** The head of the queue. */
   readonly first: Place | undefined
 }
 
@@ -17,7 +17,7 @@ export function inOrder(kvs: readonly KeyValue[] = []): Place[] {
   return kvs.map(placeOf).sort((a, b) => a.token - b.token)
 }
 
-/** Out of the answer to `enter` or `look`. */
+/** Parses the answer to `enter` or `look`. */
 export function aheadIn({ responses = [] }: TxnReply): Ahead {
   const [before, first] = responses
   const head = first?.response_range?.kvs?.[0]
@@ -28,7 +28,7 @@ export function aheadIn({ responses = [] }: TxnReply): Ahead {
   }
 }
 
-/** After these events, is it worth asking? `ahead` loses those that are gone. */
+/** Is it worth reading the queue after these events? Removes deleted entries from `ahead`. */
 export function worthAsking(ahead: Map<string, Place>, mode: Mode, events: readonly WatchEvent[]): boolean {
   let changed = false
   for (const { type, kv } of events) {

@@ -1,29 +1,30 @@
-/** What `etcd()` takes, checked once. */
+/** The options of `etcd()`, checked once. */
+import { checkKnown } from '../../core/known.js'
 import { describe } from '../../core/name.js'
 import type { TlsOptions } from '../kit/http.js'
 
 export interface EtcdOptions {
   /**
-   * Addresses of members of one cluster: `http://10.0.0.1:2379`, `https://…`, or `10.0.0.1` (port 2379). One is used; when it
-   * fails, the next.
+   * Addresses of members of one cluster: `http://10.0.0.1:2379`, `https://…`, or `10.0.0.1` (port 2379). One address is used at a time; when
+   * it fails, the next.
    */
   readonly endpoints: string | readonly string[]
-  /** With `password`, where the cluster asks for it. The user needs reading and writing of everything under `prefix`. */
+  /** With `password`, where the cluster requires a login. The user needs read and write permission for everything under `prefix`. */
   readonly username?: string
   readonly password?: string
   /** Keys and certificates for `https://` endpoints. */
   readonly tls?: TlsOptions
   /**
-   * Before every key. Default `holdfast/`, so that the mutex `a` is the lock `holdfast/a` of `etcdctl lock` and of etcd's Go
-   * package `concurrency`. With `''` the names are the same.
+   * The prefix of every key. Default `holdfast/`: the mutex `a` is then the lock `holdfast/a` of `etcdctl lock` and of etcd's Go package
+   * `concurrency`. With `''` the names are identical.
    */
   readonly prefix?: string
   /**
    * `process` (default): one lease for all locks of the same ttl in this process, kept alive by one request. `lock`: each lock has
-   * its own, so that an operator can revoke one; it costs two more requests for each.
+   * its own lease, so that an operator can revoke a single lock; this costs two more requests per lock.
    */
   readonly lease?: 'process' | 'lock'
-  /** How long one endpoint may take to answer, in ms. Default 2_000. Passing trouble is retried for as long as the wait lasts. */
+  /** How long one endpoint may take to answer, in ms. Default 2_000. After temporary trouble the request is retried while the wait lasts. */
   readonly requestTimeout?: number
 }
 
@@ -36,7 +37,17 @@ export interface Settings {
   readonly requestTimeout: number
 }
 
-/** @throws TypeError, RangeError with the value got */
+const known: readonly (keyof EtcdOptions)[] = [
+  'endpoints',
+  'username',
+  'password',
+  'tls',
+  'prefix',
+  'lease',
+  'requestTimeout',
+]
+
+/** @throws TypeError, RangeError that names the value given */
 export function settingsOf(options: EtcdOptions): Settings {
   if (typeof options !== 'object' || options === null) {
     throw new TypeError(
@@ -56,6 +67,7 @@ export function settingsOf(options: EtcdOptions): Settings {
   if (lease !== 'process' && lease !== 'lock') {
     throw new RangeError(`etcd: lease must be 'process' or 'lock', got ${describe(lease)}`)
   }
+  checkKnown('etcd()', options, known)
   return {
     endpoints: given.map(endpointOf),
     login: username === undefined || password === undefined ? undefined : { name: username, password },
@@ -77,7 +89,7 @@ function endpointOf(text: unknown): URL {
   if (url.username !== '' || url.password !== '') {
     throw new RangeError('etcd: an endpoint has a user in it; give username and password as options')
   }
-  // A URL forgets the usual port of its scheme, which is not etcd's.
+  // `URL` drops the default port of a scheme, which is not etcd's.
   if (url.port === '' && !/:\d+\/?$/.test(whole)) url.port = '2379'
   return url
 }

@@ -1,4 +1,4 @@
-/** One place in line: what its key says. A key with nothing in it is somebody else's, `etcdctl lock` or a Go program: exclusive. */
+/** One queue entry, as its key describes it. An empty key belongs to another client, `etcdctl lock` or a Go program: exclusive. */
 import type { Claim, Holder } from '../../core/driver.js'
 import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
 import { plain } from './keys.js'
@@ -8,11 +8,11 @@ export interface Place {
   /** In base64, as it is on the wire. */
   readonly key: string
   readonly attempt: string
-  /** The create revision of its key: its place in line, and its token. */
+  /** The create revision of the key: its position in the queue, and its token. */
   readonly token: number
   readonly lease: string
   readonly mode: Mode
-  /** Absent: it does not say. */
+  /** Absent: not given. */
   readonly ttl?: number
   /** Milliseconds since 1970, by the store's clock. */
   readonly since?: number
@@ -20,7 +20,7 @@ export interface Place {
   readonly by?: string
 }
 
-/** What is written into a place. Readable, for people with `etcdctl get`. */
+/** The value of an entry. JSON, so that `etcdctl get` shows it readable. */
 interface Written {
   readonly mode?: string
   readonly take?: number
@@ -70,7 +70,7 @@ function modeOf({ mode, take, of }: Written): Mode {
   return exclusive
 }
 
-/** @param left milliseconds its lease has left, where that was asked for */
+/** @param left the remaining milliseconds of its lease, if requested */
 export function holderOf(
   { attempt, mode, token, ttl, since, note, by }: Place,
   now: number,

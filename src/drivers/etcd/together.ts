@@ -1,8 +1,8 @@
 /**
- * Several claims in one transaction: a place in each of their lines, if nobody stands there. Where those who do would go together with the
- * claim, as readers do, a second one takes the places behind them, if nobody has come meanwhile.
+ * Several claims in one transaction, which enters all their queues if these are empty. Where the existing entries are compatible with the claims,
+ * as readers are, a second transaction enters behind them, if no entry was added or changed meanwhile.
  *
- * All are kept by one lease and have one revision, which is the token of each; they are handed out, or taken back, in one step.
+ * One lease keeps all entries. They have one revision, which is the token of each. They are granted or removed in one step.
  */
 import type { Claim, Grant, Wait } from '../../core/driver.js'
 import { holds } from '../kit/line.js'
@@ -16,9 +16,9 @@ import { type Place, writtenOf } from './place.js'
 import { troubleOf } from './trouble.js'
 import { giveUp, leave, type OneOf, takeAll } from './txns.js'
 
-/** Each takes two comparisons, and a transaction may have 128 of them, unless the cluster is told otherwise. */
+/** Each claim takes two comparisons; a transaction may have 128 of them, unless the cluster is configured otherwise. */
 export const mostTogether = 50
-/** It is repeated when a line moved meanwhile, but not for ever. */
+/** The transaction is repeated when a queue changed meanwhile, but at most this often. */
 const mostTries = 20
 
 interface Part extends OneOf {
@@ -44,7 +44,7 @@ export class Together {
       const value = base64(writtenOf(claim, client.time.now(), env.by))
       return { claim, line, attempt, key: line.place(attempt), value }
     })
-    // What concerns the lease and the end of the whole goes by the first of them.
+    // The first claim stands for all in matters of the lease and of the end.
     const first = { ...(claims[0] as Claim), ttl: this.#ttl }
     this.#own = new SessionClaim(desk, first, wait, this.#parts[0]?.key ?? '', {
       troubleOf,
@@ -52,7 +52,7 @@ export class Together {
     })
   }
 
-  /** A grant for each, or undefined: then nothing of it is there. */
+  /** @returns a grant for each claim, or undefined: then no entry is left */
   take(): Promise<readonly Grant[] | undefined> {
     return this.#own.once(() => this.#attempt())
   }
@@ -78,18 +78,18 @@ export class Together {
     return undefined
   }
 
-  /** What an earlier request has taken, perhaps one whose answer was lost: all of it, if nothing was given back since. */
+  /** The entries that an earlier request created, perhaps one whose answer was lost. Undefined unless all of them still exist. */
   #mineIn(lines: readonly (readonly Place[])[], { id }: Session): readonly Place[] | undefined {
     const places = this.#parts.flatMap(({ key }, i) => lines[i]?.find((place) => place.key === key) ?? [])
     const all = places.length === this.#parts.length && places.every(({ lease }) => lease === id)
     return all ? places : undefined
   }
 
-  /** Does each claim go together with all who stand in its line? */
+  /** Is each claim compatible with all entries in its queue? */
   #freeIn(lines: readonly (readonly Place[])[]): boolean {
     return this.#parts.every(({ claim, key }, i) => {
       const line = lines[i] ?? []
-      // Of an attempt that was given back in part nothing more is to be had.
+      // An attempt with some of its entries removed can no longer be granted.
       if (line.some((place) => place.key === key)) return false
       this.#own.refuseLimit(line, claim)
       return holds(line, claim.mode)

@@ -1,7 +1,7 @@
-/** What etcd said is wrong, and whether trying again can help. */
+/** The errors of etcd, and whether a retry can help. */
 import { Refused, type Trouble, troubleIn } from '../kit/trouble.js'
 
-/** Numbers of gRPC. */
+/** Status codes of gRPC. */
 const codes = {
   invalid: 3,
   notFound: 5,
@@ -21,17 +21,17 @@ export class Refusal extends Refused {
     this.code = code
   }
 
-  /** The lease has ended, and everything that was kept by it. */
+  /** The lease has ended, and with it every key that it kept. */
   get noSession(): boolean {
     return this.code === codes.notFound && /lease not found/.test(this.message)
   }
 
-  /** The token of the login has run out, or the rights were changed meanwhile. */
+  /** The login token has expired, or permissions were changed meanwhile. */
   get staleLogin(): boolean {
     return this.code === codes.unauthenticated || /auth (?:token|store)/.test(this.message)
   }
 
-  /** Some time, or another member, may bring another answer. */
+  /** A later try, or another member, may give another answer. */
   get passing(): boolean {
     const { exhausted, unknown, internal, unavailable } = codes
     const may: readonly number[] = [unknown, 1, 4, exhausted, 10, internal, unavailable]
@@ -39,7 +39,7 @@ export class Refusal extends Refused {
   }
 }
 
-/** Reads what came with a status other than 200. */
+/** Parses an answer with a status other than 200. */
 export function refusalOf(status: number, text: string): Refusal {
   const message =
     /"message":\s*"((?:[^"\\]|\\.)*)"/.exec(text)?.[1] ?? (text.trim().slice(0, 200) || `status ${status}`)

@@ -1,4 +1,4 @@
-/** The transactions, each headed with what it takes and gives. Keys and values are in base64. */
+/** The transactions, each with its input and its result. Keys and values are in base64. */
 import type { Mode } from '../../core/mode.js'
 import type { Line } from './keys.js'
 import type { Compare, Operation, RangeAsk, TxnAsk } from './wire.js'
@@ -23,7 +23,7 @@ const made = (key: string, revision: number): Compare => ({
 const newest = { sort_order: 'DESCEND', sort_target: 'CREATE', limit: '1' } as const
 const oldest = { sort_order: 'ASCEND', sort_target: 'CREATE', limit: '1' } as const
 
-/** Of what stands before, an exclusive claim needs only the last; the first is for messages. The others must see all. */
+/** An exclusive claim needs only the last entry ahead; the first is for messages. Other modes must read all. */
 function ahead(all: RangeAsk, mode: Mode): Operation[] {
   return mode.kind === 'exclusive'
     ? [range({ ...all, ...newest }), range({ ...all, ...oldest })]
@@ -31,9 +31,9 @@ function ahead(all: RangeAsk, mode: Mode): Operation[] {
 }
 
 /**
- * Stands in line and reads what is before.
- * Takes: place, its value, the lease. Does nothing when the attempt has been given up, or has its place already.
- * Gives: succeeded → [before, first, put]; else → [own place, all].
+ * Enters the queue and reads the entries ahead.
+ * Input: entry, its value, the lease. Writes nothing when the attempt was given up, or already has its entry.
+ * Result: succeeded → [ahead, first, put]; else → [own entry, all].
  */
 export function enter(line: Line, attempt: string, mode: Mode, value: string, lease: string): TxnAsk {
   const key = line.place(attempt)
@@ -44,7 +44,7 @@ export function enter(line: Line, attempt: string, mode: Mode, value: string, le
   }
 }
 
-/** A place of several that are taken together. */
+/** One of several entries that are created together. */
 export interface OneOf {
   readonly line: Line
   readonly attempt: string
@@ -59,8 +59,8 @@ const unchanged = ({ all }: Line, revision: string): Compare => ({
 })
 
 /**
- * Takes a place in several lines at once, all of which are empty; or, with a `revision`, to none of which anybody has come since.
- * Gives: succeeded → [put] of each; else → [all] of each.
+ * Enters several queues at once, if all are empty; or, with a `revision`, if no entry was added or changed since.
+ * Result: succeeded → [put] of each; else → [all] of each.
  */
 export function takeAll(places: readonly OneOf[], lease: string, revision: string | undefined): TxnAsk {
   return {
@@ -74,8 +74,8 @@ export function takeAll(places: readonly OneOf[], lease: string, revision: strin
 }
 
 /**
- * Takes an empty line, and only that: one attempt.
- * Gives: succeeded → [put]; else → [own place, all].
+ * Enters the queue only if it is empty: a single attempt.
+ * Result: succeeded → [put]; else → [own entry, all].
  */
 export function takeEmpty(line: Line, attempt: string, value: string, lease: string): TxnAsk {
   const { key, range_end } = line.all
@@ -87,8 +87,8 @@ export function takeEmpty(line: Line, attempt: string, value: string, lease: str
 }
 
 /**
- * Joins those that hold, if nobody has come since `revision`: one attempt beside others.
- * Gives: succeeded → [put]; else → [own place, all].
+ * Joins the holders if no entry was added or changed since `revision`: a single attempt beside others.
+ * Result: succeeded → [put]; else → [own entry, all].
  */
 export function join(line: Line, attempt: string, value: string, lease: string, revision: string): TxnAsk {
   const key = line.place(attempt)
@@ -100,8 +100,8 @@ export function join(line: Line, attempt: string, value: string, lease: string, 
 }
 
 /**
- * After waiting: is the own place still there, and what is before it?
- * Gives: succeeded → [before, first]; else nothing: the place was lost.
+ * After a wait: does our own entry still exist, and what is ahead of it?
+ * Result: succeeded → [ahead, first]; else nothing: the entry was lost.
  */
 export function look(line: Line, attempt: string, mode: Mode, token: number): TxnAsk {
   const before = { ...line.all, max_create_revision: String(token - 1) }
@@ -109,21 +109,21 @@ export function look(line: Line, attempt: string, mode: Mode, token: number): Tx
 }
 
 /**
- * Gives up a place that may not have been taken yet: whatever of it is still on its way does nothing any more. The note stays for
- * as long as the lease, without which the place could not be taken either.
+ * Gives up an entry that may not have been created yet: a request still in flight then has no effect. The marker that ensures this lives as
+ * long as the lease, without which the entry could not be created either.
  */
 export function giveUp(line: Line, attempt: string, lease: string): TxnAsk {
   return { success: [remove(line.place(attempt)), put(line.over(attempt), '', lease)] }
 }
 
-/** As `giveUp` when the lease is over. Gives: [deleted]. */
+/** Removes an entry without a marker. Result: [deleted]. */
 export function leave(line: Line, attempt: string): TxnAsk {
   return { success: [remove(line.place(attempt))] }
 }
 
 const under = (key: string, lease: string): Compare => ({ key, target: 'LEASE', result: 'EQUAL', lease })
 
-/** Puts a place under another lease, where it stands. Gives: succeeded → it was under the first; else → [what is there]. */
+/** Moves an entry to another lease, at its position. Result: succeeded → it was under the first lease; else → [current entry]. */
 export function move(key: string, token: number, from: string, lease: string): TxnAsk {
   return {
     compare: [made(key, token), under(key, from)],
@@ -132,7 +132,7 @@ export function move(key: string, token: number, from: string, lease: string): T
   }
 }
 
-/** Changes what a place says, where it stands. Gives: succeeded → it was under this lease; else → [what is there]. */
+/** Rewrites an entry's value, at its position. Result: succeeded → it was under this lease; else → [current entry]. */
 export function rewrite(key: string, token: number, value: string, lease: string): TxnAsk {
   return {
     compare: [made(key, token), under(key, lease)],
@@ -141,7 +141,7 @@ export function rewrite(key: string, token: number, value: string, lease: string
   }
 }
 
-/** Takes away the holders given, each only if it still is that one. Gives: succeeded → all of them were taken. */
+/** Removes the given holders, if each is unchanged; else none. Result: succeeded → all were removed. */
 export function take(places: readonly { readonly key: string; readonly token: number }[]): TxnAsk {
   return {
     compare: places.map(({ key, token }) => made(key, token)),
@@ -149,14 +149,14 @@ export function take(places: readonly { readonly key: string; readonly token: nu
   }
 }
 
-/** Which of these keys are there? Gives: one count each. */
+/** Which of these keys exist? Result: one count each. */
 export function present(keys: readonly string[]): TxnAsk {
   return { success: keys.map((key) => range({ key, count_only: true })) }
 }
 
 /**
- * Replaces a cell, if it still is as of revision `seen` (0: is not there); without a value it is removed.
- * Gives: succeeded → [put or delete]; else → [what is there].
+ * Replaces a cell if its revision is still `seen` (0: it does not exist); without a value, removes it.
+ * Result: succeeded → [put or delete]; else → [current cell].
  */
 export function replace(
   key: string,
@@ -173,5 +173,5 @@ export function replace(
   }
 }
 
-/** Is this place still there, under this revision? For a user's own transaction. */
+/** Does this entry still exist, with this revision? For a user's own transaction. */
 export const stillMine: (key: string, token: number) => Compare = made

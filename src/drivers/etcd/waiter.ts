@@ -1,18 +1,11 @@
 /**
- * Long because one claim's way through the line is one loop.
+ * One claim's path through the queue. The diagram is at {@link Waiter}. Retries, and the clean-up after a claim, are in
+ * `kit/session-claim.ts`.
  *
- * One claim's way through the line. When it tries again, and that nothing is left of it, is in `kit/session-claim.ts`.
+ * After each wake-up the waiter checks its own entry: a lease that ended during the wait has removed the entry, and another
+ * client may hold.
  *
- * ```
- *   enter: one transaction puts the place and reads what is before it ── nothing in the way ──► granted
- *     │ something is
- *     ▼
- *   wait: watch the one place in the way, from the revision that was read, so that nothing between is missed
- *     │ it is gone · the watch broke · the line's past was compacted · a beat found it gone
- *     ▼
- *   look: is the own place still there, and what is before it now? ── nothing ──► granted;  not there ──► enter again
- * ```
- * The look matters: a lease that ended while its owner waited has taken the place with it, and somebody else may hold.
+ * Long because one claim's path through the queue is one loop.
  */
 import type { Claim, Grant, Wait } from '../../core/driver.js'
 import { holdersIn, holds, inTheWay } from '../kit/line.js'
@@ -27,19 +20,30 @@ import { troubleOf } from './trouble.js'
 import { enter, giveUp, join, leave, look, move, takeEmpty } from './txns.js'
 import type { RangeAsk, TxnAsk, TxnReply, WatchReply } from './wire.js'
 
-/** A place in line, and what is before it as of `revision`. */
+/** A queue entry, and the entries ahead of it as of `revision`. */
 interface Stand {
   readonly session: Session
   readonly token: number
   readonly ahead: Ahead
   readonly revision: string
-  /** Clock reading before the request that told it left. */
+  /** The clock reading from before the request for it was sent. */
   readonly sent: number
 }
 
-/** One try beside others is repeated when the line moved meanwhile, but not for ever. */
+/** A single attempt beside other holders is repeated when the queue changed meanwhile, but at most this often. */
 const mostJoins = 20
 
+/**
+ * ```
+ *   enter: one transaction puts the entry and reads those ahead ── nothing in the way ──► granted
+ *     │ an entry is in the way
+ *     ▼
+ *   wait: watch that one entry; if the store has moved on since the read, read the entry once more, so that no change is missed
+ *     │ it is gone · the watch broke · the queue's past was compacted · a heartbeat found it gone
+ *     ▼
+ *   look: does our own entry exist, and what is ahead now? ── nothing ──► granted;  no entry ──► enter again
+ * ```
+ */
 export class Waiter {
   readonly #desk: Desk
   readonly #claim: Claim
@@ -58,12 +62,12 @@ export class Waiter {
     })
   }
 
-  /** One attempt: takes a place only if it holds. */
+  /** A single attempt: enters the queue only if the entry holds at once. */
   once(): Promise<Grant | undefined> {
     return this.#own.once(() => this.#join())
   }
 
-  /** Until the wait is over. */
+  /** Retries until the wait is over. */
   long(): Promise<Grant | undefined> {
     return this.#own.long(async () => {
       const stand = await this.#enter()
@@ -101,7 +105,7 @@ export class Waiter {
     return undefined
   }
 
-  /** Takes a place, or finds the one it has. Undefined: to be tried again. */
+  /** Creates the queue entry, or finds the existing one. Undefined: try again. */
   async #enter(): Promise<Stand | undefined> {
     const { attempt, mode } = this.#claim
     const session = await this.#own.session()
@@ -115,7 +119,7 @@ export class Waiter {
     }
     const { own, ahead } = this.#read(is)
     if (own === undefined) throw new Error('this attempt has been given up before')
-    // From an earlier lease, which is at its end: the place itself need not be lost.
+    // The entry belongs to an earlier lease that is about to end: move it, so that it is not lost.
     if (own.lease !== session.id) {
       const moved = await this.#desk.client.txn(move(this.#own.key, own.token, own.lease, session.id))
       if (moved.is.succeeded !== true) return undefined
@@ -157,15 +161,31 @@ export class Waiter {
     const one = inTheWay(ahead.places, mode)
     const range: RangeAsk = one === undefined ? this.#line.all : { key: one.key }
     const known = new Map(ahead.places.map((place) => [place.key, place]))
-    // Only readers wait for something else than an end: a writer may become one of them.
+    // Only readers wait for more than a deletion: a writer ahead may downgrade to a reader.
     const filters = mode.kind === 'shared' ? {} : { filters: ['NOPUT'] }
     const from = String(BigInt(revision) + 1n)
     return this.#own.rest(one?.key, (wake, broke) => {
       const heard = ({ result }: WatchReply) => {
+        if (
+          one !== undefined &&
+          result?.created === true &&
+          BigInt(result.header?.revision ?? 0) >= BigInt(from)
+        )
+          void this.#changed(one.key, from).then((changed) => changed && wake(), broke)
         if (result?.canceled === true || (result?.events && worthAsking(known, mode, result.events))) wake()
       }
-      return this.#desk.client.watch({ ...range, start_revision: from, ...filters }, heard, broke)
+      // etcd serves a watch on past revisions only every 100 ms until it has caught up. A single entry is therefore watched from now on, and
+      // read if there are past revisions.
+      const since = one === undefined ? { start_revision: from } : {}
+      return this.#desk.client.watch({ ...range, ...since, ...filters }, heard, broke)
     })
+  }
+
+  /** Was this key deleted, or written at revision `from` or later? */
+  async #changed(key: string, from: string): Promise<boolean> {
+    const { is } = await this.#desk.client.range({ key })
+    const [kv] = is.kvs ?? []
+    return kv === undefined || (this.#claim.mode.kind === 'shared' && BigInt(kv.mod_revision) >= BigInt(from))
   }
 
   #put(session: Session, ask: TxnAsk) {

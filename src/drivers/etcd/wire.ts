@@ -1,4 +1,4 @@
-/** The part of etcd's API v3 that is used, as its JSON gateway writes it: keys and values in base64, 64-bit numbers as strings, zeros left out. */
+/** The types used of etcd's API v3, as its JSON gateway encodes them: keys and values in base64, 64-bit numbers as strings, zeros omitted. */
 
 export interface RangeAsk {
   readonly key: string
@@ -79,9 +79,11 @@ export interface TxnReply {
 export interface LeaseReply {
   readonly header?: Header
   readonly ID?: string
-  /** Seconds; left out when there is no such lease. */
+  /** Seconds; absent when the lease does not exist. */
   readonly TTL?: string
   readonly grantedTTL?: string
+  /** The keys bound to the lease, if requested. */
+  readonly keys?: readonly string[]
 }
 
 export interface WatchEvent {
@@ -91,6 +93,7 @@ export interface WatchEvent {
 
 export interface WatchReply {
   readonly result?: {
+    readonly header?: Header
     readonly created?: boolean
     readonly canceled?: boolean
     readonly compact_revision?: string

@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/clock.js'
 
-/** Somebody rests until it is rung; a ring that comes before is not lost. */
+/** A wake-up for one waiter. A ring that comes before the wait is kept, not lost. */
 export class Bell {
   readonly #clock: Clock
   #rung = false
@@ -15,7 +15,7 @@ export class Bell {
     this.#wake?.()
   }
 
-  /** Resolves when it is or was rung since the last rest, or after `ms`; one rests at a time. */
+  /** Resolves at once if the bell was rung since the last rest, otherwise at the next ring or after `ms`. One caller at a time. */
   async rest(ms: number = Number.POSITIVE_INFINITY): Promise<void> {
     if (!this.#rung) {
       await new Promise<void>((resolve) => {

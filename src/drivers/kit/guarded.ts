@@ -1,10 +1,10 @@
-/** What of a lease a store's own condition needs: any `Lease` of the same driver. */
+/** The part of a lease that a store's own condition needs. Any `Lease` of the same driver fits. */
 export interface Guarded {
   readonly name: string
   readonly token: number
 }
 
-/** What is kept of holds that such a lease can be found by: two names may have the same token, if one step of the store wrote both. */
+/** Index of held leases by name and token. A token alone is not unique: one step of the store that wrote two names gives both the same. */
 export class Held<T> {
   readonly #all = new Map<string, T>()
 
@@ -12,7 +12,7 @@ export class Held<T> {
     this.#all.set(`${token} ${name}`, what)
   }
 
-  /** If it still is `what`. */
+  /** Removes the entry only if it still is `what`. */
   drop(lease: Guarded, what: T): void {
     if (this.find(lease) === what) this.#all.delete(`${lease.token} ${lease.name}`)
   }

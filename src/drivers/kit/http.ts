@@ -1,6 +1,6 @@
 /**
- * One address of a store that speaks HTTP. Node's own client: connections are kept and used again, and one that is idle does
- * not keep the process alive. Deadlines are on our clock; a long answer is read line by line as it comes.
+ * One address of a store that speaks HTTP. Uses Node's own client: connections are reused, and an idle one does not keep the
+ * process alive. Deadlines are on our clock; a streamed response is read line by line as it arrives.
  */
 import {
   type ClientRequest,
@@ -12,12 +12,12 @@ import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import type { SecureContextOptions } from 'node:tls'
 import type { Clock } from '../../core/clock.js'
 
-/** What Node's `tls.connect` takes of keys and names. */
+/** The keys and names that Node's `tls.connect` takes. */
 export interface TlsOptions
   extends Pick<SecureContextOptions, 'ca' | 'cert' | 'key' | 'passphrase' | 'pfx' | 'minVersion'> {
-  /** The name the certificate must have, where it is not the host's. */
+  /** The name the certificate must have, if it differs from the host's. */
   readonly servername?: string
-  /** `false` takes any certificate: whoever stands between can read and grant. Default `true`. */
+  /** `false` accepts any certificate: a man in the middle can then read everything and grant locks. Default `true`. */
   readonly rejectUnauthorized?: boolean
 }
 
@@ -26,7 +26,7 @@ export interface HttpAsk {
   readonly path: string
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string
-  /** Called with what ends it from here, when it leaves. */
+  /** Called when the request is sent, with a function that aborts it. */
   readonly begun?: (end: () => void) => void
 }
 
@@ -36,11 +36,11 @@ export interface HttpAnswer {
   readonly text: string
   /** Clock reading before the request left. */
   readonly sent: number
-  /** It was sent before, on a connection that broke: that may have been carried out, or may yet be. */
+  /** The request was sent before, on a connection that broke: the store may have executed it, or may do so later. */
   readonly repeated: boolean
 }
 
-/** No answer. `left` false: the request never got as far as the store, so it has done nothing. */
+/** No answer. `left` false: the request never reached the store, so it had no effect. */
 export class NoAnswer extends Error {
   readonly left: boolean
   constructor(message: string, left: boolean, cause?: unknown) {
@@ -72,16 +72,16 @@ export class HttpHost {
     this.#agent = this.#secure ? new HttpsAgent({ ...options, ...tls }) : new HttpAgent(options)
   }
 
-  /** @throws NoAnswer when there is none within `timeout` ms, or the connection broke */
+  /** @throws NoAnswer when no answer comes within `timeout` ms, or the connection breaks */
   async ask(ask: HttpAsk, timeout: number): Promise<HttpAnswer> {
     const sent = this.#clock.now()
     try {
       return await this.#once(ask, sent, timeout)
     } catch (error) {
-      // The store has closed a kept connection just as it was used again: that says nothing of the store.
+      // The store closed a kept-alive connection just as we reused it: that says nothing about the store's health.
       if (!(error instanceof StaleConnection)) throw error
       const again = await this.#once(ask, sent, timeout).catch((last: NoAnswer) => {
-        // What was sent first may have got there all the same.
+        // The first request may have arrived all the same.
         throw new NoAnswer(last.message, true, last.cause)
       })
       return { ...again, repeated: true }
@@ -127,8 +127,8 @@ export class HttpHost {
   }
 
   /**
-   * An answer that goes on: each line as it comes. `ended` is called once, when the store or the network ends it; not after the
-   * returned function has ended it from here.
+   * Streams a response: calls `line` for each line as it arrives. Calls `ended` once, when the store or the network ends the
+   * response; not after the returned function has ended it from here.
    */
   follow(
     ask: HttpAsk,
@@ -176,7 +176,7 @@ export class HttpHost {
   }
 }
 
-/** No answer like any other, when it happens twice in a row. */
+/** Retried once; twice in a row it counts as an ordinary NoAnswer. */
 class StaleConnection extends NoAnswer {}
 
 function lines(response: IncomingMessage, line: (text: string) => void): void {

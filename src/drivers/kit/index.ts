@@ -1,5 +1,5 @@
 /**
- * For people who write a driver of their own: the contract and the small parts drivers share.
+ * For authors of custom drivers: the contract and the small parts that drivers share.
  * @module
  */
 export { type Cell, type CellChange, type Cells, maxCellBytes, maxKeyBytes } from '../../core/cell.js'

@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/clock.js'
 
-/** A pause that can be cut short, also before it begins. */
+/** A pause that can be cut short, even before it begins. */
 export class Pause {
   readonly #clock: Clock
   #end: (() => void) | undefined
@@ -10,7 +10,7 @@ export class Pause {
     this.#clock = clock
   }
 
-  /** Ends the pause that is on, or leaves out the next one. */
+  /** Ends the current pause, or skips the next one. */
   readonly cut = (): void => {
     if (this.#end === undefined) this.#skip = true
     else this.#end()

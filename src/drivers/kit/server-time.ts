@@ -1,8 +1,8 @@
 /**
- * What time it is at a store that tells its time only as the `Date` of its answers: whole seconds.
+ * The clock of a store that reports its time only in the `Date` header of its answers: whole seconds.
  *
- * Used for ages shown to people, never for a decision. The clock of this machine is taken as long as it agrees with what the
- * store said last, because it is finer; where the two differ, the store's counts.
+ * Used for ages shown to people, never for a decision. The local wall clock is used while it agrees with the store's last answer,
+ * because it is finer; where the two differ, the store's time counts.
  */
 import type { Clock } from '../../core/clock.js'
 
@@ -17,16 +17,16 @@ export class ServerTime {
     this.#wall = wall
   }
 
-  /** An answer to what left at `sent` came now, dated `date`. */
+  /** An answer dated `date` arrived now, to a request that left at `sent`. */
   heard(date: string | string[] | undefined, sent: number): void {
     const second = typeof date === 'string' ? Date.parse(date) : Number.NaN
     if (Number.isNaN(second)) return
-    // Between sending and now it was some moment of that second there.
+    // At some moment between `sent` and now, the store's clock was within that second.
     this.#from = second - this.#clock.now()
     this.#upTo = second + 1000 - sent
   }
 
-  /** Milliseconds since 1970, by the store. */
+  /** Milliseconds since 1970, by the store's clock. */
   now(): number {
     const passed = this.#clock.now()
     return Math.round(Math.min(Math.max(this.#wall(), this.#from + passed), this.#upTo + passed))

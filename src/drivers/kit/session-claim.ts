@@ -1,15 +1,14 @@
 /**
- * Long because what a claim leaves behind at each step must be seen with it.
- *
- * One claim in the line of a store with sessions: what is alike in each is when to try again, when to rest, whom to tell of trouble,
- * and that nothing is left behind. How a place is taken and looked at is the driver's, in its `waiter.ts`.
+ * One claim in the queue of a store with sessions: when to retry, when to rest, where to report trouble, and that nothing stays
+ * behind. How a queue entry is made and read is the driver's part, in its `waiter.ts`.
  *
  * ```
  *   try ── granted ──────────────────────────────► Grant
- *    ▲ └── nothing, or passing trouble: a pause ─┐
+ *    ▲ └─ nothing, or temporary trouble: pause ─┐
  *    └──────────────────────────────────────────┘
- *          the wait is over, or refused ──► what was placed is taken away ──► nothing
+ *          the wait is over, or refused ──► the queue entry is removed ──► nothing
  * ```
+ * Long because what a claim leaves behind at each step must be visible beside that step.
  */
 import type { Claim, Grant, Wait } from '../../core/driver.js'
 import { permitLimitError } from '../../core/errors.js'
@@ -20,9 +19,15 @@ import type { SessionDesk } from './session-desk.js'
 import type { SessionHold } from './session-hold.js'
 import { Refused, type Trouble, Unsure } from './trouble.js'
 
+/** The share of its ttl a lease has left when granted. With less left, the session is proven again first. A little more than promised. */
+const worth = 0.93
+const leastWorth = 0.62
+/** How long proving a session may delay a lease that is about to be granted, in ms. */
+const longestProof = 1_000
+
 export interface ClaimStore {
   troubleOf(error: unknown): Trouble
-  /** Takes away what was placed under `session`; where that cannot be done at once, it is done later. */
+  /** Removes what was placed under `session`; later, if that is not possible at once. */
   leave(session: Session): Promise<void>
 }
 
@@ -30,11 +35,11 @@ export class SessionClaim implements Member {
   readonly key: string
   readonly waits = true
   before: string | undefined
-  /** The place is gone for certain, with its session or alone. */
+  /** The queue entry is certainly gone, with its session or alone. */
   lost = false
-  /** A request was not answered: it may yet arrive, also after a later one was. */
+  /** A request had no answer: it may still arrive, even after a later one. */
   doubt = false
-  /** Under which session something may have been placed that is not handed out. */
+  /** The session under which an entry may exist that has not been handed out as a grant. */
   placed: Session | undefined
   readonly #desk: SessionDesk
   readonly #claim: Claim
@@ -76,7 +81,7 @@ export class SessionClaim implements Member {
     return this.#wait.over || this.#desk.closed
   }
 
-  /** One attempt. What of it may yet arrive, although another request was answered, is taken away. */
+  /** One attempt; removes whatever an unanswered duplicate may still create. */
   async once<G>(attempt: () => Promise<G | undefined>): Promise<G | undefined> {
     try {
       const given = await attempt()
@@ -109,24 +114,24 @@ export class SessionClaim implements Member {
     }
   }
 
-  /** The session that keeps the place: the one it has, while that is usable. */
+  /** The session that keeps the queue entry: the current one while it is usable, else a new one. */
   async session(): Promise<Session> {
     if (this.#kept?.usable !== true)
       this.#kept = await this.#desk.session(this.#claim.ttl, this.#claim.attempt)
     return this.#kept
   }
 
-  /** A request that places something. Undefined: the session was over; there is a new one to be had. */
+  /** Sends a request that places something. Undefined: the session had ended; {@link session} makes a new one. */
   async put<T extends { readonly repeated: boolean }>(
     session: Session,
     send: () => Promise<T>,
   ): Promise<T | undefined> {
-    const fresh = this.#isOld(session) ? session.beat() : undefined
+    const fresh = this.#isOld(session) ? this.#prove(session) : undefined
     fresh?.catch(() => undefined)
     try {
       this.placed = session
       const answer = await send()
-      // The try that was not answered may yet arrive, somewhere else.
+      // The unanswered try may still arrive, elsewhere.
       this.doubt ||= answer.repeated
       if (fresh !== undefined) await fresh.catch(() => undefined)
       return answer
@@ -140,15 +145,21 @@ export class SessionClaim implements Member {
     }
   }
 
-  /** What was placed is handed out, if enough of its session is left. */
+  /** Hands out what was placed, if enough of its session is left. */
   async granted(session: Session, holdOf: () => SessionHold): Promise<Grant> {
     const [grant] = await this.allGranted(session, () => [holdOf()] as const)
     return grant
   }
 
-  /** As `granted`, for several that were placed in one step. */
+  /** Like `granted`, for several entries placed in one step. */
   async allGranted<H extends readonly SessionHold[]>(session: Session, holdsOf: () => H): Promise<H> {
-    if (this.#isOld(session)) await session.beat()
+    // A lease has its ttl left when it is handed out. If the session cannot be proven again now, it must at least last as long
+    // as that of a lease that is passed on.
+    if (this.#isOld(session)) {
+      await this.#prove(session).catch((error: unknown) => {
+        if (this.#leftOf(session) < this.#claim.ttl * leastWorth) throw error
+      })
+    }
     const holds = holdsOf()
     const { env, closed } = this.#desk
     const now = env.clock.now()
@@ -161,10 +172,11 @@ export class SessionClaim implements Member {
   }
 
   /**
-   * Rests until `watch` calls its first argument, or a beat finds something gone, or the wait is over. The second one is for a watch that
-   * broke: looked at soon, not at once, for a cluster in trouble, with all its watches broken, must not be hammered.
-   * @param before the key whose end is waited for: each beat asks for it, too, because a watch may hang. What no beat asks for is looked
-   * at again after a ttl.
+   * Rests until `watch` calls its first argument, a heartbeat finds something gone, or the wait is over. `watch` calls its second
+   * argument when the watch broke: the claim then retries soon, not at once, because a cluster in trouble, with all its watches
+   * broken, must not be hammered.
+   * @param before the key to wait for: every heartbeat checks it, too, because a watch may hang. Without it, the claim retries after
+   * a ttl.
    */
   async rest(
     before: string | undefined,
@@ -188,9 +200,9 @@ export class SessionClaim implements Member {
     }
   }
 
-  /** Rests for `ms`, or until it is rung. */
+  /** Rests for `ms`, or until the bell is rung. */
   async nap(ms?: number): Promise<void> {
-    // Only who rests needs to hear of the end of the wait; a signal costs more than a free lock does.
+    // Only a resting claim needs the abort signal; creating one costs more than acquiring a free lock.
     if (this.#heeds === undefined) {
       this.#heeds = this.#wait.signal
       this.#heeds.addEventListener('abort', this.#bell.ring)
@@ -198,7 +210,7 @@ export class SessionClaim implements Member {
     if (!this.ended) await this.#bell.rest(ms)
   }
 
-  /** @throws RangeError when the semaphore is used with another limit */
+  /** @throws RangeError when the semaphore is in use with another limit */
   refuseLimit(ahead: readonly InLine[], { mode, name }: Claim = this.#claim): void {
     const other = otherLimit(ahead, mode)
     if (other !== undefined) throw permitLimitError(name, other, mode.kind === 'permits' ? mode.of : 0)
@@ -223,8 +235,18 @@ export class SessionClaim implements Member {
     }
   }
 
+  /** Has the session less proven time left than a new lease should have? */
   #isOld(session: Session): boolean {
-    return session.until - this.#desk.env.clock.now() < this.#claim.ttl / 2
+    return this.#leftOf(session) < this.#claim.ttl * worth
+  }
+
+  /** Bounded, because the lock is unavailable to others meanwhile. */
+  #prove(session: Session): Promise<void> {
+    return session.beat(Math.min(session.ttl / 6, longestProof))
+  }
+
+  #leftOf(session: Session): number {
+    return session.until - this.#desk.env.clock.now()
   }
 
   #note(trouble: Trouble): void {

@@ -1,19 +1,19 @@
-/** What one driver has open: its sessions, what it still has to clean up, and who rests and must be woken when it is closed. */
+/** The open resources of one driver: its sessions, its pending clean-up work, and the resting waiters to wake when it closes. */
 import type { Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { Bell } from './bell.js'
 import { type Beat, Session } from './session.js'
 
-/** What the store does for sessions. */
+/** The session operations of a store. */
 export interface SessionStore {
-  /** Of the driver, for messages. */
+  /** The driver's name, for messages. */
   readonly name: string
-  /** One for each lock instead of one for all of the same ttl. */
+  /** True: one session per lock instead of one for all locks of the same ttl. */
   readonly each: boolean
   /** How long closing may take, in ms. */
   readonly patience: number
   readonly beat: Beat
-  /** The ttl in ms that is asked for, so that claims of `ttl` are covered: the same for claims that share a session. */
+  /** The session ttl in ms that covers claims of `ttl`. The same for claims that share a session. */
   ttlFor(ttl: number): number
   create(ttl: number): Promise<{ readonly id: string; readonly ttl: number; readonly sent: number }>
   destroy(id: string): Promise<unknown>
@@ -27,7 +27,7 @@ export class SessionDesk {
   readonly #store: SessionStore
   readonly #bells = new Set<Bell>()
   readonly #shared = new Map<number, Promise<Session>>()
-  /** By attempt, so that a claim that is asked for twice finds its own. */
+  /** Keyed by attempt, so that a repeated request of a claim finds the claim's own session. */
   readonly #each = new Map<string, Promise<Session>>()
   readonly #ends = new WeakMap<Session, () => void>()
   readonly #open = new Set<Session>()
@@ -38,7 +38,7 @@ export class SessionDesk {
     this.env = env
   }
 
-  /** The session that keeps a claim: one for all of the same ttl, or one of its own. */
+  /** The session that keeps a claim: shared by all claims of the same ttl, or its own. */
   async session(ttl: number, attempt: string): Promise<Session> {
     this.assertOpen()
     const wanted = this.#store.ttlFor(ttl)
@@ -67,7 +67,7 @@ export class SessionDesk {
     return created
   }
 
-  /** Nothing is kept by it any more. */
+  /** Destroys the session if it belongs to one lock and keeps nothing any more. */
   done(session: Session): void {
     if (!this.#store.each || !session.idle || !this.#open.delete(session)) return
     session.end()
@@ -76,8 +76,8 @@ export class SessionDesk {
   }
 
   /**
-   * Does `work` until it says that it is done, or the session is over and everything with it. Resolves after the first try, however
-   * that went; the others are made in the background.
+   * Repeats `work` until it resolves with true, or the session is over and everything with it, or the driver closes. Resolves after
+   * the first try, whether that succeeded or failed; further tries run in the background.
    */
   chase(work: () => Promise<boolean>, session: Session, pace: number): Promise<void> {
     return new Promise((tried) => {
@@ -97,7 +97,7 @@ export class SessionDesk {
     })
   }
 
-  /** Rung when the driver is closed. Whoever asks for it quits it. */
+  /** A bell that rings when the driver closes. The caller must `quit` it. */
   bell(): Bell {
     const bell = new Bell(this.env.clock)
     this.#bells.add(bell)
@@ -112,7 +112,7 @@ export class SessionDesk {
     if (this.closed) throw new BackendError(this.#store.name, 'these locks were closed', { closed: true })
   }
 
-  /** The sessions go, and all that is kept by them. */
+  /** Destroys the sessions, and with them everything they keep. */
   async close(): Promise<void> {
     if (this.closed) return
     this.closed = true

@@ -1,11 +1,11 @@
-/** A driver over sessions, put together: what is asked of it is checked and told in the same words, whichever the store. */
+/** Assembles a driver over sessions: the same checks and the same error messages for every store. */
 import type { Cells } from '../../core/cell.js'
 import type { Claim, Driver, DriverFactory, Env, Grant, Standing, Traits, Wait } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import type { SessionDesk } from './session-desk.js'
 import type { Trouble } from './trouble.js'
 
-/** What all of these can do. */
+/** The traits that all drivers over sessions share. */
 export const sessionTraits: {
   readonly modes: readonly ['exclusive', 'shared', 'permits']
   readonly fair: true
@@ -30,10 +30,10 @@ export interface SessionDriverParts<T extends Traits, D extends SessionDesk = Se
   ): {
     /** One attempt. */
     once(): Promise<Grant | undefined>
-    /** Until the wait is over. */
+    /** Attempts until the wait is over. */
     long(): Promise<Grant | undefined>
   }
-  /** Single attempts at several names in one step; absent: it cannot. */
+  /** Single attempts at several names in one step. Absent: the store cannot do that. */
   together?(claims: readonly Claim[], wait: Wait): Promise<readonly Grant[] | undefined>
   inspect(name: string): Promise<Standing>
   list(prefix: string): Promise<readonly Standing[]>
@@ -41,8 +41,8 @@ export interface SessionDriverParts<T extends Traits, D extends SessionDesk = Se
 }
 
 /**
- * The factory of such drivers, and the desk of the one it made last: through that a user's own transaction goes.
- * @param parts of a driver in an environment
+ * The factory of such drivers, and the desk of the driver it made last: a user's own transaction goes through that desk.
+ * @param parts makes the parts of a driver for an environment
  */
 export function sessionFactory<T extends Traits, D extends SessionDesk>(
   parts: (env: Env) => SessionDriverParts<T, D>,
@@ -62,7 +62,7 @@ export function sessionFactory<T extends Traits, D extends SessionDesk>(
   }
 }
 
-/** How long a question of an operator outlives passing trouble, in ms: longer than a cluster takes to elect another leader. */
+/** How long an operator's query is retried during temporary trouble, in ms: longer than a cluster takes to elect another leader. */
 const patience = 10_000
 
 function sessionDriver<T extends Traits>(parts: SessionDriverParts<T>): Driver<T> {
@@ -75,7 +75,7 @@ function sessionDriver<T extends Traits>(parts: SessionDriverParts<T>): Driver<T
       throw troubleOf(error).error
     }
   }
-  /** What only reads is asked again while the trouble is passing. */
+  /** Retries read-only work while the trouble is temporary. */
   const read = async <R>(work: () => Promise<R>): Promise<R> => {
     const { clock, random } = desk.env
     const end = clock.now() + patience

@@ -1,8 +1,10 @@
 /**
- * A grant that is a place in line, kept by a session.
+ * A grant that is a queue entry, kept by a session.
  *
- * The session may be kept alive for others long after this one is not renewed any more, so the place has an end of its own: then
- * it is removed from here. A process that is gone removes nothing, and its session ends.
+ * The session may be kept alive for other grants long after this one is no longer renewed, so the entry has a deadline of its own,
+ * at which this process removes it. A crashed process removes nothing, but its session ends.
+ *
+ * Long because everything that ends an entry (its time, its session, its release) is in one file.
  */
 import { type Clock, deadline, driftShare, margin } from '../../core/clock.js'
 import type { GaveBack, Grant } from '../../core/driver.js'
@@ -10,23 +12,23 @@ import { unlessAborted } from '../../core/unless-aborted.js'
 import type { Member, Session } from './session.js'
 import type { SessionDesk } from './session-desk.js'
 
-/** What the store does with one place. All of it may run twice. */
+/** The store's operations on one queue entry. Each may run twice. */
 export interface PlaceStore {
   readonly attempt: string
-  /** As the session's beats know it; it may change when the place is moved or downgraded. */
+  /** The key by which the session's heartbeats check the entry. May change when the entry is moved or downgraded. */
   readonly key: string
-  /** True: it was there. `repeated`: an earlier try may have been carried out without an answer. */
+  /** `was`: the entry existed. `repeated`: an earlier, unanswered try may have been executed. */
   remove(): Promise<{ readonly was: boolean; readonly repeated: boolean }>
   /**
-   * Puts it under another session, where it stands; whatever is on its way of an earlier move does nothing any more then. False: it is not
-   * there any more.
+   * Moves the entry to another session without changing its queue position; an earlier move still in flight has no effect after that.
+   * False: the entry no longer exists.
    */
   move(from: Session, to: Session): Promise<boolean>
-  /** Makes a reader of a writer, where it stands. @throws when it is not held */
+  /** Turns a writer into a reader without changing its queue position. @throws when the lock is not held */
   downgrade(session: Session): Promise<void>
-  /** It is not held any more. */
+  /** Called when the grant is no longer held. */
   ended(): void
-  /** What is thrown to the core. */
+  /** Converts an error into the one thrown to the core. */
   told(error: unknown): Error
 }
 
@@ -37,18 +39,21 @@ export class SessionHold implements Grant, Member {
   readonly #desk: SessionDesk
   readonly #clock: Clock
   readonly #place: PlaceStore
+  readonly #lost = new AbortController()
   #ttl: number
+  /** The deadline by the newest ttl alone, however long the session lasts. */
+  #whole: number
   #session: Session
   #gone = false
   #asked = false
   #released = false
   #moving: Promise<void> | undefined
-  /** A move that was not answered: it may have been carried out, or may yet be. For how long was asked, and where it goes. */
+  /** An unanswered move, with its ttl and target session: the store may have executed it, or may do so later. */
   #unsure: { readonly ttl: number; readonly session: Session } | undefined
   #disarm: (() => void) | undefined
   #stretch: (() => void) | undefined
 
-  /** @param sent clock reading before the request left that found nothing in the way */
+  /** @param sent clock reading before the request left that found nothing in the way of the claim */
   constructor(
     desk: SessionDesk,
     place: PlaceStore,
@@ -63,20 +68,31 @@ export class SessionHold implements Grant, Member {
     this.#session = session
     this.#ttl = ttl
     this.token = token
-    const whole = deadline(sent, ttl)
-    this.validUntil = Math.min(whole, session.until)
+    this.#whole = deadline(sent, ttl)
+    this.validUntil = Math.min(this.#whole, session.until)
     session.add(this)
     this.#endAt()
-    if (session.until < whole) this.#stretchTo(whole)
+    if (session.until < this.#whole) this.#stretchAfter(ttl / 20)
   }
 
   get key(): string {
     return this.#place.key
   }
 
+  get lost(): AbortSignal {
+    return this.#lost.signal
+  }
+
   gone(): void {
+    if (this.#gone) return
     this.#gone = true
     this.#drop()
+    // The entry is also gone when its own holder released it.
+    if (this.#asked) return
+    this.validUntil = Number.NEGATIVE_INFINITY
+    this.#lost.abort(
+      this.#place.told(new Error('its place in the store is gone: it was removed, or its session has ended')),
+    )
   }
 
   wake(): void {}
@@ -86,14 +102,16 @@ export class SessionHold implements Grant, Member {
     if (this.#gone || this.#asked) return undefined
     try {
       const now = this.#clock.now()
-      // To keep the session that it may have left is no proof: first it is made sure where it is, and never by going back.
+      // Keeping a session alive that the entry may have left proves nothing: first settle where the entry is, and never by moving back.
       const least = Math.max(ttl, this.#unsure?.ttl ?? 0)
       if (least > this.#session.ttl) await unlessAborted(this.#move(least), signal)
       else await unlessAborted(this.#session.beat(), signal)
       if (this.#gone || this.#asked || this.#clock.now() > this.validUntil + this.#late()) return undefined
       this.#ttl = ttl
-      const sent = Math.min(now, this.#session.sent)
-      this.validUntil = Math.max(this.validUntil, Math.min(deadline(sent, ttl), this.#session.until))
+      this.#whole = deadline(Math.min(now, this.#session.sent), ttl)
+      const before = this.validUntil
+      this.validUntil = Math.min(this.#whole, this.#session.until)
+      if (this.validUntil < before) this.#endAt()
       return this.validUntil
     } catch (error) {
       throw this.#place.told(error)
@@ -109,10 +127,10 @@ export class SessionHold implements Grant, Member {
       this.#released = true
       this.#drop()
       if (was) return 'released'
-      // Nobody can have taken it while it was proven, so "not there" then means that the first request did it.
+      // While the grant was proven no other client can have taken the lock, so "not there" means that the first request removed the entry.
       return (again || repeated) && this.#clock.now() < this.validUntil ? 'already-released' : 'lost'
     } catch (error) {
-      // It runs into its end while the core tries again: the end removes the place, too.
+      // The deadline passes while the core retries, and removes the entry, too.
       throw this.#place.told(error)
     }
   }
@@ -125,7 +143,7 @@ export class SessionHold implements Grant, Member {
     }
   }
 
-  /** To a session that lasts long enough. Renewals may come at once, by hand and by itself: one of them moves it, the others wait. */
+  /** Moves the entry to a session that lasts long enough. Manual and automatic renewals may run at the same time: one moves, the others wait. */
   async #move(ttl: number): Promise<void> {
     while (this.#moving !== undefined) await this.#moving
     if (this.#gone || ttl <= this.#session.ttl) return
@@ -150,6 +168,7 @@ export class SessionHold implements Grant, Member {
   }
 
   #endAt(): void {
+    this.#disarm?.()
     const at = this.validUntil + this.#late()
     const end = () => {
       if (this.#clock.now() < this.validUntil + this.#late()) return this.#endAt()
@@ -160,21 +179,19 @@ export class SessionHold implements Grant, Member {
     this.#disarm = this.#clock.at(at, end, { ref: false })
   }
 
-  /** How much later than here it may be over for others. */
+  /** How much later than by our clock the grant may end for others. */
   #late(): number {
     return this.#ttl * driftShare + margin
   }
 
-  /** The session was proven a while ago: a section that lasts gets its whole ttl, a short one sends nothing. */
-  #stretchTo(whole: number): void {
-    const prove = () => {
-      const stretch = () => {
-        if (!this.#gone && !this.#asked && this.#clock.now() < this.validUntil)
-          this.validUntil = Math.max(this.validUntil, Math.min(whole, this.#session.until))
-      }
-      this.#session.beat().then(stretch, () => undefined)
+  /** The session was proven a while ago: a long critical section gets its whole ttl, a short one sends nothing. */
+  #stretchAfter(delay: number): void {
+    const stretch = () => {
+      if (!this.#gone && !this.#asked && this.#clock.now() < this.validUntil)
+        this.validUntil = Math.max(this.validUntil, Math.min(this.#whole, this.#session.until))
     }
-    this.#stretch = this.#clock.at(this.#clock.now() + this.#ttl / 20, prove, { ref: false })
+    const prove = () => void this.#session.beat().then(stretch, () => undefined)
+    this.#stretch = this.#clock.at(this.#clock.now() + delay, prove, { ref: false })
   }
 
   #drop(): void {

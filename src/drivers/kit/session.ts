@@ -1,37 +1,37 @@
 /**
- * What keeps places in the line of a store that counts time itself: a lease of etcd, a session of Consul. One is shared by all
- * places of a process that ask for the same ttl.
+ * A server-side lease (etcd) or session (Consul) that keeps queue entries alive in a store that counts time itself. One session is
+ * shared by all entries of a process that ask for the same ttl.
  *
- * A *beat* keeps it alive and looks whether every place is still there; it is one beat for all places, whoever asks for it. How
- * the store is asked is the driver's: what counts here is that the answer holds from before the question left.
+ * A *heartbeat* keeps the session alive and checks that every entry still exists. One heartbeat serves all entries, whichever of them
+ * asked for it. The driver decides how to query the store; what matters here is that an answer counts from before its request left.
  */
 import { type Clock, deadline } from '../../core/clock.js'
 
-/** A place kept by the session. */
+/** A queue entry kept by the session. */
 export interface Member {
   readonly key: string
-  /** Of somebody waited for, whose end was perhaps not told. */
+  /** The key this member waits for; the notification of its end may have been lost. */
   before?: string | undefined
-  /** True: it must be kept alive by beats of the session's own, because nobody else asks for them. */
+  /** True: the session must send heartbeats of its own for this member, because no renewal asks for them. */
   readonly waits: boolean
-  /** The place is gone for certain. */
+  /** The queue entry is certainly gone. */
   gone(): void
-  /** What was waited for is gone, or cannot be watched here any more. */
+  /** The key waited for is gone, or can no longer be watched here. */
   wake(): void
   trouble(error: unknown): void
 }
 
-/** The store's answer to a beat. `dead`: it knows no such session; `ttl`: for how long it is kept now, where that is told. */
+/** The store's answer to a heartbeat. `dead`: the store knows no such session; `ttl`: the session's new ttl, if the store reports it. */
 export type Beaten = 'dead' | { readonly ttl?: number; readonly gone: ReadonlySet<string> }
 
-/** Asks the store to keep `id`, and which of these members are not there. Rejects when it cannot tell. */
+/** Asks the store to keep `id` alive, and which of these members no longer exist. Rejects when the store gives no clear answer. */
 export type Beat = (id: string, members: readonly Member[], patience: number) => Promise<Beaten>
 
 export class Session {
   readonly id: string
   /** As granted, in ms. */
   readonly ttl: number
-  /** Clock reading until which the session is proven, and before its proof left. */
+  /** Clock readings: until when the session is proven (`until`), and just before the request of that proof left (`sent`). */
   until: number
   sent: number
   dead = false
@@ -61,7 +61,7 @@ export class Session {
 
   add(member: Member): void {
     this.#members.add(member)
-    // It ended while the request for the place was on its way.
+    // The session ended while the request for the entry was in flight.
     if (this.dead) return member.gone()
     if (member.waits) this.#arm()
   }
@@ -71,10 +71,10 @@ export class Session {
     if (!this.#needsBeats()) this.#rest()
   }
 
-  /** Proves the session and every place again. Rejects when it cannot tell. */
+  /** Proves the session and every entry again. Rejects when the store gives no clear answer. */
   beat(patience: number = this.ttl / 6): Promise<void> {
     const now = this.#clock.now()
-    // Many leases are renewed on one beat; what has just been proven for one has been proven for all.
+    // One heartbeat renews many leases: what has just been proven for one has been proven for all.
     const last = this.#last
     if (last !== undefined && !last.failed && now - last.sent < this.ttl / 24) return last.done
     const beat = { sent: now, failed: false, done: this.#beat(now, Math.max(50, patience)) }
@@ -85,7 +85,7 @@ export class Session {
     return beat.done
   }
 
-  /** The store says so, its ttl has passed without a word, or it is given up. */
+  /** Ends the session: the store reports its end, its ttl has passed without an answer, or the driver gives it up. */
   end(): void {
     if (this.dead) return
     this.dead = true
@@ -124,10 +124,8 @@ export class Session {
       await this.beat()
     } catch (error) {
       if (this.#clock.now() >= this.until) this.end()
-      for (const member of [...this.#members]) {
-        member.trouble(error)
-        member.wake()
-      }
+      // Do not wake them: all would query a store already in trouble, and the next heartbeat checks the keys they wait for.
+      for (const member of [...this.#members]) member.trouble(error)
     }
     this.#beating = false
     if (this.#needsBeats()) this.#arm()
@@ -139,13 +137,13 @@ export class Session {
   }
 }
 
-/** The keys to ask about, each once: those of the members and of whom they wait for. */
+/** The keys to check, each once: those of the members and those they wait for. */
 export function keysOf(members: readonly Member[]): string[] {
   const keys = members.flatMap(({ key, before }) => (before === undefined ? [key] : [key, before]))
   return [...new Set(keys)]
 }
 
-/** In portions, because a transaction may only have so many operations. */
+/** Splits `all` into portions: a transaction may only have a limited number of operations. */
 export function inPortions<T>(all: readonly T[], most: number): T[][] {
   const portions: T[][] = []
   for (let i = 0; i < all.length; i += most) portions.push(all.slice(i, i + most))

@@ -1,17 +1,17 @@
-/** Cells in a store that can be watched: what is alike in all of them is when to look, and when to stop. */
+/** Cells in a store that supports watches. Shared by these drivers: when to read again, and when to stop. */
 import type { Cell, CellChange, Cells } from '../../core/cell.js'
 import type { SessionDesk } from './session-desk.js'
 
 export interface CellStore {
   read(key: string): Promise<Cell | undefined>
   write(key: string, change: CellChange): Promise<Cell | undefined>
-  /** Rings when `key` may have left `version`, or cannot be watched any more; gives how to stop. Undefined: it has left already. */
+  /** Rings when `key` may have left `version`, or can no longer be watched; resolves with how to stop. Undefined: it has left already. */
   watch(key: string, version: number, ring: () => void): Promise<(() => void) | undefined>
-  /** What is thrown to the core. */
+  /** Converts an error into the one thrown to the core. */
   told(error: unknown): Error
 }
 
-/** A watch that hangs in silence is not believed for longer, in ms. */
+/** How long a silent watch is trusted before the cell is read again, in ms: the watch may hang. */
 const lookAgain = 30_000
 
 export function watchedCells(desk: SessionDesk, store: CellStore): Cells {
@@ -19,7 +19,7 @@ export function watchedCells(desk: SessionDesk, store: CellStore): Cells {
     desk.assertOpen()
     signal.throwIfAborted()
   }
-  /** The work goes on when the signal ends the wait for it: what it brings is then handed to `late`. */
+  /** The work continues when the signal ends the wait for it; its result then goes to `late`. */
   const during = async <T>(
     signal: AbortSignal,
     work: () => Promise<T>,
@@ -73,7 +73,7 @@ export function watchedCells(desk: SessionDesk, store: CellStore): Cells {
   }
 }
 
-/** The id of the change stands before the value, so that a change that comes twice is known. */
+/** Length of the change id, which is stored before the value, so that a repeated change is recognised. */
 export const idLength = 32
 
 export function encodeCell(id: string, value: string): string {

@@ -1,8 +1,9 @@
 /**
- * The broker without its socket: calls of clients change rows, and whoever is granted, loses or is newly waited for is
- * told. Rows and journal are in `ledger.ts`, clients and their absence in `clients.ts`, the socket in `broker-thread.ts`.
+ * The broker without its socket. Calls of clients change rows; the broker notifies clients of grants, of losses, and of other
+ * clients that begin to wait. Rows and journal are in `ledger.ts`, clients and their absence in `clients.ts`, the socket in
+ * `broker-thread.ts`.
  *
- * Long because all that clients are told, and when, stands in one place.
+ * Long because every notification to clients, and its time, is in one place.
  */
 import type { Clock } from '../../core/clock.js'
 import * as table from '../memory/table.js'
@@ -23,27 +24,29 @@ export interface BrokerParts {
   /** Milliseconds since the machine was started. */
   readonly uptime: () => number
   readonly here: ProcessMark
-  /** Opens a journal that says `snapshot`. @throws as fs does */
+  /** Opens a journal with the content of `snapshot`. @throws as fs does */
   readonly open: (snapshot: Snapshot) => Journal
 }
 
 export interface Broker {
-  /** A client has shown who it is. `gone`: attempts it believes to hold and does not. */
+  /** A client has authenticated. `gone`: attempts that the client believes it holds, but does not. */
   enter(connection: Connection, who: Entering): { readonly client: Client; readonly gone: readonly string[] }
   call(client: Client, call: Call): void
-  /** Its connection has ended. `bye`: on purpose. */
+  /** The client's connection has ended. `bye`: on purpose. */
   left(client: Client, connection: Connection, bye: boolean): void
-  /** Puts the journal back in its place. @throws as fs does */
+  /** Restores the journal file. @throws as fs does */
   mend(): void
   stop(): void
 }
+
+const longLine = 100
 
 type CallOf<V extends Call[1]> = Extract<Call, readonly [number, V, ...unknown[]]>
 
 export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
   const { clock, wall, uptime, here, open } = parts
   const clients = makeClients(clock, here, {
-    giveBack: (name, attempt) => void end(name, attempt),
+    giveBack: (name, attempt, comesBack) => void end(name, attempt, comesBack),
     holds: (name, attempt) => ledger.row(name).held.some((hold) => hold.attempt === attempt),
     look: (name) => void apply(name, table.expire),
   })
@@ -58,13 +61,13 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
     return { client: client?.id ?? '', mark: client?.mark ?? here }
   }
   const onDue = (name: string) => void apply(name, table.expire)
-  // Those of an earlier start of the machine are gone: whoever cared about them is, too.
+  // Cells from before the machine's last start are dropped: every process that used them is gone, too.
   const cells = restored.cells.filter(({ boot }) => boot === here.boot)
   const ledger = makeLedger({ ...restored, holds, cells }, { clock, wall, uptime, open, ownerOf, onDue })
   const watches = makeWatches(ledger.cells)
   clients.watch()
 
-  /** Runs a command and tells everybody but its caller what it changed. */
+  /** Runs a command and notifies the affected clients, other than its caller, of the changes. */
   function apply<A>(name: string, command: Command<A>): Outcome<A> {
     const outcome = ledger.apply(name, command)
     for (const { attempt } of outcome.expired) lose(attempt)
@@ -76,8 +79,9 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
     return outcome
   }
 
-  function end(name: string, attempt: string): Outcome<boolean> {
-    const outcome = apply(name, (row, now, wall) => table.cancel(row, attempt, now, wall))
+  /** @param comesBack the attempt leaves the queue only for now, and may enter again */
+  function end(name: string, attempt: string, comesBack = false): Outcome<boolean> {
+    const outcome = apply(name, (row, now, wall) => table.cancel(row, attempt, now, wall, comesBack))
     clients.forget(attempt)
     tellContended(outcome.row)
     return outcome
@@ -104,16 +108,17 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
     const entry = entries.get(hold.attempt)
     if (entry === undefined) return [hold.token, hold.upTo, 0, true]
     entry.contended = othersWait(row, entry.client)
-    // From the call to the newest proof: what the client may add to the moment it sent that call.
+    // The time from the call to the newest proof: the client may add it to the time at which it sent the call.
     const age = Math.max(0, hold.expires - hold.ttl - entry.asked)
     return [hold.token, hold.upTo, age, entry.contended]
   }
 
+  /** A long queue is not searched: it has entries of many processes or of `fair` requests, and neither kind hands over within the process. */
   function othersWait({ line }: table.Row, client: Client): boolean {
-    return line.some(({ attempt }) => entries.get(attempt)?.client !== client)
+    return line.length > longLine || line.some(({ attempt }) => entries.get(attempt)?.client !== client)
   }
 
-  /** Only an exclusive holder passes on, so only that one needs to know whether others wait. */
+  /** Only an exclusive holder hands over within its process, so only it needs to know whether other clients wait. */
   function tellContended(row: table.Row, anyway = false): void {
     const hold = row.held[0]
     const entry = hold?.mode.kind === 'exclusive' ? entries.get(hold.attempt) : undefined
@@ -124,14 +129,14 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
     entry.client.connection?.send([0, 'contended', hold.attempt, contended])
   }
 
-  /** The attempt was handed over: whoever asked for it first has no more to do with it. */
+  /** The attempt was handed over to another client: its first client no longer owns it. */
   function adopt(client: Client, name: string, attempt: string, id: number): void {
     lose(attempt)
     clients.add(client, name, attempt, id)
     ledger.noteOwner(name, attempt)
   }
 
-  /** What it had held was overdue, nobody had looked, and it has just been told of that loss: what it asks for is another hold. */
+  /** The attempt's hold was overdue, and the client was notified of the loss only just now: the attempt is registered again for a new hold. */
   function again(client: Client, name: string, attempt: string, id: number): void {
     if (!entries.has(attempt)) clients.add(client, name, attempt, id)
   }
@@ -176,7 +181,7 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
     clients.forget(attempt)
   }
 
-  /** Answers all of them at once; what an earlier try has left of them is ended when they cannot be had. */
+  /** Grants all or none, with one answer. If the claims cannot be granted, ends what an earlier try left of them. */
   function together(client: Client, [id, , items]: CallOf<'together'>): Answer {
     const asks = items.map(([name, attempt, mode, ttl, note]): NamedAsk => {
       const entry = entries.get(attempt) ?? clients.add(client, name, attempt, id)
@@ -228,8 +233,8 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
     return ['done', outcome.answer]
   }
 
-  function force([, , name]: CallOf<'force'>): Answer {
-    const { answer } = apply(name, table.force)
+  function force([, , name, attempts]: CallOf<'force'>): Answer {
+    const { answer } = apply(name, (row, now, wall) => table.force(row, now, wall, attempts))
     for (const { attempt } of answer) lose(attempt)
     return ['done', answer.length]
   }
@@ -278,7 +283,7 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
 
   function enter(connection: Connection, who: Entering) {
     const entered = clients.enter(connection, who)
-    // What was to be said to it while it was away.
+    // Send what the client missed while it was away.
     for (const attempt of who.held) {
       const name = entries.get(attempt)?.name
       if (name !== undefined) tellContended(ledger.row(name), true)

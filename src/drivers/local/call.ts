@@ -1,17 +1,17 @@
-/** A call to the broker, from its sending to its last answer. */
+/** A call to the broker, from sending to its last answer. */
 import type { Answer, Verb } from './protocol.js'
 
-/** A call on its way. */
+/** A call in flight. */
 export interface Pending {
   verb: Verb
-  /** Clock reading before it was sent last. */
+  /** The clock reading from before it was last sent. */
   sent: number
-  /** How often it was sent: more than once, and an earlier answer may have been lost. */
+  /** How often it was sent. If more than once, an earlier answer may have been lost. */
   times: number
-  /** Every answer, `waiting` too. */
+  /** Called with every answer, including `waiting`. */
   readonly answered: (answer: Answer) => void
   readonly failed: (error: unknown) => void
-  /** When to give up. Infinity: never by itself. */
+  /** How long to wait for an answer, in ms. Infinity: it never gives up by itself. */
   readonly patience: number
 }
 
@@ -19,7 +19,7 @@ export type Asked = Pick<Pending, 'verb' | 'answered' | 'failed' | 'patience'>
 
 export interface Started {
   readonly call: Pending
-  /** Forgets the call; nobody is told of its answer. */
+  /** Drops the call: its answer is not reported. */
   readonly drop: () => void
 }
 
@@ -28,10 +28,10 @@ export interface Answered {
   readonly call: Pending
 }
 
-/** Milliseconds within which a broker that runs gives any answer at all, even on a machine that starts it first. */
+/** The time within which a running broker gives any answer, in ms, even on a machine that must start it first. */
 export const answerWithin = 5000
 
-/** A call with one answer. @throws what `start` fails with; `signal.reason` when that aborts first */
+/** Sends a call with one answer. @throws the error of `start`; `signal.reason` when that aborts first */
 export function askOnce(
   start: (call: Asked) => Started,
   verb: Verb,

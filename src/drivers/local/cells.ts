@@ -23,7 +23,7 @@ export function cellsOver(session: Session): Cells {
       try {
         await ask(['watch', key, version, watch], signal, Number.POSITIVE_INFINITY)
       } catch (error) {
-        // In the background: nobody waits for the broker to forget.
+        // In the background: no caller waits for the broker to drop the watch.
         if (signal.aborted) session.ask(['unwatch', key, watch], undefined, 100).catch(() => undefined)
         throw error
       }

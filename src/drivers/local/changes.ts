@@ -1,4 +1,4 @@
-/** From one row to the next: what the journal must say before the new one is true. */
+/** The difference of two rows: what the journal must record before the new row is in force. */
 import type { Hold, Row } from '../memory/table.js'
 import { type JournaledHold, lineOf } from './journal-lines.js'
 
@@ -7,7 +7,7 @@ export interface Owner {
   readonly mark: JournaledHold['mark']
 }
 
-/** Holds that are not there any more, each with its line. */
+/** Holds that have ended, each with its journal line. */
 export function endsBetween(
   before: Row,
   after: Row,
@@ -22,7 +22,7 @@ export function endsBetween(
     })
 }
 
-/** The lines of new holds and of those that are not what they were. */
+/** The journal lines of new and changed holds. */
 export function changesBetween(before: Row, after: Row, ownerOf: (attempt: string) => Owner): string {
   if (before.held === after.held) return ''
   const { name } = after
@@ -37,7 +37,7 @@ export function changesBetween(before: Row, after: Row, ownerOf: (attempt: strin
   return lines
 }
 
-/** Looks holds up by attempt; most rows have one. */
+/** Looks up holds by attempt; most rows have one. */
 export function finder(held: readonly Hold[]): (attempt: string) => Hold | undefined {
   if (held.length < 8) return (attempt) => held.find((hold) => hold.attempt === attempt)
   const map = new Map(held.map((hold) => [hold.attempt, hold]))

@@ -1,25 +1,25 @@
 /**
- * The broker's clients and their attempts, and what becomes of them when a connection ends:
+ * The broker's clients and their attempts, and what happens to these when a connection ends:
  * ```
- *   said bye ────────────────────────────────► given back
- *   process is over (the kernel says) ───────► given back at once
- *   process lives, or nobody can tell ───────► still held, by nobody reachable: an orphan
+ *   client sent bye ─────────────────────────► released
+ *   process is over (by the kernel) ─────────► released at once
+ *   process lives, or this is unknown ───────► still held, but unreachable: an orphan
  *       it comes back and names them ────────► its own again
- *       it comes back without them ──────────► given back
- *       its process ends, looked at every 50 ms ► given back
+ *       it comes back without them ──────────► released
+ *       its process ends (polled: 50 ms) ────► released
  *       their ttl passes ────────────────────► overdue, like any
  * ```
- * Holds that a new broker finds in the journal begin as orphans. Places in line are not kept for the absent: a client
- * that comes back asks again, with its ticket.
+ * Holds that a new broker finds in the journal begin as orphans. Queue entries are not kept for absent clients: a client that
+ * comes back enters again, with its ticket.
  */
 import type { Clock } from '../../core/clock.js'
 import { isOver, type ProcessMark } from './processes.js'
 import type { Answer, Entering, Notice } from './protocol.js'
 
-/** What the broker says things to. */
+/** The broker's side of a client's connection. */
 export interface Connection {
   send(message: readonly [id: number, ...Answer] | Notice): void
-  /** Its client has come back over another one. */
+  /** Ends it, because its client has come back over another connection. */
   end(): void
 }
 
@@ -38,39 +38,39 @@ export interface Entry {
   readonly client: Client
   /** The call that a grant answers. */
   call: number
-  /** When that call came. */
+  /** When that call arrived. */
   asked: number
-  /** Its client has been told that others wait. */
+  /** Its client has been notified that others wait. */
   contended: boolean
 }
 
 export interface Clients {
   readonly entries: ReadonlyMap<string, Entry>
-  /** Notes an attempt and whose it is. */
+  /** Registers an attempt and its client. */
   add(client: Client, name: string, attempt: string, call: number): Entry
-  /** The attempt neither waits nor holds any more. */
+  /** Removes an attempt that neither waits nor holds any more. */
   forget(attempt: string): void
-  /** The client of a hold from the journal. */
+  /** Registers the client of a hold from the journal. */
   orphan(id: string, by: string, mark: ProcessMark): Client
   enter(connection: Connection, who: Entering): { readonly client: Client; readonly gone: readonly string[] }
   left(client: Client, connection: Connection, bye: boolean): void
-  /** It has to wait anyway: it may get a thread ready, if nobody has and it does not run the broker itself. */
+  /** Asks a client that has to wait anyway for a standby thread, unless another client has been asked or it runs the broker itself. */
   nominate(client: Client): void
-  /** Looks at orphans again soon. */
+  /** Checks the orphans, and again soon. */
   watch(): void
   stop(): void
 }
 
-/** How often the processes of orphans are looked at, in ms. */
+/** The longest interval between checks of the orphans' processes, in ms. */
 const poll = 50
 
 export function makeClients(
   clock: Clock,
   here: ProcessMark,
   ends: {
-    /** Gives back or takes out of the line. */
-    readonly giveBack: (name: string, attempt: string) => void
-    /** Does it hold, rather than wait? */
+    /** Releases the attempt's hold or removes its queue entry. `comesBack`: the same attempt may enter again. */
+    readonly giveBack: (name: string, attempt: string, comesBack: boolean) => void
+    /** Does the attempt hold, rather than wait? */
     readonly holds: (name: string, attempt: string) => boolean
     /** Time has passed for this name. */
     readonly look: (name: string) => void
@@ -94,10 +94,15 @@ export function makeClients(
     entries.delete(attempt)
   }
 
-  function giveBackAll(client: Client, which: (name: string, attempt: string) => boolean): void {
+  function giveBackAll(
+    client: Client,
+    which: (name: string, attempt: string) => boolean,
+    comesBack: (attempt: string) => boolean,
+  ): void {
     for (const attempt of [...client.attempts]) {
       const entry = entries.get(attempt)
-      if (entry !== undefined && which(entry.name, attempt)) ends.giveBack(entry.name, attempt)
+      if (entry !== undefined && which(entry.name, attempt))
+        ends.giveBack(entry.name, attempt, comesBack(attempt))
     }
   }
 
@@ -112,7 +117,11 @@ export function makeClients(
     client.connection?.end()
     client.connection = connection
     const wanted = new Set([...who.held, ...who.asked])
-    giveBackAll(client, (name, attempt) => !wanted.has(attempt) || !ends.holds(name, attempt))
+    giveBackAll(
+      client,
+      (name, attempt) => !wanted.has(attempt) || !ends.holds(name, attempt),
+      (attempt) => wanted.has(attempt),
+    )
     const gone = who.held.filter((attempt) => !client.attempts.has(attempt))
     return { client, gone }
   }
@@ -122,7 +131,11 @@ export function makeClients(
     client.connection = undefined
     if (standby === client) standby = undefined
     const over = bye || isOver(client.mark, here)
-    giveBackAll(client, (name, attempt) => over || !ends.holds(name, attempt))
+    giveBackAll(
+      client,
+      (name, attempt) => over || !ends.holds(name, attempt),
+      () => !over,
+    )
     if (client.attempts.size === 0) {
       clients.delete(client.id)
       return
@@ -147,7 +160,7 @@ export function makeClients(
       const over = isOver(client.mark, here)
       for (const attempt of client.attempts) {
         const name = entries.get(attempt)?.name ?? ''
-        if (over) ends.giveBack(name, attempt)
+        if (over) ends.giveBack(name, attempt, false)
         else ends.look(name)
       }
       if (client.attempts.size === 0) clients.delete(client.id)

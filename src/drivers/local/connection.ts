@@ -1,7 +1,8 @@
-/** One connection of a client to the broker: the greeting, in which both prove who they are, and then lines both ways. */
+/** One connection of a client to the broker: first a greeting in which both authenticate, then lines both ways. */
 import { randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
 import { StringDecoder } from 'node:string_decoder'
+import { shownAddress } from './address.js'
 import { type Home, messageOf } from './home.js'
 import {
   type Entering,
@@ -14,11 +15,11 @@ import {
 } from './protocol.js'
 
 export interface ConnectionEnding {
-  /** It was up, and is not any more. */
+  /** The connection was up before it ended. */
   readonly entered: boolean
-  /** Of the error that `connect` gave. */
+  /** The code of the error from `connect`. */
   readonly code?: string | undefined
-  /** Why the broker, or we, did not want it. */
+  /** Why the broker, or we, refused the connection. */
   readonly refusal?: string
 }
 
@@ -26,7 +27,7 @@ export interface BrokerConnection {
   readonly ended: Promise<ConnectionEnding>
   /** Whole lines. */
   send(text: string): void
-  /** Says goodbye, if it has been greeted, and ends. Keeps the process alive until then. */
+  /** Sends `bye`, if it was entered, and ends. Keeps the process alive until then. */
   leave(): void
   cut(): void
 }
@@ -37,16 +38,18 @@ export interface ConnectionParts {
   readonly onReply: (reply: Reply) => void
 }
 
-/** Bytes read in one go: an answer is some 100. */
+/** The bytes of one read: an answer has some 100. */
 const chunkSize = 16 * 1024
 
 /** Connects to `path`. Does not keep the process alive. */
 export function greet(home: Home, path: string, parts: ConnectionParts): BrokerConnection {
   const nonce = randomBytes(16).toString('hex')
-  const shown = path.replace('\0', '@')
-  // Handed over as it comes: a stream in between would cost as much as everything else that is done with an answer.
+  const shown = shownAddress(path)
+  const unproven = `whatever listens at ${shown} cannot read ${home.directory}`
+  // Read without a stream: a stream would cost as much as everything else that is done with an answer.
   const socket = connect({ path, onread: { buffer: Buffer.allocUnsafe(chunkSize), callback: received } })
   const decoder = new StringDecoder('utf8')
+  let isProven = false
   let entered = false
   let code: string | undefined
   let refusal: string | undefined
@@ -63,20 +66,26 @@ export function greet(home: Home, path: string, parts: ConnectionParts): BrokerC
   function welcome(message: Welcome): void {
     if (message[0] === 'no') return refuse(message[1])
     if (message[0] === 'entered') {
+      if (!isProven) return refuse(unproven)
       entered = true
       return parts.onEntered(message[1], brokerPid)
     }
     const [, theirVersion, theirNonce, proof, pid] = message
     if (theirVersion !== version || proof !== proofOf('broker', home.secret, nonce, theirNonce)) {
-      return refuse(`whatever listens at ${shown} cannot read ${home.directory}`)
+      return refuse(unproven)
     }
+    isProven = true
     brokerPid = pid
-    socket.write(text(['enter', proofOf('client', home.secret, nonce, theirNonce), parts.entering()]))
+    const proven = text(['prove', proofOf('client', home.secret, nonce, theirNonce)])
+    socket.write(proven + text(['enter', parts.entering()]))
   }
 
   const read = lineReader<Welcome | Reply>((message) => {
-    if (typeof message[0] === 'number') parts.onReply(message as Reply)
-    else welcome(message as Welcome)
+    // Nothing counts before the broker has proven that it can read the directory, and nothing after a refusal.
+    if (refusal !== undefined) return
+    if (typeof message[0] !== 'number') return welcome(message as Welcome)
+    if (isProven) parts.onReply(message as Reply)
+    else refuse(unproven)
   })
 
   function received(bytes: number, buffer: Uint8Array): boolean {
@@ -101,7 +110,8 @@ export function greet(home: Home, path: string, parts: ConnectionParts): BrokerC
     send: (text) => void socket.write(text),
     leave() {
       socket.ref()
-      if (entered) socket.end(text(['bye']), () => socket.destroy())
+      // The broker closes once it has read this. If we closed first, a write of the broker could fail before it reads our `bye`.
+      if (entered) socket.end(text(['bye']))
       else socket.destroy()
     },
     cut: () => void socket.destroy(),

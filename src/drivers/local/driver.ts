@@ -1,7 +1,9 @@
 /** Locks between the processes of one machine, without a server: see `docs/drivers/local.md` and `ARCHITECTURE.md`. */
+
 import { resolve as resolvePath } from 'node:path'
 import type { Claim, Driver, DriverFactory, Grant, Standing, Traits, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
+import { checkKnown } from '../../core/known.js'
 import { describe } from '../../core/name.js'
 import { answerWithin } from './call.js'
 import { cellsOver } from './cells.js'
@@ -13,14 +15,14 @@ import { takeTogether } from './together.js'
 
 export interface LocalOptions {
   /**
-   * The processes that give the same directory see the same locks. It is made with mode 0700 if it is missing, and must
-   * belong to the user; the file system must be local.
-   * @default HOLDFAST_DIR, else XDG_RUNTIME_DIR/holdfast, else holdfast-<uid> in the folder for temporary files
+   * Processes with the same directory share their locks. A missing directory is created with mode 0700. The directory must
+   * belong to the user, and the file system must be local.
+   * @default HOLDFAST_DIR, else /tmp/holdfast-<uid> (Windows: holdfast-user in the folder for temporary files)
    */
   readonly directory?: string
   /**
-   * How processes find the broker. `file` reaches across containers that share the directory as a volume; the others are
-   * more robust. Chosen once for a directory, by the first process that uses it.
+   * How processes find the broker. `file` works across containers that share the directory as a volume; the other kinds are
+   * more robust. The first process that uses a directory chooses the kind for all.
    * @default 'abstract' on Linux (`file` in a container when the directory is on a volume), 'pipe' on Windows, else 'file'
    */
   readonly socket?: 'abstract' | 'file'
@@ -38,7 +40,7 @@ export interface LocalTraits extends Traits {
 const traits: LocalTraits = Object.freeze({
   modes: Object.freeze(['exclusive', 'shared', 'permits'] as const),
   fair: true,
-  // A renewal every third of it still leaves ten times the round trip on a busy machine.
+  // With a renewal every third of the ttl, this leaves ten times the round trip on a busy machine.
   minTtl: 100,
   shared: true,
   cells: true,
@@ -47,10 +49,10 @@ const traits: LocalTraits = Object.freeze({
 })
 
 /**
- * Locks between the processes of one user on one machine. One of them runs the broker in a thread; when that process
- * ends, another one takes over, and all locks are kept.
+ * Locks between the processes of one user on one machine. One process runs the broker in a thread; when that process
+ * ends, another takes over, and all locks are kept.
  *
- * @throws TypeError for bad options. Its locks throw BackendError when the directory cannot be used, the disk is full, or
+ * @throws TypeError for invalid options. The locks throw BackendError when the directory cannot be used, the disk is full, or
  * the process that runs the broker is stopped.
  */
 export function local(options: LocalOptions = {}): DriverFactory<LocalTraits> {
@@ -65,10 +67,8 @@ function checked(options: LocalOptions): { directory: string | undefined; socket
   if (typeof options !== 'object' || options === null) {
     throw new TypeError(`local() takes { directory?, socket? }, got ${describe(options)}`)
   }
-  const { directory, socket, ...rest } = options
-  const [unknown] = Object.keys(rest)
-  if (unknown !== undefined)
-    throw new TypeError(`local() has no option ${unknown}; it takes directory and socket`)
+  checkKnown('local()', options, ['directory', 'socket'])
+  const { directory, socket } = options
   if (
     directory !== undefined &&
     (typeof directory !== 'string' || directory === '' || directory.includes('\0'))
@@ -130,7 +130,15 @@ function localDriver(session: Session): Driver<LocalTraits> {
     together: (claims, wait) => takeTogether(session, claims, wait),
     inspect: async (name) => (await ask(['inspect', name])) as Standing,
     list: async (prefix) => (await ask(['list', prefix])) as readonly Standing[],
-    forceRelease: async (name) => (await ask(['force', name])) as number,
+    forceRelease: async (name) => {
+      const { holders } = (await ask(['inspect', name])) as Standing
+      const attempts = holders.filter(({ expiresIn }) => expiresIn > 0).map(({ attempt }) => attempt)
+      if (attempts.length === 0) return 0
+      const { answer, call } = await session.ask(['force', name, attempts])
+      const ended = doneOrThrow(answer) as number
+      // A broker that died before it answered may have ended all of them.
+      return call.times > 1 ? attempts.length : ended
+    },
     cells: cellsOver(session),
     close: () => session.close(),
   }

@@ -1,7 +1,7 @@
 /**
- * Gives a directory a broker. The election itself is the binding of the broker's address, in the thread; before it,
- * where the kernel has names, the processes agree by another name on who starts a thread at all, because a thread takes
- * 40 ms and 10 MB, and sixty-four of them would be started for one to win.
+ * Gives a directory a broker. The election itself is the binding of the broker's address, in the thread. Where the kernel has
+ * names, the processes first agree, by another name, on which of them starts a thread at all: a thread takes 40 ms and 10 MB,
+ * and sixty-four processes would start one each for one to win.
  */
 import { connect, createServer, type Server } from 'node:net'
 import { join } from 'node:path'
@@ -10,63 +10,88 @@ import { fixedAddress } from './address.js'
 import { currentGeneration, type Generation, hasEnded } from './generation.js'
 import type { Home } from './home.js'
 import { hasThread, startBroker } from './host.js'
-import { thisProcess } from './processes.js'
+import { recordedBroker } from './journal.js'
+import { isOver, thisProcess } from './processes.js'
 
-/** What to connect to. */
+/** The address to connect to. */
 export interface Target {
   /** Undefined: there is no broker. */
   readonly path: string | undefined
-  /** Only for socket files: whose socket it is. */
-  readonly generation: Generation | undefined
+  /** Is `path` a name that the kernel gives to one process only? */
+  readonly fixed: boolean
+  /** The newest generation of socket files. */
+  readonly generation: Generation
 }
 
-export function findBroker(home: Home): Target {
-  const path = fixedAddress(home, 'broker')
-  if (path !== undefined) return { path, generation: undefined }
+const none: Generation = { number: 0, socket: '', mark: undefined }
+
+/** @param first true on the first look for this broker */
+export function findBroker(home: Home, first: boolean): Target {
+  const name = fixedAddress(home, 'broker')
+  if (home.socket === 'pipe') return { path: name, fixed: true, generation: none }
+  const here = thisProcess()
   const generation = currentGeneration(home.directory)
-  const { socket } = generation
-  return { path: socket === '' ? undefined : join(home.directory, socket), generation }
+  const { number, socket, mark } = generation
+  const file = socket === '' ? undefined : join(home.directory, socket)
+  if (name === undefined) return { path: file, fixed: false, generation }
+  // Another user's process may have the name, or have had it: a broker that serves over a file takes precedence.
+  if (file !== undefined && mark !== undefined && !isOver(mark, here)) {
+    return { path: file, fixed: false, generation }
+  }
+  const over = first && number > 0 && recordedBroker(home.directory, here) === undefined
+  return { path: over ? undefined : name, fixed: true, generation }
 }
 
-/** `failed` says why: this process cannot host a broker, and others will hardly do better. */
+/** `failed` and `held` have a reason: this process cannot host a broker, and others will hardly succeed. */
 export type Elected =
   | { readonly is: 'up' | 'taken' | 'unavailable' }
-  | { readonly is: 'failed'; readonly why: string }
+  | { readonly is: 'failed' | 'held'; readonly why: string }
+
+export interface Chance {
+  readonly clock: Clock
+  readonly random: () => number
+}
 
 /**
- * Called when `target` could not be connected to. Resolves when it is worth trying again.
- * @param code of the error that `connect` gave
- * @param impatient somebody else has been about to start a broker for long
+ * Called when the connection to `target` failed. Resolves when a retry is worthwhile.
+ * @param code the code of the error from `connect`
+ * @param impatient another process has been about to start a broker for long
  */
 export async function elect(
   home: Home,
   target: Target,
   code: string | undefined,
   impatient: boolean,
-  { clock, random }: { readonly clock: Clock; readonly random: () => number },
+  chance: Chance,
 ): Promise<Elected> {
-  const { generation } = target
-  if (generation !== undefined) {
-    if (!hasEnded(generation, thisProcess(), code)) return { is: 'unavailable' }
-    // Without a name to agree by, chance keeps most of them from starting a thread at once.
-    const delay = hasThread(home.directory) ? 0 : random() * 30
-    await new Promise<void>((resolve) => void clock.at(clock.now() + delay, resolve, { ref: false }))
-    if (currentGeneration(home.directory).number > generation.number) return { is: 'taken' }
-    return startBroker({ home, last: generation.number })
-  }
+  const { path, fixed, generation } = target
+  if (!fixed && !hasEnded(generation, thisProcess(), code)) return { is: 'unavailable' }
+  if (!fixed || path === undefined) return electByChance(home, generation, chance)
   const address = fixedAddress(home, 'election')
-  if (address === undefined || target.path === undefined || impatient || hasThread(home.directory)) {
-    return startBroker({ home, last: 0 })
+  if (address === undefined || impatient || hasThread(home.directory)) {
+    return startBroker({ home, last: generation })
   }
   const candidate = await bind(address)
   if (candidate === undefined) return { is: 'taken' }
   try {
-    // Another candidate may have started one between our look and our turn.
-    if (await answers(target.path)) return { is: 'taken' }
-    return await startBroker({ home, last: 0 })
+    // Another candidate may have started a broker since our last look.
+    if (await answers(path)) return { is: 'taken' }
+    return await startBroker({ home, last: generation })
   } finally {
     candidate.close()
   }
+}
+
+/** Without a name to agree by, a random delay keeps most processes from starting a thread at once. @param generation one that has ended */
+export async function electByChance(
+  home: Home,
+  generation: Generation,
+  { clock, random }: Chance,
+): Promise<Elected> {
+  const delay = hasThread(home.directory) ? 0 : random() * 30
+  await new Promise<void>((resolve) => void clock.at(clock.now() + delay, resolve, { ref: false }))
+  if (currentGeneration(home.directory).number > generation.number) return { is: 'taken' }
+  return startBroker({ home, last: generation })
 }
 
 function answers(path: string): Promise<boolean> {
@@ -81,7 +106,7 @@ function answers(path: string): Promise<boolean> {
   })
 }
 
-/** Undefined when somebody else has the name. */
+/** @returns undefined when another process has the name */
 function bind(address: string): Promise<Server | undefined> {
   return new Promise((resolve) => {
     const server = createServer((socket) => socket.destroy())

@@ -1,27 +1,19 @@
 /**
- * The directory that the processes of one user agree on, and the small file in it that says how they meet.
+ * The directory that the processes of one user agree on, and the small file in it with the settings they share.
  *
- * Everything in it belongs to the user and to nobody else: whoever could write there could forge grants. So a directory
- * that others may write to, or that somebody else made first under a well-known name, is refused and never repaired.
- * The home file holds a secret (abstract socket names have no permissions, so both ends prove that they can read it) and
- * the kind of socket, chosen once by whoever came first: two kinds for one directory would be two brokers.
+ * Everything in the directory belongs to the user alone: another user with write access could forge grants. A directory that
+ * others may write to, or that another user created first under a well-known name, is therefore refused and never repaired.
+ * The home file holds a secret (abstract socket names have no permissions, so both ends prove that they can read it) and the
+ * kind of socket. The first process chooses the kind once: two kinds for one directory would be two brokers.
  */
 import { randomBytes } from 'node:crypto'
-import {
-  linkSync,
-  lstatSync,
-  mkdirSync,
-  readFileSync,
-  realpathSync,
-  statSync,
-  unlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { lstatSync, mkdirSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, isAbsolute, join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { BackendError } from '../../core/errors.js'
 import { quote } from '../../core/name.js'
 import { bootId, netSpace } from './processes.js'
+import { createWhole } from './whole-file.js'
 
 export type SocketKind = 'abstract' | 'file' | 'pipe'
 
@@ -30,19 +22,21 @@ export interface Home {
   readonly directory: string
   readonly socket: SocketKind
   readonly secret: string
-  /** The network name space in which an abstract name was bound. */
+  /** The network namespace in which an abstract name was bound. */
   readonly net: string
 }
 
-/** Where the user's processes meet unless told otherwise. */
+/**
+ * The default directory: one per user, unless HOLDFAST_DIR is set. TMPDIR and XDG_RUNTIME_DIR are not used: they are set in a login and
+ * missing in cron, so two commands of one user would hold two locks of one name.
+ */
 export function defaultDirectory(env: NodeJS.ProcessEnv = process.env): string {
   if (env['HOLDFAST_DIR']) return resolve(env['HOLDFAST_DIR'])
-  const runtime = env['XDG_RUNTIME_DIR']
-  if (runtime && isAbsolute(runtime) && process.platform === 'linux') return join(runtime, 'holdfast')
-  return join(tmpdir(), `holdfast-${process.getuid?.() ?? 'user'}`)
+  const uid = process.getuid?.()
+  return uid === undefined ? join(tmpdir(), 'holdfast-user') : `/tmp/holdfast-${uid}`
 }
 
-/** Makes the directory and its home file where they are missing. @throws BackendError when it cannot be used safely */
+/** Creates the directory and its home file where they are missing. @throws BackendError when the directory cannot be used safely */
 export function openHome(directory: string, wanted: SocketKind | undefined): Home {
   try {
     makeFolder(directory)
@@ -56,7 +50,7 @@ export function openHome(directory: string, wanted: SocketKind | undefined): Hom
   }
 }
 
-/** Node's own `recursive` goes round for ever where a folder is refused as if it had no parent, as in /proc. */
+/** Node's own `recursive` loops forever where a folder is refused as if it had no parent, as in /proc. */
 function makeFolder(path: string, tries = 2): void {
   if (exists(path)) return
   try {
@@ -71,7 +65,7 @@ function makeFolder(path: string, tries = 2): void {
 }
 
 export function homeFile(directory: string): string {
-  // One file for each boot: what it says about name spaces does not outlive the kernel that named them.
+  // One file per boot: its namespace ids do not outlive the kernel that assigned them.
   return join(directory, `home-${bootId().slice(0, 8) || 'any'}`)
 }
 
@@ -88,21 +82,11 @@ export function readHome(directory: string): Home | undefined {
   return { directory, socket, secret, net }
 }
 
-/** Writes the home file unless there is one; gives the one that is there. */
+/** Writes the home file unless it exists. @returns the content of the file that exists then */
 export function makeHome(home: Home): Home {
   const { directory, socket, secret, net } = home
-  const draft = join(directory, `draft-${randomBytes(6).toString('hex')}`)
-  writeFileSync(draft, `${JSON.stringify({ socket, secret, net })}\n`, { flag: 'wx', mode: 0o600 })
-  try {
-    // A link appears whole or not at all, and only if nobody was first.
-    linkSync(draft, homeFile(directory))
-    return home
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-    return readHome(directory) ?? makeHome(home)
-  } finally {
-    unlinkSync(draft)
-  }
+  if (createWhole(homeFile(directory), `${JSON.stringify({ socket, secret, net })}\n`)) return home
+  return readHome(directory) ?? makeHome(home)
 }
 
 function readOrMake(directory: string, wanted: SocketKind | undefined): Home {
@@ -136,13 +120,13 @@ function bestSocket(directory: string): SocketKind {
   return abstractWorks() && !mayBeSharedVolume(directory) ? 'abstract' : 'file'
 }
 
-/** Before 20.8 Node cut the name at its first byte, which is zero: all directories would have had one broker. */
+/** Before 20.8, Node cut the name at its first byte, which is zero: all directories would have shared one broker. */
 function abstractWorks(): boolean {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
   return process.platform === 'linux' && (major > 20 || (major === 20 && minor >= 8))
 }
 
-/** In a container, a directory on a file system of its own may be mounted into others too, each with names of its own. */
+/** In a container, a directory on its own file system may be mounted into other containers, too, each with its own names. */
 function mayBeSharedVolume(directory: string): boolean {
   const inContainer =
     exists('/.dockerenv') ||
@@ -154,7 +138,7 @@ function mayBeSharedVolume(directory: string): boolean {
 function checkOwner(directory: string): void {
   const uid = process.getuid?.()
   if (uid === undefined) return
-  // Under a well-known name in a folder for everybody, a link could have been laid by somebody else.
+  // Under a well-known name in a world-writable folder, another user could have placed a link.
   const found = lstatSync(directory)
   if (found.isSymbolicLink() && found.uid !== uid) refuse(directory, `is a link made by uid ${found.uid}`)
   const stat = statSync(directory)

@@ -1,9 +1,9 @@
 /**
- * The broker's thread in this process: at most one for each directory, whichever of its clients was elected. It ends when
- * the last client of that directory in this process has closed, and another process takes over.
+ * The broker's thread in this process: at most one per directory, whichever of its clients was elected. It ends when the last
+ * client of that directory in this process closes; another process then takes over.
  *
- * A thread takes 40 ms to start. So the first process that has to wait for a lock starts one that only stands by: should
- * the broker's process die, it has nothing left to do but to bind the address.
+ * A thread takes 40 ms to start. The first process that has to wait for a lock therefore starts a standby thread: if the broker's
+ * process dies, this thread only has to bind the address.
  */
 import { Worker } from 'node:worker_threads'
 import type { Orders, Report } from './broker-thread.js'
@@ -12,14 +12,14 @@ import { messageOf } from './home.js'
 interface Thread {
   readonly worker: Worker
   readonly ended: Promise<void>
-  /** What became of its orders; undefined while it only stands by. */
+  /** The result of its orders; undefined while it is on standby. */
   started: Promise<Report> | undefined
 }
 
 const threads = new Map<string, Thread>()
 const users = new Map<string, number>()
 
-/** Counts a client of `directory` in this process; the function given back counts it out again. */
+/** Registers a client of `directory` in this process. @returns a function that removes it again */
 export function useDirectory(directory: string): () => Promise<void> {
   users.set(directory, (users.get(directory) ?? 0) + 1)
   let left = false
@@ -35,23 +35,23 @@ export function useDirectory(directory: string): () => Promise<void> {
   }
 }
 
-/** Is there a thread that need not be started any more? */
+/** Has a thread for this directory been started? */
 export function hasThread(directory: string): boolean {
   return threads.has(directory)
 }
 
-/** Starts a thread that stands by, unless there is one. Does not keep the process alive. */
+/** Starts a standby thread, unless there is a thread. Does not keep the process alive. */
 export function standBy(directory: string): Thread {
   const before = threads.get(directory)
   if (before !== undefined) return before
-  // Nothing of how this process was started concerns the thread: no loader, no inspector, no environment.
+  // The thread inherits nothing from the start of this process: no loader, no inspector, no environment.
   const worker = new Worker(new URL('./broker-thread.js', import.meta.url), {
     name: 'holdfast broker',
     execArgv: [],
     env: {},
   })
   worker.unref()
-  // An error of the thread shows as the end of all its connections, and somebody else is elected.
+  // An error of the thread shows as the end of all its connections, and another process is elected.
   worker.on('error', () => undefined)
   const ended = new Promise<void>((resolve) => {
     worker.once('exit', () => {
@@ -64,7 +64,7 @@ export function standBy(directory: string): Thread {
   return thread
 }
 
-/** Makes the thread a broker, unless it is one, and resolves with what became of that. */
+/** Makes the thread a broker, unless it is one. Resolves with the result. */
 export function startBroker(orders: Orders): Promise<Report> {
   const thread = standBy(orders.home.directory)
   const { worker } = thread
@@ -82,10 +82,10 @@ export function startBroker(orders: Orders): Promise<Report> {
 async function endThread(directory: string): Promise<void> {
   const thread = threads.get(directory)
   if (thread === undefined) return
-  // From here on somebody waits for it.
+  // From here on a caller waits for the thread.
   thread.worker.ref()
   if (thread.started === undefined) {
-    // A client that comes meanwhile must not give it orders: it would be told that this process can host no broker.
+    // A client that arrives meanwhile must not give it orders: the result would be that this process cannot host a broker.
     threads.delete(directory)
     await thread.worker.terminate()
   } else if ((await thread.started).is === 'up') thread.worker.postMessage('stop')

@@ -1,7 +1,7 @@
 /**
- * The lines of the journal, and what they add up to.
+ * The lines of the journal, and the state that they add up to.
  * ```
- *   ["v", 1, boot, pid, floor]                                                         header
+ *   ["v", 1, boot, pid, floor, start, space]                                           header: the owner; pid 0: no owner any more
  *   ["g", name, attempt, mode, ttl, token, upTo, note, by, client, pid, start, space]  granted
  *   ["d", name, attempt, token]                                                        downgraded to shared
  *   ["t", name, attempt, ttl]                                                          renewed for longer than before
@@ -17,7 +17,7 @@ import type { Hold } from '../memory/table.js'
 import type { ProcessMark } from './processes.js'
 import { decodeMode, encodeMode, type WireMode } from './protocol.js'
 
-/** A hold and whose it is. */
+/** A hold and its owner. */
 export interface JournaledHold {
   readonly name: string
   readonly hold: Omit<Hold, 'since' | 'expires'>
@@ -26,12 +26,12 @@ export interface JournaledHold {
 }
 
 export interface Journaled {
-  /** Every token given so far is at most this. */
+  /** An upper bound of all tokens granted so far. */
   readonly floor: number
   readonly holds: readonly JournaledHold[]
   /** Attempts ended by their clients, oldest first. */
   readonly ended: readonly { readonly name: string; readonly attempt: string }[]
-  /** Whatever cells say, their ends by the machine's own clock. */
+  /** The cells, with their ends by the machine's own clock. */
   readonly cells: readonly JournaledCell[]
 }
 
@@ -43,7 +43,8 @@ export interface JournaledCell {
 }
 
 export const lineOf = {
-  header: (here: ProcessMark, floor: number): string => line(['v', 1, here.boot, here.pid, floor]),
+  header: (here: ProcessMark, floor: number): string =>
+    line(['v', 1, here.boot, here.pid, floor, here.start, here.space]),
   granted: ({ name, hold, client, mark }: JournaledHold): string =>
     line([
       'g',
@@ -73,7 +74,7 @@ function line(fields: readonly unknown[]): string {
   return `${JSON.stringify(fields)}\n`
 }
 
-/** What a whole journal says. */
+/** The state recorded in a whole journal. */
 export function journaledIn(text: string): Journaled {
   let floor = 0
   let boot = ''
@@ -105,6 +106,25 @@ export function journaledIn(text: string): Journaled {
     }
   }
   return { floor, holds: [...holds.values()], ended, cells: [...cells.values()] }
+}
+
+/** The last broker that wrote; undefined when it has shut down cleanly, or there was none. */
+export function brokerIn(text: string): ProcessMark | undefined {
+  let broker: ProcessMark | undefined
+  for (const fields of parsed(text)) {
+    if (fields[0] !== 'v') continue
+    const [, , boot, pid, , start = '', space = ''] = fields as [
+      string,
+      1,
+      string,
+      number,
+      number,
+      string?,
+      string?,
+    ]
+    broker = pid === 0 ? undefined : { boot, pid, start, space }
+  }
+  return broker
 }
 
 type GrantedLine = readonly [
@@ -153,7 +173,7 @@ function* parsed(text: string): Iterable<readonly unknown[]> {
       const fields: unknown = JSON.parse(row)
       if (Array.isArray(fields)) yield fields
     } catch {
-      // Torn: its writer did not tell anybody what it says.
+      // Torn: its writer never reported its content to a client.
     }
   }
 }

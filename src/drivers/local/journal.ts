@@ -1,10 +1,10 @@
 /**
- * What a new broker must know of the old one: who holds what, and how far tokens have come.
+ * What a new broker must know from the old one: the holds, and the last token.
  *
- * A grant is written before it is told, an end before its answer. Nothing is synced: the page cache outlives a killed
- * process, and after a power cut the boot id differs, all holders are dead, and tokens go on by the wall clock. The file
- * is a header and one line for each event; a torn line (disk full, killed in mid-write) is skipped when read. Every broker
- * begins with a file of its own, put in place by a rename, so that nothing an earlier one still writes can reach it.
+ * A grant is written before it is sent, an end before its answer. Nothing is synced: the page cache outlives a killed process,
+ * and after a power cut the boot id differs, all holders are dead, and tokens continue by the wall clock. The file has a header
+ * and one line per event; a torn line (disk full, killed in mid-write) is skipped on reading. Every broker begins with its own
+ * file, put in place by a rename, so that late writes of an earlier broker cannot reach it.
  */
 import {
   closeSync,
@@ -17,10 +17,10 @@ import {
   writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { type Journaled, journaledIn, lineOf } from './journal-lines.js'
-import type { ProcessMark } from './processes.js'
+import { brokerIn, type Journaled, journaledIn, lineOf } from './journal-lines.js'
+import { isOver, type ProcessMark } from './processes.js'
 
-/** Bytes of a journal that is worth writing anew with what is still true. */
+/** The size of a journal that is worth compacting, in bytes. */
 const worthCompacting = 256 * 1024
 
 export interface Journal {
@@ -28,10 +28,12 @@ export interface Journal {
   append(lines: string): void
   /** Is it time for `rewrite`? */
   readonly large: boolean
-  /** Has the file been deleted under us? */
+  /** Was the file deleted while in use? */
   readonly deleted: boolean
-  /** Replaces the file by one that says only this; false when that cannot be written, and the old file stays in use. */
+  /** Replaces the file with one that has only `snapshot`. @returns false when it cannot be written: the old file stays in use */
   rewrite(snapshot: { readonly lines: string; readonly floor: number }): boolean
+  /** Records that its broker has ended, if that can be written. */
+  retire(): void
   close(): void
 }
 
@@ -39,19 +41,29 @@ export function journalFile(directory: string): string {
   return join(directory, 'journal')
 }
 
-/** Reads what an earlier broker left. A missing file is an empty one. @throws as fs does */
+/** Reads the journal of an earlier broker. A missing file counts as empty. @throws as fs does */
 export function readJournal(directory: string): Journaled {
+  return journaledIn(textOf(directory))
+}
+
+/** The process of the last broker that wrote, unless that broker has certainly ended. @throws as fs does */
+export function recordedBroker(directory: string, here: ProcessMark): ProcessMark | undefined {
+  const broker = brokerIn(textOf(directory))
+  return broker === undefined || isOver(broker, here) ? undefined : broker
+}
+
+function textOf(directory: string): string {
   try {
-    return journaledIn(readFileSync(journalFile(directory), 'utf8'))
+    return readFileSync(journalFile(directory), 'utf8')
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-    return journaledIn('')
+    return ''
   }
 }
 
 /**
- * Begins a journal with what is still true. On a full disk it goes on with the file that is there,
- * so that what needs no writing (renewals) works, and every append tries again.
+ * Begins a journal with the current state. On a full disk it continues with the existing file, so that operations without a write
+ * (renewals) work, and every append retries.
  */
 export function openJournal(
   directory: string,
@@ -61,7 +73,7 @@ export function openJournal(
   let fd = -1
   let size = 0
   let sizeAtBest = 0
-  /** What has to be written before anything else. */
+  /** The lines to write before any other. */
   let due = ''
 
   function replace({ lines, floor }: { readonly lines: string; readonly floor: number }): void {
@@ -88,7 +100,7 @@ export function openJournal(
       size += writeAll(fd, due + lines, size)
       due = ''
     } catch (error) {
-      // Takes back what part of it was written: a whole line of it would be believed.
+      // Removes the part that was written: a whole line in it would count.
       ftruncateSync(fd, size)
       throw error
     }
@@ -118,6 +130,13 @@ export function openJournal(
     get deleted() {
       return fstatSync(fd).nlink === 0
     },
+    retire() {
+      try {
+        append(lineOf.header({ ...here, pid: 0 }, 0))
+      } catch {
+        // The next process counts this one as a broker until this one has ended.
+      }
+    },
     close: () => closeSync(fd),
   }
 }
@@ -135,7 +154,7 @@ function isFull(error: unknown): boolean {
   return code === 'ENOSPC' || code === 'EDQUOT' || code === 'EFBIG'
 }
 
-/** A write may take only a part; the next one then says what is wrong. */
+/** A write may be partial; the next write then throws the reason. */
 function writeAll(fd: number, text: string, at: number): number {
   const length = Buffer.byteLength(text)
   let done = writeSync(fd, text, at)

@@ -1,11 +1,11 @@
 /**
- * The broker's rows and the journal behind them. A command is decided by the table, written down, and only then true: a
- * grant that cannot be written is refused, with the reason, and never told.
+ * The broker's rows and the journal behind them. The table decides a command, the journal records it, and only then it is in
+ * force: a grant that cannot be written is refused, with the reason, and never sent.
  *
- * An end that cannot be written is true all the same (the journal then errs towards "held", which a later broker finds
- * out from the client itself); the line is owed and goes before the next one.
+ * An end that cannot be written is in force all the same: the journal then errs towards "held", which a later broker finds out
+ * from the client itself. Its line is owed, and is written before the next one.
  *
- * Long because rows, cells and journal stand or fall together.
+ * Long because rows, cells and journal must change together.
  */
 import type { Clock } from '../../core/clock.js'
 import { type CellTable, type Entry, makeCellTable } from '../memory/cell-table.js'
@@ -21,59 +21,59 @@ export type Command<A> = (row: table.Row, now: number, wall: number) => table.St
 export interface Outcome<A> {
   readonly row: table.Row
   readonly answer: A
-  /** Attempts that waited and hold now. */
+  /** The new holds of attempts that waited. */
   readonly granted: readonly table.Hold[]
   readonly expired: readonly table.Hold[]
-  /** Set when the journal could not be written: nothing was granted, renewed or changed but ends. */
+  /** Set when the journal could not be written: nothing was granted, renewed or changed, except ends. */
   readonly failure: unknown
-  /** Attempts that would have been granted, and are over now. */
+  /** Attempts that would have been granted, and are now over. */
   readonly refused: readonly string[]
 }
 
 export interface LedgerParts {
   readonly clock: Clock
-  /** Opens a journal that says `snapshot`. @throws as fs does */
+  /** Opens a journal with the content of `snapshot`. @throws as fs does */
   readonly open: (snapshot: Snapshot) => Journal
   /** Milliseconds since 1970. */
   readonly wall: () => number
   /** Milliseconds since the machine was started. */
   readonly uptime: () => number
   readonly ownerOf: (attempt: string) => Owner
-  /** Time alone has changed a row. */
+  /** Called when time alone has changed a row. */
   readonly onDue: (name: string) => void
 }
 
-/** All that is true at one moment. */
+/** The whole state at one moment. */
 export interface Snapshot {
   /** Journal lines. */
   readonly lines: string
-  /** Every token so far is at most this. */
+  /** An upper bound of all tokens so far. */
   readonly floor: number
 }
 
 export interface Ledger {
   readonly cells: CellTable
-  /** Writes a cell down before it is true. @throws as fs does */
+  /** Records a cell before it is in force. @throws as fs does */
   noteCell(key: string, entry: Entry): void
-  /** A hold has another owner. What cannot be written now goes before the next line. */
+  /** Records a hold's new owner. If the line cannot be written now, it is written before the next one. */
   noteOwner(name: string, attempt: string): void
   apply<A>(name: string, command: Command<A>): Outcome<A>
   /** Several rows in one step and one write. `failure`: it could not be written, and nothing has changed. */
   together(asks: readonly NamedAsk[]): { readonly answer: Together; readonly failure: unknown }
   row(name: string): table.Row
-  /** Rows that are held or waited for. */
+  /** Rows with holders or waiters. */
   used(prefix: string): readonly table.Row[]
-  /** Puts the journal back in its place if its file was deleted, or in any case. @throws as fs does */
+  /** Restores the journal if its file was deleted, or with `anyway` in any case. @throws as fs does */
   mend(anyway?: boolean): void
-  /** Closes the journal and stops the timers. */
+  /** Ends the journal and stops the timers. */
   stop(): void
 }
 
-/** Idle rows kept for their memory of ended attempts. */
+/** The number of rows from which idle ones are dropped; they are kept for their record of ended attempts. */
 const idleRowsKept = 1024
-/** A deleted journal is noticed by the grant that comes this many ms later, if the watch on the directory was not quicker. */
+/** How often a write checks for a deleted journal, in ms, if the watch on the directory was not quicker. */
 const lookEvery = 5
-/** Ended attempts that a new journal still knows. */
+/** The number of ended attempts that a new journal records. */
 const endedKept = 256
 
 export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
@@ -92,12 +92,12 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
   for (const { name, hold } of restored.holds) {
     const before = row(name)
     const now = clock.now()
-    // When it was last renewed is not known: a full ttl from now is never before the end its client counts with.
+    // The last renewal is unknown: a full ttl from now is never before the end by the client's count.
     const held = [...before.held, { ...hold, since: now, expires: now + hold.ttl }]
     rows.set(name, { ...before, held })
   }
   const cells = makeCellTable(clock, wall)
-  // The machine's clock is the same for every broker between two starts of it, and is not set.
+  // The machine's uptime clock is the same for every broker until the machine restarts, and is never set.
   const sinceBoot = uptime() - clock.now()
   cells.restore(
     restored.cells.map(({ key, entry }) => [key, { ...entry, expires: entry.expires - sinceBoot }]),
@@ -171,7 +171,7 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
     } else rows.set(next.name, next)
   }
 
-  /** Notes the ends that clients asked for, and gives the lines of all. */
+  /** Remembers the ends that clients requested. @returns the lines of all ends */
   function noteEnds(before: table.Row, after: table.Row): string {
     const lines = endsBetween(before, after)
     for (const { line, byClient } of lines) {
@@ -180,7 +180,7 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
     return lines.map(({ line }) => line).join('')
   }
 
-  /** `after`, but nothing granted or renewed by it: what could not be written must not be told. */
+  /** `after` without its grants and renewals: what could not be written must not be sent. */
   function withoutGrants(before: table.Row, after: table.Row, now: number) {
     const was = finder(before.held)
     const refused: string[] = []
@@ -221,7 +221,7 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
       try {
         write('', clock.now())
       } catch {
-        // It is owed.
+        // The line is owed.
       }
     },
     noteCell: (key, entry) => write(cellLine(key, entry), clock.now()),
@@ -233,6 +233,7 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
     stop() {
       timers.stop()
       cells.stop()
+      journal.retire()
       journal.close()
     },
   }

@@ -1,72 +1,88 @@
 /**
+ * Keeps a client connected while it has calls or holds, to the current broker. The diagram is at {@link makeLink}.
+ *
+ * Nothing here keeps the process alive: calls that wait for an answer have timers that do.
+ *
  * Long because the life of a connection is one state machine.
- *
- * Keeps a client connected for as long as it wants to be, whoever the broker is at the moment.
- *
- * ```
- *   down ──wake──► look for a broker ──connect──► greet ──entered──► up ──┐
- *                    ▲        │ nobody there                              │ the connection ends
- *                    │        ▼                                           │
- *                    └── elect, or let another be elected ◄───────────────┘ if something is held or asked for
- * ```
- * Nothing here keeps the process alive: the calls that wait for an answer have timers that do.
  */
 import type { Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { type BrokerConnection, type ConnectionEnding, greet } from './connection.js'
-import { elect, findBroker } from './election.js'
+import { type Elected, elect, electByChance, findBroker, type Target } from './election.js'
 import { type Home, messageOf, openHome, type SocketKind } from './home.js'
 import { hasThread, standBy, useDirectory } from './host.js'
+import { recordedBroker } from './journal.js'
+import { thisProcess } from './processes.js'
 import type { Entering, Reply } from './protocol.js'
 
 export interface LinkParts {
   readonly env: Env
   readonly directory: string
   readonly socket: SocketKind | undefined
-  /** What to say when entering. */
+  /** The message to send when entering. */
   readonly entering: () => Entering
-  /** Is there anything to be connected for? */
+  /** Is a connection needed? */
   readonly wanted: () => boolean
-  /** Entered; `gone` are attempts of ours that the broker knows nothing of. */
+  /** Entered; `gone` are attempts of ours that the broker does not know. */
   readonly onUp: (gone: readonly string[]) => void
   readonly onDown: () => void
   readonly onReply: (reply: Reply) => void
-  /** There is no way to a broker now, and waiting will not help. */
+  /** No broker can be reached, and waiting will not help. */
   readonly onFailure: (error: BackendError) => void
 }
 
 export interface Link {
   readonly up: boolean
-  /** The process that runs the broker, as last heard; undefined before the first greeting. */
+  /** The process that runs the broker, as last reported by the broker or by the journal. */
   readonly brokerPid: number | undefined
-  /** Connects unless it is connected or about to be. */
+  /** Connects unless connected or connecting. */
   wake(): void
   /** Only while up. */
   send(text: string): void
-  /** Gets a thread ready to be the next broker. */
+  /** Starts a thread that is ready to be the next broker. */
   standBy(): void
   close(): Promise<void>
 }
 
 interface Ending extends ConnectionEnding {
-  /** Trying again will not help. */
+  /** A retry will not help. */
   readonly hopeless?: boolean
   /** This process runs a broker now. */
   readonly started?: boolean
+  /** The other end listens, but has not authenticated. */
+  readonly unproven?: boolean
+  /** The other end has sent nothing for `silence`. */
+  readonly silent?: boolean
+  /** Set when the process that has the address is not a broker, and perhaps not a stranger either: describes that process. */
+  readonly held?: string
   readonly error?: unknown
 }
 
-/** Milliseconds for saying goodbye. */
+/** How long a goodbye may take, in ms. */
 const byeWithin = 100
-/** Longest pause between two tries to reach a broker, in ms. */
+/** The longest pause between two tries to reach a broker, in ms. */
 const longestPause = 50
-/** So many short pauses pass before a process without a thread takes part in an election. */
+/** The number of short pauses before a process without a thread takes part in an election. */
 const othersFirst = 8
-/** After so many tries in vain the agreement on who starts a broker is ignored: the one who was to may be stopped. */
+/** After so many failed tries, the agreement on which process starts a broker is ignored: that process may be stopped. */
 const impatientAfter = 45
-/** A refusal may come from a directory that is just being made again; this many in a row do not. */
+/** A refusal may come from a directory that is just being recreated; this many in a row do not. */
 const refusalsBelieved = 5
+/** After this time without a message, in ms, we find out which process has the address. */
+const silence = 1_000
+/** A broker of ours that has the address enters the journal within milliseconds. After this time, in ms, the holder counts as no broker. */
+const heldBelieved = 1_500
+/** The pause before we check the holder again, in ms. */
+const heldPause = 300
 
+/**
+ * ```
+ *   down ──wake──► look for a broker ──connect──► greet ──entered──► up ──┐
+ *                    ▲        │ none found                                │ the connection ends
+ *                    │        ▼                                           │
+ *                    └── elect, or let another be elected ◄───────────────┘ if something is held or requested
+ * ```
+ */
 export function makeLink(parts: LinkParts): Link {
   const { env } = parts
   let connection: BrokerConnection | undefined
@@ -82,13 +98,20 @@ export function makeLink(parts: LinkParts): Link {
   async function run(): Promise<void> {
     let tries = 0
     let refusals = 0
+    let unproven = 0
+    let heldSince: number | undefined
     let startedOne = false
-    // It stops in the same step in which it finds that nothing is wanted, so that no wish falls between.
+    // The loop stops in the same step in which `wanted` is false, so that no call falls between.
     while (!closed && parts.wanted()) {
-      const ending = await once(tries)
+      const ending = await once(tries, unproven + 1 >= refusalsBelieved)
       if (closed) break
+      if (ending.entered || ending.started) {
+        unproven = 0
+        heldSince = undefined
+      }
+      if (ending.unproven) unproven += 1
       if (ending.entered) {
-        // Whoever stands by is the quicker one, so the others leave it a moment.
+        // A process with a standby thread is quicker, so the others wait a moment.
         tries = directory !== undefined && hasThread(directory) ? 0 : -othersFirst
         refusals = 0
         continue
@@ -97,16 +120,25 @@ export function makeLink(parts: LinkParts): Link {
         parts.onFailure(failure(ending))
         break
       }
-      // Whoever has just started a broker connects at once; but twice in a row would be a loop.
-      if (!ending.started || startedOne) await pause(Math.max(0, tries))
+      if (ending.held !== undefined) {
+        heldSince ??= env.clock.now()
+        if (env.clock.now() - heldSince >= heldBelieved) {
+          parts.onFailure(failure({ ...ending, refusal: ending.held }))
+          break
+        }
+        await pause(heldPause)
+        continue
+      }
+      // A process that has just started a broker connects at once; but twice in a row would be a loop.
+      if (!ending.started || startedOne) await pause(Math.min(longestPause, 1.5 ** Math.max(0, tries)))
       startedOne = ending.started === true
       tries += 1
     }
     running = false
   }
 
-  /** One look for a broker, and all that comes of it: a connection from its beginning to its end, or an election. */
-  async function once(tries: number): Promise<Ending> {
+  /** Looks for a broker once, and handles the outcome: a connection from its beginning to its end, or an election. */
+  async function once(tries: number, suspicious: boolean): Promise<Ending> {
     let home: Home
     try {
       home = open()
@@ -114,23 +146,53 @@ export function makeLink(parts: LinkParts): Link {
       return { entered: false, hopeless: true, error }
     }
     try {
-      const target = findBroker(home)
-      const ending = target.path === undefined ? { entered: false } : await follow(home, target.path)
+      const target = findBroker(home, tries <= 0)
+      const ending: Ending = target.path === undefined ? { entered: false } : await follow(home, target)
       const { code } = ending
+      if (ending.entered || closed) return ending
       const alone = target.path === undefined || code === 'ECONNREFUSED' || code === 'ENOENT'
-      if (!alone || tries < 0 || closed) return ending
-      const elected = await elect(home, target, code, tries > impatientAfter, env)
-      if (elected.is === 'failed') return { entered: false, hopeless: true, refusal: elected.why }
-      return { entered: false, started: elected.is === 'up' }
+      if (!alone) {
+        const ask = ending.silent || (suspicious && mayBeUsurped(home, target))
+        return ask
+          ? outcome(ending, await electByChance(home, target.generation, env))
+          : { ...ending, unproven: true }
+      }
+      if (tries < 0) return ending
+      return outcome(ending, await elect(home, target, code, tries > impatientAfter, env))
     } catch (error) {
-      // Most likely the directory was deleted at this moment; if it is more than that, it happens again.
+      // Most likely the directory was deleted just now; any other cause will show again.
       return { entered: false, refusal: messageOf(error), error }
+    }
+  }
+
+  function outcome(ending: Ending, elected: Elected): Ending {
+    if (elected.is === 'failed') return { entered: false, hopeless: true, refusal: elected.why }
+    if (elected.is !== 'held') return { entered: false, started: elected.is === 'up' }
+    const { refusal } = ending
+    if (refusal === undefined) return { entered: false, unproven: true, held: elected.why }
+    return { entered: false, hopeless: true, refusal: `${refusal}; ${elected.why}` }
+  }
+
+  /** May another user's process have the name? Asked when no broker has authenticated there; true when no broker of ours is known to live. */
+  function mayBeUsurped({ directory, socket }: Home, { fixed }: Target): boolean {
+    return fixed && socket === 'abstract' && recordedBroker(directory, thisProcess()) === undefined
+  }
+
+  function recordedPid(): number | undefined {
+    try {
+      return directory === undefined ? undefined : recordedBroker(directory, thisProcess())?.pid
+    } catch {
+      return undefined
     }
   }
 
   function failure({ error, refusal }: Ending): BackendError {
     if (error instanceof BackendError) return error
-    return new BackendError('local', `no broker for ${parts.directory}: ${refusal}`, { cause: error })
+    return new BackendError('local', `no broker for ${parts.directory}: ${refusal}`, {
+      cause: error,
+      // A refusal is an answer.
+      unanswered: refusal === undefined,
+    })
   }
 
   function open(): Home {
@@ -143,8 +205,9 @@ export function makeLink(parts: LinkParts): Link {
     return home
   }
 
-  function pause(tries: number): Promise<void> {
-    const ms = Math.min(longestPause, 1.5 ** tries) * (0.5 + env.random())
+  /** Pauses for 0.5 to 1.5 times `about` ms. */
+  function pause(about: number): Promise<void> {
+    const ms = about * (0.5 + env.random())
     return new Promise((resolve) => {
       const stop = env.clock.at(env.clock.now() + ms, resolve, { ref: false })
       cutPause = () => {
@@ -155,30 +218,46 @@ export function makeLink(parts: LinkParts): Link {
   }
 
   /** One connection from its beginning to its end. */
-  async function follow(home: Home, path: string): Promise<Ending> {
-    connection = greet(home, path, {
+  async function follow(home: Home, target: Target): Promise<Ending> {
+    let silent = false
+    const lookAfter = () => env.clock.at(env.clock.now() + silence, look, { ref: false })
+    let stopLooking = lookAfter()
+    function look(): void {
+      let elsewhere = false
+      try {
+        elsewhere = findBroker(home, false).path !== target.path
+        silent = mayBeUsurped(home, target)
+      } catch {
+        // The directory is changing: the next check will show more.
+      }
+      if (silent || elsewhere) connection?.cut()
+      else stopLooking = lookAfter()
+    }
+    connection = greet(home, target.path ?? '', {
       entering: parts.entering,
       onReply: parts.onReply,
       onEntered(gone, pid) {
         up = true
+        stopLooking()
         brokerPid = pid
         parts.onUp(gone)
       },
     })
     const ending = await connection.ended
+    stopLooking()
     connection = undefined
     if (up) {
       up = false
       parts.onDown()
     }
-    return ending
+    return { ...ending, silent: silent && !ending.entered }
   }
 
   function wake(): void {
     if (closed) return
     if (running) return cutPause?.()
     running = true
-    // Not at once: whoever has just called would be told of a failure before its call has returned.
+    // Not at once: a caller would otherwise be notified of a failure before its call has returned.
     ended = Promise.resolve().then(run)
   }
 
@@ -187,7 +266,7 @@ export function makeLink(parts: LinkParts): Link {
       return up
     },
     get brokerPid() {
-      return brokerPid
+      return brokerPid ?? recordedPid()
     },
     wake,
     send: (text) => connection?.send(text),
@@ -197,7 +276,7 @@ export function makeLink(parts: LinkParts): Link {
     async close() {
       closed = true
       cutPause?.()
-      // A broker that is stopped may have no room for a last word.
+      // The socket of a stopped broker may have no room for the goodbye.
       const stop = env.clock.at(env.clock.now() + byeWithin, () => connection?.cut())
       connection?.leave()
       await ended

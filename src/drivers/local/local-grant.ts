@@ -1,4 +1,4 @@
-/** What `local()` gives: a hold at the broker, seen from its client. */
+/** A grant of `local()`: the client's view of a hold at the broker. */
 import { deadline } from '../../core/clock.js'
 import type { Claim, GaveBack, Grant } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
@@ -7,7 +7,7 @@ import type { Session } from './session.js'
 
 export type Granted = Extract<Answer, readonly ['granted', ...unknown[]]>
 
-/** @param sent clock reading before the call left that the broker counted `age` from */
+/** @param sent the clock reading from before the call was sent, from which the broker counts `age` */
 export function grantOf(session: Session, claim: Claim, answer: Granted, sent: number): Grant {
   const { name, attempt, mode, ttl } = claim
   const [, token, upTo, age] = answer
@@ -23,6 +23,7 @@ export function grantOf(session: Session, claim: Claim, answer: Granted, sent: n
   session.held.set(attempt, {
     lost() {
       session.held.delete(attempt)
+      validUntil = Number.NEGATIVE_INFINITY
       notice.abort(
         new BackendError(
           'local',
@@ -41,7 +42,7 @@ export function grantOf(session: Session, claim: Claim, answer: Granted, sent: n
       session.held.delete(attempt)
       return undefined
     }
-    validUntil = Math.max(validUntil, deadline(call.sent, ttl))
+    validUntil = deadline(call.sent, ttl)
     return validUntil
   }
 
@@ -51,7 +52,7 @@ export function grantOf(session: Session, claim: Claim, answer: Granted, sent: n
     const { answer, call } = await session.ask(['release', name, attempt, last])
     const was = doneOrThrow(answer) as GaveBack
     session.held.delete(attempt)
-    // Whoever hears of its own first release that it was released before has only missed the first answer.
+    // If a repeated release is answered with 'already-released', only the first answer was lost.
     return was === 'already-released' && (repeated || call.times > 1) ? 'released' : was
   }
 
@@ -87,7 +88,7 @@ export function grantOf(session: Session, claim: Claim, answer: Granted, sent: n
   })
 }
 
-/** @throws BackendError when the broker says that it could not do it */
+/** @throws BackendError when the broker reports a failure */
 export function doneOrThrow(answer: Answer): unknown {
   if (answer[0] === 'done') return answer[1]
   throw new BackendError('local', answer[0] === 'failed' ? answer[1] : `unexpected answer ${answer[0]}`)

@@ -1,29 +1,29 @@
 /**
- * Is a process still there? A pid alone cannot tell, because pids are used again; with its start time it names one
- * process of one boot. Where the system does not show start times, a used-again pid looks alive: a hold then ends by its
- * ttl instead of at once, which is slow but safe.
+ * Does a process still exist? A pid alone cannot tell, because pids are reused; with its start time it identifies one process of
+ * one boot. Where the system does not show start times, a reused pid looks alive: a hold then ends by its ttl instead of at once,
+ * which is slow but safe.
  */
 import { readFileSync, readlinkSync } from 'node:fs'
 
-/** Names one process for as long as the machine runs. */
+/** Identifies one process while the machine runs. */
 export interface ProcessMark {
   readonly pid: number
-  /** In ticks since boot, as the kernel counts; '' where it is not shown. */
+  /** The start time in the kernel's ticks since boot; '' where the system does not show it. */
   readonly start: string
-  /** The pid name space: pids of another one say nothing here. */
+  /** The pid namespace: pids of another namespace mean nothing here. */
   readonly space: string
-  /** The boot: processes of an earlier one are gone. */
+  /** The boot: processes of an earlier boot are gone. */
   readonly boot: string
 }
 
-/** Set in the kernel's flags of a process that has begun to exit and runs no more of its own code. */
+/** The kernel's flag of a process that has begun to exit and runs no more of its own code. */
 const exiting = 0x4
 
 export function thisProcess(): ProcessMark {
   return { pid: process.pid, start: statOf(process.pid)?.start ?? '', space: pidSpace(), boot: bootId() }
 }
 
-/** True only when that process has certainly ended; false when it lives or nobody can tell. */
+/** True only when the process has certainly ended; false when it lives or this is unknown. */
 export function isOver(mark: ProcessMark, here: ProcessMark): boolean {
   if (mark.boot !== here.boot) return true
   if (mark.space !== here.space) return false
@@ -42,7 +42,7 @@ interface Stat {
 function statOf(pid: number): Stat | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    // The program's name stands in parentheses and may hold anything; the fields after it are numbered from 3.
+    // The program's name is in parentheses and may contain anything; the fields after it are numbered from 3.
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
     const [state, flags, start] = [fields[0], fields[6], fields[19]]
     if (state === undefined || start === undefined) return undefined
@@ -52,7 +52,7 @@ function statOf(pid: number): Stat | undefined {
   }
 }
 
-/** Signal 0 is not delivered; it only asks. Every answer but "no such process" means that there is one. */
+/** Signal 0 is not delivered; it only checks. Every result except "no such process" means that the process exists. */
 function answersSignals(pid: number): boolean {
   try {
     process.kill(pid, 0)
@@ -62,16 +62,17 @@ function answersSignals(pid: number): boolean {
   }
 }
 
-function pidSpace(): string {
+/** The pid namespace, outside of which pids mean nothing. */
+export function pidSpace(): string {
   return linkOr('/proc/self/ns/pid', '')
 }
 
-/** The network name space, in which abstract socket names live. */
+/** The network namespace, in which abstract socket names live. */
 export function netSpace(): string {
   return linkOr('/proc/self/ns/net', '')
 }
 
-/** Differs after every start of the machine; '' where the system does not say. */
+/** Differs after every start of the machine; '' where the system does not show it. */
 export function bootId(): string {
   try {
     return readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()

@@ -1,41 +1,44 @@
 /**
- * What client and broker say to each other: JSON arrays, one a line, over a stream socket.
+ * The protocol of client and broker: JSON arrays, one per line, over a stream socket.
  *
  * ```
  *   client                                   broker
  *   hello  version, nonce         ─────────►
  *                                 ◄─────────  hello   version, nonce, proof, pid     it can read our home file
- *   enter  proof, who, attempts   ─────────►
- *                                 ◄─────────  entered attempts it does not hold      so can we
+ *   prove  proof                  ─────────►                                       so can we
+ *   enter  who, attempts          ─────────►
+ *                                 ◄─────────  entered attempts it does not hold
  *   call   id, verb, …            ─────────►
- *                                 ◄─────────  id, answer, …                          exactly one for each call, in any order
+ *                                 ◄─────────  id, answer, …                          exactly one per call, in any order
  *                                 ◄─────────  0, notice, …
  *   bye                           ─────────►
  * ```
- * Every call may be sent again over a new connection, with the same id: what it does is idempotent by the attempt.
+ * On Linux, every user of the machine may connect. Until a client has authenticated, it may send only short lines, for a short time.
+ * Every call may be sent again over a new connection, with the same id: its effect is idempotent by attempt id.
  */
 import { createHmac } from 'node:crypto'
 import type { Standing } from '../../core/driver.js'
 import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
 import type { ProcessMark } from './processes.js'
 
-/** Both ends must speak the same one. */
-export const version = 2
+/** Both ends must use the same version. */
+export const version = 3
 
-/** Who a client is, and which attempts it still cares about: the broker gives back the others. */
+/** A client's identity, and its current attempts: the broker ends all others. */
 export interface Entering {
   readonly client: string
   readonly by: string
   readonly mark: ProcessMark
-  /** Attempts it believes to hold. */
+  /** Attempts that the client believes it holds. */
   readonly held: readonly string[]
-  /** Attempts it is asking for. */
+  /** Attempts that the client requests. */
   readonly asked: readonly string[]
 }
 
 export type Greeting =
   | readonly ['hello', version: number, nonce: string]
-  | readonly ['enter', proof: string, who: Entering]
+  | readonly ['prove', proof: string]
+  | readonly ['enter', who: Entering]
   | readonly ['bye']
 
 export type Welcome =
@@ -47,7 +50,7 @@ export type Welcome =
 /** `x`: exclusive, `s`: shared, `[take, of]`: permits. */
 export type WireMode = 'x' | 's' | readonly [take: number, of: number]
 
-/** One of several that are asked for together. */
+/** One of several locks requested together. */
 export type Item = readonly [name: string, attempt: string, mode: WireMode, ttl: number, note: string]
 
 export type Verb =
@@ -61,7 +64,7 @@ export type Verb =
       ticket: number,
       note: string,
     ]
-  /** All or nothing, as single attempts. */
+  /** All or none, as single attempts that do not wait. */
   | readonly ['together', items: readonly Item[]]
   | readonly ['renew', name: string, attempt: string, ttl: number]
   | readonly ['release', name: string, attempt: string, last: number]
@@ -69,9 +72,10 @@ export type Verb =
   | readonly ['downgrade', name: string, attempt: string, last: number]
   | readonly ['inspect', name: string]
   | readonly ['list', prefix: string]
-  | readonly ['force', name: string]
+  /** `attempts`: those that the operator saw. Later holders are not affected, even if the call comes twice. */
+  | readonly ['force', name: string, attempts: readonly string[]]
   | readonly ['read', key: string]
-  /** `value` null: remove it. `keep` null: for ever. */
+  /** `value` null: remove the cell. `keep` null: forever. */
   | readonly ['write', key: string, seen: number, value: string | null, keep: number | null, id: string]
   /** Answered when the cell leaves that version. */
   | readonly ['watch', key: string, version: number, watch: string]
@@ -86,21 +90,21 @@ export type Answer =
   | readonly ['waiting', position: number, ticket: number, holder: Standing['holders'][number] | null]
   | readonly ['busy', holder: Standing['holders'][number] | null]
   | readonly ['over']
-  /** What `granted` says, of each item. */
+  /** The terms of `granted`, for each item. */
   | readonly [
       'all',
       grants: readonly (readonly [token: number, upTo: number, age: number, contended: boolean])[],
     ]
-  /** One is not free; or it is a semaphore with another limit. */
+  /** Item `at` is not free, or, with `limit`, is a semaphore with that other limit. */
   | readonly ['none', at: number, limit: number | null]
   | readonly ['limit', limit: number]
   | readonly ['done', result?: unknown]
   | readonly ['failed', why: string]
 
 export type Notice =
-  /** The hold has ended: overdue, or taken by an operator. */
+  /** The hold has ended: it was overdue, or an operator released it. */
   | readonly [0, 'lost', attempt: string]
-  /** Have a thread ready, in case the broker's process dies. */
+  /** Start a standby thread, in case the broker's process dies. */
   | readonly [0, 'standby', attempt: '']
   /** Whether another client waits for what this attempt holds. */
   | readonly [0, 'contended', attempt: string, yes: boolean]
@@ -117,7 +121,7 @@ export function decodeMode(mode: WireMode): Mode {
   return mode === 's' ? shared : permits(mode[0], mode[1])
 }
 
-/** Shows that `side` knows the secret, for these two nonces only. */
+/** Proves that `side` knows the secret, for these two nonces only. */
 export function proofOf(
   side: 'broker' | 'client',
   secret: string,
@@ -127,28 +131,40 @@ export function proofOf(
   return createHmac('sha256', secret).update(`${side} ${clientNonce} ${brokerNonce}`).digest('base64')
 }
 
-/** Far above the longest line that is ever sent: what is longer comes from something else than holdfast. */
-const longestLine = 64 * 1024 * 1024
+/** Far above the longest line that holdfast ever sends: a longer line comes from another program. */
+export const longestLine: number = 64 * 1024 * 1024
+/** The same for a client that has not authenticated: a greeting has some hundred characters. */
+export const longestGreeting = 1024
 
-/** Gives whole lines out of chunks. @throws Error when a line is not JSON or has no end */
-export function lineReader<T>(onMessage: (message: T) => void): (chunk: string) => void {
+/**
+ * Splits chunks into whole lines.
+ * @param longest the most characters that the next line may have
+ * @throws Error when a line is not JSON or is longer
+ */
+export function lineReader<T>(
+  onMessage: (message: T) => void,
+  longest: () => number = () => longestLine,
+): (chunk: string) => void {
   let rest = ''
+  const fits = (line: string) => {
+    if (line.length > longest()) throw new Error('a line without end')
+    return line
+  }
   return (chunk) => {
     let from = 0
     let end = chunk.indexOf('\n')
     if (end < 0) {
-      rest += chunk
-      if (rest.length > longestLine) throw new Error('a line without end')
+      rest = fits(rest + chunk)
       return
     }
     const first = rest + chunk.slice(0, end)
     rest = ''
-    onMessage(JSON.parse(first) as T)
+    onMessage(JSON.parse(fits(first)) as T)
     for (from = end + 1; ; from = end + 1) {
       end = chunk.indexOf('\n', from)
       if (end < 0) break
-      onMessage(JSON.parse(chunk.slice(from, end)) as T)
+      onMessage(JSON.parse(fits(chunk.slice(from, end))) as T)
     }
-    rest = chunk.slice(from)
+    rest = fits(chunk.slice(from))
   }
 }

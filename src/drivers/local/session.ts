@@ -1,6 +1,6 @@
 /**
- * One client's calls to the broker. A call is kept until it is answered, and sent again over every new connection, so
- * that nobody above needs to know that brokers come and go. All that is called in one go leaves in one packet.
+ * One client's calls to the broker. The session keeps a call until it is answered, and sends it again over every new connection,
+ * so that callers need not know that brokers come and go. All calls of one tick leave in one packet.
  */
 import type { Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
@@ -10,32 +10,32 @@ import { type Link, makeLink } from './link.js'
 import { thisProcess } from './processes.js'
 import type { Answer, Notice, Reply, Verb } from './protocol.js'
 
-/** A grant as the session sees it. */
+/** A grant, as the session sees it. */
 export interface Held {
-  /** The broker says that it has ended. */
+  /** The broker has reported its end. */
   lost(): void
   contended(yes: boolean): void
 }
 
 export interface Session {
-  /** Of this client; no other has it. */
+  /** The unique id of this client. */
   readonly id: string
-  /** Sends a call; returns a function that forgets it. */
+  /** Sends a call; the result has a function that drops it. */
   start(call: Asked): Started
-  /** Ends an attempt that may have been granted without our knowing. Resolves when it has, or after `cancelWithin` ms. */
+  /** Ends an attempt that may have been granted without our knowledge. Resolves when it has ended, or after `cancelWithin` ms. */
   abandon(name: string, attempt: string): Promise<void>
-  /** A call with one answer. @throws BackendError when none comes in time; `signal.reason` when that aborts first */
+  /** Sends a call with one answer. @throws BackendError when none comes in time; `signal.reason` when that aborts first */
   ask(verb: Verb, signal?: AbortSignal, patience?: number): Promise<Answered>
-  /** By attempt. */
+  /** The grants by attempt. */
   readonly held: Map<string, Held>
   close(): Promise<void>
 }
 
 const closedError = () => new BackendError('local', 'this driver was closed', { closed: true })
 
-/** Milliseconds that a wait which is over still waits for the broker to know of it. */
+/** How long a wait that is over still waits for the broker to confirm that, in ms. */
 const cancelWithin = 100
-/** Milliseconds that `close` waits for a broker, when there is none just now and we may hold something. */
+/** How long `close` waits for a broker when there is none and we may hold something, in ms. */
 const farewellWithin = 500
 
 export function makeSession(env: Env, directory: string, socket: SocketKind | undefined): Session {
@@ -43,7 +43,7 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
   const client = env.id()
   const calls = new Map<number, { readonly call: Pending; readonly stop: () => void }>()
   const held = new Map<string, Held>()
-  /** Attempts that the broker may take for ours although they are not: we enter once more to have them given back. */
+  /** Attempts that the broker may count as ours although we abandoned them: we enter again, so that it ends them. */
   const owed = new Set<string>()
   let lastId = 0
   let out = ''
@@ -121,7 +121,7 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
     lastId += 1
     const id = lastId
     const call: Pending = { verb, patience, answered, failed, sent: clock.now(), times: 0 }
-    // Also for one that waits for ever: the timer keeps the process alive for whoever waits.
+    // Also for a call that waits forever: the timer keeps the process alive for its caller.
     const stop = clock.at(clock.now() + patience, () => {
       forget(id)
       failed(silent())
@@ -141,6 +141,7 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
     return new BackendError(
       'local',
       `the broker of ${directory}${whose} gave no answer within ${answerWithin} ms; is that process stopped? Continue it or end it`,
+      { unanswered: true },
     )
   }
 
@@ -149,7 +150,7 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
   async function abandon(name: string, attempt: string): Promise<void> {
     if (closed) return
     owed.add(attempt)
-    // Without a connection there is nothing to wait for: when we enter again, what we do not name is given back.
+    // Without a connection there is nothing to wait for: when we enter again, the broker ends every attempt that we do not name.
     if (!link.up) return link.wake()
     const known = await ask(['cancel', name, attempt], undefined, cancelWithin).catch(() => undefined)
     if (known !== undefined) owed.delete(attempt)
@@ -179,7 +180,7 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
         forget(id)
         call.failed(closedError())
       }
-      // Without a word from us a broker would take us for absent, and keep what we hold until its ttl has passed.
+      // Without a message from us, a broker would count us as absent, and keep our holds until their ttl has passed.
       if (held.size + owed.size > 0 && !link.up) await entered()
       flush()
       await link.close()

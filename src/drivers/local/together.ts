@@ -1,4 +1,4 @@
-/** Several claims as one call to the broker, which grants all in one step and one write of its journal, or none. */
+/** Several claims in one call to the broker, which grants all in one step and one journal write, or none. */
 import type { Claim, Grant, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
 import { answerWithin } from './call.js'

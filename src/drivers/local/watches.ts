@@ -1,13 +1,13 @@
-/** Who of the broker's clients waits for a cell to change. */
+/** The broker's clients that wait for a cell to change. */
 import type { CellTable } from '../memory/cell-table.js'
 import type { Client, Connection } from './clients.js'
 import type { Call } from './protocol.js'
 
 export interface Watches {
-  /** Answers the call when the cell leaves that version. The same watch again, after a reconnect, takes the place of the first. */
+  /** Answers the call when the cell leaves that version. The same watch, repeated after a reconnect, replaces the first. */
   add(client: Client, call: Extract<Call, readonly [number, 'watch', ...unknown[]]>): void
   drop(watch: string): void
-  /** A connection has ended, and with it what was to be said over it. */
+  /** A connection has ended: drops its watches. */
   left(connection: Connection): void
 }
 

@@ -1,37 +1,37 @@
-/** The cells of one `memory()`, or of the broker of `local`: what is in them, and who wants to hear of a change. */
+/** The cells of one `memory()`, or of the broker of `local`: their contents, and the watchers of each. */
 import type { Cell, CellChange } from '../../core/cell.js'
 import type { Clock } from '../../core/clock.js'
 import { nextToken } from '../../core/token.js'
 
-/** A cell, or what is remembered of one that was removed. */
+/** A cell, or the memory of a removed one. */
 export interface Entry {
   readonly version: number
   /** Undefined: removed. */
   readonly value: string | undefined
-  /** Clock reading at which it is gone. */
+  /** Clock reading at which the entry expires. */
   readonly expires: number
-  /** Of the change that made it. */
+  /** The id of the change that made the entry. */
   readonly id: string
 }
 
 export interface CellTable {
   read(key: string): Cell | undefined
-  /** `note` is called with a new entry before it is true; when it throws, nothing has changed. */
+  /** Calls `note` with a new entry before the entry takes effect; if `note` throws, nothing has changed. */
   write(key: string, change: CellChange, note?: (key: string, entry: Entry) => void): Cell | undefined
-  /** Calls `changed` once, when the cell leaves `version`, at once if it has. Returns what takes it back. */
+  /** Calls `changed` once, when the cell leaves `version`; at once if it has left already. Returns a function that cancels the watch. */
   watch(key: string, version: number, changed: () => void): () => void
-  /** All that is not gone. */
+  /** All entries that have not expired. */
   entries(): Iterable<readonly [key: string, entry: Entry]>
-  /** What an earlier table said. @param floor every version so far is at most this */
+  /** Restores the entries of an earlier table. @param floor every version so far is at most this */
   restore(entries: Iterable<readonly [key: string, entry: Entry]>, floor: number): void
   /** The greatest version so far. */
   readonly top: number
   stop(): void
 }
 
-/** How long a removed cell is remembered, in ms, so that a removal sent twice is answered the same. */
+/** How long a removed cell is remembered, in ms, so that a repeated removal gets the same reply. */
 const removedFor = 60_000
-/** So many writes after each other, what is gone is swept out. */
+/** After this many writes, expired entries are swept out. */
 const sweepEvery = 1024
 
 interface Watched {
@@ -96,7 +96,7 @@ export function makeCellTable(clock: Clock, wall: () => number): CellTable {
     }
   }
 
-  /** A cell that is watched must be seen to end. */
+  /** A timer for the expiry of a watched cell: its watchers must be notified of it. */
   function untilEnd(key: string): (() => void) | undefined {
     const entry = entryOf(key)
     const ends = entry?.value !== undefined && entry.expires !== Number.POSITIVE_INFINITY

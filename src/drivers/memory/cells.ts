@@ -1,8 +1,8 @@
-/** The cells of a store as one of its clients sees them. */
+/** The cells of a store, as one of its clients sees them. */
 import type { Cells } from '../../core/cell.js'
 import type { CellTable } from './cell-table.js'
 
-/** @param waits how to end each wait of this client, when it is closed; `closed`: the error once it is */
+/** @param waits functions that end the waits of this client when it closes; `closed`: the error once the client is closed */
 export function cellsOf(table: CellTable, waits: Set<() => void>, closed: () => Error | undefined): Cells {
   const check = (signal: AbortSignal) => {
     const error = closed()

@@ -1,4 +1,4 @@
-/** Locks inside one process: the table of `table.ts` with promises parked on it. Also the twin other stores are compared with. */
+/** Locks inside one process: the table of `table.ts` with promises parked on it. Also the model that other stores are compared with. */
 import type { Clock } from '../../core/clock.js'
 import { deadline } from '../../core/clock.js'
 import type { Claim, Driver, DriverFactory, Grant, Traits, Wait } from '../../core/driver.js'
@@ -20,7 +20,7 @@ export interface MemoryTraits extends Traits {
 const traits: MemoryTraits = Object.freeze({
   modes: Object.freeze(['exclusive', 'shared', 'permits'] as const),
   fair: true,
-  minTtl: 1,
+  minTtl: 10,
   shared: false,
   maxLockDelay: Number.POSITIVE_INFINITY,
   cells: true,
@@ -36,7 +36,7 @@ const traits: MemoryTraits = Object.freeze({
  * const one = createLocks(store)
  * const two = createLocks(store) // competes with `one`
  * ```
- * Time is that of the first client's clock. Never throws BackendError but after `close()`.
+ * Time is that of the first client's clock. Throws BackendError only after `close()`.
  */
 export function memory(): DriverFactory<MemoryTraits> {
   let store: Store | undefined
@@ -47,7 +47,7 @@ export function memory(): DriverFactory<MemoryTraits> {
 }
 
 function memoryDriver(store: Store, clock: Clock, by: string): Driver<MemoryTraits> {
-  /** How to end each wait of this client. */
+  /** Functions that end the waits of this client. */
   const waits = new Set<() => void>()
   let closed: BackendError | undefined
 
@@ -90,7 +90,7 @@ function memoryDriver(store: Store, clock: Clock, by: string): Driver<MemoryTrai
     )
   }
 
-  /** By the store's clock it was proven at `expires - ttl`. Our clock is read first, so this can only be too early. */
+  /** By the store's clock the hold was proven at `expires - ttl`. Our clock is read first, so the result can only be too early. */
   function ends({ expires, ttl }: Hold): number {
     const proven = expires - ttl
     return deadline(clock === store.clock ? proven : clock.now() - (store.clock.now() - proven), ttl)

@@ -1,21 +1,22 @@
-/** Granting: what fits beside what is held, who comes in next, and with which token. The inside of `table.ts`. */
+/** Granting: which modes fit beside the holds, who is granted next, and with which token. Internal to `table.ts`. */
 import type { Mode, ModeKind } from '../../core/mode.js'
 import { nextToken, tokenReserve } from '../../core/token.js'
+import { withoutHead } from './line.js'
 import { type Ask, type Hold, none, type Place, type Row } from './row.js'
 
-/** A row brought up to date, and what that changed. */
+/** A row brought up to date, and the changes that made. */
 export interface Look {
   readonly row: Row
   readonly granted: readonly Hold[]
   readonly expired: readonly Hold[]
 }
 
-/** May `asked` hold beside those who do? `core/mode.ts` `admits`, over a row. */
+/** May `asked` hold beside the present holders? `admits` of `core/mode.ts`, for a row. */
 export function fits(row: Row, asked: Mode): boolean {
   return joins(loadOf(row.held), asked)
 }
 
-/** Drops what is overdue and grants what then fits. The same row comes back when nothing is overdue. */
+/** Drops overdue holds and grants what then fits. Returns the same row when nothing is overdue. */
 export function look(row: Row, now: number, wall: number): Look {
   if (!row.held.some((hold) => hold.expires <= now)) return { row, granted: none, expired: none }
   const expired = row.held.filter((hold) => hold.expires <= now)
@@ -24,7 +25,7 @@ export function look(row: Row, now: number, wall: number): Look {
   return { row: admitted.row, granted: admitted.granted, expired }
 }
 
-/** Grants the head of the line for as long as it fits, all in one step. */
+/** Grants the head of the queue for as long as it fits, all in one step. */
 export function admit(row: Row, now: number, wall: number): { row: Row; granted: readonly Hold[] } {
   const head = row.line[0]
   const load = loadOf(row.held)
@@ -39,10 +40,10 @@ export function admit(row: Row, now: number, wall: number): { row: Row; granted:
     count(load, place.mode)
   }
   const held = row.held.length === 0 ? granted : [...row.held, ...granted]
-  return { row: { ...row, token, held, line: row.line.slice(granted.length) }, granted }
+  return { row: { ...row, token, held, line: withoutHead(row.line, granted.length) }, granted }
 }
 
-/** Makes the hold for `ask` with the token after `last`. An exclusive one comes with its reserve. */
+/** Makes the hold for `ask` with the token after `last`. An exclusive hold includes its reserve of tokens. */
 export function mint(ask: Ask | Place, last: number, now: number, wall: number): Hold {
   const token = nextToken(last, wall)
   return {
@@ -58,7 +59,7 @@ export function mint(ask: Ask | Place, last: number, now: number, wall: number):
   }
 }
 
-/** What is held, summed up once, so that granting a long line is not quadratic. */
+/** A summary of the holds, computed once, so that granting a long queue is not quadratic. */
 interface Load {
   kind: ModeKind | undefined
   taken: number

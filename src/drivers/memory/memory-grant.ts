@@ -1,4 +1,4 @@
-/** What `memory()` gives: a hold in the store, with the tokens reserved for passing it on. */
+/** The grants of `memory()`: a hold in the store, with the tokens reserved for local hand-overs. */
 import { type Clock, deadline } from '../../core/clock.js'
 import type { Claim, GaveBack, Grant } from '../../core/driver.js'
 import type { Store } from './store.js'
@@ -9,7 +9,7 @@ export function grantOf(store: Store, clock: Clock, claim: Claim, hold: Hold, va
   return new Kind(store, clock, claim, hold, validUntil)
 }
 
-/** A class, because an object literal with its closures costs as much as all the rest of an acquisition. */
+/** A class, because an object literal with closures costs as much as the whole rest of an acquisition. */
 class MemoryGrant implements Grant {
   readonly token: number
   protected readonly store: Store
@@ -30,7 +30,10 @@ class MemoryGrant implements Grant {
     this.#clock = clock
   }
 
-  /** Looks into the store, which costs less than an AbortSignal per grant to hear of `forceRelease`. */
+  get lost(): AbortSignal {
+    return this.store.notice(this.name, this.attempt)
+  }
+
   get validUntil(): number {
     return this.store.holds(this.name, this.attempt) ? this.#provenUntil : Number.NEGATIVE_INFINITY
   }

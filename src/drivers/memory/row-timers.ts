@@ -1,14 +1,14 @@
-/** One timer for each row on which somebody waits, for the moment its first hold is overdue. */
+/** One timer per row with waiters, for the moment its first hold is overdue. */
 import type { Clock } from '../../core/clock.js'
 import { nextExpiry, type Row } from './row.js'
 
 export interface RowTimers {
-  /** Tells how the row is now. */
+  /** Adjusts the timer to the present state of the row. */
   follow(row: Row): void
   stop(): void
 }
 
-/** @param due looks at the row of that name again, and tells what became of it. */
+/** @param due checks the row of that name again, and passes the result to `follow` */
 export function makeRowTimers(clock: Clock, due: (name: string) => void): RowTimers {
   const timers = new Map<string, { readonly at: number; readonly stop: () => void }>()
 
@@ -18,12 +18,12 @@ export function makeRowTimers(clock: Clock, due: (name: string) => void): RowTim
     const { name } = row
     const at = waited ? nextExpiry(row) : Number.POSITIVE_INFINITY
     const before = timers.get(name)
-    // One that is early is left alone and set again when it fires: most hand-overs then touch no timer at all.
+    // An early timer stays and is set again when it fires: most hand-overs then touch no timer at all.
     if (before !== undefined && before.at <= at && waited) return
     before?.stop()
     timers.delete(name)
     if (at === Number.POSITIVE_INFINITY) return
-    // It keeps the process alive: somebody waits, and time alone may be what serves him.
+    // The timer keeps the process alive: there are waiters, and expiry may be the only thing that serves them.
     const stop = clock.at(at, () => {
       timers.delete(name)
       due(name)

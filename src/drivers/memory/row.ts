@@ -1,40 +1,40 @@
-/** One name's row: who holds, who waits, what was minted. Plain data and the questions one can ask it. See `table.ts`. */
+/** The row of one name: holders, waiters, newest token. Plain data and queries on it. See `table.ts`. */
 import type { Holder, Standing } from '../../core/driver.js'
 import type { Mode } from '../../core/mode.js'
 
-/** What one attempt asks for. */
+/** The request of one attempt. */
 export interface Ask {
   readonly attempt: string
   readonly mode: Mode
-  /** Milliseconds a proof of holding is good for. */
+  /** How long a proof of ownership is valid, in ms. */
   readonly ttl: number
-  /** False: one try, never stands in line. */
+  /** False: one try, never queued. */
   readonly wait: boolean
-  /** The place it had in an earlier line, from the answer `waiting`: puts it ahead of those who came later. */
+  /** The ticket from an earlier answer `waiting`: puts the attempt ahead of those with a later ticket. */
   readonly ticket?: number | undefined
   readonly note?: string | undefined
   readonly by?: string | undefined
 }
 
-/** One that waits. */
+/** A queue entry. */
 export interface Place {
   readonly attempt: string
   readonly mode: Mode
   readonly ttl: number
   readonly since: number
-  /** Grows along the line. */
+  /** Grows along the queue. */
   readonly ticket: number
   readonly note: string | undefined
   readonly by: string | undefined
 }
 
-/** One that holds. */
+/** One holder. */
 export interface Hold {
   readonly attempt: string
   readonly mode: Mode
   readonly ttl: number
   readonly token: number
-  /** The last token its process may pass on without asking; the token itself when there is no reserve. */
+  /** The last token its process may use for local hand-overs without asking; the token itself if there is no reserve. */
   readonly upTo: number
   readonly since: number
   readonly expires: number
@@ -52,17 +52,17 @@ export interface Row {
   readonly ended: readonly string[]
 }
 
-/** How many ended attempts a row remembers: about one for each process that could be sending a release again. */
+/** How many ended attempts a row remembers: about one for each process that might resend a release. */
 export const remembered = 16
 
 export const none: readonly never[] = Object.freeze([])
 
-/** A name nobody uses yet. `token` is a floor: every token will be greater. */
+/** The row of an unused name. `token` is a floor: every token will be greater. */
 export function emptyRow(name: string, token = 0): Row {
   return { name, token, held: none, line: none, ended: none }
 }
 
-/** Written out, not spread: this is most of what an uncontended acquire and release do. */
+/** Written out, not spread: this is most of the work of an uncontended acquire and release. */
 export function rowOf(
   name: string,
   token: number,
@@ -73,26 +73,26 @@ export function rowOf(
   return { name, token, held, line, ended }
 }
 
-/** Nobody holds or waits: the row may be forgotten if its token is kept as a floor. */
+/** No holders and no waiters: the row may be forgotten if its token is kept as a floor. */
 export function isIdle(row: Row): boolean {
   return row.held.length === 0 && row.line.length === 0
 }
 
-/** When the next hold is overdue; Infinity when none is held. */
+/** When the next hold is overdue; Infinity when there is no hold. */
 export function nextExpiry(row: Row): number {
   let least = Infinity
   for (const hold of row.held) if (hold.expires < least) least = hold.expires
   return least
 }
 
-/** The limit of the semaphore, while anybody holds or waits for permits. */
+/** The limit of the semaphore, while any attempt holds or waits for permits. */
 export function limitOf(row: Row): number | undefined {
   for (const { mode } of row.held) if (mode.kind === 'permits') return mode.of
   for (const { mode } of row.line) if (mode.kind === 'permits') return mode.of
   return undefined
 }
 
-/** Who holds and who waits, as `inspect` shows it. */
+/** Holders and waiters, as `inspect` shows them. */
 export function standingOf(row: Row, now: number): Standing {
   const holder = row.held[0]
   return {
@@ -105,7 +105,7 @@ export function standingOf(row: Row, now: number): Standing {
       ...(place.note === undefined ? undefined : { note: place.note }),
       ...(place.by === undefined ? undefined : { by: place.by }),
     })),
-    // A reserve is minted but not given yet.
+    // The reserve is minted, but not used yet.
     lastToken: holder?.mode.kind === 'exclusive' ? holder.token : row.token,
   }
 }

@@ -2,44 +2,49 @@
  * The rows of one `memory()`, and the promises parked on them. All clients made from one factory value share a store, as
  * processes share a server; that is how a test or a simulation has several clients in one process.
  *
- * Each command runs to its end in one go: the table decides, the new row is kept, whoever was granted is told. Time is
- * watched only for rows on which somebody waits, with one timer each; nobody needs to hear of an overdue hold otherwise.
+ * Each command runs to completion without interruption: the table decides, the store keeps the new row and notifies the granted
+ * waiters. Only rows with waiters have a timer, one each; without waiters, an overdue hold concerns no one.
  */
 import type { Clock } from '../../core/clock.js'
 import type { GaveBack, Standing } from '../../core/driver.js'
+import { BackendError } from '../../core/errors.js'
 import { type CellTable, makeCellTable } from './cell-table.js'
 import { makeRowTimers } from './row-timers.js'
 import * as table from './table.js'
 import { together as decideTogether, type NamedAsk, type Together } from './together.js'
 
-/** Idle rows kept for their memory of ended attempts; beyond that only their tokens count, in the floor of new rows. */
+/** How many idle rows are kept for their memory of ended attempts; of further ones only the token counts, as the floor of new rows. */
 const idleRowsKept = 1024
 
 export interface Store {
   readonly clock: Clock
   readonly cells: CellTable
   acquire(name: string, ask: table.Ask): table.Acquired
-  /** All in one step, of rows with different names, or none. */
+  /** Grants all asks, for different names, in one step, or none. */
   together(asks: readonly NamedAsk[]): Together
-  /** Right after the answer `waiting`: `granted` is called when the line reaches the attempt, in the step that grants it. */
+  /** Call it right after the answer `waiting`: the store calls `granted` in the step that grants the attempt. */
   park(attempt: string, granted: (hold: table.Hold) => void): void
   renew(name: string, attempt: string, ttl: number): table.Hold | undefined
   release(name: string, attempt: string, last: number): GaveBack
   cancel(name: string, attempt: string): boolean
   downgrade(name: string, attempt: string, last: number): table.Hold | undefined
   force(name: string): readonly table.Hold[]
-  /** Does anybody stand in line? */
+  /** Are there waiters? */
   contended(name: string): boolean
   standing(name: string): Standing
   standings(prefix: string): readonly Standing[]
   holder(name: string): table.Hold | undefined
   holds(name: string, attempt: string): boolean
+  /** Aborts when the hold is force-released; already aborted when there is no such hold. */
+  notice(name: string, attempt: string): AbortSignal
 }
 
-/** @param wallAtStart milliseconds since 1970: tokens begin there and go on with `clock`, which never steps back. */
+/** @param wallAtStart milliseconds since 1970: tokens begin there and advance with `clock`, which never steps back. */
 export function makeStore(clock: Clock, wallAtStart: number): Store {
   const rows = new Map<string, table.Row>()
   const parked = new Map<string, (hold: table.Hold) => void>()
+  /** Controllers of the watched holds, by attempt. */
+  const notices = new Map<string, AbortController>()
   const timers = makeRowTimers(clock, (name) => apply(table.expire, name))
   const wallAtZero = wallAtStart - clock.now()
   const cells = makeCellTable(clock, () => wallAtZero + clock.now())
@@ -72,6 +77,10 @@ export function makeStore(clock: Clock, wallAtStart: number): Store {
     } else rows.set(name, row)
   }
 
+  function holds(name: string, attempt: string): boolean {
+    return rows.get(name)?.held.some((hold) => hold.attempt === attempt) ?? false
+  }
+
   function tell(hold: table.Hold): void {
     const granted = parked.get(hold.attempt)
     parked.delete(hold.attempt)
@@ -85,18 +94,35 @@ export function makeStore(clock: Clock, wallAtStart: number): Store {
     together,
     park: (attempt, granted) => void parked.set(attempt, granted),
     renew: (name, attempt, ttl) => apply((row, now, wall) => table.renew(row, attempt, ttl, now, wall), name),
-    release: (name, attempt, last) =>
-      apply((row, now, wall) => table.release(row, attempt, last, now, wall), name),
+    release(name, attempt, last) {
+      notices.delete(attempt)
+      return apply((row, now, wall) => table.release(row, attempt, last, now, wall), name)
+    },
     cancel(name, attempt) {
       parked.delete(attempt)
       return apply((row, now, wall) => table.cancel(row, attempt, now, wall), name)
     },
     downgrade: (name, attempt, last) =>
       apply((row, now, wall) => table.downgrade(row, attempt, last, now, wall), name),
-    force: (name) => apply(table.force, name),
+    force(name) {
+      const forced = apply(table.force, name)
+      for (const { attempt } of forced) {
+        notices.get(attempt)?.abort(new BackendError('memory', 'an operator released this hold'))
+        notices.delete(attempt)
+      }
+      return forced
+    },
     contended: (name) => (rows.get(name)?.line.length ?? 0) > 0,
     holder: (name) => rows.get(name)?.held[0],
-    holds: (name, attempt) => rows.get(name)?.held.some((hold) => hold.attempt === attempt) ?? false,
+    holds,
+    notice(name, attempt) {
+      const known = notices.get(attempt)
+      if (known !== undefined) return known.signal
+      const notice = new AbortController()
+      if (holds(name, attempt)) notices.set(attempt, notice)
+      else notice.abort(new BackendError('memory', 'this hold has ended'))
+      return notice.signal
+    },
     standing(name) {
       apply(table.expire, name)
       return table.standingOf(rows.get(name) ?? table.emptyRow(name, floor), clock.now())

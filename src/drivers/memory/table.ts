@@ -1,36 +1,37 @@
 /**
  * The queue-and-grant state machine as plain data: one `Row` per name (`row.ts`) and one pure function per command that
- * gives the next row. No clock, no I/O, no classes; a row is never changed, so a caller may keep, compare, send or
- * discard it. It runs inside `memory` and in the broker of `local`, and is the model other stores are compared with.
+ * returns the next row. No clock, no I/O, no classes; a row is immutable, so a caller may keep, compare, send or discard it.
+ * It runs inside `memory` and in the broker of `local`, and is the model other stores are compared with.
  *
  * Long because all transitions are read, and modelled, together.
  *
  * The rules:
  * - An attempt waits, then holds, then has ended, and never goes back. So every command may arrive twice: a repeated
- *   acquire gives the same token, a repeated release is told so, and an acquire that arrives after its own release or
- *   cancel is `over` instead of making a lock nobody knows of. (Overdue is not ended: the attempt may ask again.)
- * - The line is first come, first served for all; a try does not overtake it, nor does `fair: false`. Readers join readers
- *   and permits join permits only while nobody waits ahead of them, so a waiting writer or big request is not starved.
- * - Everything that fits at the head of the line is granted in the step that made room for it.
- * - A token is minted in the step of its grant. An exclusive grant reserves `tokenReserve` more for passing the lock on
- *   inside its process; the release says which was used last, and those after it are free again.
- * - An overdue hold is dropped by whatever looks at the row next; `nextExpiry` says when to look.
+ *   acquire returns the same token, a repeated release is answered as such, and an acquire that arrives after its own release
+ *   or cancel is `over` instead of making a lock nobody knows of. (Overdue is not ended: the attempt may ask again.)
+ * - The queue is FIFO for all; a try does not overtake it, nor does `fair: false`. Readers join readers and permits join
+ *   permits only while no one waits ahead of them, so a waiting writer or big request is not starved.
+ * - Everything that fits at the head of the queue is granted in the step that made room for it.
+ * - A token is minted in the step of its grant. An exclusive grant reserves `tokenReserve` more for hand-overs inside its
+ *   process; the release reports the last one used, and those after it are free again.
+ * - The next command on the row drops an overdue hold; `nextExpiry` is the time to look.
  *
  * `now` is monotonic milliseconds; `wall` is the store's wall clock in milliseconds, the floor of tokens and no more.
  */
 import type { GaveBack } from '../../core/driver.js'
 import { shared } from '../../core/mode.js'
 import { admit, fits, type Look, look, mint } from './grant.js'
+import { placeIn, withoutPlace, withPlace } from './line.js'
 import { type Ask, type Hold, limitOf, none, type Place, type Row, remembered, rowOf } from './row.js'
 
 export { emptyRow, holderOf, isIdle, nextExpiry, standingOf } from './row.js'
 export type { Ask, Hold, Place, Row }
 
-/** What a command did. */
+/** The result of a command. */
 export interface Step<Answer> {
   readonly row: Row
   readonly answer: Answer
-  /** Attempts that waited and hold now, in order. Never the one the command is about: that is in the answer. */
+  /** Attempts that waited and hold now, in order. Never the attempt of the command itself: that one is in the answer. */
   readonly granted: readonly Hold[]
   /** Holds found overdue. */
   readonly expired: readonly Hold[]
@@ -56,9 +57,10 @@ export function acquire(before: Row, ask: Ask, now: number, wall: number): Step<
     const hold: Hold = { ...held, ttl: ask.ttl, expires: now + ask.ttl }
     return step(seen, { is: 'granted', hold }, swap(row, held, hold), attempt)
   }
-  const index = row.line.findIndex((place) => place.attempt === attempt)
-  const place = row.line[index]
-  if (place !== undefined) return step(seen, { is: 'waiting', position: index + 1, ticket: place.ticket })
+  const lined = placeIn(row.line, attempt)
+  if (lined !== undefined) {
+    return step(seen, { is: 'waiting', position: lined.index + 1, ticket: lined.place.ticket })
+  }
   if (mode.kind === 'permits') {
     const limit = limitOf(row)
     if (limit !== undefined && limit !== mode.of) return step(seen, { is: 'limit', limit })
@@ -71,7 +73,7 @@ export function acquire(before: Row, ask: Ask, now: number, wall: number): Step<
   return ask.wait ? standInLine(seen, ask, now, wall) : step(seen, { is: 'busy' })
 }
 
-/** Proves a hold again, for `ttl` ms from now. Answers the hold; undefined: it is not (any more) held. */
+/** Renews a hold for `ttl` ms from now. Answers the hold; undefined: the attempt does not hold the lock (any more). */
 export function renew(
   before: Row,
   attempt: string,
@@ -86,7 +88,7 @@ export function renew(
   return step(seen, hold, swap(seen.row, held, hold), attempt)
 }
 
-/** Ends a hold. `last` is the greatest token its process used; when it is unknown, the whole reserve counts as used. */
+/** Ends a hold. `last` is the greatest token its process used; if unknown, the whole reserve counts as used. */
 export function release(
   before: Row,
   attempt: string,
@@ -102,22 +104,36 @@ export function release(
   return leave(seen, 'released', withoutHold(seen.row, held, last), attempt, now, wall)
 }
 
-/** Ends an attempt wherever it is: in line, holding, or still on its way. Answers whether it was here. */
-export function cancel(before: Row, attempt: string, now: number, wall: number): Step<boolean> {
+/**
+ * Ends an attempt wherever it is: queued, holding, or still in flight. Answers whether it was here.
+ * @param comesBack the attempt may ask again; otherwise a later request of it is refused
+ */
+export function cancel(
+  before: Row,
+  attempt: string,
+  now: number,
+  wall: number,
+  comesBack = false,
+): Step<boolean> {
   const seen = look(before, now, wall)
   const { row } = seen
   const held = holdOf(row, attempt)
   if (held !== undefined) {
-    return leave(seen, true, withoutHold(row, held, held.token), attempt, now, wall)
+    const gone = withoutHold(row, held, held.token)
+    const { name, token } = gone
+    // The attempt was granted in this very step, and has not been notified.
+    const forgotten = comesBack ? rowOf(name, token, gone.held, gone.line, row.ended) : gone
+    return leave(seen, true, forgotten, attempt, now, wall)
   }
-  const line = row.line.filter((place) => place.attempt !== attempt)
-  const was = line.length < row.line.length
-  return leave(seen, was, { ...row, line, ended: remember(row, attempt) }, attempt, now, wall)
+  const lined = placeIn(row.line, attempt)
+  const line = lined === undefined ? row.line : withoutPlace(row.line, lined)
+  const ended = comesBack ? row.ended : remember(row, attempt)
+  return leave(seen, lined !== undefined, { ...row, line, ended }, attempt, now, wall)
 }
 
 /**
- * Turns an exclusive hold into a shared one; readers at the head of the line come in with it. It keeps the token used
- * last. Answers the hold as it is now, unchanged if it is shared already; undefined: not held, or not exclusive.
+ * Turns an exclusive hold into a shared one and grants readers at the head of the queue. The hold keeps the token used last.
+ * Answers the hold as it is now, unchanged if it is shared already; undefined: not held, or not exclusive.
  */
 export function downgrade(
   before: Row,
@@ -136,18 +152,28 @@ export function downgrade(
   return leave(seen, hold, { ...seen.row, token, held: [hold] }, attempt, now, wall)
 }
 
-/** Ends every hold: an operator's decision. Answers the holds it ended. */
-export function force(before: Row, now: number, wall: number): Step<readonly Hold[]> {
-  const held = before.held.filter((hold) => hold.expires > now)
+/**
+ * Ends every hold: an operator's decision. Returns the holds it ended.
+ * @param whose the attempts whose holds to end; absent: all
+ */
+export function force(
+  before: Row,
+  now: number,
+  wall: number,
+  whose?: readonly string[],
+): Step<readonly Hold[]> {
+  const meant = (hold: Hold) => whose?.includes(hold.attempt) ?? true
+  const held = before.held.filter((hold) => hold.expires > now && meant(hold))
   const seen: Look = {
     row: before,
     granted: none,
     expired: before.held.filter((hold) => hold.expires <= now),
   }
-  return leave(seen, held, { ...before, held: none }, undefined, now, wall)
+  const others = before.held.filter((hold) => hold.expires > now && !meant(hold))
+  return leave(seen, held, { ...before, held: others }, undefined, now, wall)
 }
 
-/** Only time has passed. */
+/** Brings the row up to date: only time has passed. */
 export function expire(before: Row, now: number, wall: number): Step<undefined> {
   return step(look(before, now, wall), undefined)
 }
@@ -155,26 +181,21 @@ export function expire(before: Row, now: number, wall: number): Step<undefined> 
 function standInLine(seen: Look, ask: Ask, now: number, wall: number): Step<Acquired> {
   const { row } = seen
   const { attempt, mode, ttl, note, by } = ask
-  const last = row.line.at(-1)?.ticket ?? 0
-  const ticket = ask.ticket ?? nextTicket(last, wall)
-  const later = ticket > last ? -1 : row.line.findIndex((other) => other.ticket > ticket)
-  const index = later < 0 ? row.line.length : later
-  const place: Place = { attempt, mode, ttl, since: now, ticket, note, by }
-  const line =
-    later < 0 ? row.line.concat(place) : [...row.line.slice(0, index), place, ...row.line.slice(index)]
-  // Only one that goes to the very head can fit: whoever is there now does not, and it is in the way of the others.
+  const ticket = ask.ticket ?? nextTicket(row.line.at(-1)?.ticket ?? 0, wall)
+  const { line, index } = withPlace(row.line, { attempt, mode, ttl, since: now, ticket, note, by })
+  // Only an entry at the very head can fit: the present head does not fit, and blocks those behind it.
   const next = index === 0 ? admit({ ...row, line }, now, wall) : { row: { ...row, line }, granted: none }
   const hold = next.granted.find((one) => one.attempt === attempt)
   const answer: Acquired = hold ? { is: 'granted', hold } : { is: 'waiting', position: index + 1, ticket }
   return step({ ...seen, granted: [...seen.granted, ...next.granted] }, answer, next.row, attempt)
 }
 
-/** Tickets grow by the wall clock, so that places taken before a restart stay ahead of those taken after it. */
+/** Tickets grow with the wall clock, so that entries made before a restart stay ahead of those made after it. */
 function nextTicket(last: number, wall: number): number {
   return Math.max(last + 1, Math.floor(wall * 1000))
 }
 
-/** `row` has just lost a hold or a place: lets in what fits now. */
+/** `row` has just lost a hold or a queue entry: grants what fits now. */
 function leave<Answer>(
   seen: Look,
   answer: Answer,
@@ -209,7 +230,7 @@ function withoutHold(row: Row, hold: Hold, last: number | undefined): Row {
   return rowOf(row.name, token, held, row.line, remember(row, hold.attempt))
 }
 
-/** What its process says it used, kept inside its reserve: no mistake of a client may send tokens back or far ahead. */
+/** The last token its process reports, clamped to the reserve: a mistake of a client must not move tokens back or far ahead. */
 function lastUsed(hold: Hold, last = hold.upTo): number {
   return Math.min(Math.max(last, hold.token), hold.upTo)
 }

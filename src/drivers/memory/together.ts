@@ -1,4 +1,4 @@
-/** Several commands of `table.ts` as one: attempts at rows of different names, all granted or nothing done. */
+/** Several attempts of `table.ts` as one step: at rows of different names, all granted or nothing changed. */
 import { type Acquired, type Ask, acquire, type Hold, type Row, type Step } from './table.js'
 
 export type NamedAsk = readonly [name: string, ask: Ask]
@@ -6,10 +6,10 @@ export type NamedAsk = readonly [name: string, ask: Ask]
 export type Together =
   /** In the order of the asks. */
   | { readonly is: 'granted'; readonly steps: readonly Step<Acquired>[]; readonly holds: readonly Hold[] }
-  /** The answer that the ask at this place got. */
+  /** The answer to the ask at this index. */
   | { readonly is: 'refused'; readonly at: number; readonly why: Exclude<Acquired, { is: 'granted' }> }
 
-/** Decides, changes nothing: whoever keeps the rows of all steps has granted all. What is found overdue on the way is found again. */
+/** Decides, but changes nothing: storing the rows of all steps grants all. Overdue holds found on the way will be found again. */
 export function together(
   rowOf: (name: string) => Row,
   asks: readonly NamedAsk[],

@@ -1,10 +1,10 @@
 /**
- * The bell: how the next in line is woken at once although no row can wake anybody.
+ * The bell: wakes the next waiter at once although a row cannot notify anybody.
  *
- * The holder keeps a GET_LOCK beside the row, on one connection for all it holds; the first in line waits for it on another. A
- * release, and the end of the holder's connection, let the waiter through, which gives the bell back and looks at the row like after
- * any pause. So the bell decides nothing: one that is missing, late or rung in vain costs a look, and where nobody rings the
- * waiter polls. The connection that waits holds nothing else meanwhile, and the one that holds never waits: no circle can arise.
+ * The holder keeps a GET_LOCK beside the row, on one connection for all its holds; the first waiter in the queue waits for it on another.
+ * A release, or the end of the holder's connection, lets the waiter through; the waiter releases the bell and looks at the row as after
+ * any pause. So the bell decides nothing: a bell that is missing, late or rung in vain costs a look, and without a ring the
+ * waiter polls. The waiting connection holds nothing else meanwhile, and the holding connection never waits: no cycle can arise.
  */
 import type { Clock } from '../../core/clock.js'
 import { number } from './client.js'
@@ -14,21 +14,21 @@ import { createSessions } from './session/session.js'
 import * as sql from './sql.js'
 
 export interface Bell {
-  /** Held from now on: whoever waits can wait for the end. */
+  /** Takes the bell: from now on waiters can wait for its release. */
   keep(name: string): void
-  /** Given back. */
+  /** Releases the bell. */
   ring(name: string): void
   /**
-   * Resolves when it was rung, after `seconds` at the latest; undefined when this process waits for another one already, or when the
-   * last one was not kept by anybody.
+   * Resolves when the bell rings, after `seconds` at the latest; undefined when this process already waits for another bell, or when
+   * nobody kept the last one.
    */
   listen(name: string, seconds: number): Promise<void> | undefined
   close(): void
 }
 
-/** The server keeps these connections for so long without a word, in seconds. A bell that is gone by then is only missed. */
+/** How long the server keeps these connections while they are silent, in seconds. A bell that is gone by then is only missed. */
 const idleFor = 600
-/** An answer so quick, in ms, says that nobody keeps the bell. */
+/** An answer within this many ms means that nobody keeps the bell. */
 const atOnce = 3
 
 export function createBell(desk: Desk, settings: Settings, clock: Clock): Bell {
@@ -41,7 +41,7 @@ export function createBell(desk: Desk, settings: Settings, clock: Clock): Bell {
 
   const keep = async (name: string, tries: number): Promise<void> => {
     const { rows } = await keeping.ask(sql.takeBell(tables, name, 0))
-    // A waiter that was let through has it for a moment.
+    // A waiter that was let through has the bell for a moment.
     if (number(rows[0]?.[0]) !== 1 && tries > 1 && kept.has(name))
       desk.later(10, () => desk.behind(keep(name, tries - 1)))
   }

@@ -1,4 +1,4 @@
-/** Cells in MySQL: one statement to read, one to replace. Nobody can be told of a change, so whoever waits for one looks. */
+/** Cells in MySQL: one statement to read, one to replace. MySQL cannot notify anybody of a change, so a process that waits for one polls. */
 import type { Cell, CellChange, Cells } from '../../core/cell.js'
 import { BackendError } from '../../core/errors.js'
 import { unlessAborted } from '../../core/unless-aborted.js'
@@ -8,7 +8,7 @@ import type { Desk } from './desk.js'
 import * as sql from './sql-cells.js'
 import { troubleOf } from './trouble.js'
 
-/** How often a cell is looked at, in ms. */
+/** Poll interval of a cell, in ms. */
 const lookEvery = 250
 
 export function cellsOver(desk: Desk): Cells {
@@ -46,7 +46,7 @@ export function cellsOver(desk: Desk): Cells {
       if (text(by) === change.id) return { version: number(version), value }
       if (rows.length === 0) await desk.ask(sql.create(tables, key))
       else if (number(present) !== change.seen) return undefined
-      // Nobody was faster: it came too late, by a clock that is ahead of what was heard of it.
+      // Nobody was faster: the write came too late, by a server clock that is ahead of its last report.
       else desk.heard(time, sent)
     }
     throw new Error('each time it was sent, the change came too late to be wanted any more')

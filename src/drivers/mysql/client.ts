@@ -1,9 +1,9 @@
 /**
- * What the driver needs of a MySQL client, and what the clients look like. Types only: no client is imported; ready-made pools of
- * mysql2 (its promise flavour) and of mariadb fit as they are. Nothing else knows which it is.
+ * What the driver needs from a MySQL client, and what the clients look like. Types only: no client is imported; pools of mysql2 (its
+ * promise flavour) and of mariadb fit as they are. No other file knows which client it is.
  *
- * Statements are sent as plain text with every value written into them (`sql.ts`), so that no setting of the client, and no
- * `sql_mode`, can change how a value is quoted.
+ * The driver sends statements as plain text with every value written into them (`sql.ts`), so that no client setting and no
+ * `sql_mode` can change how a value is quoted.
  */
 import { describe } from '../../core/name.js'
 
@@ -12,44 +12,46 @@ interface QueryOptions {
   readonly rowsAsArray: boolean
 }
 
-/** A connection out of the pool of either client. */
+/** A connection from the pool of either client. */
 export interface MysqlConnection {
   query(options: QueryOptions): Promise<unknown>
-  /** Back to the pool. */
+  /** Returns it to the pool. */
   release(): unknown
-  /** Closes it at once; the pool makes another one. */
+  /** Closes it at once; the pool opens another one. */
   destroy(): void
   on(event: string, listener: (...args: unknown[]) => void): unknown
   off(event: string, listener: (...args: unknown[]) => void): unknown
 }
 
-/** A pool of mysql2 (`mysql2/promise`, or `.promise()` of a plain one) or of mariadb. */
+/** A pool of mysql2 (`mysql2/promise`, or `.promise()` of a plain pool) or of mariadb. */
 export interface MysqlPool {
   getConnection(): Promise<unknown>
 }
 
 export type Value = string | number | bigint | Uint8Array | null | undefined
 
-/** What one statement gave. */
+/** The result of one statement. */
 export interface Answer {
   readonly rows: readonly (readonly Value[])[]
   /** What the statement put into `LAST_INSERT_ID()`; 0: it changed nothing. */
   readonly id: number
-  /** How many rows it changed. What matched and stayed as it was may count, or not: only of use where every row that matches is changed. */
+  /** How many rows it changed. Rows that matched and stayed the same may count or not: only useful if every matching row is changed. */
   readonly changed: number
-  /** Was the connection inside a transaction afterwards? Undefined: this client does not say. */
+  /** True if the connection was inside a transaction afterwards. Undefined: this client does not report it. */
   readonly inTransaction: boolean | undefined
 }
 
 export interface Connection {
+  /** The same object however often the pool hands out the connection. */
+  readonly identity: object
   query(sql: string): Promise<Answer>
   release(): void
   destroy(): void
-  /** Tells, once, that the connection has ended. Returns what stops it. */
+  /** Reports, once, that the connection has ended. Returns a function that stops this. */
   watch(ended: (error: unknown) => void): () => void
 }
 
-/** @throws TypeError when it is no pool of either client */
+/** @throws TypeError when `pool` is not a pool of either client */
 export function checkPool(pool: unknown): MysqlPool {
   if (typeof pool === 'object' && pool !== null) {
     if ('promise' in pool && typeof pool.promise === 'function') {
@@ -64,69 +66,74 @@ export function checkPool(pool: unknown): MysqlPool {
   )
 }
 
-/** @throws whatever the pool throws; TypeError for a pool that gives no promise of a connection */
+/** @throws what the pool throws; TypeError for a pool that gives no promise of a connection */
 export async function connect(pool: MysqlPool): Promise<Connection> {
-  const { given, socket } = await acquired(pool)
+  const { given, socket, bare } = await acquired(pool)
   const connection = given as MysqlConnection | undefined
   if (typeof connection?.query !== 'function') {
     throw new TypeError(
       'mysql: the pool gave no connection; use the promise flavours of the clients, not the callback ones',
     )
   }
-  return wrap(connection, socket)
+  return wrap(connection, socket, bare)
 }
 
-/** What is used of the socket under a connection of mariadb. */
+/** The parts of the socket under a mariadb connection that the driver uses. */
 interface Socket {
   readonly destroyed: boolean
   destroy(why: Error): unknown
   once(event: 'close', listener: () => void): unknown
 }
 
-/** What a pool of mariadb tells of with its event `acquire`. */
+/** What a mariadb pool reports with its event `acquire`. */
 interface Acquired {
   readonly threadId?: unknown
   readonly socket?: Socket
 }
 
 /**
- * With a connection of mariadb, the socket under it: its `destroy()`, called while a statement is unanswered, opens another connection
- * and sends `KILL` with a number that may by then be somebody else's, and a refusal of that ends the process, because nobody can
- * catch it. Closing the socket needs no server.
+ * A connection and, with mariadb, the socket under it. If a statement is unanswered, the `destroy()` of a mariadb connection opens another
+ * connection and sends `KILL` with a number that may by then be somebody else's; if the server refuses the `KILL`, the process ends, because
+ * nobody can catch the error. Closing the socket needs no server.
  */
-async function acquired(pool: MysqlPool): Promise<{ given: unknown; socket?: Socket | undefined }> {
+async function acquired(
+  pool: MysqlPool,
+): Promise<{ given: unknown; socket?: Socket | undefined; bare?: object | undefined }> {
   const events = pool as Partial<Pick<MysqlConnection, 'on' | 'off'>>
-  // Pools of mysql2 close the socket themselves.
+  // mysql2 pools close the socket themselves.
   if ('pool' in pool || typeof events.on !== 'function' || typeof events.off !== 'function') {
-    return { given: await pool.getConnection() }
+    const given = await pool.getConnection()
+    return { given, bare: (given as { readonly connection?: object } | undefined)?.connection }
   }
-  const sockets = new Map<unknown, Socket | undefined>()
-  const note = (one: unknown) => {
-    const { threadId, socket } = one as Acquired
-    sockets.set(threadId, socket)
-  }
+  const all = new Map<unknown, Acquired>()
+  const note = (one: unknown) => void all.set((one as Acquired).threadId, one as Acquired)
   events.on('acquire', note)
   try {
     const given = await pool.getConnection()
-    return { given, socket: sockets.get((given as Acquired | undefined)?.threadId) }
+    const bare = all.get((given as Acquired | undefined)?.threadId)
+    return { given, socket: bare?.socket, bare }
   } finally {
     events.off('acquire', note)
   }
 }
 
-/** One statement on a connection that is somebody else's. */
+/** Runs one statement on a connection that is somebody else's. */
 export async function queryOn(connection: Pick<MysqlConnection, 'query'>, sql: string): Promise<Answer> {
-  return answerOf(await connection.query({ sql, rowsAsArray: true }))
+  // Only mariadb connections have `batch`.
+  const mariadb = 'batch' in connection
+  return answerOf(await connection.query({ sql, rowsAsArray: true }), mariadb)
 }
 
-export function wrap(connection: MysqlConnection, socket?: Socket): Connection {
+/** @param bare the object that the client wraps anew each time its pool hands it out */
+export function wrap(connection: MysqlConnection, socket?: Socket, bare: object = connection): Connection {
   return {
+    identity: bare,
     query: (sql) => queryOn(connection, sql),
-    // mariadb gives it back in the background, and says so with a promise that rejects when the connection has died.
+    // mariadb releases in the background and returns a promise that rejects when the connection has died.
     release: () => void Promise.resolve(connection.release()).catch(() => undefined),
     destroy() {
       if (socket === undefined) return connection.destroy()
-      // The client has noticed by then, and nothing is unanswered any more.
+      // By then the client has noticed the end, and nothing is unanswered any more.
       const drop = () => setImmediate(() => connection.destroy())
       if (socket.destroyed) return void drop()
       socket.once('close', drop)
@@ -142,16 +149,20 @@ export function wrap(connection: MysqlConnection, socket?: Socket): Connection {
         ended(error)
       }
       for (const event of events) connection.on(event, once)
-      // An error that nobody listens to would end the process, also one that comes after the end.
+      // An error without a listener would end the process, even one that comes after the end.
       connection.on('error', () => undefined)
       return stop
     },
   }
 }
 
-/** mysql2 answers `[rows, fields]`, mariadb the rows; what is not rows is a header with `insertId` in both. */
-function answerOf(result: unknown): Answer {
-  const first = Array.isArray(result) && isMysql2(result) ? result[0] : result
+/**
+ * Rows, or a header with `insertId`. mysql2 puts them before the fields, and so does mariadb with `metaAsArray`; without it, mariadb
+ * attaches `meta` to the list of rows. The content of the rows proves nothing: two rows can look like rows and fields.
+ */
+function answerOf(result: unknown, mariadb: boolean): Answer {
+  const bare = mariadb && !(Array.isArray(result) && !('meta' in result))
+  const first = bare ? result : (result as readonly unknown[])[0]
   if (Array.isArray(first)) return { rows: first, id: 0, changed: 0, inTransaction: undefined }
   const { insertId, affectedRows, serverStatus } = (first ?? {}) as Readonly<Record<string, unknown>>
   return {
@@ -160,17 +171,6 @@ function answerOf(result: unknown): Answer {
     changed: Number(affectedRows ?? 0),
     inTransaction: typeof serverStatus === 'number' ? (serverStatus & 1) === 1 : undefined,
   }
-}
-
-/** A row of ours is an array, too, but none has a header or rows as its first value. */
-function isMysql2(result: readonly unknown[]): boolean {
-  const [first, fields] = result
-  if (result.length !== 2) return false
-  if (!Array.isArray(first)) return typeof first === 'object' && first !== null && 'insertId' in first
-  return (
-    Array.isArray(fields) &&
-    fields.every((field) => typeof field === 'object' && field !== null && !Array.isArray(field))
-  )
 }
 
 export function text(value: Value): string {

@@ -1,9 +1,10 @@
-/** What the parts of the driver share: the link, the server's clock as last heard, who waits and who holds, and work behind the scenes. */
+/** Shared state of the driver: the link, the server's clock as last reported, waiters and holds, and background work. */
 import type { Clock } from '../../core/clock.js'
 import type { Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import { Retries } from '../kit/retries.js'
 import { number, text, type Value } from './client.js'
-import { createLink, inTime, type Link, type Reply } from './link.js'
+import { inTime, type Link, type Reply } from './link.js'
 import type { Settings } from './options.js'
 import { creation, type Tables, tablesOf } from './schema.js'
 import * as sql from './sql.js'
@@ -17,37 +18,39 @@ export interface Desk {
   readonly tables: Tables
   readonly by: string
   readonly closed: boolean
-  /** One statement; the tables are made if they are missing. @throws Trouble's BackendError only through `troubleOf` */
+  /** Sends one statement; creates the tables if they are missing. @throws errors that only `troubleOf` turns into a BackendError */
   ask(statement: string, urgent?: boolean): Promise<Reply>
-  /** Makes the tables if that is what the error is about, and says so: the same may be asked again. */
+  /** Creates the tables if the error says that they are missing. True: it did, and the statement can be sent again. */
   made(error: unknown): Promise<boolean>
-  /** Says what time it is there: µs in the first column of an answer to a look. */
+  /** Records the server's time: µs, from the first column of the answer to a look. */
   heard(now: Value, sent: number): void
   /** The last moment, by the server's clock, at which a statement sent now is still wanted, in µs. */
   latest(): Promise<number>
-  /** Work that nobody waits for but `close()`. Errors are its own business. */
+  /** Work that only `close()` waits for. Its errors are not reported. */
   behind(work: Promise<unknown>): void
-  /** Calls `work` once after `ms`, unless the driver is closed first. */
+  /** Ends of attempts that were given up; each is tried once more when the driver closes. */
+  readonly ends: Retries
+  /** Calls `work` once after `ms`, unless the driver closes first. */
   later(ms: number, work: () => void): void
-  /** Cut when the driver is closed. */
+  /** Functions that cut the pauses short when the driver closes. */
   readonly pauses: Set<() => void>
   close(): Promise<void>
 }
 
-/** Slack for the server's clock running differently fast, in µs. */
+/** Slack for a server clock that runs at a different rate, in µs. */
 const slack = 250_000
-/** The server's time is asked for anew after so long, in ms. */
+/** How long a reading of the server's time is used, in ms. */
 const anchorFor = 60_000
-/** Idle rows are looked for about so often, in ms. */
+/** The approximate interval between searches for idle rows, in ms. */
 const reapEvery = 600_000
 
-/** @param given over which everything is asked; default: connections out of the pool, one for each statement */
-export function createDesk(settings: Settings, env: Env, given?: Link): Desk {
+/** @param link sends all statements */
+export function createDesk(settings: Settings, env: Env, link: Link): Desk {
   const { clock } = env
   const { commandTimeout, prefix, retention } = settings
-  const link = given ?? createLink(settings.pool, clock, commandTimeout, settings.connections)
   const tables = tablesOf(prefix)
   const working = new Set<Promise<unknown>>()
+  const ends = new Retries(clock, () => true)
   const timers = new Set<() => void>()
   const pauses = new Set<() => void>()
   let anchor: { readonly at: number; readonly server: number } | undefined
@@ -131,6 +134,7 @@ export function createDesk(settings: Settings, env: Env, given?: Link): Desk {
       working.add(settled)
       void settled.finally(() => working.delete(settled))
     },
+    ends,
     later(ms, work) {
       if (closed) return
       const stop = clock.at(
@@ -149,19 +153,20 @@ export function createDesk(settings: Settings, env: Env, given?: Link): Desk {
       for (const cut of pauses) cut()
       for (const stop of timers) stop()
       timers.clear()
-      await inTime(clock, commandTimeout, Promise.all(working)).catch(() => undefined)
+      const worked = inTime(clock, commandTimeout, Promise.all(working)).catch(() => undefined)
+      await Promise.all([worked, ends.close(commandTimeout)])
     },
   }
   return desk
 }
 
-/** @param rows `@@autocommit` @throws BackendError where what is written would be there for nobody else, and stay locked */
+/** @param rows `@@autocommit` @throws BackendError if writes would be invisible to everybody else, and stay locked */
 export function assertCommitting({ rows }: Pick<Reply, 'rows'>): void {
   if (number(rows[0]?.[0]) === 1) return
   throw new BackendError('mysql', 'the connections of the pool have autocommit off; turn it on for them')
 }
 
-/** What every public verb of the driver throws. */
+/** Turns an error into what every public verb of the driver throws. */
 export async function told<T>(work: Promise<T>): Promise<T> {
   try {
     return await work
@@ -170,7 +175,7 @@ export async function told<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-/** @throws BackendError once the locks were closed */
+/** @throws BackendError once the locks are closed */
 export function assertOpen(desk: Desk): void {
   if (desk.closed) throw new BackendError('mysql', 'these locks were closed', { closed: true })
 }

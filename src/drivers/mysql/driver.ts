@@ -1,4 +1,4 @@
-/** The driver: `sql.ts` decides, `waiter.ts` and `hold.ts` ask, this hands out. */
+/** `mysql()` and the drivers it makes. `sql.ts` decides who holds a lock; `waiter.ts` and `hold.ts` send the statements. */
 import type { Claim, Driver, DriverFactory, Grant, Traits, Wait } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { createBell } from './bell.js'
@@ -6,12 +6,15 @@ import { cellsOver } from './cells.js'
 import { assertOpen, createDesk, type Desk, told } from './desk.js'
 import { Hold, type Proven } from './hold.js'
 import { forceRelease, inspect, list } from './inspect.js'
+import { createLink } from './link.js'
 import { type MysqlOptions, type Settings, settingsOf } from './options.js'
 import { createRenewer } from './renewer.js'
+import { createRollCall } from './roll-call.js'
 import { rowTaker } from './row.js'
 import { Heartbeat, SessionHold } from './session/hold.js'
 import { createSessions, type Session } from './session/session.js'
 import { sessionTaker } from './session/taker.js'
+import { lifeOf } from './sql.js'
 import { takeTogether } from './together.js'
 import { type Taker, Waiter } from './waiter.js'
 
@@ -27,7 +30,7 @@ export interface MysqlTraits extends Traits {
 const traits: MysqlTraits = Object.freeze({
   modes: ['exclusive', 'shared', 'permits'] as const,
   fair: true,
-  // Below that, the way to the server and back eats up a lease.
+  // The round trip to the server would use up a shorter lease.
   minTtl: 100,
   shared: true,
   maxLockDelay: Number.POSITIVE_INFINITY,
@@ -36,7 +39,7 @@ const traits: MysqlTraits = Object.freeze({
   together: true,
 })
 
-/** Of the strategy `session`. */
+/** Traits of the strategy `session`. */
 export interface MysqlSessionTraits extends Traits {
   readonly modes: readonly ['exclusive']
   readonly fair: true
@@ -47,7 +50,7 @@ export interface MysqlSessionTraits extends Traits {
 const sessionTraits: MysqlSessionTraits = Object.freeze({
   modes: ['exclusive'] as const,
   fair: true,
-  // The server counts its patience with a silent connection in seconds.
+  // The server counts its timeout for a silent connection in seconds.
   minTtl: 1_000,
   shared: true,
   cells: true,
@@ -55,7 +58,7 @@ const sessionTraits: MysqlSessionTraits = Object.freeze({
 
 /**
  * Locks in MariaDB 10.6+ or MySQL 8+, over a pool of mysql2 or mariadb.
- * @throws TypeError, RangeError for bad options, UnsupportedError for the strategy `transaction`, before any I/O
+ * @throws TypeError or RangeError for bad options, UnsupportedError for the strategy `transaction`; all before any I/O
  */
 export function mysql(
   options: MysqlOptions & { readonly strategy: 'session' },
@@ -69,8 +72,12 @@ export function mysql(options: MysqlOptions): DriverFactory {
 
 function rowDriver(settings: Settings): DriverFactory<MysqlTraits> {
   return (env) => {
-    const desk = createDesk(settings, env)
-    const bell = settings.bell ? createBell(desk, settings, env.clock) : undefined
+    const { clock } = env
+    const holds = new Map<string, Hold>()
+    const call = createRollCall({ clock, holds, ask: () => link.ask(lifeOf, true) })
+    const link = createLink(settings.pool, clock, settings.commandTimeout, settings.connections, call)
+    const desk = createDesk(settings, env, link)
+    const bell = settings.bell ? createBell(desk, settings, clock) : undefined
     const renewer = createRenewer(desk)
     const make = (claim: Claim, proven: Proven, ended: () => void) =>
       new Hold(desk, renewer, claim, proven, () => {
@@ -78,8 +85,12 @@ function rowDriver(settings: Settings): DriverFactory<MysqlTraits> {
         ended()
       })
     const taker = rowTaker(desk, bell)
-    const holds = new Map<string, Grant>()
-    const over = driverOver({ desk, taker, make, holds, closed: () => bell?.close() })
+    const closed = () => {
+      call.stop()
+      link.close()
+      bell?.close()
+    }
+    const over = driverOver({ desk, taker, make, holds, closed })
     return {
       traits,
       ...over,
@@ -120,27 +131,29 @@ function sessionDriver(settings: Settings): DriverFactory<MysqlSessionTraits> {
       })
     }
     const closed = () => sessions.close()
-    return { traits: sessionTraits, ...driverOver({ desk, taker, make, holds: new Map(), closed }) }
+    return {
+      traits: sessionTraits,
+      ...driverOver({ desk, taker, make, holds: new Map<string, Grant>(), closed }),
+    }
   }
 }
 
-type Make = (claim: Claim, proven: Proven, ended: () => void) => Grant
-
-interface Parts {
+interface Parts<G extends Grant> {
   readonly desk: Desk
   readonly taker: Taker
-  readonly make: Make
+  readonly make: (claim: Claim, proven: Proven, ended: () => void) => G
   /** By attempt. */
-  readonly holds: Map<string, Grant>
+  readonly holds: Map<string, G>
   readonly closed: () => void
 }
 
-function kept(holds: Map<string, Grant>, { attempt }: Claim, grant: Grant): Grant {
+function kept<G extends Grant>(holds: Map<string, G>, { attempt }: Claim, grant: G): G {
   holds.set(attempt, grant)
   return grant
 }
 
-function driverOver({ desk, taker, make, holds, closed }: Parts): Omit<Driver, 'traits'> {
+function driverOver<G extends Grant>(parts: Parts<G>): Omit<Driver, 'traits'> {
+  const { desk, taker, make, holds, closed } = parts
   return {
     name: 'mysql',
 

@@ -1,8 +1,9 @@
-/** What the driver gave: one grant of the `row` strategy, from its statement to the answer of its release. */
+/** One grant of the strategy `row`, from its statement to the answer to its release. */
 import { deadline } from '../../core/clock.js'
 import type { Claim, GaveBack, Grant } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { shared } from '../../core/mode.js'
+import { quote } from '../../core/name.js'
 import { tokenReserve } from '../../core/token.js'
 import type { Desk } from './desk.js'
 import type { Reply } from './link.js'
@@ -13,9 +14,9 @@ import { troubleOf } from './trouble.js'
 export interface Proven {
   readonly token: number
   readonly validUntil: number
-  /** When it began, in µs by the server's clock; only sharers need it. */
+  /** When the hold began, in µs by the server's clock; only sharers need it. */
   readonly since: number
-  /** Its place in line is gone, which stood before those behind it. */
+  /** Settles when its queue entry, which was ahead of those behind it, is gone. */
   readonly left?: Promise<void>
 }
 
@@ -30,8 +31,10 @@ export class Hold implements Grant {
   #claim: Claim
   #last: number
   #asked = false
+  #downgrading = false
+  #gone: AbortController | undefined
 
-  /** @param ended is called when it was given back */
+  /** @param ended called when the grant has been released */
   constructor(desk: Desk, renewer: Renewer, claim: Claim, proven: Proven, ended: () => void) {
     this.#desk = desk
     this.#renewer = renewer
@@ -44,12 +47,32 @@ export class Hold implements Grant {
     this.validUntil = proven.validUntil
   }
 
+  get lost(): AbortSignal {
+    this.#gone ??= new AbortController()
+    return this.#gone.signal
+  }
+
+  /** Called when another life of the server answers. @throws when it cannot be known whether the hold is still there */
+  async keep(): Promise<void> {
+    const left = this.validUntil - this.#desk.clock.now()
+    if (this.#asked || left <= 0) return
+    const { name, mode } = this.#claim
+    const { held } = await this.#renewer.keep(this.#held(), left)
+    if (held || this.#asked) return
+    // The hold may exist in the mode it is changing to.
+    if (this.#downgrading || this.#claim.mode !== mode) throw new Error('asked while it was downgraded')
+    this.validUntil = Number.NEGATIVE_INFINITY
+    this.#gone ??= new AbortController()
+    this.#gone.abort(
+      new BackendError('mysql', `the server does not know the hold of ${quote(name)} any more`),
+    )
+  }
+
   async renew(ttl: number): Promise<number | undefined> {
     this.#claim = { ...this.#claim, ttl }
     const { held, sent } = await this.#told(this.#renewer.renew(this.#held()))
     if (!held) return undefined
-    // An answer to an earlier try may come after one to a later: the later deadline stands.
-    this.validUntil = Math.max(this.validUntil, deadline(sent, ttl))
+    this.validUntil = deadline(sent, ttl)
     return this.validUntil
   }
 
@@ -60,8 +83,8 @@ export class Hold implements Grant {
     this.#ended()
     await this.#left
     if (id !== 0) return 'released'
-    // It may have been carried out the first time, when its answer was lost. While it is proven that nobody else could have
-    // taken it, "not yours" can only mean that.
+    // The first release may have been executed and its reply lost. While nobody else can have taken the lock, "not yours" can
+    // only mean that.
     return again && this.#desk.clock.now() < this.validUntil ? 'already-released' : 'lost'
   }
 
@@ -76,7 +99,10 @@ export class Hold implements Grant {
   }
 
   async downgrade(): Promise<void> {
-    const { id } = await this.#ask(sql.downgrade(this.#desk.tables, this.#held(), this.#last))
+    this.#downgrading = true
+    const { id } = await this.#ask(sql.downgrade(this.#desk.tables, this.#held(), this.#last)).finally(() => {
+      this.#downgrading = false
+    })
     if (id === 0) throw new BackendError('mysql', `cannot downgrade ${this.#claim.name}: it is not held`)
     this.#claim = { ...this.#claim, mode: shared }
   }

@@ -1,5 +1,5 @@
 /**
- * Locks in MariaDB or MySQL: one statement to take a free lock, one to give it back, no connection kept, first come, first served.
+ * Locks in MariaDB or MySQL: one statement acquires a free lock, one releases it; no connection is kept; first come, first served.
  *
  * ```ts
  * import { createPool } from 'mysql2/promise'

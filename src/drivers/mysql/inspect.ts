@@ -1,4 +1,4 @@
-/** What operators ask: who holds and waits, and the end of it. */
+/** The operators' commands: list holders and waiters, and force a release. */
 import type { Standing } from '../../core/driver.js'
 import { text } from './client.js'
 import { assertOpen, type Desk } from './desk.js'
@@ -8,7 +8,7 @@ import * as sql from './sql.js'
 export async function inspect(desk: Desk, name: string): Promise<Standing> {
   assertOpen(desk)
   const { tables } = desk
-  // In this order nobody is missed: who leaves the line in between is seen holding.
+  // This order misses nobody: a waiter that leaves the queue in between is seen as a holder.
   const waiting = await desk.ask(sql.line(tables, name, 'one'))
   const { rows } = await desk.ask(sql.rows(tables, name, 'one'))
   const row = rows[0] === undefined ? undefined : rowOf(rows[0])
@@ -43,7 +43,7 @@ export async function forceRelease(desk: Desk, name: string): Promise<number> {
     const held = row === undefined ? [] : holdersOf(row)
     const there = new Set(held.map(({ attempt }) => attempt))
     meant ??= there
-    // Whoever holds after them is not meant, also when the answer was lost and the same is asked again.
+    // Later holders are not meant, even if the answer was lost and the same statement is sent again.
     if (row === undefined || ![...meant].some((attempt) => there.has(attempt))) return meant.size
     const { id } = await desk.ask(sql.force(desk.tables, name, row.token))
     if (id !== 0) return held.length

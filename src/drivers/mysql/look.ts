@@ -1,14 +1,14 @@
 /**
- * Long because the row and what follows from it are read together.
- *
  * What a look at a lock's row shows, and what follows from it for a claim. No I/O.
+ *
+ * Long because the row and what follows from it are read together.
  */
 import type { Claim, Holder, Standing, Waiter } from '../../core/driver.js'
 import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
 import { number, text, type Value } from './client.js'
 import { type Guard, letters, limitOf, takeOf } from './sql.js'
 
-/** One that holds beside others. Times in µs by the server's clock. */
+/** A holder beside others. Times in µs by the server's clock. */
 export interface Sharer {
   readonly attempt: string
   readonly take: number
@@ -17,7 +17,7 @@ export interface Sharer {
   readonly until: number
   readonly by: string
   readonly note: string
-  /** As the row has it. */
+  /** As stored in the row. */
   readonly entry: string
 }
 
@@ -99,33 +99,33 @@ function sharersOf(json: string): readonly Sharer[] {
 const decoded = (word: string) => (word === '-' ? '' : decodeURIComponent(word))
 
 export type Decision =
-  /** It holds already, until `left` ms from now. */
+  /** The claim already holds, until `left` ms from now. */
   | { readonly is: 'mine'; readonly token: number; readonly left: number; readonly since: number }
   | { readonly is: 'take'; readonly guard: Guard }
-  /** A semaphore of this name is in use with another limit. */
+  /** A semaphore of this name is in use with a different limit. */
   | { readonly is: 'limit'; readonly limit: number }
-  /** `left`: ms until it may be worth asking. */
+  /** `left`: ms until another look may be worthwhile. */
   | { readonly is: 'busy'; readonly holder: Holder | undefined; readonly left: number }
 
-/** What a look shows beside the row. */
+/** What a look shows besides the row. */
 export interface Seen {
-  /** How many stand before it in line. */
+  /** How many waiters are ahead in the queue. */
   readonly ahead: number
-  /** How many permits they wait for. */
+  /** How many permits those waiters wait for. */
   readonly wanted: number
-  /** Does it stand in line itself? */
+  /** True if the claim is itself queued. */
   readonly standing: boolean
-  /** A single attempt: it stands in nobody's way. */
+  /** True for a single attempt, which blocks nobody. */
   readonly once: boolean
-  /** Milliseconds, by the clock of this process, for which the row has not changed. */
+  /** How long the row has not changed, in ms by the clock of this process. */
   readonly silent: number
 }
 
 export function decide(row: Row, claim: Claim, { ahead, wanted, standing, once, silent }: Seen): Decision {
   const mine = holdOf(row, claim)
   if (mine !== undefined) return mine
-  // Nobody has proven anything for longer than the longest ttl, measured here: so all is over, whatever a clock that was put
-  // back says. Without this a jump of an hour would keep the lock of a dead process for an hour.
+  // No hold was proven for longer than the longest ttl, measured here: so every hold is over, whatever a clock that was put
+  // back says. Without this, a jump of an hour would keep the lock of a dead process for an hour.
   const over = row.kind !== 'g' && silent > row.ttl + 50
   const held = over ? [] : holdersOf(row)
   const beside = over ? [] : row.sharers.filter(({ until }) => until > row.now)
@@ -133,8 +133,8 @@ export function decide(row: Row, claim: Claim, { ahead, wanted, standing, once, 
   const { kind } = row
   const [first] = held
   const least = Math.min(...held.map(({ expiresIn }) => expiresIn))
-  // Who stands in line finds out by itself that there is room, a little later. A try for permits that leaves enough for all of
-  // them passes nobody, unless it asks for the very order.
+  // Queued waiters find out by themselves, a little later, that there is room. A try for permits that leaves enough for all of
+  // them overtakes nobody, unless the claim asks for strict order.
   const besideLine = ahead > 0 && once && !claim.fair && mode.kind === 'permits'
   const fits = (taken: number) =>
     mode.kind !== 'permits' || taken + (besideLine ? wanted : 0) + takeOf(mode) <= limitOf(mode)
@@ -161,7 +161,7 @@ export function decide(row: Row, claim: Claim, { ahead, wanted, standing, once, 
 }
 
 /**
- * Readers and permits come and go beside each other and change the row: where what is written there suffices, it need not be as it was seen.
+ * Readers and permits come and go beside each other and change the row: if its content suffices to decide, the row may have changed since.
  */
 export function guardOf(row: Row, { mode }: Claim, seen: Guard): Guard {
   if (row.lineUntil > row.now) return seen
@@ -187,7 +187,7 @@ const modeOf = (kind: string, take: number, of: number): Mode =>
 
 const described = (by: string, note: string) => ({ ...(by !== '' && { by }), ...(note !== '' && { note }) })
 
-/** Who holds now. */
+/** The present holders. */
 export function holdersOf(row: Row): readonly Holder[] {
   const { now, kind, owner, until, token, since, by, note } = row
   if (kind === 'x' || kind === 'g') {
@@ -217,7 +217,7 @@ export function holdersOf(row: Row): readonly Holder[] {
     }))
 }
 
-/** @param rest the rows of `line()` that belong to this name */
+/** @param rest the rows of `line()` for this name */
 export function standingOf(
   name: string,
   row: Row | undefined,

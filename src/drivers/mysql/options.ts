@@ -1,35 +1,36 @@
-/** What `mysql()` takes, checked once. */
+/** The options of `mysql()`, checked once. */
+
 import { UnsupportedError } from '../../core/errors.js'
+import { checkKnown } from '../../core/known.js'
 import { describe } from '../../core/name.js'
 import { checkPool, type MysqlPool } from './client.js'
 
 export interface MysqlOptions {
   /**
-   * A pool made by `createPool` of `mysql2/promise` or `mariadb`. It stays yours: it is not closed. A small one of its own
-   * keeps locks apart from an application that uses up its connections.
+   * A pool made by `createPool` of `mysql2/promise` or `mariadb`. It stays yours: the driver does not close it. A small pool of its own
+   * protects locks from an application that uses up its connections.
    */
   readonly pool: MysqlPool
   /**
    * What proves that a lock is held. `row` (default): a row with an expiry by the server's clock, renewed; no connection is
    * kept. `session`: `GET_LOCK` on one connection kept for all locks of this process; a crash frees them at once.
-   * For a lock that lives in a transaction of yours there is `inTransaction()`.
+   * For a lock that lives in your own transaction, use `inTransaction()`.
    */
   readonly strategy?: 'row' | 'session'
   /**
-   * Wakes the next in line at once instead of within 50 ms: the holder keeps a `GET_LOCK` that the next waits for. Costs a
-   * connection for holding and one for waiting in each process, and two statements more for each hold. `row` only.
-   * Default false.
+   * Wakes the next waiter at once instead of within 50 ms: the holder keeps a `GET_LOCK` that the next waiter waits for. Costs one
+   * connection for holding and one for waiting in each process, and two more statements per hold. `row` only. Default false.
    */
   readonly bell?: boolean
-  /** Before the names of the tables. Letters, digits and `_`. Default `holdfast_`. */
+  /** Prefix of the table names. Letters, digits and `_`. Default `holdfast_`. */
   readonly prefix?: string
-  /** Create what is missing at the first use? Default true; `false`: only what `migration()` printed is used. */
+  /** Whether the driver creates what is missing on first use. Default true. `false`: it uses only what `migration()` printed. */
   readonly create?: boolean
-  /** How many connections of the pool may be in use at once. Each is used for one statement at a time. Default 4. */
+  /** The most pool connections in use at once. Each is used for one statement at a time. Default 4. */
   readonly connections?: number
-  /** How long one statement may go unanswered, in ms. Default 2_000. Passing trouble is retried for as long as the wait lasts. */
+  /** How long one statement may go unanswered, in ms. Default 2_000. Transient errors are retried for as long as the wait lasts. */
   readonly commandTimeout?: number
-  /** How long the row of a lock that nobody uses stays, in ms. Default 86_400_000, a day. */
+  /** How long the row of an unused lock stays, in ms. Default 86_400_000 (one day). */
   readonly retention?: number
 }
 
@@ -44,7 +45,18 @@ export interface Settings {
   readonly retention: number
 }
 
-/** @throws TypeError, RangeError, UnsupportedError with the value got */
+const known: readonly (keyof MysqlOptions)[] = [
+  'pool',
+  'strategy',
+  'bell',
+  'prefix',
+  'create',
+  'connections',
+  'commandTimeout',
+  'retention',
+]
+
+/** @throws TypeError, RangeError or UnsupportedError with the value received */
 export function settingsOf(options: MysqlOptions): Settings {
   if (typeof options !== 'object' || options === null) {
     throw new TypeError(`mysql() takes options such as { pool }, got ${describe(options)}`)
@@ -54,6 +66,7 @@ export function settingsOf(options: MysqlOptions): Settings {
   if (bell && strategy === 'session') {
     throw new RangeError(`mysql: bell is for strategy 'row'; with 'session' the lock itself is a GET_LOCK`)
   }
+  checkKnown('mysql()', options, known)
   return {
     pool: checkPool(options.pool),
     strategy,
@@ -66,7 +79,7 @@ export function settingsOf(options: MysqlOptions): Settings {
   }
 }
 
-/** A year, in ms: longer times are a mistake of units. */
+/** One year, in ms: a longer time is a unit mistake. */
 const longest = 366 * 24 * 3_600_000
 
 function strategyOf(value: unknown): 'row' | 'session' {

@@ -1,15 +1,15 @@
 /**
- * When a waiter looks again, without I/O.
+ * When a waiter polls next, without I/O.
  *
- * MySQL cannot tell anybody that a row has changed. So the first in line looks often, and the others about when their turn
+ * MySQL cannot notify anybody that a row has changed. So the first waiter in the queue polls often, and the others about when their turn
  * could come: their number times what a turn has taken so far.
  */
 
-/** Pauses of the first in line, in ms. */
+/** Pauses of the first waiter in the queue, in ms. */
 const firstPauses = [5, 10, 20, 50]
-/** The longest pause of the others, in ms. */
+/** The longest pause of the other waiters, in ms. */
 const longest = 300
-/** What a turn is thought to take, in ms, before one was seen. */
+/** How long a turn is presumed to take, in ms, before one was observed. */
 const usualTurn = 50
 
 export interface Progress {
@@ -17,18 +17,18 @@ export interface Progress {
   readonly ahead: number
 }
 
-/** How long one turn takes, judged by two looks; undefined: nothing has moved. */
+/** How long one turn takes, judged by two looks; undefined: the queue has not moved. */
 export function turnTime(before: Progress, after: Progress): number | undefined {
   const moved = before.ahead - after.ahead
   return moved > 0 ? (after.at - before.at) / moved : undefined
 }
 
 /**
- * Milliseconds until it is worth looking again.
- * @param ahead how many stand before it
- * @param looks how often it has looked as the first in line
- * @param left until the hold in its way runs out, in ms
- * @param turn what a turn takes, in ms; undefined: not known
+ * Milliseconds until it is worth polling again.
+ * @param ahead how many waiters are ahead
+ * @param looks how often the waiter has polled as the first in the queue
+ * @param left ms until the blocking hold expires
+ * @param turn how long a turn takes, in ms; undefined: not known
  * @param chance in [0, 1)
  */
 export function nextLook(

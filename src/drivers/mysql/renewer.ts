@@ -1,28 +1,31 @@
 /**
- * Renewals asked for in one tick are one statement, whatever their number up to a hundred: one heartbeat for a process, not one for each
- * lock.
+ * Batches renewals: up to a hundred requested in one tick are one statement, so a process sends one heartbeat, not one per lock.
  *
- * The statement passes over rows that somebody else keeps locked just then, so it never waits, and one row that is kept for long does
- * not cost the others their leases. It tells only how many rows it has renewed. If that is fewer than were asked for, each half is asked
- * again by itself; one that is left alone waits for its row, and is answered for certain.
+ * The statement skips rows that somebody else has locked at that moment. So it never waits, and one row locked for long does not cost the
+ * others their leases. It reports only how many rows it renewed. If that is fewer than requested, each half is sent again separately; a
+ * renewal that is left alone waits for its row and gets a definite answer.
  */
 import type { Desk } from './desk.js'
 import * as sql from './sql.js'
-import { renewAll } from './sql-renewals.js'
+import { keepAll, renewAll } from './sql-renewals.js'
 
 export interface Renewed {
   readonly held: boolean
-  /** Clock reading before the statement left. */
+  /** Clock reading before the statement was sent. */
   readonly sent: number
 }
 
 export interface Renewer {
   /** @throws what `desk.ask` throws */
   renew(held: sql.Held): Promise<Renewed>
+  /** Like `renew`, for a hold already proven for `left` ms, which another life of the server may not know. It shortens nothing. */
+  keep(held: sql.Held, left: number): Promise<Renewed>
 }
 
 interface Item {
   readonly held: sql.Held
+  /** Undefined: renewed for its ttl. */
+  readonly left: number | undefined
   readonly resolve: (renewed: Renewed) => void
   readonly reject: (error: unknown) => void
 }
@@ -32,16 +35,22 @@ const most = 100
 export function createRenewer({ clock, tables, ask }: Desk): Renewer {
   let items: Item[] = []
 
-  const alone = async ({ held, resolve }: Item) => {
-    const { id, sent } = await ask(sql.renew(tables, held), true)
-    resolve({ held: id !== 0, sent })
+  const alone = async ({ held, left, resolve }: Item) => {
+    if (left === undefined) {
+      const { id, sent } = await ask(sql.renew(tables, held), true)
+      return resolve({ held: id !== 0, sent })
+    }
+    const { changed, sent } = await ask(keepAll(tables, [{ held, left }]).text, true)
+    resolve({ held: changed === 1, sent })
   }
 
   const together = async (batch: readonly Item[]): Promise<void> => {
-    const { text, rows } = renewAll(
-      tables,
-      batch.map(({ held }) => held),
-    )
+    const { text, rows } = isKept(batch)
+      ? keepAll(tables, batch)
+      : renewAll(
+          tables,
+          batch.map(({ held }) => held),
+        )
     const { changed, sent } = await ask(text, true)
     if (changed === rows) return batch.forEach(({ resolve }) => void resolve({ held: true, sent }))
     const half = Math.ceil(batch.length / 2)
@@ -59,21 +68,24 @@ export function createRenewer({ clock, tables, ask }: Desk): Renewer {
   }
 
   const flush = () => {
-    const byTtl = new Map<number, Item[]>()
+    const alike = new Map<number, Item[]>()
     for (const item of items) {
-      const { ttl } = item.held.claim
-      byTtl.set(ttl, [...(byTtl.get(ttl) ?? []), item])
+      const kind = item.left === undefined ? item.held.claim.ttl : 0
+      alike.set(kind, [...(alike.get(kind) ?? []), item])
     }
     items = []
-    for (const same of byTtl.values())
+    for (const same of alike.values())
       for (let i = 0; i < same.length; i += most) send(same.slice(i, i + most))
   }
 
-  return {
-    renew: (held) =>
-      new Promise((resolve, reject) => {
-        items.push({ held, resolve, reject })
-        if (items.length === 1) clock.soon(flush)
-      }),
-  }
+  const add = (held: sql.Held, left: number | undefined) =>
+    new Promise<Renewed>((resolve, reject) => {
+      items.push({ held, left, resolve, reject })
+      if (items.length === 1) clock.soon(flush)
+    })
+
+  return { renew: (held) => add(held, undefined), keep: add }
 }
+
+const isKept = (batch: readonly Item[]): batch is readonly (Item & { readonly left: number })[] =>
+  batch.every(({ left }) => left !== undefined)

@@ -1,4 +1,4 @@
-/** The `row` strategy: a lock is held by a row with an expiry, proven by renewing it. No connection is kept. */
+/** The strategy `row`: a row with an expiry holds a lock, and renewing the row proves the hold. No connection is kept. */
 import { deadline } from '../../core/clock.js'
 import type { Claim } from '../../core/driver.js'
 import type { Bell } from './bell.js'
@@ -14,10 +14,10 @@ export function rowTaker(desk: Desk, bell: Bell | undefined): Taker {
       const latest = await desk.latest()
       const { id, sent } = await desk.ask(sql.take(tables, { claim, by, guard, latest }))
       if (id !== 0 && claim.mode.kind === 'exclusive') bell?.keep(claim.name)
-      // The token is the server's time in µs or a little ahead of it, which is near enough to when it began.
+      // The token is the server's time in µs or a little ahead of it, which is close enough to the start of the hold.
       return id === 0 ? undefined : { token: id, validUntil: deadline(sent, claim.ttl), since: id }
     },
-    // The row says so itself: see `decide`.
+    // The row itself shows it: see `decide`.
     recover: () => undefined,
     async undo(claim) {
       await desk.ask(sql.release(desk.tables, claim, 0), true)

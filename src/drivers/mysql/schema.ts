@@ -1,11 +1,11 @@
-/** The tables, as printed by `migration()` and made on demand. */
+/** The tables, as printed by `migration()` and created on demand. */
 import { describe } from '../../core/name.js'
 import { prefixOf } from './options.js'
 
 export interface Tables {
   readonly locks: string
   readonly waiters: string
-  /** Rows for `inTransaction()`, apart from the others: they stay locked for as long as a transaction lasts. */
+  /** Rows for `inTransaction()`, separate from the others: they stay locked for as long as a transaction lasts. */
   readonly transactions: string
   readonly cells: string
 }
@@ -20,8 +20,8 @@ export function tablesOf(prefix: string): Tables {
 }
 
 /**
- * All times are microseconds since 1970 by the server's clock, in UTC: no time zone of a session has a say in them. Names and ids are
- * bytes: no collation has a say in what is equal.
+ * All times are microseconds since 1970 by the server's clock, in UTC: the time zone of a session does not affect them. Names and ids are
+ * bytes: no collation affects what is equal.
  */
 function locks(prefix: string): string {
   return `CREATE TABLE IF NOT EXISTS \`${prefix}locks\` (
@@ -77,16 +77,16 @@ function cells(prefix: string): string {
 ) ENGINE=InnoDB`
 }
 
-/** One statement each: the clients send one at a time. */
+/** One statement per table: the clients send one at a time. */
 export function creation(prefix: string): readonly string[] {
   return [locks(prefix), waiters(prefix), transactions(prefix), cells(prefix)]
 }
 
 /**
- * What `mysql()` needs in a database, to be run by whoever may create tables; running it again changes nothing.
- * @param options `prefix`: as given to `mysql()`, default `holdfast_`. `user`: whom to grant the least the driver needs, as `app` or
- *   `app@10.0.0.%`; nothing but rights on these tables.
- * @throws TypeError, RangeError for a prefix or a user that cannot be one
+ * What `mysql()` needs in a database. Run it as a user that may create tables; running it again changes nothing.
+ * @param options `prefix`: as given to `mysql()`, default `holdfast_`. `user`: the user that is granted the least the driver needs, as
+ *   `app` or `app@10.0.0.%`; only rights on these tables.
+ * @throws TypeError or RangeError for an invalid prefix or user
  */
 export function migration(options: { readonly prefix?: string; readonly user?: string } = {}): string {
   const prefix = prefixOf(options.prefix ?? 'holdfast_')

@@ -2,10 +2,10 @@
 import type { Tables } from './schema.js'
 import { bytes, delayed, forever, now } from './sql.js'
 
-/** What is there, as far as a reader sees: a removed cell leaves its row, for its version and the id of its removal. */
+/** Whether a reader sees a value: a removed cell leaves its row, for its version and the id of its removal. */
 const present = `value IS NOT NULL AND ends > ${now}`
 
-/** @returns version, value, µs until its end; nothing: there is no such cell */
+/** @returns version, value, µs until its end; no row: there is no such cell */
 export function read(tables: Tables, key: string): string {
   return `SELECT version, value, ends - ${now} FROM ${tables.cells} WHERE name = ${bytes(key)} AND ${present}`
 }
@@ -22,7 +22,7 @@ export interface Change {
 }
 
 /**
- * Replaces the value if the version is still the one seen, and the change was not made before.
+ * Replaces the value if the version is still the one seen and the change was not made before.
  * @returns id: the new version; 0: nothing was changed
  */
 export function write(tables: Tables, { key, seen, value, keep, id, latest }: Change): string {
@@ -34,12 +34,12 @@ export function write(tables: Tables, { key, seen, value, keep, id, latest }: Ch
 WHERE name = ${bytes(key)} AND id <> ${bytes(id)} AND IF(${present}, version, 0) = ${seen} AND ${now} + ${delayed} <= ${Math.round(latest)}`
 }
 
-/** @returns version and id of the row, whether there is a cell in it or not; the version a reader sees, 0: none; now */
+/** @returns version and id of the row, whether or not it contains a cell; the version a reader sees, 0: none; now */
 export function last(tables: Tables, key: string): string {
   return `SELECT version, id, IF(${present}, version, 0), ${now} FROM ${tables.cells} WHERE name = ${bytes(key)}`
 }
 
-/** Makes the row of a cell, empty. Whether it was there already does not matter and is not asked. */
+/** Creates the row of a cell, empty. Whether it already existed does not matter and is not checked. */
 export function create(tables: Tables, key: string): string {
   return `INSERT IGNORE INTO ${tables.cells} (name) VALUES (${bytes(key)})`
 }
@@ -47,7 +47,7 @@ export function create(tables: Tables, key: string): string {
 const over = (retention: number) =>
   `(value IS NULL OR ends <= ${now}) AND version < ${now} - ${Math.round(retention * 1000)}`
 
-/** @returns names of rows that nobody has written for so long and that hold nothing */
+/** @returns names of rows that were not written for `retention` ms and that hold nothing */
 export function idle(tables: Tables, retention: number): string {
   return `SELECT name FROM ${tables.cells} WHERE ${over(retention)} LIMIT 100`
 }

@@ -1,43 +1,104 @@
 /**
- * The renewal of many holds, the one statement that locks more than one row. It never waits for any: rows that are locked by somebody
- * else are passed over. So it cannot be part of a circle, and keeps nothing locked while a stranger keeps something else.
+ * The renewal of many holds, and similar statements: they lock more than one row. They wait for no row: they skip rows that somebody else
+ * has locked (`keepAll` of a single hold locks one row, and waits for it). So they cannot be part of a cycle, and keep nothing locked while a stranger keeps something else locked.
  *
- * Every row it matches is changed (`version`), so the count of rows means the same with and without the client's flag `FOUND_ROWS`.
+ * Every matching row is changed (`version`), so the count of rows means the same with and without the client's flag `FOUND_ROWS`.
  */
 import type { Tables } from './schema.js'
 import { bytes, entryOf, type Held, now, pathOf } from './sql.js'
 
-/** @param holds with one ttl. @returns `rows`: as many are changed if, and only if, all are held and none was passed over */
-export function renewAll(
-  tables: Tables,
-  holds: readonly Held[],
-): { readonly text: string; readonly rows: number } {
-  const [{ claim }] = holds as readonly [Held, ...Held[]]
-  const names = new Set(holds.map((held) => held.claim.name))
-  const alone = holds.filter((held) => held.claim.mode.kind === 'exclusive')
+/** A hold and how long it is proven to be valid, in ms. */
+export interface Kept {
+  readonly held: Held
+  readonly left: number
+}
+
+interface Sorted {
+  readonly names: ReadonlySet<string>
+  readonly alone: readonly Held[]
+  readonly sharing: ReadonlyMap<string, readonly Held[]>
+}
+
+function sorted(holds: readonly Held[]): Sorted {
   const sharing = new Map<string, Held[]>()
   for (const held of holds)
     if (held.claim.mode.kind !== 'exclusive') {
       const { name } = held.claim
       sharing.set(name, [...(sharing.get(name) ?? []), held])
     }
-  const ttl = String(Math.round(claim.ttl * 1000))
-  const ends = `${now} + ${ttl}`
+  const alone = holds.filter((held) => held.claim.mode.kind === 'exclusive')
+  return { names: new Set(holds.map((held) => held.claim.name)), alone, sharing }
+}
+
+/** Matches the rows in which every one of these holds is held. */
+function ours({ alone, sharing }: Sorted): string {
   const owned = alone.map((held) => bytes(held.claim.attempt))
-  const ours = [
+  return [
     ...(owned.length === 0 ? [] : [`(l.kind = 'x' AND l.owner IN (${owned.join(', ')}))`]),
     ...(sharing.size === 0 ? [] : [`(l.kind IN ('s', 'p') AND ${each(sharing, containsAll, '0')})`]),
-  ]
+  ].join(' OR ')
+}
+
+const rowsOf = (tables: Tables, names: ReadonlySet<string>, passing: 'SKIP LOCKED' | '') =>
+  `(SELECT name FROM ${tables.locks} WHERE name IN (${[...names].map(bytes).join(', ')}) LIMIT ${names.size} FOR UPDATE ${passing}) d
+  STRAIGHT_JOIN ${tables.locks} l ON l.name = d.name`
+
+/** @param holds with one ttl @returns `rows`: this many are changed if, and only if, all are held and none was skipped */
+export function renewAll(
+  tables: Tables,
+  holds: readonly Held[],
+): { readonly text: string; readonly rows: number } {
+  const [{ claim }] = holds as readonly [Held, ...Held[]]
+  const all = sorted(holds)
+  const ttl = String(Math.round(claim.ttl * 1000))
+  const ends = `${now} + ${ttl}`
+  const { names, sharing } = all
   const sharers = sharing.size === 0 ? '' : `, l.sharers = ${each(sharing, replaced, 'l.sharers')}`
-  const text = `UPDATE (SELECT name FROM ${tables.locks} WHERE name IN (${[...names].map(bytes).join(', ')}) LIMIT ${names.size} FOR UPDATE SKIP LOCKED) d
-  STRAIGHT_JOIN ${tables.locks} l ON l.name = d.name
+  const text = `UPDATE ${rowsOf(tables, names, 'SKIP LOCKED')}
 SET l.version = l.version + 1, l.ttl = IF(l.kind = 'x', ${ttl}, GREATEST(l.ttl, ${ttl})),
   l.until = IF(l.kind = 'x', ${ends}, GREATEST(l.until, ${ends}))${sharers}
-WHERE ${ours.join(' OR ')}`
+WHERE ${ours(all)}`
   return { text, rows: names.size }
 }
 
-/** What holds of the row of each name. */
+/**
+ * Writes the proven validity to rows where it may be missing or end sooner. It shortens nothing, whatever else is in flight. A single hold
+ * waits for its row and gets a definite answer.
+ * @returns `rows`: as `renewAll`
+ */
+export function keepAll(
+  tables: Tables,
+  kept: readonly Kept[],
+): { readonly text: string; readonly rows: number } {
+  const all = sorted(kept.map(({ held }) => held))
+  const { names, sharing } = all
+  const left = new Map(kept.map(({ held, left }) => [held.claim.attempt, micros(left)]))
+  const leftOf = ({ claim }: Held) => left.get(claim.attempt) ?? 0
+  const longest = new Map<string, number>()
+  for (const { held, left } of kept) {
+    const { name } = held.claim
+    longest.set(name, Math.max(longest.get(name) ?? 0, micros(left)))
+  }
+  const cases = [...longest].map(([name, left]) => `WHEN ${bytes(name)} THEN ${left}`)
+  const lasts = `CASE l.name ${cases.join(' ')} ELSE 0 END`
+  const lengthened = (holds: readonly Held[]) =>
+    `JSON_REPLACE(l.sharers, ${holds.map((one) => `${pathOf(one.claim.attempt)}, ${entryOf(one, laterOf(one, leftOf(one)))}`).join(', ')})`
+  const sharers = sharing.size === 0 ? '' : `, l.sharers = ${each(sharing, lengthened, 'l.sharers')}`
+  const text = `UPDATE ${rowsOf(tables, names, kept.length > 1 ? 'SKIP LOCKED' : '')}
+SET l.version = l.version + 1, l.ttl = GREATEST(l.ttl, ${lasts}), l.until = GREATEST(l.until, ${now} + ${lasts})${sharers}
+WHERE ${ours(all)}`
+  return { text, rows: names.size }
+}
+
+const micros = (ms: number) => Math.round(ms * 1000)
+
+/** The end in its entry, or the end `left` µs from now, whichever is later. */
+function laterOf({ claim }: Held, left: number): string {
+  const entry = `JSON_UNQUOTE(JSON_EXTRACT(l.sharers, ${pathOf(claim.attempt)}))`
+  return `GREATEST(CAST(SUBSTRING_INDEX(SUBSTRING_INDEX(${entry}, ' ', 4), ' ', -1) AS SIGNED), ${now} + ${left})`
+}
+
+/** An expression that depends on the name of the row. */
 function each(
   sharing: ReadonlyMap<string, readonly Held[]>,
   what: (held: readonly Held[]) => string,

@@ -1,21 +1,21 @@
 /**
- * Several holds begin in one statement, or none does. Like a renewal of many it finds its rows through a derived table and passes over
- * what somebody else has locked just then. So it waits for no row, and cannot be part of a circle; and as it is a transaction of its
- * own, nobody sees a part of it, and nothing stays locked when its process stops.
+ * Several holds begin in one statement, or none does. Like a batch of renewals, the statement finds its rows through a derived table and
+ * skips those that somebody else has locked at that moment. So it waits for no row and cannot be part of a cycle. It is a transaction of
+ * its own, so nobody sees a part of it, and nothing stays locked when its process stops.
  *
- * It writes nothing unless it has found a row for every claim. All get one token, above the newest of each: tokens are compared within a name
- * only, and `LAST_INSERT_ID()` tells one number.
+ * It writes nothing unless it has found a row for every claim. All claims get one token, above the newest of each name: tokens are compared
+ * only within a name, and `LAST_INSERT_ID()` reports one number.
  */
 import type { Tables } from './schema.js'
 import { type Beginning, beginning, bytes, now, type Taking } from './sql.js'
 
-/** The server knows rows by their place in its index alone: a walk over the table would lock the rows of others. */
+/** The server identifies rows only by their place in the index: a table scan would lock the rows of others. */
 const byKey = 'FORCE INDEX (PRIMARY)'
 
-/** Above the newest token of every row that was found. */
+/** Above the newest token of every row found. */
 const token = `GREATEST(d.most + 1, ${now})`
 
-/** @returns id: the token of all; 0: none was taken, because one is not free, is locked just then, or has no row */
+/** @returns id: the token of all; 0: none was taken, because one is not free, is locked at that moment, or has no row */
 export function takeAll(tables: Tables, takings: readonly Taking[]): string {
   const begins = takings.map((taking) => [taking.claim.name, beginning(taking, token)] as const)
   const names = begins.map(([name]) => bytes(name)).join(', ')

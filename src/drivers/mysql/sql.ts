@@ -1,19 +1,15 @@
 /**
- * Long because they are read, and judged, together: every statement of the `row` and `session` strategies.
- *
- * Four properties, which all of them share:
- * - **One statement, one row.** Each is a transaction of its own that locks the row of one lock or the row of one waiter and nothing
- *   else, at any isolation level; what it reads besides is read without locks. (What is done to many at once, and waits for nobody, is in
- *   `sql-renewals.ts` and `sql-together.ts`.) So no two of them can wait for each other in a
- *   circle, and none stays open while a process thinks.
- * - **The row decides.** Whether a hold begins, goes on or ends is decided by the `WHERE` of one `UPDATE` on the lock's row. It
- *   says so by `LAST_INSERT_ID(…)`, which the server reports only for a row that matched; counts of rows depend on settings of
- *   the client (`FOUND_ROWS`) and are never looked at.
- * - **The server's clock.** `now` is microseconds since 1970 in UTC, at the start of the statement: what waited for a row judges by
- *   an older time, which takes nothing too early and promises nothing too long.
- * - **Never too late.** What takes a lock names the last moment, by that clock, at which anybody still wants it.
- *
- * Assignments come in an order in which it makes no difference whether the right sides see old values or new ones.
+ * Every statement of the strategies `row` and `session`. All of them share four properties:
+ * - **One statement, one row.** Each is its own transaction and locks the row of one lock or one waiter and nothing else, at any isolation
+ *   level; it reads everything else without locks. (`sql-renewals.ts` and `sql-together.ts` have those for many rows; they wait for nobody.)
+ *   So no two of them can wait for each other in a cycle, and none stays open while a process thinks.
+ * - **The row decides.** The `WHERE` of one `UPDATE` on the lock's row decides whether a hold begins, goes on or ends. It reports this by
+ *   `LAST_INSERT_ID(…)`, which the server returns only for a row that matched; row counts depend on `FOUND_ROWS` and are never read.
+ * - **The server's clock.** `now` is microseconds since 1970 in UTC, at the start of the statement: a statement that waited for a row judges
+ *   by an older time, which takes nothing too early and promises nothing too long.
+ * - **Never too late.** A statement that takes a lock names the last moment, by that clock, at which anybody still wants it.
+ * Assignments are ordered so that it makes no difference whether the right sides see old or new values.
+ * Long because the statements are read, and judged, together.
  */
 import type { Claim } from '../../core/driver.js'
 import type { Mode } from '../../core/mode.js'
@@ -21,22 +17,27 @@ import { tokenReserve } from '../../core/token.js'
 import type { Tables } from './schema.js'
 
 export const now: string = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
-/** How long the statement has been under way when its row is looked at; it may have waited for the row. */
+/** How long the statement has been running when its row is examined; it may have waited for the row. */
 export const delayed: string = 'TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))'
 
 /**
- * The name of the GET_LOCK that stands for the lock of a row: lower case and 62 characters, which every version takes. These names are
- * the server's, not the database's, so the database is part of it.
+ * The name of the GET_LOCK that stands for the lock of a row: lower case and 62 characters, which every version accepts. These names are
+ * the server's, not the database's, so the database is part of the name.
  */
 const userLock = (tables: Tables, hex: string) =>
   `CONCAT('hf', LEFT(SHA2(CONCAT(DATABASE(), '.${tables.locks.replaceAll('`', '')}.', ${hex}), 256), 60))`
-const userLockOf = (tables: Tables, name: string) =>
+export const userLockOf = (tables: Tables, name: string): string =>
   userLock(tables, `'${Buffer.from(name).toString('hex').toUpperCase()}'`)
 
-/** Any text as a literal: hexadecimal, so nothing in it can end it, whatever `sql_mode` and character set are. */
+/** Any text as a literal: hexadecimal, so nothing in the text can end the literal, whatever `sql_mode` and character set are. */
 export function bytes(value: string): string {
   return value === '' ? `''` : `x'${Buffer.from(value).toString('hex')}'`
 }
+
+/**
+ * Which server this is, and in which life: every start draws the fourth part of its UUIDs anew. So does putting the clock back.
+ */
+export const lifeOf: string = `SELECT CONCAT_WS(' ', @@hostname, @@port, SUBSTRING(UUID(), 20))`
 
 const chars = (value: string) => (value === '' ? `''` : `CONVERT(${bytes(value)} USING utf8mb4)`)
 const whole = (value: number) => String(Math.round(value))
@@ -54,25 +55,25 @@ export const letters: { readonly exclusive: 'x'; readonly shared: 's'; readonly 
 export const takeOf = (mode: Mode): number => (mode.kind === 'permits' ? mode.take : 1)
 export const limitOf = (mode: Mode): number => (mode.kind === 'permits' ? mode.of : 0)
 
-/** On what condition a hold begins. */
+/** The condition on which a hold begins. */
 export type Guard =
-  /** Nothing is known: only if it is free, or can be shared, and nobody waits. */
+  /** Nothing is known: only if the lock is free, or can be shared, and nobody waits. */
   | { readonly is: 'first' }
-  /** The row was read and fits: only if it is still as it was then. */
+  /** The row was read and the claim fits: only if the row is still as it was then. */
   | {
       readonly is: 'seen'
       readonly version: number
-      /** Sharers that hold beside it, as JSON, with their sum of permits and the end of the last one in µs. */
+      /** Sharers that hold beside it, as JSON, with the sum of their permits and the end of the last one in µs. */
       readonly beside: string
       readonly taken: number
       readonly until: number
-      /** Only if nobody has come into the line since; undefined for one that stands in line itself. */
+      /** Only if nobody has entered the queue since; undefined for a claim that is itself queued. */
       readonly lineUntil: number | undefined
-      /** It goes in beside those who wait: they must still be seen. */
+      /** The claim goes in beside waiters: newcomers must still see them. */
       readonly besideLine?: boolean
     }
 
-/** Who asks, as all statements that take need it. */
+/** The request, as every take statement needs it. */
 export interface Taking {
   readonly claim: Claim
   readonly by: string
@@ -88,17 +89,17 @@ function guarded({ guard, latest }: Taking, fits: string): string {
   return `${timely} AND version = ${whole(guard.version)}${line}`
 }
 
-/** A newcomer that has looked, and has seen no fresh waiter, ends the time in which others must look. */
+/** A newcomer that has looked and seen no fresh waiter ends the time in which others must look. */
 const clearsLine = (guard: Guard) => guard.is === 'seen' && guard.lineUntil !== undefined && !guard.besideLine
 const clearedLine = (guard: Guard) => (clearsLine(guard) ? { line_until: '0' } : {})
 
-/** How a hold begins: what is written, and on what condition. In this order no right side depends on what stands left of it. */
+/** How a hold begins: what is written, and on what condition. In this order no right side depends on a column to its left. */
 export interface Beginning {
   readonly columns: Readonly<Record<string, string>>
   readonly guard: string
 }
 
-/** @param token its token, as the server is to work it out */
+/** @param token the expression by which the server computes its token */
 export function beginning(taking: Taking, token: string): Beginning {
   return taking.claim.mode.kind === 'exclusive' ? exclusiveOf(taking, token) : shareOf(taking, token)
 }
@@ -111,7 +112,7 @@ const written = ({ columns }: Beginning) =>
 const nextToken = `GREATEST(top + 1, ${now})`
 
 /**
- * Begins a hold beside nobody, or beside those who share it.
+ * Begins a hold, alone or beside those that share the lock.
  * @returns id: its token; 0: not taken
  */
 export function take(tables: Tables, taking: Taking): string {
@@ -121,7 +122,7 @@ export function take(tables: Tables, taking: Taking): string {
 WHERE name = ${bytes(taking.claim.name)} AND ${begins.guard}`
 }
 
-/** An exclusive hold, with tokens reserved for handing it on inside its process. */
+/** An exclusive hold, with tokens reserved for hand-overs inside its process. */
 function exclusiveOf(taking: Taking, token: string): Beginning {
   const { claim, by, guard } = taking
   return {
@@ -139,7 +140,7 @@ function exclusiveOf(taking: Taking, token: string): Beginning {
 export const forever: number = Number.MAX_SAFE_INTEGER
 
 /**
- * The same for one that has the GET_LOCK of the row: whoever had it before has ended.
+ * The same for a claim that has the GET_LOCK of the row: whatever had it before has ended.
  * @returns id: its token; 0: not taken
  */
 export function takeSession(tables: Tables, taking: Taking): string {
@@ -151,13 +152,20 @@ export function takeSession(tables: Tables, taking: Taking): string {
 WHERE name = ${bytes(claim.name)} AND ${guarded(taking, `until <= ${now} OR kind = 'g'`)}`
 }
 
-/** What a sharer's entry says: permits, token, since, longest until, ttl, by, note; only the times are the server's. */
-function entry(take: number, token: string, since: string, claim: Claim, by: string): string {
+/** A sharer's entry: permits, token, since, longest until, ttl, by, note; only the times are the server's. */
+function entry(
+  take: number,
+  token: string,
+  since: string,
+  claim: Claim,
+  by: string,
+  until: string = `${now} + ${micros(claim.ttl)}`,
+): string {
   const rest = ` ${micros(claim.ttl)} ${encodeURIComponent(by) || '-'} ${encodeURIComponent(claim.note ?? '') || '-'}`
-  return `CONCAT('${whole(take)} ', ${token}, ' ', ${since}, ' ', ${now} + ${micros(claim.ttl)}, ${chars(rest)})`
+  return `CONCAT('${whole(take)} ', ${token}, ' ', ${since}, ' ', ${until}, ${chars(rest)})`
 }
 
-/** A shared hold or permits, beside those who have some already. */
+/** A shared hold or permits, beside existing ones. */
 function shareOf(taking: Taking, token: string): Beginning {
   const { claim, by, guard } = taking
   const { mode, attempt } = claim
@@ -189,12 +197,12 @@ export interface Held {
   readonly by: string
 }
 
-/** A sharer's entry, as it is after a renewal. */
-export function entryOf({ claim, token, since, by }: Held): string {
-  return entry(takeOf(claim.mode), `'${whole(token)}'`, `'${whole(since)}'`, claim, by)
+/** A sharer's entry, as it is after a renewal. @param until the expression by which the server computes its end; default: after its ttl */
+export function entryOf({ claim, token, since, by }: Held, until?: string): string {
+  return entry(takeOf(claim.mode), `'${whole(token)}'`, `'${whole(since)}'`, claim, by, until)
 }
 
-/** @returns id: the new end, in µs; 0: it is not held any more */
+/** @returns id: the new end, in µs; 0: no longer held */
 export function renew(tables: Tables, held: Held): string {
   const { claim } = held
   const ends = `${now} + ${micros(claim.ttl)}`
@@ -208,7 +216,7 @@ WHERE name = ${bytes(claim.name)} AND kind IN ('s', 'p') AND ${holds(claim.attem
 }
 
 /**
- * Ends a hold. The row stays: it carries the newest token, and rows that come and go are what deadlocks are made of.
+ * Ends a hold. The row stays: it carries the newest token, and rows that come and go cause deadlocks.
  * @param last the greatest token used
  * @returns id: not 0 if it was held
  */
@@ -235,13 +243,13 @@ export function downgrade(tables: Tables, { claim, since, by }: Held, last: numb
 WHERE name = ${bytes(claim.name)} AND kind = 'x' AND owner = ${bytes(claim.attempt)}`
 }
 
-/** Ends every hold: an operator's decision. @param token the newest that was seen @returns id: 0: somebody has come since */
+/** Ends every hold: an operator's decision. @param token the newest that was seen @returns id: 0: there is a newer hold since */
 export function force(tables: Tables, name: string, token: number): string {
   return `UPDATE ${tables.locks} SET version = version + 1, kind = '-', owner = NULL, sharers = NULL, taken = 0, until = 0,
   top = LAST_INSERT_ID(GREATEST(top, 1)) WHERE name = ${bytes(name)} AND token = ${whole(token)}`
 }
 
-/** Makes the row of a lock. Whether it was there already does not matter and is not asked. */
+/** Creates the row of a lock. Whether it already existed does not matter and is not checked. */
 export function create(tables: Tables, name: string): string {
   return `INSERT IGNORE INTO ${tables.locks} (name) VALUES (${bytes(name)})`
 }
@@ -249,17 +257,17 @@ export function create(tables: Tables, name: string): string {
 const lockColumns = `l.kind, l.owner, l.until, l.token, l.top, l.version, l.ttl, l.since, CAST(l.sharers AS CHAR), l.taken, l.permits,
   l.line_until, l.by_whom, l.note`
 
-/** How long a waiter is thought alive after it has said so, in µs. */
+/** How long a waiter is presumed alive after a refresh, in µs. */
 export const freshFor = 3_000_000
-/** A time ahead of the clock was set before the clock was put back; who is alive says so again within a second. */
+/** A time ahead of the clock was set before the clock was put back; a live waiter refreshes its entry within a second. */
 const fresh = (row: string) => `${row}.seen > ${now} - ${freshFor} AND ${row}.seen <= ${now} + ${freshFor}`
 
 /**
  * Looks, without any lock.
- * @param ticket of the one that looks; undefined: it has none
- * @returns now, the row (see `look.ts`), 1 if it is held by a session that has ended, how many fresh waiters stand before it that it
- *   must not pass: a reader may enter beside readers; how many permits those before it wait for, all where one waits for something else;
- *   and, for one that stands in line, ticket and `seen` of the first of them
+ * @param ticket of the waiter that looks; undefined: it has none
+ * @returns now; the row (see `look.ts`); 1 if it is held by a session that has ended; how many fresh waiters are ahead that it must
+ *   not overtake (a reader may enter beside readers); how many permits they wait for, counting all for each that waits for something else;
+ *   and, for a queued waiter, ticket and `seen` of the first of them
  */
 export function look(tables: Tables, { name, mode }: Claim, ticket: number | undefined): string {
   const reader = mode.kind === 'shared' ? ` AND w.kind <> 's'` : ''
@@ -273,24 +281,24 @@ export function look(tables: Tables, { name, mode }: Claim, ticket: number | und
 FROM ${tables.locks} l WHERE l.name = ${bytes(name)}`
 }
 
-/** From now on newcomers look for a line before they take. @returns id: not 0 if there is such a row */
+/** From now on newcomers look for a queue before they take. @returns id: not 0 if there is such a row */
 export function mark(tables: Tables, name: string): string {
   return `UPDATE ${tables.locks} SET line_until = LAST_INSERT_ID(${now} + ${freshFor}) WHERE name = ${bytes(name)}`
 }
 
-/** Takes a place in line; the same again keeps it. @returns id: the ticket */
+/** Inserts a queue entry; the same again keeps it. @returns id: the ticket */
 export function enqueue(tables: Tables, { name, attempt, mode, note = '' }: Claim, by: string): string {
   return `INSERT INTO ${tables.waiters} (name, attempt, kind, take, permits, since, seen, by_whom, note)
 VALUES (${bytes(name)}, ${bytes(attempt)}, '${letters[mode.kind]}', ${whole(takeOf(mode))}, ${whole(limitOf(mode))}, ${now}, ${now}, ${bytes(by)}, ${bytes(note)})
 ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id), seen = ${now}`
 }
 
-/** Says that it still waits. @returns id: not 0 if the place is still there */
+/** Reports that it still waits. @returns id: not 0 if the entry is still there */
 export function refresh(tables: Tables, ticket: number): string {
   return `UPDATE ${tables.waiters} SET seen = LAST_INSERT_ID(${now}) WHERE id = ${whole(ticket)}`
 }
 
-/** A waiter that has not spoken since stands in nobody's way until it speaks; it keeps its place. @param stamp ticket and `seen` */
+/** A waiter that has not refreshed its entry since blocks nobody until it does; it keeps its entry. @param stamp ticket and `seen` */
 export function passOver(tables: Tables, stamp: string): string {
   const [id, seen] = stamp.split(' ').map(Number)
   return `UPDATE ${tables.waiters} SET seen = 0 WHERE id = ${whole(Number(id))} AND seen = ${whole(Number(seen))}`
@@ -302,13 +310,13 @@ export function leave(tables: Tables, attempt: string): string {
 
 const waiterColumns = 'w.name, w.attempt, w.kind, w.take, w.permits, w.since, w.by_whom, w.note'
 
-/** @returns now, the row, 1 if it is held by a session that has ended, its name; of one name or of all that begin with it */
+/** @returns now, the row, 1 if it is held by a session that has ended, its name; for one name or for all that begin with it */
 export function rows(tables: Tables, name: string, how: 'one' | 'beginning'): string {
   return `SELECT ${now}, ${lockColumns}, IF(l.kind = 'g', IS_FREE_LOCK(${userLock(tables, 'HEX(l.name)')}), 0), l.name
 FROM ${tables.locks} l WHERE ${matching('l', name, how)}${how === 'one' ? '' : ` AND (l.until > ${now} OR l.line_until > ${now})`}`
 }
 
-/** @returns now and the fresh waiters, in the order of the line */
+/** @returns now and the fresh waiters, in queue order */
 export function line(tables: Tables, name: string, how: 'one' | 'beginning'): string {
   return `SELECT ${now}, ${waiterColumns} FROM ${tables.waiters} w WHERE ${matching('w', name, how)} AND ${fresh('w')} ORDER BY w.id`
 }
@@ -320,12 +328,12 @@ function matching(row: string, name: string, how: 'one' | 'beginning'): string {
     : `LEFT(${row}.name, ${Buffer.byteLength(name)}) = ${bytes(name)} AND ${row}.name >= ${bytes(name)}`
 }
 
-/** @returns names of locks that nobody has used for so long */
+/** @returns names of locks unused for `retention` ms */
 export function idle(tables: Tables, retention: number): string {
   return `SELECT l.name FROM ${tables.locks} l WHERE ${unused('l.', retention)} LIMIT 100`
 }
 
-/** The clock is the floor of tokens: a row made anew goes on above those of a row as old as this. */
+/** The clock is the floor of tokens: a recreated row continues above those of a row as old as this. */
 export function drop(tables: Tables, name: string, retention: number): string {
   return `DELETE FROM ${tables.locks} WHERE name = ${bytes(name)} AND ${unused('', retention)}`
 }
@@ -333,15 +341,15 @@ export function drop(tables: Tables, name: string, retention: number): string {
 const unused = (row: string, retention: number) =>
   `${row}until <= ${now} AND ${row}line_until <= ${now} AND ${row}top < ${now} - ${micros(retention)}`
 
-/** @returns attempts of waiters that have not been heard of for a minute */
+/** @returns attempts of waiters that have not refreshed their entries for a minute */
 export function gone(tables: Tables): string {
   return `SELECT w.attempt FROM ${tables.waiters} w WHERE w.seen < ${now} - 60000000 OR w.seen > ${now} + 60000000 LIMIT 100`
 }
 
-/** @returns now, and what the server is */
+/** @returns now, the server's version, `@@autocommit` and the connection's id */
 export const hello: string = `SELECT ${now}, VERSION(), @@autocommit, CONNECTION_ID()`
 
-/** Never blocks the connection that all locks of a process share. @returns 1: got it */
+/** Never blocks the connection that all locks of a process share. @returns 1: acquired */
 export function getLock(tables: Tables, name: string): string {
   return `SELECT GET_LOCK(${userLockOf(tables, name)}, 0)`
 }
@@ -355,28 +363,9 @@ export function owners(tables: Tables, names: readonly string[]): string {
   return `SELECT name, owner FROM ${tables.locks} WHERE kind = 'g' AND name IN (${names.map(bytes).join(', ')})`
 }
 
-/** Of the rows that `inTransaction` locks. No lock is taken. @returns the row */
-export function findRow(table: string, name: string): string {
-  return `SELECT token FROM ${table} WHERE name = ${bytes(name)}`
-}
-
-export function makeRow(table: string, name: string): string {
-  return `INSERT IGNORE INTO ${table} (name, token) VALUES (${bytes(name)}, 0)`
-}
-
-/** By the primary key, so nothing but this row is locked. @returns the row */
-export function lockRow(table: string, name: string, waits: boolean): string {
-  return `${findRow(table, name)} FOR UPDATE${waits ? '' : ' NOWAIT'}`
-}
-
-/** @returns id: the new token, which is there for others when the transaction is committed */
-export function mint(table: string, name: string): string {
-  return `UPDATE ${table} SET token = LAST_INSERT_ID(GREATEST(token + 1, ${now})) WHERE name = ${bytes(name)}`
-}
-
 const bellOf = (tables: Tables, name: string) => `CONCAT('hb', SUBSTRING(${userLockOf(tables, name)}, 3))`
 
-/** @returns 1: got it within so many seconds */
+/** @returns 1: acquired within `seconds` */
 export function takeBell(tables: Tables, name: string, seconds: number): string {
   return `SELECT GET_LOCK(${bellOf(tables, name)}, ${whole(seconds)})`
 }

@@ -1,13 +1,13 @@
 /**
- * Several claims as one statement, `sql-together.ts`. It passes over rows that are locked just then and writes nothing unless it has all, so "no" may
- * only mean that somebody renewed, released or took one of them at that moment. A look says what is true:
+ * Acquires several claims in one statement, `sql-together.ts`. The statement skips rows that are locked at that moment and writes nothing
+ * unless it gets all. So "no" may only mean that somebody renewed, released or took one of them just then. A look shows what is true:
  *
  * ```
  *   ┌► all at once ──► taken ─────────────────────────────────────────────► a token for all
  *   │     │ no
  *   │     ▼
  *   │  look at each ─► one is held, or somebody waits for it ──────────────► nothing
- *   └──── all fit: as they were seen (a row is made where there is none)
+ *   └──── all fit: as they were seen (missing rows are created)
  * ```
  */
 import { deadline } from '../../core/clock.js'
@@ -27,7 +27,7 @@ import type { Taker } from './waiter.js'
 
 const first: sql.Guard = { is: 'first' }
 
-/** @throws BackendError, RangeError; undefined: one is not free, or the wait is over, and nothing is left of it */
+/** Undefined: one is not free, or the wait is over, and nothing of the claims is left. @throws BackendError, RangeError */
 export async function takeTogether(
   desk: Desk,
   { undo }: Pick<Taker, 'undo'>,
@@ -69,7 +69,7 @@ async function untilKnown(
     const seen = await lookAtAll(desk, claims, began)
     if (!('guards' in seen)) return seen.held
     guards = seen.guards
-    // All are free, and were each time: a stranger's transaction keeps a row.
+    // All are free, and were each time: a stranger's transaction keeps a row locked.
     if (clock.now() - began > settings.commandTimeout) throw locked()
     if (misses > 1) await rest(desk, Math.min(2 ** misses, 20) * (0.5 + desk.random()))
   }
@@ -78,10 +78,10 @@ async function untilKnown(
 
 type Seen =
   | { readonly guards: readonly sql.Guard[] }
-  /** Undefined: one is not free. `in part`: what was taken by an earlier statement of these claims, is not all there any more. */
+  /** Undefined: one is not free. `in part`: an earlier statement of these claims took them, and not all are there any more. */
   | { readonly held: readonly Proven[] | 'in part' | undefined }
 
-/** @param began before the first statement left @throws RangeError when a semaphore has another limit */
+/** @param began clock reading before the first statement was sent @throws RangeError when a semaphore has a different limit */
 async function lookAtAll(desk: Desk, claims: readonly Claim[], began: number): Promise<Seen> {
   const guards: sql.Guard[] = []
   const held: Proven[] = []
@@ -92,7 +92,7 @@ async function lookAtAll(desk: Desk, claims: readonly Claim[], began: number): P
     if (decision.is === 'busy') return { held: held.length > 0 ? 'in part' : undefined }
     if (decision.is === 'take') guards.push(decision.guard)
     else {
-      // It was taken after they began, whatever a clock that was put back since makes of what is left.
+      // The lock was taken after `began`, however much time a clock that was put back since seems to leave.
       const validUntil = Math.min(deadline(sent, decision.left), deadline(began, claim.ttl))
       held.push({ token: decision.token, validUntil, since: decision.since })
     }
@@ -101,7 +101,7 @@ async function lookAtAll(desk: Desk, claims: readonly Claim[], began: number): P
   return { held: held.length === claims.length ? held : 'in part' }
 }
 
-/** Makes the row where there is none. */
+/** Creates the row if there is none. */
 async function lookAt(
   { ask, tables, heard }: Desk,
   claim: Claim,

@@ -1,18 +1,18 @@
 /**
- * What an error of the client or the server means. None of them ever means "acquired" or "lost": a refusal says nothing about who
+ * What an error of the client or the server means. No error ever means "acquired" or "lost": a refusal says nothing about who
  * holds the lock, and silence says nothing at all.
  */
 import { BackendError } from '../../core/errors.js'
 
 export interface Trouble {
-  /** Worth asking again while the wait lasts. */
+  /** Worth retrying while the wait lasts. */
   readonly passing: boolean
-  /** Could the statement have been carried out all the same? */
+  /** True if the statement may have been executed all the same. */
   readonly unknown: boolean
   readonly error: BackendError
 }
 
-/** The statement was rolled back to let another one through: the same again, now. */
+/** The statement was rolled back to let another one through: send it again at once. */
 export function isConflict(error: unknown): boolean {
   const { errno } = fieldsOf(error)
   // Deadlock · lock wait timeout · user-level lock deadlock of MySQL · record changed since (MariaDB's snapshot isolation).
@@ -27,7 +27,7 @@ export function isMissingTable(error: unknown): boolean {
   return fieldsOf(error).errno === 1146
 }
 
-/** Refusals that end by themselves, and what to tell whoever waits for it in vain. */
+/** Refusals that pass by themselves, and the message for a caller who waits in vain. */
 const passing: Readonly<Record<number, string>> = {
   1040: 'it has too many connections; raise max_connections or make the pools smaller',
   1203: 'this user has too many connections; raise max_user_connections or make the pools smaller',
@@ -45,7 +45,7 @@ const passing: Readonly<Record<number, string>> = {
   1047: 'this node of the cluster is not ready',
 }
 
-/** Refusals that stay until somebody does something. */
+/** Refusals that last until somebody acts. */
 const lasting: Readonly<Record<number, string>> = {
   1044: 'the user may not use this database',
   1045: 'the user or the password is wrong',
@@ -65,13 +65,10 @@ export function troubleOf(error: unknown): Trouble {
   if (error instanceof TypeError) return told(false, false, error.message, error)
   const { errno, sqlState, message, fatal } = fieldsOf(error)
   if (exhausted.test(message)) {
-    const closed = /closed/i.test(message)
-    return told(
-      !closed,
-      false,
-      closed ? 'the pool is closed; close it after the locks' : `no connection: ${message}`,
-      error,
-    )
+    if (/closed/i.test(message))
+      return told(false, false, 'the pool is closed; close it after the locks', error)
+    // While the server is silent, the pool runs out, and this may be the only sign of it. Nothing was sent.
+    return told(true, false, `no connection: ${message}`, error, true)
   }
   const soon = errno === undefined ? undefined : passing[errno]
   if (soon !== undefined) return told(true, false, `the server refused (${errno}): ${soon}`, error)
@@ -91,16 +88,22 @@ export function troubleOf(error: unknown): Trouble {
   return told(true, true, `no answer: ${message}`, error)
 }
 
-/** The connection was killed, timed out or broke: whether the statement was carried out is not known. */
+/** The connection was killed, timed out or broke: whether the statement was executed is not known. */
 const lost = new Set([1152, 1158, 1159, 1160, 1161, 1184, 1927, 1835, 2006, 2013, 4031])
 
-/** Told by the server, as the last word on a connection: it was killed, or idle for too long. */
+/** The server's last message on a connection: it was killed, or idle for too long. */
 export function tellsEnd(error: unknown): boolean {
   return lost.has(fieldsOf(error).errno ?? 0)
 }
 
-function told(passing: boolean, unknown: boolean, message: string, cause: unknown): Trouble {
-  return { passing, unknown, error: new BackendError('mysql', message, { cause }) }
+function told(
+  passing: boolean,
+  unknown: boolean,
+  message: string,
+  cause: unknown,
+  unanswered: boolean = passing && unknown,
+): Trouble {
+  return { passing, unknown, error: new BackendError('mysql', message, { cause, unanswered }) }
 }
 
 interface Fields {
@@ -117,7 +120,7 @@ function fieldsOf(error: unknown): Fields {
   const { errno, sqlState, message, sqlMessage, fatal, code } = error as Record<string, unknown>
   const words = [sqlMessage, message, code].find((one) => typeof one === 'string' && one !== '')
   return {
-    // Errors of sockets have a negative number of the operating system.
+    // Socket errors carry a negative number of the operating system.
     errno: typeof errno === 'number' && errno > 0 ? errno : undefined,
     sqlState: typeof sqlState === 'string' ? sqlState : undefined,
     message: String(words ?? 'unknown').split('\n', 1)[0] ?? '',

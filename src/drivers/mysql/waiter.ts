@@ -1,8 +1,5 @@
 /**
- * Long because the life of a claim is one state machine, told below.
- *
- * One claim that is asked for and waits.
- *
+ * One claim that asks for the lock and waits; the same for all strategies.
  * ```
  *   first try ──► granted ─────────────────────────────────────────────────────────────────────────► Hold
  *      │ no
@@ -10,10 +7,9 @@
  *   ┌► look ──────┤ yours: an answer was lost ─────────────────────────────────────────────────────► Hold
  *   │  │ busy     └ one attempt only, wait over ──► leave ──► nothing
  *   │  ▼
- *   └─ stand in line (once), say so again (every second), pause
+ *   └─ enqueue (once), refresh the entry (every second), pause
  * ```
- * Whatever has no answer is looked at: the row says whose it is. A taking statement that is still on its way when its claim is given
- * up names the moment after which it is void (`latest`); until then the claim is ended once more behind it.
+ * Long because the life of a claim is one state machine.
  */
 import { deadline } from '../../core/clock.js'
 import type { Claim, Wait } from '../../core/driver.js'
@@ -28,23 +24,27 @@ import { nextLook, type Progress, turnTime } from './patience.js'
 import * as sql from './sql.js'
 import { type Trouble, troubleOf } from './trouble.js'
 
-/** How a strategy takes a lock; waiting is the same for all. */
+/** How a strategy acquires a lock; waiting is the same for all strategies. */
 export interface Taker {
   /** One guarded attempt. Undefined: not taken. */
   take(claim: Claim, guard: sql.Guard): Promise<Proven | undefined>
-  /** A grant that the row says is ours although no answer said so. */
+  /** A grant that the row records as ours although no reply reported it. */
   recover(row: Row, claim: Claim, sent: number): Proven | undefined
   /** Ends what `take` may have begun. */
   undo(claim: Claim): Promise<void>
-  /** Woken by something better than time, while first in line, within so many seconds. Undefined: there is nothing. */
+  /** A wake-up better than polling for the first waiter in the queue, within `seconds`. Undefined: there is none. */
   listen?(name: string, seconds: number): Promise<void> | undefined
 }
 
-/** A waiter says so often that it is there, in ms: a third of the time after which it is thought dead. */
+/** How often a waiter refreshes its queue entry, in ms: a third of the time after which it is presumed dead. */
 const sayEvery = 1_000
-/** Who has not spoken for so long, measured here, is dead, in ms. */
+/** A waiter that has not refreshed its entry for this long, measured here, is dead, in ms. */
 const silentFor = sql.freshFor / 1_000 + 500
 
+/**
+ * If a reply is lost, the waiter reads the row, which names the owner. A take statement carries the moment after which it is void
+ * (`latest`). If it is still in flight when its claim is given up, the claim is ended once more behind it: see `give-up.ts`.
+ */
 export class Waiter {
   readonly #desk: Desk
   readonly #taker: Taker
@@ -64,9 +64,9 @@ export class Waiter {
   #turn: number | undefined
   #version = -1
   #unchangedSince = 0
-  /** Who was seen first in line, with when it spoke: since when that is known here. */
+  /** By head of the queue and its last refresh: when this process first saw that. */
   readonly #stamps = new Map<string, number>()
-  /** Before the last look left that did not find it holding. */
+  /** Clock reading before the last look that did not find it holding was sent. */
   #notOursAt: number
 
   constructor(desk: Desk, taker: Taker, claim: Claim, wait: Wait) {
@@ -79,7 +79,7 @@ export class Waiter {
     this.#notOursAt = desk.clock.now()
   }
 
-  /** @throws BackendError, RangeError; undefined: the wait is over, and nothing is left of it */
+  /** Undefined: the wait is over, and nothing of the claim is left. @throws BackendError, RangeError */
   async run(): Promise<Proven | undefined> {
     try {
       const proven = await this.#untilTaken()
@@ -99,7 +99,7 @@ export class Waiter {
     }
   }
 
-  /** In the background. Nobody is served while it stands there and does not hold, so a release ends when this has. */
+  /** In the background. While the entry of a claim that does not hold is in the queue, nobody is served, so a release waits for this. */
   #leaveLine(): Promise<void> {
     const { ask, tables, behind } = this.#desk
     const leave = () => ask(sql.leave(tables, this.#claim.attempt), true)
@@ -113,7 +113,7 @@ export class Waiter {
     return left
   }
 
-  /** Only who has to pause listens for the end of it: most never do. */
+  /** Listens for the end of the wait only once it has to pause: most claims never do. */
   async #park(ms: number): Promise<void> {
     if (!this.#parked) {
       this.#parked = true
@@ -178,7 +178,7 @@ export class Waiter {
     return this.#act(decision, ahead, sent)
   }
 
-  /** A clock that was put back makes one that died seem alive: that it says nothing new shows by the clock of this process. */
+  /** A clock that was put back makes a dead waiter seem alive. The clock of this process shows that the waiter refreshes nothing. */
   async #passesOver(first: string, sent: number): Promise<boolean> {
     if (first === '') return false
     const since = this.#stamps.get(first)
@@ -200,7 +200,7 @@ export class Waiter {
       case 'mine':
         return {
           token: decision.token,
-          // It was taken after that look, whatever a clock that was put back since makes of what is left.
+          // The lock was taken after that look, however much time a clock that was put back since seems to leave.
           validUntil: Math.min(deadline(sent, decision.left), deadline(this.#notOursAt, this.#claim.ttl)),
           since: decision.since,
         }
@@ -214,12 +214,12 @@ export class Waiter {
     }
   }
 
-  /** Others who come and go change the row, and are not in the way of a reader, or of permits: no look before this. */
+  /** Other holders come and go and change the row, but do not block a reader or permits: this tries without another look. */
   async #beside(): Promise<Proven | undefined> {
     return this.#inLine || this.#claim.mode.kind === 'exclusive' ? undefined : this.#take({ is: 'first' })
   }
 
-  /** Somebody was faster; after a few times in a row that is like being in the way. */
+  /** Somebody was faster. After a few misses in a row, the lock counts as busy. */
   #missed(ahead: number): Promise<'again' | 'end'> | 'again' {
     if (++this.#misses <= 3) return 'again'
     return this.#busy({ is: 'busy', holder: undefined, left: Number.POSITIVE_INFINITY }, ahead)
@@ -228,11 +228,11 @@ export class Waiter {
   async #busy({ holder, left }: Decision & { is: 'busy' }, ahead: number): Promise<'again' | 'end'> {
     const { clock, random } = this.#desk
     const came = !this.#inLine
-    // Who is told to wait stands in line: what comes later may not go before it.
+    // Enqueue before reporting "blocked", so that later arrivals cannot barge.
     if (!this.#once && (came || clock.now() - this.#saidAt >= sayEvery)) await this.#sayWaiting()
     this.#wait.blocked?.({ ...(holder && { holder }), ...(!came && { position: ahead + 1 }) })
     if (this.#once) return 'end'
-    // Whoever released before the place was taken did not know of it.
+    // A holder that released before the entry existed did not know of it.
     if (came) return 'again'
     const progress = { at: clock.now(), ahead }
     this.#turn = (this.#progress && turnTime(this.#progress, progress)) ?? this.#turn
@@ -247,14 +247,14 @@ export class Waiter {
   async #rest(ahead: number, ms: number, left: number): Promise<void> {
     const heard = ahead === 0 ? this.#taker.listen?.(this.#claim.name, 1) : undefined
     if (heard === undefined) return this.#park(ms)
-    // Whatever comes first: the bell, the end of the wait or of the hold, or the time to say again that somebody waits.
+    // Whichever comes first: the bell, the end of the wait or of the hold, or the time to refresh the entry.
     heard.then(this.#pause.cut, () => undefined)
     await this.#park(Math.min(left + 1, sayEvery))
   }
 
   /**
-   * The place first, then the mark that makes newcomers look: one that has seen nobody takes the mark away as it takes the lock. Set before
-   * the place, it would be gone, and who came next would pass by unseen.
+   * Inserts the queue entry before setting the mark that makes newcomers look. A newcomer that sees no entry clears the mark as it takes the
+   * lock. So in the opposite order the mark could be lost, and the next newcomer would overtake unnoticed.
    */
   async #sayWaiting(): Promise<void> {
     const { ask, tables, clock, by } = this.#desk
@@ -278,7 +278,7 @@ export class Waiter {
     return 'again'
   }
 
-  /** Leaves the line, and gives back what came meanwhile or may still come. */
+  /** Leaves the queue, and releases what was granted meanwhile or may still be granted. */
   async #giveUp(taken: boolean): Promise<void> {
     const { ask, tables } = this.#desk
     const { attempt, ttl } = this.#claim

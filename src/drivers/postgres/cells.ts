@@ -1,14 +1,15 @@
 /**
- * Cells in PostgreSQL: one statement for each verb. Whoever waits for a change leaves the channel of its process with the cell; the
- * next write notifies it. Where it cannot listen it looks a few times a second.
+ * Cells in PostgreSQL: one statement per verb. To wait for a change, a process stores its channel with the cell; the next write
+ * notifies that channel. A process that cannot listen polls a few times a second.
  */
 import type { Cells } from '../../core/cell.js'
+import { Hints } from '../kit/hints.js'
 import type { Value } from './client.js'
 import type { Desk } from './desk.js'
 import type { Call, Calls } from './sql.js'
 import { troubleOf } from './trouble.js'
 
-/** How often a cell is looked at in ms: where a push may be lost, and where there is none. */
+/** Poll interval of a cell, in ms: where a notification may be lost, and where there is none. */
 const lookEvery = { pushed: 5_000, polling: 250 }
 
 export function cellsOver(open: () => Desk): Cells {
@@ -27,7 +28,7 @@ export function cellsOver(open: () => Desk): Cells {
     } catch (error) {
       asked.catch(() => undefined)
       if (signal.aborted && error === signal.reason) throw error
-      // Closed meanwhile: then that is what there is to say.
+      // If the driver was closed meanwhile, this throws that error instead.
       open()
       throw troubleOf(error).error
     } finally {
@@ -53,19 +54,24 @@ export function cellsOver(open: () => Desk): Cells {
     async changed(key, version, signal) {
       const desk = open()
       desk.ear.open()
+      let wake = () => {}
+      const hints = new Hints(desk.clock, () => wake())
       for (;;) {
         open()
         const { channel } = desk.ear
         const every = channel === null ? lookEvery.polling : lookEvery.pushed
-        // It listens before the cell is asked: a push may come before the answer.
-        const heard = hears(desk, key, signal)
+        // Listens before the request is sent: a notification may arrive before the answer.
+        const heard = hears(desk, key, hints, signal)
+        wake = heard.wake
         try {
           const values = [key, version, channel, 2 * every * 1000]
           const left = await told(signal, (calls) => calls.cellWatch, values)
           if (left === null) return
+          hints.looked()
           const ms = Number(left) / 1000
           await heard.within(ms < 0 ? every : Math.min(ms + 1, every))
         } finally {
+          hints.stop()
           heard.done()
         }
       }
@@ -83,8 +89,8 @@ function abortOf(signal: AbortSignal): { readonly promise: Promise<never>; stop(
   return { promise, stop: () => signal.removeEventListener('abort', aborted) }
 }
 
-/** Listens for pushes about one cell. */
-function hears(desk: Desk, key: string, signal: AbortSignal) {
+/** Listens for notifications about one cell. */
+function hears(desk: Desk, key: string, hints: Hints, signal: AbortSignal) {
   const { clock, cellListeners } = desk
   const { promise: aborted, stop: stopAborted } = abortOf(signal)
   let stop = () => {}
@@ -96,9 +102,10 @@ function hears(desk: Desk, key: string, signal: AbortSignal) {
   })
   heard.catch(() => undefined)
   const listeners = cellListeners.get(key) ?? new Set()
-  const listener = { changed: resolve, closed: reject }
+  const listener = { changed: () => hints.tell(), closed: reject }
   cellListeners.set(key, listeners.add(listener))
   return {
+    wake: resolve,
     within(ms: number): Promise<void> {
       stop = clock.at(clock.now() + ms, resolve)
       return Promise.race([heard, aborted])

@@ -1,7 +1,7 @@
 /**
- * What the driver needs of a PostgreSQL client, and what the clients look like. Types only: no client is imported, a ready-made
- * `Pool` of pg 8+ and a postgres.js 3+ instance fit as they are. `pg.ts` and `postgres-js.ts` make a {@link Database} of them;
- * nothing else knows which it is.
+ * What the driver needs from a PostgreSQL client, and what the clients look like. Types only: no client is imported; a pg 8+ `Pool`
+ * and a postgres.js 3+ instance fit as they are. `pg.ts` and `postgres-js.ts` turn them into a {@link Database}; no other file knows
+ * which client it is.
  */
 import { describe } from '../../core/name.js'
 import { fromPool } from './pg.js'
@@ -9,54 +9,56 @@ import { fromPostgresJs } from './postgres-js.js'
 
 export type Value = string | number | null
 
-/** Every statement of the driver answers one text. */
+/** Every statement of the driver returns one text. */
 export type Answer = string
 
 export interface WireEvents {
-  /** Something was notified on a channel this connection listens to. */
+  /** A notification arrived on a channel this connection listens to. */
   notified(payload: string): void
-  /** It has ended, by either side or the network; nothing is answered any more. */
+  /** Either side or the network ended the connection; no statement is answered any more. */
   gone(): void
 }
 
-/** A connection of the driver's own, beside the client's pool. */
+/** The driver's own connection, outside the client's pool. */
 export interface Wire {
-  /** The server process, as the protocol told it; a pooler tells something else. Undefined: the client does not say. */
+  /** The server process id that the protocol reported; a pooler reports something else. Undefined: the client does not report it. */
   readonly pid: number | undefined
   /** Statements sent and not yet answered. */
   readonly busy: number
-  /** Never settles if the server never answers: time-outs are the caller's. */
+  /** Never settles if the server never answers: the caller sets timeouts. */
   query(text: string, values: readonly Value[]): Promise<Answer>
-  /** Several statements without values, as one transaction. */
+  /** Runs several statements without values as one transaction. */
   script(text: string): Promise<void>
-  /** At once, without waiting for anything. */
+  /** Gives up the connection at once, without waiting for anything. */
   destroy(): void
 }
 
 export interface Database {
-  /** Ended by its owner: nothing can be opened any more. */
+  /** True once the owner has ended it: no connection can be opened any more. */
   readonly ended: boolean
-  /** Why it cannot carry a session: what to do instead. */
+  /** Present if it cannot carry a session: what to do instead. */
   readonly unfit?: string
-  /** Opens a connection of the driver's own. */
+  /** Opens a connection for the driver. */
   open(events: WireEvents): Promise<Wire>
-  /** Present where the client opens no connection for others but runs statements on those of its pool. */
+  /** Present if the client opens no connections for others but runs statements on those of its pool. */
   readonly shared?: {
     query(text: string, values: readonly Value[]): Promise<Answer>
     script(text: string): Promise<void>
-    /** Listens on a connection of its own, again after every break. `up` each time. Resolves with what ends it. */
+    /** Calls `gone` whenever a connection of the pool has ended. Returns a function that stops this. */
+    ended(gone: () => void): () => void
+    /** Listens on a separate connection, again after every break; calls `up` each time. Resolves with a function that stops it. */
     listen(channel: string, heard: (payload: string) => void, up: () => void): Promise<() => Promise<void>>
   }
 }
 
-/** A `Pool` of pg. It also has `Client`, the class of its connections, which its types do not tell. */
+/** A pg `Pool`. It also has `Client`, the class of its connections, which its types omit. */
 export interface PgPool {
   readonly options: object
   readonly ended: boolean
   readonly totalCount: number
 }
 
-/** What `sql.unsafe` of postgres.js gives. */
+/** What `sql.unsafe` of postgres.js returns. */
 export interface PostgresJsQuery extends PromiseLike<unknown> {
   simple(): PromiseLike<unknown>
 }
@@ -76,10 +78,10 @@ export interface PostgresJs {
   }
 }
 
-/** Whatever `postgres({ pool })` takes. */
+/** What `postgres({ pool })` accepts. */
 export type PostgresPool = PgPool | PostgresJs
 
-/** @throws TypeError when it is neither */
+/** @throws TypeError when `pool` is neither a pg `Pool` nor a postgres.js instance */
 export function databaseOf(pool: unknown, what = 'pool'): Database {
   if (typeof pool === 'function' && 'unsafe' in pool && 'listen' in pool && 'options' in pool) {
     return fromPostgresJs(pool as unknown as PostgresJs)

@@ -1,19 +1,20 @@
-/** What the parts of the strategy `row` share: the connections, the ear, who waits and who holds. */
+/** Shared state of the strategy `row`: connections, channel, waiters, holds. */
 import type { Clock } from '../../core/clock.js'
 import type { Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
-import type { Database } from './client.js'
+import { type Canceller, createCanceller } from './canceller.js'
+import type { Database, Value } from './client.js'
 import { createEar, type Ear, type Push } from './ear.js'
+import { createGate, type Gate } from './gate.js'
 import type { Hold } from './hold.js'
 import { createLane, type Lane } from './lane.js'
 import type { Settings } from './options.js'
 import { createReaper } from './reaper.js'
 import { createRenewer, type Renewer } from './renewer.js'
-import { type Calls, callsOf } from './sql.js'
-import { troubleOf } from './trouble.js'
+import { type Call, type Calls, callsOf } from './sql.js'
 import type { Waiter } from './waiter.js'
 
-/** Somebody waits for a change of a cell. */
+/** A waiter for changes of one cell. */
 export interface CellListener {
   changed(): void
   closed(error: unknown): void
@@ -31,16 +32,18 @@ export interface Desk {
   readonly waiters: Map<string, Waiter>
   readonly holds: Map<string, Hold>
   readonly cellListeners: Map<string, Set<CellListener>>
-  /**
-   * Ends an attempt, in the background for as long as it could block others if the server does not answer now. Resolves
-   * when it has been tried once. @param ghost may a request of it still arrive?
-   */
-  cancel(attempt: string, name: string, ttl: number, ghost: boolean): Promise<void>
-  /** Waits for what is being cancelled, as long as a request may take, then ends everything. */
+  readonly gate: Gate
+  readonly cancel: Canceller['cancel']
+  /** Waits for cancellations in progress, for as long as a request may take, then ends everything. */
   close(): Promise<void>
 }
 
-/** @param listener of which connections to listen on are made; undefined: never listen */
+/** Waiter requests in flight at once: what the connections carry with little queueing. */
+const mostAsks = 48
+/** Pause between two checks of every hold, in ms: the first, the longest. */
+const checks = { first: 50, longest: 1_000 }
+
+/** @param listener where the connections to listen on come from; undefined: never listen */
 export function createDesk(
   database: Database,
   listener: Database | undefined,
@@ -51,15 +54,18 @@ export function createDesk(
   const waiters = new Map<string, Waiter>()
   const holds = new Map<string, Hold>()
   const cellListeners = new Map<string, Set<CellListener>>()
-  const later = new Set<() => void>()
-  const cancelling = new Set<Promise<void>>()
   const calls = callsOf(settings.schema)
   let closed = false
   const lane = createLane(database, clock, settings, env.random, {
     notified: (payload) => ear.heard(payload),
     mainGone: () => {
       if (listener === database) ear.broke()
+      check(checks.first)
     },
+    answered: () => reaper.look(),
+    // A pool may close idle connections one after another.
+    sharedGone: () => check(Math.max(checks.first, askedAt + checks.longest - clock.now())),
+    anotherLife: () => check(0),
   })
   const ear = createEar({
     clock,
@@ -69,33 +75,54 @@ export function createDesk(
     push: (push) => hear(push),
     up: () => {
       for (const waiter of [...waiters.values()]) waiter.ask()
-      // They ask again, and say where they can be reached now.
+      // They ask again and tell the server where to notify them now.
       for (const listener of allListeners()) listener.changed()
     },
+    down: () => check(checks.first),
     needed: () => waiters.size + holds.size + cellListeners.size > 0,
   })
 
   const allListeners = () => [...cellListeners.values()].flatMap((listeners) => [...listeners])
 
   function hear(push: Push): void {
-    if (push.is === 'cell') {
+    if (push.is === 'cell')
       for (const listener of [...(cellListeners.get(push.key) ?? [])]) listener.changed()
-      return
+    else if (push.is === 'next') waiters.get(push.attempt)?.foretold(push.left / 1000)
+    else if (push.is === 'turn') waiters.get(push.attempt)?.hear(push.is)
+    // The answer that makes it a holder comes over another connection and may arrive later.
+    else if (push.is !== 'try') (holds.get(push.attempt) ?? waiters.get(push.attempt))?.hear(push.is)
+  }
+
+  let checking: (() => void) | undefined
+  let asking = false
+  /** A check was requested while another was running. */
+  let anew = false
+  let askedAt = Number.NEGATIVE_INFINITY
+  /**
+   * A connection has ended: the next answer may come from another server, or from one that knows less because it was restored from an older
+   * copy. Every hold asks until it is answered, and has its proven validity written again, because an older copy may have an earlier expiry.
+   */
+  function check(pause: number): void {
+    if (asking) anew = true
+    if (checking !== undefined || closed) return
+    const ask = async () => {
+      asking = true
+      anew = false
+      const kept = await Promise.allSettled([...holds.values()].map((hold) => hold.keep()))
+      checking = undefined
+      asking = false
+      askedAt = clock.now()
+      if (kept.some(({ status }) => status === 'rejected'))
+        check(Math.min(Math.max(2 * pause, checks.first), checks.longest))
+      else if (anew) check(checks.first)
     }
-    const { attempt } = push
-    if (push.is === 'next') return waiters.get(attempt)?.foretold(push.left / 1000)
-    if (push.is === 'try') return
-    // The answer that makes it a holder comes over another connection, and may come later.
-    if (push.is !== 'granted') return (holds.get(attempt) ?? waiters.get(attempt))?.hear(push.is)
-    const waiter = waiters.get(attempt)
-    if (waiter !== undefined) return waiter.push(push)
-    if (holds.has(attempt)) return
-    // Nobody here knows of it: it was given up, or a request of it arrived after that. Others must not wait for its claim.
-    void desk.cancel(attempt, push.name, push.claim / 1000, false)
+    checking = clock.at(clock.now() + pause, () => void ask(), { ref: false })
   }
 
   const renewer = createRenewer(lane, calls, clock)
-  const reaper = createReaper(lane, calls, settings, env)
+  const ask = (call: Call, values: readonly Value[]) => lane.ask(call, values)
+  const reaper = createReaper(ask, calls, settings, env)
+  const canceller = createCanceller(lane, calls, clock, settings.commandTimeout)
   const desk: Desk = {
     clock,
     random: env.random,
@@ -108,36 +135,16 @@ export function createDesk(
     waiters,
     holds,
     cellListeners,
-    cancel(attempt, name, ttl, ghost) {
-      const until = clock.now() + ttl
-      const once = async (): Promise<void> => {
-        try {
-          await lane.ask(calls.cancel, [name, attempt, ghost ? 1 : 0], settings.commandTimeout)
-          reaper.look()
-        } catch (error) {
-          if (closed || !troubleOf(error).passing || clock.now() >= until) return
-          const again = () => {
-            later.delete(stop)
-            void once()
-          }
-          const stop = clock.at(clock.now() + 250, again, { ref: false })
-          later.add(stop)
-        }
-      }
-      const first = once()
-      cancelling.add(first)
-      void first.finally(() => cancelling.delete(first))
-      return first
-    },
+    gate: createGate(mostAsks),
+    cancel: canceller.cancel,
     async close() {
       closed = true
       for (const waiter of [...waiters.values()]) waiter.stop()
       const end = new BackendError('postgres', 'the locks were closed', { closed: true })
       for (const listener of allListeners()) listener.closed(end)
-      await Promise.allSettled([...cancelling, reaper.close()])
+      checking?.()
+      await Promise.allSettled([canceller.close(), reaper.close()])
       for (const hold of [...holds.values()]) hold.drop()
-      for (const stop of later) stop()
-      later.clear()
       await ear.close()
       lane.close()
     },

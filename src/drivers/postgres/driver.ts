@@ -1,4 +1,4 @@
-/** The driver: `sql.ts` decides, `waiter.ts` and `hold.ts` ask, this hands out. */
+/** `postgres()` and the driver it makes. `sql.ts` decides who holds a lock; `waiter.ts` and `hold.ts` send the statements. */
 import type { Driver, DriverFactory, Grant, Traits } from '../../core/driver.js'
 import { BackendError, UnsupportedError } from '../../core/errors.js'
 import { cellsOver } from './cells.js'
@@ -19,7 +19,7 @@ export interface PostgresTraits extends Traits {
   readonly together: true
 }
 
-/** Of the strategy `session`. */
+/** Traits of the strategy `session`. */
 export interface PostgresSessionTraits extends Traits {
   readonly modes: readonly ['exclusive', 'shared']
   readonly fair: true
@@ -29,7 +29,7 @@ export interface PostgresSessionTraits extends Traits {
 const traits: PostgresTraits = Object.freeze({
   modes: ['exclusive', 'shared', 'permits'] as const,
   fair: true,
-  // Below that, the way to the server and back eats up a lease.
+  // The round trip to the server would use up a shorter lease.
   minTtl: 50,
   shared: true,
   maxLockDelay: Number.POSITIVE_INFINITY,
@@ -38,8 +38,8 @@ const traits: PostgresTraits = Object.freeze({
 })
 
 /**
- * Locks in PostgreSQL 14 and newer, over a `Pool` of pg or an instance of postgres.js.
- * @throws TypeError, RangeError for bad options, UnsupportedError for the strategy `transaction`, before any I/O
+ * Locks in PostgreSQL 14 and newer, over a pg `Pool` or a postgres.js instance.
+ * @throws TypeError or RangeError for bad options, UnsupportedError for the strategy `transaction`; all before any I/O
  */
 export function postgres(
   options: PostgresOptions & { readonly strategy: 'session' },
@@ -50,7 +50,7 @@ export function postgres(
 export function postgres(options: PostgresOptions): DriverFactory
 export function postgres(options: PostgresOptions): DriverFactory {
   const settings = settingsOf(options)
-  // Looked at now, so that a wrong client is told at once; nothing is sent.
+  // Checks the client now, so that a wrong one is reported at once; sends nothing.
   const database = databaseOf(options.pool)
   if (settings.strategy === 'session') {
     const { unfit } = database

@@ -1,40 +1,31 @@
 /**
- * The process's one channel: grants, "somebody waits", "an operator took it".
+ * The process's one notification channel: "it is your turn", "somebody waits", "an operator took it". Any role may send notifications, so
+ * the process believes none of them: a notification only makes it ask the server.
  *
- * It is opened when something is first waited for. Until it is up, and with `listen: false`, waiters poll and say so in the line.
- * When its connection ends, it is opened again for as long as anybody waits, and everybody asks anew: what was
- * notified meanwhile is lost.
+ * The channel opens at the first wait. Until it is up, and with `listen: false`, waiters poll and record that in the queue. When its connection
+ * ends, the channel opens again for as long as anybody waits, and every waiter asks again, because notifications sent meanwhile are lost.
  */
 import type { Clock } from '../../core/clock.js'
 import type { Database, Wire } from './client.js'
 
 export type Push =
-  | {
-      readonly is: 'granted'
-      readonly attempt: string
-      readonly token: number
-      /** Microseconds between the server's reading of request `n` and the grant. */
-      readonly age: number
-      readonly n: number
-      readonly claim: number
-      readonly contended: boolean
-      readonly name: string
-    }
-  /** In so many µs the claim above it runs out. */
+  /** What is ahead of it ends in `left` µs. */
   | { readonly is: 'next'; readonly attempt: string; readonly left: number }
-  /** A cell that is watched here was written. */
+  /** A cell that this process watches was written. */
   | { readonly is: 'cell'; readonly key: string }
-  /** Somebody waits for it · an operator took it · try again (`session`). */
-  | { readonly is: 'contended' | 'taken' | 'try'; readonly attempt: string }
+  /** Its turn has come · somebody waits for its lock · an operator took its lock · try again (`session`). */
+  | { readonly is: 'turn' | 'contended' | 'taken' | 'try'; readonly attempt: string }
 
 export interface Ear {
-  /** Where this process is reached now; null while it cannot be. */
+  /** The channel on which this process can be notified now; null while it cannot. */
   readonly channel: string | null
-  /** Grows whenever the channel breaks: what was agreed before cannot be relied on. */
+  /** The server process of the listening connection and its start time; null if unknown: no waiter may then be presumed dead by it. */
+  readonly listener: string | null
+  /** Grows whenever the channel breaks: notifications agreed on before can no longer be relied on. */
   readonly epoch: number
   /** Idempotent. */
   open(): void
-  /** For the ear of whoever owns the connection it listens on: a payload came, or the connection ended. */
+  /** For the owner of the connection it listens on, here and below: a payload arrived; the connection ended. */
   heard(payload: string): void
   broke(): void
   close(): Promise<void>
@@ -45,17 +36,23 @@ export interface EarSettings {
   readonly channel: string
   /** Undefined: never listen. */
   readonly database: Database | undefined
-  /** The connection to listen on, where it is shared with statements; undefined: one of its own. */
+  /** The connection to listen on, if it also carries statements; undefined: a separate one. */
   readonly main: (() => Promise<Wire>) | undefined
   readonly push: (push: Push) => void
-  /** It is up: those who wait should say where they can be reached. */
+  /** The channel is up: waiters should now tell the server where to notify them. */
   readonly up: () => void
-  /** Does anybody still need it? */
+  /** The connection has ended. */
+  readonly down: () => void
+  /** True while anybody still needs the channel. */
   readonly needed: () => boolean
 }
 
-export function createEar({ clock, channel, database, main, push, up, needed }: EarSettings): Ear {
+const whoListens = `select pid || ' ' || (extract(epoch from backend_start) * 1000000)::bigint as answer
+  from pg_stat_get_activity(pg_backend_pid())`
+
+export function createEar({ clock, channel, database, main, push, up, down, needed }: EarSettings): Ear {
   let isUp = false
+  let listener: string | null = null
   let epoch = 0
   let wanted = false
   let closed = false
@@ -69,8 +66,11 @@ export function createEar({ clock, channel, database, main, push, up, needed }: 
   }
   const risen = () => {
     if (closed) return
-    // Again: postgres.js came back after a break it did not tell.
-    if (isUp) epoch++
+    // Up again: postgres.js reconnected after a break that it did not report.
+    if (isUp) {
+      epoch++
+      down()
+    }
     isUp = true
     failures = 0
     up()
@@ -79,7 +79,10 @@ export function createEar({ clock, channel, database, main, push, up, needed }: 
     breaks++
     if (isUp) epoch++
     isUp = false
-    if (wanted && !closed) again()
+    listener = null
+    if (closed) return
+    down()
+    if (wanted) again()
   }
   const again = () => {
     if (stop !== undefined) return
@@ -104,8 +107,11 @@ export function createEar({ clock, channel, database, main, push, up, needed }: 
       const wire = main === undefined ? await database?.open({ notified: heard, gone: broke }) : await main()
       if (main === undefined) end = () => wire?.destroy()
       await wire?.script(`listen "${channel}"`)
+      const present = (await wire?.query(whoListens, [])) ?? ''
+      // Different pids mean a pooler in between: the server process that answers now need not be the one that listens.
+      listener = wire?.pid === Number(present.split(' ')[0]) ? present : null
       if (closed) await end?.()
-      // What said that it listens may have ended in the same moment.
+      // The connection that confirmed the LISTEN may have ended at the same moment.
       else if (breaks === before) risen()
     } catch {
       if (!closed) again()
@@ -114,6 +120,9 @@ export function createEar({ clock, channel, database, main, push, up, needed }: 
   return {
     get channel() {
       return isUp ? channel : null
+    },
+    get listener() {
+      return isUp ? listener : null
     },
     get epoch() {
       return epoch
@@ -135,22 +144,13 @@ export function createEar({ clock, channel, database, main, push, up, needed }: 
   }
 }
 
+/** @param text sent by any role that may notify: of any shape, up to 8,000 bytes */
 export function parsePush(text: string): Push | undefined {
-  const [what, attempt = '', token, age, n, claim, contended, ...name] = text.split(' ')
-  if (what === 'n') return { is: 'next', attempt, left: Number(token) }
+  if (text.startsWith('k ')) return { is: 'cell', key: text.slice(2) }
+  const [what, attempt = '', left] = text.split(' ', 3)
+  if (what === 'g') return { is: 'turn', attempt }
+  if (what === 'n') return { is: 'next', attempt, left: Number(left) }
   if (what === 'c') return { is: 'contended', attempt }
   if (what === 'x') return { is: 'taken', attempt }
-  if (what === 'w') return { is: 'try', attempt }
-  if (what === 'k') return { is: 'cell', key: text.slice(2) }
-  if (what !== 'g') return undefined
-  return {
-    is: 'granted',
-    attempt,
-    token: Number(token),
-    age: Number(age),
-    n: Number(n),
-    claim: Number(claim),
-    contended: contended === '1',
-    name: name.join(' '),
-  }
+  return what === 'w' ? { is: 'try', attempt } : undefined
 }

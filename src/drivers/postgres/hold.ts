@@ -1,27 +1,20 @@
-/**
- * What the driver gave: one grant, from the first proof to the answer of its release.
- *
- * A grant that came by push holds only for a short *claim*, so that a process that never got the message blocks nobody for
- * long. The core renews it early, because it sees how little is left; where it does not (`autoRenew: false`), or where its
- * try is not answered, the grant extends itself once to the full ttl, from half of the claim on. A section shorter than
- * that sends nothing: hand-over costs two statements, acquire and release.
- */
+/** One grant of the strategy `row`, from its first proof to the answer to its release. */
 import { deadline } from '../../core/clock.js'
 import type { Claim, GaveBack, Grant } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import { quote } from '../../core/name.js'
 import { tokenReserve } from '../../core/token.js'
+import { Hints } from '../kit/hints.js'
 import type { Desk } from './desk.js'
 import { troubleOf } from './trouble.js'
 
 export interface Proven {
   readonly token: number
   readonly validUntil: number
-  /** Did others wait for the name when it was granted? */
+  /** True if others were waiting for the name when it was granted. */
   readonly contended: boolean
-  /** Was the process reachable when it asked, so that it would have heard of anybody who came later? */
+  /** True if the process was listening when it asked, so that it would have been notified of later waiters. */
   readonly reachable: boolean
-  /** Only until then by a push; undefined: for the whole ttl. */
-  readonly claim?: number
 }
 
 export class Hold implements Grant {
@@ -33,9 +26,9 @@ export class Hold implements Grant {
   #last: number
   #heard: boolean
   readonly #reachable: boolean
-  /** Undefined once the whole ttl has been proven. */
-  #disarm: (() => void) | undefined
   #asked = false
+  #revoked: AbortController | undefined
+  #hints: Hints | undefined
 
   constructor(desk: Desk, claim: Claim, proven: Proven) {
     this.#desk = desk
@@ -47,38 +40,69 @@ export class Hold implements Grant {
     this.#heard = proven.contended
     this.#reachable = proven.reachable
     desk.holds.set(claim.attempt, this)
-    if (proven.claim !== undefined) this.#extendAt(proven.claim / 2, proven.claim / 4)
   }
 
-  /** A push: somebody waits, or an operator took it. */
+  get lost(): AbortSignal {
+    this.#revoked ??= new AbortController()
+    return this.#revoked.signal
+  }
+
+  /** Handles a notification: somebody waits, or an operator took the lock. The hold asks the server before it believes the latter. */
   hear(what: 'contended' | 'taken'): void {
     if (what === 'contended') this.#heard = true
-    else this.validUntil = Number.NEGATIVE_INFINITY
+    else {
+      this.#hints ??= new Hints(this.#desk.clock, () => {
+        const looked = () => this.#hints?.looked()
+        this.look().then(looked, looked)
+      })
+      this.#hints.tell()
+    }
+  }
+
+  /** Asks whether the server still has this hold. Rejects when that cannot be known; the next renewal will find out. */
+  async look(): Promise<void> {
+    const { name, attempt } = this.#claim
+    const { held } = await this.#desk.renewer.renew(name, attempt, 0)
+    if (!held) this.#gone(`the hold of ${quote(name)} was taken by force`)
+  }
+
+  /** For when another server may be answering: asks as `look()`, and has the hold last at least until `validUntil`. Rejects as `look()`. */
+  async keep(): Promise<void> {
+    const { name, attempt } = this.#claim
+    const left = this.validUntil - this.#desk.clock.now()
+    if (left <= 0 || this.#asked) return
+    const { held } = await this.#desk.renewer.renew(name, attempt, -left)
+    if (!held && !this.#asked) this.#gone(`the server does not know the hold of ${quote(name)} any more`)
+  }
+
+  #gone(why: string): void {
+    if (!this.#desk.holds.has(this.#claim.attempt)) return
+    this.validUntil = Number.NEGATIVE_INFINITY
+    this.drop()
+    this.#revoked ??= new AbortController()
+    this.#revoked.abort(new BackendError('postgres', why))
   }
 
   async renew(ttl: number): Promise<number | undefined> {
     const { name, attempt } = this.#claim
     const { held, sent } = await this.#told(this.#desk.renewer.renew(name, attempt, ttl))
     if (!held) return undefined
-    this.#stop()
-    // An answer to an earlier try may come after one to a later: the later deadline stands.
-    this.validUntil = Math.max(this.validUntil, deadline(sent, ttl))
+    this.validUntil = deadline(sent, ttl)
     return this.validUntil
   }
 
   async release(): Promise<GaveBack> {
-    this.#stop()
-    const { lane, calls, settings, holds, clock } = this.#desk
+    const { lane, calls, settings, clock } = this.#desk
     const { name, attempt } = this.#claim
     const before = this.#asked
     this.#asked = true
     const values = [name, attempt, this.#last]
     const { answer, again } = await this.#told(lane.ask(calls.release, values, settings.commandTimeout))
-    holds.delete(attempt)
+    this.drop()
     if (answer === 1) return 'released'
-    // Sent again after the connection broke: the first may have done it.
+    // The statement was sent again after the connection broke: the first one may have released the hold.
     if (answer === 2) return again && !before ? 'released' : 'already-released'
-    // Forgotten by now; while it is proven that nobody else could have taken it, "not yours" can only mean that.
+    // The server has forgotten the attempt. While nobody else can have taken the lock, "not yours" can only mean that.
     return (before || again) && clock.now() < this.validUntil ? 'already-released' : 'lost'
   }
 
@@ -100,25 +124,10 @@ export class Hold implements Grant {
     if (answer === 0) throw new BackendError('postgres', `cannot downgrade ${name}: it is not held`)
   }
 
-  /** No timer of it is left. */
+  /** Removes the hold and its timers. */
   drop(): void {
-    this.#stop()
+    this.#hints?.stop()
     this.#desk.holds.delete(this.#claim.attempt)
-  }
-
-  #stop(): void {
-    this.#disarm?.()
-    this.#disarm = undefined
-  }
-
-  #extendAt(wait: number, again: number): void {
-    const { clock } = this.#desk
-    const extend = () => {
-      this.#extendAt(again, again)
-      if (clock.now() < this.validUntil) this.renew(this.#claim.ttl).catch(() => undefined)
-      else this.#stop()
-    }
-    this.#disarm = clock.at(clock.now() + wait, extend, { ref: false })
   }
 
   async #told<T>(asked: Promise<T>): Promise<T> {

@@ -1,48 +1,50 @@
-/** The strategy `transaction`: a lock that is part of a transaction of the user's own, and ends with it. */
+/** The strategy `transaction`: a lock that is part of the user's own transaction and ends with it. */
 import { AcquireTimeoutError, UnsupportedError } from '../../core/errors.js'
 import { checkName, describe } from '../../core/name.js'
 import type { Value } from './client.js'
 import { answerOf, holderOf } from './inspect.js'
-import { lockKey, rowName } from './session/key.js'
+import { checkedNamespace } from './options.js'
+import { lockKey, rowName, usualNamespace } from './session/key.js'
 import { callsOf, checkedIdentifier } from './sql.js'
 import { troubleOf } from './trouble.js'
+import { assertTrusted, strangersIn } from './trust.js'
 
-/** A `Client` or `PoolClient` of pg on which `begin` was sent. */
+/** A pg `Client` or `PoolClient` on which `begin` was sent. */
 export interface PgTransaction {
   query(text: string, values?: never[]): Promise<unknown>
 }
 
-/** What `sql.begin(async (tx) => …)` of postgres.js gives. */
+/** The `tx` of `sql.begin(async (tx) => …)` in postgres.js. */
 export interface PostgresJsTransaction {
   unsafe(text: string, values?: never[]): PromiseLike<unknown>
   savepoint: unknown
 }
 
 export interface TransactionOptions {
-  /** How long to wait, in ms. Default 30_000. The connection can do nothing else meanwhile, and no signal ends it sooner. */
+  /** How long to wait, in ms. Default 30_000. The connection can do nothing else meanwhile, and no signal ends the wait sooner. */
   readonly wait?: number
   /** Default `exclusive`. */
   readonly mode?: 'exclusive' | 'shared'
-  /** As of `postgres({ strategy: 'session' })`: with the same one, both lock the same thing. Default `holdfast`. */
+  /** As in `postgres({ strategy: 'session' })`: with the same namespace, both use the same locks. Default `holdfast`. */
   readonly namespace?: string
-  /** Where the tables and functions are. Default `public`. They must be there: see `migration()`. */
+  /** Schema of the tables and functions. Default `public`. They must exist: see `migration()`. */
   readonly schema?: string
 }
 
-/** A lock until the transaction commits or rolls back. There is nothing to release, renew or lose: if the connection ends, so do both. */
+/** A lock held until the transaction commits or rolls back. There is nothing to release, renew or lose: both end with the connection. */
 export interface TransactionLock {
   readonly name: string
-  /** The fence, greater than that of every earlier exclusive grant of this name that was committed. Two readers may have the same. */
+  /** The fencing token, greater than that of every earlier committed exclusive grant of this name. Two readers may have the same token. */
   readonly token: number
 }
 
 /**
- * Takes `name` for the rest of the transaction that is open on `client`. Commit and rollback release it, after what was written
- * has become visible, so nobody can read between the two.
+ * Acquires `name` for the rest of the transaction open on `client`. Commit and rollback release the lock after the transaction's writes
+ * have become visible, so nobody can read between the two.
  *
- * Take it first and read afterwards. It pins the connection while it waits and holds: keep the section short.
- * @throws AcquireTimeoutError when it was not free within `wait`; the transaction can go on · TypeError when no transaction is open
- *   or `client` is a pool · UnsupportedError at REPEATABLE READ and SERIALIZABLE, where reads are older than the lock ·
+ * Acquire the lock first and read afterwards. Waiting and holding occupy the connection: keep the section short.
+ * @throws AcquireTimeoutError when the lock was not free within `wait`; the transaction can go on · TypeError when no transaction is
+ *   open or `client` is a pool · UnsupportedError at REPEATABLE READ and SERIALIZABLE, where reads are older than the lock ·
  *   BackendError when the database refuses
  */
 export async function inTransaction(
@@ -61,7 +63,7 @@ export async function inTransaction(
   throw new AcquireTimeoutError(name, wait, Array.isArray(value) ? { holder: holderOf(value) } : undefined)
 }
 
-/** The same without waiting: `undefined` when it is not free. */
+/** Like `inTransaction`, without waiting: resolves with `undefined` when the lock is not free. */
 export async function tryInTransaction(
   client: PgTransaction | PostgresJsTransaction,
   name: string,
@@ -74,7 +76,7 @@ export async function tryInTransaction(
 async function ask(
   client: PgTransaction | PostgresJsTransaction,
   name: string,
-  { mode = 'exclusive', namespace = 'holdfast', schema = 'public' }: TransactionOptions,
+  { mode = 'exclusive', namespace = usualNamespace, schema = 'public' }: TransactionOptions,
   wait: number,
 ): Promise<readonly unknown[]> {
   checkName(name)
@@ -83,9 +85,14 @@ async function ask(
   }
   const { text } = callsOf(checkedIdentifier('schema', schema)).transaction
   const run = runnerOf(client)
-  const values = [rowName(name), lockKey(namespace, name), mode === 'shared' ? 's' : 'x', wait]
+  checkedNamespace(namespace)
+  const values = [rowName(namespace, name), lockKey(namespace, name), mode === 'shared' ? 's' : 'x', wait]
   try {
     await run.check()
+    if (!trusted.has(client)) {
+      assertTrusted(schema, JSON.parse(await run.query(strangersIn, [schema])))
+      trusted.add(client)
+    }
     const answer = JSON.parse(await run.query(text, values)) as readonly unknown[]
     if (answer[0] !== 'isolation') return answer
   } catch (error) {
@@ -99,8 +106,11 @@ async function ask(
   )
 }
 
+/** Connections on which the owners of the tables and functions have been checked. */
+const trusted = new WeakSet<object>()
+
 interface Runner {
-  /** Is a transaction open? */
+  /** Checks that a transaction is open. */
   check(): Promise<void>
   query(text: string, values: readonly Value[]): Promise<string>
 }
@@ -137,7 +147,7 @@ function runnerOf(client: PgTransaction | PostgresJsTransaction): Runner {
   }
 }
 
-/** Outside a transaction a savepoint is refused, and nothing has happened. */
+/** Outside a transaction, the server refuses a savepoint and nothing has happened. */
 async function checkPg(client: PgTransaction): Promise<void> {
   try {
     await client.query('savepoint holdfast')

@@ -1,6 +1,6 @@
 /**
- * Locks in PostgreSQL: a row with a lease, taken and given back in one statement each; a release hands the lock to the next
- * waiter in the same statement and notifies its process.
+ * Locks in PostgreSQL: a row with a lease, acquired and released in one statement each. A release hands the lock to the next
+ * waiter in the same statement and notifies the waiter's process.
  *
  * ```ts
  * import { Pool } from 'pg'

@@ -1,4 +1,4 @@
-/** Turns what the functions answer into what operators and errors see. */
+/** Turns the answers of the SQL functions into what operators and errors show. */
 import type { Holder, Standing, Waiter } from '../../core/driver.js'
 import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
 
@@ -54,12 +54,12 @@ function described(by: unknown, note: unknown): { by?: string; note?: string } {
 
 export type Acquired =
   | { readonly is: 'granted'; readonly token: number; readonly contended: boolean }
-  /** The attempt has been released or cancelled before. */
+  /** The attempt was released or cancelled before. */
   | { readonly is: 'over' }
   | { readonly is: 'limit'; readonly limit: number }
   | {
       readonly is: 'blocked'
-      /** Place in line, 1 is next; 0: it does not stand in line. */
+      /** Position in the queue, 1 is next; 0: not queued. */
       readonly place: number
       readonly ticket: number
       /** Milliseconds until it is worth asking again. */
@@ -67,7 +67,7 @@ export type Acquired =
       readonly holder: Holder | undefined
     }
 
-/** What `holdfast_acquire_v1` answers. */
+/** Parses the answer of `holdfast_acquire_v1`. */
 export function acquiredOf(answer: unknown): Acquired {
   const [is, first, second, third, holder] = answer as readonly unknown[]
   if (is === 'granted') return { is, token: Number(first), contended: second === 1 }
@@ -82,8 +82,8 @@ export function acquiredOf(answer: unknown): Acquired {
   }
 }
 
-/** The one column of the one row. */
+/** The one column of the one row, whatever its name: some clients rename columns. */
 export function answerOf(rows: unknown): string {
-  const [row] = rows as readonly { readonly answer?: unknown }[]
-  return String(row?.answer)
+  const [row] = rows as readonly object[]
+  return String(Object.values(row ?? {})[0])
 }

@@ -1,45 +1,57 @@
 /**
- * Long because who opens, closes and abandons a connection should be seen at once.
+ * Statement dispatcher over a few connections of the driver's own. One of them stays open and also listens.
  *
- * How statements travel: over a few connections of the driver's own, one of which stays and listens, too.
+ * Each statement goes out at once, on the connection with the fewest unanswered statements, but not behind one that is stuck on a row that
+ * somebody else has locked. The dispatcher opens another connection while all are crowded or stuck, and closes it after it has been idle.
+ * It retries at once what PostgreSQL says to retry (40001, 40P01), creates a missing schema once, and sends a statement again without
+ * notifications when the notification queue is full: the waiters concerned poll by themselves. It abandons a connection that leaves a
+ * statement unanswered, with everything on it.
  *
- * Each goes at once, on the connection with the fewest unanswered ones; another is opened while all have many, and closed when
- * it has been idle. What PostgreSQL says to do again (40001, 40P01) is done again at once, a missing schema is created once,
- * and when the queue of notifications is full the statement is sent again without them: who was to be told will ask by itself.
- * A connection that leaves a statement unanswered is given up, with all that is on it.
+ * Long because opening, closing and abandoning a connection should be seen together.
  */
 import type { Clock } from '../../core/clock.js'
 import type { Database, Value, Wire } from './client.js'
 import type { Settings } from './options.js'
 import { type Call, creation } from './sql.js'
 import { codeOf, troubleOf } from './trouble.js'
+import { assertTrusted, strangersIn } from './trust.js'
 
 export interface Told {
-  /** What the JSON says. */
+  /** The parsed JSON. */
   readonly answer: unknown
-  /** Clock reading before the statement that was answered left. */
+  /** Clock reading before the answered statement was sent. */
   readonly sent: number
-  /** It was sent more than once, and the first may have been carried out. */
+  /** It was sent more than once, and the first may have been executed. */
   readonly again: boolean
 }
 
 export interface Lane {
-  /** @param patience ms from now within which it may be sent again after the connection broke; default 0 */
+  /** @param patience how many ms from now it may still be sent again after the connection broke; default 0 */
   ask(call: Call, values: readonly Value[], patience?: number): Promise<Told>
-  /** The connection that stays; opens it. */
+  /** The connection that stays open; opens it if needed. */
   main(): Promise<Wire>
   close(): void
 }
 
 export interface LaneEvents {
   notified(payload: string): void
-  /** The connection that stays has ended. */
+  /** The connection that stays open has ended. */
   mainGone(): void
+  /** A statement was answered. */
+  answered(): void
+  /** Where statements run on the client's pool: a connection of the pool has ended, perhaps because it was idle. */
+  sharedGone(): void
+  /** The server was restarted, or it is another one: it may know less than the server that answered before. */
+  anotherLife(): void
 }
 
-/** So many unanswered statements on each connection before another is opened. */
+/** Unanswered statements on each connection before another is opened. */
 const crowded = 6
+/** A statement unanswered for this many ms holds up the statements sent behind it. */
+const stuckAfter = 50
 const idleFor = 10_000
+/** How long a statement is retried while somebody else has its row locked, in ms; the server waits a tenth of a second each time. */
+const rowPatience = 1_500
 const missing = ['42883', '42P01', '3F000']
 
 export function createLane(
@@ -53,9 +65,16 @@ export function createLane(
   let main: Promise<Wire> | undefined
   const extras = new Set<Wire>()
   const opened = new Set<Wire>()
-  let opening = false
+  /** Send times of the unanswered statements, by connection, oldest first. */
+  const unanswered = new WeakMap<Wire, Set<{ readonly sent: number; readonly over: Promise<void> }>>()
+  let opening: Promise<void> | undefined
   let closed = false
   let created: Promise<void> | undefined
+  let trusted: Promise<void> | undefined
+  /** The server's life in its last answer, on any connection; `lives`: on each. A life is one start of the server. */
+  let life: string | undefined
+  const lives = new WeakMap<Wire, string>()
+  const forget = database.shared?.ended(() => events.sharedGone())
   const timers = new Set<() => void>()
   const flights = new Set<{ readonly due: number; readonly late: () => void }>()
   let disarm: (() => void) | undefined
@@ -112,11 +131,10 @@ export function createLane(
     return mine
   }
 
-  function openExtra(): void {
-    if (opening || extras.size + 1 >= connections) return
-    opening = true
+  function openExtra(): Promise<void> | undefined {
+    if (opening !== undefined || extras.size + 1 >= connections) return opening
     const gone = (wire: Wire | undefined) => wire !== undefined && extras.delete(wire)
-    open(gone)
+    opening = open(gone)
       .then(
         (wire) => {
           extras.add(wire)
@@ -133,19 +151,53 @@ export function createLane(
         () => undefined,
       )
       .finally(() => {
-        opening = false
+        opening = undefined
       })
+    return opening
   }
 
   async function pick(): Promise<Wire> {
     let best = await mainWire()
     if (best.busy === 0) return best
-    for (const wire of extras) if (wire.busy < best.busy) best = wire
-    if (best.busy >= crowded) openExtra()
-    return best
+    best = least(best)
+    if (best.busy >= crowded) void openExtra()
+    if (!isStuck(best)) return best
+    // On a busy machine, opening another connection may take longer than the stuck statement.
+    await Promise.race([openExtra(), oldest(best)?.over])
+    return least(best)
   }
 
-  /** One timer for all: it looks at the oldest, and is armed again for the next. What arrived while the event loop stood still is read first. */
+  function least(best: Wire): Wire {
+    let [found, stuck] = [best, isStuck(best)]
+    for (const wire of extras) {
+      const other = isStuck(wire)
+      if (other === stuck ? wire.busy < found.busy : stuck) [found, stuck] = [wire, other]
+    }
+    return found
+  }
+
+  function oldest(wire: Wire) {
+    const [first] = unanswered.get(wire) ?? []
+    return first
+  }
+
+  function isStuck(wire: Wire): boolean {
+    const first = oldest(wire)
+    return first !== undefined && clock.now() - first.sent > stuckAfter
+  }
+
+  function note(wire: Wire, sent: number, answer: Promise<unknown>): void {
+    let all = unanswered.get(wire)
+    if (all === undefined) {
+      all = new Set()
+      unanswered.set(wire, all)
+    }
+    const done = () => void all.delete(one)
+    const one = { sent, over: answer.then(done, done) }
+    all.add(one)
+  }
+
+  /** One timer for all: checks the oldest and re-arms for the next. Answers that arrived while the event loop was blocked are read first. */
   const patrolAt = (at: number) => clock.at(at, () => clock.soon(patrol), { ref: false })
 
   function patrol(): void {
@@ -156,11 +208,11 @@ export function createLane(
       flights.delete(flight)
       flight.late()
     }
-    const [oldest] = flights
-    if (oldest !== undefined) disarm = patrolAt(oldest.due)
+    const [first] = flights
+    if (first !== undefined) disarm = patrolAt(first.due)
   }
 
-  /** Rejects after the time-out; `abandoned` gets what may still come. */
+  /** Rejects after the timeout; `abandoned` gets what may still arrive. */
   function withTimeout<T>(work: Promise<T>, abandoned: (late: Promise<T>) => void): Promise<T> {
     return new Promise((resolve, reject) => {
       const due = clock.now() + commandTimeout
@@ -184,25 +236,61 @@ export function createLane(
     })
   }
 
-  async function once(text: string, values: readonly Value[]): Promise<{ answer: unknown; sent: number }> {
+  /** If connections lead to different servers, the one opened last leads to the right one: gives up the others. */
+  function met(wire: Wire | undefined, present: string): void {
+    if (wire !== undefined) lives.set(wire, present)
+    if (present === life) return
+    const before = life
+    const last = [...opened].findLast((one) => lives.has(one))
+    life = (last && lives.get(last)) ?? present
+    for (const one of opened) if (lives.has(one) && lives.get(one) !== life) one.destroy()
+    if (before === undefined) return
+    // Nothing is known about the tables of this server or their owners.
+    created = undefined
+    trusted = undefined
+    events.anotherLife()
+  }
+
+  /** @param tells the answer follows a life and a space */
+  async function once(
+    text: string,
+    values: readonly Value[],
+    tells = false,
+  ): Promise<{ answer: unknown; sent: number }> {
     const { shared } = database
     const wire = shared === undefined ? await pick() : undefined
     const sent = clock.now()
     const running = (wire ?? (shared as NonNullable<typeof shared>)).query(text, values)
+    if (wire !== undefined) note(wire, sent, running)
     const answer = await withTimeout(running, () => {
       wire?.destroy()
       running.catch(() => undefined)
     })
-    return { answer: JSON.parse(answer), sent }
+    if (!tells) return { answer: JSON.parse(answer), sent }
+    const end = answer.indexOf(' ')
+    met(wire, answer.slice(0, end))
+    return { answer: JSON.parse(answer.slice(end + 1)), sent }
+  }
+
+  /** Checks who owns the tables and functions: once, and again after they have been created. */
+  function trust(): Promise<void> {
+    trusted ??= once(strangersIn, [settings.schema]).then(({ answer }) =>
+      assertTrusted(settings.schema, answer),
+    )
+    trusted.catch(() => {
+      trusted = undefined
+    })
+    return trusted
   }
 
   function create(): Promise<void> {
     created ??= (async () => {
       const text = creation(settings.schema)
-      if (database.shared !== undefined) return database.shared.script(text)
-      return (await mainWire()).script(text)
+      if (database.shared !== undefined) await database.shared.script(text)
+      else await (await mainWire()).script(text)
+      trusted = undefined
     })()
-    // The connection may have gone in the middle: next time again.
+    // The connection may have ended midway: the next call tries again.
     created.catch(() => {
       created = undefined
     })
@@ -217,7 +305,9 @@ export function createLane(
       let again = false
       for (let tries = 1; ; tries++) {
         try {
-          const told = await once(call.text, call.notifies ? [...values, quiet] : values)
+          await (trusted ?? trust())
+          const told = await once(call.textWithLife, call.notifies ? [...values, quiet] : values, true)
+          events.answered()
           return { ...told, again }
         } catch (error) {
           if (closed) throw error
@@ -226,9 +316,13 @@ export function createLane(
           if (code === '40001' || code === '40P01') {
             if (clock.now() - begin > commandTimeout) throw error
             if (tries > 3) await pause(random() * Math.min(tries, 20))
-          } else if (missing.includes(code) && settings.create && created === undefined) await create()
-          else if (missing.includes(code) && created !== undefined && tries < 3) await created
+          } else if (missing.includes(code) && settings.create && (created === undefined || tries === 2)) {
+            // What was created before may be gone: the server was restored from an older copy.
+            created = undefined
+            await create()
+          } else if (missing.includes(code) && created !== undefined && tries < 3) await created
           else if (code === '54000' && quiet === 0) quiet = 1
+          else if (code === '55P03' && call.insists && clock.now() - begin < rowPatience) continue
           else if (patience > 0 && inTime && troubleOf(error).unknown && tries < 5) {
             again = true
             await pause(tries * 10)
@@ -239,6 +333,7 @@ export function createLane(
     close() {
       closed = true
       main = undefined
+      forget?.()
       for (const wire of opened) wire.destroy()
       disarm?.()
       for (const flight of flights) flight.late()

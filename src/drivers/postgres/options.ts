@@ -1,41 +1,42 @@
-/** What `postgres()` takes, checked once. */
+/** The options of `postgres()`, checked once. */
 
 import { UnsupportedError } from '../../core/errors.js'
+import { checkKnown } from '../../core/known.js'
 import { describe } from '../../core/name.js'
 import type { PostgresPool } from './client.js'
+import { usualNamespace } from './session/key.js'
 import { checkedIdentifier } from './sql.js'
 
 export interface PostgresOptions {
   /**
-   * A ready-made `Pool` of pg or instance of postgres.js. It stays yours: nothing on it is changed, and it is not ended. With pg the
-   * driver opens connections of its own with the pool's settings and takes none of the pool's. postgres.js opens
-   * connections for nobody else: give the driver an instance of its own, or requests that use up yours keep locks from being released.
+   * Your pg `Pool` or postgres.js instance. It stays yours: the driver does not end it. With pg, the driver opens its own
+   * connections with the pool's settings and takes none of the pool's. postgres.js opens no connections outside its pool: give the
+   * driver its own instance; otherwise requests that use up your connections keep locks from being released. The driver adds a listener to that
+   * instance's `onclose`, and still calls yours.
    */
   readonly pool: PostgresPool
   /**
-   * `row` (default): a lock is a row with a lease; works through any pooler. `session`: advisory locks of one connection that
-   * stays open; they end with it. For a lock that lives in a transaction of yours there is `inTransaction()`.
+   * `row` (default): a lock is a row with a lease; works through any pooler. `session`: advisory locks on one connection that
+   * stays open; they end with it. For a lock that lives in your own transaction, use `inTransaction()`.
    */
   readonly strategy?: 'row' | 'session'
   /**
-   * How grants are pushed to this process: by default over the driver's own connection (pg) or one that postgres.js makes. A pool or
-   * instance that reaches the server directly, when `pool` goes through a transaction pooler, where LISTEN does not work. `false`:
-   * never listen, wait by polling.
+   * How grants are pushed to this process. Default: over the driver's own connection (pg) or one that postgres.js opens. When `pool`
+   * goes through a transaction pooler, where LISTEN does not work, pass a pool or instance that connects directly to the server.
+   * `false`: never listen; waiters poll.
    */
   readonly listen?: PostgresPool | false
-  /** Where the tables and functions are. Default `public`. */
+  /** Schema of the tables and functions. Default `public`. */
   readonly schema?: string
-  /** Create what is missing at the first use? Default true; `false`: only what `migration()` printed is used. */
+  /** Whether the driver creates what is missing on first use. Default true. `false`: it uses only what `migration()` printed. */
   readonly create?: boolean
-  /** The most connections the driver opens (pg). One stays; the others come with load and go after 10 s. Default 4. */
+  /** The most connections the driver opens (pg). One stays open; the others open under load and close after 10 s. Default 4. */
   readonly connections?: number
-  /** How long one statement may go unanswered, in ms. Default 2_000. Passing trouble is retried for as long as the wait lasts. */
+  /** How long one statement may go unanswered, in ms. Default 2_000. Transient errors are retried for as long as the wait lasts. */
   readonly commandTimeout?: number
-  /** How long a waiter that was handed the lock holds it before its process has said a word, in ms. Default 1_000. */
-  readonly claim?: number
-  /** How long a name nobody uses keeps its row, in ms. Default 86_400_000, a day. `Infinity`: for ever. */
+  /** How long an unused name keeps its row, in ms. Default 86_400_000 (one day). `Infinity`: forever. */
   readonly retention?: number
-  /** `session`: set apart from other programs' advisory locks, and from other uses of the same names. Default `holdfast`. */
+  /** Strategy `session` only: separates the locks from other programs' advisory locks and other uses of the same names. Default `holdfast`. */
   readonly namespace?: string
 }
 
@@ -46,31 +47,43 @@ export interface Settings {
   readonly create: boolean
   readonly connections: number
   readonly commandTimeout: number
-  readonly claim: number
   readonly retention: number
   readonly namespace: string
 }
 
-/** A year, in ms: longer times are a mistake of units. */
+/** One year, in ms: a longer time is a unit mistake. */
 const longest = 366 * 24 * 3_600_000
 
-/** @throws TypeError, RangeError, UnsupportedError with the value got */
+const known: readonly (keyof PostgresOptions)[] = [
+  'pool',
+  'strategy',
+  'listen',
+  'schema',
+  'create',
+  'connections',
+  'commandTimeout',
+  'retention',
+  'namespace',
+]
+
+/** @throws TypeError, RangeError or UnsupportedError with the value received */
 export function settingsOf(options: PostgresOptions): Settings {
   if (typeof options !== 'object' || options === null) {
     throw new TypeError(`postgres() takes options such as { pool }, got ${describe(options)}`)
   }
+  const strategy = strategyOf(options.strategy ?? 'row')
   const retention = options.retention ?? 86_400_000
+  checkKnown('postgres()', options, known)
   return {
-    strategy: strategyOf(options.strategy ?? 'row'),
+    strategy,
     listen: options.listen,
     schema: checkedIdentifier('schema', options.schema ?? 'public'),
     create: flag('create', options.create ?? true),
     connections: whole('connections', options.connections ?? 4, 1, 100),
     commandTimeout: whole('commandTimeout', options.commandTimeout ?? 2_000, 10, 600_000),
-    claim: whole('claim', options.claim ?? 1_000, 50, 60_000),
     retention:
       retention === Number.POSITIVE_INFINITY ? retention : whole('retention', retention, 60_000, longest),
-    namespace: text('namespace', options.namespace ?? 'holdfast'),
+    namespace: namespaceFor(strategy, options.namespace),
   }
 }
 
@@ -101,8 +114,22 @@ function flag(name: string, value: unknown): boolean {
   return value
 }
 
-function text(name: string, value: unknown): string {
-  if (typeof value !== 'string' || value === '')
-    throw new TypeError(`postgres: ${name} must be a text that is not empty, got ${describe(value)}`)
-  return value
+function namespaceFor(strategy: Settings['strategy'], value: unknown): string {
+  if (value === undefined) return usualNamespace
+  const namespace = checkedNamespace(value)
+  if (strategy === 'session' || namespace === usualNamespace) return namespace
+  throw new UnsupportedError(
+    'postgres',
+    `namespace ${describe(namespace)} with strategy 'row', whose locks are apart by schema`,
+    'give each its own schema: postgres({ pool, schema })',
+  )
+}
+
+/** @throws TypeError with the value received */
+export function checkedNamespace(value: unknown): string {
+  // Control characters separate the namespace from names.
+  if (typeof value === 'string' && value !== '' && !/\p{Cc}/u.test(value)) return value
+  throw new TypeError(
+    `postgres: namespace must be a text that is not empty and has no control characters, got ${describe(value)}`,
+  )
 }

@@ -1,12 +1,12 @@
 /**
- * A `Pool` of pg. The driver opens connections of its own with the pool's settings: it never waits for one of the pool's, which
- * those who hold a lock may all be using, and never meets a transaction somebody left open on one.
+ * Support for a pg `Pool`. The driver opens its own connections with the pool's settings. So it never waits for a pool connection, which
+ * lock holders may all be using, and never meets a transaction left open on one.
  */
 import type { Database, PgPool, Value, Wire, WireEvents } from './client.js'
 import { answerOf } from './inspect.js'
 import { codeOf } from './trouble.js'
 
-/** A connection of pg, as far as it is used, and what only some versions have. */
+/** The parts of a pg connection that the driver uses, including those that only some versions have. */
 interface PgClient {
   connect(): Promise<unknown>
   query(text: string, values?: unknown[]): Promise<unknown>
@@ -24,8 +24,9 @@ export function fromPool(pool: PgPool): Database {
       return pool.ended || (pool as { ending?: boolean }).ending === true
     },
     async open(events) {
-      // Statements go out at once, without waiting for the answers to those before; older versions do not know the word.
-      const settings = { ...pool.options, ...passwordOf(pool), pipeline: true, keepAlive: true }
+      // `pipeline`: sends each statement at once, without waiting for earlier answers; older versions do not know the option.
+      const own = { pipeline: true, keepAlive: true, types: asTheyCome }
+      const settings = { ...pool.options, ...passwordOf(pool), ...own }
       const { Client } = pool as unknown as { readonly Client: new (settings: object) => PgClient }
       const client = new Client(settings)
       return wireOf(client, events)
@@ -33,7 +34,10 @@ export function fromPool(pool: PgPool): Database {
   }
 }
 
-/** The pool hides the password from listings. */
+/** Every answer is text; the pool's own parsers may convert texts to something else. */
+const asTheyCome = { getTypeParser: () => String }
+
+/** The pool hides the password from enumeration. */
 function passwordOf({ options }: PgPool): object {
   return 'password' in options ? { password: options.password } : {}
 }
@@ -69,7 +73,7 @@ async function wireOf(client: PgClient, events: WireEvents): Promise<Wire> {
     try {
       return await result
     } catch (error) {
-      // Its last word; the socket tells so later, and nothing sent until then would be carried out.
+      // The server ends the connection. The socket reports it later, and the server would execute nothing sent until then.
       if (/^57P0[1245]$/.test(codeOf(error))) {
         end()
         destroy()

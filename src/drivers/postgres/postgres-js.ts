@@ -1,8 +1,8 @@
 /**
- * An instance of postgres.js. It opens connections for nobody else, so statements run on those of its pool; it listens on one
- * of its own. For `session` the instance must be one connection that is never replaced on purpose. (One reserved from a larger
- * pool will not do: postgres.js 3.4 throws where nobody can catch it when a reserved connection that has ended is used.) An end is
- * not told, only found out by the next statement, which comes over another connection or fails.
+ * Support for a postgres.js instance. It opens no connections for others, so statements run on those of its pool; it listens on a
+ * separate connection. For `session`, the instance must be one connection that it never replaces on purpose. (A connection reserved
+ * from a larger pool will not do: if it has ended and is then used, postgres.js 3.4 throws an error that cannot be caught.) The end of
+ * that connection is not reported; the next statement detects it, because it runs on another connection or fails.
  */
 import type { Database, PostgresJs, Value, Wire, WireEvents } from './client.js'
 import { answerOf } from './inspect.js'
@@ -17,6 +17,7 @@ export function fromPostgresJs(sql: PostgresJs): Database {
     shared: {
       query: async (text, values) => answerOf(await unsafe(text, values.map(asText) as never[])),
       script: async (text) => void (await unsafe(text).simple()),
+      ended: (gone) => hearEnds(sql.options, gone),
       async listen(channel, heard, up) {
         const listening = await sql.listen(channel, heard, up)
         return async () => void (await listening.unlisten().catch(() => undefined))
@@ -25,7 +26,28 @@ export function fromPostgresJs(sql: PostgresJs): Database {
   }
 }
 
-/** What a result says of the connection it came over. */
+/** Listeners for the ends of an instance's connections, by its options object. */
+const hearing = new WeakMap<object, Set<() => void>>()
+
+/** postgres.js reports the end of a connection only to its `onclose` option. An `onclose` set before is still called. */
+function hearEnds(options: PostgresJs['options'], gone: () => void): () => void {
+  let all = hearing.get(options)
+  if (all === undefined) {
+    const listeners = new Set<() => void>()
+    const { onclose: before } = options as { readonly onclose?: (id: unknown) => unknown }
+    const onclose = (id: unknown) => {
+      for (const listener of listeners) listener()
+      return before?.(id)
+    }
+    Object.assign(options, { onclose })
+    hearing.set(options, listeners)
+    all = listeners
+  }
+  all.add(gone)
+  return () => void all.delete(gone)
+}
+
+/** The part of a result that identifies its connection. */
 interface Result {
   readonly state?: { readonly pid?: number }
 }
@@ -51,7 +73,7 @@ function only({ unsafe }: PostgresJs, events: WireEvents): Wire {
       const result = await query
       const present = (result as Result).state?.pid
       pid ??= present
-      // It connected again by itself: another session, without our locks.
+      // postgres.js reconnected by itself: another session, without our locks.
       if (present !== pid)
         throw Object.assign(new Error('the connection was replaced'), { code: 'CONNECTION_CLOSED' })
       return result
@@ -73,14 +95,14 @@ function only({ unsafe }: PostgresJs, events: WireEvents): Wire {
     script: async (text) => void (await asked(unsafe(text).simple())),
     destroy: () => {
       end()
-      // The connection stays the instance's; nothing of ours may stay on it.
+      // The instance keeps the connection; nothing of ours may stay on it.
       const clean = `select pg_advisory_unlock_all(), set_config('idle_session_timeout', '0', false)`
       unsafe(clean).then(undefined, () => undefined)
     },
   }
 }
 
-/** A number given for a text parameter would be refused; PostgreSQL reads both from text. */
+/** A number passed for a text parameter would be refused; PostgreSQL parses both from text. */
 function asText(value: Value): string | null {
   return value === null ? null : String(value)
 }

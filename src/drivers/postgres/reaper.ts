@@ -1,34 +1,38 @@
-/** Forgets names nobody has used for `retention`: every ten minutes or so, in the background, by whoever uses locks then. */
+/**
+ * Deletes names unused for `retention`. Processes that use locks do this in the background: about every ten minutes, more often if the
+ * retention is shorter.
+ */
 import type { Env } from '../../core/driver.js'
-import type { Lane } from './lane.js'
+import type { Value } from './client.js'
 import type { Settings } from './options.js'
-import type { Calls } from './sql.js'
+import type { Call, Calls } from './sql.js'
 
 export interface Reaper {
-  /** Is it time? Costs nothing if not. */
+  /** Starts a run if one is due; otherwise costs nothing. */
   look(): void
   close(): Promise<void>
 }
 
-const every = 600_000
+const longest = 600_000
 
 export function createReaper(
-  lane: Lane,
+  ask: (call: Call, values: readonly Value[]) => Promise<{ readonly answer: unknown }>,
   calls: Calls,
   { retention }: Settings,
   { clock, random }: Env,
 ): Reaper {
+  const every = Math.min(longest, retention)
   let next = clock.now() + every * random()
   let running: Promise<void> | undefined
   const reap = async () => {
     try {
       for (;;) {
-        const { answer } = await lane.ask(calls.reap, [Math.round(retention * 1000)])
+        const { answer } = await ask(calls.reap, [Math.round(retention * 1000)])
         if (Number(answer) < 1000) break
       }
-      await lane.ask(calls.cellReap, [Math.round(retention * 1000)])
+      await ask(calls.cellReap, [Math.round(retention * 1000)])
     } catch {
-      // Next time.
+      // The next run tries again.
     }
   }
   return {

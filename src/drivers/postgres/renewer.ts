@@ -1,15 +1,21 @@
-/** Renewals asked for in one tick are one statement, whatever their number up to 200: one heartbeat for a process, not one for each lock. */
+/**
+ * Batches renewals: up to 200 requested in one tick are one statement, so a process sends one heartbeat, not one per lock.
+ * A renewal whose row somebody else has locked is retried alone, so that it holds up no others: the server waits a tenth of a second for
+ * such a row, and is asked three times.
+ */
 import type { Clock } from '../../core/clock.js'
 import type { Lane } from './lane.js'
 import type { Calls } from './sql.js'
+import { codeOf } from './trouble.js'
 
 export interface Renewed {
   readonly held: boolean
-  /** Clock reading before it left. */
+  /** Clock reading before the statement was sent. */
   readonly sent: number
 }
 
 export interface Renewer {
+  /** @param ttl in ms; 0: only asks whether the lock is held; below 0: has it last at least that long (`-ttl`) and shortens nothing */
   renew(name: string, attempt: string, ttl: number): Promise<Renewed>
 }
 
@@ -22,20 +28,26 @@ interface Item {
 }
 
 const most = 200
+const triesAlone = 3
 
 export function createRenewer(lane: Lane, calls: Calls, clock: Clock): Renewer {
   let items: Item[] = []
-  const send = async (batch: readonly Item[]) => {
+  const send = async (batch: readonly Item[], tries = 1): Promise<void> => {
     try {
       const rows = batch.map(({ name, attempt, ttl }) => [name, attempt, Math.round(ttl * 1000)])
       const { answer, sent } = await lane.ask(calls.renew, [JSON.stringify(rows)])
-      for (const [i, item] of batch.entries()) item.resolve({ held: (answer as number[])[i] === 1, sent })
+      for (const [i, item] of batch.entries()) {
+        const held = (answer as number[])[i]
+        if (held === 2) void send([item])
+        else item.resolve({ held: held === 1, sent })
+      }
     } catch (error) {
+      if (batch.length === 1 && codeOf(error) === '55P03' && tries < triesAlone) return send(batch, tries + 1)
       for (const item of batch) item.reject(error)
     }
   }
   const flush = () => {
-    // In one order everywhere: two batches that lock the same rows in different orders would wait for each other.
+    // The same order everywhere: two batches that lock the same rows in different orders would wait for each other.
     const all = items.sort((a, b) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)))
     items = []
     for (let i = 0; i < all.length; i += most) void send(all.slice(i, i + most))

@@ -1,10 +1,10 @@
 /**
- * The schema: five tables and the functions that decide, as one text for a migration and as the calls the driver makes.
+ * The schema: six tables and the functions that decide, as one text for a migration and as the calls the driver makes.
  *
- * Why functions: a verb must first get the lock of the lock's row and *then* read the line, or a waiter that came meanwhile is
- * overlooked (lab/models/sql.pml, ONE_SNAPSHOT). Inside a function each statement sees what was committed before it, so a
- * verb is one statement for the client, one round trip and one commit. The `_v1` in their names is the version: another one
- * stands beside them while processes of both versions run.
+ * Why functions: a verb must first lock the lock's row and *then* read the queue, or it overlooks a waiter that arrived meanwhile
+ * (lab/models/sql.pml, ONE_SNAPSHOT). Inside a function, each statement sees what was committed before it. So a verb is one statement for
+ * the client: one round trip and one commit. The `_v1` in the names is the version: another version exists beside it while processes of
+ * both versions run.
  */
 import { describe } from '../../core/name.js'
 import { cellFunctions } from './sql/cells.js'
@@ -14,14 +14,18 @@ import { tables } from './sql/tables.js'
 import { transactionFunctions } from './sql/transaction.js'
 import { verbs } from './sql/verbs.js'
 
-/** A statement with its parameters; every one answers one column `answer`, which is JSON. */
+/** A statement with its parameters. Each returns one column `answer`, which is JSON. */
 export interface Call {
   readonly text: string
-  /** Its last parameter is 1 when it must not notify. */
+  /** The same, with the server's life (its start time) and a space before the answer; two lives never give the same text. */
+  readonly textWithLife: string
+  /** True if it can notify; its last parameter is then 1 when it must not. */
   readonly notifies: boolean
+  /** True if it is retried while somebody else has the row locked; renewals have their own retry. */
+  readonly insists: boolean
 }
 
-/** The calls of one schema. Parameters and results stand above each function. */
+/** The calls of one schema. The comment above each SQL function describes its parameters and results. */
 export interface Calls {
   readonly acquire: Call
   readonly together: Call
@@ -48,56 +52,76 @@ export interface Calls {
   readonly cellReap: Call
 }
 
-const parameters: Readonly<Record<keyof Calls, number>> = {
-  acquire: 15,
-  together: 4,
-  release: 4,
-  renew: 2,
-  cancel: 4,
-  downgrade: 4,
-  force: 2,
-  inspect: 1,
-  list: 1,
-  reap: 1,
-  sessionAcquire: 12,
-  sessionRelease: 3,
-  sessionDowngrade: 3,
-  sessionTidy: 0,
-  sessionBeat: 1,
-  sessionInspect: 1,
-  sessionList: 1,
-  mint: 1,
-  transaction: 4,
-  cellRead: 1,
-  cellWrite: 6,
-  cellWatch: 4,
-  cellReap: 1,
-}
+const verbsOfCalls: readonly (keyof Calls)[] = [
+  ...(['acquire', 'together', 'release', 'renew', 'cancel', 'downgrade', 'force'] as const),
+  ...(['inspect', 'list', 'reap', 'sessionAcquire', 'sessionRelease', 'sessionDowngrade'] as const),
+  ...(['sessionTidy', 'sessionBeat', 'sessionInspect', 'sessionList', 'mint', 'transaction'] as const),
+  ...(['cellRead', 'cellWrite', 'cellWatch', 'cellReap'] as const),
+]
 
 const silent = [
   ...['inspect', 'list', 'reap', 'sessionTidy', 'sessionBeat', 'sessionInspect', 'sessionList', 'mint'],
   ...['transaction', 'cellRead', 'cellWatch', 'cellReap'],
 ]
 
-/** `sessionAcquire` is `holdfast_session_acquire_v1`. */
+/** `sessionAcquire` becomes `holdfast_session_acquire_v1`. */
 const functionOf = (verb: string) =>
   `holdfast_${verb.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}_v1`
 
+const functionsText: string = [
+  lineFunctions,
+  verbs,
+  sessionFunctions,
+  transactionFunctions,
+  cellFunctions,
+].join('\n')
+
+/** The parameter types of a function. */
+function typesOf(name: string): readonly string[] {
+  const [, list = ''] = new RegExp(`function S\\.${name}\\(([^)]*)\\)`).exec(functionsText) ?? []
+  return list === '' ? [] : list.split(',').map((parameter) => parameter.trim().split(' ')[1] ?? '')
+}
+
+/** Each call names its parameter types, so that no other function of the same name, whoever made it, is a better match. */
+const calls: readonly (readonly [keyof Calls, string, string])[] = verbsOfCalls.map((verb) => {
+  const name = functionOf(verb)
+  return [
+    verb,
+    name,
+    typesOf(name)
+      .map((type, i) => `$${i + 1}::${type}`)
+      .join(', '),
+  ]
+})
+
+/** Start time of the server, in seconds. */
+const life = 'extract(epoch from pg_catalog.pg_postmaster_start_time())'
+
 export function callsOf(schema: string): Calls {
-  const entries = Object.entries(parameters).map(([verb, count]) => {
-    const list = Array.from({ length: count }, (_, i) => `$${i + 1}`).join(', ')
-    const text = `select ${quoted(schema)}.${functionOf(verb)}(${list}) as answer`
-    return [verb, { text, notifies: !silent.includes(verb) }]
+  const entries = calls.map(([verb, name, list]) => {
+    const called = `${quoted(schema)}.${name}(${list})`
+    const text = `select ${called} as answer`
+    const textWithLife = `select pg_catalog.concat(${life}, ' ', ${called}) as answer`
+    return [verb, { text, textWithLife, notifies: !silent.includes(verb), insists: verb !== 'renew' }]
   })
   return Object.fromEntries(entries) as unknown as Calls
 }
 
+/** Sets `search_path` on functions called from outside: they find only PostgreSQL's own objects, whatever the caller's path leads to. */
+function withPath(text: string): string {
+  const called = new Set(calls.map(([, name]) => name))
+  return text.replace(
+    /(create or replace function S\.(holdfast_\w+)\([^)]*\)\s+returns \w+\s+language \w+)/g,
+    (head, _, name: string) => (called.has(name) ? `${head} set search_path = pg_catalog, pg_temp` : head),
+  )
+}
+
 /**
- * Everything the driver needs in a database, to be run once by whoever may create tables; running it again changes nothing.
- * One transaction; several processes may run it at once.
- * @param options `schema`: where the tables and functions go, default `public`; it is created when it is missing.
- *   `role`: whom to grant the least the driver needs.
- * @throws TypeError for a name that cannot be one
+ * Everything the driver needs in a database. Run it once as a role that may create tables; running it again changes nothing.
+ * It is one transaction; several processes may run it at once.
+ * @param options `schema`: where the tables and functions go, default `public`; created if missing.
+ *   `role`: the role that is granted the least the driver needs.
+ * @throws TypeError for an invalid schema or role name
  */
 export function migration(options: { readonly schema?: string; readonly role?: string } = {}): string {
   const schema = checkedIdentifier('schema', options.schema ?? 'public')
@@ -106,7 +130,7 @@ export function migration(options: { readonly schema?: string; readonly role?: s
   return `begin;\n\n${parts.join('\n\n')}\n\ncommit;\n`
 }
 
-/** The same for the driver itself, as one simple query: it is one transaction without saying so. */
+/** The same for the driver itself, as one simple query, which is implicitly one transaction. */
 export function creation(schema: string): string {
   return createStatements(schema).join('\n')
 }
@@ -119,7 +143,7 @@ function createStatements(schema: string): readonly string[] {
       : [
           `do $$ begin\n  if to_regnamespace(${literal(name)}) is null then create schema ${name}; end if;\nend $$;`,
         ]
-  // Two processes that create the same table at once fail each other in the catalogue: one after the other.
+  // Two processes that create the same table at once make each other fail in the catalogue: they take turns.
   const turn = `do $$ begin
   perform set_config('client_min_messages', 'warning', true);
   perform pg_advisory_xact_lock(7308604759846285924);
@@ -133,7 +157,7 @@ end $$;`
     sessionFunctions,
     transactionFunctions,
     cellFunctions,
-  ].map((text) => text.trim().replaceAll('S.', `${name}.`))
+  ].map((text) => withPath(text).trim().replaceAll('S.', `${name}.`))
 }
 
 const tableNames = [
@@ -142,6 +166,7 @@ const tableNames = [
   'holdfast_waiters',
   'holdfast_cells',
   'holdfast_watchers',
+  'holdfast_ghosts',
 ]
 
 function grantsFor(schema: string, role: string): string {
@@ -152,9 +177,9 @@ function grantsFor(schema: string, role: string): string {
   ].join('\n')
 }
 
-/** @throws TypeError with the value got */
+/** @throws TypeError with the value received */
 export function checkedIdentifier(what: string, value: unknown): string {
-  // Stricter than PostgreSQL: it goes into the text of functions.
+  // Stricter than PostgreSQL: the name goes into the text of functions.
   if (typeof value !== 'string' || !/^[A-Za-z_][A-Za-z0-9_-]{0,62}$/.test(value)) {
     throw new TypeError(
       `postgres: ${what} must be a name of letters, digits, _ and -, at most 63, got ${describe(value)}`,

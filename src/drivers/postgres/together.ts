@@ -1,5 +1,5 @@
 /**
- * Several claims as one statement. Where its answer is lost, or is not waited for any more, every attempt is ended, as if it had waited
+ * Acquires several claims in one statement. If its answer is lost or no longer awaited, the driver ends every attempt, as if it had waited
  * alone.
  */
 import { deadline } from '../../core/clock.js'
@@ -33,7 +33,7 @@ export async function takeTogether(
     const told = await Promise.race([asked, over])
     if (told !== undefined) return grantsOf(desk, claims, told)
     await end()
-    // Under way for so long that the server has forgotten that they were ended.
+    // The statement was in flight for so long that the server has forgotten that the attempts had ended.
     asked.then(
       ({ answer }) => (answer as readonly unknown[])[0] !== 'none' && void end(),
       () => undefined,
@@ -41,7 +41,7 @@ export async function takeTogether(
     return undefined
   } catch (error) {
     if (error instanceof RangeError) throw error
-    // In the background: a server that left this unanswered will not answer that sooner.
+    // In the background: a server that left the request unanswered will not answer the cancellation sooner.
     void end()
     throw troubleOf(error).error
   } finally {
@@ -54,13 +54,13 @@ function itemOf({ name, attempt, mode, ttl, note = '' }: Claim): readonly (strin
   return [name, attempt, letters[mode.kind], Math.round(ttl * 1000), take, of, note]
 }
 
-/** @throws RangeError when a semaphore has another limit */
+/** @throws RangeError when a semaphore has a different limit */
 function grantsOf(desk: Desk, claims: readonly Claim[], { answer, sent }: Told): Hold[] | undefined {
   if ((answer as readonly unknown[])[0] !== 'none') {
     return (answer as readonly Granted[]).map(([, token], i) => {
       const claim = claims[i] as Claim
       const validUntil = deadline(sent, claim.ttl)
-      // That others wait may have been pushed before this answer, when nobody here knew what it was about: they are taken to wait.
+      // A notification that others wait may have arrived before this answer and found no hold: assume that others wait.
       return new Hold(desk, claim, { token, contended: true, validUntil, reachable: true })
     })
   }

@@ -1,18 +1,18 @@
 /**
- * What an error of the client or the server means. None of them ever means "acquired" or "lost": a refusal says nothing
+ * What an error of the client or the server means. No error ever means "acquired" or "lost": a refusal says nothing
  * about who holds the lock, and silence says nothing at all.
  */
 import { BackendError } from '../../core/errors.js'
 
 export interface Trouble {
-  /** Worth asking again while the wait lasts. */
+  /** Worth retrying while the wait lasts. */
   readonly passing: boolean
-  /** Could the statement have been carried out all the same? */
+  /** True if the statement may have been executed all the same. */
   readonly unknown: boolean
   readonly error: BackendError
 }
 
-/** SQLSTATEs (or their classes) that end by themselves, and what to tell whoever waits for it in vain. */
+/** SQLSTATEs (or their classes) of conditions that pass by themselves, and the message for a caller who waits in vain. */
 const passing: Readonly<Record<string, string>> = {
   '40': 'it was in the way of another transaction',
   '53300': 'it has no connection left (max_connections)',
@@ -23,7 +23,7 @@ const passing: Readonly<Record<string, string>> = {
   '25006': 'it is read-only: a standby, or a primary that has been replaced',
 }
 
-/** SQLSTATEs that stay until somebody does something. */
+/** SQLSTATEs of conditions that last until somebody acts. */
 const lasting: Readonly<Record<string, string>> = {
   '42501': 'the role lacks a right; `holdfast schema --role NAME` prints what it needs',
   '42883': 'its schema is missing or older than this driver; run what `holdfast schema` prints',
@@ -33,14 +33,14 @@ const lasting: Readonly<Record<string, string>> = {
   '3D000': 'there is no such database',
 }
 
-/** The connection went with the answer. */
+/** SQLSTATEs after which the connection is gone, and the answer with it. */
 const broken = ['57P01', '57P02', '57P04', '57P05', '08']
 
 export function troubleOf(error: unknown): Trouble {
   if (error instanceof BackendError) return { passing: false, unknown: false, error }
   const code = codeOf(error)
   const message = error instanceof Error ? error.message : String(error)
-  // Not EPIPE, which has five letters, too.
+  // Must not match EPIPE, which has five letters too.
   const sqlState = /^(?:\d[\dA-Z]|F0|HV|P0|XX)[\dA-Z]{3}$/.test(code)
   if (sqlState && !broken.some((start) => code.startsWith(start))) {
     const known = (table: Readonly<Record<string, string>>) => table[code] ?? table[code.slice(0, 2)]
@@ -56,7 +56,7 @@ export function troubleOf(error: unknown): Trouble {
   return {
     passing: true,
     unknown: true,
-    error: new BackendError('postgres', `no answer: ${message || code}`, { cause: error }),
+    error: new BackendError('postgres', `no answer: ${message || code}`, { cause: error, unanswered: true }),
   }
 }
 

@@ -1,37 +1,32 @@
 /**
- * Long because the life of a claim is one state machine, told below.
- *
- * One claim that is asked for and waits.
- *
+ * One claim of the strategy `row` that asks for the lock and waits.
  * ```
- *            granted ─────────────────────────────────────────────► Hold
- *   ask ──►  queued ──► parked ──► pushed: the deadline is proven ─► Hold
- *    ▲                    │    └─► pushed, not proven ──┐
- *    └── due, reachable again, failed a while ago ◄─────┘
+ *            granted ────────────────────────────────► Hold
+ *   ask ──►  queued ──► parked
+ *    ▲                    │
+ *    └────────────────────┘ notified of its turn, due, reachable again, pause after a failure over
  *            busy (single attempt), wait over, refused ──► cancel ──► nothing
  * ```
- * Every ask is the same idempotent statement: it takes the lock, or a place in line, or proves the place, or answers "yours".
+ * Every request is the same idempotent statement: it takes the lock, takes a queue entry, proves the entry, or answers "yours". Only its
+ * answer makes a holder; a notification only says when to ask.
+ * Long because the life of a claim is one state machine.
  */
 import { deadline } from '../../core/clock.js'
 import type { Claim, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
-import { aliveFor, nextLook, provenUntil } from '../kit/push.js'
+import { Hints } from '../kit/hints.js'
+import { aliveFor, nextLook } from '../kit/push.js'
 import type { Desk } from './desk.js'
-import type { Push } from './ear.js'
 import { Hold, type Proven } from './hold.js'
 import { type Acquired, acquiredOf, letters } from './inspect.js'
 import type { Told } from './lane.js'
 import { type Trouble, troubleOf } from './trouble.js'
 
-/** One request: when it left, and whether it said where to push to. */
-interface Ask {
-  readonly n: number
-  readonly ear: number
-  readonly reachable: boolean
-  sent: number | undefined
-}
-
 const micros = (ms: number) => Math.round(ms * 1000)
+/** Waiters further back in the queue than this poll less often, as the server expects. */
+const farBack = 100
+/** The waiter acts on a `next` notification no sooner than after this many ms. */
+const soonest = 25
 
 export class Waiter {
   readonly #desk: Desk
@@ -40,9 +35,10 @@ export class Waiter {
   readonly #once: boolean
   readonly #settle: (hold: Hold | undefined) => void
   readonly #fail: (error: unknown) => void
-  /** The last few, oldest first. */
-  readonly #asks: Ask[] = []
-  #asked = 0
+  readonly #hints: Hints
+  #asked = false
+  /** True while the gate has no room for its request yet. */
+  #queued = false
   #open = 0
   #failures = 0
   #polls = 0
@@ -51,10 +47,10 @@ export class Waiter {
   #listening = false
   #doubtful = false
   #disarm: (() => void) | undefined
-  /** What was pushed about the hold before the answer that tells of it. */
+  /** Notifications about the hold that arrived before the answer that makes it. */
   #othersWait = false
-  #taken = false
-  /** When it asks again by itself. */
+  #revoked: 'told' | 'asked' | undefined
+  /** When the next poll is due. */
   #lookAt = Number.NEGATIVE_INFINITY
   readonly #over = () => this.#giveUp()
 
@@ -71,93 +67,92 @@ export class Waiter {
     this.#once = wait.remaining() === 0
     this.#settle = settle
     this.#fail = fail
+    this.#hints = new Hints(desk.clock, () => this.#send())
     desk.waiters.set(claim.attempt, this)
   }
 
+  /** Sends one request at a time: over another connection, a second could run long after the first was answered. Its answer asks again. */
   ask(): void {
-    if (this.#settled) return
+    if (this.#settled || this.#queued || this.#open > 0) return
+    if (this.#once) return void this.#send()
+    this.#queued = true
+    this.#desk.gate.enter(() => (this.#queued ? this.#send() : undefined))
+  }
+
+  #send(): Promise<unknown> | undefined {
+    this.#queued = false
+    if (this.#settled) return undefined
     this.#disarm?.()
     this.#lookAt = Number.NEGATIVE_INFINITY
     const { ear, lane, calls } = this.#desk
-    const ask: Ask = { n: ++this.#asked, ear: ear.epoch, reachable: ear.channel !== null, sent: undefined }
-    if (this.#asks.push(ask) > 8) this.#asks.shift()
+    const reachable = ear.channel !== null
+    this.#asked = true
     this.#open++
-    const asked = lane.ask(calls.acquire, this.#values(ask))
+    const asked = lane.ask(calls.acquire, this.#values())
     asked.then(
-      (told) => this.#answered(told, ask),
+      (told) => this.#answered(told, reachable),
       (error) => {
         this.#open--
+        this.#hints.looked()
         this.#trouble(troubleOf(error))
       },
     )
+    return asked
   }
 
-  #values({ n }: Ask): (string | number | null)[] {
-    const { ear, settings, by } = this.#desk
+  #values(): (string | number | null)[] {
+    const { ear, by } = this.#desk
     const { name, attempt, mode, ttl, note = '' } = this.#claim
     const [take, of] = mode.kind === 'permits' ? [mode.take, mode.of] : [1, 1]
     const alive = ear.channel === null ? aliveFor.polling : aliveFor.reachable
     return [
-      ...[name, attempt, letters[mode.kind], micros(ttl), take, of, this.#once ? 0 : 1, n],
-      ...[micros(alive), micros(Math.min(settings.claim, ttl)), this.#ticket, ear.channel, by, note],
+      ...[name, attempt, letters[mode.kind], micros(ttl), take, of, this.#once ? 0 : 1],
+      ...[micros(alive), this.#ticket, ear.channel, ear.listener, by, note],
     ]
   }
 
-  push(push: Push & { is: 'granted' }): void {
-    if (this.#settled) return
-    const { clock, ear } = this.#desk
-    const ask = this.#asks.find(({ n }) => n === push.n)
-    const claim = push.claim / 1000
-    const validUntil =
-      ask?.sent !== undefined && ask.ear === ear.epoch
-        ? provenUntil(ask.sent, push.age / 1000, claim, clock.now())
-        : undefined
-    if (validUntil === undefined) return this.ask()
-    const { token, contended } = push
-    const short = claim < this.#claim.ttl ? { claim } : {}
-    this.#granted({ token, validUntil, contended, reachable: true, ...short })
-  }
-
-  /** It holds already and does not know: somebody waits for that, or an operator took it. */
-  hear(what: 'contended' | 'taken'): void {
+  /** Handles a notification: its turn has come, or it holds without knowing yet and somebody waits for the lock or an operator took it. */
+  hear(what: 'turn' | 'contended' | 'taken'): void {
     if (what === 'contended') this.#othersWait = true
-    else this.#taken = true
+    else if (what === 'taken') this.#revoked ??= 'told'
+    else if (!this.#once) this.#hints.tell()
   }
 
-  /** The one above it must have said a word within `ms`, or it has died. */
+  /** What is ahead of it ends in `ms` ms: polls then, unless notified before. */
   foretold(ms: number): void {
     const { clock } = this.#desk
-    if (!this.#settled && clock.now() + ms + 5 < this.#lookAt) this.#later(ms + 5)
+    const wait = Math.max(ms, soonest) + 5
+    if (!this.#settled && clock.now() + wait < this.#lookAt) this.#later(wait)
   }
 
-  /** The driver is being closed. */
+  /** Called when the driver closes. */
   stop(): void {
     this.#giveUp(new BackendError('postgres', 'the locks were closed', { closed: true }))
   }
 
-  #answered({ answer, sent }: Told, ask: Ask): void {
+  #answered({ answer, sent }: Told, reachable: boolean): void {
     this.#open--
     const acquired = acquiredOf(answer)
     if (this.#settled) return this.#late(acquired)
-    ask.sent = sent
+    this.#hints.looked()
     this.#failures = 0
     const { name, mode, ttl } = this.#claim
     switch (acquired.is) {
       case 'over':
-        // By a statement that came twice.
+        // Ended by a statement that arrived twice.
         return this.#end(undefined)
       case 'limit':
         return this.#giveUp(permitLimitError(name, acquired.limit, mode.kind === 'permits' ? mode.of : 0))
       case 'blocked':
-        return this.#blocked(acquired, ask.reachable)
+        return this.#blocked(acquired, reachable)
       case 'granted': {
         const { token, contended } = acquired
-        return this.#granted({ token, contended, validUntil: deadline(sent, ttl), reachable: ask.reachable })
+        return this.#granted({ token, contended, validUntil: deadline(sent, ttl), reachable })
       }
     }
   }
 
-  /** The server remembers a few attempts that have ended; a request that was under way for long may come when it has forgotten this one. */
+  /** The server remembers only a few ended attempts; a request long in flight may arrive after the server has forgotten this one. */
   #late(acquired: Acquired): void {
     const { holds, cancel } = this.#desk
     const { attempt, name, ttl } = this.#claim
@@ -167,16 +162,16 @@ export class Waiter {
 
   #blocked({ place, left, holder, ticket }: Acquired & { is: 'blocked' }, reachable: boolean): void {
     this.#wait.blocked?.({ ...(holder && { holder }), ...(place > 0 && { position: place }) })
-    // Asked once more because the channel came up meanwhile: the second answer must not be a grant that nobody knows of.
-    if (this.#once && this.#open === 0) return this.#end(undefined)
-    if (this.#once || this.#wait.over) return this.#giveUp()
+    if (this.#once) return this.#end(undefined)
+    if (this.#wait.over) return this.#giveUp()
     this.#ticket = ticket
     this.#listen()
     const { ear, random } = this.#desk
     ear.open()
-    // The channel came up meanwhile: who waits has to say so.
+    // The channel came up meanwhile: the queue entry must record it.
     if (!reachable && ear.channel !== null) return this.ask()
-    this.#later(nextLook(place, left, reachable, reachable ? 0 : this.#polls++, random()))
+    const pause = nextLook(place, left, reachable, reachable ? 0 : this.#polls++, random())
+    this.#later(reachable && place > farBack ? (pause * place) / farBack : pause)
   }
 
   #listen(): void {
@@ -205,24 +200,25 @@ export class Waiter {
 
   #granted(proven: Proven): void {
     if (this.#wait.over) return this.#giveUp()
-    // What it was granted is gone. It asks for another.
-    const taken = this.#taken
-    this.#taken = false
-    if (taken) return this.ask()
+    // If the notification is true, the grant is gone: asks once more here; after that the hold checks.
+    if (this.#revoked === 'told') {
+      this.#revoked = 'asked'
+      return void this.#send()
+    }
     const contended = proven.contended || this.#othersWait
     this.#end(new Hold(this.#desk, this.#claim, { ...proven, contended }))
   }
 
-  /** Leaves the line, or gives back what came meanwhile, and refuses what may still be on its way. */
+  /** Leaves the queue or releases what was granted meanwhile, and has requests still in flight refused. */
   #giveUp(error?: unknown): void {
     if (this.#settled) return
     this.#leave()
     const { attempt, name, ttl } = this.#claim
     const ended = () => (error === undefined ? this.#settle(undefined) : this.#fail(error))
     const doubtful = this.#doubtful || this.#open > 0
-    if (this.#asked === 0) return ended()
+    if (!this.#asked) return ended()
     const gone = this.#desk.cancel(attempt, name, ttl, doubtful)
-    // A server that left a request unanswered will not answer this one sooner: it is told in the background.
+    // A server that left a request unanswered will not answer this one sooner: cancels in the background.
     if (this.#doubtful) ended()
     else gone.then(ended, ended)
   }
@@ -236,6 +232,7 @@ export class Waiter {
     this.#settled = true
     this.#desk.waiters.delete(this.#claim.attempt)
     this.#disarm?.()
+    this.#hints.stop()
     if (this.#listening) this.#wait.signal.removeEventListener('abort', this.#over)
   }
 }

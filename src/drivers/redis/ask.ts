@@ -1,98 +1,64 @@
-/** How a claim is put to the script `acquire`, and what its answer means. */
+/** Encodes a claim for the script `acquire`, and decodes its reply. */
 import type { Claim, Holder } from '../../core/driver.js'
 import { aliveFor } from '../kit/push.js'
 import type { Reply } from './client.js'
 import { holderOf } from './inspect.js'
-import type { Asker, Flight } from './link.js'
+
+/** How long the server refuses late requests of an abandoned attempt, in ms: longer than TCP keeps trying. */
+export const ghostFor = 180_000
 
 export type Acquired =
-  | { readonly is: 'granted'; readonly token: number; readonly contended: boolean }
+  | { readonly is: 'granted'; readonly token: number; readonly contended: boolean; readonly further: string }
   /** The attempt has been released or cancelled before. */
   | { readonly is: 'over' }
   | { readonly is: 'limit'; readonly limit: number }
   | {
       readonly is: 'blocked'
-      /** Place in line, 1 is next; 0: it does not stand in line. */
+      /** Queue position, 1 is next; 0: not queued. */
       readonly place: number
-      /** Milliseconds until it is worth asking again. */
+      /** Milliseconds until a retry is worthwhile. */
       readonly left: number
-      /** Can the holder tell others when it releases, and would this process hear it? */
+      /** Can the holder notify others when it releases, and would this process receive that? */
       readonly canPush: boolean
-      /** Nothing is granted now, because the server may have forgotten locks. */
-      readonly barred: boolean
+      /** End of the quarantine, because the server may have forgotten locks: ms since 1970 by its clock; 0: no quarantine. */
+      readonly barred: number
+      /** The server is not the one that was met, or its marker has changed: it must be met again. */
+      readonly stranger: boolean
+      /** The score at which to continue at once: the script has not checked the whole queue. Empty: it has. */
+      readonly further: string
       readonly holder: Holder | undefined
     }
 
 const letters = { exclusive: 'x', shared: 's', permits: 'p' } as const
 
-/** @param n number of this request; `once`: do not stand in line; `reachable`: is there a channel to push to? */
-export function argsOf(
-  claim: Claim,
-  n: number,
-  once: boolean,
-  reachable: boolean,
-  claimFor: number,
-): string[] {
+/** @param once do not enqueue; `reachable`: is there a channel to push to? `from`: the queue score at which to begin */
+export function argsOf(claim: Claim, once: boolean, reachable: boolean, from = '0'): string[] {
   const { attempt, mode, ttl, note = '' } = claim
   const take = mode.kind === 'permits' ? `${mode.take} ${mode.of}` : '1 1'
   const alive = micros(reachable ? aliveFor.reachable : aliveFor.polling)
-  const rest = `${take} ${once ? 0 : 1} ${n} ${alive} ${micros(Math.min(claimFor, ttl))}`
-  return [attempt, letters[mode.kind], micros(ttl), rest, note]
+  return [attempt, letters[mode.kind], micros(ttl), `${take} ${once ? 0 : 1} ${alive} ${from}`, note]
 }
 
 export function acquiredOf(reply: Reply): Acquired {
   if (typeof reply === 'string') {
-    const [first, second] = reply.split(' ')
+    const [first, second, further = ''] = reply.split(' ')
     if (first === 'o') return { is: 'over' }
     if (first === 'l') return { is: 'limit', limit: Number(second) }
-    return { is: 'granted', token: Number(first), contended: second === '1' }
+    return { is: 'granted', token: Number(first), contended: second === '1', further }
   }
-  const [place, left, canPush, barred, ...first] = reply as readonly Reply[]
+  const [place, left, canPush, barred, further, ...first] = reply as readonly Reply[]
   return {
     is: 'blocked',
     place: Number(place),
     left: Number(left) / 1000,
-    canPush: canPush === 1,
-    barred: barred === 1,
+    canPush: Number(canPush) === 1,
+    barred: Number(barred) > 1 ? Number(barred) / 1000 : 0,
+    stranger: Number(barred) === 1,
+    further: String(further),
     holder: first.length > 0 ? holderOf(first) : undefined,
   }
 }
 
 export function micros(ms: number): string {
   return String(Math.round(ms * 1000))
-}
-
-/** What a waiter does with its requests. */
-export interface Asking {
-  leaving(ask: Ask, flight: Flight): void
-  answered(reply: Reply, flight: Flight, ask: Ask): void
-  failed(error: unknown): void
-}
-
-/** One request: when it left, over which connections, and whether it said where to push to. */
-export class Ask implements Asker {
-  readonly waiter: Asking
-  readonly n: number
-  /** Undefined until it leaves. */
-  sent: number | undefined
-  link = 0
-  ear = 0
-  reachable = false
-
-  constructor(waiter: Asking, n: number) {
-    this.waiter = waiter
-    this.n = n
-  }
-
-  leaving(flight: Flight): void {
-    this.waiter.leaving(this, flight)
-  }
-
-  answered(reply: Reply, flight: Flight): void {
-    this.waiter.answered(reply, flight, this)
-  }
-
-  failed(error: unknown): void {
-    this.waiter.failed(error)
-  }
 }

@@ -1,9 +1,10 @@
 /**
- * Cells in Redis: one script for each verb. Whoever waits for a change leaves the channel of its process with the cell;
- * the next write tells it. Where no channel is to be had it looks a few times a second.
+ * Cells in Redis: one script per verb. A process that waits for a change registers its channel with the cell; the next write
+ * notifies it. Without a channel, it polls a few times a second.
  */
 import type { Cells } from '../../core/cell.js'
 import { unlessAborted } from '../../core/unless-aborted.js'
+import { Hints } from '../kit/hints.js'
 import type { Reply } from './client.js'
 import type { Desk } from './desk.js'
 import { cellKeysOf } from './keys.js'
@@ -13,9 +14,9 @@ import type { Script } from './scripts/frame.js'
 import { inTime } from './server.js'
 import { troubleOf } from './trouble.js'
 
-/** How often a cell is looked at in ms: where a push may be lost, and where there is none. */
+/** Polling interval of a cell in ms: with pushes, which may be lost, and without. */
 const lookEvery = { pushed: 5_000, polling: 250 }
-/** The longest time PEXPIRE is asked for, in ms: some 1,000 years. */
+/** The longest time passed to PEXPIRE, in ms: some 1,000 years. */
 const longest = 2 ** 45
 
 export function cellsOver(open: () => Desk, prefix: string): Cells {
@@ -25,7 +26,7 @@ export function cellsOver(open: () => Desk, prefix: string): Cells {
       return await work(desk)
     } catch (error) {
       if (signal.aborted && error === signal.reason) throw error
-      // Closed meanwhile: then that is what there is to say.
+      // If the driver was closed meanwhile, report that instead.
       open()
       throw troubleOf(error, desk.link.connection.ended).error
     }
@@ -53,20 +54,25 @@ export function cellsOver(open: () => Desk, prefix: string): Cells {
       told(signal, async (desk) => {
         const keys = cellKeysOf(prefix, key)
         desk.ear.open()
+        let wake = () => {}
+        const hints = new Hints(desk.clock, () => wake())
         for (;;) {
           open()
           const { channel } = desk.ear
           const pushed = channel.startsWith('-') ? undefined : channel
           const every = pushed === undefined ? lookEvery.polling : lookEvery.pushed
-          // The listener is there before the cell is asked: a push may come before the answer.
-          const heard = hears(desk, desk.link.connection.keyPrefix + keys[0], signal)
+          // Add the listener before querying the cell: a push may arrive before the reply.
+          const heard = hears(desk, desk.link.connection.keyPrefix + keys[0], hints, signal)
+          wake = heard.wake
           try {
             const args = [String(version), pushed ?? '-', String(2 * every)]
             const left = await run(desk, watchCell, keys, args, signal)
             if (left === 'changed') return
+            hints.looked()
             const ms = Number(left)
             await heard.within(ms < 0 ? every : Math.min(ms + 1, every))
           } finally {
+            hints.stop()
             heard.done()
           }
         }
@@ -75,7 +81,7 @@ export function cellsOver(open: () => Desk, prefix: string): Cells {
 }
 
 /** Listens for pushes about one cell. */
-function hears(desk: Desk, key: string, signal: AbortSignal) {
+function hears(desk: Desk, key: string, hints: Hints, signal: AbortSignal) {
   const { clock, cellListeners } = desk
   let stop = () => {}
   let resolve = () => {}
@@ -87,10 +93,11 @@ function hears(desk: Desk, key: string, signal: AbortSignal) {
   heard.catch(() => undefined)
   const aborted = () => reject(signal.reason)
   const listeners = cellListeners.get(key) ?? new Set()
-  const listener = { changed: resolve, closed: reject }
+  const listener = { changed: () => hints.tell(), closed: reject }
   cellListeners.set(key, listeners.add(listener))
   signal.addEventListener('abort', aborted)
   return {
+    wake: resolve,
     within(ms: number): Promise<void> {
       stop = clock.at(clock.now() + ms, resolve)
       return heard

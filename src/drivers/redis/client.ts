@@ -1,31 +1,36 @@
 /**
- * What the driver needs of a Redis client, and what the clients look like. Types only: no client is imported, ready-made
- * instances of ioredis 5+ (`Redis`, `Cluster`) and node-redis 5+ (client, cluster, sentinel) fit as they are.
- * `ioredis.ts` and `node-redis.ts` make a {@link Connection} of them; nothing else knows which it is.
+ * What the driver needs from a Redis client, and the shapes of the clients. Types only, no client is imported: ready-made instances
+ * of ioredis 5+ (`Redis`, `Cluster`) and node-redis 4.7+ (client, cluster, sentinel) fit as they are. `ioredis.ts` and
+ * `node-redis.ts` turn them into a {@link Connection}; no other file knows which client it is.
  */
 import type { Clock } from '../../core/clock.js'
 import { describe } from '../../core/name.js'
+import type { Emitter } from './events.js'
 import { fromIoredis } from './ioredis.js'
 import { fromNodeRedis } from './node-redis.js'
 
 export type Reply = string | number | null | readonly Reply[]
 
-/** One way to the server or servers, for commands. */
+/** A command connection to the server or servers. */
 export interface Connection {
   /** True: keys of one command must share a slot, and PUBLISH counts only the receivers on one node. */
   readonly cluster: boolean
-  /** What the client itself puts before every key. */
+  /** The prefix that the client itself adds to every key. */
   readonly keyPrefix: string
-  /** Closed for good, or never opened: nothing will be answered. */
+  /** Closed for good, or never opened: no reply will come. */
   readonly ended: boolean
-  /** `EVALSHA` or `EVAL`. Never settles if the server never answers: time-outs are the caller's. */
+  /** Stays connected to a master until that closes the connection, even if Sentinels have long promoted another server. Absent: no. */
+  readonly clings?: boolean
+  /** A second copy of an answered request may still be in flight to the server. Absent: no. */
+  readonly repeats?: boolean
+  /** Runs `EVALSHA` or `EVAL`. Never settles if the server never answers: the caller sets time-outs. */
   run(
     how: 'EVALSHA' | 'EVAL',
     script: string,
     keys: readonly string[],
     args: readonly string[],
   ): Promise<Reply>
-  /** The same followed by `WAIT` on the same connection. Resolves with both answers. */
+  /** Like `run`, followed by `WAIT` on the same connection. Resolves with both replies. */
   runAndWait(
     how: 'EVALSHA' | 'EVAL',
     script: string,
@@ -36,36 +41,32 @@ export interface Connection {
   ): Promise<readonly [Reply, number]>
   /** A command without keys, on any node. */
   command(name: string, ...args: readonly string[]): Promise<Reply>
-  /** Key names that match, from every master, page by page; `keyPrefix` still before them. */
-  scan(pattern: string): AsyncIterable<readonly string[]>
-  /** Tells when the connection goes away and when it is usable again. Returns what stops it. */
+  /**
+   * Matching key names from every master, page by page, including `keyPrefix`. Fails when some slots are served by no node in
+   * reach.
+   */
+  scan(pattern: string): AsyncIterator<readonly string[], void>
+  /** Calls back when the connection breaks and when it is usable again. Returns a function that stops that. */
   watch(down: () => void, up: () => void): () => void
-  /** A connection of one's own to the same servers, which the caller closes. */
+  /** A separate connection to the same servers, which the caller closes. */
   duplicate(): Connection
-  /** Listens on `channel`, again after every reconnect: on a connection of its own, or on this one if it is `set apart` for it. */
+  /** Subscribes to `channel`, again after every reconnect: on a separate connection, or on this one if `setApart`. */
   listen(channel: string, ear: Ear, setApart: boolean): Listening
-  /** Closes it; only for duplicates. */
+  /** Closes the connection; only for duplicates. */
   close(): void
 }
 
 export interface Ear {
   message(text: string): void
-  /** Subscribed: everything published from now on is heard, until `down`. */
+  /** Subscribed: everything published from now on arrives, until `down`. */
   up(): void
   down(): void
-  /** The server refuses for good, for example for want of channel rights. */
+  /** The server refuses for good, for example because the user lacks channel rights. */
   refused(error: Error): void
 }
 
 export interface Listening {
-  /** May messages of one connection be told from those of the next? If not, no push may be trusted with a deadline. */
-  readonly exact: boolean
   close(): void
-}
-
-interface Emitter {
-  on(event: string, listener: (...args: unknown[]) => void): unknown
-  off(event: string, listener: (...args: unknown[]) => void): unknown
 }
 
 /** An ioredis `Redis` or `Cluster`. */
@@ -80,21 +81,34 @@ export interface Ioredis extends Emitter {
 export interface NodeRedis extends Emitter {
   readonly isOpen: boolean
   connect(): Promise<unknown>
-  duplicate(): NodeRedis
-  destroy(): unknown
+  /** Sentinel clients have it since version 6. */
+  duplicate?(): NodeRedis
+  destroy?(): unknown
+  /** Where there is no `destroy`. */
+  disconnect?(): unknown
 }
 
-/** Whatever `redis({ client })` takes. */
+/** What `redis({ client })` accepts. */
 export type RedisClient = Ioredis | NodeRedis
 
-/** @throws TypeError when it is neither */
+/** @throws TypeError when `client` is neither */
 export function connect(client: RedisClient, clock: Clock, what = 'client'): Connection {
-  if (typeof client === 'object' && client !== null) {
-    if ('call' in client && 'status' in client) return fromIoredis(client, clock)
-    if ('isOpen' in client && 'sendCommand' in client && !('execute' in client))
-      return fromNodeRedis(client, clock)
-  }
+  if (isIoredis(client)) return fromIoredis(client, clock)
+  if (isNodeRedis(client)) return fromNodeRedis(client, clock)
   throw new TypeError(
     `${what} must be an instance of ioredis (Redis, Cluster) or of node-redis (createClient, createCluster, createSentinel; not a pool), got ${describe(client)}`,
   )
+}
+
+export function isClient(value: unknown): value is RedisClient {
+  return isIoredis(value) || isNodeRedis(value)
+}
+
+function isIoredis(value: unknown): value is Ioredis {
+  return typeof value === 'object' && value !== null && 'call' in value && 'status' in value
+}
+
+function isNodeRedis(value: unknown): value is NodeRedis {
+  if (typeof value !== 'object' || value === null) return false
+  return 'isOpen' in value && 'sendCommand' in value && !('execute' in value)
 }

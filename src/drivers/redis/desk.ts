@@ -1,11 +1,14 @@
-/** What the parts of the driver share: the connection, the ear, who waits and who holds. */
-import type { Clock } from '../../core/clock.js'
-import type { Env } from '../../core/driver.js'
+/** Shared driver state: request pipeline, subscriber, waiters, holds. */
+import { type Clock, ttlWithDelay } from '../../core/clock.js'
+import type { Claim, Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import { quote } from '../../core/name.js'
 import { tokenReserve } from '../../core/token.js'
+import { Retries } from '../kit/retries.js'
 import { micros } from './ask.js'
 import type { Connection } from './client.js'
 import { createEar, type Ear, type Push } from './ear.js'
+import { resultOf } from './further.js'
 import type { Hold } from './hold.js'
 import { bootKey, channelOf, type Keys } from './keys.js'
 import { answerTo, createLink, type Header, type Link } from './link.js'
@@ -16,9 +19,9 @@ import { troubleOf } from './trouble.js'
 import type { Waiter } from './waiter.js'
 
 export interface CellListener {
-  /** It may have changed. */
+  /** The cell may have changed. */
   changed(): void
-  /** Nothing will be heard any more. */
+  /** No more notifications will come. */
   closed(error: BackendError): void
 }
 
@@ -31,21 +34,21 @@ export interface Desk {
   readonly ear: Ear
   readonly waiters: Map<string, Waiter>
   readonly holds: Map<string, Hold>
-  /** Who wants to hear of a cell, by its key as the server sees it. */
+  /** Listeners of each cell, by its key as the server sees it. */
   readonly cellListeners: Map<string, Set<CellListener>>
-  /** A ttl longer than any before: quarantines must last for it. */
-  stretch(ttl: number): void
+  /** @throws RangeError when the ttl, without its share of `lockDelay`, is longer than a quarantine. Nobody relies on the `lockDelay` */
+  allow(ttl: number, claim: Claim): void
   /**
-   * Ends an attempt, in the background for as long as it could block others if the server does not answer now. Resolves
-   * when it has been tried once. @param ghost ms for which a late request of it is to be refused
+   * Ends an attempt. If the server does not answer now, retries in the background for as long as the attempt could block others, and
+   * once more at `close()`. Resolves after the first try. @param ghost how long the server refuses late requests of the attempt, in ms
    */
   cancel(attempt: string, keys: Keys, ttl: number, ghost: number): Promise<void>
   tooFew(replicas: number): BackendError
-  /** Waits for what is being cancelled, as long as a request may take, then ends everything. */
+  /** Waits for pending cancels, at most as long as a request may take, then ends everything. */
   close(): Promise<void>
 }
 
-/** @param listener of which the ear makes its own connection, or which is set apart for it */
+/** @param listener its connection is reserved for the subscription (`setApart`), or the ear duplicates it */
 export function createDesk(
   connection: Connection,
   listener: { readonly connection: Connection | undefined; readonly setApart: boolean },
@@ -57,72 +60,83 @@ export function createDesk(
   const holds = new Map<string, Hold>()
   const cellListeners = new Map<string, Set<CellListener>>()
   const later = new Set<() => void>()
-  const cancelling = new Set<Promise<void>>()
-  let longest = settings.maxTtl
+  const cancels = new Retries(clock, (error) => troubleOf(error, connection.ended).passing)
   let closed = false
   const { replicas, replicaTimeout } = settings
-  const link = createLink(connection, clock, settings.commandTimeout, header, {
-    needed: replicas,
-    timeout: replicaTimeout,
+  const needed = { needed: replicas, timeout: replicaTimeout }
+  const link = createLink(connection, clock, settings.commandTimeout, header, needed, {
+    up: () => check(),
+    answer: () => server.heard(),
   })
-  const server = createServer(connection, settings, clock)
+  const server = createServer(connection, settings, clock, env.id().slice(0, 16))
   const channel = channelOf(settings.prefix, env.id())
   const ear = createEar(listener.connection, listener.setApart, channel, {
     push: (push) => hear(push),
     up: () => {
       for (const waiter of waiters.values()) waiter.ask()
-      // They look again, and say where they can be reached now.
+      // They read again, and register the channel.
       for (const listeners of cellListeners.values()) for (const listener of listeners) listener.changed()
     },
   })
   const by = env.by.replace(/\s/g, '_') || '?'
 
-  // Made anew only when something in it has changed: it goes with every command.
+  // Rebuilt only when a part has changed: every command carries it.
   let made: Header | undefined
   let madeOf: readonly unknown[] = []
   function header(): Header {
-    const { identity, marked } = server
-    const upFor = connection.cluster ? server.upFor(longest) : 0
-    const of = [identity, marked, ear.channel, longest, upFor]
+    const { identity, longest } = server
+    const of = [identity, ear.channel, longest]
     if (made === undefined || of.some((part, i) => part !== madeOf[i])) {
-      made = compose(identity, marked, upFor)
+      made = compose(identity, longest)
       madeOf = of
     }
     return made
   }
 
-  function compose(identity: Identity | undefined, marked: Server['marked'], upFor: number): Header {
-    const max = micros(longest)
-    const boot = identity?.boot ?? '-'
-    const since = connection.cluster ? upFor * 1_000 : marked === 'here' ? 0 : (identity?.since ?? 0)
-    const strict = marked !== undefined || settings.quarantine === 'strict'
+  function compose(identity: Identity | undefined, longest: number): Header {
+    const upFor = connection.cluster && settings.quarantine === 'strict' ? longest + 1_000 : 0
     return {
       boot: identity === undefined ? undefined : bootKey(settings.prefix),
       args: [
-        identity === undefined ? '' : `0 ${max} ${boot}`,
+        identity === undefined ? '' : `0 ${identity.boot} ${identity.lineage} `,
         `${ear.channel} ${by}`,
         String(tokenReserve),
         String(settings.retention),
-        `${boot} ${since} ${max} ${strict ? 1 : 0} ${connection.cluster ? 1 : 0}`,
+        `${micros(upFor)} ${micros(longest)} ${connection.cluster ? 1 : 0}`,
       ],
     }
   }
 
-  function hear(push: Push): void {
-    const { attempt } = push
-    if (push.is === 'changed') {
-      for (const listener of cellListeners.get(attempt) ?? []) listener.changed()
-      return
+  /** The connection is back: report leases lost meanwhile at once, not at their next renewal. */
+  function check(tries = 40): void {
+    if (closed || holds.size === 0) return
+    const all = () => {
+      for (const hold of holds.values()) hold.check()
     }
-    if (push.is === 'next') return waiters.get(attempt)?.foretold(push.left / 1000)
-    // The answer that makes it a holder comes over another connection, and may come later.
-    if (push.is !== 'granted') return (holds.get(attempt) ?? waiters.get(attempt))?.hear(push.is)
-    const waiter = waiters.get(attempt)
-    if (waiter !== undefined) return waiter.push(push)
-    if (holds.has(attempt)) return
-    // Nobody here knows of it: it was given up, or a request of it arrived after that. Others must not wait for its claim.
-    const hash = push.hash.slice(connection.keyPrefix.length)
-    void desk.cancel(attempt, [hash, `${hash}:q`, `${hash}:d`], push.claim / 1000, 0)
+    // The server may be loading its data.
+    const again = () => {
+      if (!closed && tries > 0) soon(250, () => check(tries - 1))
+    }
+    const known = server.known(link.epoch)
+    if (known === undefined) all()
+    else known.then(all, again)
+  }
+
+  function soon(ms: number, work: () => void): void {
+    const run = () => {
+      later.delete(stop)
+      work()
+    }
+    const stop = clock.at(clock.now() + ms, run, { ref: false })
+    later.add(stop)
+  }
+
+  function hear(push: Push): void {
+    if (push.is === 'changed') for (const listener of cellListeners.get(push.key) ?? []) listener.changed()
+    else if (push.is === 'next') waiters.get(push.attempt)?.foretold(push.left / 1000)
+    else if (push.is === 'turn') waiters.get(push.attempt)?.hear(push.is)
+    // The reply that makes it a holder comes over another connection, and may come later.
+    else (holds.get(push.attempt) ?? waiters.get(push.attempt))?.hear(push.is)
   }
 
   const desk: Desk = {
@@ -135,28 +149,20 @@ export function createDesk(
     waiters,
     holds,
     cellListeners,
-    stretch(ttl) {
-      if (ttl > longest) longest = ttl
+    allow(ttl, { name, lockDelay = 0 }) {
+      const relied = ttl - ttlWithDelay(0, lockDelay)
+      const { maxTtl } = settings
+      if (relied <= maxTtl) return
+      throw new RangeError(
+        `redis: ${quote(name)} asks for a ttl of ${relied} ms, more than maxTtl ${maxTtl}; set maxTtl as high in every process`,
+      )
     },
     cancel(attempt, keys, ttl, ghost) {
-      const until = clock.now() + ttl
       const once = async (): Promise<void> => {
-        try {
-          await answerTo(link, cancel, keys, [attempt, micros(ghost)])
-        } catch (error) {
-          if (closed || !troubleOf(error, connection.ended).passing || clock.now() >= until) return
-          const again = () => {
-            later.delete(stop)
-            void once()
-          }
-          const stop = clock.at(clock.now() + 250, again, { ref: false })
-          later.add(stop)
-        }
+        const [reply, flight] = await answerTo(link, cancel, keys, [attempt, micros(ghost)])
+        resultOf(desk, keys, reply, flight)
       }
-      const first = once()
-      cancelling.add(first)
-      void first.finally(() => cancelling.delete(first))
-      return first
+      return cancels.try(once, clock.now() + ttl)
     },
     tooFew: (got) =>
       new BackendError(
@@ -168,7 +174,7 @@ export function createDesk(
       for (const waiter of waiters.values()) waiter.stop()
       const over = new BackendError('redis', 'these locks were closed', { closed: true })
       for (const listeners of cellListeners.values()) for (const listener of listeners) listener.closed(over)
-      await Promise.allSettled(cancelling)
+      await cancels.close(settings.commandTimeout)
       for (const hold of holds.values()) hold.drop()
       for (const stop of later) stop()
       later.clear()

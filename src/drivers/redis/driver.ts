@@ -1,9 +1,10 @@
-/** The driver: `scripts/` decide, `waiter.ts` and `hold.ts` ask, this hands out. */
+/** The Redis driver: the scripts in `scripts/` decide, `waiter.ts` and `hold.ts` send the requests, this file assembles them. */
 import type { Driver, DriverFactory, Env, Grant, Standing, Traits } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { cellsOver } from './cells.js'
 import { type Connection, connect, type Reply } from './client.js'
 import { createDesk, type Desk } from './desk.js'
+import { resultOf } from './further.js'
 import { standingOf } from './inspect.js'
 import { type Keys, keysOf, nameOf, patternOf } from './keys.js'
 import { answerTo, shaOf } from './link.js'
@@ -21,14 +22,14 @@ export interface RedisTraits extends Traits {
   readonly shared: true
   readonly cells: true
   readonly portable: true
-  /** Not in a Cluster, where every lock has a slot of its own. */
+  /** False in a Cluster, where every lock has its own slot. */
   readonly together: boolean
 }
 
 const traits: RedisTraits = Object.freeze({
   modes: ['exclusive', 'shared', 'permits'] as const,
   fair: true,
-  // Below that, the way to the server and back eats up a lease.
+  // A shorter lease would be used up by the round trip to the server.
   minTtl: 20,
   shared: true,
   maxLockDelay: Number.POSITIVE_INFINITY,
@@ -40,13 +41,13 @@ const traitsInCluster: RedisTraits = Object.freeze({ ...traits, together: false 
 
 /**
  * Locks in Redis 7+ or Valkey: standalone, Sentinel or Cluster, over an ioredis or node-redis client.
- * @throws TypeError, RangeError for bad options, before any I/O
+ * @throws TypeError or RangeError for invalid options, before any I/O
  */
 export function redis(options: RedisOptions): DriverFactory<RedisTraits> {
   const settings = settingsOf(options)
   return (env) => {
     const { clock } = env
-    // Looked at now, so that a wrong client is told at once; nothing is sent.
+    // Checked now, so that a wrong client is reported at once; sends nothing.
     const given = connect(options.client, clock)
     const { subscriber } = settings
     const apart = subscriber ? connect(subscriber, clock, 'subscriber') : undefined
@@ -59,7 +60,8 @@ export function redis(options: RedisOptions): DriverFactory<RedisTraits> {
       if (desk !== undefined) return desk
       if (settings.replicas > 0) own = given.duplicate()
       const listener = {
-        connection: subscriber === false ? undefined : (apart ?? given),
+        // Not `given` when `own` exists: the driver then never uses `given`, which may be unconnected and not know the masters.
+        connection: subscriber === false ? undefined : (apart ?? own ?? given),
         setApart: apart !== undefined,
       }
       desk = createDesk(own ?? given, listener, settings, env)
@@ -81,7 +83,7 @@ export function redis(options: RedisOptions): DriverFactory<RedisTraits> {
 
 function driverOver(
   open: () => Desk,
-  { clock }: Env,
+  { clock, id }: Env,
   prefix: string,
   close: () => Promise<void>,
 ): Driver<RedisTraits> {
@@ -113,7 +115,7 @@ function driverOver(
     acquire(claim, wait) {
       return new Promise<Grant | undefined>((resolve, reject) => {
         const desk = open()
-        desk.stretch(claim.ttl)
+        desk.allow(claim.ttl, claim)
         new Waiter(desk, claim, keysOf(prefix, claim.name), wait, resolve, reject).ask()
       })
     },
@@ -124,11 +126,16 @@ function driverOver(
       told(async (desk) => {
         const { connection } = desk.link
         const found: Standing[] = []
-        for await (const page of connection.scan(patternOf(connection.keyPrefix + prefix, beginning))) {
-          const names = page.map((key) => nameOf(connection.keyPrefix + prefix, key))
-          const standings = await Promise.all(
-            names.filter((name) => name !== undefined).map((name) => show(desk, name)),
-          )
+        const seen = new Set<string>()
+        const pages = connection.scan(patternOf(connection.keyPrefix + prefix, beginning))
+        for (;;) {
+          const { done, value: page } = await inTime(clock, desk.settings.commandTimeout, pages.next())
+          if (done) break
+          // SCAN may return a key twice while the key table grows, and while the key moves to another node.
+          const names = new Set(page.map((key) => nameOf(connection.keyPrefix + prefix, key)))
+          const fresh = [...names].filter((name) => name !== undefined && !seen.has(name)) as string[]
+          for (const name of fresh) seen.add(name)
+          const standings = await Promise.all(fresh.map((name) => show(desk, name)))
           found.push(...standings.filter(({ holders, waiters }) => holders.length + waiters.length > 0))
         }
         return found.sort((a, b) => (a.name < b.name ? -1 : 1))
@@ -137,8 +144,8 @@ function driverOver(
     forceRelease: (name) =>
       told(async (desk) => {
         const keys: Keys = keysOf(prefix, name)
-        const [ended] = await answerTo(desk.link, force, keys, ['-'])
-        return Number(ended)
+        const [ended, flight] = await answerTo(desk.link, force, keys, [id()])
+        return Number(resultOf(desk, keys, ended, flight))
       }),
 
     cells: cellsOver(open, prefix),

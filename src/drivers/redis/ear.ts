@@ -1,50 +1,37 @@
 /**
- * The process's one subscription: grants, "somebody waits", "an operator took it".
+ * The process's one subscription: "your turn", "others wait", "an operator force-released it". Any client that may publish can forge
+ * these: a notification is a reason to ask the server, never an answer.
  *
- * It is opened when something is first waited for, not before: a process that never meets another needs no second
- * connection. Until it is up, and wherever Pub/Sub is not allowed, waiters poll and say so in the line.
+ * The subscription opens at the first wait, not before: a process without contention needs no second connection. Until it is up, and
+ * wherever Pub/Sub is not allowed, waiters poll, and their queue entries say so.
  */
 import type { Connection, Listening } from './client.js'
 
 export type Push =
-  | {
-      readonly is: 'granted'
-      readonly attempt: string
-      readonly token: number
-      /** Microseconds between the server's reading of request `n` and the grant. */
-      readonly age: number
-      readonly n: number
-      readonly claim: number
-      readonly contended: boolean
-      /** The hash key, as the server sees it. */
-      readonly hash: string
-    }
-  /** In so many µs the claim above it runs out. */
+  | { readonly is: 'turn' | 'contended' | 'taken'; readonly attempt: string }
+  /** The hold or entry ahead ends in `left` µs. */
   | { readonly is: 'next'; readonly attempt: string; readonly left: number }
-  | { readonly is: 'contended' | 'taken'; readonly attempt: string }
-  /** A cell has changed. `attempt` is its key, as the server sees it. */
-  | { readonly is: 'changed'; readonly attempt: string }
+  /** A cell has changed. `key`: as the server sees it. */
+  | { readonly is: 'changed'; readonly key: string }
 
 export interface Hearing {
   push(push: Push): void
-  /** It is up: those who wait should say where they can be reached. */
+  /** The subscription is up: waiters should register the channel. */
   up(): void
 }
 
 export interface Ear {
-  /** Where this process is reached now; `-` while it cannot be, `-!` when it is not allowed to use channels at all. */
+  /** The channel that reaches this process now; `-` while none does, `-!` when the server does not allow channels at all. */
   readonly channel: string
   readonly up: boolean
-  /** Grows whenever the subscription breaks: what was agreed before cannot be relied on. */
+  /** Grows whenever the subscription breaks: notifications agreed on before that may be lost. */
   readonly epoch: number
-  /** May a pushed deadline be trusted? */
-  readonly exact: boolean
   /** Idempotent. */
   open(): void
   close(): void
 }
 
-/** @param connection of which the subscription makes its own; undefined: never subscribe */
+/** @param connection the connection to duplicate, or to use if `setApart`; undefined: never subscribe */
 export function createEar(
   connection: Connection | undefined,
   setApart: boolean,
@@ -68,9 +55,6 @@ export function createEar(
     },
     get epoch() {
       return epoch
-    },
-    get exact() {
-      return listening?.exact === true
     },
     open() {
       if (connection === undefined || listening !== undefined) return
@@ -103,21 +87,21 @@ export function createEar(
   }
 }
 
+/** Undefined for foreign messages. The cost does not depend on the length. */
 export function parsePush(text: string): Push | undefined {
-  const [what, attempt = '', token, age, n, claim, contended, ...hash] = text.split(' ')
-  if (what === 'v') return { is: 'changed', attempt: text.slice(2) }
-  if (what === 'n') return { is: 'next', attempt, left: Number(token) }
-  if (what === 'c') return { is: 'contended', attempt }
-  if (what === 'x') return { is: 'taken', attempt }
-  if (what !== 'g') return undefined
-  return {
-    is: 'granted',
-    attempt,
-    token: Number(token),
-    age: Number(age),
-    n: Number(n),
-    claim: Number(claim),
-    contended: contended === '1',
-    hash: hash.join(' '),
+  const about = text.slice(2)
+  switch (text.slice(0, 2)) {
+    case 'g ':
+      return { is: 'turn', attempt: about }
+    case 'c ':
+      return { is: 'contended', attempt: about }
+    case 'x ':
+      return { is: 'taken', attempt: about }
+    case 'v ':
+      return { is: 'changed', key: about }
+    case 'n ':
+      return { is: 'next', attempt: about.slice(0, 32), left: Number(about.slice(33, 49)) }
+    default:
+      return undefined
   }
 }

@@ -1,18 +1,13 @@
-/**
- * What the driver gave: one grant, from the first proof to the answer of its release.
- *
- * A grant that came by push holds only for a short *claim*, so that a process that never got the message blocks nobody for
- * long. The core renews it early, because it sees how little is left; where it does not (`autoRenew: false`), or where its
- * try is not answered, the grant extends itself once to the full ttl, from half of the claim on. A section shorter than
- * that sends nothing: hand-over costs the two commands acquire and release.
- */
+/** One grant, from its first proof to the reply to its release. */
 import { deadline } from '../../core/clock.js'
 import type { Claim, GaveBack, Grant } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { tokenReserve } from '../../core/token.js'
-import { micros } from './ask.js'
+import { Hints } from '../kit/hints.js'
+import { ghostFor, micros } from './ask.js'
 import type { Reply } from './client.js'
 import type { Desk } from './desk.js'
+import { resultOf } from './further.js'
 import type { Keys } from './keys.js'
 import type { Flight } from './link.js'
 import type { Script } from './scripts/frame.js'
@@ -22,12 +17,10 @@ import { troubleOf } from './trouble.js'
 export interface Proven {
   readonly token: number
   readonly validUntil: number
-  /** Did others wait for the name when it was granted? */
+  /** Were others waiting for the name at the grant? */
   readonly contended: boolean
-  /** Was the process reachable when it asked, so that it would have heard of anybody who came later? */
+  /** Was the process reachable at the request, so that it would be notified of later waiters? */
   readonly reachable: boolean
-  /** Only until then by a push; undefined: for the whole ttl. */
-  readonly claim?: number
 }
 
 export class Hold implements Grant {
@@ -40,9 +33,9 @@ export class Hold implements Grant {
   #last: number
   #heard: boolean
   #reachable: boolean
-  /** Undefined once the whole ttl has been proven. */
-  #disarm: (() => void) | undefined
   #asked = false
+  #revoked: AbortController | undefined
+  #hints: Hints | undefined
 
   constructor(desk: Desk, claim: Claim, keys: Keys, proven: Proven) {
     this.#desk = desk
@@ -55,42 +48,52 @@ export class Hold implements Grant {
     this.#heard = proven.contended
     this.#reachable = proven.reachable
     desk.holds.set(claim.attempt, this)
-    if (proven.claim !== undefined) this.#extendAt(proven.claim / 2, proven.claim / 4)
   }
 
-  /** A push: somebody waits, or an operator took it. */
+  get lost(): AbortSignal {
+    this.#revoked ??= new AbortController()
+    return this.#revoked.signal
+  }
+
+  /** A notification: others wait, or an operator force-released the lock; the second is checked with the server first. */
   hear(what: 'contended' | 'taken'): void {
     if (what === 'contended') this.#heard = true
-    else this.validUntil = Number.NEGATIVE_INFINITY
+    else this.check()
+  }
+
+  /** Asks the server whether the grant still exists. */
+  check(): void {
+    if (this.#asked) return
+    this.#hints ??= new Hints(this.#desk.clock, () => this.#look())
+    this.#hints.tell()
   }
 
   async renew(ttl: number): Promise<number | undefined> {
     const desk = this.#desk
+    desk.allow(ttl, this.#claim)
     const args = [this.#claim.attempt, micros(ttl)]
-    const [reply, flight] = await this.#answer(renew, args)
-    if (reply !== 1) return undefined
+    const [reply, flight] = await this.#prove(args)
+    if (Number(reply) !== 1) return undefined
     if (flight.replicas < desk.settings.replicas) throw desk.tooFew(flight.replicas)
-    // A server that has forgotten and been told again is not the one that granted it, but it has just said "yours".
-    this.#disarm?.()
-    this.#disarm = undefined
-    // An answer to an earlier try may come after one to a later: the later deadline stands.
-    this.validUntil = Math.max(this.validUntil, deadline(flight.sent, ttl))
+    this.validUntil = deadline(flight.sent, ttl)
     return this.validUntil
   }
 
   async release(): Promise<GaveBack> {
-    this.#disarm?.()
-    this.#disarm = undefined
     const { attempt } = this.#claim
     const again = this.#asked
     this.#asked = true
-    const [reply, { broken }] = await this.#answer(release, [attempt, String(this.#last)])
-    this.#desk.holds.delete(attempt)
-    if (reply === 1) return 'released'
-    // It may have been carried out the first time, and others may have held and released since. While it is proven that
-    // nobody else could have taken it, "not yours" can only mean that.
-    const before = (again || broken) && this.#desk.clock.now() < this.validUntil
-    return reply === 2 || before ? 'already-released' : 'lost'
+    const [reply, flight] = await this.#answer(release, [attempt, String(this.#last)])
+    const result = resultOf(this.#desk, this.#keys, reply, flight)
+    this.drop()
+    // A copy of the claim that arrives now would acquire the lock for nobody.
+    if (this.#desk.link.connection.repeats === true)
+      void this.#desk.cancel(attempt, this.#keys, this.#claim.ttl, ghostFor)
+    if (result === '1') return 'released'
+    // The first try may have been executed, and others may have held and released since. While the proof shows that no other client
+    // could have taken the lock, "not yours" can only mean that the first try was executed.
+    const before = (again || flight.twice) && this.#desk.clock.now() < this.validUntil
+    return result === '2' || before ? 'already-released' : 'lost'
   }
 
   pass(): number | undefined {
@@ -105,32 +108,47 @@ export class Hold implements Grant {
   }
 
   async downgrade(): Promise<void> {
-    const [reply] = await this.#answer(downgrade, [this.#claim.attempt, String(this.#last)])
-    if (reply === '0') throw new BackendError('redis', `cannot downgrade ${this.#claim.name}: it is not held`)
+    const [reply, flight] = await this.#answer(downgrade, [this.#claim.attempt, String(this.#last)])
+    const result = resultOf(this.#desk, this.#keys, reply, flight)
+    if (result === '0')
+      throw new BackendError('redis', `cannot downgrade ${this.#claim.name}: it is not held`)
   }
 
   detach(): void {
     this.drop()
   }
 
-  /** No timer of it is left. */
+  /** Forgets the hold and leaves no timer behind. */
   drop(): void {
-    this.#disarm?.()
-    this.#disarm = undefined
+    this.#hints?.stop()
     this.#desk.holds.delete(this.#claim.attempt)
   }
 
-  #extendAt(wait: number, again: number): void {
-    const { clock } = this.#desk
-    this.#disarm = clock.at(
-      clock.now() + wait,
-      () => {
-        this.#extendAt(again, again)
-        if (clock.now() < this.validUntil) this.renew(this.#claim.ttl).catch(() => undefined)
-        else this.#disarm?.()
-      },
-      { ref: false },
-    )
+  /** The reply of a server that may no longer be the master proves nothing: retry once the server is known. */
+  async #prove(args: readonly string[]): Promise<readonly [Reply, Flight]> {
+    const { link, server, clock, settings } = this.#desk
+    const until = clock.now() + settings.commandTimeout
+    for (let tries = 1; ; tries++) {
+      await server.known(link.epoch)?.catch((error) => {
+        throw troubleOf(error, link.connection.ended).error
+      })
+      const answer = await this.#answer(renew, args)
+      if (!answer[1].broken) return answer
+      if (tries >= 3 && clock.now() >= until)
+        throw new BackendError('redis', 'the connection broke again and again')
+    }
+  }
+
+  /** Does the grant still exist? No answer proves nothing: the next renewal decides. */
+  #look(): void {
+    const looked = () => this.#hints?.looked()
+    const answered = ([reply]: readonly [Reply, Flight]) => {
+      looked()
+      if (Number(reply) === 1 || !this.#desk.holds.has(this.#claim.attempt)) return
+      this.validUntil = Number.NEGATIVE_INFINITY
+      this.#revoked?.abort()
+    }
+    this.#answer(renew, [this.#claim.attempt, '0']).then(answered, looked)
   }
 
   #answer(script: Script, args: readonly string[]): Promise<readonly [Reply, Flight]> {

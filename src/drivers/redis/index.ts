@@ -1,6 +1,6 @@
 /**
- * Locks in Redis or Valkey: one round trip to take a free lock, one to give it back; a release hands the lock to the next
- * waiter in the same step and pushes it to its process.
+ * Locks in Redis or Valkey: one round trip to acquire a free lock, one to release it. A release grants the lock to the next
+ * waiter in the same step and pushes the grant to its process.
  *
  * ```ts
  * import { Redis } from 'ioredis'

@@ -1,4 +1,4 @@
-/** Turns what the scripts show into what operators and errors see. */
+/** Decodes the replies of the scripts into what operators and errors show. */
 import type { Holder, Standing, Waiter } from '../../core/driver.js'
 import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
 import type { Reply } from './client.js'
@@ -10,7 +10,7 @@ function modeOf(letter: string, take: number, of: number): Mode {
 
 const ms = (micros: unknown) => Number(micros) / 1000
 
-/** From `acquire`: attempt, mode, take, limit, token, µs held, µs left, by, note. */
+/** From a row of `acquire`: attempt, mode, take, limit, token, µs held, µs left, by, note. */
 export function holderOf(row: readonly Reply[]): Holder {
   const [attempt, letter, take, of, token, held, left, by, note] = row
   return {
@@ -23,9 +23,9 @@ export function holderOf(row: readonly Reply[]): Holder {
   }
 }
 
-/** From `inspect`: state, now, limit, holds as attempt, deadline, record …, waiters as attempt, record …. */
+/** From the reply of `inspect`: state, now, limit, holds as attempt, deadline, record …, waiters as attempt, record …, how many more. */
 export function standingOf(name: string, reply: readonly Reply[]): Standing {
-  const [state, now, of, holds, waits] = reply
+  const [state, now, of, holds, waits, more] = reply
   const [letter = '-', , , due, token, , owner = '-', ...record] = String(state).split(' ')
   const holders: Holder[] = []
   if (letter === 'x') {
@@ -57,11 +57,12 @@ export function standingOf(name: string, reply: readonly Reply[]): Standing {
     holders,
     waiters: groups(waits as readonly Reply[], 2).map((row) => waiterOf(row, Number(now))),
     lastToken: Number(token ?? 0),
+    ...(Number(more) > 0 && { unlisted: Number(more) }),
   }
 }
 
 function waiterOf([attempt, text]: readonly Reply[], now: number): Waiter {
-  const [, , letter = 'x', take, of, , , , , since, by = '', ...note] = String(text).split(' ')
+  const [letter = 'x', take, of, , , , since, by = '', ...note] = String(text).split(' ')
   return {
     attempt: String(attempt),
     mode: modeOf(letter, Number(take), Number(of)),

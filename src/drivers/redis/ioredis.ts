@@ -1,17 +1,34 @@
 /** A {@link Connection} over ioredis: `Redis` (standalone and Sentinel) or `Cluster`. */
 import type { Clock } from '../../core/clock.js'
-import type { Connection, Ear, Ioredis, Listening, Reply } from './client.js'
-import { isRefusal } from './trouble.js'
+import type { Connection, Ioredis, Reply } from './client.js'
+import { on } from './events.js'
+import { attach, listenOnACopy, listenOnANode, quiet } from './ioredis-listen.js'
+import { followIn, inOneGo, repeatsFor, unlessTryAgain } from './ioredis-nodes.js'
+import { scanAll } from './scan.js'
 
-/** What only some of them have, or what is not in the public type. */
-interface Full extends Ioredis {
+type Command = readonly [string, ...string[]]
+
+/** Members that only some clients have, or that are not in the public type. */
+export interface Full extends Ioredis {
   readonly isCluster?: boolean
-  readonly options?: { readonly keyPrefix?: string }
-  nodes?(role: 'master'): Full[]
+  readonly options?: {
+    readonly keyPrefix?: string
+    readonly enableAutoPipelining?: boolean
+    readonly sentinels?: readonly unknown[] | null
+    readonly failoverDetector?: boolean
+    readonly natMap?: unknown
+    readonly host?: string
+    readonly port?: number
+    readonly readOnly?: boolean
+  }
+  nodes?(role: 'master' | 'all'): Full[]
   pipeline(): Pipeline
   evalsha(sha: string, numberOfKeys: number, keys: readonly string[], args: readonly string[]): Promise<Reply>
   eval(text: string, numberOfKeys: number, keys: readonly string[], args: readonly string[]): Promise<Reply>
   duplicate(override?: object): Full
+  subscribe(channel: string): Promise<unknown>
+  unsubscribe(channel: string): Promise<unknown>
+  ping(): Promise<unknown>
 }
 
 interface Pipeline {
@@ -19,65 +36,100 @@ interface Pipeline {
   exec(): Promise<[error: Error | null, reply: unknown][] | null>
 }
 
-/** How long to wait before another node is tried for the subscription, in ms. */
-const nextNodeAfter = 200
-
 export function fromIoredis(given: Ioredis, clock: Clock): Connection {
   const client = given as Full
   const cluster = client.isCluster === true
   const events = cluster
     ? { down: ['-node', 'close'], up: ['+node', 'ready'] }
     : { down: ['close'], up: ['ready'] }
+  // While a Cluster changes, replicas come and go with every list of its nodes. The driver never reads a lock from one.
+  const isReplica = (node: unknown) => (node as Full | undefined)?.options?.readOnly === true
+
+  const keyPrefix = client.options?.keyPrefix ?? ''
+  const apart = client.options?.enableAutoPipelining === true
+
+  const follow = cluster ? followIn(client, clock) : undefined
+  let hedgedAt = Number.NEGATIVE_INFINITY
+  /** Sends the commands over one connection: in a Cluster that of the node which has the keys. */
+  const inOrder = async (keys: readonly string[], commands: readonly Command[]) => {
+    if (follow === undefined) {
+      const answers = await inOneGo(client, commands)
+      const failed = answers.find((answer) => answer instanceof Error)
+      if (failed) throw failed
+      return answers
+    }
+    return follow(keyPrefix + keys[0], commands.map(prefixed))
+  }
+  /** Adds the Cluster client's prefix, which a node's client does not know. */
+  const prefixed = ([name, text, count, ...rest]: Command): Command => {
+    if (name === 'WAIT' || count === undefined)
+      return [name, ...[text, count].filter((part) => part !== undefined)]
+    const keys = rest.slice(0, Number(count)).map((key) => keyPrefix + key)
+    return [name, text ?? '', count, ...keys, ...rest.slice(Number(count))]
+  }
 
   return {
     cluster,
-    keyPrefix: client.options?.keyPrefix ?? '',
+    clings: (client.options?.sentinels?.length ?? 0) > 0 && client.options?.failoverDetector !== true,
+    keyPrefix,
     get ended() {
       return client.status === 'end'
     },
-    // It flattens its arguments in any case.
-    run: (how, script, keys, args) =>
-      how === 'EVAL'
-        ? client.eval(script, keys.length, keys, args)
-        : client.evalsha(script, keys.length, keys, args),
+    get repeats() {
+      return clock.now() - hedgedAt < repeatsFor
+    },
+    // Passes arrays: ioredis flattens its arguments in any case.
+    run(how, script, keys, args) {
+      if (apart) return alone(client, how, script, String(keys.length), ...keys, ...args)
+      const answer =
+        how === 'EVAL'
+          ? client.eval(script, keys.length, keys, args)
+          : client.evalsha(script, keys.length, keys, args)
+      if (!cluster) return answer
+      const directly = async () => {
+        const [reply] = await inOrder(keys, [[how, script, String(keys.length), ...keys, ...args]])
+        return reply as Reply
+      }
+      const hedged = () => {
+        hedgedAt = clock.now()
+      }
+      return unlessTryAgain(clock, answer, directly, hedged)
+    },
 
     async runAndWait(how, script, keys, args, replicas, timeout) {
-      const pipeline = client.pipeline()
-      pipeline.call(how, script, String(keys.length), ...keys, ...args)
-      pipeline.call('WAIT', String(replicas), String(timeout))
-      const [ran, waited] = (await pipeline.exec()) ?? []
-      const failed = ran?.[0] ?? waited?.[0]
-      if (failed) throw failed
-      return [ran?.[1] as Reply, Number(waited?.[1])]
+      const wait = ['WAIT', String(replicas), String(timeout)] as const
+      const [ran, waited] = await inOrder(keys, [[how, script, String(keys.length), ...keys, ...args], wait])
+      return [ran as Reply, Number(waited)]
     },
 
-    command: (name, ...args) => client.call(name, ...args) as Promise<Reply>,
+    command: (...command) =>
+      apart ? alone(client, ...command) : (client.call(...command) as Promise<Reply>),
 
-    async *scan(pattern) {
-      for (const node of client.nodes?.('master') ?? [client]) {
-        let cursor = '0'
-        do {
-          const page = await node.call('SCAN', cursor, 'MATCH', pattern, 'COUNT', '500')
-          const [next, keys] = page as [string, string[]]
-          cursor = String(next)
-          yield keys
-        } while (cursor !== '0')
-      }
-    },
+    scan: (pattern) =>
+      scanAll(
+        async function* () {
+          if (cluster && client.nodes?.('master').length === 0) await client.call('PING')
+          for (const node of client.nodes?.('master') ?? [client])
+            yield (...command) => (apart ? alone(node, ...command) : node.call(...command))
+        },
+        pattern,
+        cluster,
+      ),
 
     watch(down, up) {
-      for (const event of events.down) client.on(event, down)
-      for (const event of events.up) client.on(event, up)
+      const stops = [
+        ...events.down.map((event) => on(client, event, (node) => isReplica(node) || down())),
+        ...events.up.map((event) => on(client, event, up)),
+      ]
       return () => {
-        for (const event of events.down) client.off(event, down)
-        for (const event of events.up) client.off(event, up)
+        for (const stop of stops) stop()
       }
     },
 
     duplicate: () => fromIoredis(quiet(cluster ? client.duplicate([]) : client.duplicate()), clock),
 
     listen(channel, ear, setApart) {
-      if (setApart) return { exact: !cluster, close: attach(client, channel, ear) }
+      if (setApart) return { close: attach(client, channel, ear) }
       return cluster ? listenOnANode(client, clock, channel, ear) : listenOnACopy(client, channel, ear)
     },
 
@@ -85,76 +137,12 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
   }
 }
 
-/** Errors of our own connections show as rejected commands and missing messages; unheard ones would be printed. */
-function quiet(client: Full): Full {
-  client.on('error', () => undefined)
-  return client
-}
-
-/** Subscribes at every `ready`. Returns what undoes it. */
-function attach(client: Full, channel: string, ear: Ear): () => void {
-  const message = (from: unknown, text: unknown) => {
-    if (from === channel) ear.message(String(text))
-  }
-  const ready = () => {
-    client.call('SUBSCRIBE', channel).then(
-      () => ear.up(),
-      (error: Error) => {
-        if (isRefusal(error)) ear.refused(error)
-      },
-    )
-  }
-  const down = () => ear.down()
-  client.on('message', message)
-  client.on('ready', ready)
-  client.on('close', down)
-  if (client.status === 'ready') ready()
-  return () => {
-    client.off('message', message)
-    client.off('ready', ready)
-    client.off('close', down)
-    if (client.status === 'ready') client.call('UNSUBSCRIBE', channel).catch(() => undefined)
-  }
-}
-
-function listenOnACopy(client: Full, channel: string, ear: Ear): Listening {
-  const own = quiet(
-    client.duplicate({ lazyConnect: false, autoResubscribe: false, maxRetriesPerRequest: null }),
-  )
-  const detach = attach(own, channel, ear)
-  return {
-    exact: true,
-    close() {
-      detach()
-      own.disconnect()
-    },
-  }
-}
-
-/** A Cluster client hides when its subscription moves; a connection of our own to one node does not. */
-function listenOnANode(cluster: Full, clock: Clock, channel: string, ear: Ear): Listening {
-  let stop = () => {}
-  const later = () => {
-    stop = clock.at(clock.now() + nextNodeAfter, open, { ref: false })
-  }
-  const open = () => {
-    const nodes = cluster.nodes?.('master') ?? []
-    const node = nodes[Math.floor(Math.random() * nodes.length)]
-    if (node === undefined) return later()
-    const own = quiet(node.duplicate({ lazyConnect: false, autoResubscribe: false, retryStrategy: null }))
-    const detach = attach(own, channel, ear)
-    const end = () => {
-      detach()
-      ear.down()
-      later()
-    }
-    own.on('end', end)
-    stop = () => {
-      own.off('end', end)
-      detach()
-      own.disconnect()
-    }
-  }
-  open()
-  return { exact: true, close: () => stop() }
+/**
+ * Sends a command in its own pipeline. A client with `enableAutoPipelining` would choose the slot by the script and not by the keys,
+ * and ioredis 5.0 throws where the error cannot be caught.
+ */
+async function alone(client: Full, ...command: readonly [string, ...string[]]): Promise<Reply> {
+  const [answer] = await inOneGo(client, [command])
+  if (answer instanceof Error) throw answer
+  return answer as Reply
 }

@@ -1,10 +1,10 @@
 /**
- * Where a lock lives. All keys of a name carry it as their hash tag, so that in a Cluster they share a slot and one
- * script may touch them; `{`, `}` and `%` inside the name are percent-encoded, else a name could choose another slot
- * or two names could share keys.
+ * The keys of a lock. All keys of a name carry it as their hash tag, so that in a Cluster they share a slot and one script may
+ * touch them. `{`, `}` and `%` inside the name are percent-encoded; otherwise a name could choose another slot, or two names could
+ * share keys.
  */
 
-/** The hash, the line and the deadlines of one lock: see `scripts/state.ts`. */
+/** The hash, the queue and the deadlines of one lock: see `scripts/state.ts`. */
 export type Keys = readonly [hash: string, line: string, deadlines: string]
 
 export function encode(name: string): string {
@@ -18,13 +18,13 @@ export function keysOf(prefix: string, name: string): Keys {
   return [hash, `${hash}:q`, `${hash}:d`]
 }
 
-/** The hash of one cell, and who wants to hear of its next change: see `scripts/cells.ts`. */
+/** The hash of one cell, and the channels to notify of its next change: see `scripts/cells.ts`. */
 export function cellKeysOf(prefix: string, key: string): readonly [cell: string, watching: string] {
   const cell = `${prefix}{${encode(key)}}:c`
   return [cell, `${cell}:w`]
 }
 
-/** The name a hash key belongs to; undefined when it is none: the line and the deadlines end differently. */
+/** The name a hash key belongs to; undefined for other keys: those of the queue and the deadlines end differently. */
 export function nameOf(prefix: string, key: string): string | undefined {
   if (!key.startsWith(`${prefix}{`) || !key.endsWith('}')) return undefined
   return key
@@ -32,7 +32,7 @@ export function nameOf(prefix: string, key: string): string | undefined {
     .replace(/%(25|7B|7D)/g, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
 }
 
-/** A SCAN pattern for the hash keys of every name that begins so. */
+/** The SCAN pattern for the hash keys of every name with this beginning. */
 export function patternOf(prefix: string, beginning: string): string {
   return `${glob(`${prefix}{${encode(beginning)}`)}*}`
 }
@@ -41,12 +41,12 @@ function glob(text: string): string {
   return text.replace(/[\\*?[\]]/g, '\\$&')
 }
 
-/** Which server wrote the data, for the whole keyspace; only outside a Cluster. */
+/** The key of the marker: which server wrote the data, for the whole keyspace. Only outside a Cluster. */
 export function bootKey(prefix: string): string {
   return `${prefix}boot`
 }
 
-/** A process's one channel. */
+/** The one channel of a process. */
 export function channelOf(prefix: string, process: string): string {
   return `${prefix}c:${process}`
 }

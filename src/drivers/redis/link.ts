@@ -1,12 +1,13 @@
 /**
- * Requests to the server: collected for a tick, sent as one command for each verb, answered or given up in time.
+ * Request pipeline: collects requests for a tick, sends one command per verb, and delivers each reply or fails it in time.
+ * Everything requested in one tick leaves together: 64 acquires are two commands, and so are the renewals of all leases due in
+ * the same millisecond. In a Cluster every lock has its own slot, so each request is a command of its own. Releases leave first,
+ * cancels last: an acquire sees what was released before it, and a cancel finds the acquire it ends.
+ * `sent` is read just before a command leaves: deadlines count from it. `epoch` grows whenever the connection breaks; a request
+ * answered in another epoch than it was sent in may have been sent twice, to two servers. `epoch` also grows when the server has
+ * been silent for too long: it may have been suspended, and replaced meanwhile.
  *
- * Everything asked for in one tick goes out together: 64 acquires are two commands, and so are the renewals of all leases
- * due in the same millisecond. In a Cluster every lock has its own slot, so there each is a command of its own. Releases
- * leave first, cancels last: an acquire finds what was given back before it, and a cancel finds the acquire it ends.
- *
- * `sent` is read just before a command leaves: deadlines count from there. `epoch` grows whenever the connection breaks;
- * a request that was answered in another epoch than it was sent may have been sent twice, to two servers.
+ * Long because every outcome of a request is in one file.
  */
 import { createHash } from 'node:crypto'
 import type { Clock } from '../../core/clock.js'
@@ -15,28 +16,30 @@ import type { Keys } from './keys.js'
 import { acquire } from './scripts/acquire.js'
 import type { Script } from './scripts/frame.js'
 import { together } from './scripts/together.js'
-import { cancel, downgrade, force, release, renew } from './scripts/verbs.js'
+import { cancel, downgrade, force, further, release, renew } from './scripts/verbs.js'
 
-/** What is common to all that went out in one command. */
+/** Shared by all requests sent in one command. */
 export interface Flight {
-  /** Clock reading before it left. */
+  /** Clock reading before the command left. */
   readonly sent: number
   readonly epoch: number
-  /** Did the connection break before the answer came? */
+  /** Did the connection break before the reply, or may another server be the master by then? */
   broken: boolean
-  /** Replicas that have it; only with `replicas`. */
+  /** May the client have sent the command twice? */
+  twice: boolean
+  /** How many replicas acknowledged it; only with the option `replicas`. */
   replicas: number
 }
 
-/** Who asks. Not a promise: an uncontended acquire and release make dozens of objects less. */
+/** Receives the reply to a request. Not a promise: that saves dozens of objects per uncontended acquire and release. */
 export interface Asker {
-  /** It leaves now. A push may be here before the answer. */
+  /** The request leaves now. A push may arrive before the reply. */
   leaving?(flight: Flight): void
   answered(reply: Reply, flight: Flight): void
   failed(error: unknown): void
 }
 
-/** What stands before the items of every command: see `scripts/state.ts`. */
+/** The arguments before the items of every command: see `scripts/state.ts`. */
 export interface Header {
   readonly boot: string | undefined
   readonly args: readonly string[]
@@ -55,43 +58,51 @@ interface Sent extends Flight {
 export interface Link {
   readonly connection: Connection
   readonly epoch: number
-  /** @param keys of one lock; of `together`, of all of them, and so the arguments */
+  /** @param keys the keys of one lock; for `together` those of all its locks. The same goes for `args` */
   ask(script: Script, keys: readonly string[], args: readonly string[], asker: Asker): void
-  /** Ends the flight of everything unanswered. */
+  /** Fails every unanswered request. */
   close(): void
 }
 
-const order: readonly Script[] = [release, renew, downgrade, force, together, acquire, cancel]
+const order: readonly Script[] = [release, renew, downgrade, force, further, together, acquire, cancel]
 const proofs: readonly Script[] = [acquire, together, renew, downgrade]
 /** Items in one command: a script of 32 acquires blocks the server for about 150 µs, one of 500 renewals for 1 ms. */
 const most = (script: Script) => (script === together ? 1 : script === renew ? 500 : 32)
+/** How long to wait on CLUSTERDOWN, in ms: after a fail-over a node may learn that the old master left its slots before it learns who owns them. */
+const settling = 1_000
 const shas = new Map<Script, string>()
 
-/** @param replicas how many must have every proof, and how long to wait for them in ms */
+/**
+ * @param replicas how many replicas must have every proof, and how long to wait for them in ms
+ * @param on `up`: the connection is usable again. `answer`: a reply arrived; returns whether the silence before it was too long
+ */
 export function createLink(
   connection: Connection,
   clock: Clock,
   timeout: number,
   header: () => Header,
   replicas: { readonly needed: number; readonly timeout: number },
+  on: { up(): void; answer(): boolean },
 ): Link {
   let epoch = 0
   let scheduled = false
+  let closed = false
   const waiting = new Map<Script, Item[]>(order.map((script) => [script, []]))
   const flights = new Set<Sent>()
   let disarm: (() => void) | undefined
   const down = () => {
     epoch++
   }
-  const unwatch = connection.watch(down, () => undefined)
+  const unwatch = connection.watch(down, on.up)
 
-  /** One timer for all: it looks at the oldest, and is armed again for the next. What has arrived meanwhile is read first. */
+  /** One timer for all requests: it checks the oldest, then is armed for the next. Replies that have already arrived are read first. */
   const patrolAt = (at: number) => clock.at(at, () => clock.soon(patrol), { ref: false })
   const patrol = () => {
     disarm = undefined
     const now = clock.now()
     for (const flight of flights) {
       if (flight.sent + timeout > now) break
+      if (flight.epoch === epoch) down()
       crash(flight, new Error(`no answer within ${timeout} ms`))
     }
     const [oldest] = flights
@@ -100,6 +111,8 @@ export function createLink(
 
   const flush = () => {
     scheduled = false
+    if (closed)
+      for (const items of waiting.values()) for (const { asker } of items.splice(0)) asker.failed(over())
     for (const script of order) {
       const items = waiting.get(script)
       if (items === undefined || items.length === 0) continue
@@ -110,24 +123,42 @@ export function createLink(
     }
   }
 
-  /** @param since in which epoch it was asked for first: what a server that does not know the script was told then, it is told again */
-  const send = (script: Script, items: readonly Item[], how: 'EVALSHA' | 'EVAL', since = epoch) => {
+  /**
+   * @param since the epoch of the first send; a resend keeps it, for example with the full text to a server that lacks the script
+   * @param patience clock reading until which to wait for the slot to have an owner
+   */
+  const send = (
+    script: Script,
+    items: readonly Item[],
+    how: 'EVALSHA' | 'EVAL',
+    since = epoch,
+    hashAlone = false,
+    patience = clock.now() + settling,
+  ) => {
     const { boot, args } = header()
     const keys = boot === undefined ? [] : [boot]
     const argv = args.slice()
     for (const item of items) {
-      for (const key of item.keys) keys.push(key)
+      for (const key of hashAlone ? item.keys.slice(0, 1) : item.keys) keys.push(key)
       for (const arg of item.args) argv.push(arg)
     }
     const text = how === 'EVAL' ? script.text : shaOf(script)
-    const flight: Sent = { sent: clock.now(), epoch: since, broken: false, replicas: 0, items }
+    const flight: Sent = { sent: clock.now(), epoch: since, broken: false, twice: false, replicas: 0, items }
     for (const { asker } of items) asker.leaving?.(flight)
     flights.add(flight)
     disarm ??= patrolAt(flight.sent + timeout)
     const failed = (error: unknown) => {
-      const unknownScript = error instanceof Error && error.message.startsWith('NOSCRIPT')
-      if (unknownScript && flights.delete(flight)) send(script, items, 'EVAL', since)
-      else crash(flight, error)
+      const says = (code: string) => error instanceof Error && error.message.startsWith(code)
+      if (says('NOSCRIPT') && flights.delete(flight)) send(script, items, 'EVAL', since, hashAlone, patience)
+      // A lock without waiters has only its hash, and a single key is always found while a slot is being moved.
+      else if (says('TRYAGAIN') && !hashAlone && flights.delete(flight))
+        send(script, items, how, since, true, patience)
+      else if (says('CLUSTERDOWN') && clock.now() < patience) {
+        const again = () => flights.delete(flight) && send(script, items, how, since, hashAlone, patience)
+        // Retry after 50 ms, then after as long as it has waited so far: a cluster that stays down gets few requests.
+        const waited = clock.now() - (patience - settling)
+        clock.at(clock.now() + Math.max(50, waited), again)
+      } else crash(flight, error)
     }
     if (replicas.needed > 0 && proofs.includes(script)) {
       connection
@@ -141,6 +172,9 @@ export function createLink(
 
   const land = (flight: Sent, replies: Reply) => {
     if (!flights.delete(flight)) return
+    flight.twice = epoch !== flight.epoch
+    const silent = on.answer() || clock.now() - flight.sent >= timeout
+    if (flight.epoch === epoch && silent) down()
     flight.broken = epoch !== flight.epoch
     const { items } = flight
     for (let i = 0; i < items.length; i++) {
@@ -162,21 +196,25 @@ export function createLink(
       return epoch
     },
     ask(script, keys, args, asker) {
+      if (closed) return asker.failed(over())
       waiting.get(script)?.push({ keys, args, asker })
       if (scheduled) return
       scheduled = true
       process.nextTick(flush)
     },
     close() {
+      closed = true
       unwatch()
       disarm?.()
       disarm = undefined
-      for (const flight of flights) crash(flight, new Error('the locks were closed'))
+      for (const flight of flights) crash(flight, over())
     },
   }
 }
 
-/** The same as a promise, for what is not asked a hundred thousand times a second. */
+const over = () => new Error('the locks were closed')
+
+/** `link.ask` as a promise, for requests not made a hundred thousand times a second. */
 export function answerTo(
   link: Link,
   script: Script,

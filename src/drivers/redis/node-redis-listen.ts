@@ -1,32 +1,32 @@
-/** How a node-redis client listens on the driver's channel. */
+/** Subscribes to the driver's channel over node-redis. */
 import type { Clock } from '../../core/clock.js'
 import type { Ear, Listening, NodeRedis } from './client.js'
-import type { Clustered, Single } from './node-redis.js'
+import { onAll } from './events.js'
+import type { Single } from './node-redis-ways.js'
+import { another, type OnNode, stay } from './stay.js'
 import { isRefusal } from './trouble.js'
 
-/** How long to wait before another node is tried for the subscription, in ms. */
-const nextNodeAfter = 200
-
-/** Errors of our own connections show as rejected commands and missing messages; an unheard one would end the process. */
+/** Errors of our own connections show as rejected commands and missing messages; without a listener, one would end the process. */
 export function quiet<T extends NodeRedis>(client: T): T {
   client.on('error', () => undefined)
   return client
 }
 
-/** Subscribes at the first `ready`; later the client does so by itself before it says ready. Returns what undoes it. */
+/** Subscribes at the first `ready`; later the client resubscribes before it emits `ready`. Returns a function that undoes this. */
 export function attach(client: Single, channel: string, ear: Ear): () => void {
-  let subscribed = false
+  let [subscribed, over] = [false, false]
+  const subscribe = async () => client.subscribe(channel, message)
+  const unsubscribe = async () => client.unsubscribe(channel, message)
   const message = (text: string) => ear.message(text)
   const ready = () => {
     if (subscribed) return ear.up()
-    client.subscribe(channel, message).then(
+    subscribe().then(
       () => {
         subscribed = true
-        ear.up()
+        if (over) unsubscribe().catch(() => undefined)
+        else ear.up()
       },
-      (error: Error) => {
-        if (isRefusal(error)) ear.refused(error)
-      },
+      (error: Error) => over || (isRefusal(error) && ear.refused(error)),
     )
   }
   const down = () => ear.down()
@@ -34,26 +34,20 @@ export function attach(client: Single, channel: string, ear: Ear): () => void {
     ear.down()
     if (subscribed) ear.up()
   }
-  const events: readonly (readonly [string, () => void])[] = [
-    ['ready', ready],
-    ['reconnecting', down],
-    ['end', down],
-    ['topology-change', moved],
-  ]
-  for (const [event, listener] of events) client.on(event, listener)
+  const stop = onAll(client, { ready, reconnecting: down, end: down, 'topology-change': moved })
   if (client.isReady) ready()
   return () => {
-    for (const [event, listener] of events) client.off(event, listener)
-    if (subscribed && client.isReady) client.unsubscribe(channel, message).catch(() => undefined)
+    over = true
+    stop()
+    if (subscribed && client.isReady) unsubscribe().catch(() => undefined)
   }
 }
 
-export function listenOnACopy(client: Single, channel: string, ear: Ear, exact: boolean): Listening {
+export function listenOnACopy(client: Single, channel: string, ear: Ear): Listening {
   const own = quiet(client.duplicate())
   const detach = attach(own, channel, ear)
   own.connect().catch(() => undefined)
   return {
-    exact,
     close() {
       detach()
       destroy(own)
@@ -61,45 +55,52 @@ export function listenOnACopy(client: Single, channel: string, ear: Ear, exact: 
   }
 }
 
-/** A cluster client hides when its subscription moves; a connection of our own to one node does not. */
-export function listenOnANode(cluster: Clustered, clock: Clock, channel: string, ear: Ear): Listening {
-  let closed = false
-  let stop = () => {}
-  const later = () => {
-    stop()
-    ear.down()
-    if (!closed) stop = clock.at(clock.now() + nextNodeAfter, () => void open().catch(later), { ref: false })
-  }
-  const open = async () => {
-    const master = cluster.masters[Math.floor(Math.random() * cluster.masters.length)]
-    if (master === undefined) return later()
-    const node = await cluster.nodeClient(master)
-    if (closed) return
-    const own = quiet(node.duplicate({ socket: { ...node.options?.socket, reconnectStrategy: false } }))
+/**
+ * Listens over our own connection to one of the nodes: a Cluster client hides when its subscription moves, and a Sentinel client
+ * hides when it is made anew.
+ */
+export function listenOnANode(clock: Clock, nodes: Choice, channel: string, ear: Ear): Listening {
+  let left: object | undefined
+  const open = async (ended: () => void): Promise<OnNode | undefined> => {
+    const chosen = another(await nodes.all(), left)
+    left = chosen
+    if (chosen === undefined) return undefined
+    const node = await nodes.clientOf(chosen)
+    const own = quiet(
+      node.duplicate({ ...forOurs, socket: { ...node.options?.socket, reconnectStrategy: false } }),
+    )
     const detach = attach(own, channel, ear)
-    own.on('error', later)
-    stop = () => {
-      own.off('error', later)
-      detach()
-      destroy(own)
+    const stop = onAll(own, { error: ended, end: ended })
+    own.connect().catch(ended)
+    return {
+      ping: async () => own.sendCommand(['PING']),
+      serves: () => nodes.serves(chosen),
+      close() {
+        stop()
+        detach()
+        destroy(own)
+      },
     }
-    await own.connect()
   }
-  void open().catch(later)
-  return {
-    exact: true,
-    close() {
-      closed = true
-      stop()
-    },
-  }
+  return { close: stay(clock, open, () => ear.down()) }
 }
 
+/** Options that our own connections need, whatever the options of the client. */
+const forOurs = { disableOfflineQueue: false }
+
+/** The nodes to choose from for the subscription. */
+export interface Choice {
+  all(): Promise<readonly object[]>
+  clientOf(node: object): Promise<Single>
+  serves(node: object): boolean
+}
+
+/** Closes the client at once. Version 4 calls that `disconnect`. */
 export function destroy(client: NodeRedis): void {
   try {
-    const ended = client.destroy()
+    const ended = client.destroy === undefined ? client.disconnect?.() : client.destroy()
     if (ended instanceof Promise) ended.catch(() => undefined)
   } catch {
-    // It was never connected.
+    // The client was never connected.
   }
 }

@@ -1,8 +1,9 @@
 /**
- * The clients of single nodes behind a node-redis client of Sentinels. It tells when the master is another one, but not when its
- * connection to the same one breaks and is made anew, and then the master may have restarted and forgotten. So they are asked themselves.
+ * The single-node clients behind a node-redis Sentinel client. The Sentinel client reports a change of master, but not when its
+ * connection to the same master breaks and is re-established; the master may then have restarted and lost locks. So the driver
+ * listens to the single-node clients themselves.
  */
-import type { Single } from './node-redis.js'
+import type { Single } from './node-redis-ways.js'
 
 interface Watching {
   readonly down: () => void
@@ -11,10 +12,10 @@ interface Watching {
 
 export class Nodes {
   readonly #watching = new Set<Watching>()
-  /** Those listened to, with what ends that. */
+  /** The clients listened to, each with the function that stops it. */
   readonly #heeded = new Map<Single, () => void>()
 
-  /** Called with a node's client before something is sent by it. */
+  /** Called with a node's client before a command is sent over it. */
   heed(node: Single): Single {
     if (this.#watching.size === 0 || this.#heeded.has(node)) return node
     const down = () => {

@@ -1,41 +1,43 @@
-/** What `redis()` takes, checked once. */
+/** The options of `redis()`, checked once. */
+import { checkKnown } from '../../core/known.js'
 import { describe } from '../../core/name.js'
-import type { RedisClient } from './client.js'
+import { isClient, type RedisClient } from './client.js'
 
 export interface RedisOptions {
   /**
-   * A ready-made ioredis (`Redis`, `Cluster`) or node-redis (client, cluster, sentinel) instance. It stays yours: nothing
-   * on it is changed, and it is not closed.
+   * A ready-made ioredis (`Redis`, `Cluster`) or node-redis (client, cluster, sentinel) instance. It stays yours: the driver
+   * changes nothing on it and does not close it.
    */
   readonly client: RedisClient
   /**
-   * How grants are pushed to this process: by default over a connection of its own, made with `client.duplicate()` when
-   * something is first waited for. A client set apart for it (it stays yours), or `false`: never subscribe, wait by polling.
+   * The connection over which grants are pushed to this process. Default: a separate one, made with `client.duplicate()` at the
+   * first wait. Otherwise a client reserved for this (it stays yours), or `false`: never subscribe, wait by polling.
    */
   readonly subscriber?: RedisClient | false
-  /** Before every key and channel. Default `hf:`. No braces. */
+  /** Prefix of every key and channel. Default `hf:`. No braces. */
   readonly prefix?: string
-  /** A grant counts only once so many replicas have it. Default 0. Uses a connection of its own, because WAIT blocks one. */
+  /** How many replicas must have a grant before it counts. Default 0. Uses a separate connection, because WAIT blocks one. */
   readonly replicas?: number
   /** How long a grant may wait for its replicas, in ms. Default 500. */
   readonly replicaTimeout?: number
   /**
-   * What to do after a server may have forgotten locks: grant nothing new until all that it could have forgotten have run
-   * out. `detected` (default): when the data were written by another server (restart, promotion) or have vanished under
-   * this process (FLUSHALL); an empty server that nobody here knew is taken as new. `strict`: that one too, for
-   * `maxTtl` after its start. `off`: never; for `appendfsync always` without replicas. In a Cluster a restart is noticed by how long
-   * the node has been up, a promotion not at all: see `replicas`.
+   * When to quarantine a server that may have forgotten locks: it grants nothing new until every lock it could have forgotten has expired.
+   * `strict` (default): for every process, so a server without a marker that has just started, or where FLUSHALL was called, grants
+   * nothing for `maxTtl` (`SET <prefix>boot new` declares it new). `detected`: a process that has not met the server before takes one
+   * without a marker for new; for tests and disposable servers. `off`: never. In a Cluster, only `strict` notices a restart, by the
+   * node's uptime; a promotion is not noticed at all: see `replicas`.
    */
-  readonly quarantine?: 'detected' | 'strict' | 'off'
-  /** The longest ttl any process uses, in ms: how long a quarantine lasts. Default 30_000; a longer ttl raises it by itself. */
+  readonly quarantine?: 'strict' | 'detected' | 'off'
+  /**
+   * The longest ttl, in ms, and the length of a quarantine. A longer ttl is refused, because after a loss of data no process could know of it.
+   * Use the same value in every process. Default 30_000.
+   */
   readonly maxTtl?: number
   /** What to do when the server may evict locks in use (`maxmemory-policy allkeys-*`). Default `warn`. */
   readonly eviction?: 'warn' | 'refuse' | 'ignore'
-  /** How long one request may go unanswered, in ms. Default 2_000. Passing trouble is retried for as long as the wait lasts. */
+  /** How long one request may go unanswered, in ms. Default 2_000. Temporary failures are retried for as long as the wait lasts. */
   readonly commandTimeout?: number
-  /** How long a waiter that was handed the lock holds it before its process has said a word, in ms. Default 1_000. */
-  readonly claim?: number
-  /** How long the server remembers a lock nobody uses, in ms. Default 600_000. */
+  /** How long the server remembers an unused lock, in ms. Default 600_000. */
   readonly retention?: number
 }
 
@@ -44,34 +46,48 @@ export interface Settings {
   readonly prefix: string
   readonly replicas: number
   readonly replicaTimeout: number
-  readonly quarantine: 'detected' | 'strict' | 'off'
+  readonly quarantine: 'strict' | 'detected' | 'off'
   readonly maxTtl: number
   readonly eviction: 'warn' | 'refuse' | 'ignore'
   readonly commandTimeout: number
-  readonly claim: number
   readonly retention: number
 }
 
-/** @throws TypeError, RangeError with the value got */
+const known: readonly (keyof RedisOptions)[] = [
+  'client',
+  'subscriber',
+  'prefix',
+  'replicas',
+  'replicaTimeout',
+  'quarantine',
+  'maxTtl',
+  'eviction',
+  'commandTimeout',
+  'retention',
+]
+
+/** @throws TypeError or RangeError that names the value received */
 export function settingsOf(options: RedisOptions): Settings {
   if (typeof options !== 'object' || options === null) {
     throw new TypeError(`redis() takes options such as { client }, got ${describe(options)}`)
   }
+  if (isClient(options))
+    throw new TypeError('redis() takes options: redis({ client }) instead of redis(client)')
+  checkKnown('redis()', options, known)
   return {
     subscriber: options.subscriber,
     prefix: prefixOf(options.prefix ?? 'hf:'),
     replicas: whole('replicas', options.replicas ?? 0, 0, 100),
     replicaTimeout: whole('replicaTimeout', options.replicaTimeout ?? 500, 1, 60_000),
-    quarantine: oneOf('quarantine', options.quarantine ?? 'detected', ['detected', 'strict', 'off']),
+    quarantine: oneOf('quarantine', options.quarantine ?? 'strict', ['strict', 'detected', 'off']),
     maxTtl: whole('maxTtl', options.maxTtl ?? 30_000, 1, longest),
     eviction: oneOf('eviction', options.eviction ?? 'warn', ['warn', 'refuse', 'ignore']),
     commandTimeout: whole('commandTimeout', options.commandTimeout ?? 2_000, 10, 600_000),
-    claim: whole('claim', options.claim ?? 1_000, 50, 60_000),
     retention: whole('retention', options.retention ?? 600_000, 1_000, longest),
   }
 }
 
-/** A year, in ms: longer times are a mistake of units. */
+/** A year, in ms: a longer time is a mistake of units. */
 const longest = 366 * 24 * 3_600_000
 
 function whole(name: string, value: unknown, least: number, most: number): number {

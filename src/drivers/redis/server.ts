@@ -1,72 +1,103 @@
 /**
- * Which server is at the other end, and whether it can be trusted with locks.
+ * The identity of the connected server, and whether it can be trusted with locks.
  *
- * A lock may be forgotten by a restart without data, by the promotion of a replica that had not got it yet, by FLUSHALL,
- * by eviction. The data themselves notice: every acquire says which server its client knows, and the script compares it
- * with the marker kept among the locks (`scripts/line.ts`, `barred`). So each connection must learn the server's identity
- * before its first acquire, again after every reconnect, and a grant that crossed a reconnect does not count until then.
+ * A server may lose a lock in a restart without data, in the promotion of a replica that had not received it yet, by FLUSHALL, or
+ * by eviction. A marker among the locks reveals that: the client meets the server before its first acquire, after every reconnect,
+ * and whenever a script finds another marker (`scripts/meet.ts`). Every acquire carries the identity that was met and compares it
+ * with the marker, and a grant that crossed a reconnect does not count.
  *
- * In a Cluster no key can speak for all slots: there the marker is not used. A server that has restarted while this process
- * used the Cluster is known by how long it has been up; against a promotion `replicas` is the protection.
+ * In a Cluster no key can speak for all slots, so the marker is not used there. A restarted server is recognised by its uptime;
+ * against a promotion, the protection is `replicas`.
  */
 import type { Clock } from '../../core/clock.js'
 import { BackendError } from '../../core/errors.js'
 import type { Connection } from './client.js'
+import { bootKey } from './keys.js'
 import type { Settings } from './options.js'
+import { meet } from './scripts/meet.js'
 
 export interface Identity {
-  /** Of one life of one server. */
+  /** Identifies one life of one server: the beginning of its run_id, and more if it was promoted (`scripts/meet.ts`). */
   readonly boot: string
-  /** Its wall clock when it started, in µs; 0 when it was promoted since, so that this moment says nothing. */
-  readonly since: number
+  /** Identifies its data: other data have another lineage, as do data deleted and begun again. */
+  readonly lineage: string
 }
 
 export interface Server {
-  /** Of the connection it was read from; undefined: unknown, not asked for, or a Cluster. */
+  /** The identity read from the connection; undefined: unknown, not asked for, or a Cluster. */
   readonly identity: Identity | undefined
+  /** The longest ttl known to be in use on this server, in ms. */
+  readonly longest: number
   /**
-   * Has this process seen the marker before? Then its absence means lost data: `here`, on this very server, at a time
-   * nobody knows; `before`, on another one or in another life of it, so not later than this one began.
+   * Resolves when the server has been met in `epoch`; undefined when it has been met already.
+   * @throws what the client throws; BackendError when the option `eviction` refuses the server
    */
-  readonly marked: 'here' | 'before' | undefined
-  /** Resolves when the identity is known for `epoch`; undefined when it is already. @throws what the client throws; BackendError when eviction is refused */
   known(epoch: number): Promise<void> | undefined
-  /** An acquire has been answered: the marker is there. */
-  answered(): void
-  /**
-   * Only in a Cluster: for how many ms a server must have been up for its word that it does not know a lock. 0: at once.
-   * @param longest the longest ttl in use, in ms
-   */
-  upFor(longest: number): number
+  /** The server is not the one that was met: it must be met again. */
+  changed(): void
+  /** The server has replied. @returns was it silent before for so long that another may have become the master meanwhile? */
+  heard(): boolean
 }
 
-export function createServer(connection: Connection, settings: Settings, clock: Clock): Server {
+/** @param id prefix of the lineages that this process creates */
+export function createServer(connection: Connection, settings: Settings, clock: Clock, id: string): Server {
   let identity: Identity | undefined
+  let longest = settings.maxTtl
   let at = -1
   let asking: Promise<void> | undefined
-  let markedBy: string | undefined
   let warned = false
-  let usedSince: number | undefined
+  let heardAt = Number.NEGATIVE_INFINITY
+  const marked = !connection.cluster && settings.quarantine !== 'off'
+
+  /** Pause and wait for the reply count together: one cannot know whether the server hung at the end of the pause or after it. */
+  const wasSilent = () => connection.clings === true && clock.now() - heardAt >= settings.commandTimeout / 2
 
   const ask = async (epoch: number) => {
-    const info = await inTime(clock, settings.commandTimeout, readInfo(connection))
-    if (info === undefined) {
-      warn(
-        'HOLDFAST_REDIS_INFO',
-        'INFO is not allowed, so restarts and promotions of the server go unnoticed',
-      )
-    } else {
-      checkEviction(info)
-      identity = connection.cluster || settings.quarantine === 'off' ? undefined : identityIn(info)
-    }
+    const [met] = await inTime(
+      clock,
+      settings.commandTimeout,
+      Promise.all([marked ? meetIt('?') : undefined, settings.eviction === 'ignore' ? undefined : look()]),
+    )
+    if (marked && met === undefined) warn(...noInfo)
+    if (met !== undefined && connection.clings) await confirm(met)
+    identity = met
     at = epoch
+    heardAt = clock.now()
   }
 
-  const checkEviction = (info: ReadonlyMap<string, string>) => {
-    const told = settings.eviction === 'ignore' ? undefined : evictionIn(info)
-    if (told === undefined) return
-    if (settings.eviction === 'refuse') throw new BackendError('redis', told)
-    warn('HOLDFAST_REDIS_EVICTION', told)
+  /**
+   * Asks the Sentinels, over a new connection, which server is the master now: the connection in use may lead to a server that was
+   * suspended while another replaced it, and that has just resumed.
+   */
+  const confirm = async ({ boot }: Identity) => {
+    const fresh = connection.duplicate()
+    try {
+      const info = await inTime(clock, settings.commandTimeout, fresh.command('INFO', 'server'))
+      if (fieldsOf(String(info)).get('run_id')?.startsWith(boot.slice(0, 16))) return
+    } finally {
+      fresh.close()
+    }
+    throw new Error('the client is still connected to a server that is not the master any more')
+  }
+
+  const look = async () => {
+    const info = await readInfo(connection)
+    const told = info && evictionIn(info)
+    if (told !== undefined && settings.eviction === 'refuse') throw new BackendError('redis', told)
+    if (info === undefined) warn(...noInfo)
+    else if (told !== undefined) warn('HOLDFAST_REDIS_EVICTION', told)
+  }
+
+  /** Undefined: INFO is not allowed. */
+  const meetIt = async (synced: '?' | '0' | '1'): Promise<Identity | undefined> => {
+    const { lineage = '-', boot: life = '-' } = identity ?? {}
+    const strict = settings.quarantine === 'strict' ? '1' : '0'
+    const args = [lineage, life, String(longest * 1_000), id, strict, synced]
+    const reply = await connection.run('EVAL', meet.text, [bootKey(settings.prefix)], args)
+    if (reply === 'aof') return meetIt((await syncsAlways(connection)) ? '1' : '0')
+    if (!Array.isArray(reply)) return undefined
+    longest = Math.max(longest, Math.ceil(Number(reply[2]) / 1_000))
+    return { boot: String(reply[0]), lineage: String(reply[1]) }
   }
 
   const warn = (code: string, told: string) => {
@@ -78,40 +109,50 @@ export function createServer(connection: Connection, settings: Settings, clock: 
     get identity() {
       return identity
     },
-    get marked() {
-      if (markedBy === undefined) return undefined
-      return markedBy === identity?.boot ? 'here' : 'before'
+    get longest() {
+      return longest
     },
     known(epoch) {
-      if (at === epoch) return undefined
+      // The reply to the next request may come from a server that has been replaced.
+      if (at === epoch && !wasSilent()) return undefined
       asking ??= ask(epoch).finally(() => {
         asking = undefined
       })
       return asking
     },
-    answered() {
-      markedBy = identity?.boot
-      usedSince ??= clock.now()
+    changed() {
+      at = -1
     },
-    upFor(longest) {
-      if (!connection.cluster || settings.quarantine === 'off') return 0
-      const all = longest + 1_000
-      if (settings.quarantine === 'strict') return all
-      // Servers tell whole seconds.
-      const used = usedSince === undefined ? 0 : Math.floor((clock.now() - usedSince) / 1_000) * 1_000
-      return Math.min(all, used)
+    heard() {
+      const silent = wasSilent()
+      heardAt = clock.now()
+      return silent
     },
   }
 }
 
-/** What is wrong when the server may evict locks in use; undefined when it may not. */
+const noInfo = [
+  'HOLDFAST_REDIS_INFO',
+  'INFO is not allowed, so restarts and promotions of the server go unnoticed',
+] as const
+
+/** Does the server sync every write to disk before it replies? False when CONFIG is not allowed. */
+async function syncsAlways(connection: Connection): Promise<boolean> {
+  const settings = await Promise.all(
+    ['appendfsync', 'no-appendfsync-on-rewrite'].map((name) => connection.command('CONFIG', 'GET', name)),
+  ).catch(() => [])
+  const [sync, paused] = settings.map((reply) => (Array.isArray(reply) ? String(reply[1]) : ''))
+  return sync === 'always' && paused === 'no'
+}
+
+/** The problem, if the server may evict locks in use; undefined if it may not. */
 export function evictionIn(info: ReadonlyMap<string, string>): string | undefined {
   const policy = info.get('maxmemory_policy') ?? ''
   if (!policy.startsWith('allkeys') || info.get('maxmemory') === '0') return undefined
   return `maxmemory-policy ${policy} lets the server drop locks in use; set noeviction or a volatile policy`
 }
 
-/** What INFO says, by field. */
+/** The fields of an INFO reply. */
 export function fieldsOf(info: string): ReadonlyMap<string, string> {
   const lines = info.split('\r\n').map((line) => line.split(':', 2))
   return new Map(lines.map(([key = '', value = '']) => [key, value]))
@@ -127,17 +168,7 @@ async function readInfo(connection: Connection): Promise<ReadonlyMap<string, str
   }
 }
 
-function identityIn(info: ReadonlyMap<string, string>): Identity | undefined {
-  const run = info.get('run_id')
-  if (run === undefined) return undefined
-  // A replication history before the present one: it was a replica once in this life.
-  const promoted = /[1-9a-f]/.test(info.get('master_replid2') ?? '0')
-  const now = Number(info.get('server_time_usec') ?? 0)
-  const started = now - Number(info.get('uptime_in_seconds') ?? 0) * 1_000_000
-  return { boot: run.slice(0, 16), since: promoted || now === 0 ? 0 : started }
-}
-
-/** Gives up after `ms`. An answer that arrived while the event loop stood still is read first. */
+/** Fails after `ms`. An answer that arrived while the event loop was blocked is read first. */
 export async function inTime<T>(clock: Clock, ms: number, answer: Promise<T>): Promise<T> {
   let stop = () => {}
   const late = new Promise<never>((_, reject) => {

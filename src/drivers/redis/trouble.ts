@@ -1,18 +1,18 @@
 /**
- * What an error of the client or the server means. None of them ever means "acquired" or "lost": a refusal says nothing
- * about who holds the lock, and silence says nothing at all.
+ * Classifies errors of the client and the server. No error ever means "acquired" or "lost": a refusal says nothing about who
+ * holds the lock, and silence says nothing at all.
  */
 import { BackendError } from '../../core/errors.js'
 
 export interface Trouble {
-  /** Worth asking again while the wait lasts. */
+  /** Worth a retry while the wait lasts. */
   readonly passing: boolean
-  /** Could the request have been carried out all the same? */
+  /** May the server have executed the request all the same? */
   readonly unknown: boolean
   readonly error: BackendError
 }
 
-/** Refusals that end by themselves, and what to tell whoever waits for it in vain. */
+/** Temporary refusals, and the message for a wait that fails because of one. */
 const passing: Readonly<Record<string, string>> = {
   LOADING: 'it is still loading its data',
   BUSY: 'a script of somebody else blocks it; SCRIPT KILL ends that',
@@ -26,7 +26,7 @@ const passing: Readonly<Record<string, string>> = {
   UNBLOCKED: 'its role has changed',
 }
 
-/** Refusals that stay until somebody does something. */
+/** Refusals that last until somebody fixes the cause. */
 const lasting: Readonly<Record<string, string>> = {
   OOM: 'its memory is full (maxmemory); make room, locks need some to be taken',
   NOPERM:
@@ -41,7 +41,11 @@ const lasting: Readonly<Record<string, string>> = {
 
 export function troubleOf(error: unknown, ended: boolean): Trouble {
   if (error instanceof BackendError) return { passing: false, unknown: false, error }
-  const message = error instanceof Error ? error.message : String(error)
+  // ioredis wraps the last refusal in an error of its own.
+  const message = (error instanceof Error ? error.message : String(error)).replace(
+    /^Too many Cluster redirections\. Last error: (\w+: )?/,
+    '',
+  )
   const code = /^[A-Z]+(?= |$)/.exec(message)?.[0] ?? ''
   const soon = passing[code]
   const never = lasting[code]
@@ -61,11 +65,11 @@ export function troubleOf(error: unknown, ended: boolean): Trouble {
   return {
     passing: true,
     unknown: true,
-    error: new BackendError('redis', `no answer: ${message}`, { cause: error }),
+    error: new BackendError('redis', `no answer: ${message}`, { cause: error, unanswered: true }),
   }
 }
 
-/** Will the server never let this client subscribe? No right to the channel, or no such command. */
+/** Will the server never let this client subscribe? The ACL denies the channel, or the command does not exist. */
 export function isRefusal({ message }: Error): boolean {
   return /^(NOPERM|ERR) /.test(message)
 }

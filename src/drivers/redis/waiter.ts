@@ -1,36 +1,43 @@
 /**
- * Long because the life of a claim is one state machine, told below.
- *
- * One claim that is asked for and waits.
- *
+ * One claim: its requests, its wait, its end.
  * ```
- *            granted ─────────────────────────────────────────────► Hold
- *   ask ──►  queued ──► parked ──► pushed: the deadline is proven ─► Hold
- *    ▲                    │    └─► pushed, not proven ──┐
- *    └── due, reachable again, failed a while ago ◄─────┘
+ *            granted ────────────────────────────────► Hold
+ *   ask ──►  queued ──► parked
+ *    ▲                    │
+ *    └────────────────────┘ notified of its turn, due, subscribed again, retry after a failure
  *            busy (single attempt), wait over, refused ──► cancel ──► nothing
  * ```
- * Every ask is the same idempotent script: it takes the lock, or a place in line, or proves the place, or answers "yours".
- *
+ * Every `ask` runs the same idempotent script: it takes the lock, enqueues the claim, proves its entry, or replies "yours". Only
+ * this reply makes a holder; a notification only says when to ask.
+ * Long because the life of a claim is one state machine, drawn above.
  */
 import { deadline } from '../../core/clock.js'
 import type { Claim, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
-import { nextLook, provenUntil } from '../kit/push.js'
-import { type Acquired, Ask, type Asking, acquiredOf, argsOf } from './ask.js'
+import { Hints } from '../kit/hints.js'
+import { nextLook } from '../kit/push.js'
+import { type Acquired, acquiredOf, argsOf, ghostFor } from './ask.js'
 import type { Reply } from './client.js'
 import type { Desk } from './desk.js'
-import type { Push } from './ear.js'
+import { goOn } from './further.js'
 import { Hold, type Proven } from './hold.js'
 import type { Keys } from './keys.js'
-import type { Flight } from './link.js'
+import type { Asker, Flight } from './link.js'
 import { acquire } from './scripts/acquire.js'
 import { type Trouble, troubleOf } from './trouble.js'
 
-/** For how long a late request of an attempt given up is refused, in ms: longer than TCP keeps trying. */
-export const ghostFor = 180_000
+/** How often in a row the driver meets a changed server again at once. */
+const mostStrange = 5
 
-export class Waiter implements Asking {
+/** @param until ms since 1970 */
+function quarantined(until: number): BackendError {
+  const parts = [3_600, 60, 1].map((unit) => Math.floor(until / 1_000 / unit) % (unit === 3_600 ? 24 : 60))
+  const at = parts.map((part) => String(part).padStart(2, '0')).join(':')
+  const told = `quarantine until ${at} UTC by the clock of the server, which may have forgotten locks and grants none`
+  return new BackendError('redis', told)
+}
+
+export class Waiter implements Asker {
   readonly #desk: Desk
   readonly #claim: Claim
   readonly #keys: Keys
@@ -38,25 +45,28 @@ export class Waiter implements Asking {
   readonly #once: boolean
   readonly #settle: (hold: Hold | undefined) => void
   readonly #fail: (error: unknown) => void
-  /** The last few, oldest first. */
-  readonly #asks: Ask[] = []
-  #asked = 0
+  readonly #hints: Hints
+  #asked = false
   #began = -1
   #open = 0
   #failures = 0
+  /** How often in a row the server was not the one that had been met. */
+  #strange = 0
   #polls = 0
   #settled = false
   #listening = false
   #learning = false
   #doubtful = false
-  /** Has the server said anything, or was it told what keeps it from that? */
+  /** Has the server replied, or has the wait been informed why it does not? */
   #heard = false
   #unwarn: (() => void) | undefined
   #disarm: (() => void) | undefined
-  /** What was pushed about the hold before the answer that tells of it. */
+  /** Did the newest request carry a channel on which this process can be notified? */
+  #reachable = false
+  /** Notifications about the hold that arrived before the reply that grants it. */
   #othersWait = false
-  #taken = false
-  /** When it asks again by itself. */
+  #revoked: 'told' | 'asked' | undefined
+  /** Clock reading of the next request made without a notification. */
   #lookAt = Number.NEGATIVE_INFINITY
   readonly #over = () => this.#giveUp()
 
@@ -77,132 +87,130 @@ export class Waiter implements Asking {
     if (left > 0 && left < desk.settings.commandTimeout) this.#warn(left)
     this.#settle = settle
     this.#fail = fail
+    this.#hints = new Hints(desk.clock, () => this.ask())
     desk.waiters.set(claim.attempt, this)
   }
 
-  ask(): void {
+  /** @param from the queue score at which the server is to begin */
+  ask(from?: string): void {
     if (this.#settled || this.#learning) return
     this.#disarm?.()
     this.#lookAt = Number.NEGATIVE_INFINITY
     const { link, server } = this.#desk
     const known = server.known(link.epoch)
-    if (known === undefined) return this.#send()
+    if (known === undefined) return this.#send(from)
     this.#learning = true
     const learnt = () => {
       this.#learning = false
     }
-    // Once more from the start: while it was asked, the connection may have broken again.
+    // Start over: the connection may have broken again meanwhile.
     known.finally(learnt).then(
       () => this.ask(),
       (error) => this.#trouble(troubleOf(error, link.connection.ended)),
     )
   }
 
-  /** A wait shorter than a request may take would end before anybody could say why. */
+  /** A wait shorter than a request's time-out would otherwise end before its cause is reported. */
   #warn(left: number): void {
     const { clock } = this.#desk
-    const error = new BackendError('redis', 'the server has not answered yet')
+    const error = new BackendError('redis', 'the server has not answered yet', { unanswered: true })
     const warn = () => this.#heard || this.#wait.blocked?.({ trouble: error })
     this.#unwarn = clock.at(clock.now() + left - Math.min(left / 4, 50), warn)
   }
 
-  push(push: Push & { is: 'granted' }): void {
-    if (this.#settled) return
-    const { clock, settings, ear, link } = this.#desk
-    const ask = this.#asks.find(({ n }) => n === push.n)
-    // After a reconnect the other end may be another server, with another clock and older data; and replicas must be asked.
-    const usable = ask?.link === link.epoch && ask.ear === ear.epoch && ear.exact && settings.replicas === 0
-    const claim = push.claim / 1000
-    const validUntil =
-      usable && ask.sent !== undefined
-        ? provenUntil(ask.sent, push.age / 1000, claim, clock.now())
-        : undefined
-    if (validUntil === undefined) return this.ask()
-    const { token, contended } = push
-    const short = claim < this.#claim.ttl ? { claim } : {}
-    this.#granted({ token, validUntil, contended, reachable: true, ...short })
-  }
-
-  /** It holds already and does not know: somebody waits for that, or an operator took it. */
-  hear(what: 'contended' | 'taken'): void {
+  /** A notification: it is this claim's turn; or the claim holds without knowing yet, and others wait or an operator force-released it. */
+  hear(what: 'turn' | 'contended' | 'taken'): void {
     if (what === 'contended') this.#othersWait = true
-    else this.#taken = true
+    else if (what === 'taken') this.#revoked ??= 'told'
+    else if (!this.#once) this.#hints.tell()
   }
 
-  /** The one above it must have said a word within `ms`, or it has died. */
+  /** The hold or entry ahead ends in `ms` ms, unless a notification comes first. */
   foretold(ms: number): void {
     const { clock } = this.#desk
-    if (!this.#settled && clock.now() + ms + 5 < this.#lookAt) this.#later(ms + 5)
+    const wait = Math.max(ms, 25) + 5
+    if (!this.#settled && clock.now() + wait < this.#lookAt) this.#later(wait)
   }
 
-  /** The driver is being closed. */
+  /** The driver is closing. */
   stop(): void {
     this.#giveUp(new BackendError('redis', 'the locks were closed', { closed: true }))
   }
 
-  leaving(ask: Ask, { sent, epoch }: Flight): void {
-    const { ear } = this.#desk
+  leaving({ epoch }: Flight): void {
     if (this.#began < 0) this.#began = epoch
-    ask.sent = sent
-    ask.link = epoch
-    ask.ear = ear.epoch
-    ask.reachable = ear.up
+    this.#reachable = this.#desk.ear.up
   }
 
   failed(error: unknown): void {
     this.#open--
+    this.#hints.looked()
     this.#trouble(troubleOf(error, this.#desk.link.connection.ended))
   }
 
-  answered(reply: Reply, { sent, broken, replicas }: Flight, { reachable }: Ask): void {
+  answered(reply: Reply, { sent, broken, replicas }: Flight): void {
     this.#open--
     if (this.#settled) return
-    const { server, settings } = this.#desk
+    this.#hints.looked()
+    const { settings } = this.#desk
     const { name, mode, ttl } = this.#claim
     const acquired = acquiredOf(reply)
     this.#failures = 0
-    server.answered()
     switch (acquired.is) {
       case 'over':
-        // By a message that came twice.
+        // By a request that arrived twice.
         return this.#end(undefined)
       case 'limit':
         return this.#giveUp(permitLimitError(name, acquired.limit, mode.kind === 'permits' ? mode.of : 0))
       case 'blocked':
-        return this.#blocked(acquired, reachable)
+        if (acquired.further !== '') return this.ask(acquired.further)
+        return this.#blocked(acquired)
       case 'granted':
-        // The connection broke in between: another server may have answered, asked as if it were the one before, even if it is known by now.
+        // The connection broke in between: another server may have replied to a request meant for the previous one, even if it is known by now.
         if (broken) return this.ask()
         if (replicas < settings.replicas) {
           return this.#trouble({ passing: true, unknown: false, error: this.#desk.tooFew(replicas) })
         }
-        return this.#granted({ ...acquired, validUntil: deadline(sent, ttl), reachable })
+        if (acquired.further !== '') void goOn(this.#desk.link, this.#keys, acquired.further)
+        return this.#granted({
+          ...acquired,
+          validUntil: deadline(sent, ttl),
+          reachable: this.#reachable && this.#open === 0,
+        })
     }
   }
 
-  #send(): void {
-    const { link, ear, settings } = this.#desk
-    const ask = new Ask(this, ++this.#asked)
-    if (this.#asks.push(ask) > 8) this.#asks.shift()
+  #send(from?: string): void {
+    const { link, ear } = this.#desk
+    this.#asked = true
     this.#open++
-    const args = argsOf(this.#claim, ask.n, this.#once, ear.up, settings.claim)
-    link.ask(acquire, this.#keys, args, ask)
+    link.ask(acquire, this.#keys, argsOf(this.#claim, this.#once, ear.up, from), this)
   }
 
-  #blocked({ place, left, canPush, barred, holder }: Acquired & { is: 'blocked' }, reachable: boolean): void {
+  #blocked({ place, left, canPush, barred, stranger, holder }: Acquired & { is: 'blocked' }): void {
+    const { ear, link, random, server } = this.#desk
+    if (!stranger) this.#strange = 0
+    else if (this.#strange++ < mostStrange && !this.#wait.over) {
+      server.changed()
+      return this.ask()
+    }
     this.#heard = true
-    this.#wait.blocked?.({ ...(holder && { holder }), ...(place > 0 && { position: place }) })
-    const { ear, link, random } = this.#desk
-    // Asked more than once, because the channel came up or the connection broke: another answer must not be a grant that nobody knows of.
-    if (this.#once && this.#open === 0 && this.#began === link.epoch) return this.#end(undefined)
+    this.#wait.blocked?.({
+      ...(holder && { holder }),
+      ...(place > 0 && { position: place }),
+      ...(barred > 0 && { trouble: quarantined(barred) }),
+    })
+    // After several requests (the channel came up, or the connection broke), another reply must not be a grant that nobody knows of.
+    const settled = this.#open === 0 && this.#began === link.epoch && link.connection.repeats !== true
+    if (this.#once && settled) return this.#end(undefined)
     if (this.#once || this.#wait.over) return this.#giveUp()
     this.#listen()
     ear.open()
-    const told = (canPush && reachable) || barred
+    const told = (canPush && this.#reachable) || barred > 0
     this.#later(nextLook(place, left, told, told ? 0 : this.#polls++, random()))
   }
 
-  /** From now on the end of the wait is heard at once. */
+  /** From now on the waiter reacts to the end of the wait at once. */
   #listen(): void {
     if (this.#listening) return
     this.#listening = true
@@ -229,23 +237,25 @@ export class Waiter implements Asking {
 
   #granted(proven: Proven): void {
     if (this.#wait.over) return this.#giveUp()
-    // What it was granted is gone. It asks for another.
-    const taken = this.#taken
-    this.#taken = false
-    if (taken) return this.ask()
+    // If the notification is true, the grant is gone: ask once; after that the hold checks.
+    if (this.#revoked === 'told') {
+      this.#revoked = 'asked'
+      return this.ask()
+    }
     const contended = proven.contended || this.#othersWait
     this.#end(new Hold(this.#desk, this.#claim, this.#keys, { ...proven, contended }))
   }
 
-  /** Leaves the line, or gives back what came meanwhile, and refuses what may still be on its way. */
+  /** Leaves the queue, or releases what was granted meanwhile, and has the server refuse requests that may still be in flight. */
   #giveUp(error?: unknown): void {
     if (this.#settled) return
     this.#leave()
     const { attempt, ttl } = this.#claim
     const ended = () => (error === undefined ? this.#settle(undefined) : this.#fail(error))
-    const doubtful = this.#doubtful || this.#open > 0 || this.#began !== this.#desk.link.epoch
-    const gone = this.#asked === 0 || this.#desk.cancel(attempt, this.#keys, ttl, doubtful ? ghostFor : 0)
-    // A server that left a request unanswered will not answer this one sooner: it is told in the background.
+    const { epoch, connection } = this.#desk.link
+    const doubtful = this.#doubtful || this.#open > 0 || this.#began !== epoch || connection.repeats === true
+    const gone = !this.#asked || this.#desk.cancel(attempt, this.#keys, ttl, doubtful ? ghostFor : 0)
+    // A server that left a request unanswered will not answer this one sooner: cancel in the background.
     if (gone === true || this.#doubtful) ended()
     else gone.then(ended, ended)
   }
@@ -259,6 +269,7 @@ export class Waiter implements Asking {
     this.#settled = true
     this.#desk.waiters.delete(this.#claim.attempt)
     this.#disarm?.()
+    this.#hints.stop()
     this.#unwarn?.()
     if (this.#listening) this.#wait.signal.removeEventListener('abort', this.#over)
   }

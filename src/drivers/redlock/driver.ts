@@ -1,14 +1,13 @@
 /**
- * Long because the algorithm stands in one place: rounds, waits and what they leave behind.
+ * The algorithm: ask all servers at once for their vote on one ballot; a majority holds the lock. A round is decided as early as
+ * possible; a minority is released at once, on all servers, so that contenders with split votes do not block each other.
  *
- * The algorithm: ask all servers at once for their vote on one ballot; a majority holds. Decided as soon as it can be; a
- * minority is given back at once, to all servers, so that contenders with split votes do not block each other.
- *
- * A server votes only for ballots greater than all it has voted for. Two majorities share a server, so a later holder's ballot
- * is greater than an earlier one's: it is the token, in the same round trip. The first ballot of a wait is read off the
- * servers' clocks. Each refusal names a ballot, and the next round asks with a greater one; how slow a round is does not
- * matter, because what a server named it does not raise by itself. What is heard of one name is not used for others: a
- * server whose clock is far ahead raises only the ballots of locks that could not be had without it.
+ * A server votes only for ballots greater than all it has voted for. Two majorities share a server, so a later holder's ballot is
+ * greater than an earlier one's: the ballot is the token, in the same round trip. The first ballot of a wait comes from the servers'
+ * clocks. Each refusal names a ballot, and the next round asks with a greater one. A slow round does no harm: a server does not by
+ * itself raise the ballot it named. A ballot reported for one name is not used for others: a server whose clock is far ahead raises
+ * only the ballots of locks that cannot be acquired without it.
+ * Long because the whole algorithm is in one file: rounds, waits and what they leave behind.
  */
 import { deadline } from '../../core/clock.js'
 import type {
@@ -30,15 +29,15 @@ import { encode } from '../redis/keys.js'
 import { Ears } from './ears.js'
 import { Group } from './group.js'
 import { Held } from './held.js'
-import { Node } from './node.js'
+import { Node, notAsked, notMet } from './node.js'
 import { type RedlockOptions, type Settings, settingsOf } from './options.js'
 import { count, round, type Said } from './round.js'
 import { force, forgiven, inspect, latestClock, release, vote } from './scripts.js'
 import { holderIn, taken, type Vote, voteArgs, winner, wouldNotHear } from './votes.js'
 
-/** How often a single attempt asks while nobody is seen to have a majority. */
+/** How many rounds a single attempt makes while no other attempt is seen to have a majority. */
 const mostRounds = 8
-/** About the time of a round, in ms: contenders that have split the votes wait up to twice, four, eight … times as long before the next one. */
+/** About the duration of a round, in ms: after split votes, contenders wait up to 2, 4, 8 … times as long before the next round. */
 const splitDelay = 5
 
 export interface RedlockTraits extends Traits {
@@ -48,7 +47,7 @@ export interface RedlockTraits extends Traits {
 }
 
 const traits: RedlockTraits = {
-  // Permits of n cannot be counted by majorities: with five servers and two permits each, three holders find a majority.
+  // Majorities cannot count permits: with five servers and two permits each, three holders find a majority.
   modes: ['exclusive', 'shared'] as const,
   fair: false,
   minTtl: 100,
@@ -56,7 +55,7 @@ const traits: RedlockTraits = {
 }
 
 /**
- * @throws TypeError, RangeError for bad options, before any I/O; BackendError on first use when two clients lead to one server
+ * @throws TypeError or RangeError for invalid options, before any I/O; BackendError on first use when two clients lead to one server
  */
 export function redlock(options: RedlockOptions): DriverFactory<RedlockTraits> {
   const settings = settingsOf(options)
@@ -73,7 +72,7 @@ export function redlock(options: RedlockOptions): DriverFactory<RedlockTraits> {
     const driver = new Redlock(new Group(nodes, env, settings), env, settings)
     return {
       name: 'redlock',
-      // With it a ttl is to fit into `maxTtl`.
+      // A ttl including it must fit into `maxTtl`.
       traits: Object.freeze({ ...traits, maxLockDelay: Math.floor(settings.maxTtl * 0.49) }),
       acquire: (claim, wait) => driver.acquire(claim, wait),
       inspect: (name) => driver.inspect(name),
@@ -83,11 +82,11 @@ export function redlock(options: RedlockOptions): DriverFactory<RedlockTraits> {
   }
 }
 
-/** What one wait has heard so far. */
+/** What one wait has learnt so far. */
 interface Heard {
-  /** In the round that is on. */
+  /** The results of the current round. */
   said: readonly Said<Vote>[]
-  /** Was it told what stands in its way? */
+  /** Has the wait been informed of what blocks it? */
   told: boolean
   /** The greatest ballot that a refusal named, in any round. */
   ballot: number
@@ -95,21 +94,21 @@ interface Heard {
 
 const nothing = (): Heard => ({ said: [], told: false, ballot: 0 })
 
-/** What `redlock()` hands out, with the state its grants share. */
+/** The driver behind `redlock()`, with the state its grants share. */
 export class Redlock {
   readonly group: Group
   readonly env: Env
   readonly settings: Settings
-  /** The last time read off the servers' clocks, so that none is used twice. */
+  /** The last time taken from the servers' clocks, so that no time is used twice. */
   #time = 0
   #closed = false
-  /** Grants in use, so that a claim asked for twice gets its own. */
+  /** Grants in use, so that a repeated claim gets its own grant. */
   readonly #held = new Map<string, Held>()
-  /** Waits that are on, by attempt: one that is asked for twice asks the servers once, since a round of one would end a vote of the other. */
+  /** Current waits, by attempt. A repeated claim joins its wait: a round of a second wait would end a vote of the first. */
   readonly #asking = new Map<string, Promise<Grant | undefined>>()
   readonly #ears: Ears
   readonly #pauses = new Set<Pause>()
-  /** Votes being given back that nobody waits for. */
+  /** Pending releases of votes that no caller awaits. */
   readonly #leaving = new Set<Promise<unknown>>()
   readonly #later = new Set<() => void>()
 
@@ -133,7 +132,7 @@ export class Redlock {
     return asking
   }
 
-  /** What the same claim is given that is waited for already; should that wait end without, this one goes on by itself. */
+  /** Resolves with the grant of the wait that the same claim already has; if that wait ends without one, this one continues by itself. */
   async #join(before: Promise<Grant | undefined>, claim: Claim, wait: Wait): Promise<Grant | undefined> {
     const grant = await unlessAborted(before, wait.signal).catch(() => undefined)
     if (wait.over || this.#closed) return undefined
@@ -143,7 +142,7 @@ export class Redlock {
   async #try(claim: Claim, wait: Wait): Promise<Grant | undefined> {
     const { clock } = this.env
     const begun = clock.now()
-    // A try is given up after one ttl: what each server said must be known by then. A round takes a fifth of it.
+    // A try is given up after one ttl: every server's reply must be known by then. A round takes a fifth of the ttl.
     await this.group.ready(claim.ttl / 2)
     const heard = nothing()
     const pause = new Pause(clock)
@@ -157,7 +156,7 @@ export class Redlock {
         this.#giveBack(claim, n, !again)
         if (outcome.trouble !== undefined) throw outcome.trouble
         if (!again) return undefined
-        // Who split the votes should not meet again at once; a greater ballot is asked with at once.
+        // Back off after a split vote; retry immediately only with a greater ballot.
         if (n > 1 || !this.#wouldVote(heard.said)) await pause.take(splitDelay * 2 ** n * this.env.random())
       }
     } finally {
@@ -171,7 +170,7 @@ export class Redlock {
     const unwarn = this.#warn(wait, heard)
     const deaf = this.#ears.expect(claim.attempt, pause.cut)
     this.#pauses.add(pause)
-    // Not before it has to wait: the signal costs more than a vote.
+    // Created only when it has to wait: the signal costs more than a vote.
     let signal: AbortSignal | undefined
     try {
       for (let n = 1; !wait.over && !this.#closed; n++) {
@@ -201,7 +200,7 @@ export class Redlock {
     }
   }
 
-  /** A wait that may end before its first round does: what the servers have said by then is told just before it ends. */
+  /** For a wait that may end before its first round: just before its end, reports what the servers have replied by then. */
   #warn(wait: Wait, heard: Heard): () => void {
     const { clock } = this.env
     const left = wait.remaining()
@@ -227,7 +226,7 @@ export class Redlock {
       if (said === undefined || said instanceof Error) continue
       for (let i = 2; i < said.length; i += 7) {
         const one = holderIn(said, i)
-        // The same attempt may wait on one server and have the vote of another.
+        // The same attempt may be queued on one server and have the vote of another.
         const key = `${one.token === 0} ${one.attempt}`
         seen.set(key, [...(seen.get(key) ?? []), one])
       }
@@ -246,11 +245,13 @@ export class Redlock {
   async forceRelease(name: string): Promise<number> {
     const { group, settings } = this
     const { holders } = await this.inspect(name)
+    if (holders.length === 0) return 0
+    const seen = ` ${holders.map(({ attempt }) => attempt).join(' ')} `
     const all = await round(
       this.env.clock,
       settings.commandTimeout,
       group.nodes,
-      (node) => node.run(force, [this.keyOf(name)], [String(settings.retention)]),
+      (node) => node.run(force, [this.keyOf(name)], [String(settings.retention), seen]),
       () => false,
     )
     if (count(all, () => true) < group.majority) throw this.#trouble(all)
@@ -275,7 +276,7 @@ export class Redlock {
     this.group.close()
   }
 
-  /** Does something once more later, if that is before `until`; false: it will not be done. */
+  /** Runs `work` again later, if that is before `until`; false: it will not run. */
   again(ttl: number, until: number, work: () => void): boolean {
     const { clock } = this.env
     const at = clock.now() + Math.max(50, ttl / 6)
@@ -292,7 +293,7 @@ export class Redlock {
     return true
   }
 
-  /** @throws RangeError for a ttl that a server left out for `maxTtl` could forget while it lasts */
+  /** @throws RangeError for a ttl over `maxTtl`: a server excluded for `maxTtl` could have forgotten a lease that still lasts */
   allow(ttl: number): void {
     const { maxTtl } = this.settings
     if (ttl > maxTtl)
@@ -307,7 +308,7 @@ export class Redlock {
     this.#held.delete(attempt)
   }
 
-  /** How long one round for a lease of `ttl` may take. */
+  /** How long one round for a lease of `ttl` may take, in ms. */
   patience(ttl: number): number {
     return Math.min(this.settings.commandTimeout, Math.max(20, ttl / 5))
   }
@@ -361,7 +362,7 @@ export class Redlock {
     if (letter === 'c') throw new Error('its clock is past the year 2112: no ballot is so great')
     node.tellsTime(Number(reply[2]))
     const ballot = Number(letter === 'y' ? reply[3] : reply[1])
-    // Also when it comes after the end of its round.
+    // Counts even if it arrives after the end of its round.
     if (letter !== 'y') heard.ballot = Math.max(heard.ballot, ballot)
     return {
       letter,
@@ -371,20 +372,31 @@ export class Redlock {
     }
   }
 
-  /** Has somebody won, or can nobody any more? */
+  /** Has an attempt won, or can none win any more? */
   #decided(said: readonly Said<Vote>[]): boolean {
     if (winner(said, this.group.majority) !== undefined) return true
-    const { majority } = this.group
-    const open = said.filter((one) => one === undefined).length
+    const { nodes, majority } = this.group
+    const isOpen = (place: number) => said[place] === undefined
+    const open = nodes.filter((node, place) => isOpen(place) && !this.#isLeftOut(node)).length
     if (count(said, ({ letter }) => letter === 'y') + open >= majority) return false
-    // Whether it is taken or too few servers answer is not known before a majority has answered, or no longer can.
+    // Whether the lock is taken or too few servers answer is known only once a majority has answered, or no longer can.
     const answered = count(said, () => true)
     return answered >= majority || answered + open < majority
   }
 
   /**
-   * To all that were asked: also those that have not answered may have voted, or will. Nobody waits for it; what is not
-   * heard runs out by its ttl.
+   * A silent server is asked, and its vote counts, but no round waits for it while a majority is not silent. Otherwise two contenders
+   * that have split the votes of the others would not know the outcome for a whole time-out, both would start again at once, and so on
+   * for ever.
+   */
+  #isLeftOut({ silent }: Node): boolean {
+    const { nodes, majority } = this.group
+    return silent && nodes.filter((node) => node.trusted && !node.silent).length >= majority
+  }
+
+  /**
+   * Releases the votes on all servers that were asked: those that have not answered may have voted, too, or will. No caller awaits
+   * this; a vote whose release does not arrive expires by its ttl.
    */
   #giveBack({ attempt, name }: Claim, n: number, leave: boolean): void {
     const args = [attempt, String(n), '0', String(this.settings.retention), leave ? '1' : '0']
@@ -402,8 +414,9 @@ export class Redlock {
   }
 
   /**
-   * Greater than what was heard, and not behind the clocks that matter: those of a majority of all servers, of those that answer.
-   * That can be up to a single one that is far ahead. Then it is used, but not kept for the next ballot.
+   * Greater than every ballot reported, and not behind the clocks that matter: those of a majority of all servers, taken from the
+   * servers that answer. That can depend on a single server whose clock is far ahead; its time is then used, but not kept for the next
+   * ballot.
    */
   #ballot({ ballot }: Heard): number {
     const { nodes, majority } = this.group
@@ -436,7 +449,7 @@ export class Redlock {
 
   #delay(outcome: Held | Blocked): number {
     const jitter = 0.5 + this.env.random()
-    // Nobody holds it: the votes were split between contenders, who should not meet again at once.
+    // No attempt holds the lock: contenders have split the votes, and should not meet again at once.
     if (outcome instanceof Held || (outcome.holder === undefined && outcome.trouble === undefined))
       return 10 * jitter
     const left = outcome.holder?.expiresIn ?? Number.POSITIVE_INFINITY
@@ -450,9 +463,20 @@ export class Redlock {
       const silent = node.trusted ? 'no answer in time' : node.distrust
       return `${node.label}: ${one === undefined ? silent : one instanceof Error ? one.message : 'answered'}`
     })
+    const silent = nodes.filter(({ trusted, distrust }, place) => {
+      const one = said[place]
+      return (
+        one instanceof Error ||
+        (one === undefined && (trusted || distrust === notAsked || distrust === notMet))
+      )
+    })
     return new BackendError(
       'redlock',
       `fewer than ${majority} of ${nodes.length} servers can vote (${told.join('; ')})`,
+      {
+        cause: said.find((one) => one instanceof Error),
+        unanswered: silent.length > nodes.length - majority,
+      },
     )
   }
 }

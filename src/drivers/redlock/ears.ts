@@ -1,10 +1,9 @@
 /**
- * Being woken: one subscription on each server for all waits of this process, opened when something is first waited for. A
- * message names an attempt that should ask again now. It is only a hint, so nothing depends on its arrival: a wait also asks
- * again by itself.
+ * Wake-ups: one subscription on each server for all waits of this process, opened at the first wait. A message names an attempt that
+ * should retry now. It is only a hint, so nothing depends on its arrival: a wait also polls.
  *
- * A server takes who cannot hear it out of its line, and gives the lock to whoever asks next. So a wait says where it is woken
- * only once it would hear that, and asks again as soon as it would.
+ * A server removes a waiter that cannot receive its message from the queue, and gives the lock to the next request. So a wait sends
+ * its channel only once the subscription is up, and retries as soon as it is.
  */
 import type { Ear, Listening } from '../redis/client.js'
 import type { Node } from './node.js'
@@ -21,12 +20,12 @@ export class Ears {
     this.#channel = channel
   }
 
-  /** Where to be woken by that server; undefined while it would not be heard. */
+  /** The channel on which that server can wake this process; undefined while the subscription is down. */
   at(node: Node): string | undefined {
     return this.#hears.has(node) ? this.#channel : undefined
   }
 
-  /** Calls `wake` whenever a server says that it is this attempt's turn to ask. Returns what ends that. */
+  /** Calls `wake` whenever a server announces this attempt's turn to ask. Returns a function that stops that. */
   expect(attempt: string, wake: () => void): () => void {
     this.#wakes.set(attempt, wake)
     this.#listening ??= this.#nodes.map((node) =>
@@ -50,7 +49,7 @@ export class Ears {
       message: (text) => this.#wakes.get(text)?.(),
       up: stand,
       down: () => void this.#hears.delete(node),
-      // It will never be heard, and stands in line until that shows: it asks again by itself as often as the others.
+      // Messages will never arrive, and the waiter stays queued until the server notices: it polls as often as the others.
       refused: stand,
     }
   }

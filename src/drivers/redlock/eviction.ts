@@ -1,6 +1,6 @@
 import type { Settings } from './options.js'
 
-/** What is done about a server that may drop its votes, which are worth nothing then. The warning is given once. @throws Error to give it no vote */
+/** Handles a server that may evict its votes, which are then worthless. Warns once. @throws Error to give the server no vote */
 export function evictionCheck(eviction: Settings['eviction']): (told: string | undefined) => void {
   let warned = false
   return (told) => {

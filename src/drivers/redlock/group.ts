@@ -1,22 +1,22 @@
 /**
- * Which servers may vote.
- *
- * Long because the table below and what carries it out are read together.
+ * Decides which servers may vote.
  *
  * Redlock breaks when a server forgets its votes and votes again: with {1, 2} of three for one holder, a restarted 2 and 3 make a
  * majority for another. So the servers remember each other. Each keeps a *marker*, the boot id of the life in which its data
- * were last known to be whole, and the *group*, the boot ids of all servers that took part. Whoever connects compares:
+ * were last known to be whole, and the *group*, the boot ids of all servers that took part. A client that connects compares them
+ * as in the table below.
+ * Long because this table and the code that implements it are read together.
  *
  * | marker of the server | the others' group | then |
  * |---|---|---|
  * | its present boot id | – | trusted |
- * | missing | all answer and nobody knows a group | a new group: trusted, marked |
- * | missing | a majority answers and nobody knows a group | trusted `maxTtl` after its start: those that do not answer may know one |
- * | another or missing | known, without its boot id | it has restarted: trusted `maxTtl` after its start |
- * | missing | known, with its boot id | its data were deleted: trusted `maxTtl` after that was seen |
+ * | missing | all answer and none knows a group | a new group: trusted, marked |
+ * | missing | a majority answers and none knows a group | trusted `maxTtl` after its start: servers that do not answer may know one |
+ * | another | known, without its boot id | it has restarted: trusted `maxTtl` after its start |
+ * | missing | known | it has restarted without its data, or they were deleted: trusted `maxTtl` after that was noticed |
  * | `q <until> <boot id>` | – | trusted when its clock has passed `until` |
  *
- * `maxTtl` after the loss every vote it could have forgotten has run out: Redlock's delayed restart, carried out by the data.
+ * `maxTtl` after the loss, every vote the server could have forgotten has expired: Redlock's delayed restart, enforced by the data.
  */
 import type { Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
@@ -24,7 +24,7 @@ import type { Reply } from '../redis/client.js'
 import { evictionIn, fieldsOf, inTime } from '../redis/server.js'
 import { evictionCheck } from './eviction.js'
 import { changeMarker, markerIn, readMarker } from './marker.js'
-import { type Identity, identityIn, type Node, notAsked } from './node.js'
+import { type Identity, identityIn, type Node, notAsked, notMet } from './node.js'
 import type { Settings } from './options.js'
 import { round } from './round.js'
 
@@ -32,12 +32,12 @@ interface Seen {
   readonly node: Node
   readonly epoch: number
   readonly identity: Identity
-  /** As it was read, so that it is changed only if it is still that. */
+  /** The marker as read, so that it is changed only if it is still the same. */
   readonly marker: string
   readonly group: ReadonlySet<string>
 }
 
-/** How soon a server that cannot be trusted yet is looked at again, in ms. */
+/** Interval at which a server that is not trusted yet is checked again, in ms. */
 const lookAgain = 250
 
 export class Group {
@@ -62,8 +62,8 @@ export class Group {
   }
 
   /**
-   * Looks at servers that are not trusted. Resolves at once when enough of them are, else when they have been looked at, or
-   * after `within` ms. @throws BackendError for one server given twice
+   * Checks servers that are not trusted. Resolves at once when enough servers are trusted, else when the check is complete, or
+   * after `within` ms. @throws BackendError when two clients lead to one server
    */
   async ready(within?: number): Promise<void> {
     const now = this.#env.clock.now()
@@ -106,7 +106,7 @@ export class Group {
       seen.map((one) => this.#judge(one, seen).catch((error) => this.#doubt(one, error))),
     )
     const sound = judged.filter((one) => one !== undefined)
-    // The others learn of a server before it votes, so that its next life is recognised whatever happens now.
+    // Introduce a server to the others before it votes, so that they recognise its next life whatever happens now.
     const boots = sound.map(({ identity }) => identity.boot)
     const missing = seen.filter(({ group }) => boots.some((boot) => !group.has(boot)))
     const deaf = new Set<Seen>()
@@ -121,16 +121,16 @@ export class Group {
     await Promise.all(present.map((one) => this.#trust(one).catch((error) => this.#doubt(one, error))))
   }
 
-  /** One that falls silent in the middle must not keep the others from voting. */
+  /** With a time-out: a server that falls silent halfway must not keep the others from voting. */
   #command(node: Node, name: string, ...args: readonly string[]): Promise<Reply> {
     return inTime(this.#env.clock, this.#settings.commandTimeout, node.connection.command(name, ...args))
   }
 
-  /** A server that does not answer is not asked again before it has, or its connection has broken: then a client may have lost the question. */
+  /** Asks a silent server again only once it has answered, or its connection has broken: the client may then have lost the request. */
   #seen(node: Node): Promise<Seen> {
     const asked = this.#seeing.get(node)
     if (asked !== undefined && asked.epoch === node.epoch) return asked.seen
-    if (node.distrust === notAsked) node.distrust = 'has not said yet which server it is'
+    if (node.distrust === notAsked) node.distrust = notMet
     const seen = this.#see(node).finally(() => {
       if (this.#seeing.get(node)?.seen === seen) this.#seeing.delete(node)
     })
@@ -169,7 +169,7 @@ export class Group {
     )
   }
 
-  /** The one that may vote, or undefined, when the reason is noted. */
+  /** Returns the server if it may vote; otherwise notes the reason and returns undefined. */
   async #judge(one: Seen, seen: readonly Seen[]): Promise<Seen | undefined> {
     const { node, identity } = one
     const marker = markerIn(one.marker)
@@ -184,16 +184,18 @@ export class Group {
       return this.#doubt(one, 'too few other servers answer to tell whether it has forgotten votes')
     }
     const deleted = known.some(({ group }) => group.has(identity.boot))
-    // Who founds a group introduces a server before it is marked, and may be about to mark it.
+    // A process that founds a group introduces a server before marking it, and may be about to mark it.
     if (
       deleted &&
       marker.is === 'note' &&
       node.wall - marker.at < Math.min(3 * commandTimeout, maxTtl) * 1_000
     )
       return this.#doubt(one, 'it has no marker; another process may be about to say that it is new')
-    // Nobody has had its vote since a note is there.
+    // The server has given no vote since the note was left.
     const lost = marker.is === 'note' ? Math.min(marker.at, node.wall) : node.wall
-    const until = Math.ceil((deleted ? lost : identity.since) + (maxTtl + 1_000) * 1_000)
+    // The servers that answer may never have met this life of the server, so a missing marker cannot tell a restart from data deleted since.
+    const forgot = deleted || (marker.is === 'note' && !founding) ? lost : identity.since
+    const until = Math.ceil(forgot + (maxTtl + 1_000) * 1_000)
     return this.#waited(await this.#mark(one, `q ${until} ${identity.boot}`), until)
   }
 

@@ -1,4 +1,4 @@
-/** A majority of votes, kept, healed and given back. */
+/** A grant: a majority of votes, renewed, repaired and released. */
 import { deadline } from '../../core/clock.js'
 import type { Claim, GaveBack, Grant } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
@@ -19,9 +19,9 @@ export class Held implements Grant {
   readonly #round: number
   #last: number
   #givenBack = false
-  /** Servers whose vote came back after they had seen greater ballots: somebody else may have held in between. */
+  /** Servers that voted anew after they had seen greater ballots: another client may have held the lock in between. */
   readonly #weak = new Set<Node>()
-  /** Servers that have answered that it is given back. */
+  /** Servers that have confirmed the release. */
   readonly #told = new Set<Node>()
 
   constructor(driver: Redlock, claim: Claim, round: number, token: number, validUntil: number) {
@@ -34,9 +34,9 @@ export class Held implements Grant {
   }
 
   /**
-   * A majority that says so again moves the deadline. Servers that have forgotten the vote are asked for it anew, with the
-   * same ballot; such a vote counts unless the server has seen greater ballots since. Anything less than a majority leaves
-   * the old deadline standing, unless a majority has voted for somebody else.
+   * A majority that votes again moves the deadline. Servers that have forgotten the vote are asked for it anew, with the same
+   * ballot; such a vote counts unless the server has seen greater ballots since. Less than a majority leaves the old deadline in
+   * force, unless a majority has voted for another attempt.
    */
   async renew(ttl: number): Promise<number | undefined> {
     const { group, env } = this.#driver
@@ -51,7 +51,7 @@ export class Held implements Grant {
       (soFar) => count(soFar, (answer) => answer === 'y') >= group.majority,
     )
     if (count(said, (answer) => answer === 'y') >= group.majority) {
-      this.validUntil = Math.max(this.validUntil, deadline(sent, ttl))
+      this.validUntil = deadline(sent, ttl)
       return this.validUntil
     }
     if (this.#givenBack || count(said, (answer) => answer === 'n' || answer === 'o') >= group.majority)
@@ -87,7 +87,7 @@ export class Held implements Grant {
     return this.#last
   }
 
-  /** A majority that says so: readers are let in there, and no writer can find a majority. */
+  /** Needs a majority: its servers then admit readers, and no writer can find a majority. */
   async downgrade(): Promise<void> {
     const { group, env, settings } = this.#driver
     const keys = [this.#driver.keyOf(this.#claim.name)]
@@ -104,7 +104,7 @@ export class Held implements Grant {
       throw new Error('fewer than a majority of servers downgraded it')
   }
 
-  /** Some votes were out, but too few to tell: as long as our deadline stands nobody else can have had a majority. */
+  /** Some servers still had our vote, but too few to decide: until our deadline no other attempt can have had a majority. */
   #orLost(said: readonly unknown[]): GaveBack {
     const some = said.some((answer) => answer === 'y')
     return some && this.#driver.env.clock.now() < this.validUntil ? 'released' : 'lost'

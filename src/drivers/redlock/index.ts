@@ -1,6 +1,6 @@
 /**
- * One lock over three or more independent Redis or Valkey servers, held by a majority of their votes. Its token is the
- * ballot that won the votes, so unlike the plain algorithm's lock it can be fenced.
+ * One lock over three or more independent Redis or Valkey servers, held by a majority of their votes. Its token is the ballot
+ * that won the votes, so unlike a lock of the plain algorithm it can be fenced.
  *
  * ```ts
  * import { Redis } from 'ioredis'

@@ -1,13 +1,13 @@
 /**
- * The marker of a server, which says in which of its lives its data were last known to be whole (`group.ts`).
+ * The marker of a server: in which of its lives its data were last known to be whole (`group.ts`).
  *
- * It is changed only if it is still what was read. So that this can be told of a marker that was missing, who reads it first
- * leaves a *note* there: the time and an id that nobody else has. Data that are deleted take the note with them, and a change that was
- * decided before and comes late finds something else.
+ * A marker is changed only if it is still what was read. To make that work for a missing marker, its first reader leaves a *note*
+ * there: the time and a unique id. Deleting the data deletes the note, too, so a change decided before that and arriving late finds
+ * something else.
  */
 import type { Script } from './state.js'
 
-/** KEYS: the marker. ARGV: 1 an id. Result: the marker, or the note that is there now. */
+/** KEYS: the marker. ARGV: 1 an id. Result: the marker, or the note now in its stead. */
 export const readMarker: Script = {
   name: 'read-marker',
   text: `#!lua flags=allow-oom
@@ -20,7 +20,7 @@ end
 return { marker }`,
 }
 
-/** KEYS: the marker. ARGV: 1 what was read · 2 what it becomes. Result: what it is. */
+/** KEYS: the marker. ARGV: 1 the value read · 2 the new value. Result: the value now. */
 export const changeMarker: Script = {
   name: 'change-marker',
   text: `#!lua flags=allow-oom
@@ -32,7 +32,7 @@ end
 return { marker }`,
 }
 
-/** What stands in a marker: the boot id of a life, until when its votes may be missing, or that somebody looks for the first time. */
+/** The content of a marker: the boot id of a life; with the time until which its votes may be missing; or the note of a first reader. */
 export type Marker =
   | { readonly is: 'whole'; readonly boot: string }
   | { readonly is: 'doubtful'; readonly boot: string; readonly until: number }

@@ -1,25 +1,28 @@
 /**
- * One of the servers, as far as this process can see it.
+ * One of the servers, as this process sees it.
  *
- * Its vote counts only while it is *trusted*: its identity was read over the present connection, and its data are known to be
- * those of this life of the server (`group.ts`). Any break of the connection ends that: it may have restarted and forgotten.
+ * Its vote counts only while the server is *trusted*: its identity was read over the present connection, and its data are known to be
+ * those of this life of the server (`group.ts`). Any break of the connection ends the trust: the server may have restarted and
+ * forgotten.
  */
 import { createHash } from 'node:crypto'
 import type { Clock } from '../../core/clock.js'
 import type { Connection, Reply } from '../redis/client.js'
 import type { Script } from './state.js'
 
-/** Of one life of one server. */
+/** Identifies one life of one server. */
 export interface Identity {
   readonly boot: string
-  /** Its wall clock when it started, in µs. */
+  /** The server's wall clock at its start, in µs. */
   readonly since: number
 }
 
-/** A frozen server must not pile up requests: beyond so many unanswered it is asked for nothing new. */
+/** A frozen server must not pile up requests: with this many unanswered it gets no new ones. */
 const mostUnanswered = 256
 
 export const notAsked = 'not asked yet'
+/** The server was asked for its identity, and has not answered. */
+export const notMet = 'has not said yet which server it is'
 
 const shas = new Map<Script, string>()
 
@@ -28,18 +31,18 @@ export class Node {
   readonly connection: Connection
   identity: Identity | undefined
   trusted = false
-  /** Why it is not trusted, for messages. */
+  /** Why the server is not trusted, for messages. */
   distrust: string = notAsked
-  /** Clock reading before which it need not be looked at again. */
+  /** Clock reading before which the server need not be checked again. */
   lookAgainAt: number = Number.NEGATIVE_INFINITY
-  /** It left a round unanswered until the end, and has not been heard of since. */
+  /** The server left a round unanswered until its end, and has not replied since. */
   silent = false
   /** Grows with every break of the connection. */
   epoch = 0
   #unanswered = 0
-  /** Attempts it was asked to vote for and has not been told the end of, each with its newest round. */
+  /** Attempts the server was asked to vote for and whose end it has not confirmed, each with its newest round. */
   readonly #asked = new Map<string, number>()
-  /** The server's wall clock in µs at a moment of ours: what the newest answer said. */
+  /** The server's wall clock in µs at `#wallAt` of our clock, by its newest answer. */
   #wall = 0
   #wallAt = 0
   readonly #clock: Clock
@@ -62,7 +65,7 @@ export class Node {
     this.lookAgainAt = Number.NEGATIVE_INFINITY
   }
 
-  /** Its wall clock now, in µs, as well as this process can tell. */
+  /** The server's wall clock now, in µs, as this process estimates it. */
   get wall(): number {
     return this.#wall + (this.#clock.now() - this.#wallAt) * 1000
   }
@@ -74,8 +77,8 @@ export class Node {
   }
 
   /**
-   * Asks for something new. Rejects when the connection broke meanwhile: the answer may be that of another life.
-   * @param voting given when it is for a vote
+   * Sends a new request. Rejects when the connection broke meanwhile: the answer may come from another life of the server.
+   * @param voting present when the request is for a vote
    */
   ask(
     script: Script,
@@ -102,7 +105,7 @@ export class Node {
     )
   }
 
-  /** As `ask`, whatever is known of the server: for giving back and for looking. */
+  /** Like `ask`, but whether or not the server is trusted: for releases and checks. */
   run(script: Script, keys: readonly string[], args: readonly string[]): Promise<readonly Reply[]> {
     return this.connection.run('EVALSHA', shaOf(script), keys, args).then(partsOf, async (error) => {
       if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
@@ -111,7 +114,7 @@ export class Node {
   }
 
   /**
-   * May it have voted for this attempt, in this round or in any? If not there is nothing to give back, and a frozen server
+   * May the server have voted for this attempt, in this round or in any? If not, there is nothing to release, and a frozen server
    * gets no more releases than it got requests.
    */
   mayHaveVoted(attempt: string, round?: number): boolean {
@@ -119,7 +122,7 @@ export class Node {
     return asked !== undefined && (round === undefined || asked === round)
   }
 
-  /** It has been told the end, or need not be told any more. */
+  /** The server has confirmed the end of the attempt, or no longer needs to know it. */
   forget(attempt: string): void {
     this.#asked.delete(attempt)
   }
@@ -129,7 +132,7 @@ export class Node {
   }
 }
 
-/** The short cuts answer in one text. */
+/** The short cuts reply with one string. */
 function partsOf(reply: Reply): readonly Reply[] {
   if (typeof reply === 'string') return reply.split(' ')
   return Array.isArray(reply) ? reply : [reply]
@@ -143,11 +146,11 @@ function shaOf(script: Script): string {
   return sha
 }
 
-/** From INFO, with the server's time. @throws Error when it does not say */
+/** Reads the identity from INFO, with the server's time. @throws Error when INFO lacks them */
 export function identityIn(info: ReadonlyMap<string, string>): Identity & { readonly now: number } {
   const boot = info.get('run_id')
   const now = Number(info.get('server_time_usec') ?? 0)
   if (boot === undefined || now === 0) throw new Error('INFO does not say which server it is')
-  // Whole seconds: up to one of them may have passed before the first was counted.
+  // Uptime is in whole seconds: up to one second may have passed before the first was counted.
   return { boot, now, since: now - Number(info.get('uptime_in_seconds') ?? 0) * 1_000_000 }
 }

@@ -1,24 +1,31 @@
-/** What `redlock()` takes, checked once. */
+/** The options of `redlock()`, checked once. */
+import { checkKnown } from '../../core/known.js'
 import { describe } from '../../core/name.js'
 import type { RedisClient } from '../redis/client.js'
 
 export interface RedlockOptions {
   /**
-   * One ready-made client (ioredis `Redis` or node-redis) for each of three or more servers that are independent: no
-   * replicas of each other, no two on one machine. They stay yours. An odd number tolerates most for its size.
+   * One ready-made client (ioredis `Redis` or node-redis) for each of three or more independent servers: no replicas of each
+   * other, no two on one machine. The clients stay yours. An odd number of servers tolerates the most failures for its size.
    */
   readonly clients: readonly RedisClient[]
-  /** Before every key. Default `hf:`. */
+  /** Prefix of every key. Default `hf:`. */
   readonly prefix?: string
-  /** How long one round may wait for the servers' answers, in ms. Default 1_000; for taking and renewing never more than a fifth of the ttl. */
+  /** How long one round may wait for the servers' answers, in ms. Default 1_000; to acquire or renew never more than a fifth of the ttl. */
   readonly commandTimeout?: number
-  /** How long to wait before asking again while somebody else holds it, in ms; each time from half to one and a half of it. Default 100: a hand-over is announced, so this is only for lost messages. */
+  /**
+   * Polling interval while another client holds the lock, in ms; each pause is 0.5 to 1.5 times as long. Default 100: a hand-over is
+   * announced, so this is only for lost messages.
+   */
   readonly retryDelay?: number
-  /** The longest ttl any process uses, in ms; a longer one is refused. A server that may have forgotten votes is left out for so long. Default 60_000. */
+  /**
+   * The longest ttl any process uses, in ms; a longer one is refused. A server that may have forgotten votes is excluded for this long.
+   * Default 60_000.
+   */
   readonly maxTtl?: number
-  /** What to do when a server may evict locks in use (`maxmemory-policy allkeys-*`): `refuse` gives it no vote. Default `warn`. */
+  /** What to do when a server may evict locks in use (`maxmemory-policy allkeys-*`). `refuse`: it gets no vote. Default `warn`. */
   readonly eviction?: 'warn' | 'refuse' | 'ignore'
-  /** How long a server remembers a lock nobody uses, in ms, after its clock has passed the lock's tokens. Default 600_000. */
+  /** How long a server remembers an unused lock, in ms, after its clock has passed the lock's tokens. Default 600_000. */
   readonly retention?: number
 }
 
@@ -31,7 +38,17 @@ export interface Settings {
   readonly retention: number
 }
 
-/** @throws TypeError, RangeError with the value got */
+const known: readonly (keyof RedlockOptions)[] = [
+  'clients',
+  'prefix',
+  'commandTimeout',
+  'retryDelay',
+  'maxTtl',
+  'eviction',
+  'retention',
+]
+
+/** @throws TypeError or RangeError that names the value received */
 export function settingsOf(options: RedlockOptions): Settings {
   if (typeof options !== 'object' || options === null || !Array.isArray(options.clients)) {
     throw new TypeError(`redlock() takes { clients: [...] }, got ${describe(options)}`)
@@ -57,6 +74,7 @@ export function settingsOf(options: RedlockOptions): Settings {
   if (!['warn', 'refuse', 'ignore'].includes(eviction)) {
     throw new RangeError(`redlock: eviction must be one of warn, refuse, ignore, got ${describe(eviction)}`)
   }
+  checkKnown('redlock()', options, known)
   return {
     prefix,
     eviction,

@@ -1,12 +1,12 @@
-/** Asks all servers at once and stops waiting as soon as the answer cannot change any more. */
+/** One round: asks all servers at once and stops waiting as soon as the outcome can no longer change. */
 import type { Clock } from '../../core/clock.js'
 
-/** What one server said: its answer, an Error, or nothing yet. */
+/** The result of one server: its answer, an Error, or nothing yet. */
 export type Said<A> = A | Error | undefined
 
 /**
- * Resolves with what was said when `enough` is true, when all have answered, or after `timeout` ms. Later answers go to
- * nobody, so `ask` must not leave behind what only its answer could give back.
+ * Resolves with the results so far when `enough` is true, when all have answered, or after `timeout` ms. Later answers are
+ * dropped, so `ask` must not leave behind anything that only its answer could release.
  */
 export function round<N, A>(
   clock: Clock,
@@ -39,7 +39,7 @@ export function round<N, A>(
       )
     }
     if (open === 0) end()
-    // After a stall of the event loop the timer comes before the answers that are here already: they are read first.
+    // After a stall of the event loop the timer fires before answers that have already arrived: read those first.
     if (!over) stop = clock.at(clock.now() + timeout, () => clock.soon(end))
   })
 }

@@ -1,33 +1,34 @@
 /**
- * What one of the servers does. It knows nothing of the others: it gives its vote to one attempt at a time, and never to a
- * ballot that is not greater than every ballot it has voted for. What it knows of a lock is told in `state.ts`.
+ * The scripts that run on each server. A server knows nothing of the others: it gives its vote to one attempt at a time, and only to a
+ * ballot greater than every ballot it has voted for. Its state of a lock is described in `state.ts`.
  */
 import { tokenReserve } from '../../core/token.js'
 import { fastRelease, fastVote } from './short-cuts.js'
 import { type Script, script } from './state.js'
 
-/** How much a ballot may be older than the clock of a server that has forgotten the lock, in µs. */
+/** How far a ballot may be behind the clock of a server that has forgotten the lock, in µs. */
 export const forgiven = 1_000_000
 
 /**
- * A server whose clock is past this, in µs (2112), votes for no lock it has forgotten: ballots that begin below it stay exact in a double,
- * however many are counted on from there.
+ * A server whose clock is past this, in µs (2112), votes for no lock it has forgotten: ballots that begin below it stay exact in a
+ * double, however many are counted from there.
  */
 export const latestClock: number = 2 ** 52
 
 /**
  * A server that has forgotten the lock (`b` 0) takes its clock for the greatest ballot it has voted for, once: it keeps that as
  * `b`, and from then on only `b` counts. So a ballot need not be newer than the clock of a server that has named one. The clock is
- * not behind what was forgotten, because a lock is remembered until it has passed `b`.
+ * not behind the forgotten ballots, because a lock is remembered until the clock has passed `b`.
  *
- * KEYS: the lock, the marker of the server. ARGV: 1 boot id the client knows the server by · 2 attempt · 3 round · 4 `x` or `s` · 5 ttl µs ·
- * 6 ballot · 7 `1`: it holds a majority and wants this vote too · 8 ms a free lock is remembered · 9 by · 10 channel to be woken by, `-` = does not
- * wait, `-?` = waits, but would not hear it · 11 µs until a waiter that is not heard of counts as gone · 12 note.
- * Result: a letter, the greatest ballot, the time; then what belongs to the letter:
+ * KEYS: the lock, the marker of the server. ARGV: 1 boot id by which the client knows the server · 2 attempt · 3 round · 4 `x` or `s` ·
+ * 5 ttl µs · 6 ballot · 7 `1`: the attempt holds a majority and wants this vote, too · 8 ms a free lock is remembered · 9 by ·
+ * 10 channel for the wake-up, `-` = does not wait, `-?` = waits, but cannot receive messages · 11 µs without a request after which a
+ * waiter counts as gone · 12 note.
+ * Result: a letter, the greatest ballot, the time; then the parts that belong to the letter:
  * `y` ballot: the vote is yours, for that ballot · `w` as y, but there have been greater ballots since · `b` the server has
- * another marker · `o` this round has ended · `h` a greater ballot is needed · `c` no ballot is as great as this clock · `n` place in line, attempt, kind, ballot, µs
- * held, µs left, by, note: somebody else has the vote · `r` place in line: the
- * vote is kept for who was woken, or for who waits from somebody who does not.
+ * another marker · `o` this round has ended · `h` a greater ballot is needed · `c` no ballot is as great as this clock ·
+ * `n` queue position, attempt, kind, ballot, µs held, µs left, by, note: another attempt has the vote · `r` queue position: the vote is
+ * kept for a waiter that was woken, or, from an attempt that does not wait, for a waiter.
  */
 export const vote: Script = script(
   'vote',
@@ -88,7 +89,7 @@ return { answer, num(b), num(now), num(ballot) }`,
 
 /**
  * KEYS: the lock, the marker. ARGV: 1 boot id · 2 attempt · 3 ttl µs · 4 ms a free lock is remembered.
- * Result: `y` proven again · `f` the vote is free, or with readers · `n` somebody else has it · `b` another marker; then ballot and time.
+ * Result: `y` renewed · `f` the vote is free, or with readers · `n` another attempt has it · `b` another marker; then ballot and time.
  */
 export const renew: Script = script(
   'renew',
@@ -106,10 +107,10 @@ return { 'f', num(b), num(now) }`,
 )
 
 /**
- * KEYS: the lock. ARGV: 1 attempt · 2 round · 3 the last token used · 4 ms a free lock is remembered · 5 `1`: it does not wait any more,
- * else only this round and those before it have ended. Remembers the round as ended, whatever it was. A round that is given back can
- * come after the vote of the next one: sent again after a reconnect, or as its text, because the server did not know the script.
- * Result: `y` the vote was out · `o` it had been given back before · `f` neither, or a later round has it; then ballot and time.
+ * KEYS: the lock. ARGV: 1 attempt · 2 round · 3 the last token used · 4 ms a free lock is remembered · 5 `1`: the attempt no longer waits,
+ * else only this round and earlier ones have ended. Remembers the round as ended in any case. The release of a round can arrive after
+ * the vote of the next: resent after a reconnect, or as full text, because the server did not know the script.
+ * Result: `y` the attempt had the vote · `o` it had been released before · `f` neither, or a later round has it; then ballot and time.
  */
 export const release: Script = script(
   'release',
@@ -131,7 +132,8 @@ return { answer, num(b), num(now) }`,
 )
 
 /**
- * KEYS: the lock. Result: ballot, time, then of each vote and each who waits: attempt, kind, ballot (0: waits), µs held or waited, µs left, by, note.
+ * KEYS: the lock. Result: ballot, time, then of each vote and each waiter: attempt, kind, ballot (0: waits), µs held or waited,
+ * µs left, by, note.
  */
 export const inspect: Script = script(
   'inspect',
@@ -152,7 +154,7 @@ return out`,
 
 /**
  * KEYS: the lock. ARGV: 1 attempt · 2 the last token used · 3 ms a free lock is remembered. Turns an exclusive vote into a shared one.
- * Result: `y` it is one now · `f` the vote is not out; then ballot and time.
+ * Result: `y` the vote is shared now · `f` the attempt does not have the vote; then ballot and time.
  */
 export const downgrade: Script = script(
   'downgrade',
@@ -169,11 +171,16 @@ return { 'y', num(b), num(now) }`,
   { retention: 3, flags: ' flags=allow-oom' },
 )
 
-/** KEYS: the lock. ARGV: 1 ms a free lock is remembered. Takes back every vote. Result: how many. */
+/**
+ * KEYS: the lock. ARGV: 1 ms a free lock is remembered · 2 attempts, a space before and after each: those the operator saw, because the
+ * order may arrive twice. Takes back their votes. Result: how many.
+ */
 export const force: Script = script(
   'force',
   `local ids = {}
-for id in pairs(votes) do ids[#ids + 1] = id end
+for id in pairs(votes) do
+  if string.find(ARGV[2], ' ' .. id .. ' ', 1, true) then ids[#ids + 1] = id end
+end
 for _, id in ipairs(ids) do
   remember(id .. ':' .. votes[id].round)
   finish(id)

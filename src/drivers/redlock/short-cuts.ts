@@ -1,7 +1,7 @@
 /**
- * The short cuts of `vote` and `release`: a lock nobody else is interested in, on a clock that has not gone back. Each does
- * what the general part would do, without building its tables, and answers in one text instead of a list; or it does
- * nothing, and the general part follows. `short-cuts.test.ts` runs both against each other.
+ * The short cuts of `vote` and `release`: an uncontended lock, on a clock that has not gone back. Each does what the general part
+ * would do, without building its tables, and replies with one string instead of a list; or it does nothing, and the general part
+ * follows. `short-cuts.test.ts` runs both against each other.
  */
 import { tokenReserve } from '../../core/token.js'
 

@@ -1,28 +1,28 @@
 /**
- * What one of the servers knows of a lock, and what every script begins and ends with.
+ * The state of a lock on one server, and the code with which every script begins and ends.
  *
- * One text in one string key: reading and writing it is most of what an uncontended vote costs, and a string is had by one
- * command and kept, with or without a time to live, by another.
+ * The state is one text in one string key: reading and writing it is most of the cost of an uncontended vote, and a string is read by
+ * one command and written, with or without a time to live, by another.
  *
  * ```
  * <b> <t> <z> <round ended last> <one before> …
- * v <attempt> <kind x|s> <deadline> <ballot> <since> <round> <by> <note>     a vote that is out
- * w <attempt> <kind> <due> <since> <channel> <by> <note>                     somebody who was refused and asks again
- * q <attempt> <kind> <due> <since> <channel> <by> <note>                     the same; it had the vote since and gave it back in vain
- * r <attempt> <until>                                                        the vote is kept for who was woken
+ * v <attempt> <kind x|s> <deadline> <ballot> <since> <round> <by> <note>     a vote that was given
+ * w <attempt> <kind> <due> <since> <channel> <by> <note>                     a waiter: it was refused and retries
+ * q <attempt> <kind> <due> <since> <channel> <by> <note>                     the same; it had the vote since and released it in vain
+ * r <attempt> <until>                                                        the vote is kept for this woken waiter
  * ```
- * `b` the greatest ballot voted for, with the reserve of those who used it · `t` the newest time seen · `z` what was added to
- * the server's clock because it went back. All times are the server's, in microseconds.
+ * `b` the greatest ballot voted for, including the reserve where it was used · `t` the newest time seen · `z` the amount added to the
+ * server's clock because it went back. All times are the server's, in microseconds.
  *
- * An attempt asks in rounds, because a minority of votes is given back at once: what has ended is a round of an attempt, so
- * that a late request of a round that was given up finds it ended. The key has a time to live only while no vote is out, and
- * outlives `b`.
+ * An attempt asks in rounds, because a minority of votes is released at once: it is a round of an attempt that ends, so that a late
+ * request of an abandoned round finds the round ended. The key has a time to live only while no vote is given, and outlives `b`.
  *
- * Who waits stands in line until it holds or leaves, also while it has the vote of a round that may fail: else a single attempt could
- * come in between. When it gives that vote back it goes to the end. Several whose votes are split would be called again and again by the
- * same servers, and for ever by each other: so who gives back in vain calls nobody who has done so since it asked last (`q`).
+ * A waiter stays queued until it holds the lock or leaves, even while it has the vote of a round that may fail: otherwise a single
+ * attempt could get in between. When it releases that vote it goes to the end of the queue. Several waiters with split votes would be
+ * woken again and again by the same servers, and for ever by each other: so a waiter that releases in vain wakes no waiter that has done
+ * the same since its last request (`q`).
  *
- * A verb changes the tables, and what it changed is written once, at its end.
+ * A verb changes the tables; its changes are written once, at its end.
  */
 import { tokenReserve } from '../../core/token.js'
 
@@ -31,18 +31,18 @@ export interface Script {
   readonly text: string
 }
 
-/** Where a script finds things. */
+/** The keys, arguments and extra code of a script. */
 interface Places {
-  /** KEYS[2] is the marker of the server, and ARGV[1] what the client takes it for: another one is answered by `b`. */
+  /** KEYS[2] is the marker of the server, and ARGV[1] the marker the client expects: the reply to another one is `b`. */
   readonly marked?: boolean
-  /** Which argument tells for how many ms a lock without votes is remembered; missing: the script changes nothing. */
+  /** The index of the argument with how long a lock without votes is remembered, in ms; absent: the script changes nothing. */
   readonly retention?: number
-  /** Lua that returns, or does nothing: with `stored`, `marker` and `wall`. */
+  /** Lua that returns, or does nothing. It may use `stored`, `marker` and `wall`. */
   readonly shortCut?: string
   readonly flags?: string
 }
 
-/** @param verb Lua that returns the reply, where `id` is not yet set and all of `state` is at hand */
+/** @param verb Lua that returns the reply; `id` is not set yet there, and all of `state` is available */
 export function script(name: string, verb: string, places: Places): Script {
   const { marked = false, retention, shortCut = '', flags = '' } = places
   const load = marked

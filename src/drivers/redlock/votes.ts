@@ -1,19 +1,19 @@
-/** Votes as they are asked for, answered and counted. */
+/** Votes: how they are requested, decoded and counted. */
 import type { Claim, Holder } from '../../core/driver.js'
 import type { Mode } from '../../core/mode.js'
 import type { Reply } from '../redis/client.js'
 import type { Said } from './round.js'
 
-/** What a vote script answered, read. */
+/** The decoded reply of the script `vote`. */
 export interface Vote {
   readonly letter: string
   readonly ballot: number
   readonly holder: Holder | undefined
-  /** Place in line on that server; 0: none. */
+  /** Queue position on that server; 0: not queued. */
   readonly position: number
 }
 
-/** The ballot that a majority has voted for. */
+/** The ballot that a majority has voted for, if any. */
 export function winner(said: readonly Said<Vote>[], majority: number): number | undefined {
   const votes = new Map<number, number>()
   for (const one of said) {
@@ -26,8 +26,8 @@ export function winner(said: readonly Said<Vote>[], majority: number): number | 
 }
 
 /**
- * Has somebody else surely got it, or is it kept for who was woken? If not, contenders may only have split the votes between
- * them. Readers have it together: each server names one of them.
+ * Does another client certainly hold the lock, or is it kept for a waiter that was woken? If neither, contenders may merely have split
+ * the votes between them. Readers hold it together: each server names one of them.
  */
 export function taken(said: readonly Said<Vote>[], majority: number): boolean {
   const votes = new Map<string, number>()
@@ -47,17 +47,17 @@ export interface Asking {
   readonly claim: Claim
   readonly round: number
   readonly ballot: number
-  /** It holds a majority and wants this vote too. */
+  /** The attempt holds a majority and wants this vote, too. */
   readonly rejoin: boolean
   readonly by: string
-  /** Where to be woken, or `wouldNotHear`; undefined: it does not wait. */
+  /** The channel for wake-ups, or `wouldNotHear`; undefined: the attempt does not wait. */
   readonly channel: string | undefined
-  /** Milliseconds after which it counts as gone if it has not asked again. */
+  /** Milliseconds without a request after which the waiter counts as gone. */
   readonly alive: number
   readonly retention: number
 }
 
-/** The channel of one that waits where nothing would reach it at present. */
+/** The channel of a waiter that no message would reach at present. */
 export const wouldNotHear = '-?'
 
 /** The arguments of `vote`, after the boot id. */

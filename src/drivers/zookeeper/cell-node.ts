@@ -1,4 +1,4 @@
-/** What is written into the node of a cell. */
+/** The content of a cell's node. */
 import type { CellChange } from '../../core/cell.js'
 import { BackendError } from '../../core/errors.js'
 import type { Desk } from './desk.js'
@@ -9,15 +9,15 @@ export interface Found {
   readonly id: string
   /** Undefined: removed. */
   readonly value: string | undefined
-  /** ms after the last write. */
+  /** How long the cell is kept after its last write, in ms. */
   readonly keep: number
 }
 
-/** Milliseconds a cell still has; 0 or less: gone for so long, or removed. */
+/** @returns the milliseconds until the cell ends; 0 or less: it ended or was removed that long ago */
 export function lasts(desk: Desk, { stat, value, keep }: Found): number {
   if (value !== undefined && keep === Number.POSITIVE_INFINITY) return keep
   const since = (desk.now() ?? stat.mtime) - stat.mtime
-  // The leader's time is known as of an answer, so a moment late: what was removed just now is gone all the same.
+  // The leader's time comes from an answer and lags a moment; a cell removed just now counts as gone all the same.
   return value === undefined ? Math.min(0, -since) : keep - since
 }
 
@@ -26,7 +26,7 @@ export function dataOf({ id, value, keep }: Omit<CellChange, 'seen'>): Buffer {
   return Buffer.from(JSON.stringify({ id, ...kept, ...(value !== undefined && { value }) }))
 }
 
-/** @throws BackendError when somebody else has written there */
+/** @throws BackendError when another program has written there */
 export function foundIn(data: Buffer, stat: Stat): Found {
   try {
     const { id, value, keep = Number.POSITIVE_INFINITY } = JSON.parse(data.toString())

@@ -1,15 +1,14 @@
 /**
- * Cells: one persistent node each, below a node beside the locks whose name no lock can have.
+ * Cells: one persistent node each. Their parent is a sibling of the locks, with a name that no lock can have.
  *
- * The version is the transaction that last wrote the node (`mzxid`): it grows over removals and never repeats. The server
- * compares another number, the count of writes since the node was made, so a write reads first and is sent for that count.
- * That is safe only as long as no node is removed and made again in between with the same count; therefore a removed cell stays
- * as a node without a value, for longer than any session of a writer could last, and is swept out later.
+ * The version is the id of the transaction that last wrote the node (`mzxid`): it grows across removals and never repeats. The
+ * server compares another number, the count of writes since the node was created. A write therefore reads first, and is
+ * conditional on that count. This is safe only while no node is removed and recreated in between with the same count. A removed
+ * cell therefore stays as a node without a value, for longer than any session of a writer could last, and is swept later.
  *
- * A cell's end is told by the leader's clock: the node's last write and how long it is to be kept.
+ * A cell ends by the leader's clock: at the node's last write plus the time to keep it.
  */
 import type { Cell, CellChange, Cells } from '../../core/cell.js'
-import { BackendError } from '../../core/errors.js'
 import { unlessAborted } from '../../core/unless-aborted.js'
 import { dataOf, type Found, foundIn, lasts } from './cell-node.js'
 import type { Desk } from './desk.js'
@@ -26,11 +25,11 @@ import {
   sync,
 } from './session/protocol.js'
 import { tokenOf } from './token.js'
-import { ignore, isPassing, troubleOf } from './trouble.js'
+import { closedError, ignore, isPassing, troubleOf } from './trouble.js'
 
-/** A cell that has been gone for so long is swept out, in ms: longer than the longest session. */
+/** How long after its end a cell is swept, in ms: longer than the longest session. */
 const sweptAfter = 15 * 60_000
-/** At least so long between two sweeps of one process, in ms; each looks at so many cells at most. */
+/** The least time between two sweeps of one process, in ms, and the most cells that each examines. */
 const sweepEvery = 10 * 60_000
 const sweepMost = 500
 
@@ -42,12 +41,12 @@ export function cellsOver(open: () => Desk): Cells {
     const synced = session.call(sync(path)).catch(ignore(codes.noNode))
     const [answer] = await Promise.all([session.call(getData(path)).catch(ignore(codes.noNode)), synced])
     const found = answer && foundIn(answer.data, answer.stat)
-    // Whether it is over is asked of the leader's clock.
+    // The leader's clock decides whether the cell is over.
     if (found !== undefined && found.keep !== Number.POSITIVE_INFINITY) await desk.askTime()
     return found
   }
 
-  /** `undefined`: somebody was faster, look again. */
+  /** @returns undefined when another client was faster: read again */
   async function put(desk: Desk, path: string, found: Found | undefined, data: Buffer) {
     const { session, settings } = desk
     const faster = ignore(codes.badVersion, codes.noNode, codes.nodeExists)
@@ -79,21 +78,23 @@ export function cellsOver(open: () => Desk): Cells {
     }
   }
 
-  /** Best effort: what it misses the next one finds. */
+  /** Best effort: the next sweep finds what this one misses. */
   async function sweep(desk: Desk): Promise<void> {
     const { clock, session, settings } = desk
     if (clock.now() - sweptAt < sweepEvery) return
     sweptAt = clock.now()
     try {
       const keys = await session.call(getChildren(cellsOf(settings.chroot)))
-      for (const key of keys.slice(0, sweepMost)) {
+      // A random start, so that cells beyond the first `sweepMost` are reached, too.
+      const from = Math.floor(desk.random() * keys.length)
+      for (const key of [...keys.slice(from), ...keys.slice(0, from)].slice(0, sweepMost)) {
         const path = `${cellsOf(settings.chroot)}/${key}`
         const found = await find(desk, path)
         if (found !== undefined && lasts(desk, found) < -sweptAfter)
           await session.call(remove(path, found.stat.version))
       }
     } catch {
-      // Somebody wrote meanwhile, or the connection broke.
+      // Another client wrote meanwhile, or the connection broke.
     }
   }
 
@@ -112,7 +113,7 @@ export function cellsOver(open: () => Desk): Cells {
     try {
       await session.call(sync(path)).catch(ignore(codes.noNode))
       const answer = await session.call(getData(path, wake)).catch(ignore(codes.noNode))
-      // It may have been made in between; then the watch is on it.
+      // The node may have been created in between; then the watch is on the node.
       if (answer === undefined && (await session.call(exists(path, wake)).catch(ignore(codes.noNode)))) return
       const found = answer && foundIn(answer.data, answer.stat)
       if (found !== undefined && found.keep !== Number.POSITIVE_INFINITY) await desk.askTime()
@@ -130,7 +131,7 @@ export function cellsOver(open: () => Desk): Cells {
     }
   }
 
-  /** Asks until it is answered or the signal ends it. @throws BackendError; the signal's reason */
+  /** Retries until the work succeeds or the signal aborts. @throws BackendError; the signal's reason */
   async function told<T>(signal: AbortSignal, work: (desk: Desk) => Promise<T>): Promise<T> {
     signal.throwIfAborted()
     const desk = open()
@@ -164,5 +165,3 @@ export function cellsOver(open: () => Desk): Cells {
     changed: (key, version, signal) => told(signal, (desk) => changed(desk, key, version, signal)),
   }
 }
-
-const closedError = () => new BackendError('zookeeper', 'these locks were closed', { closed: true })

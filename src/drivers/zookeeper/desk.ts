@@ -1,7 +1,7 @@
 /**
- * Long because removing and making nodes share the session with those who wait and hold.
+ * State that the parts of the driver share: the session, the waiters, the holds, and the nodes still to be removed.
  *
- * What the parts of the driver share: the session, who waits and who holds, and what is still to be removed.
+ * Long because node creation and removal share the session with the waiters and the holds.
  */
 import type { Clock } from '../../core/clock.js'
 import type { Claim, Env } from '../../core/driver.js'
@@ -10,7 +10,7 @@ import type { Hold } from './hold.js'
 import { parentsOf } from './keys.js'
 import { placeOf } from './line.js'
 import type { Settings } from './options.js'
-import { mostDelay } from './session/clockwork.js'
+import { leastTicks, mostDelay } from './session/clockwork.js'
 import {
   type AclEntry,
   codes,
@@ -24,9 +24,9 @@ import {
   sync,
 } from './session/protocol.js'
 import { createSession, type Session } from './session/session.js'
-import { ignore, isCode, isPassing } from './trouble.js'
+import { closedError, ignore, isCode, isPassing } from './trouble.js'
 
-/** A claim that waits: it hears of trouble, and is woken when the session has ended. */
+/** A waiting claim. It is notified of trouble, and woken when the session ends. */
 export interface Standing {
   wake(): void
   troubled(error: Error): void
@@ -34,12 +34,12 @@ export interface Standing {
 
 /** A node of ours. */
 export interface Own {
-  /** The lock's. */
+  /** The path of the lock's node. */
   readonly lock: string
   readonly attempt: string
-  /** Of the node itself; undefined: a create was not answered, and it may be there or not. */
+  /** The path of the node itself. Undefined: a create was not answered, so the node may or may not exist. */
   readonly path: string | undefined
-  /** The session it belongs to. */
+  /** The session that the node belongs to. */
   readonly session: bigint
 }
 
@@ -47,49 +47,53 @@ export type Removed = 'removed' | 'absent' | 'ended'
 
 export interface Desk {
   readonly clock: Clock
+  readonly random: () => number
   readonly by: string
   readonly settings: Settings
   readonly acl: readonly AclEntry[]
   readonly session: Session
   readonly standings: Set<Standing>
   readonly holds: Set<Hold>
-  /** By attempt: what a claim that comes twice gets. */
+  /** The results by attempt id, for repeated claims. */
   readonly claims: Map<string, Promise<Hold | undefined>>
-  /** Removes a node. Rejects when the connection breaks; it is then removed as soon as there is one again. */
+  /** Removes a node. Rejects when the connection breaks; the desk then removes the node once it is connected again. */
   remove(own: Own): Promise<Removed>
-  /** As `remove`, but resolves also then, once it is removed. Rejects when it is refused, or the driver is closed before that. */
+  /**
+   * Like `remove`, but when the connection breaks it resolves once the node is removed. Rejects when the removal is refused, or when the
+   * driver closes first.
+   */
   giveBack(own: Own): Promise<Removed>
-  /** @throws BackendError when the servers granted a session too short for the lock-delay of this claim */
+  /** @throws BackendError when the servers granted a session too short for the tick, or for this claim's `lockDelay` */
   assertLasts(claim: Claim): void
-  /** Makes the node of a lock and what is missing above it. */
+  /** Creates the node of a lock and its missing parents. */
   makeLock(path: string): Promise<void>
-  /** Makes what is missing above a node. */
+  /** Creates the missing parents of a node. */
   makeParents(path: string): Promise<void>
   readonly closed: boolean
-  /** The present time in ms by the leader's clock, as last told; undefined: not told yet. */
+  /** The current time on the leader's clock in ms, from its last answer. Undefined: not known yet. */
   now(): number | undefined
   told(stat: Stat): void
-  /** Asks for the leader's time by a write, if it is not known or was told long ago. */
+  /** Fetches the leader's time with a write, if it is unknown or was last reported long ago. */
   askTime(): Promise<void>
-  /** Remembers that an attempt is over: a claim of it that comes once more gets nothing. */
+  /** Records that an attempt is over: a repeated claim with this id gets nothing. */
   over(attempt: string): void
   isOver(attempt: string): boolean
   close(): Promise<void>
 }
 
-/** So many ended attempts are remembered: a repeated claim comes soon after the first, if at all. */
+/** The number of ended attempts to remember: a repeated claim comes soon after the first, if at all. */
 const remembered = 1_000
-/** After so many ms the leader's time is asked again: there may be another leader, or its clock was set. */
+/** The leader's time is fetched again after this many ms: the leader may have changed, or its clock may have been set. */
 const timeLasts = 60_000
 const nothing = Buffer.alloc(0)
 
-// Longer than a function should be: the verbs share the session and the lists.
+// A long function, because its operations share the session and the lists.
 export function createDesk(settings: Settings, env: Env): Desk {
   const { clock } = env
   const standings = new Set<Standing>()
   const holds = new Set<Hold>()
   const owed = new Set<Own>()
-  /** Who waits for that. */
+  /** The callers that wait for an owed removal. */
   const hearing = new Map<Own, (answer: Promise<Removed>) => void>()
   const ended = new Set<string>()
   const simple = settings.strategy === 'simple'
@@ -122,18 +126,18 @@ export function createDesk(settings: Settings, env: Env): Desk {
     hearing.delete(own)
   }
 
-  /** Removes what is owed; what fails again waits for the next connection. */
+  /** Removes an owed node. If the connection breaks again, the node waits for the next one. */
   async function settle(own: Own): Promise<void> {
     try {
       if (own.session === session.id) await (simple ? removeSimple(own) : removeAll(own))
-      // By this request, or by the one that was not answered.
+      // Removed by this request, or by the earlier one that was not answered.
       tell(own, Promise.resolve('removed'))
     } catch (error) {
       if (!isPassing(error)) tell(own, Promise.reject(error))
     }
   }
 
-  /** Whatever bears the attempt. After `sync`, for a create that was under way elsewhere must be seen. */
+  /** Removes every node with the attempt id. It reads after a `sync`, so that it sees a create in flight through another server. */
   async function removeAll({ lock, attempt }: Own): Promise<void> {
     const synced = session.call(sync(lock))
     const listed = session.call(getChildren(lock))
@@ -143,7 +147,7 @@ export function createDesk(settings: Settings, env: Env): Desk {
     await Promise.all(ours.map((node) => session.call(remove(`${lock}/${node}`)).catch(ignore(codes.noNode))))
   }
 
-  /** The node that all share is removed only while it is ours. Between look and removal it can change by force alone. */
+  /** Removes the shared node only while it is ours. Between the read and the removal, only a force-release can change it. */
   async function removeSimple({ lock, attempt, session: id }: Own): Promise<Removed> {
     try {
       await session.call(sync(lock)).catch(ignore(codes.noNode))
@@ -184,7 +188,7 @@ export function createDesk(settings: Settings, env: Env): Desk {
 
   async function makeParents(path: string): Promise<void> {
     for (const node of parentsOf(path)) {
-      // Without the right to create above the chroot, what is there will do.
+      // Without the right to create parents, the existing nodes must do.
       await one(node, flags.persistent).catch(ignore(codes.nodeExists, codes.noAuth))
     }
   }
@@ -192,7 +196,7 @@ export function createDesk(settings: Settings, env: Env): Desk {
   async function makeLock(path: string): Promise<void> {
     await makeParents(path)
     if (simple) return
-    // A container: the server removes it some time after its last child has gone.
+    // A container node: the server removes it some time after its last child is gone.
     await one(path, flags.container)
       .catch((error) => {
         if (isCode(error, codes.unimplemented)) return one(path, flags.persistent)
@@ -203,6 +207,7 @@ export function createDesk(settings: Settings, env: Env): Desk {
 
   return {
     clock,
+    random: env.random,
     by: env.by,
     settings,
     acl: settings.acl,
@@ -213,7 +218,13 @@ export function createDesk(settings: Settings, env: Env): Desk {
     remove: removeOwn,
     giveBack,
     assertLasts({ lockDelay = 0 }) {
-      const most = mostDelay(session.timeout)
+      const { tickTime } = settings
+      if (session.timeout < leastTicks * tickTime) {
+        const tooShort = `the servers granted a session of ${session.timeout} ms, which is less than ${leastTicks} ticks of ${tickTime} ms, so no lease can rely on it`
+        const remedy = `set tickTime to the servers' own, or their maxSessionTimeout to ${leastTicks * tickTime} or more`
+        throw new BackendError('zookeeper', `${tooShort}; ${remedy}`)
+      }
+      const most = mostDelay(session.timeout, tickTime)
       if (lockDelay <= most) return
       const short = `the servers granted a session of ${session.timeout} ms, which is too short for a lockDelay of ${lockDelay} ms`
       throw new BackendError('zookeeper', `${short}; it can be ${most}`)
@@ -242,7 +253,7 @@ export function createDesk(settings: Settings, env: Env): Desk {
       closed = true
       for (const standing of [...standings]) standing.wake()
       await session.close()
-      const gone = new BackendError('zookeeper', 'these locks were closed', { closed: true })
+      const gone = closedError()
       for (const own of [...hearing.keys()]) tell(own, Promise.reject(gone))
       for (const hold of [...holds]) hold.expired()
     },

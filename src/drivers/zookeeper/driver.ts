@@ -1,6 +1,5 @@
-/** The driver: `waiter.ts` asks and `hold.ts` keeps, over the one session of this process; this hands out. */
+/** The driver. `waiter.ts` acquires and `hold.ts` maintains a lease; both use the one session of this process. */
 import type { Claim, Driver, DriverFactory, Env, Grant, Traits, Wait } from '../../core/driver.js'
-import { BackendError } from '../../core/errors.js'
 import { unlessAborted } from '../../core/unless-aborted.js'
 import type { Guarded } from '../kit/guarded.js'
 import { cellsOver } from './cells.js'
@@ -10,10 +9,10 @@ import type { Hold } from './hold.js'
 import { forceRelease, standingOf } from './inspect.js'
 import { decode } from './keys.js'
 import { type Settings, settingsOf, type ZookeeperOptions } from './options.js'
-import { mostDelay } from './session/clockwork.js'
+import { mostDelay, worthOf } from './session/clockwork.js'
 import { codes, getChildren } from './session/protocol.js'
 import { standSimply } from './simple.js'
-import { ignore, isPassing, troubleOf } from './trouble.js'
+import { closedError, ignore, isPassing, troubleOf } from './trouble.js'
 import { Waiter } from './waiter.js'
 
 export interface ZookeeperTraits extends Traits {
@@ -23,7 +22,7 @@ export interface ZookeeperTraits extends Traits {
   readonly cells: true
 }
 
-/** Of `strategy: 'simple'`. */
+/** Traits with `strategy: 'simple'`. */
 export interface SimpleTraits extends Traits {
   readonly modes: readonly ['exclusive']
   readonly fair: false
@@ -31,7 +30,7 @@ export interface SimpleTraits extends Traits {
   readonly line: false
 }
 
-// Below that, the way to the server and back eats up a lease.
+// With a shorter ttl, the round trip to the server uses up the lease.
 const minTtl = 20
 
 const inLine: ZookeeperTraits = {
@@ -49,28 +48,28 @@ const simply: SimpleTraits = {
   line: false,
 }
 
-/** How long a question of an operator waits for a server, in ms. */
+/** How long an operator's request waits for a server, in ms. */
 const patience = 10_000
 
-/** What `zookeeper()` gives: for `createLocks`, and for writing under the protection of a lease. */
+/** The result of `zookeeper()`: pass it to `createLocks`, and use it for writes that a lease protects. */
 export interface ZookeeperFactory extends DriverFactory<ZookeeperTraits> {
   /**
-   * The part of a `multi` of your own, with any client, that fails once the lease is not held any more: it checks that the node of the hold
-   * is there.
+   * A `check` operation for your own `multi`, sent with any client. It checks that the lease's node exists, so the `multi` fails once the lease
+   * is no longer held.
    * @throws StaleTokenError when no lease of this driver has that token (any more)
    */
   guard(lease: Guarded): Extract<MultiOperation, { type: 'check' }>
   /**
-   * A `multi` of your own that is carried out only while the lease holds. False: one of the operations was refused for what is there, or its
-   * version, and nothing was done. Without an answer it is not sent again.
-   * @throws StaleTokenError when it does not hold: nothing was written; BackendError when the ensemble gave no answer, and it may have been
+   * Runs your own `multi` only while the lease is held. If the ensemble does not answer, the `multi` is not retried.
+   * @returns false when an operation was refused because of an existing or missing node, or a version: nothing was written
+   * @throws StaleTokenError when the lease is not held: nothing was written; BackendError when the ensemble did not answer: it may have been
    */
   guardMulti(lease: Guarded, operations: readonly MultiOperation[]): Promise<boolean>
 }
 
 /**
- * Locks in ZooKeeper 3.5 or newer, single or as an ensemble, over a session client of our own.
- * @throws TypeError, RangeError for bad options, before any I/O
+ * Locks in ZooKeeper 3.5 or newer, a single server or an ensemble. The session client is our own.
+ * @throws TypeError, RangeError for invalid options, before any I/O
  */
 export function zookeeper(
   options: ZookeeperOptions & { readonly strategy: 'simple' },
@@ -87,10 +86,11 @@ export function zookeeper(options: ZookeeperOptions): DriverFactory {
   })
 }
 
-/** A hold is there for as long as its session, so a delay is taken off what is relied upon of that. */
-function traitsOf({ strategy, sessionTimeout }: Settings): Traits {
+/** A hold lasts no longer than its session, so the session bounds the ttl; a lockDelay is subtracted from it. */
+function traitsOf({ strategy, sessionTimeout, tickTime }: Settings): Traits {
   const own = strategy === 'simple' ? simply : inLine
-  return Object.freeze({ ...own, maxLockDelay: mostDelay(sessionTimeout) })
+  const maxTtl = worthOf(sessionTimeout, tickTime)
+  return Object.freeze({ ...own, maxTtl, maxLockDelay: mostDelay(sessionTimeout, tickTime) })
 }
 
 function driverOver(settings: Settings, env: Env, desks: Set<Desk>): Driver {
@@ -98,7 +98,7 @@ function driverOver(settings: Settings, env: Env, desks: Set<Desk>): Driver {
   let closed = false
 
   const open = (): Desk => {
-    if (closed) throw new BackendError('zookeeper', 'these locks were closed', { closed: true })
+    if (closed) throw closedError()
     desk ??= createDesk(settings, env)
     desks.add(desk)
     return desk
@@ -120,7 +120,7 @@ function driverOver(settings: Settings, env: Env, desks: Set<Desk>): Driver {
   }
 }
 
-/** A claim that comes twice gets what the first got; one that comes after its release gets nothing. */
+/** A repeated claim gets the result of the first. A claim repeated after its release gets nothing. */
 function take(desk: Desk, claim: Claim, wait: Wait): Promise<Grant | undefined> {
   const { attempt } = claim
   if (desk.isOver(attempt)) return Promise.resolve(undefined)
@@ -157,7 +157,7 @@ async function listed(desk: Desk, prefix: string) {
     .sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
-/** Asks once the server is there, and once more when the connection breaks. @throws BackendError */
+/** Runs `work` once connected, and retries when the connection breaks. @throws BackendError */
 async function told<T>(open: () => Desk, work: (desk: Desk) => Promise<T>): Promise<T> {
   const desk = open()
   const { clock, session } = desk
@@ -171,6 +171,7 @@ async function told<T>(open: () => Desk, work: (desk: Desk) => Promise<T>): Prom
         await session.ready(late.signal)
         return await work(desk)
       } catch (error) {
+        if (desk.closed) throw closedError()
         if (!isPassing(error) || late.signal.aborted || session.connected) throw troubleOf(error)
       }
     }

@@ -1,4 +1,4 @@
-/** The proof of holding inside a `multi` of the user's own, on the ensemble itself: the hold's node is checked to be there. */
+/** The guard of a user's own `multi`: the ensemble itself checks that the hold's node exists. */
 import { BackendError, StaleTokenError } from '../../core/errors.js'
 import type { ZookeeperOperation } from '../../guard/zookeeper.js'
 import type { Guarded } from '../kit/guarded.js'
@@ -7,7 +7,7 @@ import type { Hold } from './hold.js'
 import { codes, flags, MultiError, multi, type Part } from './session/protocol.js'
 import { isCode, troubleOf } from './trouble.js'
 
-/** Part of a `multi`. Paths are whole, not below the chroot; version -1: any. */
+/** An operation of a `multi`. Paths are absolute, not relative to the chroot; version -1: any. */
 export type MultiOperation = ZookeeperOperation
 
 type Check = Extract<MultiOperation, { type: 'check' }>
@@ -19,13 +19,13 @@ function holdOf(desks: Iterable<Desk>, { name, token }: Guarded): { desk: Desk; 
   throw new StaleTokenError(name, token)
 }
 
-/** @throws StaleTokenError when none of these drivers holds it, or not any more */
+/** @throws StaleTokenError when none of these drivers holds the lease, or no longer */
 export function checkOf(desks: Iterable<Desk>, lease: Guarded): Check {
-  // Nobody else ever has a node of that path: the attempt is in it.
+  // No other hold ever has a node with this path, because the path contains the attempt id.
   return { type: 'check', path: holdOf(desks, lease).hold.path, version: -1 }
 }
 
-/** @throws StaleTokenError when the lock is not this lease's any more: nothing was written; BackendError */
+/** @throws StaleTokenError when the lease no longer holds the lock: nothing was written; BackendError */
 export async function guardMulti(
   desks: Iterable<Desk>,
   lease: Guarded,
@@ -45,14 +45,14 @@ export async function guardMulti(
     } catch (error) {
       if (!(error instanceof MultiError)) throw troubleOf(error)
       if (error.part > 0) return ownAnswer(error)
-      // A writer that has become a reader meanwhile has another node.
+      // A writer downgraded meanwhile has another node.
       if (!isCode(error, codes.noNode)) throw troubleOf(error)
       if (checkOf(desks, lease).path === mine.path) throw new StaleTokenError(lease.name, lease.token)
     }
   }
 }
 
-/** One of the user's own was refused: for what is there or not, or for good. */
+/** One of the user's operations was refused: by the state of the nodes (false), or permanently (an error). */
 function ownAnswer(error: MultiError): false {
   const { badVersion, nodeExists, noNode, notEmpty } = codes
   const answers: readonly number[] = [badVersion, nodeExists, noNode, notEmpty]

@@ -1,16 +1,11 @@
 /**
+ * A grant: an ephemeral node at the head of its queue, and how long its ownership is certain. The diagram is at {@link Hold}.
+ *
+ * A hold is valid for its `ttl` or for as long as the session is proven, whichever ends first. The same heartbeats prove all
+ * holds of a process. From the first renewal on, the hold watches its node, so that it learns of an operator's removal at once;
+ * a critical section that ends earlier costs no request for this.
+ *
  * Long because a grant is one state machine: proof, doubt, loss and release touch the same few fields.
- *
- * What the driver gave: an ephemeral node that is first in its line, and how long that is certain.
- *
- * ```
- *   holds ──── the connection broke ────► suspended: what was proven until then stands, no more is added
- *     ▲                                       │ connected again, and the node is still there
- *     └───────────────────────────────────────┘ else, or when the session has ended: gone
- * ```
- * It is good for its `ttl` and for as long as the session is proven, whichever ends first. All holds of a process are
- * proven by the same heartbeats. From its first renewal on the node is watched, so that its removal by an operator is known at
- * once; a section shorter than that costs no request for it.
  */
 import { deadline } from '../../core/clock.js'
 import type { Claim, GaveBack, Grant } from '../../core/driver.js'
@@ -27,13 +22,20 @@ type Node = Own & { readonly path: string }
 
 export interface Proven {
   readonly token: number
-  /** Clock reading before the request left that showed it. */
+  /** The clock reading from before the request was sent that proved it. */
   readonly sent: number
   readonly own: Node
-  /** Those behind it watch its node to hear that it holds. */
+  /** The waiters behind it watch its node to learn that it holds. */
   readonly watched?: boolean
 }
 
+/**
+ * ```
+ *   holds ──── the connection broke ────► suspended: validity proven so far stands, none is added
+ *     ▲                                       │ connected again, and the node still exists
+ *     └───────────────────────────────────────┘ else, or when the session has ended: gone
+ * ```
+ */
 export class Hold implements Grant {
   readonly token: number
   readonly #desk: Desk
@@ -41,19 +43,21 @@ export class Hold implements Grant {
   readonly #lost = new AbortController()
   #own: Node
   #until: number
-  /** While suspended: the last that was certain. */
+  /** While suspended: the last proven `validUntil` of the session. */
   #frozen: number | undefined
   #watched = false
   #gone = false
   #verifying: Promise<void> | undefined
   #releasing: Promise<GaveBack> | undefined
   #asked = false
-  /** A downgrade has been sent and not answered: the node bears this name, or still the old one. */
+  /** A downgrade was sent and not answered: the node has this name or still the old one. */
   #next: Node | undefined
-  /** It has yet to be told to those behind it that it holds. */
+  /** The waiters behind it have yet to be notified that it holds. */
   #untold: boolean
   readonly #changed = () => {
     this.#watched = false
+    // We removed the node ourselves.
+    if (this.#releasing !== undefined || this.#gone) return
     this.#verify().catch(() => undefined)
   }
 
@@ -72,6 +76,11 @@ export class Hold implements Grant {
     return this.#lost.signal
   }
 
+  /** At most what the session allows. */
+  get maxTtl(): number {
+    return this.#desk.session.worth
+  }
+
   get path(): string {
     return this.#own.path
   }
@@ -85,23 +94,25 @@ export class Hold implements Grant {
     return Math.min(this.#until, this.#frozen ?? this.#desk.session.validUntil)
   }
 
-  /** Rejects as soon as the connection breaks: that is a doubt. When it is back, `resumed` moves `validUntil` by itself. */
+  /** Rejects as soon as the connection breaks: ownership is then in doubt. After the reconnect, `resumed` moves `validUntil` by itself. */
   async renew(ttl: number, signal: AbortSignal): Promise<number | undefined> {
     const { session, clock } = this.#desk
     for (;;) {
       if (this.#gone || this.#releasing !== undefined) return undefined
-      const sent = clock.now()
+      // The last heartbeat is enough where a newer one would prove no more, or hardly more.
+      const since = Math.min(clock.now() - ttl / 20, session.validUntil - deadline(0, ttl))
+      let sent: number
       try {
-        const proof = session.prove(signal)
+        const proof = session.prove(signal, since)
         if (!this.#watched) await Promise.all([proof, unlessAborted(this.#verify(), signal)])
-        else await proof
+        sent = await proof
       } catch (error) {
         throw signal.aborted ? signal.reason : troubleOf(error)
       }
       if (this.#gone) return undefined
-      // Its node has changed meanwhile: looked at once more.
+      // The node changed meanwhile: verify it again.
       if (!this.#watched) continue
-      this.#until = Math.max(this.#until, deadline(sent, ttl))
+      this.#until = deadline(sent, ttl)
       return this.validUntil
     }
   }
@@ -112,7 +123,7 @@ export class Hold implements Grant {
     }
     const releasing = this.#release()
     this.#releasing = releasing
-    // When the store could not be reached, the next call asks again.
+    // If the store was unreachable, the next call retries.
     releasing.catch(() => {
       this.#releasing = undefined
     })
@@ -144,7 +155,7 @@ export class Hold implements Grant {
     this.#end(new BackendError('zookeeper', 'the session has ended, and every node of it is gone'))
   }
 
-  /** Written to, its node wakes whoever watches it. Told again where the connection broke: nobody else would. */
+  /** A write to the node wakes its watchers. It is repeated after a broken connection, because nothing else would wake them. */
   #tell(): void {
     if (!this.#untold) return
     const { session, by } = this.#desk
@@ -157,7 +168,7 @@ export class Hold implements Grant {
     )
   }
 
-  /** Is the node still there? Watched from then on. */
+  /** Checks that the node still exists, and watches it from then on. */
   #verify(): Promise<void> {
     this.#verifying ??= this.#look().finally(() => {
       this.#verifying = undefined
@@ -169,7 +180,8 @@ export class Hold implements Grant {
     const { session } = this.#desk
     const { path } = this.#own
     try {
-      const { ephemeralOwner } = await session.call(exists(path, this.#changed))
+      // `getData`, not `exists`: on a removed node `exists` leaves a watch that nothing fires.
+      const { ephemeralOwner } = (await session.call(getData(path, this.#changed))).stat
       if (ephemeralOwner !== this.#own.session) return this.#end(new Error('another session has the node'))
       this.#watched = true
       this.#frozen = undefined
@@ -177,7 +189,7 @@ export class Hold implements Grant {
       if (!isCode(error, codes.noNode)) throw error
       const next = this.#next
       if (next !== undefined) {
-        // The exchange was carried out, or is under way: the answer tells which name to look for.
+        // The exchange was carried out, or is in flight: this answer shows which of the two names to use.
         if (await session.call(exists(next.path)).catch(ignore(codes.noNode))) {
           this.#became(next)
           return await this.#look()
@@ -192,7 +204,7 @@ export class Hold implements Grant {
     this.#asked = true
     if (!this.#gone) {
       const desk = this.#desk
-      // Nobody waits for the answer about one that is over.
+      // After the lease has expired, `release` does not wait for a reconnect.
       const waits = desk.clock.now() < this.validUntil
       const node = this.#node()
       const how = await (waits ? desk.giveBack(node) : desk.remove(node)).catch((error) => {
@@ -200,7 +212,7 @@ export class Hold implements Grant {
       })
       this.#forget()
       if ((placeOf(this.#own.path)?.number ?? 0) >= nearlyFull)
-        // Refused while anybody is in line. Not waited for: it is for those who come in a long time.
+        // Refused while the queue has entries. Not awaited: it matters only to requests in the distant future.
         this.#desk.session.call(remove(this.#own.lock)).catch(() => undefined)
       if (how === 'removed') return 'released'
       // The first request may have been carried out although its answer was lost.

@@ -1,6 +1,6 @@
 /**
- * Locks in ZooKeeper: a place in line for everybody, one watch for each hand-over, and the transaction id as the token. Stands
- * in one line with Curator's `InterProcessMutex` and kazoo's `Lock`.
+ * Locks in ZooKeeper: a FIFO queue of sequential nodes, one watch per hand-over, and the transaction id as the token. Shares
+ * a queue with Curator's `InterProcessMutex` and kazoo's `Lock`.
  *
  * ```ts
  * import { createLocks } from 'holdfast'

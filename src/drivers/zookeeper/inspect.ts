@@ -1,9 +1,10 @@
-/** Who holds and who waits, for operators: read from the nodes. */
+/** Holders and waiters for operators, read from the nodes. */
 import type { Holder, Standing, Waiter } from '../../core/driver.js'
 import { exclusive } from '../../core/mode.js'
+import { holdersIn } from '../kit/line.js'
 import type { Desk } from './desk.js'
 import { pathOf } from './keys.js'
-import { holding, inOrder, type Place } from './line.js'
+import { inOrder, type Place } from './line.js'
 import { readRecord } from './record.js'
 import { codes, getChildren, getData, remove, type Stat, sync } from './session/protocol.js'
 import { ignore } from './trouble.js'
@@ -17,9 +18,9 @@ interface Seen {
 export async function standingOf(desk: Desk, name: string): Promise<Standing> {
   const seen = await look(desk, pathOf(desk.settings.chroot, name))
   if (seen.length > 0) await desk.askTime().catch(() => undefined)
-  // Without the right to write anywhere the newest node tells the least the time can be.
+  // Without write permission, the newest node gives a lower bound of the time.
   const now = desk.now() ?? Math.max(0, ...seen.map(({ stat }) => stat.ctime))
-  const held = holding(seen.map(({ place }) => place))
+  const held = holdersIn(seen.map(({ place }) => place))
   return {
     name,
     holders: seen.slice(0, held).map((one) => holderOf(one, now)),
@@ -28,19 +29,19 @@ export async function standingOf(desk: Desk, name: string): Promise<Standing> {
   }
 }
 
-/** The nodes of those who hold, each with the transaction that made it. */
+/** The nodes of the holders, each with the transaction that created it. */
 async function holdersOf(desk: Desk, name: string): Promise<ReadonlyMap<bigint, string>> {
   const lock = pathOf(desk.settings.chroot, name)
   const seen = await look(desk, lock)
-  const held = seen.slice(0, holding(seen.map(({ place }) => place)))
+  const held = seen.slice(0, holdersIn(seen.map(({ place }) => place)))
   return new Map(
     held.map(({ place, stat }) => [stat.czxid, place.node === '' ? lock : `${lock}/${place.node}`]),
   )
 }
 
 /**
- * Removes the nodes of those who hold. What it gives may be called again after a connection broke: then it removes those that are left, and
- * nobody who came to hold since.
+ * Removes the nodes of the holders. The returned function may be called again after a broken connection: it then removes the holders left of
+ * the first call, and none that came later.
  */
 export function forceRelease(name: string): (desk: Desk) => Promise<number> {
   let meant: ReadonlySet<bigint> | undefined
@@ -83,7 +84,7 @@ async function look(desk: Desk, lock: string): Promise<readonly Seen[]> {
   return seen.filter((one) => one !== undefined)
 }
 
-/** Bound to its session: it does not run out by itself. */
+/** A holder is bound to its session: it does not expire by itself. */
 function holderOf({ place, data, stat }: Seen, now: number): Holder {
   const { by, note } = readRecord(data)
   return {

@@ -1,14 +1,14 @@
 /**
- * Where a lock lives: a node named for it, whose children are the places in line.
+ * The node of a lock: it has the lock's name, and its children are the queue entries.
  *
- * A name is percent-encoded where a path cannot have it: `/` and `%`, what ZooKeeper forbids, and the names `.`, `..` and
- * `zookeeper`. A name without those is its own node, so that `mutex('foo')` below the chroot `/locks` is the lock that
- * Curator and kazoo know as `/locks/foo`.
+ * Characters that a path cannot have are percent-encoded: `/` and `%`, those that ZooKeeper forbids, and the names `.`, `..` and
+ * `zookeeper`. Any other name is used unchanged, so `mutex('foo')` below the chroot `/locks` is the lock that Curator and kazoo
+ * know as `/locks/foo`.
  */
 import { type Mode, shared } from '../../core/mode.js'
 import { placeOf } from './line.js'
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for exactly these
 const unfit = /[%/\u0000-\u001f\u007f-\u009f]|[\ud800-\udbff][\udc00-\udfff]|[\ue000-\uf8ff\ufff0-\uffff]/g
 
 const percent = (text: string) =>
@@ -19,7 +19,7 @@ export function encode(name: string): string {
   return name.replace(unfit, percent)
 }
 
-/** The name of a node; undefined when it is none of ours: not encoded as we would. */
+/** @returns the lock's name; undefined when the node is not ours, that is not encoded as we would */
 export function decode(node: string): string | undefined {
   if (!node.includes('%')) return node
   try {
@@ -34,14 +34,14 @@ export function pathOf(chroot: string, name: string): string {
   return `${chroot}/${encode(name)}`
 }
 
-/** The node of all cells: a percent sign that encodes nothing is in no name of a lock. */
+/** The parent node of all cells. Its percent sign encodes nothing, which no lock's node name contains. */
 export const cellsOf = (chroot: string): string => `${chroot}/%cells`
 
 export function cellPathOf(chroot: string, key: string): string {
   return `${cellsOf(chroot)}/${encode(key)}`
 }
 
-/** The beginning of the name of a place; the server appends the number. `line.ts` reads it again. */
+/** The beginning of an entry's name; the server appends the number. `line.ts` parses it. */
 export function placeName(attempt: string, mode: Mode, style: 'curator' | 'kazoo'): string {
   if (style === 'curator') {
     const tag =
@@ -52,7 +52,7 @@ export function placeName(attempt: string, mode: Mode, style: 'curator' | 'kazoo
   return `${attempt}${tag}${mode.kind === 'shared' ? '__rlock__' : '__lock__'}`
 }
 
-/** The place of a reader with the number of `own`: what a writer exchanges its place for, so that no other gets in between. */
+/** A reader's entry with the number of `own`. A writer that downgrades swaps its entry for this one, so that none gets in between. */
 export function readerOf<
   P extends { readonly lock: string; readonly attempt: string; readonly path: string },
 >(own: P, { names }: { readonly names: 'curator' | 'kazoo' }): P {
@@ -61,7 +61,7 @@ export function readerOf<
   return { ...own, path: `${own.lock}/${placeName(own.attempt, shared, names)}${digits}` }
 }
 
-/** Every node above `path` that may be missing, the topmost first. */
+/** Every parent of `path` that may be missing, the topmost first. */
 export function parentsOf(path: string): readonly string[] {
   const parts = path.split('/').slice(1, -1)
   return parts.map((_, i) => `/${parts.slice(0, i + 1).join('/')}`)

@@ -1,36 +1,38 @@
 /**
- * Who holds and who waits, read from the names of the nodes: decided here, without asking anybody.
+ * Computes holders and waiters from the names of the nodes, without a request.
  *
- * The order is that of the numbers the server appends: signed 32-bit integers that count the children a parent has ever
- * had. After 2147483647 they tell no order any more. ZooKeeper 3.8 gives 2147483647 to every further place, but counts on from
- * -2147483648, as its documentation says, while changes of the same parent are under way in it, and then goes back: of two
- * places past the end nobody can tell which is older. They are a tie, and nobody holds by it: whoever finds one steps back until
- * the line is empty and its node can be removed, whereupon the server counts anew. Near the end each release tries that.
- * A place before the end is older than one past it, told by their difference, as TCP does with its own numbers; sorted as texts, as
- * other clients do it, the first place after the overflow would stand before its holder.
+ * The order is that of the numbers which the server appends: signed 32-bit integers that count the children a parent has ever
+ * had. After 2147483647 the numbers give no order. ZooKeeper 3.8 then assigns 2147483647 to every further entry; but while
+ * changes of the same parent are in flight, it continues from -2147483648, as documented, and then goes back. The age of two
+ * entries past the end is thus unknown. This is a tie, and neither is granted. A waiter that finds a tie leaves the queue until
+ * the queue is empty and its node can be removed; the server then starts counting again. Near the end, each release tries this.
  *
- * Places of others count, too: Curator's `-lock-`, `__READ__` and `__WRIT__`, kazoo's `__lock__` and `__rlock__`; and
- * whatever else ends in such a number is taken for a mutex, so that it is never overtaken.
+ * An entry before the end is older than one past it: numbers are compared modulo 2^32, as in TCP. Other clients compare them as
+ * text, which would put the first entry after the overflow ahead of its holder.
+ *
+ * Entries of other clients count: Curator's `-lock-`, `__READ__` and `__WRIT__`, kazoo's `__lock__` and `__rlock__`. Any other
+ * name that ends in such a number counts as a mutex, so that it is never overtaken.
  */
-import { admits, exclusive, type Mode, permits, shared } from '../../core/mode.js'
+import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
+import { holdersIn, holds, inTheWay, otherLimit } from '../kit/line.js'
 
 export interface Place {
   readonly node: string
   readonly number: number
   readonly mode: Mode
-  /** Ours: the claim's; of others: the name of the node. */
+  /** The claim's attempt id; for another client's entry, the name of the node. */
   readonly attempt: string
 }
 
 const known = /(lock-|__lock__|__rlock__|__READ__|__WRIT__)(-\d{9,10}|\d{10})$/
-/** Of an unknown name a hyphen before ten digits is taken for its own, as long as they are a number without a sign. */
+/** In an unknown name, a hyphen before ten digits is part of the name, not a minus sign. */
 const unknown = /(\d{10}|-\d{9})$/
 
-/** What was read of a name: each look at a long line reads mostly the names of the one before. */
+/** A cache of parsed names: consecutive reads of a long queue return mostly the same names. */
 const places = new Map<string, Place | undefined>()
 const placesKept = 5_000
 
-/** `undefined`: no place in line. */
+/** @returns undefined when the node is no queue entry */
 export function placeOf(node: string): Place | undefined {
   const kept = places.get(node)
   if (kept !== undefined) return kept
@@ -55,35 +57,25 @@ function readPlace(node: string): Place | undefined {
   return { node, number: Number(digits) | 0, mode, attempt }
 }
 
-/** From here on an empty line is begun anew: a million places before the last number. */
+/** From this number on, an empty queue is recreated: a million entries before the last number. */
 export const nearlyFull: number = 0x7fffffff - 0xfffff
 
-/** At the last number or past it, where numbers tell no order. */
+/** At or past the last number, where numbers give no order. */
 const past = (number: number): boolean => number === 0x7fffffff || number < 0
 
-/** How much later `a` came than `b`; negative: earlier. */
+/** How much later `a` entered than `b`; negative: earlier. */
 export const later = (a: number, b: number): number => (a - b) | 0
 
-/** The places among the children, the oldest first. */
+/** The queue entries among the children, oldest first. */
 export function inOrder(children: readonly string[]): readonly Place[] {
   const line = children.map(placeOf).filter((place) => place !== undefined)
   return line.sort((a, b) => later(a.number, b.number) || (a.node < b.node ? -1 : 1))
 }
 
-/** How many from the front hold: each that fits beside all before it. */
-export function holding(line: readonly Place[]): number {
-  const modes: Mode[] = []
-  for (const { mode } of line) {
-    if (!admits(modes, mode)) break
-    modes.push(mode)
-  }
-  return modes.length
-}
-
 export type Verdict =
-  /** `behind`: others stand behind it. */
+  /** `behind`: other entries are queued behind it. */
   | { readonly is: 'granted'; readonly behind: boolean }
-  /** Look again when `node` has gone or changed; undefined: when any of the children has. */
+  /** Read again when `node` has gone or changed; undefined: when any of the children has. */
   | {
       readonly is: 'waiting'
       readonly node: string | undefined
@@ -91,11 +83,11 @@ export type Verdict =
       readonly position: number
       readonly holder: Place | undefined
     }
-  /** Its own place is not among them. */
+  /** Our own entry is missing. */
   | { readonly is: 'gone' }
-  /** Somebody uses the semaphore with another limit. */
+  /** Another entry uses the semaphore with a different limit. */
   | { readonly is: 'limit'; readonly limit: number }
-  /** Another place is past the end of the numbers, too: nobody can tell who came first. */
+  /** Our entry and another are both past the end of the numbers, or have the same number: their order is unknown. */
   | { readonly is: 'tie' }
 
 export function judge(children: readonly string[], own: string): Verdict {
@@ -107,14 +99,11 @@ export function judge(children: readonly string[], own: string): Verdict {
   if (others.some(({ number }) => number === me.number || (past(number) && past(me.number))))
     return { is: 'tie' }
   const { mode } = me
-  if (mode.kind === 'permits') {
-    const differs = others.find((other) => other.mode.kind === 'permits' && other.mode.of !== mode.of)
-    if (differs?.mode.kind === 'permits') return { is: 'limit', limit: differs.mode.of }
-  }
   const before = line.slice(0, index)
-  const modes = before.map((place) => place.mode)
-  if (admits(modes, mode)) return { is: 'granted', behind: index + 1 < line.length }
-  const held = holding(line)
+  const limit = otherLimit(before, mode)
+  if (limit !== undefined) return { is: 'limit', limit }
+  if (holds(before, mode)) return { is: 'granted', behind: index + 1 < line.length }
+  const held = holdersIn(line)
   return {
     is: 'waiting',
     node: whomToWatch(before, mode, held),
@@ -124,14 +113,15 @@ export function judge(children: readonly string[], own: string): Verdict {
 }
 
 /**
- * The one whose going or change can let `mode` in, so that nobody is woken for nothing.
+ * The entry whose removal or change can let `mode` in, so that no waiter is woken in vain.
  *
- * A writer waits for the place before it. A reader for the last that is no reader. A permit for the place before it as long as
- * that waits itself, for it says when it holds; the first that waits looks at all, because any holder may be the next to leave.
+ * A writer watches the entry before it. A reader watches the last entry that is no reader. A permit watches the entry before it
+ * while that one waits, because that entry is written to when it holds. The first waiting permit watches all, because any holder
+ * may be the next to leave.
  */
 function whomToWatch(before: readonly Place[], mode: Mode, held: number): string | undefined {
   if (mode.kind === 'exclusive') return before.at(-1)?.node
-  const other = before.findLast((place) => place.mode.kind !== mode.kind)
+  const other = inTheWay(before, mode)
   if (other !== undefined || mode.kind === 'shared') return other?.node
   return before.length > held ? before.at(-1)?.node : undefined
 }

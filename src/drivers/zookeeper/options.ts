@@ -1,6 +1,12 @@
-/** What `zookeeper()` takes, checked once. */
+/**
+ * The options of `zookeeper()`, checked once.
+ *
+ * Long because it is a list of options and their checks.
+ */
+import { checkKnown } from '../../core/known.js'
 import { describe } from '../../core/name.js'
 import type { TlsOptions } from '../kit/http.js'
+import { leastTicks } from './session/clockwork.js'
 import type { AclEntry } from './session/protocol.js'
 
 export interface Address {
@@ -8,15 +14,15 @@ export interface Address {
   readonly port: number
 }
 
-/** How a process proves to the server who it is. */
+/** How a process authenticates to the server. */
 export interface ZookeeperLogin {
-  /** `digest` for a user and a password; others as the server was set up. */
+  /** `digest` for user and password; other schemes as configured on the server. */
   readonly scheme: string
   /** For `digest`: `user:password`. */
   readonly credential: string
 }
 
-/** Who may do what with the nodes of the locks. */
+/** Permissions on the nodes of the locks. */
 export interface ZookeeperAcl {
   readonly scheme: string
   readonly id: string
@@ -25,31 +31,35 @@ export interface ZookeeperAcl {
 }
 
 export interface ZookeeperOptions {
-  /** Every server of the ensemble: `'zk1:2181,zk2:2181'` or a list. Port 2181 unless said. */
+  /** Every server of the ensemble: `'zk1:2181,zk2:2181'` or a list. The default port is 2181. */
   readonly servers: string | readonly string[]
-  /** Encrypted connections, to the servers' `secureClientPort`: keys and certificates, `{}` for those the system trusts. Default: plain. */
+  /** TLS to the servers' `secureClientPort`: keys and certificates; `{}` trusts the system's certificates. Default: no TLS. */
   readonly tls?: TlsOptions
-  /** The node below which the locks are, one child a name; made when it is missing. Default `/holdfast`. */
+  /** The parent node of all locks, with one child per lock name. Created when missing. Default `/holdfast`. */
   readonly chroot?: string
   /** Logins, sent on every connection. */
   readonly auth?: ZookeeperLogin | readonly ZookeeperLogin[]
-  /** Of all nodes made: `open` (default) for everybody, `creator` for who logged in with the same login, or a list. */
+  /** The ACL of all nodes created: `open` (default) for everybody, `creator` for clients with the same login, or a list. */
   readonly acl?: 'open' | 'creator' | readonly ZookeeperAcl[]
   /**
-   * For how long the locks of a process that falls silent are kept, in ms. The server may grant another: by default from 2 to
-   * 20 of its ticks. A shorter `ttl` ends leases earlier here, not there. Default 10_000.
+   * How long the servers keep the locks of a silent process, in ms; at least 3 ticks. The server may grant another value: by default
+   * from 2 to 20 of its ticks. This timeout bounds `lease.ttl`. A shorter `ttl` ends leases earlier on the client, not on the server.
+   * Default 15_000.
    */
   readonly sessionTimeout?: number
-  /** `tickTime` of the servers in ms, taken off what is claimed of a session (at most a third). Default 2_000, as theirs. */
+  /**
+   * `tickTime` of the servers, in ms. The protocol does not report it. If the servers' tick is longer than this value, two clients may hold one
+   * lock; if it is shorter, leases are shorter than they could be. Default 3_000, as on a server without configuration.
+   */
   readonly tickTime?: number
   /**
-   * Whose names our nodes bear, so that these see us without being told: `curator` (default) or `kazoo`. We see both
-   * in either case.
+   * The naming scheme of our nodes: `curator` (default) or `kazoo`. That client then recognises our nodes without configuration. We recognise
+   * both in either case.
    */
   readonly names?: 'curator' | 'kazoo'
   /**
-   * `line` (default): a place in line for everybody, each watching the one before. `simple`: one ephemeral node that all watch,
-   * the textbook's herd, which costs a request of every waiter for each release; mutexes only, in no order.
+   * `line` (default): a FIFO queue in which each waiter watches its predecessor. `simple`: one ephemeral node that all waiters watch,
+   * the textbook's herd. Each release costs one request from every waiter; mutexes only, in no order.
    */
   readonly strategy?: 'line' | 'simple'
 }
@@ -67,20 +77,49 @@ export interface Settings {
   readonly strategy: 'line' | 'simple'
 }
 
-/** @throws TypeError, RangeError with the value got */
+/** Defaults of {@link ZookeeperOptions}. */
+export const defaults = { sessionTimeout: 15_000, tickTime: 3_000 } as const
+
+const known: readonly (keyof ZookeeperOptions)[] = [
+  'servers',
+  'tls',
+  'chroot',
+  'auth',
+  'acl',
+  'sessionTimeout',
+  'tickTime',
+  'names',
+  'strategy',
+]
+
+/** @throws TypeError, RangeError that names the value given */
 export function settingsOf(options: ZookeeperOptions): Settings {
   if (typeof options !== 'object' || options === null) {
     throw new TypeError(`zookeeper() takes options such as { servers: 'zk1:2181' }, got ${describe(options)}`)
   }
   const auth = listOf(options.auth ?? []).map(checkLogin)
+  const tickTime = whole('tickTime', options.tickTime ?? defaults.tickTime, 10, 60_000)
+  const sessionTimeout = whole(
+    'sessionTimeout',
+    options.sessionTimeout ?? defaults.sessionTimeout,
+    200,
+    600_000,
+  )
+  const least = leastTicks * tickTime
+  if (sessionTimeout < least) {
+    throw new RangeError(
+      `zookeeper: sessionTimeout must be at least ${leastTicks} ticks of the servers, ${least} ms with tickTime ${tickTime}, got ${sessionTimeout}; set tickTime to theirs if that is shorter`,
+    )
+  }
+  checkKnown('zookeeper()', options, known)
   return {
     servers: serversOf(options.servers),
     tls: tlsOf(options.tls),
     chroot: chrootOf(options.chroot ?? '/holdfast'),
     auth,
     acl: aclOf(options.acl ?? 'open', auth),
-    sessionTimeout: whole('sessionTimeout', options.sessionTimeout ?? 10_000, 200, 600_000),
-    tickTime: whole('tickTime', options.tickTime ?? 2_000, 10, 60_000),
+    sessionTimeout,
+    tickTime,
     names: oneOf('names', options.names ?? 'curator', ['curator', 'kazoo']),
     strategy: oneOf('strategy', options.strategy ?? 'line', ['line', 'simple']),
   }
@@ -125,14 +164,14 @@ function chrootOf(value: unknown): string {
   return value
 }
 
-/** What ZooKeeper takes in no path. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+/** Characters that ZooKeeper refuses in a path. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for exactly these
 const forbidden = /[\u0000-\u001f\u007f-\u009f\ud800-\uf8ff\ufff0-\uffff]/
 
 function checkLogin(login: unknown): ZookeeperLogin {
   const { scheme, credential } = (login ?? {}) as Partial<ZookeeperLogin>
   if (typeof scheme !== 'string' || scheme === '' || typeof credential !== 'string') {
-    // The credential is a secret: it is not shown.
+    // The credential is a secret: the message does not show it.
     throw new TypeError(
       `zookeeper: auth must be { scheme: 'digest', credential: 'user:password' } or a list of those, got scheme ${describe(scheme)} and a credential of type ${typeof credential}`,
     )

@@ -1,4 +1,4 @@
-/** What a node says of whoever made it, for operators and those who wait. Others write plain text there, or nothing. */
+/** The content of a queue entry: its client, for operators and waiters. Other clients write plain text there, or nothing. */
 import type { Claim } from '../../core/driver.js'
 
 export interface Record {
@@ -10,7 +10,7 @@ export function recordOf({ attempt, note }: Claim, by: string): Buffer {
   return Buffer.from(JSON.stringify({ attempt, by, ...(note !== undefined && { note }) }))
 }
 
-/** Curator writes the address of its machine, kazoo what its user gave as identifier: shown as `by`. */
+/** Curator writes the address of its machine, kazoo the identifier that its user gave: both are shown as `by`. */
 export function readRecord(data: Buffer): Record & { readonly attempt?: string } {
   const text = data.toString()
   try {

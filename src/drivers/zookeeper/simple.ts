@@ -1,10 +1,10 @@
 /**
- * The textbook's lock: one ephemeral node of the lock's own name. Whoever creates it holds; everybody else watches it, and
- * when it goes all of them are told and all try at once.
+ * The textbook lock: one ephemeral node with the lock's own name. The client that creates it holds the lock. All waiters watch
+ * it; when it goes, all are notified and all retry at once.
  *
- * Kept for comparison and for others who do it that way. What it costs with n waiters: n events and n failed creates for each
- * release, and no order at all. A claim that finds the node there knows its own by the attempt in it, so that a create whose
- * answer was lost is no stranger's.
+ * Kept for comparison, and for programs that lock this way. With n waiters, each release costs n events and n failed creates;
+ * there is no order. A claim that finds the node recognises its own by the attempt id in it, so it does not mistake the node of
+ * a create whose answer was lost for another client's.
  */
 import type { Claim, Wait } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
@@ -21,7 +21,7 @@ export function standSimply(desk: Desk, claim: Claim, wait: Wait): Promise<Hold 
   const lock = pathOf(desk.settings.chroot, claim.name)
   const once = wait.remaining() === 0
   let woken: () => void = () => undefined
-  /** The session in which a create was sent whose answer has not come. */
+  /** The session of the last create sent. */
   let asked: bigint | undefined
   const standing: Standing = {
     wake: () => woken(),
@@ -33,7 +33,7 @@ export function standSimply(desk: Desk, claim: Claim, wait: Wait): Promise<Hold 
     if (asked !== undefined) await desk.remove(own).catch(() => undefined)
   }
 
-  /** `undefined`: somebody else has it, or it has just gone. */
+  /** Tries to create the node. @returns undefined when the node exists, or when a parent was missing */
   async function take(): Promise<Hold | undefined> {
     desk.assertLasts(claim)
     const sent = clock.now()
@@ -51,7 +51,7 @@ export function standSimply(desk: Desk, claim: Claim, wait: Wait): Promise<Hold 
     }
   }
 
-  /** Resolves with a hold when the node is ours after all; else once it may have gone. */
+  /** Resolves with a hold when the node is ours after all; else once it may be gone. */
   async function watch(): Promise<Hold | undefined> {
     const sent = clock.now()
     const { signal } = wait
@@ -106,7 +106,7 @@ export function standSimply(desk: Desk, claim: Claim, wait: Wait): Promise<Hold 
     for (let tries = 0; !wait.over; tries++) {
       try {
         if (!session.connected) await connected()
-        // A node that was missing above is made by the first try, so a single attempt has two.
+        // The first try creates missing parents, so a single attempt has two.
         const hold = (await take()) ?? (await take()) ?? (await watch())
         if (hold !== undefined) return hold
         if (once && tries > 0) break
@@ -129,7 +129,7 @@ export function standSimply(desk: Desk, claim: Claim, wait: Wait): Promise<Hold 
     .finally(() => standings.delete(standing))
 }
 
-/** A container outlives its last child by a minute or so: nobody needs to hold there. */
+/** A container node outlives its last child by a minute or so, so this error does not mean that a client holds the lock. */
 function standsForLine(lock: string): BackendError {
   return new BackendError(
     'zookeeper',

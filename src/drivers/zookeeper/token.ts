@@ -1,9 +1,9 @@
 /**
- * The token is the transaction that created the node: the leader's epoch in the upper 32 bits, a counter in the lower. It
- * grows over all nodes, leaders and restarts of an ensemble, and is the order of the line.
+ * The token is the id of the transaction that created the node: the leader's epoch in the upper 32 bits, a counter in the lower.
+ * It grows across all nodes, leaders and restarts of an ensemble, and follows the order of the queue.
  *
- * A JavaScript number is exact up to 2^53, thus for 2^21 epochs: two million elections. Beyond that a token would
- * no longer tell two grants apart, so none is given.
+ * A JavaScript number is exact up to 2^53, that is for 2^21 epochs: two million elections. Beyond 2^53, two grants could get the
+ * same token, so the driver refuses to grant.
  */
 import { BackendError } from '../../core/errors.js'
 

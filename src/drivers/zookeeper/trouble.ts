@@ -1,8 +1,8 @@
-/** What an error of the session means. None of them ever means "acquired" or "lost". */
+/** The meaning of the session's errors. None of them ever means "acquired" or "lost". */
 import { BackendError } from '../../core/errors.js'
 import { codes, ZookeeperError } from './session/protocol.js'
 
-/** Refusals that stay until somebody does something, and what to do. */
+/** Refusals that last until an operator acts, and what to do. */
 const lasting: Readonly<Record<number, string>> = {
   [codes.noAuth]:
     'the login lacks a right on the node of the lock or above it; it needs create, delete, read and write (acl, auth)',
@@ -18,7 +18,10 @@ const lasting: Readonly<Record<number, string>> = {
 export const isCode = (error: unknown, code: number): boolean =>
   error instanceof ZookeeperError && error.code === code
 
-/** Worth asking again: the connection broke, or the session ended. */
+export const closedError = (): BackendError =>
+  new BackendError('zookeeper', 'these locks were closed', { closed: true })
+
+/** Worth a retry: the connection broke, or the session ended. */
 export const isPassing = (error: unknown): boolean =>
   isCode(error, codes.connectionLoss) ||
   isCode(error, codes.sessionExpired) ||
@@ -29,11 +32,14 @@ export function troubleOf(error: unknown): BackendError {
   const message = error instanceof Error ? error.message : String(error)
   const remedy = error instanceof ZookeeperError ? lasting[error.code] : undefined
   if (remedy !== undefined) return new BackendError('zookeeper', `${message}; ${remedy}`, { cause: error })
-  if (isPassing(error)) return new BackendError('zookeeper', `no answer: ${message}`, { cause: error })
-  return new BackendError('zookeeper', message, { cause: error })
+  if (isPassing(error))
+    return new BackendError('zookeeper', `no answer: ${message}`, { cause: error, unanswered: true })
+  // An error that the server did not send comes from the connection, unless the answer could not be parsed.
+  const unanswered = !(error instanceof ZookeeperError || error instanceof RangeError)
+  return new BackendError('zookeeper', message, { cause: error, unanswered })
 }
 
-/** For `catch`: these refusals are as good as an answer. */
+/** For `catch`: treats these refusals as an answer. */
 export function ignore(...codes: readonly number[]): (error: unknown) => undefined {
   return (error) => {
     if (codes.some((code) => isCode(error, code))) return undefined

@@ -1,20 +1,12 @@
 /**
- * Long because the life of a claim is one state machine, told below.
+ * One queued claim. The diagram is at {@link Waiter}.
  *
- * One claim that stands in line.
+ * The list follows the create on the same connection, so it contains our own entry and every older one that still exists, even
+ * on a server that lags behind. No older entry can appear later. After each event the waiter reads the queue again, because the
+ * predecessor may have given up with others still ahead. If the connection breaks before a create is answered, the waiter looks
+ * for the entry by the attempt id in its name, after a `sync`.
  *
- * ```
- *            create + list, sent together            first ────────────────────────► Hold
- *   ask ──────────────────────────────────► judge ──┤
- *    ▲                                       ▲      └ behind another: watch it ──► parked
- *    │ place gone: session ended, removed    └──────────── it has gone or changed ───┘
- *    └───────────────────────────────────────┘
- *            the wait is over, or refused ──► the place is removed ──► nothing
- * ```
- * The list comes after the create on the same connection, so it has our own place and every older one that is still there,
- * even from a server that lags behind: nobody can come in before us later. After each event the line is read again,
- * because the one before may have given up, and others stand before it. When the connection breaks before a create was
- * answered, the place is looked for by the attempt in its name, after a `sync`.
+ * Long because the life of a claim is one state machine.
  */
 import type { Claim, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
@@ -41,9 +33,19 @@ import { ignore, isCode, isPassing, troubleOf } from './trouble.js'
 type Node = Own & { readonly path: string; readonly stat: Stat; readonly name: string }
 type Waiting = Extract<Verdict, { is: 'waiting' }>
 
-/** Before somebody who found a tie looks again, in ms. */
+/** The pause after a tie before the waiter retries, in ms. */
 const tiePause = 50
 
+/**
+ * ```
+ *            create + list, sent together            first ────────────────────────► Hold
+ *   ask ──────────────────────────────────► judge ──┤
+ *    ▲                                       ▲      └ behind another: watch it ──► parked
+ *    │ entry gone: session ended, removed    └─────────── that entry went or changed ┘
+ *    └───────────────────────────────────────┘
+ *            wait over, or refused ──► the entry is removed ──► nothing
+ * ```
+ */
 export class Waiter implements Standing {
   readonly #desk: Desk
   readonly #claim: Claim
@@ -51,11 +53,11 @@ export class Waiter implements Standing {
   readonly #lock: string
   readonly #once: boolean
   #node: Node | undefined
-  /** The session in which a create was sent and not answered. */
+  /** The session of a create that has no answer. */
   #doubtful: bigint | undefined
   #sent = 0
   #woken: () => void = () => undefined
-  /** The holder as last told, by its node. */
+  /** The holder last reported, by its node. */
   #shown: { readonly node: string; readonly data: Buffer; readonly stat: Stat } | undefined
 
   constructor(desk: Desk, claim: Claim, wait: Wait) {
@@ -96,7 +98,7 @@ export class Waiter implements Standing {
     }
   }
 
-  /** One look at the line, from wherever it stands. */
+  /** Reads and judges the queue once, entering it first if need be. */
   async #try(): Promise<'again' | { readonly hold: Hold | undefined }> {
     const { session } = this.#desk
     if (!session.connected) {
@@ -132,7 +134,7 @@ export class Waiter implements Standing {
     }
   }
 
-  /** Is there a place of ours, in the present session? */
+  /** Do we have an entry in the current session? */
   #mine(): boolean {
     const { session } = this.#desk
     if (this.#node !== undefined && this.#node.session !== session.id) this.#node = undefined
@@ -145,7 +147,7 @@ export class Waiter implements Standing {
     return (await this.#desk.session.call(getChildren(this.#lock)).catch(ignore(codes.noNode))) ?? []
   }
 
-  /** Takes a place, and reads the line with it. */
+  /** Creates the queue entry, and reads the queue with it. */
   async #enter(): Promise<readonly string[] | 'again' | 'busy'> {
     const { session, settings, acl, clock, by } = this.#desk
     if (this.#doubtful !== undefined) return this.#recover()
@@ -173,7 +175,7 @@ export class Waiter implements Standing {
     }
   }
 
-  /** The answer to a create was lost: is the place there? */
+  /** The answer to a create was lost: does the entry exist? */
   async #recover(): Promise<readonly string[] | 'again'> {
     const { session } = this.#desk
     session.call(sync(this.#lock)).catch(() => undefined)
@@ -188,7 +190,7 @@ export class Waiter implements Standing {
     if (stat === undefined) return 'again'
     this.#doubtful = undefined
     if (stat.ephemeralOwner !== session.id) {
-      // Of a session that has ended, which the server has yet to clear away: not ours any more.
+      // The node belongs to an ended session and the server has yet to remove it: it is no longer ours.
       await session.call(remove(path)).catch(ignore(codes.noNode))
       return 'again'
     }
@@ -201,7 +203,7 @@ export class Waiter implements Standing {
     this.#node = { lock: this.#lock, attempt: this.#claim.attempt, path, stat, session, name }
   }
 
-  /** A try that can be told by looking costs no place in line, and disturbs nobody who stands there. */
+  /** A single attempt reads the queue first: if it looks busy, the attempt creates no entry and disturbs no waiter. */
   async #looksFree(): Promise<boolean> {
     const synced = this.#desk.session.call(sync(this.#lock)).catch(ignore(codes.noNode))
     const [children] = await Promise.all([this.#list(), synced])
@@ -211,7 +213,7 @@ export class Waiter implements Standing {
     )
   }
 
-  /** The numbers are used up: out of the line until it is empty, and its node, with the count, can be made anew. */
+  /** The sequence numbers are used up: stay out of the queue until it is empty and its node, with the counter, can be recreated. */
   async #stepBack(): Promise<void> {
     const { session, clock } = this.#desk
     const { signal } = this.#wait
@@ -242,12 +244,12 @@ export class Waiter implements Standing {
   async #granted(node: Node, behind: boolean): Promise<Hold | undefined> {
     if (this.#wait.over) return this.#leave()
     const token = tokenOf(node.stat.czxid)
-    // Whoever watches this place is to know that it holds now: with permits the next may hold beside it.
+    // The watchers of this entry must learn that it now holds: with permits, the next may hold beside it.
     const watched = behind && this.#claim.mode.kind === 'permits'
     return new Hold(this.#desk, this.#claim, { token, sent: this.#sent, own: node, watched })
   }
 
-  /** Waits until the place watched has gone or changed, the session has ended, or the wait is over. */
+  /** Waits until the watched entry goes or changes, the session ends, or the wait is over. */
   async #park(verdict: Waiting): Promise<void> {
     const { session } = this.#desk
     const { signal } = this.#wait
@@ -270,7 +272,7 @@ export class Waiter implements Standing {
     }
   }
 
-  /** Sets the watch and tells who stands in the way. False: look again now. */
+  /** Sets the watch and reports the holder. False: read the queue again now. */
   async #watch(verdict: Waiting, wake: () => void): Promise<boolean> {
     const { session } = this.#desk
     const { node, holder, position } = verdict
@@ -288,7 +290,7 @@ export class Waiter implements Standing {
     }
     const answer = await watched?.catch(ignore(codes.noNode))
     if (watched !== undefined && answer === undefined) return false
-    // That it holds it may have told before it was watched; then the line shows it.
+    // The predecessor may have reported that it holds before we watched it; then the queue shows it.
     if (watched !== undefined && this.#claim.mode.kind === 'permits') {
       const again = judge(await session.call(getChildren(this.#lock)), own.name)
       if (again.is !== 'waiting' || again.node !== node) return false
@@ -316,7 +318,7 @@ export class Waiter implements Standing {
     this.#wait.blocked?.({ holder, position })
   }
 
-  /** The connection broke: tells so, and waits for the next, as long as the wait lasts. */
+  /** The connection broke: reports it, and waits for the next connection while the wait lasts. */
   async #reconnected(error: unknown): Promise<void> {
     this.#wait.blocked?.({ trouble: troubleOf(error) })
     await this.#connected()
@@ -330,7 +332,7 @@ export class Waiter implements Standing {
       await session.ready(signal)
     } catch (error) {
       if (!signal.aborted) throw error
-      // The wait ended and no server could be asked: that is no "not free".
+      // The wait ended without an answer from any server: this does not mean "not free".
       const { trouble } = session
       if (trouble !== undefined) throw troubleOf(trouble)
     } finally {
@@ -338,7 +340,7 @@ export class Waiter implements Standing {
     }
   }
 
-  /** Resolves once the place is gone; without a connection it is removed with the next. */
+  /** Resolves once the entry is removed. Without a connection it is removed on the next one. */
   async #leave(): Promise<undefined> {
     const own = this.#own()
     if (own !== undefined) await this.#desk.remove(own).catch(() => undefined)

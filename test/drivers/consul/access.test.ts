@@ -7,7 +7,7 @@ import { target } from '../../../src/cli/connect.js'
 import { createLocks } from '../../../src/create-locks.js'
 import { type ConsulOptions, consul } from '../../../src/drivers/consul/index.js'
 import { leakCheck } from '../../support/leaks.js'
-import { startConsul } from '../../support/servers/consul.js'
+import { type ConsulServer, startConsul } from '../../support/servers/consul.js'
 import { checkout } from '../../support/servers/places.js'
 import { freePort } from '../../support/servers/ports.js'
 import { once, waiting } from '../support/asking.js'
@@ -38,7 +38,7 @@ const urls: readonly (readonly [url: string, complaint: RegExp])[] = [
   ['consul://me:token@h', /has a user; Consul knows tokens/],
   ['consul://h/app', /has the path '\/app'; write \?prefix=app\//],
   ['consul://h?min-ttl=5', /min-ttl/],
-  ['consul://h?dc=1', /unknown setting 'dc'; known are prefix, datacenter, tls, ca, min-ttl/],
+  ['consul://h?dc=1', /unknown setting 'dc'; known are prefix, datacenter, min-ttl, tls, ca, cert, key/],
 ]
 for (const [url, complaint] of urls) {
   test(`--on ${url} is refused before any I/O`, () => {
@@ -73,6 +73,92 @@ test('with ACLs a token is needed, and one that may write nothing is refused', a
       },
     )
   }
+})
+
+/** What docs/drivers/consul.md says a token needs, and nothing more. */
+const policy = 'key_prefix "holdfast/" { policy = "write" }\nsession_prefix "" { policy = "write" }'
+
+async function withPolicy(server: ConsulServer, rules: string) {
+  const ask = async (method: string, path: string, body: object) => {
+    const headers = { 'x-consul-token': 'root' }
+    const answer = await fetch(`${server.url}${path}`, { method, headers, body: JSON.stringify(body) })
+    assert.equal(answer.status, 200, path)
+    return (await answer.json()) as { ID: string; SecretID: string }
+  }
+  const { ID } = await ask('PUT', '/v1/acl/policy', { Name: 'locks', Rules: rules })
+  const { SecretID } = await ask('PUT', '/v1/acl/token', { Policies: [{ ID }] })
+  return {
+    token: SecretID,
+    become: (Rules: string) => ask('PUT', `/v1/acl/policy/${ID}`, { ID, Name: 'locks', Rules }),
+  }
+}
+
+const guarded = 'acl{enabled=true\ndefault_policy="deny"\ntokens{master="root"\nagent="root"}}'
+
+test('a token with the least rights does everything a lock does, and nothing outside its prefix', async (t) => {
+  await using server = await startConsul({ config: guarded })
+  const { token } = await withPolicy(server, policy)
+  const [a, b] = [locksOf(t, server.url, { token }).locks, locksOf(t, server.url, { token }).locks]
+  const lease = await a.mutex('a').acquire({ ttl: 10_000 })
+  const next = b.mutex('a').acquire({ ttl: 10_000, wait: 60_000 })
+  assert.equal(await b.mutex('a').tryAcquire({ ttl: 10_000 }), undefined)
+  assert.ok((await lease.extend()) > 0)
+  await lease.release()
+  await (await next).release()
+  await (await a.readWrite('r').read.acquire({ ttl: 10_000 })).release()
+  await (await a.semaphore('s', { permits: 2 }).acquire({ ttl: 10_000 })).release()
+  assert.equal(await a.once('o', () => 7), 7)
+  const held = await a.mutex('operated').acquire({ ttl: 10_000 })
+  assert.deepEqual(
+    (await b.list()).map(({ name }) => name),
+    ['operated'],
+  )
+  assert.equal((await b.inspect('operated')).holders.length, 1)
+  assert.equal(await b.forceRelease('operated'), 1)
+  await held.release()
+  const outside = locksOf(t, server.url, { token, prefix: 'elsewhere/' }).locks
+  await assert.rejects(outside.mutex('a').acquire({ wait: 5_000 }), {
+    code: 'BACKEND',
+    message: /Permission denied|lacks|ACL/,
+  })
+})
+
+test('a token that loses its rights in the middle loses its leases in time, and says why', async (t) => {
+  await using server = await startConsul({ config: guarded })
+  const { token, become } = await withPolicy(server, policy)
+  const { locks } = locksOf(t, server.url, { token })
+  const root = locksOf(t, server.url, { token: 'root' }).locks
+  const lease = await locks.mutex('a').acquire({ ttl: 3_000 })
+  const next = root
+    .mutex('a')
+    .acquire({ ttl: 3_000, wait: 60_000 })
+    .then((second) => [second, lease.isHeld] as const)
+  await become('key_prefix "elsewhere/" { policy = "write" }')
+  const [second, believed] = await next
+  assert.equal(believed, false)
+  assert.ok(second.token > lease.token)
+  assert.notEqual(await lease.release(), 'released')
+  await assert.rejects(locks.mutex('b').acquire({ wait: 5_000 }), {
+    code: 'BACKEND',
+    message: /Permission denied|ACL/,
+  })
+  await second.release()
+})
+
+test('TLS: a certificate of another name, and a client without one where one is wanted, are refused', async (t) => {
+  const files = (name: string) => join(checkout, 'test/support/tls', name)
+  const port = await freePort()
+  const config = `ports{https=${port}}\ncert_file="${files('cert.pem')}"\nkey_file="${files('key.pem')}"\nca_file="${files('cert.pem')}"\nverify_incoming_https=true`
+  await using server = await startConsul({ config })
+  assert.ok(server.running)
+  const ca = readFileSync(files('cert.pem'))
+  const own = { ca, cert: ca, key: readFileSync(files('key.pem')) }
+  const url = `https://127.0.0.1:${port}`
+  await (await locksOf(t, url, { tls: own }).locks.mutex('a').acquire()).release()
+  const elsewhere = locksOf(t, url, { tls: { ...own, servername: 'elsewhere.example' } }).locks
+  await assert.rejects(elsewhere.mutex('a').acquire({ wait: 1_000 }), /altnames|does not match/)
+  const without = locksOf(t, url, { tls: { ca } }).locks
+  await assert.rejects(without.mutex('a').acquire({ wait: 1_000 }), /certificate|ECONNRESET|socket|alert/i)
 })
 
 test('a datacenter that is not there is refused, its own is not', async (t) => {

@@ -36,8 +36,8 @@ const urls: readonly (readonly [url: string, complaint: RegExp])[] = [
   ['etcd://me@h', /half a login/],
   ['etcd://h/app', /has the path '\/app'; write \?prefix=app\//],
   ['etcd://h?tls=yes', /has tls=yes; it is true or false/],
-  ['etcd://h?db=1', /unknown setting 'db'; known are prefix, tls, ca/],
-  ['etcd://h:99999', /has the host 'h:99999'/],
+  ['etcd://h?db=1', /unknown setting 'db'; known are prefix, tls, ca, cert, key/],
+  ['etcd://h:99999', /has a host that cannot be read/],
 ]
 for (const [url, complaint] of urls) {
   test(`--on ${url} is refused before any I/O`, () => {
@@ -123,6 +123,66 @@ test('TLS: with its certificate known it works, without it is refused', async (t
   await assert.rejects(stranger.acquire(claim('secret'), once()), /self[- ]signed certificate/)
   const plain = driverOf(t, server.url.replace('https', 'http'))
   await assert.rejects(plain.acquire(claim('secret'), once()), { code: 'BACKEND' })
+})
+
+test('TLS: a certificate of another name, and a client without one where one is wanted, are refused; a login works over it', async (t) => {
+  const files = (name: string) => join(checkout, 'test/support/tls', name)
+  const [cert, key] = [files('cert.pem'), files('key.pem')]
+  await using server = await startEtcd({
+    tls: { cert, key },
+    args: ['--client-cert-auth', `--trusted-ca-file=${cert}`],
+  })
+  const ca = readFileSync(cert)
+  const own = { ca, cert: ca, key: readFileSync(key) }
+  const { locks } = locksOf(t, server.url, { tls: own })
+  await locks.mutex('secret').run((lease) => assert.ok(lease.isHeld))
+  const elsewhere = locksOf(t, server.url, { tls: { ...own, servername: 'elsewhere.example' } }).locks
+  await assert.rejects(elsewhere.mutex('secret').acquire({ wait: 1_000 }), /altnames|does not match/)
+  const without = locksOf(t, server.url, { tls: { ca } }).locks
+  await assert.rejects(
+    without.mutex('secret').acquire({ wait: 1_000 }),
+    /certificate|ECONNRESET|socket|alert/i,
+  )
+})
+
+test('a user who loses the right to the prefix in the middle loses the lease in time, and hears why', async (t) => {
+  await using server = await startEtcd()
+  const admin = async (path: string, body: object) => {
+    const { token } = (await server.ask('/v3/auth/authenticate', { name: 'root', password: 'pw' })) as {
+      token: string
+    }
+    const answer = await fetch(`${server.url}${path}`, {
+      method: 'POST',
+      headers: { authorization: token },
+      body: JSON.stringify(body),
+    })
+    assert.equal(answer.status, 200, await answer.text())
+  }
+  await server.ask('/v3/auth/user/add', { name: 'root', password: 'pw' })
+  await server.ask('/v3/auth/role/add', { name: 'root' })
+  await server.ask('/v3/auth/user/grant', { user: 'root', role: 'root' })
+  await server.ask('/v3/auth/user/add', { name: 'app', password: 'secret' })
+  await server.ask('/v3/auth/role/add', { name: 'locks' })
+  const [key, range_end] = ['holdfast/', 'holdfast0'].map((text) => Buffer.from(text).toString('base64'))
+  await server.ask('/v3/auth/role/grant', { name: 'locks', perm: { permType: 'READWRITE', key, range_end } })
+  await server.ask('/v3/auth/user/grant', { user: 'app', role: 'locks' })
+  await server.ask('/v3/auth/enable', {})
+  const { locks } = locksOf(t, server.url, { username: 'app', password: 'secret' })
+  const root = locksOf(t, server.url, { username: 'root', password: 'pw' }).locks
+  const lease = await locks.mutex('a').acquire({ ttl: 3_000 })
+  const next = root
+    .mutex('a')
+    .acquire({ wait: 60_000 })
+    .then((second) => [second, lease.isHeld] as const)
+  await admin('/v3/auth/role/revoke', { role: 'locks', key, range_end })
+  const [second, believed] = await next
+  assert.equal(believed, false)
+  assert.ok(second.token > lease.token)
+  await assert.rejects(locks.mutex('b').acquire({ wait: 5_000 }), {
+    code: 'BACKEND',
+    message: /permission denied/,
+  })
+  await second.release()
 })
 
 test('what is no etcd at all is said to be none', async (t) => {

@@ -127,6 +127,50 @@ test('a hand-over at 200 waiters fires one watch and costs two requests', async 
   await (await waits[served[199] ?? 0])?.release()
 })
 
+test('a thousand leases of one process are looked for with three requests', async (t) => {
+  const driver = driverOf(t, server.url)
+  const grants: Grant[] = []
+  for (let i = 0; i < 1_000; i++) {
+    const grant = await driver.acquire(claim(`thousand ${i}`, { ttl }), once())
+    assert.ok(grant)
+    grants.push(grant)
+  }
+  const renewed = () => Promise.all(grants.map((grant) => grant.renew(ttl, new AbortController().signal)))
+  const paths = await asked(renewed)
+  assert.deepEqual(paths, ['/v3/lease/timetolive', ...beat])
+  // What is gone is found all the same.
+  const other = driverOf(t, server.url)
+  await other.forceRelease?.('thousand 7')
+  await asked(() => new Promise((resolve) => setTimeout(resolve, 10)))
+  const now = await asked(async () => {
+    const brief = driverOf(t, server.url)
+    await brief.list?.('thousand 1')
+  })
+  // 111 names, one process, one lease.
+  assert.deepEqual(now, ['/v3/kv/range', '/v3/lease/timetolive'])
+  await Promise.all(grants.map((grant) => grant.release()))
+})
+
+test('a lock is handed over at once also when the store has moved on since the line was read', async (t) => {
+  const [a, b] = [driverOf(t, server.url), driverOf(t, server.url)]
+  const { locks } = locksOf(t, server.url)
+  const took: number[] = []
+  for (let i = 0; i < 20; i++) {
+    const name = `moved on ${i}`
+    const held = await a.acquire(claim(name, { ttl }), waiting())
+    const next = b.acquire(claim(name, { ttl }), waiting())
+    await until(async () => (await placesOf(server, name)).length === 2, { every: 1 })
+    // Others write all the while.
+    for (let n = 0; n < 3; n++) await locks.mutex(`noise ${n}`).run(none, { ttl })
+    const began = performance.now()
+    await held?.release()
+    await (await next)?.release()
+    took.push(performance.now() - began)
+  }
+  took.sort((x, y) => x - y)
+  assert.ok((took[10] ?? 0) < 40, `half of them took longer than ${took[10]} ms`)
+})
+
 async function metric(name: string): Promise<number> {
   const text = await (await fetch(`${server.url}/metrics`, { headers: { connection: 'close' } })).text()
   return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1] ?? Number.NaN)

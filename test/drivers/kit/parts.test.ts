@@ -4,7 +4,7 @@ import { after, test } from 'node:test'
 import { type Mode, permits, shared } from '../../../src/core/mode.js'
 import { encode as consulKey, nameOf as consulName, lineOf } from '../../../src/drivers/consul/keys.js'
 import { base64, lineOf as etcdLine, nameOf as etcdName } from '../../../src/drivers/etcd/keys.js'
-import { holdersIn, holds, inTheWay } from '../../../src/drivers/kit/line.js'
+import { holdersIn, holds, inTheWay, otherLimit } from '../../../src/drivers/kit/line.js'
 import { ServerTime } from '../../../src/drivers/kit/server-time.js'
 import { type Beaten, type Member, Session } from '../../../src/drivers/kit/session.js'
 import { fakeClock } from '../../support/fake-clock.js'
@@ -41,6 +41,18 @@ test('one place is waited for: the last for a writer, the last writer for a read
   assert.equal(inTheWay([a, b, c], shared), a)
   assert.equal(inTheWay(line(permits(3, 3)), permits(1, 3)), undefined)
   assert.equal(inTheWay([a], permits(1, 3)), a)
+  const [first, stranger, last] = line(permits(1, 3), permits(1, 4), permits(1, 3))
+  assert.ok(first && stranger && last)
+  assert.equal(inTheWay([first, stranger], permits(1, 3)), stranger)
+})
+
+test('the first place of a semaphore decides its limit', () => {
+  const mixed = line(permits(1, 3), permits(1, 4))
+  assert.equal(otherLimit(mixed, permits(1, 4)), 3)
+  assert.equal(otherLimit(mixed, permits(1, 3)), undefined)
+  assert.equal(holds(mixed, permits(1, 3)), false, 'until the other has left')
+  assert.equal(otherLimit(line(permits(1, 4), permits(1, 3)), permits(1, 3)), 4)
+  assert.equal(otherLimit([], permits(1, 3)), undefined)
 })
 
 test("the store's time is this machine's as long as they agree, and the store's where they do not", () => {
@@ -148,7 +160,7 @@ test('a session with waiters beats by itself, says so when it cannot, and ends w
   }
   assert.ok(beats >= 3, `${beats} beats`)
   assert.equal(session.dead, true)
-  assert.deepEqual(waiter.heard.slice(0, 2), ['trouble', 'wake'])
+  assert.deepEqual(waiter.heard.slice(0, 2), ['trouble', 'trouble'])
   assert.ok(waiter.heard.includes('gone'))
 })
 

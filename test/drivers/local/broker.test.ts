@@ -156,7 +156,7 @@ test('an overdue and a forced holder are told that they have lost', async () => 
   a.heard()
   await clock.advance(100)
   assert.deepEqual(a.heard(), [[0, 'lost', 'a']])
-  a.call('force', 'x')
+  a.call('force', 'x', ['b'])
   assert.deepEqual(a.heard()[0]?.slice(1), ['done', 1])
   assert.deepEqual(b.heard().at(-1), [0, 'lost', 'b'])
   broker.stop()
@@ -188,6 +188,24 @@ test('who is cut off and lives keeps its hold, and not its place in line', async
   assert.deepEqual(again.gone, ['never held'])
   again.call('renew', 'x', 'a', 10_000)
   assert.deepEqual(again.heard().at(-1)?.slice(1), ['done', true])
+  broker.stop()
+})
+
+test('who is cut off while it waits and comes back waits on', () => {
+  const { enter, broker } = desk()
+  const [a, b] = [enter(), enter()]
+  a.call(...acquire('a'))
+  b.call(...acquire('b'))
+  b.leave()
+  const back = enter({ client: 'client-2', asked: ['b'] })
+  back.call(...acquire('b'))
+  assert.equal(back.heard().at(-1)?.[1], 'waiting')
+  // Over a second connection while the first one is still open.
+  const again = enter({ client: 'client-2', asked: ['b'] })
+  again.call(...acquire('b'))
+  assert.equal(again.heard().at(-1)?.[1], 'waiting')
+  a.leave(true)
+  assert.equal(again.heard().at(-1)?.[1], 'granted')
   broker.stop()
 })
 

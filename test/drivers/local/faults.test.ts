@@ -1,5 +1,6 @@
 // The ground gives way: the directory is deleted, the disk is full, the broker is stopped, the name is taken by somebody else.
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import {
   chmodSync,
   existsSync,
@@ -18,7 +19,9 @@ import { after, describe, test } from 'node:test'
 import { createLocks } from 'holdfast'
 import { local } from 'holdfast/local'
 import { fixedAddress } from '../../../src/drivers/local/address.js'
+import { newSocketName, publish } from '../../../src/drivers/local/generation.js'
 import { openHome } from '../../../src/drivers/local/home.js'
+import { thisProcess } from '../../../src/drivers/local/processes.js'
 import { version } from '../../../src/drivers/local/protocol.js'
 import { leakCheck } from '../../support/leaks.js'
 import { until } from '../../support/until.js'
@@ -119,6 +122,34 @@ describe('a full disk', () => {
   })
 })
 
+describe('a disk on which nothing more fits', () => {
+  /** Runs with files that may have no content at all. */
+  const cramped = (script: string): string => {
+    const run = spawnSync('sh', ['-c', 'ulimit -f 0; exec node --input-type=module -e "$1"', 'sh', script])
+    return String(run.stdout)
+  }
+
+  test('is told, and no empty draft stays in the directory', async () => {
+    const directory = freshDirectory()
+    const code = `import { createLocks } from 'holdfast'; import { local } from 'holdfast/local'
+      const locks = createLocks(local({ directory: ${JSON.stringify(directory)}, socket: 'file' }))
+      await locks.mutex('x').tryAcquire().catch((error) => console.log(error.code, error.message))
+      await locks.close()`
+    assert.match(cramped(code), /^BACKEND .*cannot use directory.*EFBIG/)
+    assert.deepEqual(readdirSync(directory), [])
+  })
+
+  test('keeps a broker that ends from saying so, and no empty draft stays either', () => {
+    const directory = freshDirectory()
+    const mark = thisProcess()
+    publish(directory, 0, newSocketName(), mark)
+    const code = `import { retire } from ${JSON.stringify(new URL('../../../src/drivers/local/generation.js', import.meta.url).href)}
+      try { retire(${JSON.stringify(directory)}, 1, ${JSON.stringify(mark)}) } catch (error) { console.log(error.code) }`
+    assert.equal(cramped(code), 'EFBIG\n')
+    assert.deepEqual(readdirSync(directory), ['broker-1'])
+  })
+})
+
 describe('a stopped broker', () => {
   test('is unavailable, not a second broker: tries fail, leases run out, waiters go on when it does', async () => {
     const directory = freshDirectory()
@@ -139,12 +170,12 @@ describe('a stopped broker', () => {
       const late = await start({ directory })
       await Promise.all([
         assert.rejects(holder.tryAcquire('y'), {
-          code: 'BACKEND',
+          code: 'UNAVAILABLE',
           message: new RegExp(
             `in process ${broker.pid} gave no answer within 5000 ms; is that process stopped`,
           ),
         }),
-        assert.rejects(late.tryAcquire('y'), { code: 'BACKEND' }),
+        assert.rejects(late.tryAcquire('y'), { code: 'UNAVAILABLE' }),
       ])
     } finally {
       broker.go()
@@ -275,11 +306,42 @@ describe('strangers', () => {
     socket.setEncoding('utf8').on('data', (chunk) => (heard += chunk))
     const closed = new Promise((resolve) => socket.once('close', resolve))
     const who = { client: 'c', by: 'b', mark: {}, held: [], asked: [] }
-    socket.write(`["hello",${version},"n"]\n${JSON.stringify(['enter', 'guess', who])}\n[1,"force","x"]\n`)
+    const guess = JSON.stringify(['prove', 'guess'])
+    const enter = JSON.stringify(['enter', who])
+    socket.write(`["hello",${version},"n"]\n${guess}\n${enter}\n[1,"force","x"]\n`)
     await closed
     assert.match(heard, /has not shown/)
     assert.equal((await locks.inspect('x')).holders.length, 1)
     await locks.close()
+  })
+
+  test('who have proven nothing cost the broker little, and keep nobody out', async () => {
+    const directory = freshDirectory()
+    const locks = createLocks(local({ directory, socket: 'abstract' }))
+    const held = await locks.mutex('x').acquire()
+    const { connect } = await import('node:net')
+    const path = fixedAddress(openHome(directory, 'abstract'), 'broker') ?? ''
+    /** A stranger who says this; resolves with what it was told before it was cut off. */
+    const stranger = (...says: string[]) => {
+      const socket = connect({ path })
+      let heard = ''
+      socket.setEncoding('utf8').on('data', (chunk) => (heard += chunk))
+      socket.on('error', () => undefined)
+      for (const text of says) socket.write(text)
+      return new Promise<string>((resolve) => socket.once('close', () => resolve(heard)))
+    }
+    // A line without end is cut off once it is longer than a greeting, and is never kept.
+    assert.match(await stranger('x'.repeat(2_000)), /a line without end/)
+    assert.match(await stranger(`["hello",${version},"${'n'.repeat(2_000)}"]\n`), /a line without end/)
+    const hello = `["hello",${version},"n"]\n`
+    assert.match(await stranger(hello, hello), /it was greeted before/)
+    // Of many who say nothing the oldest are cut off at once, the others soon; ours come in all the while.
+    const silent = Array.from({ length: 400 }, () => stranger())
+    const others = createLocks(local({ directory, socket: 'abstract' }))
+    assert.equal((await others.mutex('y').acquire()).isHeld, true)
+    await Promise.all(silent)
+    assert.equal(held.isHeld, true)
+    await Promise.all([locks.close(), others.close()])
   })
 
   test('who speak another version are told so', async () => {
@@ -380,10 +442,35 @@ describe('options', () => {
       message: /directory must be a path, got ""/,
     })
     assert.throws(() => local({ directory: 7 as unknown as string }), { name: 'TypeError', message: /got 7/ })
-    assert.throws(() => local({ dir: 'x' } as object), { name: 'TypeError', message: /no option dir/ })
+    assert.throws(() => local({ dir: 'x' } as object), { name: 'TypeError', message: /unknown option "dir"/ })
     assert.throws(() => local({ socket: 'pipe' as 'file' }), { name: 'TypeError', message: /got "pipe"/ })
     assert.throws(() => local(null as unknown as object), { name: 'TypeError' })
   })
+})
+
+test('a wait that was given up while the broker was stopped holds nothing once it goes on, though its client is closed', async () => {
+  const options = { directory: freshDirectory() }
+  const broker = await start(options)
+  await broker.acquire('who-runs-the-broker')
+  const [a, b, c] = [createLocks(local(options)), createLocks(local(options)), createLocks(local(options))]
+  const lease = await a.mutex('x').acquire({ ttl: 60_000 })
+  const gaveUp = new AbortController()
+  const waiting = new Promise((resolve) => b.on('waiting', resolve))
+  const wait = b.mutex('x').acquire({ ttl: 60_000, signal: gaveUp.signal })
+  const refused = assert.rejects(wait)
+  await waiting
+  broker.stop()
+  // It comes before all that the waiter says from now on.
+  const released = lease.release()
+  gaveUp.abort()
+  await refused
+  await b.close()
+  broker.go()
+  assert.equal(await released, 'released')
+  const next = await c.mutex('x').acquire({ wait: 10_000 })
+  assert.ok(next.token > lease.token)
+  await next.release()
+  await Promise.all([a.close(), c.close()])
 })
 
 after(async () => {

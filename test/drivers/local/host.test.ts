@@ -12,7 +12,9 @@ test('a client that comes while the thread of those before it ends has a broker 
   standBy(home.directory)
   const left = leave()
   const leaveAgain = useDirectory(home.directory)
-  assert.deepEqual(await startBroker({ home, last: 0 }), { is: 'up' })
+  assert.deepEqual(await startBroker({ home, last: { number: 0, socket: '', mark: undefined } }), {
+    is: 'up',
+  })
   await left
   await leaveAgain()
 })

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { AcquireOptions } from 'holdfast'
 import type { LocalOptions } from 'holdfast/local'
+import { awaitStandstill } from '../../support/servers/process.js'
 
 type OrderOf =
   | { do: 'acquire'; name: string; shared?: boolean; options?: AcquireOptions }
@@ -68,15 +69,21 @@ export function brokerOf(directory: string): number {
 export interface Start {
   /** Runs it through a shell that sets limits first: `ulimit -f 8`. */
   readonly limit?: string
+  /** The Node that runs it. */
+  readonly node?: string
 }
 
-export async function start(options: LocalOptions, { limit }: Start = {}): Promise<Taker> {
+export async function start(
+  options: LocalOptions,
+  { limit, node = process.execPath }: Start = {},
+): Promise<Taker> {
   const file = fileURLToPath(new URL('./child.js', import.meta.url))
   const shell = limit && {
     execPath: '/bin/sh',
-    execArgv: ['-c', `${limit}; exec "${process.execPath}" "$0" "$@"`],
+    execArgv: ['-c', `${limit}; exec "${node}" "$0" "$@"`],
   }
   const child = fork(file, [JSON.stringify(options)], {
+    execPath: node,
     execArgv: [],
     ...shell,
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
@@ -119,7 +126,10 @@ export async function start(options: LocalOptions, { limit }: Start = {}): Promi
     block: (ms) => ask({ do: 'block', ms }),
     bear: () => ask({ do: 'bear' }) as Promise<number>,
     close: async () => void (await ask({ do: 'close' })),
-    stop: () => void child.kill('SIGSTOP'),
+    stop: () => {
+      child.kill('SIGSTOP')
+      if (child.pid !== undefined) awaitStandstill(child.pid)
+    },
     go: () => void child.kill('SIGCONT'),
     async kill() {
       child.kill('SIGKILL')

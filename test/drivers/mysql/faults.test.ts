@@ -186,6 +186,86 @@ describe('a row', { concurrency: false }, () => {
     await (await locks.mutex('late').acquire({ wait: 0 })).release()
   })
 
+  it('is not waited for by whoever closes their locks as the server is back after an outage', async (t) => {
+    const cable = await startProxy({ port: server.port })
+    const [a, b] = [peer(t, server.port), peer(t, cable.port)]
+    t.after(() => cable.stop())
+    const held = await a.mutex('closed in the queue').acquire({ ttl: 120_000 })
+    const [gone, reason] = [new AbortController(), new Error('given up')]
+    const waits = b.mutex('closed in the queue').acquire({ wait: 60_000, signal: gone.signal })
+    await until(async () => (await a.inspect('closed in the queue')).waiters.length === 1)
+    cable.refuse()
+    cable.reset()
+    gone.abort(reason)
+    await assert.rejects(waits, (error) => error === reason)
+    await cable.accept()
+    await b.close()
+    const rows = await server.query(`select attempt from holdfast_waiters where name = 'closed in the queue'`)
+    assert.deepEqual(rows, [])
+    await held.release()
+  })
+
+  it('is not waited for by locks that are closed while the server is away for a moment more', async (t) => {
+    const cable = await startProxy({ port: server.port })
+    const [a, b] = [peer(t, server.port), peer(t, cable.port)]
+    t.after(() => cable.stop())
+    const held = await a.mutex('closed before').acquire({ ttl: 120_000 })
+    const [gone, reason] = [new AbortController(), new Error('given up')]
+    const waits = b.mutex('closed before').acquire({ wait: 60_000, signal: gone.signal })
+    await until(async () => (await a.inspect('closed before')).waiters.length === 1)
+    cable.refuse()
+    cable.reset()
+    gone.abort(reason)
+    await assert.rejects(waits, (error) => error === reason)
+    const closed = b.close()
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    await cable.accept()
+    await closed
+    const rows = await server.query(`select attempt from holdfast_waiters where name = 'closed before'`)
+    assert.deepEqual(rows, [])
+    await held.release()
+  })
+
+  it('is not held by whoever never heard of its grant and closes their locks as the server is back', async (t) => {
+    const cable = await startProxy({ port: server.port })
+    const [a, b] = [peer(t, server.port), peer(t, cable.port)]
+    t.after(() => cable.stop())
+    // The row is there, and one statement takes it.
+    await b.mutex('closed as holder').run(() => undefined)
+    cable.down.hold()
+    const [gone, reason] = [new AbortController(), new Error('given up')]
+    const takes = b.mutex('closed as holder').acquire({ ttl: 60_000, wait: 60_000, signal: gone.signal })
+    await until(async () => (await a.inspect('closed as holder')).holders.length === 1)
+    cable.refuse()
+    cable.reset()
+    gone.abort(reason)
+    await assert.rejects(takes, (error) => error === reason)
+    cable.heal()
+    await cable.accept()
+    await b.close()
+    assert.deepEqual((await a.inspect('closed as holder')).holders, [])
+  })
+
+  it('lets the locks of a wait that is still to be ended be closed while the server is away', async (t) => {
+    for (const leave of ['refuse', 'blackHole'] as const) {
+      const cable = await startProxy({ port: server.port })
+      const [a, b] = [peer(t, server.port), peer(t, cable.port, { commandTimeout: 500 })]
+      t.after(() => cable.stop())
+      const held = await a.mutex(leave).acquire({ ttl: 120_000 })
+      const [gone, reason] = [new AbortController(), new Error('given up')]
+      const waits = b.mutex(leave).acquire({ wait: 60_000, signal: gone.signal })
+      await until(async () => (await a.inspect(leave)).waiters.length === 1)
+      cable[leave]()
+      if (leave === 'refuse') cable.reset()
+      gone.abort(reason)
+      await assert.rejects(waits, (error) => error === reason)
+      const since = performance.now()
+      await b.close()
+      assert.ok(performance.now() - since < 10_000)
+      await held.release()
+    }
+  })
+
   it('never makes anybody wait for its pool: 50 waiters, a pool of 5, and a holder that needs it', async (t) => {
     const pool = createPool({ uri: server.url, connectionLimit: 5 })
     const holder = createLocks(mysql({ pool }))
@@ -217,7 +297,7 @@ describe('a row', { concurrency: false }, () => {
     })
     await locks.mutex('used up').run(() => undefined)
     const only = await pool.getConnection()
-    await assert.rejects(locks.mutex('used up').tryAcquire(), { code: 'BACKEND' })
+    await assert.rejects(locks.mutex('used up').tryAcquire(), { code: 'UNAVAILABLE' })
     const refused = new Promise<void>((resolve) => {
       locks.on('waiting', ({ blocked }) => blocked.trouble !== undefined && resolve())
     })

@@ -143,10 +143,21 @@ for (const flavour of ['mariadb', 'mysql'] as const) {
       await stopped.query('select * from shelf where id = 1 for update')
       await other.query('set session innodb_lock_wait_timeout = 1')
       await assert.rejects(other.query('delete from shelf where id = 1'), { errno: 1205 })
+      const open = async () => {
+        const trx = 'select trx_id as id, trx_started as since from information_schema.innodb_trx'
+        return (await server.query(trx)).map(({ id, since }) => `${id} ${since}`)
+      }
+      /** A statement may be under way just now; what is kept open is still there later. The server shows it a tenth of a second late. */
+      const keptOpen = async () => {
+        const before = await open()
+        await new Promise((resolve) => setTimeout(resolve, 500))
+        return (await open()).filter((one) => before.includes(one))
+      }
+      assert.equal((await keptOpen()).length, 1)
       await stopped.rollback()
-      const open = async () => (await server.query('select * from information_schema.innodb_trx')).length
       const lease = await peer(t, server.port).mutex('shelf').acquire()
-      assert.equal(await open(), 0)
+      assert.deepEqual(await keptOpen(), [])
+      assert.ok(lease.isHeld)
       await lease.release()
     })
   })

@@ -2,8 +2,8 @@
 // is done naively (H63, H64, H65).
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { AcquireTimeoutError, DeadlockError } from 'holdfast'
-import { inTransaction, type MysqlPool, tryInTransaction } from 'holdfast/mysql'
+import { AcquireTimeoutError, createLocks, DeadlockError } from 'holdfast'
+import { inTransaction, type MysqlPool, mysql, tryInTransaction } from 'holdfast/mysql'
 import mariadb from 'mariadb'
 import mysql2 from 'mysql2/promise'
 import { leakCheck } from '../../support/leaks.js'
@@ -24,10 +24,15 @@ interface Pool extends MysqlPool {
 }
 
 const place = { host: '127.0.0.1', user: 'root', database: 'holdfast' }
-const poolOf = (library: 'mysql2' | 'mariadb', port: number): Pool =>
+const poolOf = (library: 'mysql2' | 'mariadb', port: number, connectionLimit = 10): Pool =>
   library === 'mysql2'
-    ? (mysql2.createPool({ ...place, port }) as unknown as Pool)
-    : (mariadb.createPool({ ...place, port, allowPublicKeyRetrieval: true }) as unknown as Pool)
+    ? (mysql2.createPool({ ...place, port, connectionLimit }) as unknown as Pool)
+    : (mariadb.createPool({
+        ...place,
+        port,
+        connectionLimit,
+        allowPublicKeyRetrieval: true,
+      }) as unknown as Pool)
 
 const runs: readonly (readonly [Flavour, 'mysql2' | 'mariadb'])[] = [
   ['mariadb', 'mysql2'],
@@ -98,6 +103,99 @@ for (const [flavour, library] of runs) {
       await inTransaction(b, 'free', { pool })
       await a.rollback()
       await inTransaction(b, 'held', { pool })
+    })
+
+    it('needs no second connection of a pool that has none to spare: a pool of one, and ten for thirty requests', async () => {
+      const warm = await pool.getConnection()
+      await warm.beginTransaction()
+      await inTransaction(warm, 'tables are there', { pool })
+      await warm.commit()
+      await warm.release()
+      for (const [size, requests, names] of [
+        [1, 3, 3],
+        [10, 30, 30],
+        [10, 30, 2],
+      ] as const) {
+        const small = poolOf(library, server.port, size)
+        const inside = new Set<string>()
+        const began = performance.now()
+        const tokens = Array.from({ length: requests }, async (_, i) => {
+          const name = `of ${size} for ${requests}: ${i % names} of ${names}`
+          const connection = await small.getConnection()
+          try {
+            await connection.beginTransaction()
+            const { token } = await inTransaction(connection, name, { pool: small, wait: 20_000 })
+            assert.ok(!inside.has(name), 'a second holder')
+            inside.add(name)
+            await connection.query('select sleep(0.01)')
+            inside.delete(name)
+            await connection.commit()
+            return token
+          } finally {
+            await connection.release()
+          }
+        })
+        assert.equal(new Set(await Promise.all(tokens)).size > 0, true)
+        assert.ok(performance.now() - began < 5_000, `${performance.now() - began} ms`)
+        await small.end()
+      }
+    })
+
+    it('honours its wait, and locks one row, when the row of a name it knows is gone', async (t) => {
+      const [a, b, c] = [await begun(t), await begun(t), await begun(t)]
+      await inTransaction(a, 'gone', { pool })
+      await a.commit()
+      await server.query(`delete from holdfast_transactions where name = 'gone'`)
+      await a.beginTransaction()
+      const began = performance.now()
+      const { token } = await inTransaction(a, 'gone', { pool, wait: 3_000 })
+      assert.ok(performance.now() - began < 2_000, `${performance.now() - began} ms`)
+      await assert.rejects(inTransaction(b, 'gone', { pool, wait: 300 }), AcquireTimeoutError)
+      // The names beside it are free.
+      await inTransaction(b, 'gonf', { pool, wait: 20_000 })
+      await inTransaction(c, 'gond', { pool, wait: 20_000 })
+      await a.commit()
+      const next = await tryInTransaction(b, 'gone', { pool })
+      assert.ok(next !== undefined && next.token > token)
+    })
+
+    it('refuses a name that the strategy row or session holds, which would not keep it out', async (t) => {
+      for (const strategy of ['row', 'session'] as const) {
+        const locks = createLocks(mysql({ pool, strategy }))
+        t.after(() => locks.close())
+        const name = `by ${strategy}`
+        const lease = await locks.mutex(name).acquire()
+        const a = await begun(t)
+        const refused = { code: 'BACKEND', message: new RegExp(`held by the strategy ${strategy}`) }
+        await assert.rejects(tryInTransaction(a, name, { pool }), refused)
+        await assert.rejects(inTransaction(a, name, { pool }), refused)
+        await lease.release()
+        assert.notEqual(await tryInTransaction(a, name, { pool }), undefined)
+      }
+    })
+
+    it('forgets rows that nobody has used for a day, but not those that are locked', async (t) => {
+      const other = poolOf(library, server.port, 2)
+      t.after(() => other.end())
+      // Connected, so that it has one to spare at once.
+      await (await other.getConnection()).release()
+      const rows = async () =>
+        (await server.query('select cast(name as char) as name from holdfast_transactions')).map((row) =>
+          String(row['name']),
+        )
+      const [a, b] = [await begun(t), await begun(t)]
+      for (const name of ['old', 'old and locked']) await inTransaction(b, name, { pool })
+      await b.commit()
+      const old = 'token = token - 90000 * 1000000'
+      await server.query(`update holdfast_transactions set ${old} where name like 'old%'`)
+      await a.query(`select * from holdfast_transactions where name = 'old and locked' for update`)
+      await b.beginTransaction()
+      // A pool that is new here: it looks at its first name, and then once a minute.
+      const { token } = await inTransaction(b, 'young', { pool: other })
+      await until(async () => !(await rows()).includes('old'))
+      const left = await rows()
+      assert.ok(left.includes('old and locked') && left.includes('young'), `${left}`)
+      assert.ok(((await tryInTransaction(b, 'old', { pool: other }))?.token ?? 0) > token)
     })
 
     it('is a DeadlockError when two take two in opposite order, for one of them', async (t) => {

@@ -208,7 +208,7 @@ it('a session needs a pool with one connection to spare, and says so in time', a
     await locks.close()
     await pool.end()
   })
-  await assert.rejects(locks.mutex('x').tryAcquire(), { code: 'BACKEND' })
+  await assert.rejects(locks.mutex('x').tryAcquire(), { code: 'UNAVAILABLE' })
   only.release()
   await locks.mutex('x').run(() => undefined)
 })

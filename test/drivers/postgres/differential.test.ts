@@ -46,8 +46,8 @@ function twinOf(client: Client, name: string): Twin {
       const [take, of] = mode.kind === 'permits' ? [mode.take, mode.of] : [1, 1]
       const micros = ttl * 1000
       const answer = await run(now, calls.acquire, [
-        ...[name, attempt, letters[mode.kind], micros, take, of, wait ? 1 : 0, 7],
-        ...[1e15, micros, 0, channel, by, note, 0],
+        ...[name, attempt, letters[mode.kind], micros, take, of, wait ? 1 : 0],
+        ...[1e15, 0, channel, null, by, note, 0],
       ])
       return acquired(answer)
     },
@@ -57,7 +57,7 @@ function twinOf(client: Client, name: string): Twin {
       return answers[0]
     },
     release: (now, attempt, last) => run(now, calls.release, [name, attempt, last, 0]),
-    cancel: (now, attempt) => run(now, calls.cancel, [name, attempt, 1, 0]),
+    cancel: (now, attempt) => run(now, calls.cancel, [name, JSON.stringify([attempt]), 1e15, 0]),
     downgrade: (now, attempt, last) => run(now, calls.downgrade, [name, attempt, last, 0]),
     force: (now) => run(now, calls.force, [name, 0]),
     inspect: async (now) => standingOf(name, await run(now, calls.inspect, [name])),

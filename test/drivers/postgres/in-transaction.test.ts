@@ -67,6 +67,29 @@ test('is released by a rollback and by the end of the connection; tokens grow', 
   await b.query('commit')
 })
 
+test('ends with the savepoint it was taken after, though the transaction goes on', async (t) => {
+  const [a, b] = [await pool.connect(), await pool.connect()]
+  t.after(() => {
+    a.release()
+    b.release()
+  })
+  await a.query('begin')
+  await a.query('savepoint nested')
+  await inTransaction(a, 'nested')
+  await b.query('begin')
+  assert.equal(await tryInTransaction(b, 'nested'), undefined)
+  await a.query('rollback to savepoint nested')
+  assert.ok(await tryInTransaction(b, 'nested'), 'the lock went with what came after the savepoint')
+  await b.query('rollback')
+  await inTransaction(a, 'before')
+  await a.query('savepoint nested')
+  await a.query('rollback to savepoint nested')
+  await b.query('begin')
+  assert.equal(await tryInTransaction(b, 'before'), undefined)
+  await b.query('rollback')
+  await a.query('rollback')
+})
+
 test('gives up after `wait`, names who holds it, and leaves the transaction usable', async (t) => {
   const { locks } = peer(t, server.port, { strategy: 'session' })
   const lease = await locks.mutex('shared with session').acquire({ note: 'nightly' })

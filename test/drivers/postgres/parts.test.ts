@@ -41,20 +41,13 @@ test('a refusal is known not to have been carried out; some pass, some stay', ()
   assert.equal(troubleOf(coded('POOL_ENDED')).passing, false)
 })
 
-test('a push is read with a name that has spaces', () => {
-  assert.deepEqual(parsePush('g abc 7 200 1 1000 1 a name'), {
-    ...{
-      is: 'granted',
-      attempt: 'abc',
-      token: 7,
-      age: 200,
-      n: 1,
-      claim: 1000,
-      contended: true,
-      name: 'a name',
-    },
-  })
-  assert.equal(parsePush('somebody else'), undefined)
+test('of a message nothing but what it is about is read', () => {
+  assert.deepEqual(parsePush('g abc 9007199254740991 200 1 1000 1 a name'), { is: 'turn', attempt: 'abc' })
+  assert.deepEqual(parsePush('k a key of words'), { is: 'cell', key: 'a key of words' })
+  for (const text of ['', 'g', 'somebody else', 'g'.repeat(8_000)]) {
+    const push = parsePush(text)
+    assert.ok(push === undefined || (push.is === 'turn' && push.attempt === ''), text)
+  }
 })
 
 test('a channel whose connection ends as it says that it listens is not up', async () => {
@@ -69,7 +62,7 @@ test('a channel whose connection ends as it says that it listens is not up', asy
   }
   const ear = createEar({
     ...{ clock: systemClock(), channel: 'heard', database: { ended: false, open }, main: undefined },
-    ...{ push: () => undefined, up: () => void rises++, needed: () => opened === 1 },
+    ...{ push: () => undefined, up: () => void rises++, down: () => undefined, needed: () => opened === 1 },
   })
   ear.open()
   await until(() => opened === 2)
@@ -95,7 +88,12 @@ test('bad options are refused with the value and the remedy, before any I/O', ()
     [{ pool, strategy: 'table' }, /strategy must be 'row' or 'session', got "table"/],
     [{ pool, schema: 'a;b' }, /schema must be a name of letters/],
     [{ pool, connections: 0 }, /connections must be a whole number from 1 to 100, got 0/],
-    [{ pool, claim: '1s' }, /claim must be a number, got "1s"/],
+    [{ pool, commandTimeout: '1s' }, /commandTimeout must be a number, got "1s"/],
+    [{ pool, namespace: 'another' }, /namespace "another" with strategy 'row'.*give each its own schema/s],
+    [
+      { pool, strategy: 'session', namespace: 'a\u0001b' },
+      /namespace must be a text that is not empty and has no control/,
+    ],
     [{ pool, create: 1 }, /create must be true or false, got 1/],
     [{ pool, listen: {} }, /listen must be a Pool of pg/],
   ]

@@ -5,7 +5,7 @@ import { Client } from 'pg'
 import postgresJs from 'postgres'
 import { systemEnv } from '../../../src/core/engine.js'
 import { createLocks } from '../../../src/create-locks.js'
-import { postgres } from '../../../src/drivers/postgres/index.js'
+import { inTransaction, postgres, tryInTransaction } from '../../../src/drivers/postgres/index.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startPostgres } from '../../support/servers/postgres.js'
 import { until } from '../../support/until.js'
@@ -14,6 +14,7 @@ import { cabled, inLine, peer, terminateAll } from './support/peer.js'
 const server = await startPostgres()
 after(() => server.stop())
 const session = { strategy: 'session' } as const
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
 test('when its connection is killed every lease is lost at once, and told so', async (t) => {
   const [a, b] = [peer(t, server.port, session), peer(t, server.port, session)]
@@ -43,6 +44,36 @@ test('a waiter whose connection is killed goes on waiting', async (t) => {
   await (await next).release()
 })
 
+test('messages that come while the answer of a grant is on its way do not take the lock from its holder', async (t) => {
+  const [a, c] = [peer(t, server.port, session), peer(t, server.port, session)]
+  const b = await cabled(t, server, session)
+  const name = 'told too often'
+  let over = false
+  const tell = async () => {
+    while (!over)
+      await server.sql(
+        `select pg_notify(channel, 'w ' || attempt) from holdfast_waiters where channel is not null`,
+      )
+  }
+  b.cable.down.delay(80)
+  for (let round = 0; round < 5; round++) {
+    const lease = await a.locks.mutex(name).acquire()
+    const next = b.locks.mutex(name).acquire({ wait: 60_000 })
+    await inLine(a.locks, name, 1)
+    over = false
+    const telling = tell()
+    await pause(300)
+    await lease.release()
+    const second = await next
+    over = true
+    await telling
+    // As long as another answer and a release of it would take.
+    await pause(400)
+    assert.equal(await c.locks.mutex(name).tryAcquire(), undefined, 'two holders')
+    assert.equal(await second.release(), 'released')
+  }
+})
+
 test('a holder that is cut off in silence loses it before the server lets go', async (t) => {
   const a = await cabled(t, server, { ...session, ttl: 3_000 })
   const b = peer(t, server.port, session)
@@ -60,7 +91,7 @@ test('a short stall of the server does not end the leases of a long ttl', async 
   const a = peer(t, server.port, { ...session, ttl: 60_000 })
   const lease = await a.locks.mutex('stalled').acquire()
   server.pause()
-  await assert.rejects(a.locks.mutex('other').tryAcquire(), { code: 'BACKEND' })
+  await assert.rejects(a.locks.mutex('other').tryAcquire(), { code: 'UNAVAILABLE' })
   server.resume()
   // By the same connection: another one would not have it.
   await until(async () => {
@@ -125,6 +156,93 @@ test('names are apart from those of other programs and namespaces', async (t) =>
   await lease.release()
 })
 
+test('namespaces in the same tables are apart: who holds, who waits, what there is', async (t) => {
+  const a = peer(t, server.port, session)
+  const b = peer(t, server.port, { ...session, namespace: 'another' })
+  const c = peer(t, server.port, { ...session, namespace: 'another' })
+  const names = async (locks: typeof a.locks) => (await locks.list('apart')).map(({ name }) => name)
+  const first = await a.locks.mutex('apart').acquire()
+  const second = await b.locks.mutex('apart').acquire()
+  const third = await b.locks.mutex('apart too').acquire()
+  assert.deepEqual(await names(a.locks), ['apart'])
+  assert.deepEqual(await names(c.locks), ['apart', 'apart too'])
+  assert.deepEqual(
+    (await c.locks.inspect('apart')).holders.map(({ token }) => token),
+    [second.token],
+  )
+  const waits = c.locks.mutex('apart').acquire()
+  await inLine(b.locks, 'apart', 1)
+  assert.deepEqual((await a.locks.inspect('apart')).waiters, [])
+  const client = await b.pool.connect()
+  try {
+    await client.query('begin')
+    assert.equal(await tryInTransaction(client, 'apart too', { namespace: 'another' }), undefined)
+    assert.ok(await tryInTransaction(client, 'apart too'))
+    await client.query('rollback')
+  } finally {
+    client.release()
+  }
+  for (const lease of [first, second, third]) assert.equal(await lease.release(), 'released')
+  await (await waits).release()
+})
+
+test('waiting for what a transaction holds leaves the rest of the process alone', async (t) => {
+  const [a, b] = [peer(t, server.port, session), peer(t, server.port)]
+  await a.locks.mutex('warm').run(() => undefined)
+  const client = await b.pool.connect()
+  try {
+    await client.query('begin')
+    await inTransaction(client, 'long transaction')
+    const waits = Array.from({ length: 10 }, () =>
+      a.locks.mutex('long transaction').acquire({ fair: true, wait: 60_000 }),
+    )
+    await inLine(a.locks, 'long transaction', 10)
+    // The server waits a second and a half for a row that somebody keeps; nobody here may wait for one.
+    let slowest = 0
+    for (let i = 0; i < 20; i++) {
+      const began = performance.now()
+      await a.locks.mutex('free').run(() => undefined)
+      slowest = Math.max(slowest, performance.now() - began)
+    }
+    assert.ok(slowest < 1_200, `a free lock took ${slowest} ms`)
+    await client.query('commit')
+    for (const wait of waits) await (await wait).release()
+  } finally {
+    client.release()
+  }
+})
+
+for (const strategy of ['row', 'session'] as const) {
+  test(`a healthy application forgets what it used once (${strategy})`, async (t) => {
+    const { locks } = peer(t, server.port, {
+      strategy,
+      retention: 60_000,
+      eager: true,
+      schema: `reap_${strategy}`,
+    })
+    const busy = await locks.mutex('busy').acquire()
+    const left = async () =>
+      (await server.sql(`select name from reap_${strategy}.holdfast_locks`)).map(({ name }) =>
+        String(name).replace('\u0001', ''),
+      )
+    await server.sql(`insert into reap_${strategy}.holdfast_locks (name, used)
+      select ${strategy === 'row' ? '' : 'chr(1) ||'} 'order ' || i, 1 from generate_series(1, 1500) i`)
+    await server.sql(`insert into reap_${strategy}.holdfast_cells values ('once:order', 1, null, null, 1)`)
+    // The next is due within the retention; nothing but use reminds it.
+    const other = peer(t, server.port, {
+      strategy,
+      retention: 60_000,
+      eager: true,
+      schema: `reap_${strategy}`,
+    })
+    await other.locks.mutex('alive').run(() => undefined)
+    await until(async () => (await left()).length <= 2)
+    assert.ok((await left()).includes('busy'))
+    await until(async () => (await server.sql(`select from reap_${strategy}.holdfast_cells`)).length === 0)
+    assert.equal(await busy.release(), 'released')
+  })
+}
+
 test('what a dead session left in the tables counts for nothing', async (t) => {
   const [a, b] = [peer(t, server.port, session), peer(t, server.port, session)]
   const name = 'left over'
@@ -142,8 +260,8 @@ test('the place of a dead waiter keeps nobody out for as long as the clock of th
   const name = 'set back'
   await a.locks.mutex(name).run(() => undefined)
   await server.sql(
-    `insert into holdfast_waiters (name, ticket, attempt, kind, take, permits, ttl, claim, n, seen, due, since)
-     select chr(1) || '${name}', 1, 'dead', 'x', 1, 1, 30000000, 0, 0, later, later, later
+    `insert into holdfast_waiters (name, ticket, attempt, kind, take, permits, ttl, due, since)
+     select chr(1) || '${name}', 1, 'dead', 'x', 1, 1, 30000000, later, later
      from (select (extract(epoch from clock_timestamp()) * 1000000)::bigint + 3600000000 as later) l`,
   )
   assert.equal((await a.locks.inspect(name)).waiters.length, 1)
@@ -215,7 +333,7 @@ test('a hold whose release is refused for longer than its ttl is given back as s
   await server.sql('create sequence refusals')
   await server.sql(
     `create function refuse_end() returns trigger language plpgsql as $$
-     begin perform nextval('refusals'); raise 'not now' using errcode = '25006'; end $$`,
+     begin perform nextval('public.refusals'); raise 'not now' using errcode = '25006'; end $$`,
   )
   await server.sql(
     `create trigger refusing before delete on holdfast_holds

@@ -150,13 +150,13 @@ test('a release that is repeatable read tells a waiter whose channel came up aft
   )
   assert.ok(holder && waiter && stranger)
   const calls = callsOf('public')
-  const ask = async (client: Client, n: number, attempt: string, channel: string | null) => {
+  const ask = async (client: Client, attempt: string, channel: string | null) => {
     const minute = 60_000_000
-    const values = ['began', attempt, 'x', minute, 1, 1, 1, n, minute, minute, 0, channel, 'test', '', 0]
+    const values = ['began', attempt, 'x', minute, 1, 1, 1, minute, 0, channel, null, 'test', '', 0]
     return JSON.parse((await client.query(calls.acquire.text, values)).rows[0].answer)[0]
   }
-  assert.equal(await ask(holder, 1, 'first', null), 'granted')
-  assert.equal(await ask(waiter, 1, 'second', null), 'blocked')
+  assert.equal(await ask(holder, 'first', null), 'granted')
+  assert.equal(await ask(waiter, 'second', null), 'blocked')
   await stranger.query('begin')
   await stranger.query(`select from holdfast_locks where name = 'began' for update`)
   const waitingFor = async (count: number) => {
@@ -164,7 +164,7 @@ test('a release that is repeatable read tells a waiter whose channel came up aft
     return rows.length === count
   }
   // Both wait for the row, and the release has seen by then what there was when it began.
-  const rises = ask(waiter, 2, 'second', 'a channel')
+  const rises = ask(waiter, 'second', 'a channel')
   await until(() => waitingFor(1))
   await holder.query(`set default_transaction_isolation = 'repeatable read'`)
   const release = () => holder.query(calls.release.text, ['began', 'first', 0, 0])
@@ -183,7 +183,7 @@ test('a release that is repeatable read tells a waiter whose channel came up aft
 
 test('sixteen processes that contend for few names: no deadlock, no error', async (t) => {
   const before = await server.sql('select sum(deadlocks)::int as n from pg_stat_database')
-  const peers = Array.from({ length: 16 }, () => peer(t, server.port, { claim: 10_000 }))
+  const peers = Array.from({ length: 16 }, () => peer(t, server.port))
   const inside = new Map<string, number>()
   const stop = performance.now() + 5_000
   let done = 0
@@ -234,7 +234,7 @@ test('where commits are not waited for, those of locks are', async (t) => {
 })
 
 test('many processes that find no tables make them once', async (t) => {
-  const peers = Array.from({ length: 8 }, (_, i) => peer(t, server.port, { schema: 'fresh', claim: 500 + i }))
+  const peers = Array.from({ length: 8 }, () => peer(t, server.port, { schema: 'fresh' }))
   const tokens = await Promise.all(peers.map(({ locks }) => locks.mutex('first').run(({ token }) => token)))
   assert.equal(new Set(tokens).size, 8)
 })

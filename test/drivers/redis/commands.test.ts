@@ -33,7 +33,7 @@ test('64 locks taken in one tick are two commands, and so are their releases', a
 })
 
 for (const n of [2, 16, 64]) {
-  test(`a hand-over between ${n} processes is two commands`, async (t) => {
+  test(`a place in line and a hand-over between ${n} processes are three commands`, async (t) => {
     const peers = Array.from({ length: n }, () => peer(t, server.port))
     const name = `hand-over ${n}`
     const [first] = peers
@@ -65,17 +65,8 @@ for (const n of [2, 16, 64]) {
       assert.deepEqual(others, {})
       return evalsha / taken
     }
-    // A push that comes late, as on a busy machine, is confirmed by one more command, and nothing else may be: what it costs shows
-    // when the machine is not in the way.
-    const seen: string[] = []
-    await until(
-      async () => {
-        const each = await round()
-        seen.push(each.toFixed(2))
-        return each <= 2.1
-      },
-      { within: 60_000, what: `two commands for each acquisition` },
-    ).catch((error) => assert.fail(`${error.message}; each took ${seen}`))
+    const each = await round()
+    assert.ok(each <= 3.1, `${each} commands for each acquisition`)
   })
 }
 
@@ -108,7 +99,8 @@ test('renewals of a thousand leases are a handful of commands', async (t) => {
   locks.on('renewed', () => renewed++)
   await until(() => renewed >= 2000, { within: 60_000 })
   const { evalsha = 0 } = await commands(client)
-  assert.ok(evalsha <= 20, `${evalsha} commands for ${renewed} renewals`)
+  // 500 go into one command, and a turn of the event loop, due every 5 ms, cuts one short: more turns on a busy machine.
+  assert.ok(evalsha <= 60, `${evalsha} commands for ${renewed} renewals`)
   assert.ok(leases.every((lease) => lease.isHeld))
   await Promise.all(leases.map((lease) => lease.release()))
 })
@@ -117,8 +109,8 @@ test('ten thousand waiters on one lock make no script slow', async (t) => {
   const { client } = peer(t, server.port)
   await client.subscribe('hf:c:crowd')
   const keys = ['hf:{crowd}', 'hf:{crowd}:q', 'hf:{crowd}:d']
-  const head = ['', 'hf:c:crowd host:1', '65536', '600000', '- 0 30000000 0 0']
-  const ask = (attempt: string) => [attempt, 'x', '600000000', '1 1 1 1 600000000 600000000', '']
+  const head = ['', 'hf:c:crowd host:1', '65536', '600000', '0 30000000 0']
+  const ask = (attempt: string) => [attempt, 'x', '600000000', '1 1 1 600000000 0', '']
   await client.script('LOAD', acquire.text)
   await client.script('LOAD', release.text)
   for (let i = 0; i < 10_000; i += 50) {

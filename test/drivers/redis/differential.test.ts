@@ -47,6 +47,8 @@ for (const [flavour, shortCuts] of runs) {
   })
 }
 
+let orders = 0
+
 function twinOf(redis: Redis, shas: ReadonlyMap<Script, string>, name: string): Twin {
   const keys = keysOf('hf:', name)
   const evaluate = async (now: number, script: Script, args: readonly string[]): Promise<unknown> => {
@@ -56,12 +58,12 @@ function twinOf(redis: Redis, shas: ReadonlyMap<Script, string>, name: string): 
     return (await Promise.all([clock, reply]))[1]
   }
   const run = (now: number, script: Script, ...item: string[]) =>
-    evaluate(now, script, ['', `${channel} ${by}`, '65536', '600000', '- 0 30000000 0 0', ...item])
+    evaluate(now, script, ['', `${channel} ${by}`, '65536', '600000', '0 30000000 0', ...item])
   return {
     name,
     async acquire(now, { attempt, mode, ttl, note, wait }) {
       const take = mode.kind === 'permits' ? `${mode.take} ${mode.of}` : '1 1'
-      const rest = `${take} ${wait ? 1 : 0} 7 ${1e15} ${ttl * 1000}`
+      const rest = `${take} ${wait ? 1 : 0} ${1e15} 0`
       return acquired(await run(now, acquire, attempt, letters[mode.kind], `${ttl * 1000}`, rest, note))
     },
     renew: (now, attempt, ttl) => run(now, renew, attempt, `${ttl * 1000}`),
@@ -72,7 +74,7 @@ function twinOf(redis: Redis, shas: ReadonlyMap<Script, string>, name: string): 
       assert.match(String(token), /^\d+$/)
       return Number(token)
     },
-    force: (now) => run(now, force, '-'),
+    force: (now) => run(now, force, `order-${++orders}`),
     inspect: async (now) => standingOf(name, (await evaluate(now, inspect, [])) as never),
   }
 }

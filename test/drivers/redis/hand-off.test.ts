@@ -58,31 +58,6 @@ const inLine = (name: string, count = 1) => reachable(server, name, count)
 /** Nobody looks again so soon by himself, and no claim runs out so soon: it came of what the test is about. */
 const soon = { within: 15_000 }
 
-/**
- * A grant that came by push and was believed, so that it holds for its claim only. A push that is late, as on a busy machine, is
- * confirmed by a request instead: then it is handed over once more.
- */
-async function byPush(t: TestContext, name: string, { driver }: Peer, claimFor: number) {
-  return until(async () => {
-    const first = await held(t, name)
-    const asked = driver.acquire(claim(name, { ttl: 600_000 }), waiting())
-    await inLine(name)
-    const before = performance.now()
-    await first.release()
-    const grant = await asked
-    const after = performance.now()
-    assert.ok(grant)
-    if (grant.validUntil < before + 300_000) {
-      assert.ok(grant.validUntil <= after + claimFor * 0.99 - 2, 'longer than the server lets the claim live')
-      assert.ok(grant.validUntil > before + claimFor / 2, 'shorter than the claim')
-      return grant
-    }
-    assert.ok(grant.validUntil > before + 590_000, 'confirmed for the full ttl')
-    await grant.release()
-    return undefined
-  }, soon)
-}
-
 async function held(t: TestContext, name: string, ttl = 30_000) {
   const { driver } = driverOf(t, server.port)
   const grant = await driver.acquire(claim(name, { ttl }), waiting())
@@ -90,31 +65,38 @@ async function held(t: TestContext, name: string, ttl = 30_000) {
   return grant
 }
 
-test('the waiter enters on the push, with a deadline from its own request, and then holds for the full ttl', async (t) => {
-  // Long enough for a busy machine to extend it in time.
-  const claimFor = 4_000
-  const grant = await byPush(t, 'push', driverOf(t, server.port, { claim: claimFor }), claimFor)
-  await until(() => grant.validUntil - performance.now() > 300_000)
-  assert.equal(await grant.release(), 'released')
-})
-
-test('a section shorter than half of the claim sends nothing in between', async (t) => {
-  const a = peer(t, server.port)
-  const b = peer(t, server.port, { claim: 20_000, env: { clock: withoutLooking() } })
-  await opened(b.locks, t, 'before the short')
-  await until(async () => {
-    const lease = await a.locks.mutex('short').acquire()
-    const asked = b.locks.mutex('short').acquire()
-    await inLine('short')
-    await commands(a.client)
+for (const [what, lockOf] of [
+  ['mutex', ({ mutex }: Locks, name: string) => mutex(name)],
+  ['reader', ({ readWrite }: Locks, name: string) => readWrite(name).read],
+  ['permit', ({ semaphore }: Locks, name: string) => semaphore(name, { permits: 1 })],
+] as const) {
+  test(`a ${what} that was handed over is worth its ttl at once, as a free one is`, async (t) => {
+    const [a, b] = [peer(t, server.port), peer(t, server.port)]
+    const name = `worth ${what}`
+    const first = await (what === 'reader' ? a.locks.readWrite(name).write : lockOf(a.locks, name)).acquire()
+    assert.ok(first.remaining() >= 27_000, `${first.remaining()} ms`)
+    const asked = lockOf(b.locks, name).acquire({ autoRenew: false })
+    await inLine(name)
+    await first.release()
+    const lease = await asked
+    assert.ok(lease.remaining() >= 27_000, `${lease.remaining()} ms`)
+    lease.assertHeld(27_000)
     await lease.release()
-    await (await asked).release()
-    const { evalsha, ...others } = await commands(a.client)
-    assert.deepEqual(others, {})
-    // A push that is late, as on a busy machine, is confirmed by one more, and handed over once more here.
-    assert.ok(evalsha === 2 || evalsha === 3, `${evalsha} commands`)
-    return evalsha === 2
-  }, soon)
+  })
+}
+
+test('a hand-over is two commands: the release, and one ask of whoever has its turn', async (t) => {
+  const a = peer(t, server.port)
+  const b = peer(t, server.port, { env: { clock: withoutLooking() } })
+  await opened(b.locks, t, 'before the short')
+  const lease = await a.locks.mutex('short').acquire()
+  const asked = b.locks.mutex('short').acquire()
+  await inLine('short')
+  await commands(a.client)
+  await lease.release()
+  const next = await asked
+  assert.deepEqual(await commands(a.client), { evalsha: 2 })
+  await next.release()
 })
 
 test('dead waiter gets the lock: a killed process is skipped at once', async (t) => {
@@ -122,7 +104,7 @@ test('dead waiter gets the lock: a killed process is skipped at once', async (t)
   const living = driverOf(t, server.port, { env: { clock: withoutLooking() } })
   const ear = driverOf(t, server.port).client
   // Granted to it by mistake, the lock would be taken for ten minutes.
-  const dying = driverOf(t, server.port, { subscriber: ear, claim: 60_000 })
+  const dying = driverOf(t, server.port, { subscriber: ear })
   void dying.driver.acquire(claim('dead', { ttl: 600_000 }), waiting()).catch(() => undefined)
   await inLine('dead', 1)
   const channel = /hf:c:\S+/.exec(String(await server.cli('HVALS', 'hf:{dead}')))?.[0] ?? assert.fail()
@@ -141,28 +123,29 @@ test('dead waiter gets the lock: a killed process is skipped at once', async (t)
   assert.equal(await grant?.release(), 'released')
 })
 
-test('dead waiter gets the lock: one that is stopped but connected costs one claim', async (t) => {
+test('dead waiter gets the lock: one that is stopped but connected costs its ttl', async (t) => {
   const first = await held(t, 'stopped')
-  const stopped = await wired(t, { claim: 400, commandTimeout: 200 })
-  void stopped.driver.acquire(claim('stopped', { ttl: 600_000 }), waiting()).catch(() => undefined)
+  const stopped = await wired(t, { commandTimeout: 200 })
+  const ttl = 600
+  void stopped.driver.acquire(claim('stopped', { ttl }), waiting()).catch(() => undefined)
   await inLine('stopped', 1)
-  const living = driverOf(t, server.port, { claim: 400 }).driver
-  const asked = living.acquire(claim('stopped', { ttl: 30_000 }), waiting())
+  const { driver } = driverOf(t, server.port, { env: { clock: withoutLooking() } })
+  const asked = driver.acquire(claim('stopped', { ttl: 30_000 }), waiting())
   await inLine('stopped', 2)
   stopped.talk.blackHole()
   stopped.hear.blackHole()
   const began = performance.now()
   await first.release()
-  // Not after the ttl of the stopped one, which is ten minutes.
+  // It was told how long that can last: its own look comes later, and rings for nobody here.
   const grant = await asked
   const took = performance.now() - began
-  assert.ok(took > 300, `after ${took} ms`)
+  assert.ok(took > ttl * 0.9, `after ${took} ms`)
   assert.equal(await grant?.release(), 'released')
 })
 
 test('publish lost: the waiter asks when its subscription is back, and finds itself the holder', async (t) => {
   const first = await held(t, 'lost push')
-  const { driver, hear } = await wired(t, { claim: 30_000, env: { clock: withoutLooking() } })
+  const { driver, hear } = await wired(t, { env: { clock: withoutLooking() } })
   const asked = driver.acquire(claim('lost push', { ttl: 30_000 }), waiting())
   await inLine('lost push')
   hear.down.drop()
@@ -174,7 +157,7 @@ test('publish lost: the waiter asks when its subscription is back, and finds its
 
 test('publish lost for good: the safety poll finds out', async (t) => {
   const first = await held(t, 'never pushed')
-  const { driver, hear } = await wired(t, { claim: 30_000 })
+  const { driver, hear } = await wired(t)
   const asked = driver.acquire(claim('never pushed', { ttl: 30_000 }), waiting())
   await inLine('never pushed')
   hear.down.drop()
@@ -186,7 +169,7 @@ test('publish lost for good: the safety poll finds out', async (t) => {
 test('fairness: a waiter whose subscriber is reconnecting is passed over and keeps its place', async (t) => {
   const first = await held(t, 'passed over')
   // Nor does it ask by itself while its ear is away: then the lock would be kept for it, and not handed to the next.
-  const { driver, hear } = await wired(t, { claim: 10_000, env: { clock: withoutLooking() } })
+  const { driver, hear } = await wired(t, { env: { clock: withoutLooking() } })
   const away = claim('passed over', { ttl: 30_000 })
   const asked = driver.acquire(away, waiting())
   await inLine('passed over', 1)
@@ -227,7 +210,7 @@ test('fairness: a waiter whose subscriber is at another server is not passed ove
   await until(async () => (await listens()).length === 1)
   // It has asked again since it thinks that it can be reached.
   const asks = async () =>
-    Number.parseInt(String(await server.cli('HGET', 'hf:{deaf}', `w:${deaf.attempt}`)), 10)
+    Number(String(await server.cli('HGET', 'hf:{deaf}', `w:${deaf.attempt}`)).split(' ')[5])
   const before = await asks()
   await until(async () => (await asks()) > before)
   const next = driverOf(t, server.port).driver.acquire(claim('deaf', { ttl: 30_000 }), waiting())
@@ -237,6 +220,51 @@ test('fairness: a waiter whose subscriber is at another server is not passed ove
   assert.equal(served, 'first')
   await (await asked)?.release()
   await (await next)?.release()
+})
+
+test('fairness: whoever is granted beside one that is away knows that others wait', async (t) => {
+  const first = await held(t, 'beside')
+  const [away, back] = [
+    await wired(t, { env: { clock: withoutLooking() } }),
+    await wired(t, { env: { clock: withoutLooking() } }),
+  ]
+  const late = away.driver.acquire(claim('beside', { ttl: 30_000 }), waiting())
+  await inLine('beside', 1)
+  const asked = back.driver.acquire(claim('beside', { ttl: 30_000 }), waiting())
+  await inLine('beside', 2)
+  for (const { hear } of [away, back]) {
+    hear.refuse()
+    hear.reset()
+  }
+  await until(async () => (await server.cli('CLIENT', 'LIST', 'TYPE', 'pubsub')) === '')
+  await first.release()
+  await back.hear.accept()
+  const grant = await asked
+  assert.equal(grant?.contended?.(), true, 'it would pass the lock on inside its process without a bound')
+  await away.hear.accept()
+  await grant?.release()
+  await (await late)?.release()
+})
+
+test('an operator takes it, and the order comes twice: the next holder keeps it', async (t) => {
+  const [a, b] = [peer(t, server.port), peer(t, server.port)]
+  const cable = await startProxy({ port: server.port })
+  const operator = peer(t, cable.port)
+  t.after(() => cable.stop())
+  // The server knows the script.
+  assert.equal(await operator.locks.forceRelease('not taken'), 0)
+  await a.locks.mutex('taken').acquire({ ttl: 60_000 })
+  const next = b.locks.mutex('taken').acquire({ ttl: 60_000 })
+  await inLine('taken')
+  // The client sends again what was not answered before its connection broke.
+  cable.down.hold()
+  const ended = operator.locks.forceRelease('taken')
+  const lease = await next
+  cable.reset()
+  cable.down.pass()
+  assert.equal(await ended, 1)
+  assert.ok((await lease.extend()) > 0)
+  assert.equal(await lease.release(), 'released')
 })
 
 test('push and poll both grant: one lease with one token comes of it', async (t) => {
@@ -260,24 +288,24 @@ test('push and poll both grant: one lease with one token comes of it', async (t)
   assert.equal(await grant.release(), 'released')
 })
 
-test('push before the answer to the request: the waiter enters all the same', async (t) => {
-  const wires = await wired(t, { claim: 10_000 })
+test('push before the answer to the request: it is asked again, and one lease comes of both answers', async (t) => {
+  const wires = await wired(t)
   const { driver, talk } = wires
   await eared(wires, t, 'early')
-  await until(async () => {
-    const first = await held(t, 'early')
-    talk.down.hold()
-    const asked = driver.acquire(claim('early', { ttl: 30_000 }), waiting())
-    await inLine('early')
-    await first.release()
-    // A push that is late, as on a busy machine, is confirmed by a request, whose answer is held as well: once more then.
-    const alone = await Promise.race([asked.then(() => true), talk.down.holding(2).then(() => false)])
-    talk.down.pass()
-    const grant = await asked
-    assert.ok(grant)
-    assert.equal(await grant.release(), 'released')
-    return alone
-  }, soon)
+  const first = await held(t, 'early')
+  talk.down.hold()
+  const asked = driver.acquire(claim('early', { ttl: 30_000 }), waiting())
+  await inLine('early')
+  await first.release()
+  await talk.down.holding(2)
+  talk.down.pass()
+  const grant = await asked
+  const { holders } = await driver.inspect('early')
+  assert.deepEqual(
+    holders.map(({ token }) => token),
+    [grant?.token],
+  )
+  assert.equal(await grant?.release(), 'released')
 })
 
 test('“somebody waits” before the answer to the request: the lock is not kept for this process alone', async (t) => {
@@ -317,9 +345,9 @@ test('“an operator took it” before the answer to the request: the lease that
   assert.equal(await lease.release(), 'released')
 })
 
-test('push for an attempt that was given up: it is declined, and the next one has the lock at once', async (t) => {
+test('handed to an attempt that was given up: its cancel ends that, and the next one has the lock at once', async (t) => {
   const first = await held(t, 'declined')
-  const { driver, talk, hear } = await wired(t, { claim: 60_000, commandTimeout: 300 })
+  const { driver, talk, hear } = await wired(t, { commandTimeout: 300 })
   const wait = waiting()
   const asked = driver.acquire(claim('declined', { ttl: 30_000 }), wait)
   await inLine('declined', 1)
@@ -340,32 +368,27 @@ test('push for an attempt that was given up: it is declined, and the next one ha
   talk.heal()
   await until(() => grant, {
     ...soon,
-    what: 'the other to be granted, long before the claim of a minute runs out',
+    what: 'the other to be granted, long before the ttl of half a minute runs out',
   })
   assert.equal(await grant?.release(), 'released')
 })
 
-test('push later than its claim: the waiter does not enter, asks, and is in line again', async (t) => {
+test('push later than its ttl: the waiter does not enter, asks, and is in line again', async (t) => {
   const first = await held(t, 'stale push')
-  const wires = await wired(t, { claim: 300, env: { clock: withoutLooking() } })
+  const wires = await wired(t, { env: { clock: withoutLooking() } })
   const { driver, hear } = wires
   // A request that is on its way when the push is would find that it is granted.
   await eared(wires, t, 'before the stale push')
-  const asked = driver.acquire(claim('stale push', { ttl: 30_000 }), waiting())
+  const asked = driver.acquire(claim('stale push', { ttl: 300 }), waiting())
   await inLine('stale push')
   hear.down.hold()
   await first.release()
   await hear.down.holding()
   const second = await held(t, 'stale push')
   hear.down.pass()
-  const early = await Promise.race([asked, pause(200)])
-  assert.equal(early, undefined, 'entered although somebody else holds it')
-  // Late again, so that it is confirmed: a claim so short could run out before it is given back.
-  hear.down.hold()
+  await inLine('stale push')
+  assert.equal(await Promise.race([asked, pause(50)]), undefined, 'entered although somebody else holds it')
   await second.release()
-  await hear.down.holding()
-  await pause(100)
-  hear.down.pass()
   const grant = await asked
   assert.ok(grant && grant.token > second.token)
   assert.equal(await grant.release(), 'released')
@@ -375,7 +398,7 @@ test('cancel while being handed: exactly one of the two happens, and nothing is 
   const outcomes = new Set<string>()
   for (let i = 0; i < 60; i++) {
     const name = `cancelled ${i}`
-    const [a, b] = [driverOf(t, server.port), driverOf(t, server.port, { claim: 10_000 })]
+    const [a, b] = [driverOf(t, server.port), driverOf(t, server.port)]
     const first = await a.driver.acquire(claim(name, { ttl: 30_000 }), waiting())
     const wait: TestWait = waiting()
     const asked = b.driver.acquire(claim(name, { ttl: 30_000 }), wait)
@@ -420,28 +443,24 @@ test('holder renews at the same moment as the poll of the first in line: one of 
   }
 })
 
-test('wall clock set forward between request and grant: the push is not believed but confirmed', async (t) => {
+test('wall clock set forward between request and grant: the deadline counts from the ask after the push', async (t) => {
   const first = await held(t, 'forward')
-  const { driver, client } = driverOf(t, server.port)
+  const { driver } = driverOf(t, server.port)
   const asked = driver.acquire(claim('forward', { ttl: 600_000 }), waiting())
   await inLine('forward')
-  // A moment, so that the age is honest but for the jump.
-  await pause(100)
-  await commands(client)
   server.clockJump(20_000)
   t.after(() => server.clockJump(-20_000))
   await first.release()
   const grant = await asked
   assert.ok(grant)
-  const { evalsha = 0 } = await commands(client)
-  assert.ok(evalsha >= 2, 'entered on a push whose age no clock here agrees with')
-  assert.ok(grant.validUntil <= performance.now() + 600_000)
+  const left = grant.validUntil - performance.now()
+  assert.ok(left > 590_000 && left <= 600_000, `${left} ms`)
   assert.equal(await grant.release(), 'released')
 })
 
-test('messages are small: one push is under 200 bytes for a name of ordinary length', async (t) => {
+test('messages are small: one push is under 40 bytes, whatever the name', async (t) => {
   const first = await held(t, 'tenants/42/invoices/2026-11')
-  const { driver, client } = driverOf(t, server.port)
+  const { driver } = driverOf(t, server.port)
   const listener = driverOf(t, server.port).client
   const pushes: string[] = []
   listener.on('pmessage', (_pattern, _channel, text) => pushes.push(text))
@@ -455,32 +474,7 @@ test('messages are small: one push is under 200 bytes for a name of ordinary len
     return some.length > 0 && some
   })
   assert.equal(grants.length, 1)
-  assert.ok((grants[0]?.length ?? 0) < 200, `${grants[0]?.length} bytes`)
-  assert.ok(client)
-})
-
-test('a lease without renewal that was handed over still gets its full ttl', async (t) => {
-  const [a, b] = [peer(t, server.port), peer(t, server.port, { claim: 4_000 })]
-  const first = await a.locks.mutex('no renewal').acquire()
-  const asked = b.locks.mutex('no renewal').acquire({ ttl: 600_000, autoRenew: false })
-  await inLine('no renewal')
-  await first.release()
-  const lease = await asked
-  await until(() => lease.remaining() > 500_000, { what: 'the claim to be made a full ttl' })
-  assert.ok(lease.isHeld)
-  await lease.release()
-})
-
-test('the extension of a claim is tried again when its request is lost', async (t) => {
-  const wires = await wired(t, { claim: 6_000, commandTimeout: 300 })
-  const grant = await byPush(t, 'lost extension', wires, 6_000)
-  wires.talk.up.hold()
-  await wires.talk.up.holding()
-  wires.talk.up.drop()
-  assert.ok(grant.validUntil - performance.now() < 6_000)
-  wires.talk.heal()
-  await until(() => grant.validUntil - performance.now() > 300_000)
-  assert.equal(await grant.release(), 'released')
+  assert.ok((grants[0]?.length ?? 0) < 40, `${grants[0]?.length} bytes`)
 })
 
 after(leakCheck)

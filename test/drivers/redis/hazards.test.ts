@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { connect } from 'node:net'
 import { after, type TestContext, test } from 'node:test'
-import { AcquireTimeoutError } from '../../../src/core/errors.js'
+import { BackendError } from '../../../src/core/errors.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startProxy, type TcpProxy } from '../../support/proxy.js'
 import { type RedisServer, startRedis } from '../../support/servers/redis.js'
@@ -64,8 +64,9 @@ async function settled(t: TestContext, port: number, options: PeerOptions = {}) 
 
 test('H20: an old master that goes on behind a partition grants what the new one grants too; the new token is greater', async (t) => {
   const { master, replica, split } = await pair(t)
-  const a = await settled(t, master.port)
+  await settled(t, master.port)
   await split()
+  const a = await settled(t, master.port, { maxTtl: 60_000 })
   assert.equal(await plain(master), 'OK')
   assert.equal(await plain(replica), 'OK', 'the plain lock has two holders')
   // Renewed in time by the old master, however busy this machine is.
@@ -115,7 +116,7 @@ test('H23: a replica that is behind says "free"; asked for a lock it refuses, an
   await synced()
   line.blackHole()
   assert.equal(await plain(master), 'OK')
-  const lease = await a.mutex('x').acquire({ ttl: 60_000 })
+  const lease = await a.mutex('x').acquire()
   assert.equal(await replica.cli('GET', 'plain'), null, 'who reads the plain lock there finds it free')
   const misled = peer(t, replica.port).locks
   await assert.rejects(misled.mutex('x').tryAcquire(), { code: 'BACKEND', message: /READONLY.*master/ })
@@ -146,33 +147,6 @@ test('zombie enqueue: a request to stand in line that arrives after its caller l
   assert.deepEqual((await direct.driver.inspect('zombie')).holders, [])
 })
 
-test('forty waiters that are gone stand before a live one: no script walks past more than thirty-two, and it is served', async (t) => {
-  const [holder, living] = [peer(t, server.port), driverOf(t, server.port)]
-  const ear = peer(t, server.port).client
-  const dying = driverOf(t, server.port, { subscriber: ear })
-  const lease = await holder.locks.mutex('forty').acquire()
-  const waits = Array.from({ length: 40 }, () => waiting())
-  const lost = waits.map((wait) => dying.driver.acquire(claim('forty'), wait).catch(() => undefined))
-  const channels = async () => String(await server.cli('HVALS', 'hf:{forty}')).split('hf:c:').length - 1
-  await until(async () => (await channels()) >= 40)
-  const asked = living.driver.acquire(claim('forty', { ttl: 30_000 }), waiting())
-  await until(async () => (await channels()) >= 41)
-  dying.client.disconnect()
-  ear.disconnect()
-  await until(async () => String(await server.cli('PUBSUB', 'CHANNELS', 'hf:c:*')).split(',').length === 1)
-  await server.cli('CONFIG', 'RESETSTAT')
-  await lease.release()
-  const grant = await asked
-  assert.ok(grant)
-  const published = Number(
-    /cmdstat_publish:calls=(\d+)/.exec(String(await server.cli('INFO', 'commandstats')))?.[1],
-  )
-  assert.ok(published >= 32, `${published} tried`)
-  await grant.release()
-  for (const wait of waits) wait.end()
-  await Promise.all(lost)
-})
-
 test('an anchor dies with its connection: a push after a reconnect is confirmed before anybody enters', async (t) => {
   const proxy = await startProxy({ port: server.port })
   t.after(() => proxy.stop())
@@ -201,7 +175,8 @@ test('a wait shorter than a request may take says that the server has not answer
   await locks.mutex('x').run(() => undefined)
   own.pause()
   await assert.rejects(locks.mutex('x').acquire({ wait: 200 }), (error: unknown) => {
-    assert.ok(error instanceof AcquireTimeoutError, String(error))
+    assert.ok(error instanceof BackendError, String(error))
+    assert.equal(error.code, 'UNAVAILABLE')
     assert.match(error.message, /the server has not answered yet/)
     return true
   })

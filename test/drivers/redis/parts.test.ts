@@ -48,16 +48,9 @@ test('keys: a pattern takes its characters as they are', () => {
 test('pushes: what is not one of ours is ignored', () => {
   assert.equal(parsePush('hello'), undefined)
   assert.deepEqual(parsePush('c abc'), { is: 'contended', attempt: 'abc' })
-  assert.deepEqual(parsePush('g abc 17 2500 3 1000000 1 hf:{a b}'), {
-    is: 'granted',
-    attempt: 'abc',
-    token: 17,
-    age: 2500,
-    n: 3,
-    claim: 1_000_000,
-    contended: true,
-    hash: 'hf:{a b}',
-  })
+  assert.deepEqual(parsePush('g abc'), { is: 'turn', attempt: 'abc' })
+  assert.deepEqual(parsePush('v hf:{a b}:c'), { is: 'changed', key: 'hf:{a b}:c' })
+  assert.deepEqual(parsePush(`n ${'a'.repeat(32)} 2500`), { is: 'next', attempt: 'a'.repeat(32), left: 2500 })
 })
 
 test('trouble: refusals that pass are told from those that stay, and neither from a definite answer', () => {
@@ -103,9 +96,9 @@ test('bad options are told with the value got, before any I/O', () => {
     [{ client, prefix: 'a{b}' }, /prefix must have no braces.*"a\{b\}"/],
     [{ client, prefix: 7 }, /prefix must be a string, got 7/],
     [{ client, replicas: -1 }, /replicas must be a whole number from 0 to 100, got -1/],
-    [{ client, claim: Number.NaN }, /claim must be a whole number.*got NaN/],
+    [{ client, retention: Number.NaN }, /retention must be a whole number.*got NaN/],
     [{ client, commandTimeout: '2s' }, /commandTimeout must be a number, got "2s"/],
-    [{ client, quarantine: 'never' }, /quarantine must be one of detected, strict, off, got "never"/],
+    [{ client, quarantine: 'never' }, /quarantine must be one of strict, detected, off, got "never"/],
     [{ client, eviction: true }, /eviction must be one of warn, refuse, ignore, got true/],
   ]
   for (const [options, message] of bad) {

@@ -137,7 +137,7 @@ test('D9: two servers in one process each push to their own waiters', async (t) 
 })
 
 test('D9, D12: a release is told to one process only', async (t) => {
-  const [a, ...others] = Array.from({ length: 6 }, () => peer(t, server.port, { claim: 20_000 }))
+  const [a, ...others] = Array.from({ length: 6 }, () => peer(t, server.port))
   assert.ok(a)
   const lease = await a.locks.mutex('d12').acquire()
   const waits = others.map(({ locks }) => locks.mutex('d12').acquire())

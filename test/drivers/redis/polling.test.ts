@@ -5,6 +5,7 @@ import { createLocks } from '../../../src/create-locks.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startRedis } from '../../support/servers/redis.js'
 import { until } from '../../support/until.js'
+import { claim, waiting } from '../support/asking.js'
 import { driverOn, open } from './support/clients.js'
 import { commands, pause, peer, reachable, withoutLooking } from './support/peer.js'
 
@@ -86,6 +87,84 @@ test('a polling waiter that died blocks a free lock until it has been silent for
   await lease.release()
   const next = await asked
   await next.release()
+})
+
+test('a lock that is kept free for a waiter that polls lets in what can hold beside it', async (t) => {
+  const [holder, silent, other] = [
+    peer(t, server.port),
+    peer(t, server.port, { subscriber: false }),
+    peer(t, server.port),
+  ]
+  const whole = await holder.locks.mutex('page').acquire()
+  const seats = await holder.locks.semaphore('seats', { permits: 3 }).acquire({ permits: 3 })
+  for (const wait of [
+    silent.locks.readWrite('page').read.acquire(),
+    silent.locks.semaphore('seats', { permits: 3 }).acquire(),
+  ])
+    wait.catch(() => undefined)
+  await until(async () => (await holder.locks.inspect('page')).waiters.length === 1)
+  await until(async () => (await holder.locks.inspect('seats')).waiters.length === 1)
+  // It asks no more, and is thought alive for two seconds.
+  silent.client.disconnect()
+  const since = performance.now()
+  await Promise.all([whole.release(), seats.release()])
+  const reader = await other.locks.readWrite('page').read.tryAcquire()
+  const writer = await holder.locks.readWrite('page').write.tryAcquire()
+  const two = await other.locks.semaphore('seats', { permits: 3 }).tryAcquire({ permits: 2 })
+  const third = await other.locks.semaphore('seats', { permits: 3 }).tryAcquire()
+  assert.ok(reader, 'a reader was refused beside a reader')
+  assert.equal(writer, undefined)
+  assert.ok(two, 'permits that the waiter leaves were refused')
+  if (performance.now() - since < 1_500) assert.equal(third, undefined, 'its permit was given away')
+})
+
+test('who waits behind a waiter that a place is kept free for asks again when that waiter is given up', async (t) => {
+  const [holder, silent, behind] = [
+    peer(t, server.port),
+    peer(t, server.port, { subscriber: false }),
+    peer(t, server.port, { env: { clock: withoutLooking() } }),
+  ]
+  const seats = ({ locks }: typeof holder) => locks.semaphore('kept seats', { permits: 3 })
+  const [stays, goes] = [
+    await seats(holder).acquire({ ttl: 120_000 }),
+    await seats(holder).acquire({ ttl: 120_000 }),
+  ]
+  const two = seats(silent).acquire({ permits: 2 })
+  two.catch(() => undefined)
+  await until(async () => (await holder.locks.inspect('kept seats')).waiters.length === 1)
+  // It asks no more, and is thought alive for two seconds. The one that stays holds for two minutes.
+  silent.client.disconnect()
+  await goes.release()
+  const next = await seats(behind).acquire({ wait: 20_000 })
+  await next.release()
+  await stays.release()
+})
+
+test('however many it is kept free for, nobody is let in who does not fit beside them', async (t) => {
+  const [holder, silent, writer] = [
+    peer(t, server.port),
+    peer(t, server.port, { subscriber: false }),
+    peer(t, server.port),
+  ]
+  const lease = await holder.locks.mutex('many').acquire()
+  // One run of the script looks at 32 of them. Each asks by itself: readers of one process share a place.
+  const waits = Array.from({ length: 32 }, () => waiting())
+  for (const wait of waits)
+    silent.driver
+      .acquire(claim('many', { mode: { kind: 'shared' }, ttl: 30_000 }), wait)
+      .catch(() => undefined)
+  await until(async () => (await holder.locks.inspect('many')).waiters.length === 32)
+  const next = writer.locks.mutex('many').acquire({ wait: 60_000 })
+  await until(async () => (await holder.locks.inspect('many')).waiters.length === 33)
+  silent.client.disconnect()
+  const since = performance.now()
+  await lease.release()
+  // Other runs go on where the first one stopped.
+  await pause(300)
+  const { holders } = await holder.locks.inspect('many')
+  if (performance.now() - since < 1_500) assert.deepEqual(holders, [], 'the writer passed 32 readers')
+  await (await next).release()
+  for (const wait of waits) wait.end()
 })
 
 test('without the right to channels it polls, says so once, and others do not wait for its pushes', async (t) => {

@@ -53,7 +53,8 @@ function endOf(lease: Lease): number {
 
 test('H15: a clock set forward ends a lease early: the holder is told, and the next token is greater', async (t) => {
   const server = await own(t, { preload: ['clock'] })
-  const [a, b] = [await settled(t, server.port), await settled(t, server.port)]
+  const long = { maxTtl: 30_000 }
+  const [a, b] = [await settled(t, server.port, long), await settled(t, server.port, long)]
   assert.equal(await plain(a.client, 'plain'), 'OK')
   const first = await a.locks.mutex('x').acquire({ ttl: 30_000 })
   server.clockJump(60_000)
@@ -67,7 +68,8 @@ test('H15: a clock set forward ends a lease early: the holder is told, and the n
 
 test('H15: a clock set back does not make a dead holder live longer, and tokens go on', async (t) => {
   const server = await own(t, { preload: ['clock'] })
-  const [a, b] = [await settled(t, server.port), await settled(t, server.port)]
+  const long = { maxTtl: 3_000 }
+  const [a, b] = [await settled(t, server.port, long), await settled(t, server.port, long)]
   assert.equal(await plain(a.client, 'plain'), 'OK')
   const first = await a.locks.mutex('x').acquire({ ttl: 1_000, autoRenew: false })
   const kept = await a.locks.mutex('kept').acquire({ ttl: 3_000 })
@@ -99,20 +101,36 @@ test('H16: after a restart without data nothing is granted until what was held h
   assert.ok(await late.locks.mutex('y').tryAcquire())
 })
 
+for (const library of ['ioredis', 'node-redis'] as const)
+  test(`H16: the holder of a lock that a restart took is told as soon as it is connected again (${library})`, async (t) => {
+    const server = await own(t)
+    const locks = createLocks(driverOn(open(library, { is: 'single', port: server.port })), { ttl: 30_000 })
+    t.after(() => locks.close())
+    const lease = await locks.mutex('x').acquire()
+    const kept = new Promise<unknown>((resolve) => {
+      lease.signal.addEventListener('abort', () => resolve(lease.signal.reason), { once: true })
+    })
+    const before = performance.now()
+    await server.restart({ keepData: false })
+    const reason = (await kept) as Error & { why?: string }
+    assert.ok(performance.now() - before < 5_000, 'it was told by a renewal')
+    assert.equal(lease.isHeld, false)
+    assert.match(String(reason), /LeaseLost/)
+  })
+
 for (const [also, known, names] of [
   ['', false, ['x']],
   [', even if another request of the process has learnt meanwhile who that is', true, ['x']],
   [', several at once, too', true, ['x', 'z']],
 ] as const) {
-  test(`H16, strict: what the client sends again to the restarted server, which has lost its scripts too, is asked anew${also}`, async (t) => {
+  test(`H16: what the client sends again to the restarted server, which has lost its scripts too, is asked anew${also}`, async (t) => {
     const server = await own(t, { preload: ['clock'] })
     // It started long ago: taken for that server, the new one would have nothing to wait for.
     server.clockJump(60_000)
     const proxy = await startProxy({ port: server.port })
     t.after(() => proxy.stop())
-    const strict = { quarantine: 'strict', maxTtl: ttl, ttl } as const
-    const a = await settled(t, server.port, strict)
-    const b = peer(t, proxy.port, { ...strict, commandTimeout: 20_000 })
+    const a = await settled(t, server.port)
+    const b = peer(t, proxy.port, { maxTtl: ttl, ttl, commandTimeout: 20_000 })
     const first = await a.locks.mutex('x').acquire({ ttl })
     const ends = endOf(first)
     // The first request of its life that could take a lock: it knows which server it asks, and has seen no marker yet.
@@ -141,22 +159,48 @@ for (const [also, known, names] of [
   })
 }
 
-test('H16, strict: also a process that never knew the server waits after its start', async (t) => {
+test('H16: who meets a server that has just started waits for what it may have forgotten, and says so', async (t) => {
   const before = performance.now()
-  const server = await own(t)
+  const server = await own(t, { isNew: false })
   const maxTtl = 3_000
-  const { locks } = peer(t, server.port, { quarantine: 'strict', maxTtl, ttl })
+  const { locks } = peer(t, server.port, { maxTtl, ttl })
+  await assert.rejects(locks.mutex('x').acquire({ wait: 500 }), /quarantine until \d\d:\d\d:\d\d UTC/)
   // INFO tells whole seconds.
   await (await soon(locks, before + maxTtl - 1_000)).release()
-  const other = peer(t, server.port, { quarantine: 'strict', maxTtl, ttl })
+  const other = peer(t, server.port, { maxTtl, ttl })
   assert.ok(await other.locks.mutex('y').tryAcquire(), 'once is enough for all')
 })
 
-test('H16, by default a server nobody here knew is taken as new: first use costs nothing', async (t) => {
-  const server = await own(t)
-  const { locks } = peer(t, server.port)
+test('H16: a server that has been up for long and from which nothing was deleted is used at once', async (t) => {
+  const server = await own(t, { isNew: false })
+  await until(async () => /uptime_in_seconds:[2-9]/.test(String(await server.cli('INFO', 'server'))))
+  const { locks } = peer(t, server.port, { maxTtl: 500, ttl: 400 })
   assert.ok(await locks.mutex('x').tryAcquire())
 })
+
+test('H16, detected: a server nobody here knew is taken as new: first use costs nothing', async (t) => {
+  const server = await own(t, { isNew: false })
+  const { locks } = peer(t, server.port, { quarantine: 'detected' })
+  assert.ok(await locks.mutex('x').tryAcquire())
+})
+
+for (const what of ['FLUSHALL', 'a restart without data'] as const)
+  for (const quarantine of ['strict', 'detected'] as const)
+    test(`H16, H22: after ${what} a process that never met the server (${quarantine}) does not make those grant who did`, async (t) => {
+      const server = await own(t)
+      const [a, b] = [await settled(t, server.port), await settled(t, server.port)]
+      const first = await a.locks.mutex('x').acquire({ ttl, autoRenew: false })
+      const ends = endOf(first)
+      if (what !== 'FLUSHALL') await server.restart({ keepData: false })
+      else await server.cli('FLUSHALL')
+      const newcomer = peer(t, server.port, { maxTtl: ttl, ttl, quarantine })
+      // The marker is there again, made by one that knew nothing.
+      const early = await newcomer.locks.mutex(quarantine === 'strict' ? 'x' : 'y').tryAcquire()
+      if (quarantine === 'strict') assert.equal(early, undefined)
+      assert.match(String(await server.cli('GET', 'hf:boot')), /^\d+ /)
+      await (await soon(b.locks, ends)).release()
+      assert.ok(!first.isHeld)
+    })
 
 test('H16, off: nothing is asked and nothing is waited for', async (t) => {
   const server = await own(t)
@@ -170,10 +214,11 @@ test('H16, off: nothing is asked and nothing is waited for', async (t) => {
 
 test('H16: those who stood in line when the server died stand in it again, and are served', async (t) => {
   const server = await own(t)
+  const long = { maxTtl: 3_000 }
   const [a, b, c] = [
-    await settled(t, server.port),
-    await settled(t, server.port),
-    await settled(t, server.port),
+    await settled(t, server.port, long),
+    await settled(t, server.port, long),
+    await settled(t, server.port, long),
   ]
   const first = await a.locks.mutex('x').acquire({ ttl: 3_000 })
   const waits = [b, c].map(({ locks }) => locks.mutex('x').run(() => undefined, { wait: 20_000 }))
@@ -185,13 +230,26 @@ test('H16: those who stood in line when the server died stand in it again, and a
 
 test('H16: a restart that kept the data still lets holders renew and release', async (t) => {
   const server = await own(t, { persistence: 'aof-always' })
-  const [a, b] = [await settled(t, server.port), await settled(t, server.port)]
+  const long = { maxTtl: 20_000 }
+  const [a, b] = [await settled(t, server.port, long), await settled(t, server.port, long)]
   const first = await a.locks.mutex('x').acquire({ ttl: 20_000 })
   await server.restart()
   await until(() => a.client.status === 'ready')
   assert.ok((await first.extend()) > 15_000)
   assert.equal(await b.locks.mutex('x').tryAcquire(), undefined)
   assert.equal(await first.release(), 'released')
+})
+
+test('H16: a server that syncs every write and restarts has forgotten nothing: it grants at once, to anybody', async (t) => {
+  const server = await own(t, { persistence: 'aof-always' })
+  const a = peer(t, server.port, { maxTtl: 30_000 })
+  const first = await a.locks.mutex('x').acquire()
+  await server.restart()
+  const b = peer(t, server.port, { maxTtl: 30_000 })
+  assert.ok(await b.locks.mutex('y').acquire({ wait: 5_000 }))
+  assert.equal(await b.locks.mutex('x').tryAcquire(), undefined)
+  assert.ok(await a.locks.mutex('z').acquire({ wait: 5_000 }))
+  assert.ok(first.isHeld)
 })
 
 test('H17: a power cut that takes the last second of the append-only file takes no lock from its holder', async (t) => {
@@ -311,18 +369,25 @@ test('H18: with replicas: 1 a hand-over is confirmed by the replica before the n
   await second.release()
 })
 
-test('H19: a ttl longer than maxTtl lengthens the quarantine for everybody', async (t) => {
+test('H19: a ttl longer than maxTtl is refused: after a loss of data nobody could know of it', async (t) => {
   const server = await own(t)
-  const [a, b] = [await settled(t, server.port), await settled(t, server.port)]
-  const first = await a.locks.mutex('x').acquire({ ttl: 3_000, autoRenew: false })
+  const { locks } = await settled(t, server.port)
+  const why = /"x" asks for a ttl of 3000 ms, more than maxTtl 1500/
+  await assert.rejects(locks.mutex('x').acquire({ ttl: 3_000 }), why)
+  await assert.rejects(locks.all([locks.mutex('w'), locks.mutex('x')]).acquire({ ttl: 3_000 }), /maxTtl 1500/)
+  const lease = await locks.mutex('x').acquire({ ttl, lockDelay: 10_000 })
+  await assert.rejects(lease.extend(3_000), why)
+  await lease.release()
+})
+
+test('H19: what one process has set as the longest ttl holds for all, also after a restart', async (t) => {
+  const server = await own(t)
+  const a = await settled(t, server.port, { maxTtl: 4_000 })
+  const b = await settled(t, server.port)
+  const first = await a.locks.mutex('x').acquire({ ttl: 4_000, autoRenew: false })
   const ends = endOf(first)
-  // Its restart keeps the marker, as a promotion does; the lock is gone.
-  const marker = await a.client.get('hf:boot')
-  assert.match(String(marker), /^0 3000000 /)
-  assert.equal(await plain(a.client, 'plain'), 'OK')
   await server.restart({ keepData: false })
-  await server.cli('SET', 'hf:boot', String(marker))
-  assert.equal(await plain(b.client, 'plain'), 'OK', 'the plain lock has a second holder')
+  assert.equal(await plain(b.client, 'plain'), 'OK')
   const second = await b.locks.mutex('x').acquire({ wait: 20_000 })
   assert.ok(performance.now() > ends)
   await second.release()
@@ -372,7 +437,7 @@ test('H22: FLUSHALL under processes that know the server: nothing is granted unt
 
 test('H22: the holder of a flushed lock is told at its next renewal', async (t) => {
   const server = await own(t)
-  const { locks } = await settled(t, server.port)
+  const { locks } = await settled(t, server.port, { maxTtl: 6_000 })
   const lease = await locks.mutex('x').acquire({ ttl: 6_000 })
   await server.cli('FLUSHALL')
   await until(() => lease.state === 'lost', { within: 20_000 })
@@ -383,8 +448,8 @@ test('H22: another prefix or another database is another world', async (t) => {
   const server = await own(t)
   const [a, b, c] = [
     peer(t, server.port),
-    peer(t, server.port, { prefix: 'other:' }),
-    peer(t, server.port, { ioredis: { db: 1 } }),
+    peer(t, server.port, { prefix: 'other:', quarantine: 'detected' }),
+    peer(t, server.port, { ioredis: { db: 1 }, quarantine: 'detected' }),
   ]
   for (const { locks } of [a, b, c]) assert.ok(await locks.mutex('x').tryAcquire())
   for (const { locks } of [a, b, c]) assert.equal((await locks.list()).length, 1)

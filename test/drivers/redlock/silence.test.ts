@@ -1,7 +1,7 @@
 // Servers that say nothing: when the ttl begins to count, what a short wait can still tell, and how little is sent to them.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { AcquireTimeoutError, BackendError } from '../../../src/core/errors.js'
+import { BackendError } from '../../../src/core/errors.js'
 import { changeMarker } from '../../../src/drivers/redlock/marker.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startMany } from '../../support/servers/redis.js'
@@ -80,8 +80,7 @@ test('a wait shorter than a round says what each server had answered when it end
   await locks.mutex('known').run(() => undefined)
   for (const server of group.servers.slice(1)) server.pause()
   const told = (error: unknown, what: RegExp) => {
-    assert.ok(error instanceof AcquireTimeoutError, String(error))
-    assert.ok(error.cause instanceof BackendError)
+    assert.ok(error instanceof BackendError, String(error))
     assert.match(error.message, what)
     return true
   }

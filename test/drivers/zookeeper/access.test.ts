@@ -65,8 +65,8 @@ test('a certificate that nobody vouches for, or of another name, is refused, and
 test('who speaks plainly to the port of TLS, or TLS to the plain one, gets no lock and no answer', async () => {
   for (const locks of [open({}), open({ tls: { ca } }, server.address)]) {
     await assert.rejects(locks.mutex('secret').acquire({ wait: 1_500 }), {
-      code: 'ACQUIRE_TIMEOUT',
-      message: /the store was in trouble/,
+      code: 'UNAVAILABLE',
+      message: /gave no answer about "secret"/,
     })
     await locks.close()
   }
@@ -79,7 +79,64 @@ test('a URL asks for TLS with its certificate', async () => {
   await locks.close()
   await close()
   assert.throws(() => target(`zookeeper://${secure}?ca=/nowhere.pem`), /nowhere\.pem/)
-  assert.throws(() => target(`zookeeper://${secure}?tls=yes`), /tls cannot be 'yes'/)
+  assert.throws(() => target(`zookeeper://${secure}?tls=yes`), /tls=yes; it is true or false/)
+})
+
+test('a login and acl creator: who logs in alike shares the locks, nobody else has or sees them, also over TLS', async () => {
+  const digest = (credential: string) => ({ auth: { scheme: 'digest', credential }, chroot: '/ours' })
+  const a = open({ ...digest('app:one'), acl: 'creator' }, server.address)
+  const b = open({ ...digest('app:one'), acl: 'creator', tls: { ca } })
+  const lease = await a.mutex('private').acquire({ note: 'secret' })
+  const next = b.mutex('private').acquire()
+  const [other, nobody] = [open(digest('app:two'), server.address), open({ chroot: '/ours' }, server.address)]
+  for (const locks of [other, nobody]) {
+    const refused = {
+      name: 'BackendError',
+      code: 'BACKEND',
+      message: /the login lacks a right.*\(acl, auth\)/,
+    }
+    await assert.rejects(locks.mutex('private').acquire({ wait: 5_000 }), refused)
+    await assert.rejects(locks.mutex('new').acquire({ wait: 5_000 }), refused)
+    await assert.rejects(locks.inspect('private'), refused)
+    await assert.rejects(locks.forceRelease('private'), refused)
+  }
+  await lease.extend()
+  await lease.release()
+  await (await next).release()
+  for (const locks of [a, b, other, nobody]) await locks.close()
+})
+
+test('who may only read sees who holds, and takes nothing', async () => {
+  const anyone = { scheme: 'world', id: 'anyone', permissions: 'r' }
+  const login = { scheme: 'digest', credential: 'app:one' }
+  const own = { scheme: 'auth', id: '', permissions: 'crwda' }
+  const chroot = '/shown'
+  const a = open({ auth: login, acl: [own, anyone], chroot }, server.address)
+  const lease = await a.mutex('seen').acquire({ note: 'shown' })
+  const reader = open({ chroot }, server.address)
+  assert.equal((await reader.inspect('seen')).holders[0]?.note, 'shown')
+  await assert.rejects(reader.mutex('seen').acquire({ wait: 5_000 }), {
+    code: 'BACKEND',
+    message: /lacks a right/,
+  })
+  await assert.rejects(reader.forceRelease('seen'), { code: 'BACKEND', message: /lacks a right/ })
+  assert.equal(lease.isHeld, true)
+  await lease.release()
+  for (const locks of [a, reader]) await locks.close()
+})
+
+test('a server that wants a certificate of its clients serves those that bring one, and no others', async () => {
+  await using strict = await startZookeeper({
+    tls: pem,
+    config: ['ssl.clientAuth=need', `ssl.trustStore.location=${file('cert.pem')}`, 'ssl.trustStore.type=PEM'],
+  })
+  const mine = open({ tls: { ca, cert: ca, key: readFileSync(file('key.pem')) } }, strict.secureAddress)
+  await (await mine.mutex('a').acquire({ wait: 60_000 })).release()
+  const stranger = open({ tls: { ca } }, strict.secureAddress)
+  await assert.rejects(stranger.mutex('a').acquire({ wait: 1_500 }), {
+    message: /the store was in trouble|no answer|closed the connection|certificate/,
+  })
+  for (const locks of [mine, stranger]) await locks.close()
 })
 
 for (const tls of [true, 'cert.pem', null]) {

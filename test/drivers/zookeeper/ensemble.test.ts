@@ -43,8 +43,13 @@ test('a client whose server falls silent goes to another with its session, and n
   const behind = other.mutex('waited for').acquire({ fair: true })
   await until(() => cables.of(factory).some((cable) => cable !== used && cable.links.length > 0), patient)
   // Proven anew, by the other.
-  const left = lease.remaining()
-  await until(() => lease.remaining() > left, patient)
+  let left = lease.remaining()
+  const proven = () => {
+    const before = left
+    left = lease.remaining()
+    return left > before
+  }
+  await until(proven, patient)
   await holder.release()
   const second = await waiting
   await second.release()

@@ -374,8 +374,54 @@ describe('a login', () => {
   })
 })
 
+test('a lease says what the session that was granted makes of its ttl, and has as much at any moment', async () => {
+  // It grants 10 s at most: twenty of its ticks.
+  await using usual = await startZookeeper()
+  const options = { servers: usual.address, tickTime: 500, sessionTimeout: 20_000 }
+  const locks = createLocks(zookeeper(options))
+  const lease = await locks.mutex('worth').acquire({ ttl: 600_000 })
+  assert.equal(locks.driver.traits.maxTtl, 13_131)
+  assert.equal(lease.ttl, 6_564)
+  const end = performance.now() + 4_000
+  await until(() => {
+    assert.ok(lease.remaining() >= 0.9 * lease.ttl, `${lease.remaining()} of ${lease.ttl}`)
+    return performance.now() > end
+  })
+  const short = await locks.mutex('short').acquire({ ttl: 1_000, lockDelay: 1_000 })
+  assert.equal(short.ttl, 1_000)
+  await locks.close()
+})
+
+test('a session that is shorter than three ticks is refused, asked for or granted, with numbers', async () => {
+  await using usual = await startZookeeper()
+  const servers = usual.address
+  assert.throws(() => zookeeper({ servers, sessionTimeout: 8_000 }), {
+    name: 'RangeError',
+    message: /at least 3 ticks of the servers, 9000 ms with tickTime 3000, got 8000; set tickTime to theirs/,
+  })
+  const locks = createLocks(zookeeper({ servers, sessionTimeout: 15_000, tickTime: 4_000 }))
+  await assert.rejects(locks.mutex('refused').acquire(), {
+    name: 'BackendError',
+    message: /granted a session of 10000 ms, which is less than 3 ticks of 4000 ms.*set tickTime/,
+  })
+  await locks.close()
+})
+
+test('close() ends what operators ask for while no server is reached, and the process goes on', () =>
+  scene(async ({ cut, cable, name }) => {
+    cable.blackHole()
+    cable.reset()
+    const asked = [() => cut.inspect(name), () => cut.list(), () => cut.forceRelease(name)].map((ask) =>
+      assert.rejects(ask(), { code: 'CLOSED' }),
+    )
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    await cut.close()
+    await Promise.all(asked)
+  }))
+
 after(async () => {
   await cables.stop()
   await server.stop()
 })
+
 after(leakCheck)

@@ -2,12 +2,20 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { exclusive, permits, shared } from '../../../src/core/mode.js'
+import { holdersIn } from '../../../src/drivers/kit/line.js'
 import { zookeeper } from '../../../src/drivers/zookeeper/index.js'
 import { decode, encode, parentsOf, placeName } from '../../../src/drivers/zookeeper/keys.js'
-import { holding, inOrder, judge, later, placeOf } from '../../../src/drivers/zookeeper/line.js'
+import { inOrder, judge, later, placeOf } from '../../../src/drivers/zookeeper/line.js'
 import type { ZookeeperOptions } from '../../../src/drivers/zookeeper/options.js'
 import { readRecord } from '../../../src/drivers/zookeeper/record.js'
-import { paceOf, pauseBefore, provenUntil } from '../../../src/drivers/zookeeper/session/clockwork.js'
+import {
+  lagOf,
+  paceOf,
+  pauseBefore,
+  provenUntil,
+  Reported,
+  worthOf,
+} from '../../../src/drivers/zookeeper/session/clockwork.js'
 import { Reader, Writer } from '../../../src/drivers/zookeeper/session/jute.js'
 import { tokenOf } from '../../../src/drivers/zookeeper/token.js'
 import { leakCheck } from '../../support/leaks.js'
@@ -102,12 +110,21 @@ describe('the line', () => {
       [0, 1, 2, 3].map((at) => watched(at, weights)),
       ['granted', 'granted', [-1, 1], [2, 2]],
     )
-    assert.equal(holding(inOrder(weights)), 2)
+    assert.equal(holdersIn(inOrder(weights)), 2)
   })
 
   test('refuses a semaphore with another limit, whoever came first', () => {
     const nodes = [place(id, 1, permits(1, 3)), place(other, 2, permits(1, 4))]
     assert.deepEqual(judge(nodes, nodes[1] as string), { is: 'limit', limit: 3 })
+    assert.equal(judge(nodes, nodes[0] as string).is, 'granted')
+  })
+
+  test('lets one with the right limit wait for one with a wrong limit to leave', () => {
+    const nodes = [1, 2, 3].map((n) => place(`${n}`.repeat(32), n, permits(1, n === 2 ? 4 : 3)))
+    const verdict = judge(nodes, nodes[2] as string)
+    assert.equal(verdict.is === 'waiting' && verdict.node, nodes[1])
+    assert.equal(judge([nodes[0] as string, nodes[2] as string], nodes[2] as string).is, 'granted')
+    assert.deepEqual(judge(nodes.slice(1), nodes[2] as string), { is: 'limit', limit: 4 })
   })
 })
 
@@ -158,16 +175,58 @@ describe('the encoding', () => {
 })
 
 describe('the session', () => {
-  test('is relied upon for less than the server keeps it, by a tick and by what clocks may differ', () => {
-    assert.equal(provenUntil(1_000, 10_000, 2_000), 1_000 + 8_000 * 0.99 - 2)
-    assert.equal(provenUntil(0, 3_000, 2_000), 2_000 * 0.99 - 2)
+  test('is relied upon from a message that was answered one and a half ticks before another that the leader answered', () => {
+    const reported = new Reported(lagOf(2_000))
+    for (const sent of [0, 1_000, 2_000, 3_000]) reported.answered(sent, sent + 5)
+    assert.deepEqual(
+      [2_000, 3_004, 3_005, 4_500, 5_005, 9_000].map((sent) => reported.upTo(sent)),
+      [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY, 0, 1_000, 2_000, 3_000],
+    )
+    assert.equal(provenUntil(3_000, 10_000), 3_000 + 10_000 * 0.99 - 2)
+  })
+
+  test('counts a message from its answer: it may have been on its way for long', () => {
+    const reported = new Reported(lagOf(2_000))
+    reported.answered(0, 10)
+    reported.answered(1_000, 4_000)
+    assert.equal(reported.upTo(5_000), 0)
+    assert.equal(reported.upTo(7_000), 1_000)
+  })
+
+  test('says nothing on a new connection of what the server before was sent', () => {
+    const reported = new Reported(lagOf(2_000))
+    reported.answered(0, 10)
+    reported.clear()
+    assert.equal(reported.upTo(10_000), Number.NEGATIVE_INFINITY)
+  })
+
+  test('is worth at any moment what is told before', () => {
+    for (const [timeout, tick] of [
+      [15_000, 3_000],
+      [10_000, 500],
+      [40_000, 2_000],
+      [9_000, 3_000],
+    ] as const) {
+      const { beat } = paceOf(timeout, tick)
+      const reported = new Reported(lagOf(tick))
+      let proven = 0
+      for (let sent = 0; sent < 5 * timeout; sent += beat) {
+        // Right before the answer to this one.
+        const left = provenUntil(proven, timeout) - sent
+        assert.ok(left >= worthOf(timeout, tick), `${left} ms of ${timeout} with ticks of ${tick}`)
+        proven = Math.max(proven, reported.upTo(sent))
+        reported.answered(sent, sent + 5)
+      }
+      assert.ok(worthOf(timeout, tick) >= timeout / 3, `${worthOf(timeout, tick)} of ${timeout}`)
+    }
   })
 
   test('leaves time for two more servers after one has fallen silent', () => {
     for (const timeout of [1_000, 4_000, 10_000, 40_000]) {
-      const { look, beat, silence, connect } = paceOf(timeout)
-      const noticed = beat + silence + 2 * look
-      assert.ok(noticed + 2 * (connect + look) <= provenUntil(0, timeout, timeout / 5), `of ${timeout} ms`)
+      const tick = timeout / 10
+      const { look, silence, connect } = paceOf(timeout, tick)
+      const noticed = silence + 2 * look
+      assert.ok(noticed + 2 * (connect + look) <= worthOf(timeout, tick), `of ${timeout} ms`)
     }
   })
 

@@ -1,4 +1,4 @@
-/** What the `session` strategy gave: a lock that lasts as long as the connection, proven by a statement now and then. */
+/** One grant of the strategy `session`: a lock that lasts as long as the connection, proven by a statement now and then. */
 import { deadline } from '../../../core/clock.js'
 import type { Claim, GaveBack, Grant } from '../../../core/driver.js'
 import { tokenReserve } from '../../../core/token.js'
@@ -9,7 +9,7 @@ import * as sql from '../sql.js'
 import { troubleOf } from '../trouble.js'
 import type { Session } from './session.js'
 
-/** All locks of one session are proven by one statement: it asks whose the rows are, and keeps the connection alive. */
+/** One statement proves all locks of one session: it reads the owners of the rows, and keeps the connection alive. */
 export class Heartbeat {
   readonly #desk: Desk
   readonly #session: Session
@@ -21,7 +21,7 @@ export class Heartbeat {
     this.#session = session
   }
 
-  /** Everything asked for in one tick goes out together. */
+  /** All requests of one tick share a statement. */
   beat(name: string): Promise<{ readonly owners: ReadonlyMap<string, string>; readonly sent: number }> {
     this.#names.add(name)
     this.#next ??= new Promise<void>((resolve) => process.nextTick(resolve)).then(() => this.#send())
@@ -39,7 +39,7 @@ export class Heartbeat {
 
 export class SessionHold implements Grant {
   readonly token: number
-  validUntil: number
+  #until: number
   readonly lost: AbortSignal
   readonly #desk: Desk
   readonly #claim: Claim
@@ -50,7 +50,7 @@ export class SessionHold implements Grant {
   #last: number
   #asked = false
 
-  /** @param ended is called when it was given back */
+  /** @param ended called when the grant has been released */
   constructor(
     desk: Desk,
     claim: Claim,
@@ -67,8 +67,12 @@ export class SessionHold implements Grant {
     this.#ended = ended
     this.token = proven.token
     this.#last = proven.token
-    this.validUntil = proven.validUntil
+    this.#until = proven.validUntil
     this.lost = session.ended.signal
+  }
+
+  get validUntil(): number {
+    return this.#session.isOver ? Number.NEGATIVE_INFINITY : this.#until
   }
 
   async renew(ttl: number): Promise<number | undefined> {
@@ -78,7 +82,7 @@ export class SessionHold implements Grant {
       await this.#session.atLeast(ttl)
       const { owners, sent } = await this.#heartbeat.beat(name)
       if (owners.get(name) !== attempt) return undefined
-      this.validUntil = Math.max(this.validUntil, deadline(sent, ttl))
+      this.#until = deadline(sent, ttl)
       return this.validUntil
     } catch (error) {
       if (this.#session.isOver) return undefined
@@ -99,10 +103,10 @@ export class SessionHold implements Grant {
     try {
       const row = session.ask(sql.release(tables, this.#claim, this.#last))
       const mine = session.owners.get(name) === attempt
-      // Both are on their way before the first is answered: nothing of this process can come in between.
+      // Both are in flight before the first is answered: no other statement of this process can come in between.
       const lock = mine ? session.ask(sql.letGo(tables, name)) : undefined
       lock?.catch(() => undefined)
-      // Whoever asks next stands behind them on the same connection, also when their answers come too late.
+      // The next request comes behind them on the same connection, even if their answers come too late.
       if (mine) session.owners.delete(name)
       const { id } = await row
       await lock

@@ -1,9 +1,9 @@
 /**
- * The one connection of the `session` strategy: everything this process asks goes over it, in order.
+ * The one connection of the strategy `session`: every statement of this process goes over it, in order.
  *
- * The server ends a connection it has not heard of for `wait_timeout` seconds, and with it every GET_LOCK it holds. That is set to
- * the longest ttl in use: a process that is cut off keeps its locks for no longer, counted by the server from its last statement,
- * and here from before that statement left. No wall clock has a say in it. A process that dies is heard of at once.
+ * The server ends a connection that is silent for `wait_timeout` seconds, and with it every GET_LOCK it holds. `wait_timeout` is set to
+ * the longest ttl in use: a process that is cut off keeps its locks for no longer, counted by the server from the last statement,
+ * and here from before that statement was sent. No wall clock is involved. The server notices at once when a process dies.
  */
 import { setMaxListeners } from 'node:events'
 import type { Clock } from '../../../core/clock.js'
@@ -13,19 +13,19 @@ import type { Settings } from '../options.js'
 import { isConflict, tellsEnd } from '../trouble.js'
 
 export class Session {
-  /** Aborts when the connection has ended; its locks are gone for certain, or will be before anybody relies on them. */
+  /** Aborts when the connection has ended; its locks are certainly gone, or will be before anybody relies on them. */
   readonly ended: AbortController = new AbortController()
-  /** Names whose GET_LOCK this connection has or is asking for, and for which attempt: the server would give it twice. */
+  /** Names whose GET_LOCK this connection has or is requesting, and for which attempt: the server would grant it twice. */
   readonly owners: Map<string, string> = new Map()
-  /** Clock reading before the last statement that was answered left. */
+  /** Clock reading before the last answered statement was sent. */
   provenAt: number
-  /** What `wait_timeout` is, in ms. */
+  /** The current `wait_timeout`, in ms. */
   patience: number
   readonly #connection: Connection
   readonly #clock: Clock
   readonly #timeout: number
   readonly #unwatch: () => void
-  /** A client that is told to close a connection may leave what is unanswered to itself. */
+  /** Rejects the unanswered statements: a client that closes a connection may leave them unsettled. */
   readonly #unanswered = new Set<(why: unknown) => void>()
 
   constructor(connection: Connection, clock: Clock, timeout: number, provenAt: number, patience: number) {
@@ -34,7 +34,7 @@ export class Session {
     this.#timeout = timeout
     this.provenAt = provenAt
     this.patience = patience
-    // Each lock held listens to it.
+    // Each held lock adds a listener.
     setMaxListeners(0, this.ended.signal)
     this.#unwatch = connection.watch((error) => this.end(error))
   }
@@ -51,7 +51,7 @@ export class Session {
       this.provenAt = Math.max(this.provenAt, sent)
       return { ...answer, sent }
     } catch (error) {
-      // It has ended. Or nothing depends on it, or can any more: a new connection is better than a silent one.
+      // It has ended. Or no lock depends on it, or can any more: a new connection is better than a silent one.
       const useless = error instanceof Silence ? this.owners.size === 0 : !isRefusal(error)
       if (useless || this.#clock.now() > this.provenAt + this.patience) this.end(error)
       throw error
@@ -66,7 +66,7 @@ export class Session {
     })
   }
 
-  /** The server is to keep the connection for so long without a word, in ms. */
+  /** Has the server keep the silent connection for at least `ttl` ms. */
   async atLeast(ttl: number): Promise<void> {
     if (ttl <= this.patience) return
     const seconds = Math.ceil(ttl / 1000)
@@ -85,27 +85,27 @@ export class Session {
   }
 }
 
-/** A refusal of the server leaves the connection as it was. */
+/** A refusal by the server leaves the connection as it was. */
 const isRefusal = (error: unknown) => {
   const { sqlState, fatal } = error as { readonly sqlState?: unknown; readonly fatal?: unknown }
   return typeof sqlState === 'string' && fatal !== true && !sqlState.startsWith('08') && !tellsEnd(error)
 }
 
 /**
- * Did the connection end, as the server ends one that was idle, while a statement was on its way? The same may be asked once more over
- * another one: whatever was carried out all the same is known by its attempt, and a GET_LOCK went with the connection.
+ * True if the connection ended while a statement was in flight, as the server ends an idle connection. The statement may be sent once more
+ * over another one: whatever was executed all the same is known by its attempt, and a GET_LOCK ended with the connection.
  */
 export function endedUnder(session: Session, error: unknown): boolean {
   return session.isOver && !(error instanceof Silence)
 }
 
 export interface Sessions extends Link {
-  /** The one there is, or a new one. */
+  /** The present session, or a new one. */
   current(): Promise<Session>
   close(): void
 }
 
-/** @param seconds for which the server keeps a new connection without a word */
+/** @param seconds for which the server keeps a new, silent connection */
 export function createSessions({ pool, commandTimeout }: Settings, clock: Clock, seconds = 1): Sessions {
   let session: Session | undefined
   let opening: Promise<Session> | undefined

@@ -1,4 +1,4 @@
-/** How the `session` strategy takes a lock: first the GET_LOCK, which nobody else can have then, then the row, for token and order. */
+/** How the strategy `session` acquires a lock: first the GET_LOCK, which nobody else can then have, then the row, for token and order. */
 import { deadline } from '../../../core/clock.js'
 import type { Claim } from '../../../core/driver.js'
 import { number } from '../client.js'
@@ -19,7 +19,7 @@ export function sessionTaker(desk: Desk, sessions: Sessions): SessionTaker {
   const { tables } = desk
   const holding = new Map<string, Session>()
 
-  /** In the same order as what it undoes, whether that was answered or not. */
+  /** Runs after the statement it undoes, on the same connection, whether or not that was answered. */
   const letGo = (session: Session, { name, attempt }: Claim) => {
     if (session.owners.get(name) !== attempt) return
     session.owners.delete(name)
@@ -38,7 +38,7 @@ export function sessionTaker(desk: Desk, sessions: Sessions): SessionTaker {
   }
 
   const takeIn = async (session: Session, claim: Claim, guard: sql.Guard): Promise<Proven | undefined> => {
-    // Somebody else in this process: the server would let both in.
+    // Another attempt in this process has it: the server would let both in.
     if (session.owners.has(claim.name)) return undefined
     session.owners.set(claim.name, claim.attempt)
     let proven: Proven | undefined
@@ -63,7 +63,7 @@ export function sessionTaker(desk: Desk, sessions: Sessions): SessionTaker {
       return takeIn(await sessions.current(), claim, guard)
     },
 
-    /** The same claim asked twice: the other one has it. */
+    /** The same claim was sent twice: the other request has the lock. */
     recover(row: Row, claim: Claim): Proven | undefined {
       const session = holding.get(claim.attempt)
       if (session === undefined || session.isOver || row.kind !== 'g' || row.owner !== claim.attempt)

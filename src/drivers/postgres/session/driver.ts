@@ -1,4 +1,4 @@
-/** The strategy `session`: many advisory locks on one connection. */
+/** The driver of the strategy `session`: many advisory locks on one connection. */
 import type { Driver, DriverFactory, Grant, Standing } from '../../../core/driver.js'
 import { BackendError } from '../../../core/errors.js'
 import type { Database, Value } from '../client.js'
@@ -20,12 +20,13 @@ const traits: PostgresSessionTraits = Object.freeze({
 })
 
 export function sessionDriver(database: Database, settings: Settings): DriverFactory<PostgresSessionTraits> {
+  const { namespace } = settings
   return (env): Driver<PostgresSessionTraits> => {
     const waiters = new Map<string, SessionWaiter>()
     let session: Session | undefined
     let closed = false
     const hear = (push: Push) => {
-      if (push.is === 'try') waiters.get(push.attempt)?.ask()
+      if (push.is === 'try') waiters.get(push.attempt)?.hear()
     }
     const open = (): Session => {
       if (closed) throw new BackendError('postgres', 'these locks were closed', { closed: true })
@@ -46,16 +47,17 @@ export function sessionDriver(database: Database, settings: Settings): DriverFac
       acquire(claim, wait) {
         return new Promise<Grant | undefined>((resolve, reject) => {
           const place = [open(), waiters, env] as const
-          new SessionWaiter(place, settings.namespace, claim, wait, resolve, reject).ask()
+          new SessionWaiter(place, claim, wait, resolve, reject).ask()
         })
       },
       inspect: async (name) =>
-        standingOf(name, await told(({ calls }) => calls.sessionInspect, [rowName(name)])),
+        standingOf(name, await told(({ calls }) => calls.sessionInspect, [rowName(namespace, name)])),
       async list(prefix) {
-        const rows = await told(({ calls }) => calls.sessionList, [rowName(prefix)])
-        const all = (rows as [string, unknown][]).map(
-          ([name, standing]): Standing => standingOf(nameOfRow(name), standing),
-        )
+        const rows = await told(({ calls }) => calls.sessionList, [rowName(namespace, prefix)])
+        const all = (rows as [string, unknown][]).flatMap(([row, standing]): Standing[] => {
+          const name = nameOfRow(namespace, row)
+          return name === undefined ? [] : [standingOf(name, standing)]
+        })
         return all.filter(({ holders, waiters }) => holders.length + waiters.length > 0)
       },
       async close() {

@@ -1,4 +1,4 @@
-/** One grant of the strategy `session`. It lives as long as the connection, and is proven by whatever that answers. */
+/** One grant of the strategy `session`. It lives as long as the connection; answers on that connection prove it. */
 import { deadline } from '../../../core/clock.js'
 import type { Claim, GaveBack, Grant } from '../../../core/driver.js'
 import { BackendError } from '../../../core/errors.js'
@@ -12,7 +12,7 @@ export class SessionHold implements Grant {
   readonly #life: Life
   readonly token: number
   readonly lost: AbortSignal
-  validUntil: number
+  #until: number
   #released = false
 
   constructor(
@@ -25,7 +25,11 @@ export class SessionHold implements Grant {
     this.#life = life
     this.token = token
     this.lost = life.ended
-    this.validUntil = validUntil
+    this.#until = validUntil
+  }
+
+  get validUntil(): number {
+    return this.#life.ended.aborted ? Number.NEGATIVE_INFINITY : this.#until
   }
 
   async renew(ttl: number): Promise<number | undefined> {
@@ -34,7 +38,7 @@ export class SessionHold implements Grant {
     try {
       const { sent } = await this.#session.beat(this.#life)
       if (this.#released || this.#life.ended.aborted) return undefined
-      this.validUntil = Math.max(this.validUntil, deadline(sent, ttl))
+      this.#until = deadline(sent, ttl)
       return this.validUntil
     } catch (error) {
       if (this.#life.ended.aborted) return undefined
@@ -46,11 +50,11 @@ export class SessionHold implements Grant {
     const again = this.#released
     this.#released = true
     this.#session.ttls.delete(this.#claim.attempt)
-    // A new connection does not have it, and the end of the old one has released it.
+    // The end of the old connection has released the lock, and a new connection does not have it.
     if (this.#life.ended.aborted) return again ? 'already-released' : 'lost'
     const { name, attempt } = this.#claim
     try {
-      const { answer } = await this.#session.release(rowName(name), attempt)
+      const { answer } = await this.#session.release(rowName(this.#session.namespace, name), attempt)
       if (answer === 1) return 'released'
       return again ? 'already-released' : 'lost'
     } catch (error) {
@@ -60,8 +64,8 @@ export class SessionHold implements Grant {
 
   async downgrade(): Promise<void> {
     const { name, attempt } = this.#claim
-    const { calls } = this.#session
-    const asked = this.#session.ask(calls.sessionDowngrade, () => [rowName(name), attempt])
+    const { calls, namespace } = this.#session
+    const asked = this.#session.ask(calls.sessionDowngrade, () => [rowName(namespace, name), attempt])
     const { answer } = await asked.catch((error) => {
       throw troubleOf(error).error
     })

@@ -1,14 +1,24 @@
-/** Names as the strategy `session` and `inTransaction` use them: both lock the same key, so they exclude each other. */
+/** Keys and row names of the strategy `session` and `inTransaction`: both lock the same key, so they exclude each other. */
 import { createHash } from 'node:crypto'
 
 /**
- * The first 64 bits of SHA-256 over namespace and name, as PostgreSQL's bigint. Two names meet by chance only once there are
- * billions; the namespace keeps them apart from other programs that hash names too.
+ * The first 64 bits of SHA-256 over namespace and name, as a PostgreSQL bigint. Two names collide by chance only once there are
+ * billions; the namespace separates the keys from those of other programs that also hash names.
  */
 export function lockKey(namespace: string, name: string): string {
   return createHash('sha256').update(`${namespace}\0${name}`).digest().readBigInt64BE(0).toString()
 }
 
-/** In the tables, apart from the rows of the strategy `row`: no name has a control character. */
-export const rowName = (name: string): string => `\u0001${name}`
-export const nameOfRow = (name: string): string => name.slice(1)
+/** The default namespace. */
+export const usualNamespace = 'holdfast'
+
+/** The name in the tables, distinct from the rows of the strategy `row` and of other namespaces: neither has a control character. */
+export function rowName(namespace: string, name: string): string {
+  return namespace === usualNamespace ? `\u0001${name}` : `\u0001${namespace}\u0001${name}`
+}
+
+/** Undefined: the row belongs to another namespace. */
+export function nameOfRow(namespace: string, row: string): string | undefined {
+  const name = row.slice(rowName(namespace, '').length)
+  return name.includes('\u0001') ? undefined : name
+}

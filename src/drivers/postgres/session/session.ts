@@ -1,17 +1,14 @@
 /**
- * Long because the life of the one connection is told in one place.
+ * The one connection of a process that carries all its advisory locks, and the proof that it is alive.
  *
- * The one connection of a process that carries all its advisory locks, and what proves that it lives.
- *
- * Two clocks watch it. The server's: `idle_session_timeout`, set by every statement to the longest ttl in use; a session that is
- * silent for so long is ended, and with it go its locks. Ours: each answered statement proves every lock until
- * `deadline(sent, ttl)`, which is sooner, because the server begins to count when it has answered. So whoever is cut off is
- * told before anybody else can have the lock. A statement that is not answered in time does not end the connection, for
- * that would end every lock: it is given up only when the server must have done so.
- *
- * Advisory locks know no rollback. So after a statement that was refused (cancelled, too late, in another's way) the connection is *tidied*:
- * what it has and no row tells of is given back. Otherwise it would keep that lock from all others for as long as it lives. So would a
- * hold whose release was refused, for there is no time after which it ends by itself: it is given back again and again.
+ * Two clocks watch it. The server's: acquisitions and heartbeats set `idle_session_timeout` to the longest ttl in use; the server ends a session that
+ * is silent for that long, and its locks with it. Ours: each answered statement proves every lock until `deadline(sent, ttl)`, which is
+ * sooner, because the server starts counting after its answer. So a holder that is cut off knows before anybody else can get the lock. A
+ * late answer does not end the connection, because that would end every lock: we give it up only when the server must have ended it.
+ * Advisory locks are not rolled back. So after a refused statement (cancelled, too late, in another's way) the connection is *tidied*: it
+ * releases the locks that no row records. Otherwise it would keep them from all others for as long as it lives. So would a hold whose
+ * release was refused, because it does not end by itself at any time: the release is retried again and again.
+ * Long because the life of the one connection is described in one place.
  */
 import { setMaxListeners } from 'node:events'
 import type { Env } from '../../../core/driver.js'
@@ -19,46 +16,49 @@ import { BackendError } from '../../../core/errors.js'
 import type { Database, Value, Wire } from '../client.js'
 import { type Push, parsePush } from '../ear.js'
 import type { Settings } from '../options.js'
+import { createReaper } from '../reaper.js'
 import { type Call, type Calls, callsOf, creation } from '../sql.js'
 import { codeOf, troubleOf } from '../trouble.js'
+import { assertTrusted, strangersIn } from '../trust.js'
 
-/** A connection and what hangs on it. */
+/** A connection and the signal of its end. */
 export interface Life {
   readonly wire: Wire
-  /** Aborts when it has ended. */
+  /** Aborts when the connection has ended. */
   readonly ended: AbortSignal
 }
 
 export interface Told {
   readonly answer: unknown
-  /** Clock reading before it left. */
+  /** Clock reading before the statement was sent. */
   readonly sent: number
   readonly life: Life
 }
 
 export interface Session {
   readonly calls: Calls
-  /** Where this process is reached; null: it must look by itself. */
+  readonly namespace: string
+  /** The channel that notifies this process; null: its waiters must poll. */
   readonly channel: string | null
-  /** ttls that must be kept up, by attempt. */
+  /** The ttls that the server's idle timeout must cover, by attempt. */
   readonly ttls: Map<string, number>
-  /** ms of silence after which the server is to end the session. */
+  /** Silence after which the server is to end the session, in ms. */
   idle(): number
-  /** `values` is asked when the statement leaves. Sent again on a new connection if the old one broke. */
+  /** Calls `values` when it sends the statement. Sends it again on a new connection if the old one broke. */
   ask(call: Call, values: () => readonly Value[]): Promise<Told>
-  /** Ends an attempt, if not now then as soon as it can be. @param name as it stands in the rows @throws as `ask`, when it was not now */
+  /** Ends an attempt, now or as soon as possible. @param name as stored in the rows @throws as `ask`, when it could not end it now */
   release(name: string, attempt: string): Promise<Told>
-  /** One statement for all who ask in one tick. Never opens a connection: a new one would prove nothing. */
+  /** One statement for all callers in one tick. Never opens a connection: a new one would prove nothing. */
   beat(life: Life): Promise<{ readonly sent: number }>
   close(): Promise<void>
 }
 
-/** How soon it is tried again to give back what a statement that was rolled back has left, or a hold whose release was refused, in ms. */
+/** Pause before the next try to release what a rolled-back statement left, or a hold whose release was refused, in ms. */
 const tidyAgain = 100
-/** Between two tries at most, in ms. */
+/** The longest pause between two tries, in ms. */
 const longestPause = 1_000
 
-/** A commit that can fail would come after locks were taken or given back. */
+/** Read committed: a commit that can fail would come after locks were acquired or released. */
 const greeting = `select pg_backend_pid() as answer from set_config('default_transaction_isolation', 'read committed', false)`
 
 const missing = ['42883', '42P01', '3F000']
@@ -66,9 +66,10 @@ const missing = ['42883', '42P01', '3F000']
 export function createSession(
   database: Database,
   settings: Settings,
-  { clock, id, random }: Env,
+  env: Env,
   push: (push: Push) => void,
 ): Session {
+  const { clock, id, random } = env
   const { commandTimeout, schema } = settings
   const calls = callsOf(schema)
   const takes = [calls.sessionAcquire, calls.sessionDowngrade]
@@ -78,7 +79,7 @@ export function createSession(
   const pending = new Set<Promise<unknown>>()
   let current: Promise<Life> | undefined
   let beating: Promise<{ sent: number }> | undefined
-  /** Connections on which a statement was rolled back: a lock may be had once more than the rows tell. */
+  /** Connections on which a statement was rolled back: they may hold a lock once more than the rows record. */
   const rolledBack = new WeakSet<Life>()
   let tidying: Life | undefined
   let listens = false
@@ -106,7 +107,7 @@ export function createSession(
   async function begin(gone: () => void): Promise<Life> {
     if (database.ended) throw Object.assign(new Error('the pool was ended'), { code: 'POOL_ENDED' })
     const controller = new AbortController()
-    // Every hold listens.
+    // Every hold adds a listener.
     setMaxListeners(0, controller.signal)
     const wire = await inTime(
       database.open({
@@ -121,6 +122,7 @@ export function createSession(
     try {
       const pid = Number(await inTime(wire.query(greeting, []), commandTimeout))
       if (wire.pid !== undefined && wire.pid !== pid) throw pooled()
+      assertTrusted(schema, JSON.parse(await inTime(wire.query(strangersIn, [schema]), commandTimeout)))
       if (settings.listen !== false && database.shared === undefined) {
         await inTime(wire.script(`listen "${channel}"`), commandTimeout)
         listens = true
@@ -149,7 +151,7 @@ export function createSession(
 
   function inTime<T>(work: Promise<T>, ms: number): Promise<T> {
     return new Promise((resolve, reject) => {
-      // An answer that arrived while the event loop stood still is read first.
+      // An answer that arrived while the event loop was blocked is read first.
       const silent = () => reject(new Error(`no answer within ${ms} ms`))
       const stop = later(ms, () => clock.soon(silent))
       work.then(resolve, reject).finally(stop)
@@ -159,7 +161,7 @@ export function createSession(
   async function send(at: Life, call: Call, values: readonly Value[]): Promise<Told> {
     const sent = clock.now()
     const running = at.wire.query(call.text, call.notifies ? [...values, 0] : values)
-    // The server has ended it by then, or it holds nothing.
+    // By then the server has ended the connection, or the connection holds nothing.
     const hopeless = later(ttls.size === 0 ? commandTimeout : idle() + commandTimeout, () =>
       at.wire.destroy(),
     )
@@ -173,7 +175,7 @@ export function createSession(
     return { answer: JSON.parse(await answer), sent, life: at }
   }
 
-  /** Statements of one connection are carried out in order: one that is under way comes after what was refused by now. */
+  /** Statements on one connection run in order: a tidy in flight runs after everything refused by now. */
   function tidy(at: Life): void {
     if (at.ended.aborted || closed || tidying === at) return
     tidying = at
@@ -198,6 +200,7 @@ export function createSession(
         at = await life()
         const told = await send(at, call, values())
         if (call === calls.sessionRelease && rolledBack.has(at)) tidy(at)
+        reaper.look()
         return told
       } catch (error) {
         const code = codeOf(error)
@@ -213,7 +216,9 @@ export function createSession(
         if (closed || tries === 8) throw error
         if (missing.includes(code) && settings.create && !created) {
           created = true
-          await (await life()).wire.script(creation(schema))
+          const { wire } = await life()
+          await wire.script(creation(schema))
+          assertTrusted(schema, JSON.parse(await wire.query(strangersIn, [schema])))
         } else if (code === '40001' || code === '40P01') {
           await new Promise<void>((resolve) => later(random() * 10 * tries, resolve))
         } else if (!troubleOf(error).unknown || current !== undefined || tries > 2) throw error
@@ -221,7 +226,7 @@ export function createSession(
     }
   }
 
-  /** On that connection only: with it the hold would have ended. */
+  /** Retries on that connection only: if it has ended, so has the hold. */
   function owe(at: Life, values: readonly Value[], pause: number): void {
     later(pause, () => {
       if (at.ended.aborted || closed) return
@@ -232,8 +237,11 @@ export function createSession(
     })
   }
 
+  const reaper = createReaper(async (call, values) => send(await life(), call, values), calls, settings, env)
+
   return {
     calls,
+    namespace: settings.namespace,
     get channel() {
       return listens ? channel : null
     },
@@ -256,13 +264,13 @@ export function createSession(
       if (at.ended.aborted) return Promise.reject(at.ended.reason)
       beating ??= new Promise<void>((resolve) => clock.soon(resolve)).then(() => {
         beating = undefined
-        return send(at, calls.sessionBeat, [idle()])
+        return send(at, calls.sessionBeat, [idle()]).finally(() => reaper.look())
       })
       return beating
     },
     async close() {
-      // What is being given back or given up, as long as a statement may take.
-      await Promise.allSettled(pending)
+      // Waits for releases and cancellations in flight, for as long as a statement may take.
+      await Promise.allSettled([...pending, reaper.close()])
       closed = true
       const open = await current?.catch(() => undefined)
       open?.wire.destroy()

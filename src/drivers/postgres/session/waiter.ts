@@ -1,19 +1,20 @@
 /**
- * One claim of the strategy `session`: tries, stands in line, tries again when it is told or after a while. Nobody is told when a
- * holder's connection dies, so it looks by itself, too. While it does so in time, nobody behind it may try.
+ * One claim of the strategy `session`: it tries, enters the queue, and tries again when notified or after a while. Nothing notifies it when
+ * a holder's connection dies, so it also polls. While it polls in time, no waiter behind it may try.
  */
 import { deadline } from '../../../core/clock.js'
 import type { Claim, Env, Grant, Wait } from '../../../core/driver.js'
 import { BackendError } from '../../../core/errors.js'
+import { Hints } from '../../kit/hints.js'
 import { acquiredOf } from '../inspect.js'
 import { type Trouble, troubleOf } from '../trouble.js'
 import { SessionHold } from './hold.js'
 import { lockKey, rowName } from './key.js'
 import type { Session, Told } from './session.js'
 
-/** How often it looks, in ms, where it is told; where it is not. */
+/** Poll interval in ms: with notifications, and without. */
 const looks = { told: 400, polling: [5, 10, 20, 50, 100] }
-/** How long a waiter is thought alive after it has asked, in ms: one whose process stands still for a second or two keeps its place. */
+/** How long a waiter is presumed alive after a request, in ms: if its process stalls for a second or two, it keeps its queue entry. */
 const alive = 3_000
 
 export class SessionWaiter {
@@ -26,19 +27,20 @@ export class SessionWaiter {
   readonly #waiters: Map<string, SessionWaiter>
   readonly #settle: (grant: Grant | undefined) => void
   readonly #fail: (error: unknown) => void
+  readonly #hints: Hints
   #asking = false
   #again = false
   #asked = false
   #failures = 0
   #polls = 0
   #settled = false
+  #gaveUp = false
   #listening = false
   #disarm: (() => void) | undefined
   readonly #over = () => this.#giveUp()
 
   constructor(
     [session, waiters, env]: readonly [Session, Map<string, SessionWaiter>, Env],
-    namespace: string,
     claim: Claim,
     wait: Wait,
     settle: (grant: Grant | undefined) => void,
@@ -48,11 +50,12 @@ export class SessionWaiter {
     this.#waiters = waiters
     this.#env = env
     this.#claim = claim
-    this.#key = lockKey(namespace, claim.name)
+    this.#key = lockKey(session.namespace, claim.name)
     this.#wait = wait
     this.#once = wait.remaining() === 0
     this.#settle = settle
     this.#fail = fail
+    this.#hints = new Hints(env.clock, () => this.ask())
     waiters.set(claim.attempt, this)
     session.ttls.set(claim.attempt, claim.ttl)
   }
@@ -67,7 +70,13 @@ export class SessionWaiter {
     const { name, attempt, mode, ttl, note = '' } = this.#claim
     const session = this.#session
     const asked = session.ask(session.calls.sessionAcquire, () => [
-      ...[rowName(name), attempt, mode.kind === 'shared' ? 's' : 'x', this.#key, Math.round(ttl * 1000)],
+      ...[
+        rowName(session.namespace, name),
+        attempt,
+        mode.kind === 'shared' ? 's' : 'x',
+        this.#key,
+        Math.round(ttl * 1000),
+      ],
       ...[this.#once ? 0 : 1, alive * 1000, session.idle(), session.channel, this.#env.by, note],
     ])
     asked.then(
@@ -76,17 +85,23 @@ export class SessionWaiter {
     )
   }
 
-  /** The driver is being closed. */
+  /** Handles a notification, which anybody with the right to notify may have sent: it is worth a try. */
+  hear(): void {
+    if (!this.#once) this.#hints.tell()
+  }
+
+  /** Called when the driver closes. */
   stop(): void {
     this.#giveUp(new BackendError('postgres', 'the locks were closed', { closed: true }))
   }
 
   #answered({ answer, sent, life }: Told): void {
     this.#asking = false
+    this.#hints.looked()
     const acquired = acquiredOf(answer)
     if (this.#settled) {
-      // It was sent again after it had been given up.
-      if (acquired.is === 'granted') void this.#release().catch(() => undefined)
+      // It was sent again after the claim was given up. If the claim was granted before, the lock is its holder's.
+      if (acquired.is === 'granted' && this.#gaveUp) void this.#release().catch(() => undefined)
       return
     }
     this.#failures = 0
@@ -125,6 +140,7 @@ export class SessionWaiter {
 
   #trouble({ passing, error }: Trouble): void {
     this.#asking = false
+    this.#hints.looked()
     if (this.#settled) return
     this.#wait.blocked?.({ trouble: error })
     const pause = Math.min(1_000, 25 * 2 ** Math.min(this.#failures++, 8)) * (0.5 + this.#env.random())
@@ -134,9 +150,10 @@ export class SessionWaiter {
     else this.#later(pause)
   }
 
-  /** Statements of one connection are carried out in order: what is still on its way is undone by this. */
+  /** Statements on one connection run in order: this release undoes what is still in flight. */
   #giveUp(error?: unknown): void {
     if (this.#settled) return
+    this.#gaveUp = true
     this.#leave()
     this.#session.ttls.delete(this.#claim.attempt)
     const ended = () => (error === undefined ? this.#settle(undefined) : this.#fail(error))
@@ -144,7 +161,7 @@ export class SessionWaiter {
     else ended()
   }
 
-  /** A single attempt that was answered "not free" left nothing. */
+  /** A single attempt answered "not free" left nothing behind. */
   #nothing(): void {
     this.#leave()
     this.#session.ttls.delete(this.#claim.attempt)
@@ -153,13 +170,14 @@ export class SessionWaiter {
 
   #release(): Promise<unknown> {
     const { attempt, name } = this.#claim
-    return this.#session.release(rowName(name), attempt)
+    return this.#session.release(rowName(this.#session.namespace, name), attempt)
   }
 
   #leave(): void {
     this.#settled = true
     this.#waiters.delete(this.#claim.attempt)
     this.#disarm?.()
+    this.#hints.stop()
     if (this.#listening) this.#wait.signal.removeEventListener('abort', this.#over)
   }
 }

@@ -1,4 +1,4 @@
-/** Cells: small shared values beside the locks. A removed one keeps its row, and its version with it, until the reaper comes. */
+/** Cells: small shared values beside the locks. A removed cell keeps its row, and so its version, until the reaper deletes it. */
 export const cellFunctions = `
 create table if not exists S.holdfast_cells (
   key text collate "C" primary key,

@@ -1,19 +1,22 @@
 /**
- * The inside of the verbs: the row, who may hold beside whom, the line. A port of `src/drivers/memory/table.ts`, and compared with
+ * The inside of the verbs: the row, which holds can coexist, the queue. A port of `src/drivers/memory/table.ts`, and compared with
  * it command by command in test/drivers/postgres/differential.test.ts.
  *
- * Pushes, on the channel of the process: `g <attempt> <token> <age> <n> <claim> <1 = others wait> <name>` granted, age counted
- * from the server's reading of request n · `n <attempt> <µs>` you are next, and the claim above you runs out then ·
- * `c <attempt>` somebody waits for what you hold · `x <attempt>` an operator took it.
+ * Notifications, on the channel of the process: `g <attempt>` it is your turn · `n <attempt> <µs>` you are next, poll then at the latest ·
+ * `c <attempt>` somebody waits for what you hold · `x <attempt>` an operator took it. They are hints: any role may send them, so the
+ * process asks the server before it believes one.
+ *
+ * Long because the rules that decide who holds are read together.
  */
 export const lineFunctions = `
--- What every verb begins with: its commit is on disk before it is answered, and no wait for a row is longer than lock_timeout.
+-- What every verb begins with: its commit is on disk before it is answered, and no wait for a row is longer than lock_timeout, because
+-- what is sent behind it on the same connection waits as long. The client asks again.
 create or replace function S.holdfast_begin_v1() returns bigint language plpgsql as $$
 begin
   if current_setting('synchronous_commit') in ('off', 'local') then
     perform set_config('synchronous_commit', 'on', true);
   end if;
-  perform set_config('lock_timeout', '1500', true);
+  perform set_config('lock_timeout', '100', true);
   return (extract(epoch from clock_timestamp()) * 1000000)::bigint;
 end $$;
 
@@ -56,13 +59,13 @@ begin
   return l;
 end $$;
 
--- Sums up shared and permit holds.
+-- Sums up shared and permit holds. Only where one has run out: between, "taken" is kept by each change, "expires" is no later than the
+-- first end and "ttl" no less than the longest, so that what one of many holders does costs the same however many there are.
 create or replace function S.holdfast_count_v1(l S.holdfast_locks) returns S.holdfast_locks language plpgsql as $$
-declare n int;
 begin
-  select count(*), coalesce(sum(take), 0), max(h.ttl), min(h.expires) into n, l.taken, l.ttl, l.expires
+  select coalesce(sum(take), 0), max(h.ttl), min(h.expires) into l.taken, l.ttl, l.expires
     from S.holdfast_holds h where h.name = l.name;
-  if n = 0 then l := S.holdfast_free_v1(l); end if;
+  if l.taken = 0 then l := S.holdfast_free_v1(l); end if;
   return l;
 end $$;
 
@@ -114,13 +117,16 @@ end $$;
 -- A hold is over. What its process says it used last is kept inside its reserve; null: all of it.
 create or replace function S.holdfast_leave_v1(l S.holdfast_locks, _attempt text, _last bigint) returns S.holdfast_locks
 language plpgsql as $$
+declare given int;
 begin
   if l.kind = 'x' then
     l.up_to := least(greatest(coalesce(_last, l.up_to), l.token), l.up_to);
     return S.holdfast_free_v1(l);
   end if;
-  delete from S.holdfast_holds h where h.name = l.name and h.attempt = _attempt;
-  return S.holdfast_count_v1(l);
+  delete from S.holdfast_holds h where h.name = l.name and h.attempt = _attempt returning h.take into given;
+  l.taken := l.taken - coalesce(given, 0);
+  if l.taken <= 0 then return S.holdfast_free_v1(l); end if;
+  return l;
 end $$;
 
 create or replace function S.holdfast_extend_v1(l S.holdfast_locks, _attempt text, _ttl bigint, _now bigint)
@@ -131,8 +137,38 @@ begin
     return l;
   end if;
   update S.holdfast_holds h set ttl = _ttl, expires = _now + _ttl where h.name = l.name and h.attempt = _attempt;
-  return S.holdfast_count_v1(l);
+  l.ttl := greatest(l.ttl, _ttl);
+  l.expires := least(l.expires, _now + _ttl);
+  return l;
 end $$;
+
+-- The same, but whatever is later or longer stays: nothing becomes shorter.
+create or replace function S.holdfast_keep_v1(l S.holdfast_locks, _attempt text, _left bigint, _now bigint)
+returns S.holdfast_locks language plpgsql as $$
+begin
+  l.ttl := greatest(l.ttl, _left);
+  if l.kind = 'x' then
+    l.expires := greatest(l.expires, _now + _left);
+  else
+    update S.holdfast_holds h set ttl = greatest(h.ttl, _left), expires = greatest(h.expires, _now + _left)
+      where h.name = l.name and h.attempt = _attempt;
+  end if;
+  return l;
+end $$;
+
+-- Has the attempt ended, by release or cancel?
+create or replace function S.holdfast_ended_v1(l S.holdfast_locks, _attempt text) returns boolean language plpgsql as $$
+begin
+  return _attempt = any (l.ended) or exists (select from S.holdfast_ghosts g where g.name = l.name and g.attempt = _attempt);
+end $$;
+
+-- Has the connection on which its process listened ended for certain? Where the server does not tell (another role, no listener), it has not.
+create or replace function S.holdfast_deaf_v1(_listener text) returns boolean language sql stable as $$
+  select _listener is not null and not exists (
+    select from pg_stat_get_activity(split_part(_listener, ' ', 1)::int) a
+    where a.backend_start is null
+      or (extract(epoch from a.backend_start) * 1000000)::bigint = split_part(_listener, ' ', 2)::bigint)
+$$;
 
 create or replace function S.holdfast_remember_v1(l S.holdfast_locks, _attempt text) returns S.holdfast_locks
 language plpgsql as $$
@@ -141,36 +177,58 @@ begin
   return l;
 end $$;
 
--- Lets in the head of the line for as long as it fits. _me asks just now and gets its whole ttl; another gets a short claim and
--- is told. One that polls keeps its place until it is due to ask, and the lock with it.
+-- Lets in the head of the queue for as long as it fits, for its whole ttl. _me asks just now; another is told to ask. One that polls
+-- keeps its place until it is due to ask, and the lock with it, for which the next must fit beside it. One whose connection has ended is passed over: it keeps its place for
+-- three seconds, in which a process that lives connects and asks again. One that is silent, or that cannot be known to be gone, costs its ttl.
 create or replace function S.holdfast_advance_v1(l S.holdfast_locks, _me text, _ttl bigint, _now bigint, _quiet int)
 returns S.holdfast_locks language plpgsql as $$
-declare w S.holdfast_waiters; after S.holdfast_waiters; more boolean; pushed boolean := false;
+declare w S.holdfast_waiters; after S.holdfast_waiters; told boolean := false; any_left boolean := false; gone text[] := '{}'; is_gone boolean;
+  kept text; keeps int := 0; beside S.holdfast_locks;
 begin
   if not l.line then return l; end if;
   select * into w from S.holdfast_waiters q where q.name = l.name order by q.ticket limit 1;
   loop
     if w.name is null then
-      l.line := false;
+      l.line := any_left;
       return l;
     end if;
-    exit when not S.holdfast_admits_v1(l, w.kind, w.take, w.permits);
-    exit when w.attempt <> _me and w.due > _now and w.channel is null;
-    delete from S.holdfast_waiters q where q.name = w.name and q.ticket = w.ticket;
+    beside := l;
+    if l.kind = '-' and kept is not null then
+      beside.kind := kept; beside.taken := 0;
+    end if;
+    beside.taken := beside.taken + keeps;
+    exit when not S.holdfast_admits_v1(beside, w.kind, w.take, w.permits);
     select * into after from S.holdfast_waiters q where q.name = l.name and q.ticket > w.ticket order by q.ticket limit 1;
-    more := found;
-    if w.attempt = _me then
-      l := S.holdfast_grant_v1(l, w.attempt, w.kind, w.take, w.permits, _ttl, _now, w.channel, w.holder, w.note);
-    elsif w.due > _now then
-      l := S.holdfast_grant_v1(l, w.attempt, w.kind, w.take, w.permits, w.claim, _now, w.channel, w.holder, w.note);
-      pushed := true;
-      if _quiet = 0 then
-        perform pg_notify(w.channel, concat_ws(' ', 'g', w.attempt, l.token, _now - w.seen, w.n, w.claim, more::int, l.name));
+    if w.attempt <> _me and w.due > _now and w.channel is null then
+      exit when w.kind = 'x';
+      kept := w.kind; keeps := keeps + w.take; any_left := true;
+      w := after;
+      continue;
+    end if;
+    is_gone := false;
+    if w.attempt <> _me and w.due > _now and w.listener is not null then
+      is_gone := w.listener = any (gone) or S.holdfast_deaf_v1(w.listener);
+      if is_gone and not w.listener = any (gone) then gone := gone || w.listener; end if;
+    end if;
+    if is_gone then
+      any_left := true;
+      if w.due > _now + 3000000 then
+        update S.holdfast_waiters q set due = _now + 3000000 where q.name = w.name and q.ticket = w.ticket;
+      end if;
+    else
+      delete from S.holdfast_waiters q where q.name = w.name and q.ticket = w.ticket;
+      if w.attempt = _me then
+        l := S.holdfast_grant_v1(l, w.attempt, w.kind, w.take, w.permits, _ttl, _now, w.channel, w.holder, w.note);
+      elsif w.due > _now then
+        l := S.holdfast_grant_v1(l, w.attempt, w.kind, w.take, w.permits, w.ttl, _now, w.channel, w.holder, w.note);
+        told := true;
+        if _quiet = 0 then perform pg_notify(w.channel, 'g ' || w.attempt); end if;
       end if;
     end if;
     w := after;
   end loop;
-  if pushed and w.channel is not null and _quiet = 0 then
+  -- Somebody must look when the hold above ends, should it never be extended; without that it looks every few seconds.
+  if told and w.channel is not null and l.expires < _now + 5000000 and _quiet = 0 then
     perform pg_notify(w.channel, concat_ws(' ', 'n', w.attempt, l.expires - _now));
   end if;
   return l;

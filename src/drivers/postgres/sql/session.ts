@@ -1,9 +1,9 @@
 /**
- * The strategy `session`: what excludes is an advisory lock of one dedicated connection, and the tables only tell who holds, who
- * waits and which token is next. A row left by a session that has ended counts for nothing: `pg_locks` is asked.
+ * The strategy `session`: the lock primitive is an advisory lock of one dedicated connection; the tables only record the holders, the
+ * waiters and the next token. A row left by an ended session does not count: the functions check `pg_locks`.
  *
- * The server itself ends a session that is silent for `idle_session_timeout`, which every statement sets to the longest ttl in
- * use; so a holder that is cut off loses its locks after its ttl and not when TCP notices. Push: `w <attempt>` it is your turn to try.
+ * The server itself ends a session that is silent for `idle_session_timeout`, which acquisitions and heartbeats set to the
+ * longest ttl in use; so a holder that is cut off loses its locks after that, not when TCP notices. Push: `w <attempt>` it is your turn to try.
  */
 export const sessionFunctions = `
 -- Does the session that wrote this hold still have its advisory lock?
@@ -51,10 +51,14 @@ begin
     if place_ is not null then
       update S.holdfast_waiters q set due = now + _alive, channel = _channel where q.name = _name and q.ticket = place_;
     else
-      perform S.holdfast_row_v1(_name, true);
-      place_ := greatest(coalesce((select max(q.ticket) from S.holdfast_waiters q where q.name = _name), 0) + 1, now);
-      insert into S.holdfast_waiters values
-        (_name, place_, _attempt, _kind, 1, 1, _ttl, 0, 0, now, now + _alive, now, _channel, _by, _note);
+      -- Not in turn at the row of the name: a transaction of somebody's own keeps that for as long as it lasts.
+      loop
+        place_ := greatest(coalesce((select max(q.ticket) from S.holdfast_waiters q where q.name = _name), 0) + 1, now);
+        insert into S.holdfast_waiters (name, ticket, attempt, kind, take, permits, ttl, due, since, channel, holder, note)
+          values (_name, place_, _attempt, _kind, 1, 1, _ttl, now + _alive, now, _channel, _by, _note) on conflict do nothing;
+        exit when found;
+        now := S.holdfast_now_v1();
+      end loop;
     end if;
     place := (select count(*) from S.holdfast_waiters q where q.name = _name and q.ticket < place_ and q.due > now
       and q.due <= now + _alive) + 1;

@@ -1,13 +1,14 @@
 /**
- * The tables. All times are microseconds since 1970 by the server's clock, all durations microseconds, so that two clients
- * compare nothing of their own (`to_timestamp(expires / 1e6)` shows one).
+ * The tables. All times are microseconds since 1970 by the server's clock, all durations microseconds, so that clients compare no times
+ * of their own (`to_timestamp(expires / 1e6)` shows a time).
  *
- * `holdfast_locks`: one row a name, never deleted by a release; it is what verbs of one name queue up at. An exclusive
- * hold is written into it, so that taking and giving back are one update each. `up_to`: the greatest token given or
- * reserved. `line`: may anybody wait? `ended`: attempts that ended by release or cancel, newest first.
+ * `holdfast_locks`: one row per name, never deleted by a release; verbs of one name queue up at it. An exclusive hold is written into it,
+ * so that acquire and release are one update each. `up_to`: the greatest token granted or reserved. `line`: true if there may be
+ * waiters. `ended`: attempts that ended by release or cancel, newest first.
  * `holdfast_holds`: shared and permit holds, and those of the strategy `session`, whose names begin with U+0001.
- * `holdfast_waiters`: the line, in the order of `ticket`. `channel`: where its process listens, null when it polls. `seen`:
- * when it asked last, with request `n`; `due`: until when it is thought alive.
+ * `holdfast_waiters`: the queue, in the order of `ticket`. `channel`: where the waiter's process listens, null when it polls; `listener`:
+ * server process and start of the listening connection, null if unknown. `due`: until when the waiter is presumed alive.
+ * `holdfast_ghosts`: abandoned attempts of which a request may still arrive; the server refuses it until `until`.
  */
 export const tables = `
 create table if not exists S.holdfast_locks (
@@ -54,16 +55,21 @@ create table if not exists S.holdfast_waiters (
   take int not null,
   permits int,
   ttl bigint not null,
-  claim bigint not null,
-  n int not null,
-  seen bigint not null,
   due bigint not null,
   since bigint not null,
   channel text,
   holder text,
   note text,
+  listener text,
   primary key (name, ticket)
 ) with (fillfactor = 70);
 
 create index if not exists holdfast_waiters_attempt on S.holdfast_waiters (name, attempt);
+
+create table if not exists S.holdfast_ghosts (
+  name text collate "C" not null,
+  attempt text not null,
+  until bigint not null,
+  primary key (name, attempt)
+);
 `

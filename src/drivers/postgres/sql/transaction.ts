@@ -1,4 +1,4 @@
-/** The lock that lives in a transaction of the user's own. It excludes, and is excluded by, the strategy `session`. */
+/** The lock that lives in the user's own transaction. This lock and the strategy `session` exclude each other. */
 export const transactionFunctions = `
 -- Parameters: name (after U+0001), key of the advisory lock, kind x|s, ms to wait (0: try). Answer: ["granted", token] ·
 -- ["busy", holder or null] · ["isolation", level]. Leaves the transaction as it was unless granted: the exception block is a

@@ -1,12 +1,16 @@
-/** Long because the verbs of the strategy `row` stand beside each other, short cuts included. */
+/**
+ * The verbs of the strategy `row`, fast paths included.
+ *
+ * Long because the verbs stand side by side.
+ */
 export const verbs = `
--- Takes the lock, or a place in line, or proves a place. Parameters: name, attempt, kind x|s|p, ttl, permits taken, limit,
--- 1 = stand in line, request number, µs to be thought alive, claim, place had before (ticket, 0 = none), channel or null, by,
--- note, 1 = no notifications. Answer: ["granted", token, 1 = others wait] · ["over"] ended before · ["limit", limit in use] ·
--- ["blocked", place (0 = none taken), ticket, µs until it is worth asking again, holder or null], a holder being
--- [attempt, kind, take, limit, token, µs held, µs left, by, note].
+-- Takes the lock, or a place in the queue, or proves a place, or proves the hold of an attempt that was let in. Parameters: name, attempt,
+-- kind x|s|p, ttl, permits taken, limit, 1 = stand in the queue, µs to be thought alive, place had before (ticket, 0 = none), channel or
+-- null, its listener or null, by, note, 1 = no notifications. Answer: ["granted", token, 1 = others wait] · ["over"] ended before ·
+-- ["limit", limit in use] · ["blocked", place (0 = none taken; beyond 1000 it says 1000), ticket, µs until it is worth asking again, holder
+-- or null], a holder being [attempt, kind, take, limit, token, µs held, µs left, by, note].
 create or replace function S.holdfast_acquire_v1(_name text, _attempt text, _kind text, _ttl bigint, _take int, _of int,
-  _wait int, _n int, _alive bigint, _claim bigint, _ticket bigint, _channel text, _by text, _note text, _quiet int)
+  _wait int, _alive bigint, _ticket bigint, _channel text, _listener text, _by text, _note text, _quiet int)
 returns text language plpgsql as $$
 declare
   now bigint := S.holdfast_begin_v1();
@@ -18,20 +22,29 @@ begin
       up_to = greatest(k.up_to + 1, now) + 65536, ttl = _ttl, since = now, expires = now + _ttl, permits = null, taken = 0,
       channel = _channel, holder = _by, note = _note, used = now
     where k.name = _name and not k.line and (k.kind = '-' or k.kind = 'x' and k.expires <= now) and not _attempt = any (k.ended)
+      and not exists (select from S.holdfast_ghosts g where g.name = _name and g.attempt = _attempt)
     returning k.token into token;
     if found then return '["granted",' || token || ',0]'; end if;
+    if _ticket > 0 then
+      -- It was told that it is its turn.
+      update S.holdfast_locks k set ttl = _ttl, expires = now + _ttl, channel = _channel, used = now
+        where k.name = _name and k.kind = 'x' and k.owner = _attempt and k.expires > now
+        returning k.token, k.line into token, lined;
+      if found then return '["granted",' || token || ',' || lined::int || ']'; end if;
+    end if;
   end if;
   l := S.holdfast_row_v1(_name, true);
   was := l;
   now := S.holdfast_now_v1();
   l := S.holdfast_look_v1(l, now);
-  if _attempt = any (l.ended) then
+  token := S.holdfast_held_v1(l, _attempt);
+  if token is not null then
+    l := S.holdfast_extend_v1(l, _attempt, _ttl, now);
+  elsif S.holdfast_ended_v1(l, _attempt) then
     l := S.holdfast_advance_v1(l, '', 0, now, _quiet);
     perform S.holdfast_save_v1(was, l, now);
     return '["over"]';
   end if;
-  token := S.holdfast_held_v1(l, _attempt);
-  if token is not null then l := S.holdfast_extend_v1(l, _attempt, _ttl, now); end if;
   l := S.holdfast_advance_v1(l, _attempt, _ttl, now, _quiet);
   token := coalesce(token, S.holdfast_held_v1(l, _attempt));
   if token is null then
@@ -49,34 +62,45 @@ begin
       l := S.holdfast_grant_v1(l, _attempt, _kind, _take, _of, _ttl, now, _channel, _by, _note);
       token := l.token;
     elsif lined then
-      update S.holdfast_waiters q set n = _n, seen = now, due = now + _alive, channel = _channel, claim = _claim
-        where q.name = _name and q.ticket = w.ticket and q.n <= _n;
+      update S.holdfast_waiters q set due = now + _alive, channel = _channel, listener = _listener
+        where q.name = _name and q.ticket = w.ticket;
       -- As below: a release that began before must notice where it is reached now.
       if w.channel is distinct from _channel then l.used := now + 1; end if;
-    elsif _wait = 1 then
+    elsif _wait = 1 or l.line and S.holdfast_admits_v1(l, _kind, _take, _of) then
       w.ticket := (select max(q.ticket) from S.holdfast_waiters q where q.name = _name);
       w.ticket := greatest(coalesce(w.ticket, 0) + 1, now);
       if _ticket > 0 and not exists (select from S.holdfast_waiters q where q.name = _name and q.ticket = _ticket) then
         w.ticket := _ticket;
       end if;
-      insert into S.holdfast_waiters values (_name, w.ticket, _attempt, _kind, _take, _of, _ttl, _claim, _n, now, now + _alive,
-        now, _channel, _by, _note);
-      -- Written even if nothing in it changes: at REPEATABLE READ a release that began before must notice.
-      l.used := now + 1;
-      if not l.line then
-        l.line := true;
-        if l.kind = 'x' and l.channel is not null and _quiet = 0 then perform pg_notify(l.channel, 'c ' || l.owner); end if;
-      end if;
-      if _ticket > 0 then
+      insert into S.holdfast_waiters values (_name, w.ticket, _attempt, _kind, _take, _of, _ttl, now + _alive,
+        now, _channel, _by, _note, _listener);
+      if l.line and S.holdfast_admits_v1(l, _kind, _take, _of) then
+        -- Whoever stands before it may be gone, or have its turn only later.
         l := S.holdfast_advance_v1(l, _attempt, _ttl, now, _quiet);
         token := S.holdfast_held_v1(l, _attempt);
+      end if;
+      if token is null and _wait = 0 then
+        delete from S.holdfast_waiters q where q.name = _name and q.ticket = w.ticket;
+        w.ticket := null;
+        l := S.holdfast_advance_v1(l, '', 0, now, _quiet);
+      elsif token is null then
+        -- Written even if nothing in it changes: at REPEATABLE READ a release that began before must notice.
+        l.used := now + 1;
+        if not l.line then
+          l.line := true;
+          if l.kind = 'x' and l.channel is not null and _quiet = 0 then perform pg_notify(l.channel, 'c ' || l.owner); end if;
+        end if;
       end if;
     end if;
   end if;
   perform S.holdfast_save_v1(was, l, now);
   if token is not null then return '["granted",' || token || ',' || l.line::int || ']'; end if;
   place := case when w.ticket is null then 0
-    else (select count(*) from S.holdfast_waiters q where q.name = _name and q.ticket <= w.ticket) end;
+    else (select count(*) from (select from S.holdfast_waiters q where q.name = _name and q.ticket <= w.ticket limit 1000) a) end;
+  -- Who stands far back asks less often.
+  if place > 100 and _channel is not null then
+    update S.holdfast_waiters q set due = now + _alive * place / 100 where q.name = _name and q.ticket = w.ticket;
+  end if;
   answer := S.holdfast_holder_v1(l, now);
   return json_build_array('blocked', place, coalesce(w.ticket, 0), greatest(0, S.holdfast_left_v1(l, now)), answer)::text;
 end $$;
@@ -92,7 +116,7 @@ begin
     for item in select value from json_array_elements(_items::json) loop
       place := place + 1;
       answer := S.holdfast_acquire_v1(item ->> 0, item ->> 1, item ->> 2, (item ->> 3)::bigint, (item ->> 4)::int, (item ->> 5)::int,
-        0, 1, 0, 0, 0, _channel, _by, item ->> 6, _quiet);
+        0, 0, 0, _channel, null, _by, item ->> 6, _quiet);
       if not starts_with(answer, '["granted"') then raise exception using errcode = 'HF001'; end if;
       answers := answers || case when place > 1 then ',' else '' end || answer;
     end loop;
@@ -137,19 +161,31 @@ begin
   return answer;
 end $$;
 
--- Proves holds again. Parameters: JSON [[name, attempt, ttl], ...] in the order of names, so that two batches cannot wait for each other;
--- 1 = no notifications. Answer: for each 1, or 0 when it is not held.
+-- Proves holds again. Parameters: JSON [[name, attempt, ttl], ...] in the order of names, so that two batches cannot wait for each other,
+-- ttl 0 = only look, below 0 = to last for so long at least; 1 = no notifications. Answer: for each 1, or 0 when it is not held, or 2 when somebody else keeps its row and there
+-- are others: to be asked again by itself, so that one row costs one lease.
 create or replace function S.holdfast_renew_v1(_items text, _quiet int) returns text language plpgsql as $$
 declare
-  now bigint := S.holdfast_begin_v1(); item json; l S.holdfast_locks; was S.holdfast_locks;
-  answers int[] := '{}'; _name text; _attempt text; _ttl bigint; held boolean;
+  now bigint := S.holdfast_begin_v1(); item json; l S.holdfast_locks; was S.holdfast_locks; free text[];
+  answers int[] := '{}'; _name text; _attempt text; _ttl bigint; held boolean; alone boolean := json_array_length(_items::json) = 1;
 begin
+  if not alone then
+    select array_agg(a.name) into free from (select k.name from S.holdfast_locks k
+      where k.name in (select value ->> 0 from json_array_elements(_items::json)) order by k.name for update skip locked) a;
+  end if;
   for item in select value from json_array_elements(_items::json) loop
     _name := item ->> 0; _attempt := item ->> 1; _ttl := (item ->> 2)::bigint;
+    if not alone and not _name = any (coalesce(free, '{}')) then
+      answers := answers || case when exists (select from S.holdfast_locks k where k.name = _name) then 2 else 0 end;
+      continue;
+    end if;
     now := S.holdfast_now_v1();
-    update S.holdfast_locks k set expires = now + _ttl, ttl = _ttl
-      where k.name = _name and k.kind = 'x' and k.owner = _attempt and k.expires > now;
-    held := found;
+    held := false;
+    if _ttl > 0 then
+      update S.holdfast_locks k set expires = now + _ttl, ttl = _ttl
+        where k.name = _name and k.kind = 'x' and k.owner = _attempt and k.expires > now;
+      held := found;
+    end if;
     if not held then
       l := S.holdfast_row_v1(_name, false);
       if l.name is not null then
@@ -157,7 +193,8 @@ begin
         now := S.holdfast_now_v1();
         l := S.holdfast_bring_v1(l, now, _quiet);
         held := S.holdfast_held_v1(l, _attempt) is not null;
-        if held then l := S.holdfast_extend_v1(l, _attempt, _ttl, now); end if;
+        if held and _ttl > 0 then l := S.holdfast_extend_v1(l, _attempt, _ttl, now); end if;
+        if held and _ttl < 0 then l := S.holdfast_keep_v1(l, _attempt, - _ttl, now); end if;
         l := S.holdfast_advance_v1(l, '', 0, now, _quiet);
         perform S.holdfast_save_v1(was, l, now);
       end if;
@@ -167,29 +204,40 @@ begin
   return array_to_json(answers)::text;
 end $$;
 
--- Ends an attempt wherever it is. Parameters: name, attempt, 1 = a request of it may still arrive and is to be refused,
--- 1 = no notifications. Answer: 1 it held or waited, else 0.
-create or replace function S.holdfast_cancel_v1(_name text, _attempt text, _ghost int, _quiet int)
+-- Ends attempts of one name wherever they are. Parameters: name, JSON [attempt, ...], µs for which a request of them may still arrive and
+-- is to be refused (0: none can), 1 = no notifications. Answer: how many held or waited.
+create or replace function S.holdfast_cancel_v1(_name text, _attempts text, _ghost bigint, _quiet int)
 returns text language plpgsql as $$
-declare now bigint := S.holdfast_begin_v1(); l S.holdfast_locks; was S.holdfast_locks; token bigint; was_here boolean := false;
+declare now bigint := S.holdfast_begin_v1(); l S.holdfast_locks; was S.holdfast_locks; _attempt text; token bigint;
+  were_here int := 0; n int := 0;
+  attempts text[] := array(select value from json_array_elements_text(_attempts::json));
 begin
-  l := S.holdfast_row_v1(_name, _ghost = 1);
+  l := S.holdfast_row_v1(_name, _ghost > 0);
   if l.name is null then return '0'; end if;
   was := l;
   now := S.holdfast_now_v1();
   l := S.holdfast_bring_v1(l, now, _quiet);
-  token := S.holdfast_held_v1(l, _attempt);
-  if token is not null then
-    l := S.holdfast_leave_v1(l, _attempt, token);
-    was_here := true;
-  elsif l.line then
-    delete from S.holdfast_waiters q where q.name = _name and q.attempt = _attempt;
-    was_here := found;
+  if l.line then
+    delete from S.holdfast_waiters q where q.name = _name and q.attempt = any (attempts);
+    get diagnostics were_here = row_count;
   end if;
-  l := S.holdfast_remember_v1(l, _attempt);
+  foreach _attempt in array attempts loop
+    token := S.holdfast_held_v1(l, _attempt);
+    if token is not null then
+      l := S.holdfast_leave_v1(l, _attempt, token);
+      were_here := were_here + 1;
+    end if;
+    n := n + 1;
+    if n > cardinality(attempts) - 8 then l := S.holdfast_remember_v1(l, _attempt); end if;
+  end loop;
+  if _ghost > 0 then
+    delete from S.holdfast_ghosts g where g.name = _name and g.until < now;
+    insert into S.holdfast_ghosts select _name, a, now + _ghost from unnest(attempts) a
+      on conflict (name, attempt) do update set until = excluded.until;
+  end if;
   l := S.holdfast_advance_v1(l, '', 0, now, _quiet);
   perform S.holdfast_save_v1(was, l, now);
-  return was_here::int::text;
+  return were_here::text;
 end $$;
 
 -- Exclusive to shared in one step. Parameters: name, attempt, last token used, 1 = no notifications.
@@ -276,7 +324,9 @@ begin
     delete from S.holdfast_holds h where h.name = l.name and h.pid is not null and not exists
       (select from pg_locks p where p.locktype = 'advisory' and p.pid = h.pid);
     l.line := exists (select from S.holdfast_waiters q where q.name = l.name);
-    if l.kind = '-' and not l.line and not exists (select from S.holdfast_holds h where h.name = l.name) then
+    delete from S.holdfast_ghosts g where g.name = l.name and g.until < now;
+    if l.kind = '-' and not l.line and not exists (select from S.holdfast_holds h where h.name = l.name)
+      and not exists (select from S.holdfast_ghosts g where g.name = l.name) then
       delete from S.holdfast_locks k where k.name = l.name;
       gone := gone + 1;
     end if;

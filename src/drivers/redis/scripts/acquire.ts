@@ -1,21 +1,22 @@
-/** Taking. The other verbs stand in `verbs.ts`. */
+/** The script for acquiring. The other verbs are in `verbs.ts`. */
 import { aliveFor } from '../../kit/push.js'
 import { type Script, script } from './frame.js'
 import { fastAcquire } from './short-cuts.js'
 
 /**
- * Takes the lock, or a place in line, or proves a place. ARGV per item: attempt, mode x|s|p, ttl µs,
- * `<take> <limit> <1 = stand in line> <request number> <µs to be thought alive> <claim µs>`, note.
- * Result: `<token> <1 = others wait>` granted · `o` ended before · `l <limit>` another limit is in use · a list: place
- * in line (0 = none taken), µs until it is worth asking again, 1 = the holder can push and you would hear it, 1 = barred, then of one holder,
- * if there is any: attempt, mode, take, limit, token, µs held, µs left, by, note.
+ * Takes the lock, or enqueues the claim, or proves its queue entry. ARGV per item: attempt, mode x|s|p, ttl µs,
+ * `<take> <limit> <1 = enqueue> <µs to be considered alive> <score at which to begin in the queue, 0>`, note.
+ * Result: `<token> <1 = others wait>` granted · `o` ended before · `l <limit>` another limit is in use · a list: queue position (0 =
+ * not queued), µs until a retry is worthwhile, 1 = the holder can push and you would receive it, until when barred (0: not barred,
+ * 1: meet the server again), the score at which to continue at once (empty: nowhere), then of one holder, if there is any: attempt,
+ * mode, take, limit, token, µs held, µs left, by, note.
  */
 export const acquire: Script = script(
   'acquire',
   5,
   `
 flips = true
-local function enqueue(S, id, kind, take, of, ttl, n, alive, claim, note)
+local function enqueue(S, id, kind, take, of, ttl, alive, note)
   local w = S.lined and waiter(S, id)
   if not w then
     local last = call('ZREVRANGE', S.q, 0, 0, 'WITHSCORES')[2]
@@ -26,8 +27,8 @@ local function enqueue(S, id, kind, take, of, ttl, n, alive, claim, note)
     end
   end
   if isDeaf() then alive = math.min(alive, ${aliveFor.polling * 1000}) end
-  stand(S, id, { n = n, seen = S.now, kind = kind, take = take, of = of, ttl = tonumber(ttl), claim = tonumber(claim),
-    channel = deaf and '-' or chan, since = w and w.since or num(S.now), who = by, note = note }, S.now + alive)
+  stand(S, id, { kind = kind, take = take, of = of, ttl = tonumber(ttl), channel = deaf and '-' or chan,
+    since = w and w.since or num(S.now), who = by, note = note }, S.now + alive)
   if not S.line then
     S.line = true
     local _, _, _, channel = hold(S, S.o)
@@ -47,18 +48,18 @@ local function limit(S)
 end
 
 local function item(h, q, d, id, kind, ttl, rest, note)
-  local take, of, wait, n, alive, claim = string.match(rest, '^(%d+) (%d+) (%d) (%d+) (%d+) (%d+)$')
+  local take, of, wait, alive, from = string.match(rest, '^(%d+) (%d+) (%d) (%d+) (%d+)$')
   local S = load(h, q, d)
   take, of = tonumber(take), tonumber(of)
   overdue(S)
-  local till = barred()
+  local till, met = barred()
   if till == 0 then
     till = young(S)
     if till > 0 then wait = '0' end
   end
-  if till == 0 and S.m ~= 'x' then advance(S, id, ttl) end
+  if till == 0 and S.m ~= 'x' then advance(S, id, ttl, from ~= '0' and from) end
   keep(S)
-  if S.mine then return num(S.mine) .. (S.more and ' 1' or ' 0') end
+  if S.mine then return answer(S, num(S.mine) .. (S.line and ' 1' or ' 0')) end
   if ended(S, id) then return 'o' end
   if till == 0 and holds(S, id) then
     if S.m == 'x' then
@@ -81,14 +82,16 @@ local function item(h, q, d, id, kind, ttl, rest, note)
     save(S)
     return num(token) .. (S.line and ' 1' or ' 0')
   end
-  local place = (wait == '1' or lined) and enqueue(S, id, kind, take, of, ttl, n, alive, claim, note) or 0
+  local place = (wait == '1' or lined) and enqueue(S, id, kind, take, of, ttl, alive, note) or 0
   if place > 0 then save(S) end
-  local left = math.max(0, till - wall, (S.m == '-' and (S.due or 0) or S.e) - S.now)
+  local ends = S.m == '-' and (S.due or 0) or S.due and math.min(S.due, S.e) or S.e
+  local left = math.max(0, till - wall, ends - S.now)
   local first = S.m == 'x' and S.o or S.m ~= '-' and call('ZRANGE', d, 0, 0)[1]
-  if not first then return { place, left, deaf and 0 or 1, till > 0 and 1 or 0 } end
+  till = met and 1 or till
+  if not first then return { place, left, deaf and 0 or 1, till, S.further or '' } end
   if S.m == 'p' then permits(S) end
   local token, taken, since, channel, who, text = hold(S, first)
-  return { place, left, (deaf or channel == '-!') and 0 or 1, till > 0 and 1 or 0,
+  return { place, left, (deaf or channel == '-!') and 0 or 1, till, S.further or '',
     first, S.m, taken, S.of or 0, token, S.now - since, S.e - S.now, who, text }
 end`,
   fastAcquire,

@@ -1,11 +1,11 @@
 /**
- * Cells: a hash `c` with `n` the version, `v` the value (absent: it was removed, and is remembered for a while), `i` the id
- * of the change that made it; and a zset `w` of the channels of processes that want to hear of the next change, by the
- * time in µs until which they do.
+ * Cells: a hash `c` with `n` the version, `v` the value (absent: the cell was removed, which is remembered for a while) and `i` the
+ * id of the change that made it; and a zset `w` of the channels to notify of the next change, scored by the time in µs until which
+ * their processes want that.
  */
 import type { Script } from './frame.js'
 
-/** KEYS: c. ARGV: none. Result: version, value; nil when there is none. */
+/** KEYS: c. ARGV: none. Result: version, value; nil when there is no cell. */
 export const readCell: Script = {
   name: 'readCell',
   args: 0,
@@ -16,8 +16,8 @@ return v[2] and v or false
 }
 
 /**
- * KEYS: c, w. ARGV: version seen (0: none), id, ms to keep ('' = for ever), ms to remember a removal, the value if there is to
- * be one. Result: the new version; nil when somebody was faster. Whoever watches is told `v <c>`.
+ * KEYS: c, w. ARGV: version seen (0: none), id, ms to keep ('' = for ever), ms to remember a removal, the value unless this is a
+ * removal. Result: the new version; nil when another change was faster. Watching channels receive `v <key>`.
  */
 export const writeCell: Script = {
   name: 'writeCell',
@@ -50,8 +50,8 @@ return n
 }
 
 /**
- * KEYS: c, w. ARGV: version seen (0: none), channel, ms for which it wants to hear. Result: 'changed' when it has left that
- * version; else ms until it is gone by itself, -1: never.
+ * KEYS: c, w. ARGV: version seen (0: none), channel, ms for which the channel is to be notified. Result: 'changed' when the cell has
+ * left that version; else ms until the cell expires, -1: never.
  */
 export const watchCell: Script = {
   name: 'watchCell',

@@ -1,17 +1,20 @@
 /**
- * What runs the items of a script.
+ * The frame that runs the items of a script.
  *
- * One script per verb, each for any number of items, so that what one tick asks for is one command. Every item is
- * idempotent by its attempt id, and one that fails answers `e <error>` without harm to the others. Of several items the
- * result is a list, of one its own answer.
+ * There is one script per verb, each for any number of items, so that all requests of one tick are one command. Every item is
+ * idempotent by its attempt id; one that fails replies `e <error>` without affecting the others. The result for several items is a
+ * list, for one item its own reply.
  *
- * The general part is a function that is entered only when an item needs it, because making its closures costs as much as
- * a whole uncontended acquire. Before it stands a short cut for the one case that matters: see `short-cuts.ts`.
+ * With the first key alone only the short cuts run: while a slot is being moved, a Cluster refuses a script that names keys which do
+ * not exist. Most locks have only their hash.
+ *
+ * The general part is a function that is entered only when an item needs it, because creating its closures costs as much as a whole
+ * uncontended acquire. Before it comes a short cut for the one case that matters: see `short-cuts.ts`.
  */
 import { line } from './line.js'
 import { state } from './state.js'
 
-/** A script and how its items look. */
+/** A script and the form of its items. */
 export interface Script {
   readonly name: string
   /** Lua text. */
@@ -20,7 +23,7 @@ export interface Script {
   readonly args: number
 }
 
-/** `allow-oom`: giving back, proving again and looking must work on a full server; only taking more may be refused. */
+/** `allow-oom`: release, renew and inspect must work on a server whose memory is full; only acquiring more may be refused. */
 export function script(
   name: string,
   args: number,
@@ -45,10 +48,14 @@ for i = 6, #ARGV, ${args} do
   local reply
 ${fast}
   if reply == nil then
-    item = item or general()
-    local ok
-    ok, reply = pcall(item, KEYS[k], KEYS[k + 1], KEYS[k + 2], unpack(ARGV, i, i + ${args - 1}))
-    if not ok then reply = 'e ' .. (type(reply) == 'table' and reply.err or tostring(reply)) end
+    if KEYS[k + 2] then
+      item = item or general()
+      local ok
+      ok, reply = pcall(item, KEYS[k], KEYS[k + 1], KEYS[k + 2], unpack(ARGV, i, i + ${args - 1}))
+      if not ok then reply = 'e ' .. (type(reply) == 'table' and reply.err or tostring(reply)) end
+    else
+      reply = 'e TRYAGAIN the slot of this lock is being moved'
+    end
   end
   if #ARGV == ${5 + args} then return reply end
   replies = replies or {}

@@ -1,31 +1,42 @@
 /**
- * The second half of the common part: the line, and who may be let in. See `state.ts` for the state.
+ * The second half of the common part: the queue, and which waiter to grant. See `state.ts` for the state.
  *
- * `advance` grants the head of the line for as long as it fits, in the step that made room, and pushes each grant to its
- * process. PUBLISH tells at once whether anybody listens, so a dead process costs nothing:
- * - heard: it holds, for a short *claim* that its process extends;
- * - not heard, but it asked not long ago: its subscriber is reconnecting, so it is passed over and keeps its place, for
- *   three seconds more;
- * - not heard for longer: out of the line;
- * - it has no channel (it polls), or this client may not publish: the lock stays free for it until its next poll is due.
+ * `advance` grants the head of the queue for as long as it fits, in the step that made room, and notifies its process to ask.
+ * The reply of PUBLISH shows at once whether anybody listens, so a dead process costs nothing:
+ * - received: the waiter holds the lock, for its whole ttl;
+ * - not received, but the waiter asked not long ago: its subscriber is reconnecting, so it is passed over and keeps its queue entry,
+ *   for three seconds more;
+ * - not received for longer: removed from the queue;
+ * - the waiter has no channel (it polls), or this client may not publish: the lock stays free for it until its next poll is due, and
+ *   for requests that fit beside it: readers beside a reader, as many permits as it leaves.
  *
- * A process whose subscriber is at another server, one that was the master before, thinks it can be reached. Whether anybody
- * listens is looked at as it takes its place, too, and one that is deaf stands there as one that polls. (In a Cluster it cannot be seen.)
+ * A Cluster counts only the subscribers of one node. There the lock stays free for two seconds for a waiter whose message had no
+ * counted receiver, then the waiter is removed from the queue. Each dead waiter costs that much, all together no more than the
+ * twelve seconds for which a waiter is considered alive after it asked.
  *
- * `barred` says until when nothing new may be granted because this server may have forgotten locks. It compares the boot
- * id the client knows with the one in the marker `<barred until> <longest ttl> <boot id>`, which is replicated and persisted
- * with the locks: a restarted or promoted server has another id than its data say. A request that was on its way during
- * the change may still carry the old id and turn the marker back; that can only lengthen the time nothing is granted.
+ * One run checks 32 waiters. If there are more, its reply is where to continue (a score): `acquire` asks again, other verbs continue
+ * with `further`.
  *
- * `young` is what there is instead in a Cluster, where no key can speak for all slots: a server that has been up for less time
- * than this client has used the Cluster has restarted meanwhile. A lock it does not know may be one it has forgotten, and
- * is not granted until all that was held before has run out. Nothing is written before that, so that it stays unknown.
+ * A process whose subscriber is still connected to a former master believes that it can be reached. So whether anybody listens is also
+ * checked when a waiter is enqueued, and a deaf one is enqueued as one that polls. (In a Cluster this cannot be detected.)
  *
- * Pushes: `g <attempt> <token> <age µs> <n> <claim µs> <1 = others wait> <h>` granted, age counted from the server's reading
- * of request n · `n <attempt> <µs>` you are next, and the claim above you runs out then ·
- * `c <attempt>` somebody waits for what you hold · `x <attempt>` an operator took it.
+ * `barred` is the time until which nothing new may be granted because this server may have forgotten locks. It was decided when a
+ * client met the server (`meet.ts`), and is part of the marker, which is replicated and persisted with the locks. Here the marker is
+ * only compared with what the client met: if it is another one, or missing, nothing is granted, and the client has to meet the server
+ * again.
+ *
+ * `young` replaces it in a Cluster, where no key can speak for all slots: a server may have forgotten a lock it does not know in a
+ * restart, so it does not grant the lock until all earlier holds have expired. Nothing is written before that, so that the lock stays
+ * unknown.
+ *
+ * Messages: `g <attempt>` it is your turn · `n <attempt> <µs>` you are next, ask then at the latest · `c <attempt>` others wait for the
+ * lock you hold · `x <attempt>` an operator force-released it ·
+ * `v <key>` a cell has changed (`cells.ts`). Any client that may publish can forge them: the process asks the server
+ * before it believes one.
  */
-export const line = `
+import { safetyPoll } from '../../kit/push.js'
+
+export const line: string = `
 local function tell(channel, text)
   local heard = redis.pcall('PUBLISH', channel, text)
   return type(heard) == 'number' and heard or -1
@@ -42,30 +53,21 @@ local function isDeaf()
   return deaf
 end
 
-local function mark(till, ttl)
-  call('SET', KEYS[1], num(till) .. ' ' .. num(ttl) .. ' ' .. boot)
-end
-
+-- Second result: is it another marker than the client met?
 local function barred()
   if clear == '' then return 0 end
-  if bar then return bar end
-  bar = 0
-  local asked = tonumber(longest)
-  local till, ttl, writer = string.match(call('GET', KEYS[1]) or '', '^(%d+) (%d+) (%S+)$')
-  local most = math.max(asked, tonumber(ttl or 0))
-  -- Never longer than it takes for all to run out, in case the clock has been set back.
-  local standing = till and tonumber(till) > wall and math.min(tonumber(till), wall + most + 1000000) or 0
-  if writer == boot then
-    bar = standing
-    if flips and (asked > tonumber(ttl) or till ~= '0' and bar == 0) then mark(bar, most) end
-  elseif flips then
-    if writer or strict == '1' then bar = (since == '0' and wall or tonumber(since)) + most + 1000000 end
-    bar = math.max(bar > wall and bar or 0, standing)
-    mark(bar, most)
-  elseif writer then
+  if bar then return bar, stranger end
+  local till, rest = string.match(call('GET', KEYS[1]) or '', '^(%d+) (.*)$')
+  stranger = not till or string.find(rest, string.sub(clear, 3), 1, true) ~= 1
+  if stranger then
     bar = wall + 1000000
+  else
+    local most = tonumber(string.match(rest, '^%S+ %S+ (%d+)'))
+    bar = math.min(tonumber(till), wall + most + 1000000)
+    if bar <= wall then bar = 0 end
+    if flips and bar == 0 and till ~= '0' then call('SET', KEYS[1], '0 ' .. rest) end
   end
-  return bar
+  return bar, stranger
 end
 
 -- In a Cluster: until when a server that has just started may have forgotten this lock.
@@ -86,45 +88,55 @@ end
 local function waiter(S, id)
   local w = call('HGET', S.h, 'w:' .. id)
   if not w then return nil end
-  local n, seen, kind, take, of, ttl, claim, channel, due, since, who, note =
-    string.match(w, '^(%d+) (%d+) (%a) (%d+) (%d+) (%d+) (%d+) (%S+) (%d+) (%d+) (%S+) (.*)$')
-  return { n = n, seen = tonumber(seen), kind = kind, take = tonumber(take), of = tonumber(of), ttl = tonumber(ttl),
-    claim = tonumber(claim), channel = channel, due = tonumber(due), since = since, who = who, note = note }
+  local kind, take, of, ttl, channel, due, since, who, note =
+    string.match(w, '^(%a) (%d+) (%d+) (%d+) (%S+) (%d+) (%d+) (%S+) (.*)$')
+  return { kind = kind, take = tonumber(take), of = tonumber(of), ttl = tonumber(ttl), channel = channel,
+    due = tonumber(due), since = since, who = who, note = note }
 end
 
 local function stand(S, id, w, due)
-  call('HSET', S.h, 'w:' .. id, table.concat({ w.n, num(w.seen), w.kind, w.take, w.of, num(w.ttl), num(w.claim), w.channel,
-    num(due), w.since, w.who, w.note }, ' '))
+  local record = { w.kind, w.take, w.of, num(w.ttl), w.channel, num(due), w.since, w.who, w.note }
+  call('HSET', S.h, 'w:' .. id, table.concat(record, ' '))
 end
 
-local function push(S, id, w, more)
-  return tell(w.channel, 'g ' .. id .. ' ' .. num(mint(S)) .. ' ' .. num(S.now - w.seen) .. ' ' .. w.n .. ' ' ..
-    num(w.claim) .. ' ' .. (more and '1 ' or '0 ') .. S.h)
+-- How many were told; 0 for a channel on which nobody was a moment ago, -1 when it cannot be known.
+local silent = {}
+local function push(id, channel)
+  if none(channel) then return -1 end
+  -- In a Cluster the count covers one node only, so each waiter gets its own message.
+  if cluster == '0' and silent[channel] then return 0 end
+  local heard = tell(channel, 'g ' .. id)
+  silent[channel] = heard == 0
+  return heard
 end
 
--- The first in line is told when the claim above it runs out: should it never be extended, somebody must look.
-local function foretell(S, at)
+-- Who stands there looks again when what is above it ends, should nobody tell it before; without that it looks every few seconds.
+local function foretell(S, at, left)
+  if left > ${safetyPoll * 1000} then return end
   for _, id in ipairs(call('ZRANGE', S.q, at, at + 2)) do
     local w = waiter(S, id)
-    if w and not none(w.channel) and tell(w.channel, 'n ' .. id .. ' ' .. num(S.e - S.now)) ~= 0 then return end
+    if w and not none(w.channel) and tell(w.channel, 'n ' .. id .. ' ' .. num(left)) ~= 0 then return end
   end
 end
 
--- Sets S.mine when me was granted, S.open when the whole line was passed, S.due when the lock is kept free for a poll.
-local function walk(S, me, ttl)
-  if not S.line then
-    S.open = true
-    return
-  end
-  if barred() > 0 then return end
-  local at, pushed = 0, false
-  for _ = 1, 32 do
-    local ids = call('ZRANGE', S.q, at, at + 1)
-    local id, more = ids[1], ids[2]
+-- Sets S.mine when me was granted, S.open when the whole line was passed, S.due when the lock is kept free for one of it, S.further
+-- when there are more than one run may look at. Begins at the score from.
+local function walk(S, me, ttl, from)
+  S.open, S.kept, S.keeps = not S.line, nil, 0
+  if S.open or barred() > 0 then return end
+  local at, pushed = from and call('ZCOUNT', S.q, '-inf', '(' .. from) or 0, false
+  for seen = 0, 32 do
+    local ids = call('ZRANGE', S.q, at, at + 1, 'WITHSCORES')
+    local id, more = ids[1], ids[3]
     if not id then
       if at == 0 then S.line = false end
       S.open = true
       return
+    end
+    if seen == 32 then
+      -- What it is kept for is known to this run alone: the next one would let in what does not fit beside it, but for readers among readers.
+      if not S.kept or S.m == 's' then S.further = ids[2] end
+      return pushed and at
     end
     local w = waiter(S, id)
     if not w then
@@ -134,18 +146,25 @@ local function walk(S, me, ttl)
     elseif id == me then
       outOfLine(S, id, w.kind)
       S.mine = grant(S, id, w.kind, w.take, w.of, ttl, chan, by, w.note)
-      S.more = more
     else
-      local heard = none(w.channel) and -1 or push(S, id, w, more)
-      if heard > 0 or heard == 0 and cluster == '1' and w.due > S.now then
+      local heard = push(id, w.channel)
+      if heard > 0 then
         outOfLine(S, id, w.kind)
-        grant(S, id, w.kind, w.take, w.of, w.claim, w.channel, w.who, w.note)
+        grant(S, id, w.kind, w.take, w.of, w.ttl, w.channel, w.who, w.note)
         pushed = true
       elseif w.due <= S.now then
         outOfLine(S, id, w.kind)
-      elseif heard < 0 then
-        S.due = w.due
-        return
+      elseif heard < 0 or cluster == '1' then
+        local due = w.due
+        if heard == 0 and due > S.now + 2000000 then
+          due = S.now + 2000000
+          stand(S, id, w, due)
+          foretell(S, at + 1, 2000000)
+        end
+        S.due = S.kept and math.min(S.due, due) or due
+        if w.kind == 'x' then return end
+        S.kept, S.keeps = w.kind, S.keeps + w.take
+        at = at + 1
       else
         if w.due > S.now + 3000000 then stand(S, id, w, S.now + 3000000) end
         at = at + 1
@@ -158,9 +177,14 @@ local function walk(S, me, ttl)
   end
 end
 
-local function advance(S, me, ttl)
-  local waits = walk(S, me, ttl)
-  if waits then foretell(S, waits) end
+local function advance(S, me, ttl, from)
+  local waits = walk(S, me, ttl, from)
+  if waits then foretell(S, waits, S.e - S.now) end
+end
+
+-- What a verb answers, and where whoever asked must go on.
+local function answer(S, result)
+  return S.further and result .. ' ' .. S.further or result
 end
 
 -- Brings the lock up to date: what is overdue goes, and who then fits comes in.

@@ -1,39 +1,38 @@
 /**
- * What every script begins with: the state of one lock, read into a table and written back once.
+ * The first part of every script: the state of one lock, read into a table and written back once.
  *
  * Three keys hold a lock, all in the slot of its name (`keys.ts`):
  *
  * | key | what |
  * |---|---|
- * | `h` hash | `s` the state, below · `x` attempts that ended last, and ghosts: attempts given up while a request of theirs may
- *               be on its way · `k` `of` permits taken and their limit · `pw` `pl` how many wait for permits, and their limit ·
+ * | `h` hash | `s` the state, below · `x` the attempts that ended last, and ghosts: attempts abandoned while a request of theirs may
+ *               be in flight · `k` `of` permits taken and their limit · `pw` `pl` how many wait for permits, and their limit ·
  *               `h:<attempt>` record of a shared or permit hold · `w:<attempt>` record of a waiter |
- * | `q` zset | the line: attempt by arrival |
+ * | `q` zset | the queue: attempt by arrival |
  * | `d` zset | shared and permit holds: attempt by deadline |
  *
  * `s` is `mode line shift deadline token seen owner record`: the mode held (`-` free, x exclusive, s shared, p permits),
- * 1 while somebody stands in line, what was added to the server's clock, when the next hold is overdue, the newest token,
- * the last time seen, and the exclusive owner's attempt and record. One packed field, because reading and writing it is
- * most of what an uncontended acquire and release do. An exclusive hold owns `token` and the reserve after it.
+ * 1 while the queue is not empty, the amount added to the server's clock, when the next hold is overdue, the newest token, the last
+ * time seen, and the exclusive owner's attempt and record. It is one packed field, because reading and writing it is most of what an
+ * uncontended acquire and release do. An exclusive hold owns `token` and the reserve after it.
  *
- * A record is `since channel by note`, for the others `token take since channel by note`; a waiter's is
- * `n seen kind take of ttl claim channel due since by note`. All times are the server's, in microseconds.
+ * The record of an exclusive hold is `since channel by note`, of other holds `token take since channel by note`, of a waiter
+ * `kind take of ttl channel due since by note`. All times are the server's, in microseconds.
  *
- * The hash has a time to live only while nobody holds the lock: one that is held is not volatile, so `volatile-*` eviction
- * cannot drop it, and a free one does not stay for ever. Time never goes back: when the server's clock does, what is
- * missing is added from then on (`shift`), so that leases neither end early nor stay for the length of the jump.
+ * The hash has a time to live only while the lock is free: a held one is not volatile, so `volatile-*` eviction cannot drop it, and a
+ * free one does not stay for ever. Time never goes back: when the server's clock does, the difference is added from then on
+ * (`shift`), so that leases neither end early nor last longer by the length of the jump.
  *
  * KEYS: the boot marker first when ARGV[1] is not '', then h, q, d of each item.
- * ARGV: 1 how the boot marker begins when nothing is wrong: `0 <longest ttl> <boot id>`, '' = do not look at it ·
- * 2 `<channel, - = none, -! = none and it may not publish either> <who the client is>` · 3 tokens reserved by an exclusive grant · 4 ms a free lock is remembered ·
- * 5 `<boot id of the server as the client knows it> <when that server started, 0 = unknown> <longest ttl> <1 = a missing
- * marker means lost data> <1 = Cluster, where PUBLISH counts only part of the receivers>`. In a Cluster there is no marker: the
- * first is `-`, and the second how long a server must be up before it may be believed that a lock it does not know is
- * free, 0 = at once. Then the items.
+ * ARGV: 1 how the boot marker begins when nothing is wrong: `0 <boot id> <lineage> ` (see `meet.ts`), '' = do not check it ·
+ * 2 `<channel, - = none, -! = none and the client may not publish either> <the client's name>` · 3 tokens reserved by an exclusive
+ * grant · 4 ms a free lock is remembered · 5 `<µs a server must be up before a lock it does not know counts as free, 0 = at once:
+ * only in a Cluster, where there is no marker> <longest ttl in µs> <1 = Cluster, where PUBLISH counts only part of the receivers>`.
+ * Then the items.
  */
 export const state = `
-local flips, bar, reserve = false, nil, tonumber(ARGV[3])
-local boot, since, longest, strict, cluster = string.match(ARGV[5], '^(%S+) (%d+) (%d+) (%d) (%d)$')
+local flips, bar, stranger, reserve = false, nil, false, tonumber(ARGV[3])
+local since, longest, cluster = string.match(ARGV[5], '^(%d+) (%d+) (%d)$')
 local chan, by = string.match(me, '^(%S+) (%S+)$')
 local function num(n) return string.format('%d', n) end
 
@@ -116,15 +115,26 @@ local function leave(S, id, last)
   nextDue(S)
 end
 
+-- Ends what is overdue, 128 at most: a script must not block the server. S.further says that there is more of it.
 local function overdue(S)
-  while S.m ~= '-' and S.e <= S.now do
-    if S.m == 'x' then
-      leave(S, S.o)
-    else
-      for _, id in ipairs(call('ZRANGEBYSCORE', S.d, '-inf', num(S.now), 'LIMIT', 0, 100)) do leave(S, id) end
-      if S.m ~= '-' then nextDue(S) end
+  if S.m == '-' or S.e > S.now then return end
+  if S.m == 'x' then return leave(S, S.o) end
+  local ids = call('ZRANGEBYSCORE', S.d, '-inf', num(S.now), 'LIMIT', 0, 128)
+  if ids[1] then
+    S.dirty = true
+    local fields = {}
+    for i, id in ipairs(ids) do fields[i] = 'h:' .. id end
+    if S.m == 'p' then
+      permits(S)
+      for _, record in ipairs(call('HMGET', S.h, unpack(fields))) do
+        S.k = S.k - tonumber(record and string.match(record, '^%d+ (%d+)') or 0)
+      end
     end
+    call('ZREM', S.d, unpack(ids))
+    call('HDEL', S.h, unpack(fields))
   end
+  nextDue(S)
+  if S.m ~= '-' and S.e <= S.now then S.further = '0' end
 end
 
 local function ended(S, id)
@@ -148,12 +158,14 @@ local function remember(S, id, till)
   S.x = kept
 end
 
+-- A newcomer must also fit beside the waiters for whom the lock is kept free (S.kept: their kind, S.keeps: their permits).
 local function admits(S, kind, take, of)
-  if S.m == '-' then return true end
-  if kind == 'x' or kind ~= S.m then return false end
+  local m = S.m == '-' and S.kept or S.m
+  if m == '-' then return true end
+  if kind == 'x' or kind ~= m then return false end
   if kind == 's' then return true end
   permits(S)
-  return S.k + take <= of
+  return (S.m == 'p' and S.k or 0) + (S.keeps or 0) + take <= of
 end
 
 local function mint(S) return math.max(S.t + 1, wall) end

@@ -1,12 +1,16 @@
-/** Taking several locks in one step. A script of its own, so that taking one stays as short as it is. Not for a Cluster, where each has a slot of its own. */
+/**
+ * Acquires several locks in one step. A separate script, so that acquiring one lock stays as short as it is. Not for a Cluster, where
+ * each lock has its own slot.
+ */
 import type { Script } from './frame.js'
 import { line } from './line.js'
 import { state } from './state.js'
 
 /**
- * Takes all, or none and leaves no attempt behind; nobody who waits is passed by. KEYS: the boot marker if there is one, then h, q, d of each lock. ARGV: as
- * every script, then of each lock what `acquire` takes. The locks have different names. Result: `<token> <1 = others wait>` of each ·
- * 'o' an attempt has ended before · `l <place in the list> <limit>` another limit is in use · 'b' one is not free.
+ * Takes all, or takes none and leaves no attempt behind; it passes no waiter. KEYS: the boot marker if there is one, then h, q, d of
+ * each lock. ARGV: as for every script, then for each lock the arguments of `acquire`. The locks have different names. Result:
+ * `<token> <1 = others wait>` of each · 'o' an attempt has ended before · `l <index in the list> <limit>` another limit is in use ·
+ * 'b' one is not free · 'm' meet the server again.
  */
 export const together: Script = {
   name: 'together',
@@ -26,12 +30,14 @@ for i = 6, #ARGV, 5 do
   take, of = tonumber(take), tonumber(of)
   k = k + 3
   overdue(S)
-  local till = barred()
+  local till, met = barred()
   if till == 0 and S.m ~= 'x' then advance(S) end
   keep(S)
   all[#all + 1] = { S, id, kind, take, of, tonumber(ARGV[i + 2]), ARGV[i + 4] }
   if ended(S, id) then return 'o' end
-  if till > 0 then
+  if met then
+    refused = 'm'
+  elseif till > 0 then
     refused = refused or 'b'
   elseif not holds(S, id) then
     if kind == 'p' and S.m == 'p' then

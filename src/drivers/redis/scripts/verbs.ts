@@ -1,8 +1,14 @@
-/** Giving back, proving again, giving up. Taking stands in `acquire.ts`; what is common to all in `state.ts` and `line.ts`. */
+/** The scripts that release, renew, cancel, downgrade and force-release. `acquire.ts` acquires; `state.ts` and `line.ts` are shared by all. */
 import { type Script, script } from './frame.js'
 import { fastRelease, fastRenew } from './short-cuts.js'
 
-/** Gives a hold back and lets in who is next. ARGV per item: attempt, last token used. Result: 1 it was held · 2 ended before · 0 neither. */
+/** How long a repeated force-release is recognised, in µs: much longer than clients resend a request. */
+const orderKnown = 60_000_000
+
+/**
+ * Releases a hold and grants the next waiters. ARGV per item: attempt, last token used. Result: 1 it was held · 2 ended before ·
+ * 0 neither; then, here and below, the score at which `further` must continue, if it must.
+ */
 export const release: Script = script(
   'release',
   2,
@@ -12,18 +18,18 @@ local function item(h, q, d, id, last)
   look(S)
   if not holds(S, id) then
     keep(S)
-    return ended(S, id) and 2 or 0
+    return answer(S, ended(S, id) and 2 or 0)
   end
   leave(S, id, tonumber(last))
   remember(S, id)
   if S.line then advance(S) end
   save(S, 'x', S.x)
-  return 1
+  return answer(S, 1)
 end`,
   fastRelease,
 )
 
-/** Proves holds again. ARGV per item: attempt, ttl µs. Result: 1, or 0 when it is not held. */
+/** Renews holds. ARGV per item: attempt, ttl µs, 0 = only check. Result: 1, or 0 when the attempt does not hold the lock. */
 export const renew: Script = script(
   'renew',
   2,
@@ -32,6 +38,7 @@ local function item(h, q, d, id, ttl)
   local S = load(h, q, d)
   look(S)
   if holds(S, id) then
+    if ttl == '0' then keep(S) return 1 end
     if S.m == 'x' then S.e = S.now + ttl else call('ZADD', d, S.now + ttl, id) end
     save(S)
     return 1
@@ -43,8 +50,8 @@ end`,
 )
 
 /**
- * Ends an attempt wherever it is. ARGV per item: attempt, µs for which a late request of it is to be refused (0: none
- * can be on its way). Result: 1 it held or waited, else 0.
+ * Ends an attempt wherever it is. ARGV per item: attempt, µs for which a late request of it is refused (0: none can be in
+ * flight). Result: 1 it held or waited, else 0.
  */
 export const cancel: Script = script(
   'cancel',
@@ -70,11 +77,11 @@ local function item(h, q, d, id, ghost)
     call('HSET', h, 'x', S.x)
     call('PEXPIRE', h, ARGV[4])
   end
-  return was
+  return answer(S, was)
 end`,
 )
 
-/** Exclusive to shared in one step. ARGV per item: attempt, last token used. Result: the token as it is now, '0' when not held so. */
+/** Exclusive to shared in one step. ARGV per item: attempt, last token used. Result: the present token, '0' when held in neither way. */
 export const downgrade: Script = script(
   'downgrade',
   2,
@@ -94,21 +101,26 @@ local function item(h, q, d, id, last)
     S.m, S.o, S.r = 's', '-', ''
     advance(S)
     save(S)
-    return token
+    return answer(S, token)
   end
   keep(S)
   return '0'
 end`,
 )
 
-/** Ends every hold and tells the holders. ARGV per item: a filler. Result: how many it ended that were not overdue. */
+/**
+ * Ends every hold and notifies the holders. ARGV per item: an id of this order, by which a second copy is recognised: the copy must
+ * not end the hold of the next holder. Result: how many holds it ended that were not overdue; for a second copy 1 if there were any.
+ */
 export const force: Script = script(
   'force',
   1,
   `
-local function item(h, q, d)
+local function item(h, q, d, order)
   local S = load(h, q, d)
-  overdue(S)
+  if ended(S, order) then return answer(S, 1) end
+  if ended(S, order .. '-') then return answer(S, 0) end
+  while S.m ~= '-' and S.e <= S.now do overdue(S) end
   local ids = S.m == 'x' and { S.o } or S.m == '-' and {} or call('ZRANGE', d, 0, -1)
   for _, id in ipairs(ids) do
     local _, _, _, channel = hold(S, id)
@@ -116,7 +128,30 @@ local function item(h, q, d)
     leave(S, id)
   end
   advance(S)
-  if S.known then save(S) end
-  return #ids
+  remember(S, #ids > 0 and order or order .. '-', S.now + ${orderKnown})
+  if S.known then
+    save(S, 'x', S.x)
+  else
+    call('HSET', h, 'x', S.x)
+    call('PEXPIRE', h, ARGV[4])
+  end
+  return answer(S, #ids)
+end`,
+)
+
+/**
+ * Continues granting where another run stopped. ARGV per item: the score that run replied with. Result: the next score, or '' when no
+ * grantable waiter is left.
+ */
+export const further: Script = script(
+  'further',
+  1,
+  `
+local function item(h, q, d, from)
+  local S = load(h, q, d)
+  overdue(S)
+  if S.m ~= 'x' then advance(S, nil, nil, from) end
+  keep(S)
+  return S.further or ''
 end`,
 )

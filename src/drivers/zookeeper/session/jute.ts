@@ -1,11 +1,11 @@
 /**
- * Jute, ZooKeeper's encoding: big-endian integers, and texts and buffers led by their length (-1: none). A frame is a
- * message led by its own length.
+ * Jute, ZooKeeper's encoding: big-endian integers, and strings and buffers prefixed with their length (-1: absent). A frame is a
+ * message prefixed with its length.
  */
 
 export class Writer {
   #buffer = Buffer.allocUnsafe(256)
-  /** The first four bytes are for the frame's length. */
+  /** The first four bytes are reserved for the frame's length. */
   #end = 4
 
   int(value: number): this {
@@ -47,7 +47,7 @@ export class Writer {
     return this
   }
 
-  /** What was written, led by its length. */
+  /** The written bytes, prefixed with their length. */
   frame(): Buffer {
     this.#buffer.writeInt32BE(this.#end - 4, 0)
     return this.#buffer.subarray(0, this.#end)
@@ -61,7 +61,7 @@ export class Writer {
   }
 }
 
-/** Reads one message. @throws RangeError when it ends too early: the other side does not speak this protocol. */
+/** Reads one message. @throws RangeError when the message ends too early: the other side does not speak this protocol. */
 export class Reader {
   readonly #buffer: Buffer
   #at = 0
@@ -70,7 +70,7 @@ export class Reader {
     this.#buffer = buffer
   }
 
-  /** Bytes not read yet. */
+  /** The number of unread bytes. */
   get left(): number {
     return this.#buffer.length - this.#at
   }
@@ -91,7 +91,7 @@ export class Reader {
     return this.#buffer.readUInt8(this.#at++) !== 0
   }
 
-  /** An absent text reads as an empty one. */
+  /** An absent string reads as an empty one. */
   text(): string {
     const begin = this.#field()
     return this.#buffer.toString('utf8', begin, this.#at)
@@ -102,7 +102,7 @@ export class Reader {
     return this.#buffer.subarray(begin, this.#at)
   }
 
-  /** Goes past a field that is led by its length; where it begins. */
+  /** Skips a length-prefixed field. @returns where its content begins */
   #field(): number {
     const size = Math.max(0, this.int())
     if (size > this.left) throw new RangeError(`a field of ${size} bytes in a message with ${this.left} left`)

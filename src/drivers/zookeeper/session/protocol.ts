@@ -1,12 +1,12 @@
 /**
- * Long because it is a table of messages.
- *
- * What is said to a ZooKeeper server, as far as locks need it, and what it answers.
+ * The ZooKeeper requests that locks need, and their answers.
  * Source: zookeeper.jute of ZooKeeper 3.8 and the programmer's guide (zookeeper.apache.org/doc/r3.8.0).
+ *
+ * Long because it is a table of messages.
  */
 import type { Reader, Writer } from './jute.js'
 
-/** A request: how it is written, and how its answer is read. */
+/** A request: how to write it, and how to read its answer. */
 export interface Request<T> {
   readonly op: number
   readonly write: (to: Writer) => void
@@ -14,28 +14,28 @@ export interface Request<T> {
   readonly watch?: Watch
 }
 
-/** To be told, once, of the next change; registered when the answer says that the server watches. */
+/** A one-time notification of the next change. The client registers it when the answer confirms that the server watches. */
 export interface Watch {
   readonly kind: WatchKind
   readonly path: string
   readonly fired: () => void
 }
-/** `exist`: of a node that is not there, to be told when it is made. */
+/** `exist`: on a missing node; fires when the node is created. */
 export type WatchKind = 'data' | 'child' | 'exist'
 
-/** Of a node, as far as it is used. */
+/** The fields used of a node's stat. */
 export interface Stat {
-  /** The transaction that created it: one for the whole ensemble, growing over leaders and restarts. */
+  /** The id of the transaction that created the node: unique in the ensemble, and growing across leaders and restarts. */
   readonly czxid: bigint
-  /** Creation, in ms by the wall clock of the leader. */
+  /** Time of creation, in ms by the leader's wall clock. */
   readonly ctime: number
-  /** The transaction that last changed its data; at first the one that created it. */
+  /** The id of the transaction that last changed the data; at first the one that created the node. */
   readonly mzxid: bigint
-  /** Last change of its data, likewise. */
+  /** Time of the last change of the data, in ms by the leader's wall clock. */
   readonly mtime: number
-  /** How often its data were changed since it was created. */
+  /** The number of changes of the data since creation. */
   readonly version: number
-  /** The session it goes with; 0n: it stays. */
+  /** The session that the node ends with; 0n: the node is persistent. */
   readonly ephemeralOwner: bigint
 }
 
@@ -52,16 +52,16 @@ export const flags = { persistent: 0, ephemeral: 1, ephemeralSequential: 3, cont
 export const xids = { event: -1, auth: -4, setWatches: -8 } as const
 export const ops = { exists: 3, sync: 9, auth: 100, setWatches: 101, close: -11 } as const
 
-/** Requests that the leader answers, whichever server is asked: delete, setData, sync, multi, create2, createContainer. */
+/** Requests that the leader answers, whichever server receives them: delete, setData, sync, multi, create2, createContainer. */
 const toLeader: ReadonlySet<number> = new Set([2, 5, 9, 14, 15, 19])
 
-/** Does such an answer prove that the leader has heard of the session? Some refusals are the asked server's own. */
+/** Does this answer prove that the leader has heard of the session? The connected server issues some refusals on its own. */
 export function provesSession(op: number, error: number): boolean {
   const { noNode, nodeExists, badVersion } = codes
   return toLeader.has(op) && [0, noNode, nodeExists, badVersion].includes(error)
 }
 
-/** The error codes that are told apart. */
+/** The error codes that the driver distinguishes. */
 export const codes = {
   connectionLoss: -4,
   marshalling: -5,
@@ -88,7 +88,7 @@ export class ZookeeperError extends Error {
 }
 
 export class MultiError extends ZookeeperError {
-  /** From 0. */
+  /** The index of the refused part, from 0. */
   readonly part: number
   constructor(part: number, { code, message }: ZookeeperError) {
     super(code, message)
@@ -96,7 +96,7 @@ export class MultiError extends ZookeeperError {
   }
 }
 
-/** Creates a node and tells its full path and stat in one go. */
+/** Creates a node; the same answer has its full path and stat. */
 export function create(
   path: string,
   data: Uint8Array,
@@ -104,7 +104,7 @@ export function create(
   flag: number,
 ): Request<{ readonly path: string; readonly stat: Stat }> {
   return {
-    // 15: create2, 19: createContainer. The older create does not answer the stat, and with it the token.
+    // 15: create2, 19: createContainer. The older create does not return the stat, which has the token.
     op: flag === flags.container ? 19 : 15,
     write: (to) => writeCreate(to, path, data, acl, flag),
     read: (from) => ({ path: from.text(), stat: readStat(from) }),
@@ -123,12 +123,12 @@ function writeCreate(
   to.int(flag)
 }
 
-/** @param version -1: whatever it is */
+/** @param version -1: any version */
 export function remove(path: string, version = -1): Request<void> {
   return { op: 2, write: (to) => to.text(path).int(version), read: () => undefined }
 }
 
-/** Refused when there is no such node; the watch then tells when there is. */
+/** Refused when the node does not exist; the watch then fires when it is created. */
 export function exists(path: string, fired?: () => void): Request<Stat> {
   return watched(ops.exists, path, 'data', fired, readStat)
 }
@@ -140,7 +140,7 @@ export function getData(
   return watched(4, path, 'data', fired, (from) => ({ data: from.bytes(), stat: readStat(from) }))
 }
 
-/** @param version -1: whatever it is */
+/** @param version -1: any version */
 export function setData(path: string, data: Uint8Array, version = -1): Request<Stat> {
   return { op: 5, write: (to) => to.text(path).bytes(data).int(version), read: readStat }
 }
@@ -149,12 +149,12 @@ export function getChildren(path: string, fired?: () => void): Request<readonly 
   return watched(12, path, 'child', fired, (from) => from.texts())
 }
 
-/** Brings the server that is asked up to what the leader had when it was asked. */
+/** Brings the connected server up to the leader's state at the time of the request. */
 export function sync(path: string): Request<void> {
   return { op: ops.sync, write: (to) => to.text(path), read: () => undefined }
 }
 
-/** Part of a `multi`. Versions: -1, whatever it is. */
+/** Part of a `multi`. Version -1: any. */
 export type Part =
   | {
       readonly type: 'create'
@@ -173,7 +173,7 @@ export type Part =
 
 const partOps = { create: 1, delete: 2, setData: 5, check: 13 } as const
 
-/** All of it or nothing. Rejects with a `MultiError` that says which part was refused. */
+/** All parts or none. Rejects with a `MultiError` that names the refused part. */
 export function multi(parts: readonly Part[]): Request<void> {
   return {
     op: 14,
@@ -190,7 +190,7 @@ export function multi(parts: readonly Part[]): Request<void> {
   }
 }
 
-/** Creates an ephemeral node of a given name and removes another: both or neither. */
+/** Creates an ephemeral node with a given name and removes another: both or neither. */
 export function exchange(
   path: string,
   data: Uint8Array,
@@ -201,10 +201,10 @@ export function exchange(
   return multi([create, { type: 'delete', path: removed, version: -1 }])
 }
 
-/** Of parts that are undone, or not tried, because of another. */
+/** The error code of a part that was undone, or not tried, because of another part. */
 const becauseOfAnother = -2
 
-/** A multi that failed answers each part with an error; 0: undone because of another part. */
+/** A failed multi answers each part with an error; 0: undone because of another part. */
 function readMulti(from: Reader): void {
   for (let part = 0; ; part++) {
     const type = from.int()
@@ -214,7 +214,7 @@ function readMulti(from: Reader): void {
     if (type === partOps.create) from.text()
     else if (type === partOps.setData) {
       readStat(from)
-      // What else a stat has: lengths, and the last change of its children.
+      // The rest of a stat: lengths, and the last change of the children.
       from.int()
       from.int()
       from.long()

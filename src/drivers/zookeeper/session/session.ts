@@ -1,24 +1,18 @@
 /**
- * Long because it is one state machine: whoever changes a transition should see them all.
+ * The session of one process with an ensemble: ephemeral nodes live as long as it does. The diagram is at {@link createSession}.
  *
- * The session of one process with an ensemble: ephemeral nodes live as long as it does.
+ * Only the leader ends a session. The client knows only until when it can rely on the session (`validUntil`). Each answer *of
+ * the leader* moves this time forward, though not up to the message answered: see `clockwork.ts`. A follower answers reads and
+ * pings by itself, even after it has lost its leader without noticing. The heartbeat is therefore a `sync`, which goes to the
+ * leader and back. When a connection breaks, its pending requests are rejected: whether the server carried them out is unknown,
+ * and the caller must check. Answers come in the order of the requests.
  *
- * ```
- *            wanted             accepted                      silent, closed, refused
- *   idle ──────────► connecting ─────────► connected ─────────────────────────────► suspended
- *    ▲                 ▲   │ next server      ▲                                       │
- *    │                 └───┘                  └──── same id and password, elsewhere ──┤
- *    └────────────────────────── "expired": every node of it is gone ◄────────────────┘
- * ```
- * The leader alone ends a session. Here it is only known until when it can be relied upon (`validUntil`), and that moves
- * forward with each answer *of the leader*. A follower answers reads and pings by itself, also when it has lost its leader and
- * has yet to notice; so the heartbeat is a `sync`, which goes to the leader and back. A request on a connection that breaks is rejected: whether it was carried out is not known, and
- * whoever asked must look. Answers come in the order of the requests.
+ * Long because it is one state machine: to change a transition, one should see them all.
  */
 import type { Clock } from '../../../core/clock.js'
 import type { TlsOptions } from '../../kit/http.js'
 import type { Address } from '../options.js'
-import { paceOf, pauseBefore, provenUntil } from './clockwork.js'
+import { lagOf, paceOf, pauseBefore, provenUntil, Reported, worthOf } from './clockwork.js'
 import { Reader, Writer } from './jute.js'
 import {
   codes,
@@ -44,38 +38,43 @@ export interface SessionSettings {
 
 export interface Session {
   readonly connected: boolean
-  /** 0n: none yet, or it has ended. */
+  /** 0n: no session yet, or it has ended. */
   readonly id: bigint
-  /** As granted by the server, in ms; before that, as it will be asked for. */
+  /** The timeout granted by the server, in ms; before that, the one to request. */
   readonly timeout: number
-  /** Clock reading until which the server cannot have ended it. */
+  /** The clock reading until which the server cannot have ended the session. */
   readonly validUntil: number
+  /** How far `validUntil` lies in the future at least while the servers answer, in ms. */
+  readonly worth: number
   /** Why the last connection failed. */
   readonly trouble: Error | undefined
   /** Requests sent so far, heartbeats not counted. */
   readonly requests: number
   /** Watches that fired so far. */
   readonly events: number
-  /** @throws ZookeeperError as the promise's rejection: refused, or `connectionLoss`, carried out or not */
+  /** @throws ZookeeperError as a rejection: refused, or `connectionLoss`, where the request may have been carried out or not */
   call<T>(request: Request<T>): Promise<T>
-  /** Resolves once connected. Connects if need be. Rejects with the signal's reason; when closed; when the server refuses who we are. */
+  /** Resolves once connected; connects if need be. Rejects with the signal's reason, when closed, or when the server refuses our login. */
   ready(signal: AbortSignal): Promise<void>
-  /** Resolves once something sent from now on was answered. Rejects as `call` does, or with the signal's reason. */
-  prove(signal: AbortSignal): Promise<void>
+  /**
+   * Resolves once the leader has answered a message sent at `since` or later, or at once if it already has. Resolves with the time that message
+   * was sent. Rejects as `call` does, or with the signal's reason.
+   */
+  prove(signal: AbortSignal, since: number): Promise<number>
   drop(watch: Watch): void
-  /** Somebody waits, so the connection keeps the process alive until the returned function is called. */
+  /** For a caller that waits: the connection keeps the process alive until the returned function is called. */
   keepAlive(): () => void
-  /** Tells the server that the session is over, and closes. */
+  /** Ends the session on the server, and closes. */
   close(): Promise<void>
 }
 
 export interface SessionHooks {
-  /** Connected again, with the same session, before anybody else may use it. */
+  /** Connected again with the same session, before any other caller may use it. */
   resumed(): void
   suspended(): void
   /** A connection broke or never came up. */
   troubled(error: Error): void
-  /** The server has ended it. */
+  /** The server has ended the session. */
   expired(): void
 }
 
@@ -89,12 +88,21 @@ interface Pending {
 
 interface Waiting {
   readonly since: number
-  readonly resolve: () => void
+  readonly resolve: (sent: number) => void
   readonly reject: (error: unknown) => void
 }
 
 const farewell = 500
 
+/**
+ * ```
+ *            wanted             accepted                      silent, closed, refused
+ *   idle ──────────► connecting ─────────► connected ─────────────────────────────► suspended
+ *    ▲                 ▲   │ next server      ▲                                       │
+ *    │                 └───┘                  └── same id and password, any server ───┤
+ *    └────────────────────── "expired": every node of the session is gone ◄───────────┘
+ * ```
+ */
 export function createSession(
   settings: SessionSettings,
   clock: Clock,
@@ -102,7 +110,7 @@ export function createSession(
   hooks: SessionHooks,
 ): Session {
   const servers = [...settings.servers]
-  // Each process begins with another server.
+  // A random order, so that processes spread over the servers.
   for (let i = servers.length - 1; i > 0; i--) {
     const j = Math.floor(random() * (i + 1))
     const [a, b] = [servers[i], servers[j]]
@@ -115,37 +123,46 @@ export function createSession(
   let id = 0n
   let password: Buffer = Buffer.alloc(16)
   let timeout = settings.sessionTimeout
-  let pace = paceOf(timeout)
+  let pace = paceOf(timeout, settings.tickTime)
   let lastZxid = 0n
   let lastXid = 0
   let attempt = 0
   let next = 0
+  /** The time at which the newest message that was certainly reported to the leader was sent. */
   let proven = Number.NEGATIVE_INFINITY
-  /** When the last heartbeat was sent. */
+  /** The time at which the newest message that the leader answered was sent. */
+  let heard = Number.NEGATIVE_INFINITY
+  /** When the last heartbeat was sent on this connection. */
   let beaten = Number.NEGATIVE_INFINITY
+  /** When the server last sent anything. */
+  let spoke = Number.NEGATIVE_INFINITY
+  const lag = lagOf(settings.tickTime)
+  const reported = new Reported(lag)
   let trouble: Error | undefined
   let refused: ZookeeperError | undefined
   let requests = 0
   let events = 0
   let alive = 0
-  /** Requests not answered yet, heartbeats left out. */
+  /** Unanswered requests, without heartbeats. */
   let asked = 0
   let pending: Pending[] = []
   let beatSoon = false
   const readies = new Set<Waiting>()
   const proofs = new Set<Waiting>()
   let stopLook: (() => void) | undefined
+  let stopBeat: (() => void) | undefined
   let stopDial: (() => void) | undefined
 
-  const validUntil = () =>
-    id === 0n ? Number.NEGATIVE_INFINITY : provenUntil(proven, timeout, settings.tickTime)
-  /** Does somebody wait for an answer? A lease alone does not keep the process alive. */
+  const validUntil = () => (id === 0n ? Number.NEGATIVE_INFINITY : provenUntil(proven, timeout))
+  /** Does a caller wait for an answer? A lease alone does not keep the process alive. */
   const needed = () => alive > 0 || asked > 0 || readies.size > 0
   const wanted = () => !closed && (id !== 0n || readies.size > 0)
 
+  /** The leader has answered the message sent at `sent`. */
   function prove(sent: number): void {
-    proven = Math.max(proven, sent)
-    for (const proof of proofs) if (proof.since <= sent) proof.resolve()
+    proven = Math.max(proven, reported.upTo(sent))
+    heard = Math.max(heard, sent)
+    for (const proof of proofs) if (proof.since <= sent) proof.resolve(sent)
   }
 
   // --- connecting
@@ -182,14 +199,14 @@ export function createSession(
     lookAfter(() => (!connected && clock.now() - from >= pace.connect ? late : undefined))
   }
 
-  /** Looks at the present connection at intervals, and drops it when `wrong` says so. */
+  /** Checks the current connection at intervals, and drops it when `wrong` returns an error. */
   function lookAfter(wrong: () => Error | undefined): void {
     stopLook?.()
     const mine = wire
     stopLook = clock.at(
       clock.now() + pace.look,
       () =>
-        // After a stall the answer may lie unread in the socket: it is read before this runs.
+        // After a stall the answer may be unread in the socket: `soon` runs after it is read.
         clock.soon(() => {
           if (mine !== wire || mine === undefined) return
           const error = wrong()
@@ -210,15 +227,18 @@ export function createSession(
     id = given
     password = Buffer.from(from.bytes())
     timeout = granted
-    pace = paceOf(timeout)
+    pace = paceOf(timeout, settings.tickTime)
     attempt = 0
     connected = true
     trouble = undefined
     for (const { scheme, credential } of settings.auth)
       wire?.send(header(xids.auth, ops.auth).int(0).text(scheme).bytes(Buffer.from(credential)).frame())
-    if (!same) proven = sent
-    else {
-      // The server tells of all that has changed since, so nothing that fired meanwhile is missed.
+    reported.clear()
+    reported.answered(sent, clock.now())
+    // A majority creates a new session. A session that moves is checked with the leader, which may have lost its majority since.
+    proven = same ? Math.max(proven, sent - lag) : sent
+    if (same) {
+      // The server reports all changes since `lastZxid`, so no event is missed.
       for (const piece of watches.pieces()) {
         const to = header(xids.setWatches, ops.setWatches).long(lastZxid)
         piece(to)
@@ -228,16 +248,18 @@ export function createSession(
     }
     prove(sent)
     lookAfter(listen)
-    for (const waiting of [...readies]) waiting.resolve()
+    beatLater()
+    for (const waiting of [...readies]) waiting.resolve(sent)
     wire?.keepAlive(needed())
   }
 
-  /** Is the server still there? Sends a heartbeat when the session has not been proven for a while. */
+  /** Returns an error when the server no longer answers. */
   function listen(): Error | undefined {
     const now = clock.now()
     const oldest = pending[0]?.sent ?? Number.POSITIVE_INFINITY
-    if (now - oldest >= pace.silence) return new Error(`no answer within ${Math.round(now - oldest)} ms`)
-    if (now - Math.max(proven, beaten) >= pace.beat) beat()
+    // An answer may come late behind many long ones: while the server sends anything, it is alive.
+    const since = Math.max(oldest, spoke)
+    if (now - since >= pace.silence) return new Error(`no answer within ${Math.round(now - oldest)} ms`)
     return undefined
   }
 
@@ -245,6 +267,8 @@ export function createSession(
     wire?.destroy()
     wire = undefined
     stopLook?.()
+    stopBeat?.()
+    beaten = Number.NEGATIVE_INFINITY
     trouble = error
     const was = connected
     connected = false
@@ -263,11 +287,12 @@ export function createSession(
   }
 
   function expire(): void {
-    // A server that refuses even a new session is not asked again at once.
+    // A server that refuses even a new session is not retried at once.
     if (id !== 0n) attempt = 0
     id = 0n
     password = Buffer.alloc(16)
     proven = Number.NEGATIVE_INFINITY
+    heard = Number.NEGATIVE_INFINITY
     timeout = settings.sessionTimeout
     watches.clear()
     hooks.expired()
@@ -281,10 +306,18 @@ export function createSession(
   function beat(): void {
     beaten = clock.now()
     send(sync('/')).catch(() => undefined)
+    beatLater()
+  }
+
+  /** Schedules the next heartbeat after the last one, whichever caller requested that. */
+  function beatLater(): void {
+    stopBeat?.()
+    stopBeat = clock.at(clock.now() + pace.beat, beat, { ref: false })
   }
 
   function received(body: Buffer): void {
     const from = new Reader(body)
+    spoke = clock.now()
     const xid = from.int()
     const zxid = from.long()
     const error = from.int()
@@ -298,8 +331,8 @@ export function createSession(
     if (xid === xids.auth && error !== 0) return refuse(refusal(error, 'the login'))
     if (xid < 0) return
     const [one] = pending
-    // A server that refuses a write of a session that has moved may answer the read after it first. The write stays among those that
-    // are told of the break that follows.
+    // A server that refuses a write of a moved session may first answer the read after it. This error then breaks the connection, and the write,
+    // still pending, is rejected with `connectionLoss`.
     if (one?.xid !== xid) throw new Error(`an answer to request ${xid} came out of turn`)
     pending.shift()
     if (error === codes.sessionExpired) {
@@ -312,10 +345,11 @@ export function createSession(
       return broken(moved)
     }
     if (provesSession(one.op, error)) prove(one.sent)
+    reported.answered(one.sent, clock.now())
     one.answered(error, from)
   }
 
-  /** Asking again with the same name and password is no use. */
+  /** Ends all waits for good: a retry with the same login would fail, too. */
   function refuse(error: ZookeeperError): void {
     refused = error
     for (const waiting of [...readies, ...proofs]) waiting.reject(error)
@@ -354,7 +388,7 @@ export function createSession(
           if (error === codes.noNode && watch?.kind === 'data' && request.op === ops.exists)
             watches.add({ ...watch, kind: 'exist' })
           if (error !== 0) return reject(refusal(error, 'the request'))
-          // Before the next message is read: it may be the event.
+          // Registered before the next message is read: that may be the event.
           if (watch !== undefined) watches.add(watch)
           try {
             resolve(request.read(from))
@@ -367,7 +401,7 @@ export function createSession(
     })
   }
 
-  function wait(set: Set<Waiting>, signal: AbortSignal): Promise<void> {
+  function wait(set: Set<Waiting>, signal: AbortSignal, since: number): Promise<number> {
     return new Promise((resolve, reject) => {
       if (closed) return reject(new ZookeeperError(codes.connectionLoss, 'closed'))
       if (refused !== undefined) return reject(refused)
@@ -379,8 +413,8 @@ export function createSession(
       }
       const aborted = () => end(() => reject(signal.reason))
       const waiting: Waiting = {
-        since: clock.now(),
-        resolve: () => end(resolve),
+        since,
+        resolve: (sent) => end(() => resolve(sent)),
         reject: (error) => end(() => reject(error)),
       }
       set.add(waiting)
@@ -405,6 +439,7 @@ export function createSession(
     }
     stopDial?.()
     stopLook?.()
+    stopBeat?.()
     if (wire !== undefined) broken(new Error('closed'))
     id = 0n
   }
@@ -422,6 +457,9 @@ export function createSession(
     get validUntil() {
       return validUntil()
     },
+    get worth() {
+      return worthOf(timeout, settings.tickTime)
+    },
     get trouble() {
       return trouble
     },
@@ -432,12 +470,15 @@ export function createSession(
       return events
     },
     call,
-    ready: (signal) => (connected ? Promise.resolve() : wait(readies, signal)),
-    prove(signal) {
+    ready: async (signal) => {
+      if (!connected) await wait(readies, signal, clock.now())
+    },
+    prove(signal, since) {
       if (!connected) return Promise.reject(notConnected())
-      const proof = wait(proofs, signal)
-      // One heartbeat answers all who ask in one go.
-      if (!beatSoon) {
+      if (heard >= since) return Promise.resolve(heard)
+      const proof = wait(proofs, signal, since)
+      // One heartbeat serves all callers of one tick; so does one in flight.
+      if (!beatSoon && beaten < since) {
         beatSoon = true
         queueMicrotask(() => {
           beatSoon = false

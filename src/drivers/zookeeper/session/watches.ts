@@ -1,4 +1,4 @@
-/** Who is to be told of which change. A watch fires once; the server knows one for each path and kind, however many listen. */
+/** The registered watches. A watch fires once. The server has one watch per path and kind, for any number of listeners. */
 import type { Writer } from './jute.js'
 import type { Watch, WatchKind } from './protocol.js'
 
@@ -18,7 +18,7 @@ export class Watches {
     set.add(fired)
   }
 
-  /** Whoever asked is gone. The server is not told: its watch fires once more at most. */
+  /** Removes a listener. The server keeps its watch, which fires at most once more. */
   drop({ kind, path, fired }: Watch): void {
     const set = this.#listening[kind].get(path)
     set?.delete(fired)
@@ -26,14 +26,14 @@ export class Watches {
     if (kind === 'data') this.drop({ kind: 'exist', path, fired })
   }
 
-  /** An event of the server. Types: 1 created, 2 deleted, 3 data changed, 4 children changed. */
+  /** Handles an event of the server. Types: 1 created, 2 deleted, 3 data changed, 4 children changed. */
   fire(type: number, path: string): void {
     if (type === 1) this.#tell('exist', path)
     if (type !== 4) this.#tell('data', path)
     if (type === 4 || type === 2) this.#tell('child', path)
   }
 
-  /** The session is over, and its watches with it. */
+  /** The session has ended, and its watches with it. */
   clear(): void {
     this.#listening.data.clear()
     this.#listening.child.clear()
@@ -41,8 +41,8 @@ export class Watches {
   }
 
   /**
-   * What to say on a new connection of the same session, in pieces: the server then tells of everything that has changed
-   * since, deletions above all.
+   * The watches to set on a new connection of the same session, in pieces. The server then reports everything that has changed since, deletions
+   * above all.
    */
   pieces(): readonly ((to: Writer) => void)[] {
     const all = (['data', 'child', 'exist'] as const).flatMap((kind) =>

@@ -1,15 +1,15 @@
-/** One connection to one server: frames in, frames out. */
+/** One connection to one server: sends and receives frames. */
 import { connect, isIP, type Socket } from 'node:net'
 import { connect as connectSecurely } from 'node:tls'
 import type { TlsOptions } from '../../kit/http.js'
 import type { Address } from '../options.js'
 
 export interface Wire {
-  /** All that is written in one go leaves in one packet. */
+  /** All frames sent in one tick leave in one packet. */
   send(frame: Buffer): void
   /** Should the connection keep the process alive? */
   keepAlive(yes: boolean): void
-  /** At once; `gone` is not called any more. */
+  /** Closes at once; `gone` is not called afterwards. */
   destroy(): void
 }
 
@@ -20,12 +20,12 @@ export interface WireHooks {
   gone(error: Error): void
 }
 
-/** A longer message is none of ZooKeeper's (its own limit is 1 MiB by default): another service listens there. */
+/** A longer message is not ZooKeeper's (its own limit is 1 MiB by default): another service listens there. */
 const longestFrame = 64 * 1024 * 1024
 
 function open({ host, port }: Address, tls: TlsOptions | undefined, opened: () => void): Socket {
   if (tls === undefined) return connect({ host, port, noDelay: true }).on('connect', opened)
-  // A name goes to the server, which may have several certificates; an address must not.
+  // SNI: a host name is sent, because the server may have several certificates; an IP address must not be sent.
   const name = isIP(host) === 0 ? { servername: host } : {}
   const socket = connectSecurely({ host, port, ...name, ...tls })
   return socket.setNoDelay(true).on('secureConnect', opened)

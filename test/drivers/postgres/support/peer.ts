@@ -20,19 +20,26 @@ export interface PeerOptions extends Omit<PostgresOptions, 'pool'> {
   readonly ttl?: number
   /** It looks at nothing by itself for as long as a waiter would that is told: what it does is what it hears of. */
   readonly onlyTold?: boolean
+  /** It draws nothing: what is done now and then is done at its first statement. */
+  readonly eager?: boolean
 }
 
 /** @param t closes it when the test ends */
 export function peer(
   t: TestContext,
   port: number,
-  { config, ttl, onlyTold = false, ...options }: PeerOptions = {},
+  { config, ttl, onlyTold = false, eager = false, ...options }: PeerOptions = {},
 ): Peer {
   const pool = new Pool({ host: '127.0.0.1', port, user: 'postgres', database: 'postgres', ...config })
   pool.on('error', () => undefined)
   const made = postgres({ pool, ...options } as PostgresOptions)
   const locks = createLocks(
-    (env) => made(onlyTold ? { ...env, clock: withoutLooks(env.clock) } : env),
+    (env) =>
+      made({
+        ...env,
+        ...(onlyTold && { clock: withoutLooks(env.clock) }),
+        ...(eager && { random: () => 0 }),
+      }),
     ttl === undefined ? {} : { ttl },
   )
   let closed: Promise<void> | undefined

@@ -2,6 +2,7 @@
 import { after, describe, it } from 'node:test'
 import type { Traits } from 'holdfast'
 import { conformance } from 'holdfast/conformance'
+import { hasColumn } from '../../../support/promises.js'
 import { startPostgres } from '../../../support/servers/postgres.js'
 import { Cables, type Library, type Options } from './clients.js'
 
@@ -27,14 +28,15 @@ const endHold = {
 export async function conforms(library: Library, strategy: 'row' | 'session'): Promise<void> {
   const server = await startPostgres()
   const cables = await Cables.to(server.port, 12)
-  // Who is handed a lock may stand still for a moment before it has said a word.
-  const options: Options = { strategy, claim: 5_000 }
+  const options: Options = { strategy }
   conformance(
     { describe, it },
     {
       name: `postgres (${strategy}, ${library})`,
       traits: traits[strategy],
+      ...hasColumn(strategy === 'row' ? 'postgres' : 'postgres (session)'),
       make: () => cables.factory(library, options),
+      tellsLoss: strategy === 'row',
       breakage: {
         // A session ends with its connection, so a cut that is healed must not break it.
         cut: (factory) => cables.cut(factory, strategy === 'session'),

@@ -29,6 +29,7 @@ export async function fixtureOf(
       together: place.is !== 'cluster',
     },
     make: () => cables.factory(library, place),
+    tellsLoss: true,
     breakage: {
       cut: (factory) => cables.cut(factory),
       heal: () => {

@@ -49,7 +49,7 @@ export function peer(
   const made: { driver?: Driver<RedisTraits> } = {}
   const locks = createLocks(
     (given) => {
-      made.driver = redis({ client: own, ...options })({ ...given, ...env })
+      made.driver = redis({ client: own, maxTtl: 600_000, ...options })({ ...given, ...env })
       return made.driver
     },
     ttl === undefined ? {} : { ttl },

@@ -42,7 +42,11 @@ export const quick = (times: number): number => Math.min(20 * times, 200)
 /** A driver over a client of its own, which is connected at the first use and closed with the driver. */
 export function driverOn({ client, start, close }: Opened, options?: Partial<RedisOptions>): DriverFactory {
   return (env) => {
-    const made = redis({ client, ...options })(env)
+    // Nobody can say of the nodes of a Cluster that they are new.
+    const isCluster = 'nodes' in client || 'nodeClient' in client
+    const made = redis({ client, maxTtl: 60_000, ...(isCluster && { quarantine: 'detected' }), ...options })(
+      env,
+    )
     const { acquire, together, inspect, list, forceRelease, cells, ...driver } = made
     const started = <A extends unknown[], R>(fn: (...args: A) => Promise<R>) => {
       return async (...args: A): Promise<R> => {

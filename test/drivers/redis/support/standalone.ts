@@ -1,6 +1,7 @@
 // The conformance suite on single servers, for the files that run it.
 import { after, describe, it } from 'node:test'
 import { conformance } from 'holdfast/conformance'
+import { hasColumn } from '../../../support/promises.js'
 import { type Flavour, startRedis } from '../../../support/servers/redis.js'
 import type { Library } from './clients.js'
 import { fixtureOf } from './fixture.js'
@@ -13,7 +14,7 @@ export async function conformsOn(flavour: Flavour, library: Library): Promise<vo
     heal: () => server.resume(),
     loseHold: async (name) => void (await server.cli('DEL', `hf:{${name}}`)),
   })
-  conformance({ describe, it }, fixture)
+  conformance({ describe, it }, { ...fixture, ...hasColumn('redis') })
   after(async () => {
     await close()
     await server.stop()

@@ -1,0 +1,58 @@
+/**
+ * Notifications that may be false. Any client that may publish in a store can forge one, so a notification proves nothing:
+ * it only makes the process query the store. The first one triggers a query at once; those that arrive during the query
+ * trigger one more. Queries are at least 25 ms apart, so a flood of notifications does not become a flood of commands, and a
+ * true one among them is delayed by no more than that.
+ */
+import type { Clock } from '../../core/clock.js'
+
+const gap = 25
+
+export class Hints {
+  readonly #clock: Clock
+  readonly #look: () => void
+  #looking = false
+  #again = false
+  #notBefore = Number.NEGATIVE_INFINITY
+  #disarm: (() => void) | undefined
+
+  /** @param look queries the store, and calls {@link looked} once the query was answered or failed */
+  constructor(clock: Clock, look: () => void) {
+    this.#clock = clock
+    this.#look = look
+  }
+
+  /** A notification arrived. */
+  tell(): void {
+    if (this.#looking) this.#again = true
+    else if (this.#disarm === undefined) this.#start()
+  }
+
+  /** The query was answered or failed. The next query never starts before this returns: the answer may make it unnecessary. */
+  looked(): void {
+    this.#looking = false
+    if (!this.#again) return
+    this.#again = false
+    this.#startAt(this.#clock.now())
+  }
+
+  /** Drops pending notifications: they no longer matter. */
+  stop(): void {
+    this.#disarm?.()
+    this.#disarm = undefined
+    this.#again = false
+  }
+
+  #startAt(at: number): void {
+    this.#disarm ??= this.#clock.at(at, () => this.#start(), { ref: false })
+  }
+
+  #start(): void {
+    this.#disarm = undefined
+    const now = this.#clock.now()
+    if (now < this.#notBefore) return this.#startAt(this.#notBefore)
+    this.#notBefore = now + gap
+    this.#looking = true
+    this.#look()
+  }
+}

@@ -1,0 +1,32 @@
+/** Small files that appear whole or not at all. A write that fails, as on a full disk, leaves nothing behind. */
+import { randomBytes } from 'node:crypto'
+import { linkSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+
+/** Creates the file unless it exists. @returns false when another process was first @throws what `fs` throws */
+export function createWhole(path: string, text: string): boolean {
+  return throughDraft(path, text, (draft) => {
+    try {
+      linkSync(draft, path)
+      return true
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+      return false
+    }
+  })
+}
+
+/** Creates or replaces the file. @throws what `fs` throws */
+export function replaceWhole(path: string, text: string): void {
+  throughDraft(path, text, (draft) => renameSync(draft, path))
+}
+
+function throughDraft<T>(path: string, text: string, place: (draft: string) => T): T {
+  const draft = join(dirname(path), `draft-${randomBytes(6).toString('hex')}`)
+  try {
+    writeFileSync(draft, text, { flag: 'wx', mode: 0o600 })
+    return place(draft)
+  } finally {
+    rmSync(draft, { force: true })
+  }
+}

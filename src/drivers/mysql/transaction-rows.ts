@@ -1,0 +1,156 @@
+/**
+ * The rows that `inTransaction` locks: created over the pool, so that a rollback does not remove them, and deleted after a day without use.
+ *
+ * The caller already has one connection of the pool. So it does not wait for a pool that gives no other soon: all callers that have its
+ * connections would wait for each other.
+ */
+import { systemClock } from '../../core/clock.js'
+import { BackendError } from '../../core/errors.js'
+import { quote } from '../../core/name.js'
+import { type Connection, connect, type MysqlPool, text } from './client.js'
+import { assertCommitting } from './desk.js'
+import { inTime } from './link.js'
+import { creation, tablesOf } from './schema.js'
+import * as sql from './sql-transaction.js'
+import { errnoOf, isMissingTable } from './trouble.js'
+
+const clock = systemClock()
+
+/** How long to wait for a spare connection of the pool, and how long not to ask again after there was none, in ms. */
+const patience = { spare: 500, again: 10_000 }
+/** How long all statements on that connection may take together, in ms. */
+const answerTime = 5_000
+/** How long an unused row is kept, and how often old rows are searched for, in ms. */
+const kept = { for: 86_400_000, look: 60_000 }
+const mostKnown = 100_000
+
+/** What is known about a pool. */
+interface Known {
+  /** Names whose rows exist, so that the pool is asked once per name. */
+  readonly names: Set<string>
+  usedUpUntil: number
+  lookAt: number
+}
+const pools = new WeakMap<MysqlPool, Known>()
+
+/** NOWAIT: 3572 in MySQL, 1205 in MariaDB. A wait that timed out is 1205 in both. */
+export function isLocked(error: unknown): boolean {
+  const errno = errnoOf(error)
+  return errno === 1205 || errno === 3572
+}
+
+/**
+ * Creates the row of a name, unless it is known to exist, or the pool has no spare connection.
+ * @throws BackendError when the name is held by another strategy · what the client throws
+ */
+export async function rowOf(pool: MysqlPool, prefix: string, name: string, create: boolean): Promise<void> {
+  const known = pools.get(pool) ?? { names: new Set<string>(), usedUpUntil: 0, lookAt: 0 }
+  pools.set(pool, known)
+  const id = `${prefix} ${name}`
+  if (known.names.has(id) || clock.now() < known.usedUpUntil) return
+  const connection = await spare(pool)
+  if (connection === undefined) {
+    known.usedUpUntil = clock.now() + patience.again
+    return
+  }
+  let answered = false
+  try {
+    await inTime(clock, answerTime, makeOn(connection, prefix, name, create))
+    if (known.names.size >= mostKnown) known.names.clear()
+    known.names.add(id)
+    answered = true
+  } catch (error) {
+    answered = errnoOf(error) !== undefined || error instanceof BackendError
+    throw error
+  } finally {
+    if (!answered) connection.destroy()
+    else if (clock.now() < known.lookAt) connection.release()
+    else {
+      known.lookAt = clock.now() + kept.look
+      // In the background: the caller has a transaction open.
+      void forget(connection, prefix)
+    }
+  }
+}
+
+/** After an error, the next try is a minute later. */
+async function forget(connection: Connection, prefix: string): Promise<void> {
+  try {
+    await inTime(clock, answerTime, forgetOn(connection, prefix))
+    connection.release()
+  } catch {
+    connection.destroy()
+  }
+}
+
+/** A connection that comes late goes back to the pool. */
+async function spare(pool: MysqlPool): Promise<Connection | undefined> {
+  const coming = connect(pool)
+  let late = false
+  let stop = () => {}
+  const none = new Promise<undefined>((resolve) => {
+    stop = clock.at(clock.now() + patience.spare, () => resolve(undefined))
+  })
+  const given = coming.then(
+    (connection) => {
+      if (!late) return connection
+      connection.release()
+      return undefined
+    },
+    (error) => {
+      if (error instanceof TypeError) throw error
+      // The pool refuses to queue, or cannot connect: the transaction has a connection.
+      return undefined
+    },
+  )
+  try {
+    const connection = await Promise.race([given, none])
+    late = connection === undefined
+    return connection
+  } finally {
+    stop()
+  }
+}
+
+/** Looks for the row first, without locks: an INSERT would wait for the transaction that has the row locked. */
+async function makeOn(connection: Connection, prefix: string, name: string, create: boolean): Promise<void> {
+  const tables = tablesOf(prefix)
+  const look = () => connection.query(sql.findRow(tables.transactions, name))
+  const { rows } = await look().catch(async (error) => {
+    if (!isMissingTable(error) || !create) throw error
+    for (const statement of creation(prefix)) await connection.query(statement)
+    return look()
+  })
+  const other = await connection.query(sql.heldOtherwise(tables, name))
+  if (other.rows.length > 0) {
+    const strategy = text(other.rows[0]?.[0]) === 'g' ? 'session' : 'row'
+    throw new BackendError(
+      'mysql',
+      `${quote(name)} is held by the strategy ${strategy}, which does not see locks in transactions: use one of them for a name`,
+    )
+  }
+  if (rows.length > 0) return
+  assertCommitting(await connection.query('SELECT @@autocommit'))
+  try {
+    // Somebody may be creating the row in a transaction: this does not wait for it.
+    await connection.query(sql.tryRow(tables.transactions, name))
+  } catch (error) {
+    if (isLocked(error)) return
+    throw error
+  }
+  await connection.query(sql.makeRow(tables.transactions, name))
+}
+
+async function forgetOn(connection: Connection, prefix: string): Promise<void> {
+  const { transactions } = tablesOf(prefix)
+  const idle = (await connection.query(sql.idleRows(transactions, kept.for))).rows.map(([name]) => text(name))
+  for (const name of idle) {
+    await connection.query('START TRANSACTION')
+    try {
+      const { rows } = await connection.query(sql.lockIdleRow(transactions, name, kept.for))
+      if (rows.length > 0) await connection.query(sql.dropRow(transactions, name))
+    } finally {
+      await connection.query('COMMIT')
+    }
+  }
+}

@@ -1,0 +1,52 @@
+/**
+ * Listeners on the user's clients. The driver adds one listener per event, however many locks use the client: an emitter warns of a
+ * leak from the eleventh listener on.
+ */
+
+/** The part of a client's emitter used here. */
+export interface Emitter {
+  on(event: string, listener: (...args: unknown[]) => void): unknown
+  off(event: string, listener: (...args: unknown[]) => void): unknown
+}
+
+type Listener = (...args: unknown[]) => void
+
+interface Shared {
+  readonly listeners: Set<{ readonly call: Listener }>
+  readonly first: Listener
+}
+
+const shared = new WeakMap<object, Map<string, Shared>>()
+
+/** Calls `listener` at each `event`. Returns a function that stops that. */
+export function on(emitter: Emitter, event: string, listener: Listener): () => void {
+  const events = shared.get(emitter) ?? new Map<string, Shared>()
+  shared.set(emitter, events)
+  const known = events.get(event) ?? share(emitter, event)
+  events.set(event, known)
+  // Wrapped in its own entry: the same function may be added twice.
+  const entry = { call: listener }
+  known.listeners.add(entry)
+  return () => {
+    if (!known.listeners.delete(entry) || known.listeners.size > 0) return
+    emitter.off(event, known.first)
+    events.delete(event)
+  }
+}
+
+/** Like `on`, for several events. */
+export function onAll(emitter: Emitter, all: Readonly<Record<string, Listener>>): () => void {
+  const stops = Object.entries(all).map(([event, listener]) => on(emitter, event, listener))
+  return () => {
+    for (const stop of stops) stop()
+  }
+}
+
+function share(emitter: Emitter, event: string): Shared {
+  const listeners: Shared['listeners'] = new Set()
+  const first: Listener = (...args) => {
+    for (const { call } of [...listeners]) call(...args)
+  }
+  emitter.on(event, first)
+  return { listeners, first }
+}

@@ -1,0 +1,243 @@
+// Somebody binds the name of a directory's broker before a broker does: another user, or the same one.
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, afterEach, describe, test } from 'node:test'
+import { createLocks } from 'holdfast'
+import { local } from 'holdfast/local'
+import { fixedAddress } from '../../../src/drivers/local/address.js'
+import { holderOf } from '../../../src/drivers/local/holder.js'
+import { openHome } from '../../../src/drivers/local/home.js'
+import { version } from '../../../src/drivers/local/protocol.js'
+import { leakCheck } from '../../support/leaks.js'
+import { until } from '../../support/until.js'
+import { brokerOf, endAll, freshDirectory, start } from './processes.js'
+
+type Manner = 'says nothing' | 'hangs up' | 'lies' | 'refuses' | 'enters' | 'grants'
+const manners: readonly Manner[] = ['says nothing', 'hangs up', 'lies', 'refuses', 'enters', 'grants']
+
+/** Only root can start a process of another user, and only who sees all processes knows that it is another user's. */
+const strangersCanBe = process.getuid?.() === 0 && readlinkSync('/proc/self/ns/pid') === 'pid:[4026531836]'
+const stranger = strangersCanBe ? 65534 : process.getuid?.()
+
+const squatters = new Set<ChildProcess>()
+const nameOf = (directory: string) => fixedAddress(openHome(directory, 'abstract'), 'broker') ?? ''
+
+/** Binds the broker's name of `directory`, and treats whoever connects in this manner. Not from a file: another user may not read the checkout. */
+async function squat(directory: string, manner: Manner, uid = process.getuid?.()): Promise<ChildProcess> {
+  const code = `
+    const [manner, name] = process.argv.slice(1)
+    require('net').createServer((socket) => {
+      socket.on('error', () => {})
+      if (manner === 'hangs up') socket.destroy()
+      if (manner === 'lies') socket.on('data', () => socket.write('["hello",${version},"nonce","proof",1]\\n'))
+      if (manner === 'refuses') socket.on('data', () => socket.end('["no","nobody is welcome"]\\n'))
+      const grant = '[1,"granted",7,7,0,false]\\n'
+      if (manner === 'enters') socket.write('["entered",[]]\\n' + grant)
+      if (manner === 'grants') socket.write(grant)
+    }).listen({ path: Buffer.from(name, 'base64').toString('latin1') }, () => process.send('bound'))
+    process.on('disconnect', () => process.exit())`
+  const child = spawn(
+    process.execPath,
+    ['-e', code, manner, Buffer.from(nameOf(directory), 'latin1').toString('base64')],
+    {
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+      cwd: '/',
+      ...(uid !== undefined && { uid }),
+    },
+  )
+  squatters.add(child)
+  const [said] = await Promise.race([once(child, 'message'), once(child, 'exit')])
+  assert.equal(said, 'bound')
+  return child
+}
+
+async function leave(squatter: ChildProcess): Promise<void> {
+  if (squatter.exitCode !== null || squatter.signalCode !== null) return
+  const exited = once(squatter, 'exit')
+  squatter.kill('SIGKILL')
+  await exited
+}
+
+afterEach(() => Promise.all([...squatters].map(leave)))
+
+/** What whoever comes is told where the squatter cannot be known for a stranger. */
+const isTold = (squatter: ChildProcess) => ({
+  code: 'BACKEND',
+  message: new RegExp(
+    `@holdfast-\\d+-[0-9a-f]+-broker is held by process ${squatter.pid} of this user, which is no broker of`,
+  ),
+})
+
+describe('a name that this user has already', () => {
+  for (const manner of manners) {
+    test(`is told with its process before a call gives up: it ${manner}`, async () => {
+      const directory = freshDirectory()
+      const squatter = await squat(directory, manner)
+      const locks = createLocks(local({ directory }))
+      await assert.rejects(locks.mutex('x').tryAcquire(), isTold(squatter))
+      // One that would wait for ever is told, too.
+      await assert.rejects(locks.mutex('x').acquire(), isTold(squatter))
+      await leave(squatter)
+      assert.ok(await locks.mutex('x').tryAcquire())
+      await locks.close()
+    })
+  }
+})
+
+describe('a name that another user has already', () => {
+  for (const manner of manners) {
+    test(`keeps nobody from locks: it ${manner}`, async () => {
+      const directory = freshDirectory()
+      const squatter = await squat(directory, manner, stranger)
+      const [one, two] = [createLocks(local({ directory })), await start({ directory, socket: 'abstract' })]
+      if (!strangersCanBe)
+        return assert.rejects(one.mutex('x').tryAcquire(), isTold(squatter)).finally(() => one.close())
+      const lease = await one.mutex('x').tryAcquire()
+      assert.ok(lease)
+      assert.equal(await two.tryAcquire('x'), undefined)
+      await lease.release()
+      assert.ok(await two.tryAcquire('x'))
+      await one.close()
+    })
+  }
+
+  test('is told of with process and user where a socket file cannot take its place', async () => {
+    const directory = join(freshDirectory(), 'd'.repeat(100))
+    const squatter = await squat(directory, 'says nothing', stranger)
+    const locks = createLocks(local({ directory }))
+    const told = {
+      code: 'BACKEND',
+      message: new RegExp(
+        `is held by process ${squatter.pid} of uid ${stranger}; socket file .* the limit is 103`,
+      ),
+    }
+    await assert.rejects(locks.mutex('x').tryAcquire(), strangersCanBe ? told : isTold(squatter))
+    await locks.close()
+  })
+
+  test('makes one broker of many that come at once, which its leaving, too, leaves alone', async () => {
+    const directory = freshDirectory()
+    const squatter = await squat(directory, 'says nothing', stranger)
+    const counter = join(directory, 'counter')
+    writeFileSync(counter, '0')
+    const all = await Promise.all(Array.from({ length: 12 }, () => start({ directory })))
+    const count = async (one: (typeof all)[number]) => {
+      const taken = await one.acquire('x')
+      const seen = Number(readFileSync(counter, 'utf8'))
+      await new Promise((resolve) => setImmediate(resolve))
+      writeFileSync(counter, String(seen + 1))
+      await one.release(taken)
+    }
+    const counted = Promise.all(all.map(count))
+    if (!strangersCanBe) return assert.rejects(counted, isTold(squatter))
+    await counted
+    assert.equal(readFileSync(counter, 'utf8'), '12')
+    const broker = all.find(({ pid }) => pid === brokerOf(directory))
+    const holder = all.find((one) => one !== broker)
+    assert.ok(broker && holder)
+    const held = await holder.acquire('kept')
+
+    await leave(squatter)
+    const late = await start({ directory })
+    assert.equal(await late.tryAcquire('kept'), undefined, 'there is a second broker')
+    assert.deepEqual(
+      holderOf(nameOf(directory)),
+      { is: 'nobody' },
+      'nobody needs the name while there is a broker',
+    )
+
+    await broker.kill()
+    assert.equal(await late.tryAcquire('kept'), undefined, 'the next broker does not know what is held')
+    assert.equal(holderOf(nameOf(directory)).is, 'ours', 'the next broker serves by name again')
+    assert.equal(await holder.release(held), 'released')
+    assert.ok(((await late.tryAcquire('kept')) ?? 0) > held.token)
+  })
+
+  test('because it was quicker when the broker died, takes nobody what is held, nor does the death of the next broker', async () => {
+    const directory = freshDirectory()
+    const [broker, holder] = [await start({ directory }), await start({ directory })]
+    await broker.acquire('who-runs-the-broker')
+    const held = await holder.acquire('x', { ttl: 60_000 })
+    holder.stop()
+    await broker.kill()
+    const squatter = await squat(directory, 'says nothing', stranger)
+    const late = await start({ directory })
+    const tried = late.tryAcquire('x')
+    if (!strangersCanBe) return assert.rejects(tried, isTold(squatter))
+    // It finds the squatter first, too, and the broker that has begun meanwhile after that.
+    const later = await start({ directory })
+    assert.deepEqual(await Promise.all([later.tryAcquire('x'), tried]), [undefined, undefined])
+    const [next, last] = brokerOf(directory) === late.pid ? [late, later] : [later, late]
+    assert.equal(next.pid, brokerOf(directory))
+    await next.kill()
+    holder.go()
+    assert.equal(await last.tryAcquire('x'), undefined)
+    assert.equal(await holder.release(held), 'released')
+    assert.ok(((await last.tryAcquire('x')) ?? 0) > held.token)
+  })
+
+  test('leaves a directory that is deleted as safe as it was', async () => {
+    const directory = freshDirectory()
+    const squatter = await squat(directory, 'says nothing', stranger)
+    const [broker, holder] = [await start({ directory }), await start({ directory })]
+    if (!strangersCanBe) return assert.rejects(broker.acquire('x'), isTold(squatter))
+    await broker.acquire('who-runs-the-broker')
+    const held = await holder.acquire('x', { ttl: 30_000 })
+    for (const file of readdirSync(directory)) rmSync(join(directory, file))
+    const [file = ''] = await until(() => readdirSync(directory).filter((name) => name === 'broker-1'))
+    await until(() => existsSync(join(directory, file)) && existsSync(join(directory, 'journal')))
+    const late = await start({ directory })
+    assert.equal(
+      await late.tryAcquire('x'),
+      undefined,
+      'a second broker grants what the first one has granted',
+    )
+    assert.equal(brokerOf(directory), broker.pid)
+    assert.equal(await holder.release(held), 'released')
+  })
+})
+
+describe('a stopped broker', () => {
+  test('is taken for no stranger, also when nothing in its directory tells of it any more', async () => {
+    const directory = freshDirectory()
+    const broker = await start({ directory })
+    const held = await broker.acquire('x', { ttl: 60_000 })
+    broker.stop()
+    try {
+      for (const file of readdirSync(directory)) rmSync(join(directory, file))
+      const late = await start({ directory })
+      await assert.rejects(late.tryAcquire('x'), {
+        code: 'BACKEND',
+        message: new RegExp(`is held by process ${broker.pid} of this user`),
+      })
+      assert.deepEqual(
+        readdirSync(directory).filter((name) => name.startsWith('broker-')),
+        [],
+      )
+    } finally {
+      broker.go()
+    }
+    assert.equal(await broker.release(held), 'released')
+  })
+
+  test('is named to those who never met it', async () => {
+    const directory = freshDirectory()
+    const broker = await start({ directory })
+    await broker.acquire('x')
+    broker.stop()
+    const late = await start({ directory })
+    await assert.rejects(late.tryAcquire('x'), {
+      code: 'UNAVAILABLE',
+      message: new RegExp(`in process ${broker.pid} gave no answer within 5000 ms; is that process stopped`),
+    })
+    broker.go()
+  })
+})
+
+after(async () => {
+  await endAll()
+  await leakCheck()
+})

@@ -1,0 +1,49 @@
+// Stands before a store that speaks HTTP, and replaces the answers to some requests by what a broken proxy makes of them.
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+export interface Garbling {
+  readonly url: string
+  /** From now on: what becomes of the text of an answer to a path. */
+  garble(how: (path: string, text: string) => string): void
+  stop(): Promise<void>
+}
+
+/** What may come instead of an answer. */
+export const garbled: Readonly<Record<string, (text: string) => string>> = {
+  'cut off': (text) => text.slice(0, text.length / 2),
+  'an empty object': () => '{}',
+  'a success without anything': () => '{"succeeded":true,"header":{},"Results":[{"KV":{}}]}',
+  'a page': () => '<html>welcome</html>',
+  nothing: () => '',
+  null: () => 'null',
+}
+
+export async function startGarbling(target: string): Promise<Garbling> {
+  let how = (_path: string, text: string): string => text
+  const pass = async (asked: IncomingMessage, answer: ServerResponse): Promise<void> => {
+    const { method, headers, url: path = '/' } = asked
+    const onward = request(new URL(path, target), { method, headers })
+    asked.pipe(onward)
+    const [got] = (await once(onward, 'response')) as [IncomingMessage]
+    const parts: Buffer[] = []
+    for await (const part of got) parts.push(part as Buffer)
+    const { 'transfer-encoding': chunked, 'content-length': length, ...rest } = got.headers
+    answer.writeHead(got.statusCode ?? 0, rest).end(how(path, Buffer.concat(parts).toString()))
+  }
+  const server = createServer((asked, answer) => void pass(asked, answer).catch(() => answer.destroy()))
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    garble(next) {
+      how = next
+    },
+    async stop() {
+      server.closeAllConnections()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
