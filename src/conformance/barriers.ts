@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { type Client, cellsOf } from './client.js'
 import type { Fixture } from './fixture.js'
-import type { Stage } from './stage.js'
+import { notYet, type Stage } from './stage.js'
 import type { It } from './suite.js'
 import { takeInChild } from './take-in-child.js'
 
@@ -43,9 +43,9 @@ const kinds = {
         third = inside.round
         return inside
       })
-    assert.equal(await one.leave({ wait: 50 }), false, 'the other is still inside')
+    assert.equal(await notYet(one.leave({ wait: 50 })), false, 'the other is still inside')
     assert.equal(third, 0)
-    // Who leaves within so short a wait may not have been able to say so yet; asked again, it says so, and waits for the other.
+    // With so short a wait, `leave` may not have been able to record its departure yet; the second call records it, and waits for the other.
     assert.deepEqual(await Promise.all([one.leave(), two.leave()]), [true, true])
     const again = await a.locks.barrier(name, 2).enter()
     assert.deepEqual([again.round, (await late).round], [2, 2])
@@ -56,13 +56,13 @@ const kinds = {
     const [b, name] = [stage.client(), stage.name()]
     const alone = a.locks.barrier(name, 2)
     await stage.connected(a, b)
-    // Long enough for a busy machine to take the seat; should it not be, nobody was there.
+    // Long enough for a busy machine to register the party; otherwise 0 of 2 were there.
     await assert.rejects(alone.enter({ wait: 1_500 }), /did not open: [01] of 2 were there within \d+ ms/)
     await assert.rejects(alone.enter({ wait: 0 }), { code: 'ACQUIRE_TIMEOUT' })
     const controller = new AbortController()
     const reason = new Error('no longer wanted')
     const waits = alone.enter({ signal: controller.signal, ...forEver })
-    // To hold is not enough: who writes first what the barrier is for says how many it is for.
+    // Holding the lease is not enough: the first writer of the barrier's cell decides its number of parties.
     await stage.until('it to be counted', async () => {
       const cell = await cellsOf(b).read(`barrier:${name}`, new AbortController().signal)
       return cell !== undefined && JSON.parse(cell.value).members.length === 1
@@ -82,20 +82,21 @@ const kinds = {
   'do not count one that was cut off while it waited': async (stage, a) => {
     const [b, c, name] = [stage.client(), stage.client(), stage.name()]
     await stage.connected(a, b, c)
-    // It is to live until it is cut off, on a busy machine, too.
+    // The lease must last until the client is cut off, even on a busy machine.
     const ttl = Math.max(stage.ttl, 1_500)
     const granted = new Promise((resolve) => a.locks.on('granted', resolve))
     const gone = a.locks.barrier(name, 2).enter({ ttl, ...forEver })
     const caught = gone.catch((error: unknown) => error)
     await stage.until('it to stand there', async () => (await holding(b, name)) === 1)
-    // Others may hear of its lease before it does. Cut off by then, it would have no lease to lose, and wait for its answer.
+    // Others may see its lease before it does. Cut off by then, it would have no lease to lose, and would wait for the reply.
     await stage.soon('it to have its lease', granted)
     await stage.cut(a)
     await stage.until('it to be seen as gone', async () => (await holding(b, name)) === 0)
     const one = b.locks.barrier(name, 2).enter(forEver)
     await stage.until('the next to stand there', async () => (await holding(c, name)) === 1)
-    const two = await c.locks.barrier(name, 2).enter()
-    await Promise.all([two.leave(), one.then((inside) => inside.leave())])
+    const two = await stage.soon('the last to come in', c.locks.barrier(name, 2).enter())
+    const first = await stage.soon('the one before it to come in', one)
+    await stage.soon('both to leave', Promise.all([two.leave(), first.leave()]))
     assert.equal(((await stage.soon('it to hear of it', caught)) as { code?: string }).code, 'LEASE_LOST')
     await stage.heal()
   },
@@ -115,18 +116,18 @@ export function barriers(it: It, { traits, taker }: Fixture): void {
   it('do not wait for a process that was killed with -9 inside', async (stage) => {
     const client = stage.client()
     const name = stage.name()
-    // It must still be inside when the other one leaves, on a busy machine, too.
+    // It must still be inside when the other one leaves, even on a busy machine.
     const ttl = Math.max(stage.ttl, 2_000)
     const child = takeInChild(stage, taker, name, ttl, 'barrier')
     const inside = await client.locks.barrier(name, 2).enter(forEver)
     await child.heard('granted')
-    assert.equal(await inside.leave({ wait: 20 }), false)
+    assert.equal(await notYet(inside.leave({ wait: 20 })), false)
     await child.kill()
     assert.equal(await inside.leave({ wait: 2 * ttl + stage.patience }), true)
   })
 }
 
-/** A store may show those whose time is over until somebody comes by. */
+/** A store may list expired holders until the next request. */
 async function holding({ locks }: Client, name: string): Promise<number> {
   const { holders } = await locks.inspect(name)
   return holders.filter(({ expiresIn }) => expiresIn > 0).length

@@ -1,4 +1,7 @@
-/** Long because all that a cell promises is read together: a driver's author has no other text than this and the contract. */
+/**
+ * Tests of cells.
+ * Long because all guarantees of a cell are read together: a driver's author has no other text than this and the contract.
+ */
 import assert from 'node:assert/strict'
 import type { Cell, CellChange } from 'holdfast/driver'
 import { maxCellBytes, maxKeyBytes } from 'holdfast/driver'
@@ -7,7 +10,7 @@ import type { Fixture } from './fixture.js'
 import type { Stage } from './stage.js'
 import type { It } from './suite.js'
 
-/** Long enough for a test, short enough not to stay behind for long where one fails. */
+/** Long enough for a test, short enough not to linger after a failed one. */
 const forNow = 60_000
 const never = new AbortController().signal
 
@@ -123,7 +126,7 @@ const kinds = {
     await next('replaced', () => write(a, key, version, 'two'))
     await next('removed', () => write(a, key, version, undefined))
     await next('made again', () => write(a, key, 0, 'again'))
-    // Who hears of it late finds it run out already: either way the cell has left the version before.
+    // A late notification finds the cell already expired: either way it has left the previous version.
     await next('made to run out', () => write(a, key, version, 'brief', 500))
     await leaves(stage, b, key, version)
     await stage.soon('an answer about what has changed already', cellsOf(b).changed(key, 1, never))
@@ -210,7 +213,7 @@ async function remove(client: Client, key: string): Promise<void> {
   await write(client, key, (await read(client, key))?.version ?? 0, undefined)
 }
 
-/** Adds 1 `times` times, each in a race with everybody. */
+/** Adds 1 `times` times, each in a race with all other clients. */
 async function adds(client: Client, key: string, times: number): Promise<void> {
   for (let done = 0; done < times; ) {
     const cell = await read(client, key)
@@ -218,7 +221,7 @@ async function adds(client: Client, key: string, times: number): Promise<void> {
   }
 }
 
-/** Resolves once the cell has left `version` for certain, with a real wait in between. */
+/** Resolves once the cell has certainly left `version`, with a real wait in between. */
 async function leaves(stage: Stage, client: Client, key: string, version: number): Promise<void> {
   const limit = AbortSignal.timeout(stage.patience)
   while (((await read(client, key))?.version ?? 0) === version) {

@@ -1,4 +1,4 @@
-/** A client of the store with what is behind it, and the claims and waits for those tests that talk to the driver alone. */
+/** A client of the store with its internals, and claims and waits for tests that use the driver directly. */
 import { createLocks, type DriverFactory, type Lock, type Locks, type MultiLock } from 'holdfast'
 import type { Blocked, Cells, Claim, Driver, Env, Grant, Wait } from 'holdfast/driver'
 
@@ -6,13 +6,13 @@ export interface Client {
   readonly locks: Locks
   readonly driver: Driver
   readonly env: Env
-  /** As the fixture made it, for `cut`. */
+  /** As the fixture created it, for `cut`. */
   readonly factory: DriverFactory
-  /** How often the core has asked the driver for a grant. */
+  /** Number of times the core has asked the driver for a grant. */
   readonly asked: () => number
-  /** How many claims of this client have been told who holds `name` and wait still. Counted only where the store keeps no line. */
+  /** Number of this client's claims that were told the holder of `name` and still wait. Counted only if the store keeps no queue. */
   readonly waiting: (name: string) => number
-  /** Does its newest grant of `name` know that others wait? A driver that cannot tell is taken to know. */
+  /** Does its newest grant of `name` know that others wait? Counts as true for a driver that cannot report it. */
   readonly contended: (name: string) => boolean
 }
 
@@ -64,7 +64,7 @@ export function openClient(factory: DriverFactory): Client {
   }
 }
 
-/** What the store does not keep: which claims of a client wait, each from when it was told who holds until it was answered. */
+/** What the store does not keep: the waiting claims of a client, each from the first report of the holder until its reply. */
 class Waits {
   readonly #names = new Map<object, string>()
 
@@ -95,14 +95,14 @@ class Waits {
 }
 
 /**
- * A test that fails leaves promises behind, which reject when its clients are closed. They must not hide why it failed.
+ * A failed test leaves promises behind, which reject when its clients are closed. They must not hide why it failed.
  */
 function quiet(locks: Locks): Locks {
   const handled = <T>(promise: Promise<T>): Promise<T> => {
     promise.catch(() => undefined)
     return promise
   }
-  /** `all()` takes only locks of the library itself. */
+  /** `all()` accepts only locks of the library itself. */
   const wrapped = new WeakMap<Lock, Lock>()
   const wrap = (lock: Lock): Lock => {
     const outer: Lock = {
@@ -110,6 +110,7 @@ function quiet(locks: Locks): Locks {
       acquire: (options) => handled(lock.acquire(options)),
       tryAcquire: (options) => handled(lock.tryAcquire(options)),
       run: (fn, options) => handled(lock.run(fn, options)),
+      waitUntilFree: (options) => handled(lock.waitUntilFree(options)),
     }
     wrapped.set(outer, lock)
     return outer
@@ -121,34 +122,35 @@ function quiet(locks: Locks): Locks {
       acquire: (options) => handled(lock.acquire(options)),
       tryAcquire: (options) => handled(lock.tryAcquire(options)),
       run: (fn, options) => handled(lock.run(fn, options)),
+      waitUntilFree: (options) => handled(lock.waitUntilFree(options)),
     }
   }
   return {
     ...locks,
     all,
-    mutex: (name) => wrap(locks.mutex(name)),
+    mutex: (name, defaults) => wrap(locks.mutex(name, defaults)),
     semaphore: (name, options) => wrap(locks.semaphore(name, options)),
-    readWrite: (name) => {
-      const { read, write } = locks.readWrite(name)
+    readWrite: (name, defaults) => {
+      const { read, write } = locks.readWrite(name, defaults)
       return { name, read: wrap(read), write: wrap(write) }
     },
   }
 }
 
-/** The cells of the driver alone. @throws Error when it has none although its traits say so */
+/** The driver's own cells. @throws Error if it has none although its traits say so */
 export function cellsOf(client: Client): Cells {
   const { cells, name } = client.driver
   if (cells === undefined) throw new Error(`${name} has the trait cells, but no cells`)
   return cells
 }
 
-/** A claim made by hand, with an attempt id of its own. */
+/** A hand-made claim, with its own attempt id. */
 export function claimOf(client: Client, name: string, more: Partial<Claim> = {}): Claim {
   const fair = client.driver.traits.fair
   return { name, attempt: client.env.id(), mode: { kind: 'exclusive' }, fair, ttl: 30_000, ...more }
 }
 
-/** A wait made by hand: without end until `end()` is called, or a single attempt. */
+/** A hand-made wait: endless until `end()` is called, or a single attempt. */
 export function waitOf(how: 'once' | 'long' = 'long'): Wait & { end(): void } {
   const controller = new AbortController()
   return {

@@ -4,7 +4,7 @@ import { pause } from './stage.js'
 import type { It } from './suite.js'
 import { startUp, takeInChild } from './take-in-child.js'
 
-/** In a store inside one process nobody outlives the crash; a holder that falls silent is the nearest thing. */
+/** In an in-process store no client outlives the crash; a silent holder is the closest equivalent. */
 export function crash(it: It, { traits, taker }: Fixture): void {
   if (!traits.shared) {
     it('of a task that never releases frees the lock after its ttl', async (stage) => {
@@ -27,7 +27,7 @@ export function crash(it: It, { traits, taker }: Fixture): void {
   it('of a holder killed with -9 frees the lock for the next, with a greater token', async (stage) => {
     const client = stage.client()
     const name = stage.name()
-    // It must live until it is killed, on a busy machine, too.
+    // The hold must last until the process is killed, even on a busy machine.
     const ttl = Math.max(stage.ttl, 2_000)
     const child = takeInChild(stage, taker, name, ttl)
     const { token } = await child.heard('granted')
@@ -69,7 +69,7 @@ export function crash(it: It, { traits, taker }: Fixture): void {
   it('is not what a pause is: a stopped holder that wakes up knows at once whether it still holds', async (stage) => {
     const client = stage.client()
     const name = stage.name()
-    // Where a client serves the others, that is to be this process: a stopped server would be another test.
+    // If one client serves the others, this process must be the one: a stopped server would be a different test.
     await client.locks.mutex(stage.name()).run(() => undefined)
     const child = takeInChild(stage, taker, name, stage.ttl)
     const { token } = await child.heard('granted')

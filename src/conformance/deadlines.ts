@@ -1,4 +1,9 @@
+/**
+ * Tests of lease deadlines.
+ * Long because the ways in which a deadline is set and ends belong side by side.
+ */
 import assert from 'node:assert/strict'
+import type { Lease } from 'holdfast'
 import type { Fixture } from './fixture.js'
 import { block, pause } from './stage.js'
 import type { It } from './suite.js'
@@ -30,7 +35,7 @@ export function deadlines(it: It, { traits }: Fixture): void {
         heldAtGrant = lease.isHeld
         return granted
       })
-    // Should the lease be over before the other one stands in line, it has the lock at once.
+    // If the lease ends before the other client is queued, that client gets the lock at once.
     await Promise.race([next, stage.inLine(b, name, 1)])
     const extended = lease.extend().catch(() => undefined)
     block(ttl * 0.6)
@@ -38,6 +43,48 @@ export function deadlines(it: It, { traits }: Fixture): void {
     const second = await stage.soon('the lock to be free again', next, 3 * ttl + stage.patience)
     assert.equal(heldAtGrant, false, 'two clients believed to hold it')
     await second.release()
+  })
+
+  it('leave a new holder nine tenths of the ttl, also beside older leases of its process', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const ttl = Math.max(stage.ttl, 8_000)
+    // Adds back the time spent by machine and store.
+    const share = (lease: Lease, asked: number) => (lease.remaining() + performance.now() - asked) / lease.ttl
+    const name = stage.name()
+    await stage.connected(a, b)
+    const older = await a.locks.mutex(stage.name()).acquire({ ttl })
+    const held = await b.locks.mutex(name).acquire({ ttl })
+    const asked = a.locks.mutex(name).acquire({ ttl })
+    let released = Number.POSITIVE_INFINITY
+    const waited = asked.then((lease) => share(lease, Math.min(released, performance.now())))
+    await stage.inLine(b, name, 1)
+    await pause(older.ttl / 4)
+    const began = performance.now()
+    const free = share(await a.locks.mutex(stage.name()).acquire({ ttl }), began)
+    assert.ok(free >= 0.9, `${free} of its ttl was left when a free lock was granted`)
+    released = performance.now()
+    await held.release()
+    const left = await stage.soon('the lock to be granted', waited)
+    assert.ok(left >= 0.9, `${left} of its ttl was left when it had waited`)
+    await (await asked).release()
+  })
+
+  it('leave the next holder six tenths of the ttl, also inside a process that stood still', async (stage) => {
+    const a = stage.client()
+    const name = stage.name()
+    const ttl = Math.max(stage.ttl, 2_000)
+    const lock = a.locks.mutex(name)
+    await stage.connected(a)
+    const lease = await lock.acquire({ ttl })
+    const next = lock.acquire({ ttl })
+    block(lease.ttl / 2)
+    const released = performance.now()
+    // Adds back the time spent by machine and store.
+    const left = next.then((granted) => (granted.remaining() + performance.now() - released) / granted.ttl)
+    await lease.release()
+    const share = await stage.soon('the lock to be handed over', left, 3 * ttl + stage.patience)
+    assert.ok(share >= 0.6, `${share} of its ttl was left when it was granted`)
+    await (await next).release()
   })
 
   it('end a lease after one ttl without renewal, and not before', async (stage) => {
@@ -60,12 +107,71 @@ export function deadlines(it: It, { traits }: Fixture): void {
     await stage.connected(a, b)
     const lease = await a.locks.mutex(name).acquire({ ttl, autoRenew: false })
     const left = await lease.extend(ttl * 20)
-    // A session that lasts less than that is kept alive meanwhile.
+    // A session shorter than that is kept alive meanwhile.
     assert.ok(left > ttl, `${left} ms are left`)
     await pause(ttl * 1.3)
     assert.equal(lease.isHeld, true)
     await stage.assertTaken(b, name)
     await lease.release()
+  })
+
+  for (const [how, extend] of Object.entries({
+    'by one `extend`': (lease: Lease, ttl: number) => lease.extend(ttl),
+    'by the last of several at once': async (lease: Lease, ttl: number) => {
+      const [, , left] = await Promise.all([lease.extend(ttl), lease.extend(4 * ttl), lease.extend(ttl)])
+      return left ?? 0
+    },
+  }))
+    it(`are brought forward ${how} to a shorter ttl, for the holder as for the others`, async (stage) => {
+      const [a, b] = [stage.client(), stage.client()]
+      const name = stage.name()
+      await stage.connected(a, b)
+      const long = 6 * stage.momentary
+      const lease = await a.locks.mutex(name).acquire({ ttl: long, autoRenew: false })
+      const left = await extend(lease, stage.momentary)
+      assert.ok(left <= stage.momentary, `${left} ms are left of ${stage.momentary}`)
+      assert.ok(lease.remaining() <= left)
+      const began = performance.now()
+      const second = await b.locks.mutex(name).acquire({ wait: long + stage.patience })
+      assert.equal(lease.isHeld, false, 'two clients believed to hold it')
+      const took = performance.now() - began
+      assert.ok(took < stage.momentary + stage.patience, `another client had it only after ${took} ms`)
+      await second.release()
+    })
+
+  it('are put off for the holder and the others by a longer ttl after a shorter one', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    await stage.connected(a, b)
+    const ttl = stage.momentary
+    const lease = await a.locks.mutex(name).acquire({ ttl: 4 * ttl, autoRenew: false })
+    await lease.extend(ttl)
+    const left = await lease.extend(3 * ttl)
+    assert.ok(left > ttl, `${left} ms are left`)
+    await pause(ttl * 1.3)
+    assert.equal(lease.isHeld, true)
+    await stage.assertTaken(b, name)
+    const second = await b.locks.mutex(name).acquire({ wait: 4 * ttl + stage.patience })
+    assert.equal(lease.isHeld, false, 'two clients believed to hold it')
+    await second.release()
+  })
+
+  it('are brought forward for the holder by a shorter `extend` that is not answered: it may have been carried out', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    await stage.connected(a, b)
+    const ttl = stage.momentary
+    const lease = await a.locks.mutex(name).acquire({ ttl: 3 * ttl, autoRenew: false })
+    const extending = lease.extend(ttl).then(
+      () => 'answered',
+      () => 'not answered',
+    )
+    await stage.cut(a)
+    await extending
+    assert.ok(lease.remaining() <= ttl, `${lease.remaining()} ms are left of ${ttl}`)
+    const second = await b.locks.mutex(name).acquire({ wait: 4 * ttl + stage.patience })
+    assert.equal(lease.isHeld, false, 'two clients believed to hold it')
+    await second.release()
   })
 
   it('do not end a lease while renewals are answered', async (stage) => {
@@ -77,7 +183,7 @@ export function deadlines(it: It, { traits }: Fixture): void {
     await pause(ttl * 1.2)
     assert.equal(lease.isHeld, true)
     await stage.assertTaken(b, name)
-    // A store that stands still for a moment has not answered within a sixth of the ttl, and has lost nothing.
+    // A store that stalls for a moment has not answered within a sixth of the ttl, and has lost nothing.
     assert.match(await lease.release(), /^(released|unknown)$/)
   })
 
@@ -91,7 +197,7 @@ export function deadlines(it: It, { traits }: Fixture): void {
       const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl, lockDelay, autoRenew: false })
       assert.ok(lease.remaining() <= stage.ttl)
       const second = await b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.patience })
-      // Counted from before it was asked for: how long it still had when that is looked at hangs on how busy the machine is.
+      // Measured from before the request: the remaining time when it is checked depends on how busy the machine is.
       const took = performance.now() - begin
       const least = stage.ttl * 0.95 + lockDelay
       assert.ok(took >= least, `another client had it after ${took} ms, at least ${least} ms it is kept`)
@@ -121,7 +227,7 @@ export function deadlines(it: It, { traits }: Fixture): void {
   it('end a lease that has lasted for `maxHold`, and the lock is free for others', async (stage) => {
     const [a, b] = [stage.client(), stage.client()]
     const name = stage.name()
-    // Not the end of its ttl, on a busy machine either.
+    // Longer than a busy machine takes, so that the ttl does not end here.
     const ttl = Math.max(stage.ttl, 2_000)
     await stage.connected(a, b)
     const lease = await a.locks.mutex(name).acquire({ ttl, maxHold: 100 })

@@ -5,7 +5,7 @@ import type { Fixture } from './fixture.js'
 import { pause, type Stage } from './stage.js'
 import type { It } from './suite.js'
 
-/** Each takes its own name, and then asks for the next one's: a ring. */
+/** Each client takes its own name, then requests the next client's: a ring. */
 async function ringOf(stage: Stage, clients: readonly Client[]): Promise<PromiseSettledResult<string>[]> {
   const names = clients.map(() => stage.name())
   let inside = 0

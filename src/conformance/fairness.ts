@@ -1,15 +1,42 @@
 import assert from 'node:assert/strict'
-import type { Lease } from 'holdfast'
+import { createLocks, type Lease } from 'holdfast'
+import type { Driver, Env } from 'holdfast/driver'
 import type { Fixture } from './fixture.js'
 import { passLimit } from './pass-limit.js'
-import { pause } from './stage.js'
+import { block, pause } from './stage.js'
 import type { It } from './suite.js'
 
-/** Three hundred sections may take longer than a wait does by default. */
+/** Three hundred sections may take longer than the default wait. */
 const patient = { wait: Number.POSITIVE_INFINITY }
 
-export function fairness(it: It, { traits }: Fixture): void {
+export function fairness(it: It, { make, traits }: Fixture): void {
   if (traits.fair) {
+    it('with `fair: true` keeps its turn when the event loop stands still as the grant arrives', async (stage) => {
+      const holder = stage.client()
+      const name = stage.name()
+      const ttl = Math.max(stage.ttl, 4_000)
+      const factory = make()
+      const slow = createLocks((env) => stalling(factory(env), name, env.clock))
+      stage.cleanup(() => slow.close())
+      await stage.connected(holder)
+      const lease = await holder.locks.mutex(name).acquire({ fair: true })
+      const served: string[] = []
+      const first = slow.mutex(name).run(
+        (mine) => {
+          // If a session bounds the ttl, its heartbeats extend every lease by themselves.
+          const fresh = traits.maxTtl !== undefined || mine.remaining() >= 0.9 * mine.ttl
+          served.push(`first, ${fresh ? 'fresh' : mine.remaining()}`)
+        },
+        { fair: true, ttl },
+      )
+      await stage.inLine(holder, name, 1)
+      const second = holder.locks.mutex(name).run(() => void served.push('second'), { fair: true })
+      await stage.inLine(holder, name, 2)
+      await lease.release()
+      await stage.soon('both to be served', Promise.all([first, second]), 3 * stage.patience)
+      assert.deepEqual(served, ['first, fresh', 'second'])
+    })
+
     it('with `fair: true` is first come, first served over clients', async (stage) => {
       const clients = [stage.client(), stage.client(), stage.client()]
       const [holder] = clients
@@ -75,7 +102,7 @@ export function fairness(it: It, { traits }: Fixture): void {
       if (servedBusy === 5) {
         waits = other.locks.mutex(name).acquire()
         await stage.inLine(other, name, 1)
-        // The holder is told on a way of its own, which may be the slower one: until then it rightly passes on.
+        // The holder is notified over a separate path, which may be slower: until then it rightly passes the lock on locally.
         await stage.until('the holder to hear of it', () => busy.contended(name))
         servedBefore = servedBusy
         begin()
@@ -96,4 +123,18 @@ export function fairness(it: It, { traits }: Fixture): void {
       `${passed} others were served while it waited, at most ${passLimit} may be`,
     )
   })
+}
+
+/** Blocks the event loop just as the grant of `name` arrives, until three tenths of it are left. */
+function stalling(driver: Driver, name: string, clock: Env['clock']): Driver {
+  return {
+    ...driver,
+    acquire: async (claim, wait) => {
+      const grant = await driver.acquire(claim, wait)
+      if (grant === undefined || claim.name !== name) return grant
+      const { validUntil, maxTtl = claim.ttl } = grant
+      block(Math.max(0, validUntil - clock.now() - 0.3 * Math.min(claim.ttl, maxTtl)))
+      return grant
+    },
+  }
 }

@@ -1,4 +1,7 @@
-/** Long because asking a lock back and handing it over are two sides of one hold. */
+/**
+ * Tests of revocation and of handing a lock over.
+ * Long because revoking a lock and handing it over are two sides of one hold.
+ */
 import assert from 'node:assert/strict'
 import type { Revocation } from 'holdfast'
 import type { Client } from './client.js'
@@ -19,7 +22,7 @@ const revoking = {
       asked.push(request)
       void lease.release()
     })
-    // Behind it in the same process: it must not inherit what was asked back.
+    // Queued behind it in the same process: it must not inherit the revoked lock.
     const heir = a.locks.mutex(name).acquire()
     const outcome = await stage.soon('it to give way', b.locks.revoke(name, { grace: 30_000, why: 'deploy' }))
     assert.equal(outcome, 'released')
@@ -44,11 +47,11 @@ const revoking = {
     impatient.abort(reason)
     await assert.rejects(first, (error) => error === reason)
     assert.equal(lease.isHeld, true, 'who asked has gone, and nobody forces it')
-    // A holder that hears of this one too late is forced all the same.
+    // A holder that is notified of this one too late is force-released anyway.
     assert.equal(await b.locks.revoke(name, { grace: 400 }), 'forced')
     assert.deepEqual(asked.slice(0, 2), [60_000, 400].slice(0, asked.length))
     assert.ok(asked.length <= 2, 'each request is told once')
-    // A renewal may be answered by a proof that is a moment old, of before the force.
+    // A renewal may be answered with a proof from a moment before the forced release.
     await stage.until('the holder to know', () =>
       lease.extend().then(
         () => false,
@@ -69,7 +72,7 @@ const revoking = {
     await stage.inLine(c, name, 1)
     const heard = new Promise<void>((resolve) => void a.locks.onRevoke(lease, () => resolve()))
     const revoked = c.locks.revoke(name, { grace: 30_000 })
-    // Released earlier, the one after it could be the holder that the request finds.
+    // If it were released earlier, the request could find the next waiter as holder.
     await stage.soon('the holder to be asked', heard)
     await lease.release()
     const mine = await next
@@ -131,7 +134,7 @@ const handing = {
 
   'does not work when it comes too late': async (stage, a) => {
     const [b, name] = [stage.client(), stage.name()]
-    // A try to renew it may take a sixth of that, on a busy machine, too.
+    // A renewal attempt may take a sixth of that, even on a busy machine.
     const ttl = Math.max(stage.ttl, 2_000)
     const ticket = await a.locks.export(await a.locks.mutex(name).acquire({ ttl }))
     const next = await b.locks.mutex(name).acquire({ wait: 2 * ttl + stage.patience })
@@ -166,7 +169,7 @@ export function revocation(it: It, { traits, taker }: Fixture): void {
   it('is over when the holder is killed with -9 after it was asked', async (stage) => {
     const client = stage.client()
     const name = stage.name()
-    // It must still hold when it is asked, on a busy machine, too.
+    // It must still hold when it is asked, even on a busy machine.
     const ttl = Math.max(stage.ttl, 2_000)
     const child = takeInChild(stage, taker, name, ttl, 'revocable')
     await child.heard('granted')
@@ -211,7 +214,7 @@ export function handOver(it: It, { traits, taker }: Fixture): void {
 
   it('is not undone when the process that took it is killed with -9', async (stage) => {
     const [a, b, name] = [stage.client(), stage.client(), stage.name()]
-    // Nothing is to run out: a renewal may take a sixth of it.
+    // Nothing may expire here: a renewal may take a sixth of the ttl.
     const child = takeInChild(stage, taker, name, 30_000, 'export')
     const { token, ticket = '' } = await child.heard('granted')
     const adopted = await a.locks.adopt(ticket)

@@ -1,12 +1,12 @@
 /**
- * A cable for stores that have none: what a client does goes through a gate that can be shut. A request made while it is shut
- * never arrives; an answer that comes while it is shut is lost, although the store has done what was asked.
+ * A simulated connection for stores that have none: a client's requests go through a gate that can be shut. A request made while it is shut
+ * never arrives; a reply that comes while it is shut is lost, although the store has executed the request.
  */
 import { BackendError, type DriverFactory } from 'holdfast'
 import type { Cells, Claim, Driver, GaveBack, Grant, Wait } from 'holdfast/driver'
 import type { Breakage, Fixture } from './fixture.js'
 
-/** `make` and `breakage` for a store that lives in this process: each call of `open` is one more client of it. */
+/** `make` and `breakage` for a store inside this process: each call of `open` creates another client of it. */
 export function inProcess(
   open: () => DriverFactory,
 ): Pick<Fixture, 'make'> & { readonly breakage: Breakage } {
@@ -34,14 +34,14 @@ class Gate {
     this.#shut = true
   }
 
-  /** What was on its way fails, as on a connection that is made again. */
+  /** Requests in transit fail, as on a re-established connection. */
   open(): void {
     this.#shut = false
     for (const fail of this.#stuck) fail(new BackendError('the gate', 'the connection was lost'))
     this.#stuck.clear()
   }
 
-  /** There and back. While shut it hangs until the gate opens again or `signal` ends it. */
+  /** A round trip. While the gate is shut, it hangs until the gate opens again or `signal` aborts it. */
   async cross<T>(request: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     if (this.#shut) return this.#hang(signal)
     const answer = await request()

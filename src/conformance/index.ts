@@ -1,5 +1,5 @@
 /**
- * The suite every driver passes. For drivers of your own:
+ * The suite every driver passes. To test a driver of your own:
  *
  * ```ts
  * import { describe, it } from 'node:test'
@@ -7,11 +7,13 @@
  * import { memory } from 'holdfast/memory'
  *
  * const store = memory()
- * const traits = { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 1, shared: false, cells: true, portable: true } as const
+ * const traits = { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 10, shared: false, cells: true, portable: true } as const
  * conformance({ describe, it }, { name: 'memory', traits, ...inProcess(() => store) })
  * ```
  * @module
  */
 export type { Breakage, Fixture, Runner, Taker } from './fixture.js'
 export { inProcess } from './in-process.js'
+export type { PromiseCell, PromiseColumn } from './scenario/column.js'
+export { promiseTable } from './scenario/table.js'
 export { conformance } from './suite.js'

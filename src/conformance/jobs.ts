@@ -9,7 +9,7 @@ const kinds = {
   'run on one of many hosts, and are skipped by the others': async (stage, a) => {
     const clients = [a, stage.client(), stage.client(), stage.client()]
     const name = stage.name()
-    // One that is still connecting would come when the first has ended.
+    // A client still connecting would arrive after the first job has ended.
     await stage.connected(...clients)
     let runs = 0
     let end = () => {}
@@ -24,7 +24,7 @@ const kinds = {
     const all = clients.map(({ locks }) => locks.job(name).run(work))
     const skipped: unknown[] = []
     for (const run of all) void run.then((outcome) => skipped.push(outcome))
-    // All of them: one that is slow to connect would find it free once it has ended.
+    // All of them: one that is slow to connect would find the lock free once the job has ended.
     await stage.until('the others to be skipped', () => skipped.length === 3)
     for (const outcome of skipped) assert.deepEqual(outcome, { ran: false, why: 'held' })
     await stage.until('it to run', () => runs === 1)
@@ -38,7 +38,7 @@ const kinds = {
   'are not run again by anybody within minHold of their beginning, also when they fail': async (stage, a) => {
     const [b, name, minHold] = [stage.client(), stage.name(), 600]
     await stage.connected(a, b)
-    // Before it is asked: by that clock no store, and no process, counts from sooner.
+    // Taken before the request: by this clock no store, and no process, counts from an earlier time.
     const from = performance.now()
     const failing = a.locks.job(name, { minHold, ttl: 5_000 }).run(() => {
       throw new Error('disk full')
@@ -60,13 +60,13 @@ const kinds = {
     let began = false
     const late = a.locks.job(name, { maxHold: 150, ttl: 5_000 }).run(async ({ signal }) => {
       began = true
-      // On a busy machine it may be over before it begins here.
+      // On a busy machine the lease may be lost before this point.
       if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve))
       await stage.until('another to run', async () => (await b.locks.job(name).run(() => 1)).ran)
       return 'too late'
     })
     const error = (await late.catch((error: unknown) => error)) as Record<string, unknown>
-    // Whether it may begin is asked of the store once the lease is there: it may be over by then, and nothing was run.
+    // After the lease is granted, the store is asked whether the job may begin: the lease may be over by then, and nothing was run.
     const result = began ? 'too late' : undefined
     assert.deepEqual([error.code, error.why, error.result], ['LEASE_LOST', 'max-hold', result])
   },
@@ -96,7 +96,7 @@ export function jobs(it: It, { traits, taker }: Fixture): void {
   it('keep minHold, and nothing else, of a process that was killed with -9 in the middle', async (stage) => {
     const client = stage.client()
     const name = stage.name()
-    // A job makes a single attempt, and that may not take longer than its ttl.
+    // A job makes a single attempt, which may not take longer than its ttl.
     const ttl = stage.lasting
     const child = takeInChild(stage, taker, name, ttl, 'job')
     await stage.connected(client)

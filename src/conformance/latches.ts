@@ -1,9 +1,33 @@
 import assert from 'node:assert/strict'
-import type { Client } from './client.js'
+import { type Client, cellsOf } from './client.js'
 import type { Fixture } from './fixture.js'
-import type { Stage } from './stage.js'
+import { notYet, type Stage } from './stage.js'
 import type { It } from './suite.js'
 import { takeInChild } from './take-in-child.js'
+
+const forEver = { wait: Number.POSITIVE_INFINITY }
+const gone = (lock: string) => ({ name: 'LatchGoneError', code: 'LATCH_GONE', lock })
+
+/** Begins a wait, and resolves once it has read the latch and waits for a change. */
+async function parked(
+  client: Client,
+  wait: () => Promise<boolean>,
+): Promise<{ readonly waits: Promise<boolean> }> {
+  const cells = cellsOf(client)
+  const changed = cells.changed.bind(cells)
+  const looked = new Promise<void>((resolve) => {
+    cells.changed = (...asked) => {
+      resolve()
+      return changed(...asked)
+    }
+  })
+  const waits = wait()
+  // It may have settled before anybody checks the result.
+  waits.catch(() => undefined)
+  await looked
+  cells.changed = changed
+  return { waits }
+}
 
 const kinds = {
   'open for everybody when they have been counted down': async (stage, a) => {
@@ -13,9 +37,11 @@ const kinds = {
     assert.equal(await latch.setCount(3, { keep: 20_000 }), true)
     assert.equal(await b.locks.latch(name).setCount(5), false, 'it is closed already')
     const waits = [a, b, c].map((client) => client.locks.latch(name).wait({ wait: Number.POSITIVE_INFINITY }))
+    // If an assertion below fails, closing the clients rejects these too; the assertion must be what is reported.
+    for (const one of [early, ...waits]) one.catch(() => undefined)
     assert.equal(await b.locks.latch(name).countDown(), 2)
     assert.equal(await c.locks.latch(name).wait({ wait: 0 }), false)
-    assert.equal(await c.locks.latch(name).wait({ wait: 40 }), false)
+    assert.equal(await notYet(c.locks.latch(name).wait({ wait: 40 })), false)
     assert.equal(await latch.countDown(7), 0)
     assert.deepEqual(await stage.soon('all to go on', Promise.all([early, ...waits])), [
       true,
@@ -41,6 +67,40 @@ const kinds = {
     assert.equal(await a.locks.latch(name).countDown(), 0)
   },
 
+  'reject whoever waits for one that is deleted, in any process': async (stage, a) => {
+    const [b, name] = [stage.client(), stage.name()]
+    const [mine, theirs] = [a.locks.latch(name), b.locks.latch(name)]
+    assert.equal(await mine.delete(), false, 'there is none')
+    await mine.setCount(2)
+    const waits = [await parked(a, () => mine.wait(forEver)), await parked(b, () => theirs.wait(forEver))]
+    assert.equal(await theirs.delete(), true)
+    for (const { waits: one } of waits) await assert.rejects(stage.soon('to hear of it', one), gone(name))
+    assert.equal(await mine.count(), 0)
+    assert.equal(await mine.wait({ wait: 0 }), false, 'it is as if it had never been')
+    await assert.rejects(mine.countDown(), /is not closed/)
+    assert.equal(await mine.setCount(1), true)
+    assert.equal(await theirs.delete(), true)
+    assert.equal(await mine.delete(), false)
+  },
+
+  'tell whoever waits what became of the one it waited for, also when it is closed again at once': async (
+    stage,
+    a,
+  ) => {
+    const [b, name] = [stage.client(), stage.name()]
+    const [mine, theirs] = [a.locks.latch(name), b.locks.latch(name)]
+    await mine.setCount(1)
+    const opened = await parked(b, () => theirs.wait(forEver))
+    await mine.countDown()
+    await mine.setCount(1)
+    assert.equal(await stage.soon('to hear that it opened', opened.waits), true)
+    const deleted = await parked(b, () => theirs.wait(forEver))
+    await mine.delete()
+    await mine.setCount(1)
+    await assert.rejects(stage.soon('to hear that it was deleted', deleted.waits), gone(name))
+    await mine.delete()
+  },
+
   'refuse what makes no sense': async (stage, a) => {
     const latch = a.locks.latch(stage.name())
     await assert.rejects(latch.countDown(), /is not closed; setCount\(\) closes it/)
@@ -56,6 +116,18 @@ const kinds = {
 } satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
 
 const joined = {
+  'that are deleted leave their leases to those who joined': async (stage, a) => {
+    const [b, name] = [stage.client(), stage.name()]
+    const latch = a.locks.latch(name)
+    await latch.setCount(1)
+    const work = await b.locks.latch(name).join()
+    assert.equal(await latch.delete(), true)
+    assert.equal(work.isHeld, true)
+    await assert.rejects(b.locks.latch(name).join(), /is not closed/)
+    assert.equal(await work.release(), 'released')
+    assert.equal(await latch.count(), 0)
+  },
+
   'are held closed by those who joined, until they leave': async (stage, a) => {
     const [b, name] = [stage.client(), stage.name()]
     await a.locks.latch(name).setCount(1, { keep: 20_000 })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
 
-export function localQueue(it: It, _fixture: Fixture): void {
+export function localQueue(it: It, { traits }: Fixture): void {
   it('cost the store one waiter, and all are served', async (stage) => {
     const [a, b] = [stage.client(), stage.client()]
     const name = stage.name()
@@ -44,13 +44,46 @@ export function localQueue(it: It, _fixture: Fixture): void {
     await (await stage.soon('the second request', second)).release()
   })
 
+  it('are refused beyond maxPending before anything is sent, until one of those who wait has ended', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    const held = await b.locks.mutex(name).acquire()
+    const lock = a.locks.mutex(name, { maxPending: 2, wait: Number.POSITIVE_INFINITY })
+    const tooMany = { name: 'TooManyWaitersError', code: 'TOO_MANY_WAITERS', lock: name, maxPending: 2 }
+    const stop = new AbortController()
+    const [first, gone] = [lock.acquire(), lock.acquire({ signal: stop.signal })]
+    await stage.inLine(b, name, 1)
+    const asked = a.asked()
+    await assert.rejects(lock.acquire(), tooMany)
+    await assert.rejects(
+      lock.run(() => assert.fail('it ran')),
+      tooMany,
+    )
+    const shared = traits.modes.includes('shared')
+    if (shared) await assert.rejects(a.locks.readWrite(name).read.acquire({ maxPending: 2 }), tooMany)
+    assert.equal(await lock.tryAcquire(), undefined, 'a single attempt does not wait, and is not refused')
+    assert.equal(a.asked(), asked, 'something was sent')
+    stop.abort(new Error('gone'))
+    await assert.rejects(gone, { message: 'gone' })
+    const second = lock.acquire()
+    const third = lock.acquire({ maxPending: 3 })
+    await assert.rejects(lock.acquire(), tooMany)
+    await held.release()
+    for (const lease of [first, second, third]) await (await stage.soon('its turn', lease)).release()
+    await (await lock.acquire({ maxPending: 1 })).release()
+  })
+
   it('each keep their own deadline', async (stage) => {
     const [a, b] = [stage.client(), stage.client()]
     const name = stage.name()
     const lease = await b.locks.mutex(name).acquire()
     const timedOut = { code: 'ACQUIRE_TIMEOUT' }
+    await stage.connected(a)
     const patient = a.locks.mutex(name).acquire()
-    const waits = [20, 60, 100].map((wait) => assert.rejects(a.locks.mutex(name).acquire({ wait }), timedOut))
+    await stage.inLine(b, name, 1)
+    const waits = [60, 100, 200].map((wait) =>
+      assert.rejects(a.locks.mutex(name).acquire({ wait }), timedOut),
+    )
     await stage.soon('three deadlines', Promise.all(waits))
     await lease.release()
     await (await stage.soon('the patient one', patient)).release()

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { LeaseLostError } from 'holdfast'
+import { LeaseLostError, type LossCause } from 'holdfast'
 import type { Client } from './client.js'
 import type { Fixture } from './fixture.js'
 import { block, pause, type Stage } from './stage.js'
@@ -29,9 +29,10 @@ export function loss(it: It, fixture: Fixture): void {
     assert.equal(heldAtGrant, false, 'two clients believed to hold it')
     assert.equal(lease.state, 'lost')
     assert.throws(() => lease.assertHeld(), LeaseLostError)
-    assert.ok(signal.aborted && signal.reason instanceof LeaseLostError)
+    await stage.until('the signal', () => signal.aborted)
+    assert.ok(signal.reason instanceof LeaseLostError)
     const { why } = signal.reason
-    // A slow answer before the cut is a doubt of its own, which the answer ended.
+    // A slow reply before the cut causes a doubt of its own, which that reply ended.
     const last = why === 'expired' ? ['doubtful', 'lost'] : ['lost']
     assert.deepEqual(states.slice(-last.length), last)
     await second.release()
@@ -48,7 +49,7 @@ export function loss(it: It, fixture: Fixture): void {
     assert.equal(lease.isHeld, true)
     await stage.heal()
     const left = lease.remaining()
-    // A driver may prove it before the core has asked: it is in doubt until then.
+    // A driver may prove the lease before the core has asked: the state stays doubtful until then.
     await stage.until('a renewal', () => lease.remaining() > left && lease.state === 'held')
     await stage.assertTaken(b, name)
     await lease.release()
@@ -64,7 +65,7 @@ export function loss(it: It, fixture: Fixture): void {
     assert.throws(() => lease.assertHeld(), { code: 'LEASE_LOST', why: 'expired' })
     assert.equal(lease.isHeld, false)
     assert.equal(lease.remaining(), 0)
-    assert.equal(signal.aborted, true)
+    await stage.until('the signal', () => signal.aborted)
     await stage.soon('the lock to be free', stage.assertFree(b, name))
     assert.equal(await lease.release(), 'lost')
   })
@@ -112,10 +113,64 @@ export function loss(it: It, fixture: Fixture): void {
     const lease = await a.locks.mutex(name).acquire({ ttl: stage.momentary })
     await takeAway(stage, b, name)
     await stage.until('the loss', () => lease.state === 'lost', stage.momentary + stage.patience)
+    await stage.until('the event', () => lost.length > 0)
     assert.equal(lost.length, 1)
     assert.notEqual(lost[0], 'max-hold')
     assert.equal(await lease.release(), 'lost')
     await stage.assertFree(b, name)
+  })
+
+  it('by force comes by `signal` and event, with one cause, although nobody looks at the lease', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    const name = stage.name()
+    if (a.driver.forceRelease === undefined) return
+    const told = fixture.tellsLoss === true
+    const ttl = told ? 60_000 : Math.max(stage.ttl, 3_000)
+    const waited = async () => {
+      const first = await b.locks.mutex(name).acquire()
+      const next = a.locks.mutex(name).acquire({ ttl })
+      await stage.inLine(b, name, 1)
+      await first.release()
+      return next
+    }
+    // By the second time, it is certainly subscribed.
+    await (await waited()).release()
+    const lease = await waited()
+    const lost: LossCause[] = []
+    a.locks.on('lost', ({ why }) => lost.push(why))
+    const { signal } = lease
+    const aborted = new Promise<void>((resolve) => {
+      signal.addEventListener('abort', () => resolve(), { once: true })
+    })
+    assert.equal(await b.locks.forceRelease(name), 1)
+    await stage.soon('the signal', aborted, told ? stage.patience / 2 : ttl + stage.patience)
+    assert.ok(signal.reason instanceof LeaseLostError)
+    const { why } = signal.reason
+    assert.match(why, told ? /^revoked$/ : /^(revoked|taken)$/)
+    assert.deepEqual(lost, [why])
+    assert.equal(lease.state, 'lost')
+    assert.throws(
+      () => lease.assertHeld(),
+      (error) => error === signal.reason,
+    )
+    assert.equal(await lease.release(), 'lost')
+  })
+
+  it('is not made by looking: whoever listens hears of it in a tick of its own', async (stage) => {
+    const a = stage.client()
+    const lease = await a.locks.mutex(stage.name()).acquire({ ttl: stage.ttl, autoRenew: false })
+    let events = 0
+    a.locks.on('lost', () => events++)
+    const { signal } = lease
+    block(stage.ttl + 20)
+    assert.equal(lease.state, 'lost')
+    assert.equal(lease.isHeld, false)
+    assert.equal(lease.remaining(), 0)
+    assert.throws(() => lease.assertHeld(), { why: 'expired' })
+    assert.equal(lease.signal.aborted, false)
+    assert.equal(events, 0)
+    await stage.until('the event', () => events === 1 && signal.aborted)
+    assert.equal(signal.reason.why, 'expired')
   })
 
   async function loseByCut(stage: Stage, client: Client, name: string) {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
 
-/** Characters that mean something to one store or another: keys, paths, slots, patterns, statements. */
+/** Characters with a special meaning in some store: keys, paths, slots, patterns, statements. */
 const hostile = [
   '{}',
   '{a}b',
@@ -33,6 +33,7 @@ const hostile = [
   'e\u0301',
   '鎖🔒',
   '\u202egnirts',
+  'a\u2028b',
   '__proto__',
   'constructor',
 ]

@@ -52,7 +52,7 @@ export function operators(it: It, _fixture: Fixture): void {
   it('list what is held or waited for by the beginning of its name, or say that it cannot be', async (stage) => {
     const client = stage.client()
     const prefix = stage.name('list')
-    const names = [`${prefix}:a`, `${prefix}:b`, `${prefix}`]
+    const names = [`${prefix}:a`, `${prefix}:b\u2028/%.`, `${prefix}`]
     if (client.driver.list === undefined) return assert.rejects(client.locks.list(), { code: 'UNSUPPORTED' })
     const leases = []
     for (const name of names) leases.push(await client.locks.mutex(name).acquire())

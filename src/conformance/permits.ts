@@ -58,7 +58,7 @@ export function permits(it: It, { traits, taker }: Fixture): void {
           taken += weight
           most = Math.max(most, taken)
           together = Math.max(together, ++inside)
-          // The first one stays until it is not alone: it has one permit, beside which any other request fits.
+          // The first holder stays until another joins: it has one permit, and any other request fits beside it.
           await stage.until('two to be in at once', () => together > 1, stage.patience * 2)
           await pause(2)
           inside--
@@ -105,6 +105,46 @@ export function permits(it: It, { traits, taker }: Fixture): void {
     await lease.release()
   })
 
+  it('refuse a wrong limit beside right ones, and no right one with it', async (stage) => {
+    const [a, b, c] = [stage.client(), stage.client(), stage.client()]
+    const name = stage.name()
+    await stage.connected(a, b, c)
+    const lease = await a.locks.semaphore(name, { permits: 3 }).acquire()
+    const [right, wrong] = [b.locks.semaphore(name, { permits: 3 }), c.locks.semaphore(name, { permits: 4 })]
+    const rightly = async () => {
+      for (let n = 0; n < 20; n++) await right.run(() => undefined, { wait: 2 * stage.patience })
+    }
+    const wrongly = async () => {
+      for (let n = 0; n < 20; n++)
+        await assert.rejects(wrong.acquire({ wait: 2 * stage.patience }), { name: 'RangeError' })
+    }
+    await Promise.all([rightly(), wrongly(), wrongly()])
+    await lease.release()
+  })
+
+  it('refuse a wrong limit, and then give the right one to the same client', async (stage) => {
+    const [a, b] = [stage.client(), stage.client()]
+    await stage.connected(b)
+    const { patience: wait } = stage
+    for (const single of [false, true]) {
+      const name = stage.name()
+      const right = { permits: 5 }
+      const wrong = b.locks.semaphore(name, { permits: 3 })
+      // While no other client uses the name, any limit is accepted.
+      if (single) await wrong.run(() => undefined)
+      const lease = await a.locks.semaphore(name, right).acquire()
+      const refused = { name: 'RangeError', message: /has 5 permits .* got permits: 3/ }
+      await assert.rejects(single ? wrong.tryAcquire() : wrong.acquire({ wait }), refused)
+      const beside = await b.locks.semaphore(name, right).acquire({ wait })
+      // Now this client knows the limit, and checks it without the store.
+      assert.throws(() => b.locks.semaphore(name, { permits: 3 }), refused)
+      await assert.rejects(wrong.acquire({ wait }), refused)
+      await b.locks.semaphore(name, right).run(() => undefined, { wait })
+      await beside.release()
+      await lease.release()
+    }
+  })
+
   it('refuse more permits than there are before anything is sent', async (stage) => {
     const client = stage.client()
     const lock = client.locks.semaphore(stage.name(), { permits: 3 })
@@ -117,7 +157,7 @@ export function permits(it: It, { traits, taker }: Fixture): void {
     const [a, b] = [stage.client(), stage.client()]
     const name = stage.name()
     const of = { permits: 3 }
-    // So long that a busy machine does not lose it for want of a renewal.
+    // Long enough that a busy machine does not lose it for lack of a renewal.
     const ttl = Math.max(stage.ttl, 2_000)
     const two = await a.locks.semaphore(name, of).acquire({ permits: 2, ttl, note: 'film' })
     const one = await b.locks.semaphore(name, of).acquire()

@@ -1,3 +1,7 @@
+/**
+ * Tests of pools.
+ * Long because a pool's guarantees while its size, its holders and its being open change are read together.
+ */
 import assert from 'node:assert/strict'
 import { type Client, cellsOf } from './client.js'
 import type { Fixture } from './fixture.js'
@@ -81,6 +85,71 @@ const kinds = {
     assert.deepEqual(served, ['large', 'small'])
   },
 
+  'are closed for everybody: who waits is refused, who holds goes on, and closing ends when all is back':
+    async (stage, a) => {
+      const [b, name] = [stage.client(), stage.name()]
+      const [mine, theirs] = [a.locks.pool(name, { permits: 2 }), b.locks.pool(name, { permits: 2 })]
+      const closed = { name: 'PoolClosedError', code: 'POOL_CLOSED', lock: name }
+      const lease = await mine.acquire()
+      const waits = theirs.acquire({ permits: 2, ...forEver })
+      waits.catch(() => undefined)
+      await stage.until('it to stand there', async () => (await lineOf(a, name)) === 2)
+      const draining = mine.close(forEver)
+      await assert.rejects(stage.soon('to hear that it is closed', waits), closed)
+      await assert.rejects(theirs.acquire(), closed)
+      await assert.rejects(mine.tryAcquire(), closed)
+      assert.equal(await theirs.close({ wait: 0 }), false, 'one permit is out')
+      lease.assertHeld()
+      await lease.release()
+      assert.equal(await stage.soon('all to be back', draining), true)
+      assert.equal(await theirs.close(), true, 'it is closed already')
+      await theirs.resize(3)
+      await assert.rejects(mine.acquire(), closed)
+      await theirs.open()
+      const three = await mine.acquire({ permits: 3 })
+      await three.release()
+      assert.equal(await theirs.delete(), true)
+    },
+
+  'are closed although a holder is cut off, and are not drained when they are opened meanwhile': async (
+    stage,
+    a,
+  ) => {
+    const [b, name] = [stage.client(), stage.name()]
+    const pool = b.locks.pool(name, { permits: 1 })
+    await stage.connected(a, b)
+    const stays = await pool.acquire()
+    const draining = pool.close(forEver)
+    await stage.until('it to be closed', async () => (await stateOf(b, name))?.closed === true)
+    await pool.open()
+    assert.equal(await stage.soon('to hear that it was opened', draining), false)
+    await stays.release()
+    const ttl = stage.momentary
+    const lease = await a.locks.pool(name, { permits: 1 }).acquire({ ttl })
+    await stage.cut(a)
+    assert.equal(await pool.close({ wait: 2 * ttl + stage.patience }), true)
+    assert.equal(lease.isHeld, false, 'it was said to be drained while a permit was out')
+    assert.equal(await pool.delete(), true)
+  },
+
+  'are deleted, but not while somebody uses them': async (stage, a) => {
+    const [b, name] = [stage.client(), stage.name()]
+    const [mine, theirs] = [a.locks.pool(name, { permits: 2 }), b.locks.pool(name, { permits: 2 })]
+    await mine.resize(5)
+    const lease = await mine.acquire()
+    assert.equal(await theirs.delete(), false)
+    assert.equal(await theirs.size(), 5)
+    await lease.release()
+    assert.equal(await theirs.delete(), true)
+    assert.equal(await stateOf(a, name), undefined)
+    assert.equal(await mine.size(), 2, 'it is as if it had never been')
+    await mine.close()
+    assert.equal(await theirs.delete(), true)
+    await (await mine.acquire()).release()
+    assert.equal(await mine.delete(), true)
+    assert.equal(await mine.delete(), true, 'there is none')
+  },
+
   'give back the permits of whoever is cut off': async (stage, a) => {
     const [b, name] = [stage.client(), stage.name()]
     await stage.connected(a, b)
@@ -92,6 +161,26 @@ const kinds = {
     await next.release()
   },
 
+  'refuse those beyond maxPending, until one of those who wait has ended': async (stage, a) => {
+    const name = stage.name()
+    const pool = a.locks.pool(name, { permits: 1, maxPending: 2, ...forEver })
+    const tooMany = { code: 'TOO_MANY_WAITERS', lock: name, maxPending: 2 }
+    const lease = await pool.acquire()
+    const stop = new AbortController()
+    const [first, gone] = [pool.acquire(), pool.acquire({ signal: stop.signal })]
+    gone.catch(() => undefined)
+    await stage.until('both to stand there', async () => (await lineOf(a, name)) === 3)
+    await assert.rejects(pool.acquire(), tooMany)
+    await assert.rejects(pool.acquire({ maxPending: 0 }), /maxPending must be a whole number from 1/)
+    assert.equal(await pool.tryAcquire(), undefined, 'a single attempt does not wait, and is not refused')
+    stop.abort(new Error('gone'))
+    await assert.rejects(gone, { message: 'gone' })
+    const second = pool.acquire({ maxPending: 2 })
+    await assert.rejects(pool.acquire(), tooMany)
+    await lease.release()
+    for (const next of [first, second]) await (await stage.soon('its permit', next)).release()
+  },
+
   'refuse what makes no sense, and wait no longer than they are told': async (stage, a) => {
     const [b, name] = [stage.client(), stage.name()]
     assert.throws(() => a.locks.pool(name, { permits: 0 }), /from 1 to 1000000, got 0/)
@@ -100,7 +189,7 @@ const kinds = {
     await stage.connected(b)
     const lease = await mine.acquire()
     assert.equal(await b.locks.pool(name, { permits: 1 }).tryAcquire(), undefined)
-    // Whether its time is over before it stands in the line or while it does, it is told of the pool.
+    // Whether its wait expires before or after it is queued, the error names the pool.
     await assert.rejects(
       b.locks.pool(name, { permits: 1 }).acquire({ wait: 400 }),
       /1 permits of pool .* not free within/,
@@ -128,7 +217,7 @@ export function pools(it: It, { traits, taker }: Fixture): void {
     const client = stage.client()
     const { locks } = client
     const name = stage.name()
-    // It must still hold when somebody else tries, on a busy machine, too.
+    // It must still hold when the other client tries, even on a busy machine.
     const ttl = Math.max(stage.ttl, 2_000)
     const child = takeInChild(stage, taker, name, ttl, 'pool')
     await stage.connected(client)
@@ -140,8 +229,16 @@ export function pools(it: It, { traits, taker }: Fixture): void {
   })
 }
 
-/** How many have permits or stand in line: who only has its lease may be overtaken by one whose messages are faster. */
+/** Number of entries that hold permits or are queued: a client that has only its lease may be overtaken by one with faster messages. */
 async function lineOf(client: Client, name: string): Promise<number> {
+  return (await stateOf(client, name))?.line.length ?? 0
+}
+
+/** The stored state of a pool. */
+async function stateOf(
+  client: Client,
+  name: string,
+): Promise<{ readonly line: readonly unknown[]; readonly closed?: boolean } | undefined> {
   const cell = await cellsOf(client).read(`pool:${name}`, new AbortController().signal)
-  return cell === undefined ? 0 : JSON.parse(cell.value).line.length
+  return cell && JSON.parse(cell.value)
 }

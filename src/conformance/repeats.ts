@@ -1,4 +1,4 @@
-/** Clients resend after they have reconnected: every message may arrive twice, late, or after its answer was lost. */
+/** Clients resend after a reconnect: every message may arrive twice, late, or after its reply was lost. */
 import assert from 'node:assert/strict'
 import type { Grant } from 'holdfast/driver'
 import { type Client, claimOf, waitOf } from './client.js'
@@ -50,13 +50,13 @@ export function repeats(it: It, _fixture: Fixture): void {
     const answers = [a.driver.acquire(claim, waits[0]), a.driver.acquire(claim, waits[1])]
     await stage.inLine(b, name, 1)
     await holder.release()
-    // Only one of the two may hear of it: the store knows one claim.
+    // Only one of the two may get the reply: the store knows one claim.
     const grant = await stage.soon('one answer', Promise.race(answers))
     assert.ok(grant !== undefined)
     assert.equal(await stage.waiters(b, name), 0)
     assert.equal(await grant.release(), 'released')
     for (const wait of waits) wait.end()
-    // Whoever still waited when it was given back may have got it anew: that is another grant.
+    // A call still waiting at the release may have been granted again: that is another grant.
     for (const other of await stage.soon('both answers', Promise.all(answers))) {
       if (other === undefined || other.token === grant.token) continue
       assert.ok(other.token > grant.token, `${other.token} came after ${grant.token}`)
@@ -70,7 +70,7 @@ export function repeats(it: It, _fixture: Fixture): void {
     const name = stage.name()
     const first = await take(stage, a, claimOf(a, name))
     assert.equal(await first.release(), 'released')
-    // A driver may ask the store again or remember the answer; what counts is what happens to others.
+    // A driver may ask the store again or remember the reply; what matters is the effect on others.
     assert.match(await first.release(), /^(already-)?released$/)
     const second = await take(stage, b, claimOf(b, name))
     for (let i = 0; i < 3; i++) assert.match(await first.release(), /^(already-)?released$/)
@@ -128,7 +128,7 @@ export function repeats(it: It, _fixture: Fixture): void {
     const grant = await take(stage, a, claim)
     await grant.release()
     const wait = waitOf('once')
-    // It may be answered too late for so short a ttl. What it leaves behind is the same.
+    // For so short a ttl the reply may come too late. What it leaves behind is the same.
     await a.driver.acquire(claim, wait).catch((error) => assert.equal(error.code, 'BACKEND'))
     wait.end()
     const lease = await b.locks.mutex(claim.name).acquire({ wait: 2 * stage.ttl + stage.patience })

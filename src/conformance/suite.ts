@@ -23,19 +23,23 @@ import { outage } from './outage.js'
 import { permits } from './permits.js'
 import { pools } from './pools.js'
 import { repeats } from './repeats.js'
+import { scenario } from './scenario.js'
 import { shared } from './shared.js'
 import { Stage } from './stage.js'
 import { together } from './together.js'
 import { tokens } from './tokens.js'
+import { untilFree } from './until-free.js'
 import { upgrades } from './upgrades.js'
 import { waiting } from './waiting.js'
 
-/** Registers one test; it gets a stage of its own, which is checked for left-overs afterwards. */
+/** Registers one test; it gets its own stage, which is checked for left-overs afterwards. */
 export type It = (name: string, fn: (stage: Stage) => Promise<void>) => void
 
 const aspects: Readonly<Record<string, (it: It, fixture: Fixture) => void>> = {
+  'the scenario': scenario,
   exclusion,
   waiting,
+  'waiting until it is free': untilFree,
   'cancelling a wait': cancelling,
   deadlines,
   'losing a lease': loss,
@@ -66,8 +70,8 @@ const aspects: Readonly<Record<string, (it: It, fixture: Fixture) => void>> = {
 }
 
 /**
- * Registers what every driver must do, as tests of the given runner. What a driver does not have must be refused, and that
- * is a test, too; nothing is skipped.
+ * Registers the requirements of every driver as tests of the given runner. A driver must refuse what it does not support, and that is
+ * tested, too; nothing is skipped.
  */
 export function conformance(runner: Runner, fixture: Fixture): void {
   runner.describe(`${fixture.name} conforms`, () => {
@@ -89,7 +93,7 @@ function testsOf(runner: Runner, fixture: Fixture): It {
       try {
         await stage.soon('the end of the test', fn(stage), fixture.limit ?? 180_000)
       } catch (error) {
-        // What the test found matters more than what it then could not tidy up.
+        // The test's own failure matters more than a failed clean-up.
         await stage.close().catch(() => undefined)
         throw error
       }

@@ -1,4 +1,4 @@
-/** Starts `taker.ts` in a process of its own and listens to it. */
+/** Starts `taker.ts` in its own process and receives its messages. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -16,29 +16,28 @@ export type ToTaker = 'state' | 'release'
 
 export interface Child {
   readonly process: ChildProcess
-  /** Resolves with the first such message, also if it came before. */
+  /** Resolves with the first such message, even if it has already arrived. */
   heard<K extends FromTaker['is']>(is: K): Promise<Extract<FromTaker, { is: K }>>
   send(message: ToTaker): void
   /** Sends a signal; `SIGKILL` resolves once the process is gone. */
   kill(): Promise<void>
 }
 
-/** How long a child may take to start on a busy machine, in ms. */
+/** Maximum start-up time of a child on a busy machine, in ms. */
 export const startUp = 20_000
-/** Of what a child holds, in ms: on a busy machine, too, it must still hold when that is looked at. */
+/** Minimum ttl of a child's hold, in ms: even on a busy machine, it must still hold when that is checked. */
 const leastTtl = 2_000
 
 /**
- * @param ttl of what it holds, or more, up to two seconds
- * @param as what it takes part in; a mutex by default
+ * @param ttl of its hold; raised to at least two seconds
+ * @param as what the child does; a mutex by default
  */
 export function takeInChild(stage: Stage, taker: Taker, name: string, ttl: number, as?: Part): Child {
   const task: Task = { taker, name, ttl: Math.max(ttl, leastTtl), ...(as !== undefined && { as }) }
   const file = fileURLToPath(new URL('./taker.js', import.meta.url))
-  const child = fork(file, [JSON.stringify(task)], {
-    execArgv: [],
-    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-  })
+  const child = fork(file, [], { execArgv: [], stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+  // Not as an argument: everybody on the machine can read arguments, and the fixture's own may contain a password.
+  child.send(task, () => undefined)
   const told = new Map<string, FromTaker>()
   const listeners = new Set<() => void>()
   child.on('message', (message: FromTaker) => {
@@ -46,7 +45,7 @@ export function takeInChild(stage: Stage, taker: Taker, name: string, ttl: numbe
     for (const listener of listeners) listener()
   })
   const exited = once(child, 'exit')
-  // Only then everything it said has been heard: the channel may still hold words of a process when its end is told.
+  // All messages have arrived only after 'close': at 'exit' the channel may still contain some.
   const closed = once(child, 'close')
   let killed = false
   stage.joinedBy((other) => {

@@ -1,7 +1,8 @@
 /**
- * The child process of the crash tests: makes the fixture's driver, takes one lock, says what happens, and holds until it is
- * told otherwise or killed. Talks over the channel that `fork` gives it; ends when its parent does.
+ * The child process of the crash tests: creates the fixture's driver, takes one lock, reports what happens, and holds until it is told to
+ * stop or killed. It communicates over the channel of `fork`, and ends when its parent does.
  */
+import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createLocks, type DriverFactory, type Lease, type Locks } from 'holdfast'
 import type { Taker } from './fixture.js'
@@ -11,7 +12,7 @@ export interface Task {
   readonly taker: Taker
   readonly name: string
   readonly ttl: number
-  /** What it takes part in; default: a mutex. */
+  /** What the child does; default: a mutex. */
   readonly as?: Part
 }
 
@@ -32,7 +33,7 @@ export type Part =
   | 'revoker'
 
 async function main(): Promise<void> {
-  const task: Task = JSON.parse(process.argv[2] ?? '')
+  const [task] = (await once(process, 'message')) as [Task]
   const { module, export: name, args = [] } = task.taker
   const make: (...args: unknown[]) => DriverFactory | Promise<DriverFactory> = (await import(module))[name]
   const locks = createLocks(await make(...args))
@@ -56,26 +57,26 @@ async function main(): Promise<void> {
   else say({ is: 'granted', token })
 }
 
-/** A single attempt waits no longer than its ttl, and connecting may take that long on a busy machine: so until the store has answered. */
+/** A single attempt takes no longer than its ttl, and connecting may take that long on a busy machine: so first wait until the store answers. */
 async function connect(locks: Locks, name: string): Promise<void> {
   const answered = () =>
     locks.inspect(name).then(
       () => true,
       () => false,
     )
-  // Whoever waits for this process gives it up if that never comes.
+  // If that never happens, the parent gives up on this process.
   while (!(await answered())) await pause(50)
 }
 
 const forEver = { wait: Number.POSITIVE_INFINITY }
 
-/** How to come to hold it. */
+/** How to acquire the hold. */
 const mutex = (locks: Locks, { name, ttl }: Task) =>
   locks.mutex(name).acquire({ ttl, ...forEver, note: 'child' })
 
 const parts: Readonly<Record<Part, (locks: Locks, task: Task) => Promise<Lease>>> = {
   mutex,
-  // Nothing but its wait keeps this process alive.
+  // Only its wait keeps this process alive.
   alone: (locks, task) => {
     process.channel?.unref()
     return mutex(locks, task).finally(() => process.channel?.ref())
@@ -93,7 +94,7 @@ const parts: Readonly<Record<Part, (locks: Locks, task: Task) => Promise<Lease>>
     locks.onRevoke(lease, () => process.send?.({ is: 'waiting' } satisfies FromTaker))
     return lease
   },
-  // Holds nothing of that name: what it says it holds is another lock, to be heard of.
+  // Does not hold that name: the lock it reports is a different one, so that there is something to report.
   revoker: (locks, { name, ttl }) => {
     void locks.revoke(name, { grace: 60_000, why: 'asked by one that dies' })
     return locks.mutex(`${name} asked`).acquire({ ttl })

@@ -46,7 +46,7 @@ const everywhere = {
     await stage.connected(a, b)
     const held = await b.locks.mutex(second).acquire()
     await a.locks.mutex(first).run(() => undefined)
-    // Long enough to come to the second one on a busy machine.
+    // Long enough to reach the second lock on a busy machine.
     await assert.rejects(all(a, names).acquire({ wait: 2_500 }), { code: 'ACQUIRE_TIMEOUT', lock: second })
     await stage.assertFree(b, first)
     const waiting = all(a, names).acquire({ wait: Number.POSITIVE_INFINITY })
@@ -81,7 +81,7 @@ const everywhere = {
   },
 } satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
 
-/** Where the driver says it can take them in one step of the store. */
+/** For drivers that can take several locks in one step of the store. */
 const inOneStep = {
   'are one request where they are free': async (stage, a) => {
     const names = [stage.name(), stage.name(), stage.name()]

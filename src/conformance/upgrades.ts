@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { Client } from './client.js'
 import type { Fixture } from './fixture.js'
-import type { Stage } from './stage.js'
+import { inVain, notYet, type Stage } from './stage.js'
 import type { It } from './suite.js'
 import { takeInChild } from './take-in-child.js'
 
@@ -36,7 +36,7 @@ const kinds = {
     const lease = await a.locks.upgradeable(name).upgradeable()
     const mode = () => lease.mode
     assert.equal(mode(), 'read')
-    assert.equal(await lease.upgrade({ wait: 50 }), false)
+    assert.equal(await notYet(lease.upgrade({ wait: 50 })), false)
     assert.equal(mode(), 'read')
     lease.assertHeld()
     const second = await b.locks.upgradeable(name).read.acquire({ wait: stage.patience })
@@ -57,10 +57,35 @@ const kinds = {
     await (await b.locks.upgradeable(name).write.acquire({ wait: stage.patience })).release()
   },
 
+  'is over with its lease: nothing turns what was released or lost into writing': async (stage, a) => {
+    const b = stage.client()
+    const [name, other] = [stage.name(), stage.name()]
+    const released = await a.locks.upgradeable(name).upgradeable()
+    assert.equal(await released.upgrade(), true)
+    assert.equal(await released.release(), 'released')
+    await assert.rejects(released.upgrade(), { code: 'LEASE_LOST' })
+    await assert.rejects(released.downgrade(), { code: 'LEASE_LOST' })
+    const lost = await a.locks.upgradeable(other).upgradeable({ ttl: stage.ttl, autoRenew: false })
+    assert.equal(await lost.upgrade(), true)
+    await stage.until('the loss', () => !lost.isHeld, stage.ttl + stage.patience)
+    await assert.rejects(lost.upgrade(), { code: 'LEASE_LOST' })
+    await assert.rejects(lost.downgrade(), { code: 'LEASE_LOST' })
+    await lost.release()
+    const reader = await b.locks.upgradeable(name).read.acquire({ wait: stage.patience })
+    const waits = await a.locks.upgradeable(name).upgradeable()
+    const upgraded = waits.upgrade()
+    await stage.inLine(b, name, 1)
+    assert.equal(waits.state, 'held', 'it goes on reading')
+    assert.equal(await waits.release(), 'released')
+    await assert.rejects(stage.soon('the wait to end', upgraded), { code: 'LEASE_LOST' })
+    assert.equal(waits.state, 'released')
+    await reader.release()
+  },
+
   'is for one at a time, so that two never wait for each other': async (stage, a) => {
     const [b, name] = [stage.client(), stage.name()]
     const one = await a.locks.upgradeable(name).upgradeable()
-    await assert.rejects(b.locks.upgradeable(name).upgradeable({ wait: 50 }), { code: 'ACQUIRE_TIMEOUT' })
+    await assert.rejects(b.locks.upgradeable(name).upgradeable({ wait: 50 }), inVain)
     const two = b.locks.upgradeable(name).upgradeable({ wait: Number.POSITIVE_INFINITY })
     assert.equal(await stage.soon('the first to write', one.upgrade()), true)
     await one.release()

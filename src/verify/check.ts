@@ -1,4 +1,4 @@
-/** All checkers at once. */
+/** Runs all checkers. */
 import { type CommandsOptions, commands } from './checkers/commands.js'
 import { exclusion } from './checkers/exclusion.js'
 import { type FalseBusyOptions, falseBusy } from './checkers/false-busy.js'
@@ -13,23 +13,23 @@ import { witness } from './checkers/witness.js'
 import type { History } from './history.js'
 import type { Violation } from './violation.js'
 
-/** Those that need a bound run only if it is given; the others can be left out with `false`. */
+/** Checkers that need a bound run only if it is given; the others can be disabled with `false`. */
 export interface CheckOptions {
   /** @default true */
   readonly guard?: boolean
-  /** Turn it off for a resource that is meant to lose updates without a guard. @default true */
+  /** Disable it for a resource that is meant to lose updates without a guard. @default true */
   readonly witness?: boolean
   /** @default {} */
   readonly falseBusy?: FalseBusyOptions | false
   /** @default {} */
   readonly fifo?: FifoOptions | false
   readonly liveness?: LivenessOptions
-  /** Turn it off for a history that ends while the run goes on. @default true */
+  /** Disable it for a history that ends while the run goes on. @default true */
   readonly leaks?: boolean
   readonly commands?: CommandsOptions
 }
 
-/** Every violation of every rule, in order of time. Empty: none. */
+/** Every violation of every rule, ordered by time. Empty: none. */
 export function check(history: History, options: CheckOptions = {}): Violation[] {
   const found = [...exclusion(history), ...readWrite(history), ...permits(history), ...tokens(history)]
   const add = (more: readonly Violation[]) => {

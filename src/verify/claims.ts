@@ -1,15 +1,16 @@
 /**
- * When somebody claims to hold a lock: from the moment `acquire` resolved until the earliest of
+ * The interval during which a client claims to hold a lock: from the moment `acquire` resolved until the earliest of
  * - the call of `release`,
- * - the notice of loss,
- * - the last deadline that was told (a renewal moves it; whoever is paused longer than that claims nothing),
+ * - the notification of loss,
+ * - a forced release by an operator,
+ * - the last reported deadline (a renewal moves it; a process paused beyond it claims nothing),
  * - the death of the process.
  *
- * Everything is seen from the holder's side and on one clock, so two overlapping claims are a violation without any
- * allowance for skew or for the network.
+ * All times are the holder's, on one clock, so two overlapping claims are a violation without any allowance for clock skew or the network.
  */
 import type { ModeKind } from './event.js'
-import { type Acquisition, groupBy, type History } from './history.js'
+import { groupBy } from './group-by.js'
+import type { Acquisition, History } from './history.js'
 
 export interface Claim {
   /** Nanoseconds since the first event; the claim includes `from` and excludes `to`. */
@@ -19,16 +20,16 @@ export interface Claim {
   readonly of: Acquisition
 }
 
-/** The end of a claim; Infinity when nothing in the history ends it. */
+/** The end of a claim; Infinity if nothing in the history ends it. */
 export function claimEnd(acquisition: Acquisition): number {
-  const { releasing, lost, until, died } = acquisition
+  const { releasing, lost, forced, until, died } = acquisition
   const forever = Number.POSITIVE_INFINITY
-  return Math.min(releasing ?? forever, lost ?? forever, until ?? forever, died ?? forever)
+  return Math.min(...[releasing, lost, forced, until, died].map((end) => end ?? forever))
 }
 
 const known = new WeakMap<History, ReadonlyMap<string, readonly Claim[]>>()
 
-/** The claims of every name, each in order of beginning. Those that were over before they were told are left out. */
+/** The claims of every name, ordered by start. Omits claims that had ended before they were reported. */
 export function claimsByName(history: History): ReadonlyMap<string, readonly Claim[]> {
   let names = known.get(history)
   if (names === undefined) {

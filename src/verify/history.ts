@@ -1,9 +1,10 @@
-/** Puts the events of each acquisition together and sorts everything by time. */
+/** Groups events into acquisitions and sorts everything by time. */
 import { type Event, lethal, type ModeKind } from './event.js'
+import { type Force, markForced, noteForce } from './forced.js'
+import { groupBy } from './group-by.js'
 
 /**
- * One acquisition from the call to its end. All times are nanoseconds since the first event; `undefined` = has not
- * happened, as far as the history tells.
+ * One acquisition from the call to its end. All times are nanoseconds since the first event; `undefined` = not in the history.
  */
 export interface Acquisition {
   readonly attempt: string
@@ -14,22 +15,24 @@ export interface Acquisition {
   readonly permits: number
   readonly of: number
   readonly fair: boolean
-  /** Milliseconds it was ready to wait; Infinity = for ever. */
+  /** Maximum wait in milliseconds; Infinity = for ever. */
   readonly wait: number
   readonly invoked: number
-  /** When it was heard to be in line. */
+  /** When it was reported as queued. */
   readonly queued: number | undefined
   readonly granted: number | undefined
   readonly token: number | undefined
-  /** The last deadline it was told. */
+  /** The last reported deadline, whether shorter or longer than the one before. */
   readonly until: number | undefined
-  /** When it asked to be made a shared hold; from then on it claims no more than that. */
+  /** When it requested a downgrade to shared; from then on it claims only a shared hold. */
   readonly downgrading: number | undefined
   readonly releasing: number | undefined
-  /** The store has let go. Not: a release that found the lease lost, by its own clock; the store may keep it for a while. */
+  /** When the store released it. Absent for a release that found the lease lost by its own clock; the store may keep it for a while. */
   readonly released: number | undefined
   readonly lost: number | undefined
-  /** Timed out, refused, cancelled or broken: no lease came of it. */
+  /** When an operator may have force-released it: claims from then on violate nothing. */
+  readonly forced: number | undefined
+  /** Timed out, refused, cancelled or broken: no lease was granted. */
   readonly failed: number | undefined
   /** Its process was killed, and wrote nothing after this. */
   readonly died: number | undefined
@@ -37,9 +40,9 @@ export interface Acquisition {
 }
 
 export interface History {
-  /** In order of time. */
+  /** Ordered by time. */
   readonly events: readonly Event[]
-  /** In order of their calls. */
+  /** Ordered by call. */
   readonly acquisitions: readonly Acquisition[]
   /** The time of the last event. */
   readonly end: number
@@ -48,34 +51,38 @@ export interface History {
 type Draft = { -readonly [K in keyof Acquisition]: Acquisition[K] } & { events: Event[] }
 
 export function historyOf(unsorted: readonly Event[]): History {
-  // Sorting is stable, so events of one process that share a nanosecond stay in their order.
+  // The sort is stable, so events of one process in the same nanosecond keep their order.
   const events = [...unsorted].sort((a, b) => a.t - b.t)
   const drafts = new Map<string, Draft>()
   const lastSeen = new Map<string, number>()
   const kills = new Map<string, Kill>()
+  const forces: Force[] = []
   for (const event of events) {
     lastSeen.set(event.client, event.t)
     if (event.op === 'fault') {
       if (event.kind === lethal) noteKill(kills, event)
+    } else if (event.op === 'force') {
+      noteForce(forces, event)
     } else if (event.attempt !== undefined) {
       apply(drafts, event, event.attempt)
     }
   }
   const acquisitions = [...drafts.values()]
   markDead(acquisitions, [...kills.values()], lastSeen)
+  markForced(acquisitions, forces)
   return { events, acquisitions, end: events.at(-1)?.t ?? 0 }
 }
 
 function apply(drafts: Map<string, Draft>, event: Event, attempt: string): void {
   const known = drafts.get(attempt)
   const draft = known ?? begin(event, attempt)
-  // Writes and reads without an acquisition of their own are not one.
+  // Writes and reads outside an acquisition do not form one.
   if (known === undefined) {
     if (event.op !== 'acquire') return
     drafts.set(attempt, draft)
   }
   draft.events.push(event)
-  if (event.until !== undefined) draft.until = Math.max(draft.until ?? 0, event.until)
+  if (event.until !== undefined) draft.until = event.until
   if (event.op === 'acquire') {
     if (event.phase === 'ok') {
       draft.granted ??= event.t
@@ -109,13 +116,14 @@ function begin(event: Event, attempt: string): Draft {
     releasing: undefined,
     released: undefined,
     lost: undefined,
+    forced: undefined,
     failed: undefined,
     died: undefined,
     events: [],
   }
 }
 
-/** From the decision to kill until it was seen to be dead. */
+/** From the decision to kill until the process was seen to be dead. */
 interface Kill {
   readonly target: number | undefined
   readonly from: number
@@ -129,8 +137,8 @@ function noteKill(kills: Map<string, Kill>, { attempt = '', phase, target, t }: 
 }
 
 /**
- * A process may still have acted between the decision to kill it and its end, so it lived at least until its last word.
- * A process id may come again; a client does not, so only acquisitions begun before the end of the kill are touched.
+ * A process may still have acted between the decision to kill it and its end, so it lived at least until its last event. Process ids are
+ * reused, clients are not, so only acquisitions begun before the end of the kill are affected.
  */
 function markDead(
   drafts: readonly Draft[],
@@ -145,21 +153,9 @@ function markDead(
   }
 }
 
-/** Keeps the order inside every group. */
-export function groupBy<T, K>(items: Iterable<T>, keyOf: (item: T) => K): Map<K, T[]> {
-  const groups = new Map<K, T[]>()
-  for (const item of items) {
-    const key = keyOf(item)
-    const group = groups.get(key)
-    if (group === undefined) groups.set(key, [item])
-    else group.push(item)
-  }
-  return groups
-}
-
 const names = new WeakMap<History, ReadonlyMap<string, readonly Acquisition[]>>()
 
-/** The acquisitions of every name, in order of their calls. */
+/** The acquisitions of every name, ordered by call. */
 export function acquisitionsByName(history: History): ReadonlyMap<string, readonly Acquisition[]> {
   const known = names.get(history) ?? groupBy(history.acquisitions, (one) => one.name)
   names.set(history, known)

@@ -1,5 +1,5 @@
 /**
- * Proves or refutes, from what was written down while locks were used, that they did what locks promise.
+ * Proves or refutes, from a recorded history of lock usage, that the locks kept their guarantees.
  *
  * ```ts
  * import { createLocks } from 'holdfast'

@@ -1,30 +1,30 @@
-/** Which acquisitions of one `Locks` are under way or held, and what is written down about them. */
-import type { AcquireOptions, Lease } from 'holdfast'
+/** Tracks the pending and held acquisitions of one `Locks`, and records their events. */
+import { type AcquireOptions, type Lease, toMilliseconds } from 'holdfast'
 import type { ModeKind } from './event.js'
 import type { Recorder } from './record.js'
 
-/** What one acquisition asks of one name. */
+/** What one acquisition requests of one name. */
 export interface Part {
   readonly name: string
   readonly mode: ModeKind
   readonly of?: number
 }
 
-/** An acquisition under way or held. */
+/** A pending or held acquisition. */
 export interface Open {
   readonly attempt: string
   readonly name: string
   readonly mode: ModeKind
-  /** Once granted. */
+  /** Set once granted. */
   lease: Lease | undefined
   token: number | undefined
-  /** Was it heard to be in line? */
+  /** Was it reported as queued? */
   queued: boolean
-  /** How often it is entered, by mode. */
+  /** Number of entries, by mode. */
   readonly entered: Record<ModeKind, number>
 }
 
-/** Counted over all journals, because several may share a recorder. */
+/** Counts across all journals, because several may share a recorder. */
 let attempts = 0
 
 export class Journal {
@@ -41,7 +41,8 @@ export class Journal {
     const open: Open = { attempt, name, mode, ...fresh() }
     const set = this.#pending.get(name) ?? new Set()
     this.#pending.set(name, set.add(open))
-    const { fair, wait, permits = 1 } = options
+    const { fair, permits = 1 } = options
+    const wait = toMilliseconds(options.wait)
     this.recorder.write({
       op: 'acquire',
       phase: 'invoke',
@@ -55,7 +56,7 @@ export class Journal {
     return open
   }
 
-  /** The event does not say whose wait it is, so it counts only when there is no doubt. */
+  /** The event does not name the waiting acquisition, so it counts only if there is no doubt. */
   waiting(name: string): void {
     const [open, other] = this.#pending.get(name) ?? []
     if (open === undefined || other !== undefined || open.queued) return
@@ -68,7 +69,7 @@ export class Journal {
     this.recorder.write({ op: 'acquire', phase: 'fail', name: open.name, attempt: open.attempt, kind })
   }
 
-  /** @returns the acquisition that holds: an earlier one, if this one has entered it again. */
+  /** @returns the acquisition that holds: an earlier one, if this call re-entered it. */
   granted(open: Open, lease: Lease, options: AcquireOptions): Open {
     const { token } = lease
     const held = this.#held.get(key(open.name, token))
@@ -84,11 +85,25 @@ export class Journal {
     open.entered[open.mode]++
     this.#held.set(key(open.name, token), open)
     const { recorder } = this
-    // Read in this order, so that the claim is never told to last longer than it does.
+    // Read in this order, so that the recorded claim never outlasts the real one.
     const now = recorder.now()
     const until = deadline(now, lease.remaining())
     recorder.write({ op: 'acquire', phase: 'ok', name: open.name, attempt: open.attempt, token, ...until })
     return open
+  }
+
+  /** The holder requested another term: from now on it relies on what its lease reports, whatever the reply. */
+  relies({ name, attempt, token, lease }: Open): void {
+    const now = this.recorder.now()
+    const remaining = lease?.remaining() ?? 0
+    if (token === undefined || remaining <= 0) return
+    this.recorder.write({ op: 'renew', phase: 'invoke', name, attempt, token, ...deadline(now, remaining) })
+  }
+
+  /** An operator force-releases the lock. @returns a callback for the reply */
+  forcing(name: string): (phase: 'ok' | 'info') => void {
+    this.recorder.write({ op: 'force', phase: 'invoke', name })
+    return (phase) => this.recorder.write({ op: 'force', phase, name })
   }
 
   told(name: string, token: number, op: 'renew' | 'lost'): void {
@@ -102,12 +117,12 @@ export class Journal {
     }
     const now = this.recorder.now()
     const remaining = open.lease?.remaining() ?? 0
-    // Lost by the time somebody looks: it promises nothing more than was promised before.
+    // If the lease is lost by now, it promises nothing beyond what it promised before.
     const until = remaining > 0 ? deadline(now, remaining) : {}
     this.recorder.write({ op, phase: 'ok', name, attempt, token, ...until })
   }
 
-  /** One entry is about to be left. @returns what to call with the outcome. */
+  /** One entry is about to end. @returns a callback for the outcome. */
   leaving(open: Open, mode: ModeKind): (outcome: string) => void {
     const { entered, attempt, name } = open
     const token = open.token === undefined ? {} : { token: open.token }

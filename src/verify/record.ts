@@ -1,6 +1,6 @@
 /**
- * Writes down what happens while it happens. One `writeSync` per event to a file opened for appending: what a process
- * did until it was killed is in the page cache, whatever kills it. Several processes may share a file; one each is faster.
+ * Records events as they happen. Uses one `writeSync` per event to a file opened for appending: everything a process did until it was
+ * killed is in the page cache, whatever kills it. Several processes may share a file; one file each is faster.
  */
 import { randomBytes } from 'node:crypto'
 import { closeSync, openSync, readdirSync, readFileSync, statSync, writeSync } from 'node:fs'
@@ -9,27 +9,27 @@ import type { Entry, Event } from './event.js'
 import { type History, historyOf } from './history.js'
 
 export interface Recorder {
-  /** Names this recorder in the history: process id and a random part. */
+  /** Identifies this recorder in the history: process id and a random part. */
   readonly client: string
-  /** The clock of the history: monotonic nanoseconds, common to all processes of the machine. */
+  /** The history's clock: monotonic nanoseconds, shared by all processes of the machine. */
   now(): bigint
-  /** Writes one event down, stamped with the time of the call, or with `t` when the moment is already known. */
+  /** Records one event, stamped with the time of the call, or with `t` if the time is already known. */
   write(entry: Entry, t?: bigint): void
-  /** A fault begins; the function it returns marks its end. `target` is the process it is done to. */
+  /** Marks the start of a fault; the returned function marks its end. `target` is the affected process. */
   fault(kind: string, target?: number): () => void
   /** Idempotent. Nothing is written afterwards. */
   close(): void
 }
 
 export interface RecorderOptions {
-  /** Shown in stories and pictures, before the process id. @default 'client' */
+  /** Shown before the process id in stories and pictures. @default 'client' */
   readonly label?: string
 }
 
-/** An event as it stands in a file. */
+/** An event as stored in a file. */
 type Line = Omit<Event, 't' | 'until'> & { readonly t: string; readonly until?: string }
 
-/** @throws Error when the file cannot be opened for appending. */
+/** @throws Error if the file cannot be opened for appending. */
 export function recorder(path: string, options: RecorderOptions = {}): Recorder {
   const file = openSync(path, 'a')
   let open = true
@@ -46,7 +46,7 @@ export interface MemoryRecorder extends Recorder {
   history(): History
 }
 
-/** Keeps the events in this process: for tests and demonstrations in which nobody is killed. */
+/** Keeps the events in this process: for tests and demonstrations that kill no process. */
 export function memoryRecorder(options: RecorderOptions = {}): MemoryRecorder {
   const lines: Line[] = []
   let open = true
@@ -78,9 +78,9 @@ function recorderTo(put: (line: Line) => void, options: RecorderOptions, close: 
 }
 
 /**
- * Reads the files, and every `.jsonl` file of the folders, that are given, as one history. The last line of a file may be
- * torn: its writer was killed or ran out of disk.
- * @throws SyntaxError naming file and line when another line is broken.
+ * Reads the given files, and every `.jsonl` file of the given folders, as one history. The last line of a file may be torn: its writer was
+ * killed or ran out of disk.
+ * @throws SyntaxError with file and line if another line is broken.
  */
 export function readHistory(...paths: readonly string[]): History {
   const lines: Line[] = []
@@ -116,7 +116,7 @@ function parse(text: string): Line | undefined {
   }
 }
 
-/** Clock readings are larger than what a number holds exactly on a machine that has been up for long; differences are not. */
+/** On a machine with a long uptime, clock readings exceed the exact range of a number; differences do not. */
 function joined(lines: readonly Line[]): History {
   const times = lines.map((line) => BigInt(line.t))
   let origin = times[0] ?? 0n

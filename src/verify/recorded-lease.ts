@@ -1,5 +1,5 @@
-/** A lease that writes down when it is left. */
-import type { Lease, LeaseState, MultiLease, ReleaseOutcome } from 'holdfast'
+/** A lease that records its release. */
+import type { Duration, Lease, LeaseState, MultiLease, ReleaseOutcome } from 'holdfast'
 import type { ModeKind } from './event.js'
 import type { Journal, Open } from './journal.js'
 
@@ -28,6 +28,9 @@ export class RecordedLease implements MultiLease {
   get token(): number {
     return this.inner.token
   }
+  get ttl(): number {
+    return this.inner.ttl
+  }
   get state(): LeaseState {
     return this.inner.state
   }
@@ -43,11 +46,14 @@ export class RecordedLease implements MultiLease {
   remaining(): number {
     return this.inner.remaining()
   }
-  assertHeld(minMs?: number): void {
+  assertHeld(minMs?: Duration): void {
     this.inner.assertHeld(minMs)
   }
-  extend(ttl?: number): Promise<number> {
-    return this.inner.extend(ttl)
+  extend(ttl?: Duration): Promise<number> {
+    const answer = this.inner.extend(ttl)
+    // A shorter term counts from the call, not from the reply.
+    for (const { held } of this.#entries) this.#journal.relies(held)
+    return answer
   }
 
   async release(): Promise<ReleaseOutcome> {
@@ -61,12 +67,12 @@ export class RecordedLease implements MultiLease {
     await this.release()
   }
 
-  /** The id under which the history tells of this acquisition; of the first, where several locks were taken as one. */
+  /** The id of this acquisition in the history; for several locks taken as one, that of the first. */
   get attempt(): string {
     return this.#entries[0]?.held.attempt ?? ''
   }
 
-  /** Written before the store can hear of it. Idempotent. */
+  /** Recorded before the request can reach the store. Idempotent. */
   leaving(): void {
     this.#left ??= this.#entries.map(({ held, mode }) => this.#journal.leaving(held, mode))
   }
@@ -76,7 +82,7 @@ export class RecordedLease implements MultiLease {
   }
 }
 
-/** The id of a recorded lease's acquisition, to write down what is done under it. @throws TypeError for any other lease */
+/** The acquisition id of a recorded lease, for recording accesses under it. @throws TypeError for any other lease */
 export function attemptOf(lease: Lease): string {
   if (lease instanceof RecordedLease) return lease.attempt
   throw new TypeError('attemptOf takes a lease of recorded locks; make them with recorded(locks, recorder)')

@@ -1,25 +1,34 @@
 /**
- * Locks that write a history: use `recorded(locks, recorder)` instead of `locks`.
+ * Locks that record a history: use `recorded(locks, recorder)` instead of `locks`.
  *
  * ```
  *   acquire called ──► invoke      resolved ──► ok (token, until)      renewed ──► renew ok (until)
  *   rejected ──► fail (why)        release called ──► release invoke   resolved ──► release ok (outcome)
  *   lost ──► lost                  a writer leaves, its reader stays ──► downgrade
  * ```
- * Entering again what is held already adds to the acquisition that holds it; only its last release is a release.
+ * A re-entry adds to the acquisition that holds the lock; only its last release counts as a release.
  */
-import type { Ability, AcquireOptions, Lease, Lock, Locks, MultiLease, TryOptions } from 'holdfast'
+import type {
+  Ability,
+  AcquireOptions,
+  Lease,
+  Lock,
+  Locks,
+  MultiLease,
+  TryOptions,
+  WaitOptions,
+} from 'holdfast'
 import type { ModeKind } from './event.js'
 import { Journal, type Open, type Part } from './journal.js'
 import type { Recorder } from './record.js'
 import { RecordedLease } from './recorded-lease.js'
 
-/** @returns the same locks, recorded. `inspect`, `list` and the like are passed through and leave no trace. */
+/** @returns the same locks, recorded, including `forceRelease`. `inspect`, `list` and the like are passed through unrecorded. */
 export function recorded<M extends Ability>(locks: Locks<M>, recorder: Recorder): Locks<M> {
   const journal = new Journal(recorder)
   const stops = [
     locks.on('waiting', ({ name, blocked }) => {
-      // Trouble is no place in line: the store has not been reached yet.
+      // An error is no queue entry: the store has not been reached yet.
       if (blocked.trouble === undefined) journal.waiting(name)
     }),
     locks.on('renewed', ({ name, token }) => journal.told(name, token, 'renew')),
@@ -41,13 +50,24 @@ export function recorded<M extends Ability>(locks: Locks<M>, recorder: Recorder)
   }
   const wrapped: Locks = {
     ...any,
-    mutex: (name) => one(any.mutex(name), 'exclusive'),
-    readWrite: (name) => {
-      const { read, write } = any.readWrite(name)
+    mutex: (name, defaults) => one(any.mutex(name, defaults), 'exclusive'),
+    readWrite: (name, defaults) => {
+      const { read, write } = any.readWrite(name, defaults)
       return { name, read: one(read, 'shared'), write: one(write, 'exclusive') }
     },
     semaphore: (name, options) => one(any.semaphore(name, options), 'permits', options.permits),
     all,
+    forceRelease: async (name) => {
+      const forced = journal.forcing(name)
+      try {
+        const ended = await any.forceRelease(name)
+        forced('ok')
+        return ended
+      } catch (error) {
+        forced('info')
+        throw error
+      }
+    },
     close,
     [Symbol.asyncDispose]: close,
   }
@@ -84,7 +104,7 @@ class RecordedLock implements Lock {
     const opens = this.#asked({ ...options, wait: 0 })
     const lease = await this.inner.tryAcquire(plain(options)).catch((error) => this.#failed(opens, error))
     if (lease !== undefined) return this.#granted(opens, lease, options)
-    // Of several, one was not free; nothing is said about the others.
+    // Of several locks, one was not free; nothing is known about the others.
     for (const open of opens) this.#journal.failed(open, opens.length > 1 ? 'busy together' : 'busy')
     return undefined
   }
@@ -109,6 +129,11 @@ class RecordedLock implements Lock {
       held?.left(codeOf(error) === 'LEASE_LOST' ? 'lost' : 'released')
       throw error
     }
+  }
+
+  /** Recorded as what it is: an acquisition with an immediate release. */
+  async waitUntilFree(options?: WaitOptions): Promise<void> {
+    await (await this.acquire(options)).release()
   }
 
   #asked(options: AcquireOptions): Open[] {

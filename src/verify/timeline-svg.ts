@@ -1,6 +1,8 @@
 /**
- * A timeline as one SVG file that needs nothing else: light and dark by the viewer's setting, colours that colour-blind
- * people can tell apart, and never colour alone (waits are thin, violations hatched, ends have shapes).
+ * A self-contained SVG of a timeline: light and dark by the viewer's setting, colours that colour-blind people can tell apart, and never
+ * colour alone (waits are thin, violations hatched, ends have shapes).
+ *
+ * Long because the drawing reads best in one piece, from its frame to its legend.
  */
 import { type Bar, type Mark, milliseconds, type Timeline, ticks } from './timeline.js'
 
@@ -13,7 +15,7 @@ const rowHeight = 30
 const top = 58
 const right = 24
 
-/** Okabe and Ito's palette. https://jfly.uni-koeln.de/color/ */
+/** Palette by Okabe and Ito. https://jfly.uni-koeln.de/color/ */
 const style = `
   text { font: 12px ui-sans-serif, system-ui, sans-serif; fill: #222 }
   .title { font-size: 16px; font-weight: 600 } .small { font-size: 11px; fill: #666 }
@@ -77,7 +79,7 @@ function grid({ timeline, width, left, bottom, x }: Frame): string[] {
     ({ at, text }) =>
       `<line class="grid" x1="${x(at)}" x2="${x(at)}" y1="${top}" y2="${bottom}"/><text class="small" x="${x(at)}" y="${bottom + 16}" text-anchor="middle">${text}</text>`,
   )
-  // Behind the bars, over all rows: where to look. The rows concerned are hatched on top of their bars.
+  // Behind the bars, across all rows: where to look. The affected rows are also hatched on top of their bars.
   const bands = timeline.bands.map(
     (band) =>
       `<rect class="band" x="${x(band.from) - 2}" y="${top}" width="${round(x(band.to) - x(band.from) + 4)}" height="${bottom - top}"><title>${escaped(band.text)}</title></rect>`,
@@ -116,7 +118,7 @@ function group(
 
 function box(bar: Bar, x: Frame['x'], y: number, height: number): string {
   const width = round(Math.max(1.5, x(bar.to) - x(bar.from)))
-  return `<rect class="${bar.kind}" x="${x(bar.from)}" y="${y}" width="${width}" height="${height}" rx="${Math.min(3, width / 2)}"><title>${escaped(bar.detail)}</title></rect>`
+  return `<rect class="${classOf(bar.kind)}" x="${x(bar.from)}" y="${y}" width="${width}" height="${height}" rx="${Math.min(3, width / 2)}"><title>${escaped(bar.detail)}</title></rect>`
 }
 
 function holdBox(bar: Bar, x: Frame['x'], y: number): string {
@@ -188,8 +190,17 @@ function legend({ timeline, left, bottom }: Frame): string[] {
     : [...drawn, `<text class="small" x="${left}" y="${y + 24}">${escaped(note)}</text>`]
 }
 
-function escaped(text: string): string {
+/** The kinds with a style. A history comes from a file, which anybody may have written. */
+const classes: ReadonlySet<string> = new Set<Bar['kind']>(['waiting', 'exclusive', 'shared', 'permits'])
+
+function classOf(kind: string): string {
+  return classes.has(kind) ? kind : 'exclusive'
+}
+
+function escaped(text: unknown): string {
   const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' }
-  // XML has no way to write most control characters, not even escaped.
-  return text.replace(/[&<>"]/g, (char) => entities[char] ?? char).replace(/\p{Cc}/gu, '�')
+  // XML cannot represent most control characters, not even escaped; direction characters would mislead the reader.
+  return String(text)
+    .replace(/[&<>"]/g, (char) => entities[char] ?? char)
+    .replace(/[\p{Cc}\p{Cf}]/gu, '�')
 }

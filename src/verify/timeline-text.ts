@@ -1,4 +1,4 @@
-/** A timeline for a terminal. Everything is told by characters; colour only repeats it. */
+/** A timeline for a terminal. Characters show everything; colour only repeats it. */
 import { type Bar, type Mark, milliseconds, type Row, type Timeline, ticks } from './timeline.js'
 
 export interface TextOptions {
@@ -6,7 +6,7 @@ export interface TextOptions {
   readonly width?: number
   /** ANSI colours. @default false */
   readonly color?: boolean
-  /** How many faults and violations are told below the picture. @default 10 */
+  /** Maximum number of faults and violations listed below the picture. @default 10 */
   readonly footnotes?: number
 }
 
@@ -78,7 +78,7 @@ function putBar(cells: Cell[], bar: Bar, at: (t: number) => number): void {
   const style = bar.kind === 'waiting' ? 'dim' : 'held'
   for (let i = begin; i < end; i++) cells[i] = [fill[bar.kind], style]
   const length = end - begin
-  // A half block keeps two holds that follow each other apart.
+  // A half block separates two consecutive holds.
   if (bar.kind !== 'waiting' && length > 2) cells[begin] = ['▐', style]
   if (length >= bar.text.length + 2) {
     const start = begin + Math.floor((length - bar.text.length + 1) / 2)

@@ -1,6 +1,6 @@
 /**
- * A picture of who held a name when, as plain data: a row for every process, a bar for every wait and every claim, marks for
- * faults, bands for violations. `renderText` and `renderSvg` draw it; anything else may fill it, too.
+ * A picture of who held a name when, as plain data: a row for every process, a bar for every wait and every claim, marks for faults, bands
+ * for violations. `renderText` and `renderSvg` draw it; other programs may create such data, too.
  */
 import { claimEnd, claimsByName } from './claims.js'
 import { lethal, type ModeKind } from './event.js'
@@ -9,21 +9,21 @@ import type { Violation } from './violation.js'
 
 export interface Timeline {
   readonly title: string
-  /** Nanoseconds; what lies outside is cut off. */
+  /** Nanoseconds; anything outside is cut off. */
   readonly from: number
   readonly to: number
   readonly rows: readonly Row[]
-  /** What was done to everybody. */
+  /** Faults that affected every process. */
   readonly marks: readonly Mark[]
   readonly bands: readonly Band[]
-  /** What one needs to know to read the bars, one line. */
+  /** One line that explains the bars. */
   readonly note?: string
 }
 
 export interface Row {
   readonly label: string
   readonly bars: readonly Bar[]
-  /** What was done to this process. */
+  /** Faults of this process. */
   readonly marks: readonly Mark[]
 }
 
@@ -31,21 +31,21 @@ export interface Bar {
   readonly from: number
   readonly to: number
   readonly kind: 'waiting' | ModeKind
-  /** Written into the bar where there is room: the token. */
+  /** Text inside the bar, if there is room: the token. */
   readonly text: string
-  /** All of it, where one can point at the bar. */
+  /** The full text, for output where one can point at the bar. */
   readonly detail: string
   readonly end: 'over' | 'lost' | 'killed' | 'open'
 }
 
 export interface Mark {
   readonly at: number
-  /** For what lasted. */
+  /** End of a mark with a duration. */
   readonly to?: number
   readonly text: string
 }
 
-/** A stretch of time in which something was wrong, with the rows it concerns. */
+/** A period in which something was wrong, and the affected rows. */
 export interface Band {
   readonly from: number
   readonly to: number
@@ -56,16 +56,16 @@ export interface Band {
 export interface TimelineOptions {
   readonly name: string
   readonly violations?: readonly Violation[]
-  /** Nanoseconds since the first event. @default everything that concerns the name */
+  /** Nanoseconds since the first event. @default everything related to the name */
   readonly from?: number
   readonly to?: number
   /** @default the name */
   readonly title?: string
-  /** How a client is called. @default its name without the random part */
+  /** Display name of a client. @default its name without the random part */
   readonly label?: (client: string) => string
 }
 
-/** The timeline of one name of a history. */
+/** The timeline of one name in a history. */
 export function timelineOf(history: History, options: TimelineOptions): Timeline {
   const { name, title = name, label = plainLabel } = options
   const all = history.acquisitions.filter((one) => one.name === name)
@@ -128,7 +128,7 @@ function endOf(one: Acquisition): Bar['end'] {
   return end === Number.POSITIVE_INFINITY ? 'open' : 'lost'
 }
 
-/** Tokens of many digits are numbered in their order; a repeated token shows as a repeated number. */
+/** Replaces long tokens with their rank; a repeated token shows as a repeated number. */
 function tokenTexts(all: readonly Acquisition[]): { text: (one: Acquisition) => string; note?: string } {
   const tokens = [...new Set(all.flatMap((one) => one.token ?? []))].sort((a, b) => a - b)
   const first = tokens[0]
@@ -159,7 +159,7 @@ export function milliseconds(nanoseconds: number): string {
   return `${ms.toFixed(Math.abs(ms) >= 100 ? 0 : Math.abs(ms) >= 1 ? 1 : 3)} ms`
 }
 
-/** Round steps of time so that about `count` fit; for axes. */
+/** Round time steps, about `count` of them; for axes. */
 export function ticks(
   from: number,
   to: number,

@@ -1,4 +1,4 @@
-/** What a checker found, with what one needs to see why: the story of everybody involved. */
+/** A checker's finding, with what explains it: the story of every party. */
 import type { Event } from './event.js'
 import type { Acquisition, History } from './history.js'
 
@@ -15,7 +15,7 @@ export type Rule =
   | 'leaks'
   | 'commands'
 
-/** One side of a violation: its own events, and what its process did and suffered around the moment. */
+/** One side of a violation: its own events, and the actions and faults of its process around the moment. */
 export interface Story {
   readonly client: string
   readonly pid: number
@@ -26,17 +26,17 @@ export interface Story {
 export interface Violation {
   readonly rule: Rule
   readonly name: string
-  /** One sentence with the numbers in it. */
+  /** One sentence, with the figures. */
   readonly message: string
-  /** The moment it can be seen, in nanoseconds since the first event, and how long it lasted. */
+  /** When the violation becomes visible, in nanoseconds since the first event, and how long it lasted. */
   readonly at: number
   readonly lasted: number
   readonly parties: readonly Acquisition[]
-  /** Made when first read, because a broken lock has many violations and few are looked at. */
+  /** Built on first read: a broken lock has many violations, and few are looked at. */
   readonly stories: readonly Story[]
 }
 
-/** How many events of the same process are told before and after the moment. */
+/** Number of events of the same process shown before and after the moment. */
 const context = 3
 
 export function violation(
@@ -56,7 +56,7 @@ export function violation(
 
 const indexes = new WeakMap<History, Map<string, Event[]>>()
 
-/** Events by client; faults by the word `fault`. */
+/** Events by client; faults under the key `fault`. */
 function indexOf(history: History): Map<string, Event[]> {
   const known = indexes.get(history)
   if (known !== undefined) return known
@@ -103,7 +103,7 @@ export function ms(nanoseconds: number): string {
   return `${Math.abs(value) >= 100 ? value.toFixed(0) : value.toFixed(3)} ms`
 }
 
-/** A violation as text: the sentence, then everybody's story with times relative to the moment. */
+/** A violation as text: the sentence, then each party's story with times relative to the moment. */
 export function printViolation(violation: Violation): string {
   const lines = [
     `${violation.rule}: ${violation.message}`,

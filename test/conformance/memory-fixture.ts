@@ -6,7 +6,7 @@ import { memory } from 'holdfast/memory'
 const traits = {
   modes: ['exclusive', 'shared', 'permits'],
   fair: true,
-  minTtl: 1,
+  minTtl: 10,
   shared: false,
   maxLockDelay: Number.POSITIVE_INFINITY,
   cells: true,
@@ -20,5 +20,5 @@ export function memoryFixture(
   broken: (factory: DriverFactory) => DriverFactory = (one) => one,
 ): Fixture {
   const store = memory()
-  return { name, traits, ttl: 300, patience: 5_000, ...inProcess(() => broken(store)) }
+  return { name, traits, ttl: 300, patience: 5_000, tellsLoss: true, ...inProcess(() => broken(store)) }
 }

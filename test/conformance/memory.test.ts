@@ -3,9 +3,10 @@ import { createLocks, type DriverFactory } from 'holdfast'
 import { conformance, inProcess } from 'holdfast/conformance'
 import { memory } from 'holdfast/memory'
 import { leakCheck } from '../support/leaks.js'
+import { hasColumn } from '../support/promises.js'
 import { memoryFixture } from './memory-fixture.js'
 
-conformance({ describe, it }, memoryFixture())
+conformance({ describe, it }, { ...memoryFixture(), ...hasColumn('memory') })
 
 // What is refused is tested, too, so there has to be a driver that refuses it.
 const traits = { modes: ['exclusive'], fair: false, minTtl: 50, shared: false } as const

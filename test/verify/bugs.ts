@@ -93,7 +93,7 @@ export function prolong(history: History, one: Acquisition, end: number): Event[
   return edit(history, one.attempt, (event) => {
     if (event.op === 'release' || event.op === 'lost' || event.op === 'downgrade')
       return { ...event, t: Math.max(event.t, end) }
-    return event.op === 'acquire' && event.phase === 'ok' ? { ...event, until: end } : event
+    return event.until === undefined ? event : { ...event, until: Math.max(event.until, end) }
   })
 }
 

@@ -45,6 +45,33 @@ describe('the exclusion checker', () => {
     assert.equal(exclusion(historyOf([...paused, renewed, ...held('b', 'b:1', [2, 60, 65])])).length, 1)
   })
 
+  it('ends a claim at the shorter deadline that its holder asked for, from the call on', () => {
+    const holder = held('a', 'a:1', [0, 1, 100], { until: 90 })
+    const shorter = event(20, 'a', 'a:1', { op: 'renew', phase: 'invoke', until: 30e6 })
+    const next = held('b', 'b:1', [2, 40, 60])
+    assert.deepEqual(exclusion(historyOf([...holder, shorter, ...next])), [])
+    // A holder that goes on believing in the longer one.
+    const stays = event(21, 'a', 'a:1', { op: 'renew', phase: 'ok', until: 90e6 })
+    assert.equal(exclusion(historyOf([...holder, shorter, stays, ...next])).length, 1)
+  })
+
+  it('ends claims when an operator takes the lock, and only those of that moment', () => {
+    const holder = held('a', 'a:1', [0, 1, 100], { until: 90 })
+    const force = (phase: 'invoke' | 'ok' | 'info', t: number) => {
+      const { attempt: _, ...rest } = event(t, 'o', '', { op: 'force', phase })
+      return rest
+    }
+    const next = held('b', 'b:1', [2, 40, 60])
+    const third = held('c', 'c:1', [2, 50, 60])
+    const answered = [force('invoke', 30), force('ok', 35)]
+    assert.deepEqual(exclusion(historyOf([...holder, ...answered, ...next])), [])
+    assert.equal(exclusion(historyOf([...holder, ...answered, ...next, ...third])).length, 1)
+    // It was granted before the operator asked, and another one as well.
+    assert.equal(exclusion(historyOf([...holder, force('invoke', 45), force('ok', 46), ...next])).length, 1)
+    // Nobody knows when it was carried out.
+    assert.deepEqual(exclusion(historyOf([...holder, force('invoke', 30), force('info', 31), ...next])), [])
+  })
+
   it('ends a claim when its process is killed, but not before its last word', () => {
     const [invoke, ok] = held('a', 'a:1', [0, 1, 100], { until: 1000 })
     const kill = event(10, 'nemesis', 'kill', {

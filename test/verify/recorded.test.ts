@@ -101,6 +101,27 @@ describe('recorded locks', () => {
     assert.ok(acquisitions[0]!.lost! < acquisitions[0]!.releasing!)
   })
 
+  it('write down a shorter term when it is asked for, and an operator who takes the lock', async () => {
+    const recorder = await recording(async (locks) => {
+      const lease = await locks.mutex('x').acquire({ ttl: 60_000 })
+      const answer = lease.extend(10_000)
+      const relied = lease.remaining()
+      await answer
+      assert.ok(relied <= 10_000, `the holder relied on ${relied} ms`)
+      await locks.forceRelease('x')
+      await lease.release()
+    })
+    const { events, acquisitions } = recorder.history()
+    const [asked] = events.filter(({ op, phase }) => op === 'renew' && phase === 'invoke')
+    assert.ok(asked !== undefined && asked.until! - asked.t <= 10_000e6)
+    assert.ok(acquisitions[0]!.until! - acquisitions[0]!.granted! <= 11_000e6)
+    assert.deepEqual(
+      events.filter(({ op }) => op === 'force').map(({ phase }) => phase),
+      ['invoke', 'ok'],
+    )
+    assert.ok(acquisitions[0]!.forced! >= acquisitions[0]!.granted!)
+  })
+
   it('count entering again as part of the acquisition that holds', async () => {
     const recorder = await recording(async (locks, recorder) => {
       await locks.mutex('x').run(async () => {

@@ -93,6 +93,19 @@ describe('a timeline', () => {
     }
   })
 
+  it('is well-formed SVG whatever a history file says of kinds and targets', () => {
+    const [first, ...rest] = held('a', '1', [0, 1, 50], { token: 1 })
+    const kind = 'x"><script>alert(1)</script>' as 'exclusive'
+    const strange = [
+      { ...first!, mode: kind, kind },
+      ...rest,
+      event(20, 'n', 'k', { op: 'fault', phase: 'invoke', kind: 7 as unknown as string }),
+    ]
+    const svg = renderSvg(timelineOf(historyOf(strange), { name: 'x' }))
+    assertWellFormed(svg)
+    assert.ok(!svg.includes('<script>'))
+  })
+
   it('repeats itself in colour without another character', () => {
     const timeline = timelineOf(historyOf(waitsThenHolds), { name: 'x' })
     const esc = String.fromCharCode(27)

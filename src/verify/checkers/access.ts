@@ -1,6 +1,7 @@
-/** Reads and writes of what a lock guards, each with its call and its answer. */
+/** Reads and writes of a guarded resource, each with its call and its reply. */
 import type { Event } from '../event.js'
-import { type Acquisition, groupBy, type History } from '../history.js'
+import { groupBy } from '../group-by.js'
+import type { Acquisition, History } from '../history.js'
 
 export interface Access {
   readonly op: 'read' | 'write'
@@ -8,7 +9,7 @@ export interface Access {
   readonly attempt: string
   readonly token: number | undefined
   readonly invoked: number
-  /** Infinity: no answer in the history. */
+  /** Infinity: no reply in the history. */
   readonly ended: number
   /** `unknown`: it may or may not have been applied. */
   readonly outcome: 'ok' | 'refused' | 'unknown'
@@ -17,7 +18,7 @@ export interface Access {
   readonly seq: number | undefined
 }
 
-/** By name, in order of calls. One acquisition has at most one access under way at a time. */
+/** By name, ordered by call. An acquisition has at most one pending access. */
 export function accessesByName(history: History): Map<string, Access[]> {
   const all: Access[] = []
   const open = new Map<string, Event>()

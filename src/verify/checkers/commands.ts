@@ -2,11 +2,11 @@ import type { History } from '../history.js'
 import { type Violation, violation } from '../violation.js'
 
 export interface CommandsOptions {
-  /** Commands the store may see for each acquisition, on average. */
+  /** Maximum number of store commands per acquisition, on average. */
   readonly most: number
 }
 
-/** What the store was asked, by its own counter (`commands` events), divided by how many acquisitions were served. */
+/** Commands the store received, by its own counter (`commands` events), per completed acquisition. */
 export function commands(history: History, options: CommandsOptions): Violation[] {
   const readings = history.events.filter((event) => event.op === 'commands')
   const first = readings[0]

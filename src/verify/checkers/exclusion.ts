@@ -2,7 +2,7 @@ import { claimsByName } from '../claims.js'
 import type { History } from '../history.js'
 import { ms, type Violation, violation } from '../violation.js'
 
-/** No two exclusive claims of a name overlap. One sweep over the claims in order of beginning. */
+/** No two exclusive claims of a name overlap. One sweep over the claims, ordered by start. */
 export function exclusion(history: History): Violation[] {
   const found: Violation[] = []
   for (const [name, claims] of claimsByName(history)) {
@@ -21,7 +21,7 @@ export function exclusion(history: History): Violation[] {
   return found
 }
 
-/** Locks that are not ours have none. */
+/** Locks from other libraries have none. */
 function tokensOf(one: number | undefined, other: number | undefined): string {
   return one === undefined && other === undefined ? '' : `: tokens ${one ?? 'none'} and ${other ?? 'none'}`
 }

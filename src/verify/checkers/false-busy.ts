@@ -4,16 +4,15 @@ import { type Violation, violation } from '../violation.js'
 
 export interface FalseBusyOptions {
   /**
-   * How much longer than its holder a store may keep a hold that was not given back (lease remainder, quarantine), and
-   * a claim whose caller has gone, in ms.
+   * How much longer a store may keep an unreleased hold than its holder did (lease remainder, quarantine), and a claim whose caller is gone, in ms.
    * @default 1_000
    */
   readonly lag?: number
 }
 
 /**
- * A try that came back empty-handed had a reason: somebody held the lock, might have held it, or stood in line for
- * it, at some moment between its call and its answer. For permits, the reasons must add up to too few left.
+ * A refused try had a reason: at some moment between its call and its reply, the lock was held, might have been held, or had a waiter. For
+ * permits, the reasons must add up to too few left.
  */
 export function falseBusy(history: History, options: FalseBusyOptions = {}): Violation[] {
   const lag = (options.lag ?? 1_000) * 1e6
@@ -21,7 +20,7 @@ export function falseBusy(history: History, options: FalseBusyOptions = {}): Vio
   for (const [name, all] of acquisitionsByName(history)) {
     const tries = all.filter(cameBackEmpty)
     if (tries.length === 0) continue
-    // A refused try takes nothing, so it is no reason for another.
+    // A refused try takes nothing, so it is no reason to refuse another.
     const spans = all
       .filter((one) => !cameBackEmpty(one))
       .map((of) => ({ from: of.invoked, to: occupiedUntil(of, lag), of }))
@@ -52,7 +51,7 @@ interface Span {
   readonly of: Acquisition
 }
 
-/** Until when the store may have kept it: the answer to the release, or the deadline and `lag` more. */
+/** Until when the store may have kept it: the reply to the release, or the deadline plus `lag`. */
 function occupiedUntil(one: Acquisition, lag: number): number {
   if (one.granted === undefined) return (one.failed ?? one.died ?? Number.POSITIVE_INFINITY) + lag
   if (one.released !== undefined) return one.released
@@ -61,7 +60,7 @@ function occupiedUntil(one: Acquisition, lag: number): number {
 
 type Tally = (from: number, to: number) => number
 
-/** How many permits (1 for each hold of the other modes) the spans take that touch an interval, in log n. */
+/** In log n: the permits taken (1 per hold in other modes) by all spans that intersect an interval. */
 function tally(spans: readonly Span[]): Tally {
   const begins = sums(spans.map((span) => [span.from, weight(span)]))
   const ends = sums(spans.map((span) => [span.to, weight(span)]))

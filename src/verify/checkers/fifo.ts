@@ -3,32 +3,32 @@ import { type Acquisition, acquisitionsByName, type History } from '../history.j
 import { type Violation, violation } from '../violation.js'
 
 export interface FifoOptions {
-  /** How many fair ones may be served before a fair waiter although they asked after it stood in line. @default 0 */
+  /** Maximum number of fair acquisitions served before a fair waiter although they were called after it was queued. @default 0 */
   readonly bound?: number
-  /** How many of any kind may be served before any waiter. @default Infinity */
+  /** Maximum number of acquisitions of any kind served before any waiter. @default Infinity */
   readonly unfairBound?: number
   /**
-   * A waiter that was never heard to be in line is taken to be there after so many ms. By default nothing is said about it:
-   * its request may have been on its way for long.
+   * Ms after its call from which a waiter never reported as queued counts as queued. By default such a waiter is not judged: its request
+   * may have been in transit for long.
    * @default Infinity
    */
   readonly settle?: number
   /**
-   * How many more are allowed for each fault done to the waiter's process or to everybody while it waited. It may have
-   * lost its place, so nothing is said about it by default. @default Infinity
+   * Additional overtakers allowed per fault of the waiter's process, or of all processes, during its wait. The fault may have cost it its
+   * queue entry, so by default such a waiter is not judged. @default Infinity
    */
   readonly perFault?: number
   /**
-   * How long an answer may take, in ms. A reader, or who wants permits, that gave up may have been granted in its turn by one that was on its way,
-   * and others beside it: only who was served earlier than that before it left was served before it.
+   * Maximum time a reply takes, in ms. A reader or a permit request that gave up may have been granted in its turn, by a reply still in
+   * transit, and others beside it: only acquisitions served at least this long before it left were served before it.
    * @default 50
    */
   readonly onItsWay?: number
 }
 
 /**
- * First come, first served, up to a bound. `x` went before `w` unduly if `w` was in line when `x` was called, and `x` was
- * granted first: by token, which is the order of grants, or, where `w` was never granted, before it had left the line.
+ * First in, first out, up to a bound. `x` overtook `w` unduly if `w` was queued when `x` was called, and `x` was granted first: by token,
+ * which is the order of grants, or, if `w` was never granted, before `w` had left the queue.
  */
 export function fifo(history: History, options: FifoOptions = {}): Violation[] {
   const { bound = 0, unfairBound = Number.POSITIVE_INFINITY } = options
@@ -94,12 +94,12 @@ function wasBefore(x: Acquisition, w: Acquisition, servedOrGone: (one: Acquisiti
   return x.granted < servedOrGone(w)
 }
 
-/** Whose time has run out stands in no line any more, also where its process was too busy to notice: the store knows by when it wanted it. */
+/** A waiter leaves the queue when its wait expires, even if its process was too busy to notice: the store knows its deadline. */
 function leftAt({ failed, died, invoked, wait }: Acquisition): number {
   return Math.min(failed ?? died ?? Number.POSITIVE_INFINITY, invoked + wait * 1e6)
 }
 
-/** For each waiter, how many were called after it stood in line and served before it: from the last call backwards. */
+/** For each waiter, how many were called after it was queued and served before it: from the last call backwards. */
 function overtaken(
   all: readonly Acquisition[],
   queuedAt: (one: Acquisition) => number,
@@ -123,7 +123,7 @@ function overtaken(
     .reverse()
 }
 
-/** Counts how many of the numbers added so far lie below a limit, in log n: a Fenwick tree over all that may be added. */
+/** Counts in log n how many of the added numbers are below a limit: a Fenwick tree over all numbers that may be added. */
 function ranks(values: readonly number[]): { add(value: number): void; below(limit: number): number } {
   const sorted = [...new Set(values)].sort((a, b) => a - b)
   const tree = new Int32Array(sorted.length + 1)

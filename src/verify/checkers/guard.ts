@@ -3,9 +3,9 @@ import { type Violation, violation } from '../violation.js'
 import { type Access, accessesByName, partiesOf } from './access.js'
 
 /**
- * The resource's side: accepted writes carry tokens that do not go back, and a write is refused as stale only if a
- * newer token could have been seen. The order of writes is the resource's own (`seq`) where it tells, else real time:
- * of two writes that overlap, either may have been first.
+ * The resource's side: tokens of accepted writes do not go back, and a write is refused as stale only if the guard could have seen a newer
+ * token. The order of writes is the resource's own (`seq`) if it reports one, else real time: of two overlapping writes, either may have
+ * been first.
  */
 export function guard(history: History): Violation[] {
   const found: Violation[] = []
@@ -71,7 +71,7 @@ function byTime(accepted: readonly Access[]): Pair[] {
   return pairs
 }
 
-/** A guard learns tokens from whatever is sent to it, whether it accepts it or not. */
+/** A guard learns tokens from every request, accepted or not. */
 function needlesslyRefused(fenced: readonly Access[]): Access[] {
   const refused = fenced.filter((one) => one.outcome === 'refused' && one.kind === 'stale')
   let next = 0

@@ -3,8 +3,8 @@ import type { Acquisition, History } from '../history.js'
 import { type Violation, violation } from '../violation.js'
 
 /**
- * At the end everything is free: every lease was given back, lost, or its process died; and where the store was asked
- * (`standing` events), the last answer for each name shows neither holders nor waiters.
+ * At the end everything is free: every lease was released, lost, or its process died; and if the store was inspected (`standing` events),
+ * its last reply for each name lists neither holders nor waiters.
  */
 export function leaks(history: History): Violation[] {
   const found = history.acquisitions.filter(stillOpen).map((one) => {

@@ -2,13 +2,13 @@ import type { Acquisition, History } from '../history.js'
 import { ms, type Violation, violation } from '../violation.js'
 
 export interface LivenessOptions {
-  /** After the last fault, every wait that is under way ends within so many ms; a call made later counts from itself. */
+  /** Ms after the last fault within which every pending wait ends; a later call counts from itself. */
   readonly within: number
 }
 
 /**
- * A free lock with living waiters is granted. Once faults have stopped, every acquisition of a living process
- * ends, one way or the other, within the bound (or within its own `wait`, if that is longer and it then gave up).
+ * A free lock with living waiters is granted. Once faults have stopped, every acquisition of a living process ends, with or without a
+ * grant, within the bound (or within its own `wait`, if that is longer and it then gave up).
  */
 export function liveness(history: History, options: LivenessOptions): Violation[] {
   const quiet = history.events.findLast((event) => event.op === 'fault')?.t ?? 0

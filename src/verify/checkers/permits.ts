@@ -3,8 +3,8 @@ import type { History } from '../history.js'
 import { type Violation, violation } from '../violation.js'
 
 /**
- * At no instant do the claims of a semaphore take more permits than there are, and nothing of another mode is held beside
- * them. A sweep over the begins and ends of claims; what ends at an instant makes room for what begins at it.
+ * At no instant do the claims of a semaphore take more permits than exist, nor is another mode held beside them. A sweep over starts and
+ * ends of claims; a claim that ends at an instant makes room for one that starts at it.
  */
 export function permits(history: History): Violation[] {
   const found: Violation[] = []

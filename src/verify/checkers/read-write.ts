@@ -2,7 +2,7 @@ import { type Claim, claimsByName } from '../claims.js'
 import type { History } from '../history.js'
 import { ms, type Violation, violation } from '../violation.js'
 
-/** No shared claim overlaps an exclusive one. Two exclusive ones are for `exclusion`; shared ones may overlap. */
+/** No shared claim overlaps an exclusive one. `exclusion` checks pairs of exclusive claims; shared claims may overlap. */
 export function readWrite(history: History): Violation[] {
   const found: Violation[] = []
   for (const [name, claims] of claimsByName(history)) {

@@ -2,8 +2,8 @@ import { type Acquisition, acquisitionsByName, type History } from '../history.j
 import { type Violation, violation } from '../violation.js'
 
 /**
- * Tokens of a name grow in real-time order (one acquisition returned before another was called: its token is smaller),
- * never repeat, are safe integers, and do not change within an acquisition, so that what the guard saw is what was granted.
+ * Tokens of a name grow in real-time order (if one acquisition returned before another was called, its token is smaller), never repeat, are
+ * safe integers, and do not change within an acquisition, so that the guard saw the granted token.
  */
 export function tokens(history: History): Violation[] {
   const found: Violation[] = []
@@ -33,7 +33,7 @@ type Report = (at: number, message: string, parties: readonly Acquisition[]) => 
 const granted = (one: Acquisition) => one.granted ?? 0
 const token = (one: Acquisition) => one.token ?? 0
 
-/** `group` is in order of calls; a second pointer walks it in order of returns. */
+/** `group` is ordered by call; a second pointer walks it in order of return. */
 function inOrder(group: readonly Acquisition[], report: Report): void {
   const returns = [...group].sort((a, b) => granted(a) - granted(b))
   let next = 0
@@ -47,7 +47,7 @@ function inOrder(group: readonly Acquisition[], report: Report): void {
       if (greatest === undefined || token(other) > token(greatest)) greatest = other
     }
     if (greatest === undefined || token(one) > token(greatest)) continue
-    // Equal ones are reported as repeated.
+    // Equal tokens are reported as repeated.
     if (token(one) === token(greatest)) continue
     report(granted(one), `token ${token(one)} came after ${token(greatest)} had been given`, [greatest, one])
   }

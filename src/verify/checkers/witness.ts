@@ -3,9 +3,9 @@ import { type Violation, violation } from '../violation.js'
 import { type Access, accessesByName, partiesOf } from './access.js'
 
 /**
- * A counter that is read, then written one higher, on purpose not in one step. If every increment counted, no value is
- * written twice; a value written twice is a lost update, and every lost update shows as one. A read never sees less
- * than what had been written before it was called.
+ * A counter that is read, then written one higher, deliberately not in one step. If every increment counted, no value is written twice; a
+ * value written twice is a lost update, and every lost update shows as one. A read never returns less than what had been written before it
+ * was called.
  */
 export function witness(history: History): Violation[] {
   const found: Violation[] = []
