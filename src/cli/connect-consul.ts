@@ -1,64 +1,90 @@
 /**
  * ```
  * consul://[:token@]host[:8500]
- * ?prefix=holdfast/  &datacenter=dc1  &tls=true  &ca=/path/to/ca.pem  &min-ttl=10s
+ * ?prefix=holdfast/  &datacenter=dc1  &tls=true  &ca=FILE  &cert=FILE  &key=FILE  &min-ttl=10s
  * ```
- * A token may stand in CONSUL_HTTP_TOKEN instead, where Consul's own programs look for it.
+ * Token and TLS settings missing from the URL come from the variables of Consul's own tools: `CONSUL_HTTP_TOKEN`, `CONSUL_HTTP_TOKEN_FILE`,
+ * `CONSUL_HTTP_SSL`, `CONSUL_CACERT`, `CONSUL_CLIENT_CERT` and `CONSUL_CLIENT_KEY`.
  */
-import { readFile } from 'node:fs/promises'
-import type { Target } from './connect.js'
+import { readFileSync } from 'node:fs'
+import type { Opening } from './connect.js'
 import { parseDuration } from './duration.js'
 import { badInput } from './exit.js'
-import { flagIn, hostsOf } from './hosts.js'
+import { keysOf, type Tls, tlsOf, tlsSettings } from './tls.js'
+import { addressesOf, decoded, hostPort, loginOf, partsOf, settingsOf } from './url.js'
 
-const known = ['prefix', 'datacenter', 'tls', 'ca', 'min-ttl'] as const
+const known = ['prefix', 'datacenter', 'min-ttl', ...tlsSettings] as const
 
 export interface ConsulPlace {
   /** `host:port` */
   readonly hosts: readonly string[]
-  readonly secure: boolean
+  readonly tls: Tls | undefined
   readonly token: string | undefined
   readonly prefix: string | undefined
   readonly datacenter: string | undefined
   /** In ms. */
   readonly minTtl: number | undefined
-  /** A file. */
-  readonly ca: string | undefined
 }
 
 /** @throws CliError; `shown` is the URL without its password */
 export function consulPlace(rest: string, shown: string): ConsulPlace {
-  const { hosts, user, password, path, query } = hostsOf('consul', rest, 8500, known, shown)
+  const parts = partsOf('consul', rest, 'consul://host:8500')
+  const path = decoded(parts.path, shown)
   if (path !== '')
     throw badInput(`'${shown}' has the path '/${path}'; write ?prefix=${path}/ for keys of their own`)
+  const { user, password } = loginOf(parts, shown)
   if (user !== undefined)
     throw badInput(`'${shown}' has a user; Consul knows tokens, write :token@ before the host`)
-  const [prefix, datacenter, ca] = (['prefix', 'datacenter', 'ca'] as const).map((key) => query.get(key))
-  const secure = flagIn(query, 'tls', shown) || ca !== undefined
+  const query = settingsOf(parts, known, shown)
   const least = query.get('min-ttl')
-  const minTtl = least === undefined ? undefined : parseDuration('min-ttl', least, { least: 100 })
-  return { hosts, secure, token: password, prefix, datacenter, minTtl, ca }
+  return {
+    hosts: addressesOf(parts.hosts, 8500, shown).map(hostPort),
+    tls: tlsOf(query, shown, tlsOfEnvironment()),
+    token: password,
+    prefix: query.get('prefix'),
+    datacenter: query.get('datacenter'),
+    minTtl: least === undefined ? undefined : parseDuration('min-ttl', least, { least: 100 }),
+  }
 }
 
-/** A token that the URL does not have is looked for where Consul's own programs look. */
-export const consulToken = ({ token }: ConsulPlace): string | undefined =>
-  token ?? (process.env['CONSUL_HTTP_TOKEN'] || undefined)
+function tlsOfEnvironment(): Tls | undefined {
+  const { CONSUL_HTTP_SSL, CONSUL_CACERT, CONSUL_CLIENT_CERT, CONSUL_CLIENT_KEY } = process.env
+  if (!/^(1|t|true)$/i.test(CONSUL_HTTP_SSL ?? '')) return undefined
+  return {
+    ...(CONSUL_CACERT && { ca: CONSUL_CACERT }),
+    ...(CONSUL_CLIENT_CERT && CONSUL_CLIENT_KEY && { cert: CONSUL_CLIENT_CERT, key: CONSUL_CLIENT_KEY }),
+  }
+}
+
+/** The token from the URL, or else from where Consul's own tools look. @throws CliError */
+export function consulToken({ token }: ConsulPlace): string | undefined {
+  const { CONSUL_HTTP_TOKEN, CONSUL_HTTP_TOKEN_FILE } = process.env
+  if (token !== undefined || CONSUL_HTTP_TOKEN) return token ?? CONSUL_HTTP_TOKEN
+  if (!CONSUL_HTTP_TOKEN_FILE) return undefined
+  try {
+    return readFileSync(CONSUL_HTTP_TOKEN_FILE, 'utf8').trim()
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw badInput(`CONSUL_HTTP_TOKEN_FILE=${CONSUL_HTTP_TOKEN_FILE} cannot be read: ${code}`)
+  }
+}
 
 /** @throws CliError */
-export function consulTarget(rest: string, shown: string): Target['connect'] {
+export function consulTarget(rest: string, shown: string): Opening {
   const place = consulPlace(rest, shown)
-  const { hosts, secure, prefix, datacenter, minTtl, ca } = place
-  return async () => {
+  const { hosts, tls, prefix, datacenter, minTtl } = place
+  const connect = async () => {
     const { consul } = await import('holdfast/consul')
     const token = consulToken(place)
     const driver = consul({
-      url: hosts.map((host) => `${secure ? 'https' : 'http'}://${host}`),
+      url: hosts.map((host) => `${tls === undefined ? 'http' : 'https'}://${host}`),
       ...(token !== undefined && { token }),
       ...(prefix !== undefined && { prefix }),
       ...(datacenter !== undefined && { datacenter }),
       ...(minTtl !== undefined && { minTtl }),
-      ...(ca !== undefined && { tls: { ca: await readFile(ca) } }),
+      ...(tls !== undefined && { tls: keysOf(tls) }),
     })
     return { driver, close: async () => undefined }
   }
+  return { connect, tls: tls && keysOf(tls) }
 }

@@ -1,49 +1,63 @@
 /**
  * ```
  * etcd://[user:password@]h1[:2379],h2,h3
- * ?prefix=holdfast/  &tls=true  &ca=/path/to/ca.pem
+ * ?prefix=holdfast/  &tls=true  &ca=FILE  &cert=FILE  &key=FILE
  * ```
+ * A login missing from the URL comes from `ETCDCTL_USER` (`user:password`, or the user alone with `ETCDCTL_PASSWORD`).
  */
-import { readFile } from 'node:fs/promises'
-import type { Target } from './connect.js'
+import type { Opening } from './connect.js'
 import { badInput } from './exit.js'
-import { flagIn, hostsOf } from './hosts.js'
+import { keysOf, type Tls, tlsOf, tlsSettings } from './tls.js'
+import { addressesOf, decoded, hostPort, type Login, loginOf, partsOf, settingsOf } from './url.js'
 
 export interface EtcdPlace {
   /** `host:port` */
   readonly hosts: readonly string[]
-  readonly secure: boolean
+  readonly tls: Tls | undefined
   readonly login: { readonly name: string; readonly password: string } | undefined
   readonly prefix: string | undefined
-  /** A file. */
-  readonly ca: string | undefined
 }
 
 /** @throws CliError; `shown` is the URL without its password */
 export function etcdPlace(rest: string, shown: string): EtcdPlace {
-  const { hosts, user, password, path, query } = hostsOf('etcd', rest, 2379, ['prefix', 'tls', 'ca'], shown)
+  const parts = partsOf('etcd', rest, 'etcd://host:2379')
+  const path = decoded(parts.path, shown)
   if (path !== '')
     throw badInput(`'${shown}' has the path '/${path}'; write ?prefix=${path}/ for keys of their own`)
+  const own = loginOf(parts, shown)
+  const { user, password } = parts.login === undefined ? loginOfEnvironment() : own
   if ((user === undefined) !== (password === undefined)) {
     throw badInput(`'${shown}' has half a login; write user:password@ before the hosts`)
   }
-  const ca = query.get('ca')
-  const secure = flagIn(query, 'tls', shown) || ca !== undefined
-  const login = user === undefined || password === undefined ? undefined : { name: user, password }
-  return { hosts, secure, login, prefix: query.get('prefix'), ca }
+  const query = settingsOf(parts, ['prefix', ...tlsSettings], shown)
+  return {
+    hosts: addressesOf(parts.hosts, 2379, shown).map(hostPort),
+    tls: tlsOf(query, shown, undefined),
+    login: user === undefined || password === undefined ? undefined : { name: user, password },
+    prefix: query.get('prefix'),
+  }
+}
+
+function loginOfEnvironment(): Login {
+  const { ETCDCTL_USER = '', ETCDCTL_PASSWORD } = process.env
+  const [user = '', ...rest] = ETCDCTL_USER.split(':')
+  const password = rest.length > 0 ? rest.join(':') : ETCDCTL_PASSWORD
+  const none = user === '' || password === undefined
+  return none ? { user: undefined, password: undefined } : { user, password }
 }
 
 /** @throws CliError */
-export function etcdTarget(rest: string, shown: string): Target['connect'] {
-  const { hosts, secure, login, prefix, ca } = etcdPlace(rest, shown)
-  return async () => {
+export function etcdTarget(rest: string, shown: string): Opening {
+  const { hosts, tls, login, prefix } = etcdPlace(rest, shown)
+  const connect = async () => {
     const { etcd } = await import('holdfast/etcd')
     const driver = etcd({
-      endpoints: hosts.map((host) => `${secure ? 'https' : 'http'}://${host}`),
+      endpoints: hosts.map((host) => `${tls === undefined ? 'http' : 'https'}://${host}`),
       ...(login !== undefined && { username: login.name, password: login.password }),
       ...(prefix !== undefined && { prefix }),
-      ...(ca !== undefined && { tls: { ca: await readFile(ca) } }),
+      ...(tls !== undefined && { tls: keysOf(tls) }),
     })
     return { driver, close: async () => undefined }
   }
+  return { connect, tls: tls && keysOf(tls) }
 }

@@ -3,12 +3,16 @@
  *
  * ```
  * mysql://[user[:password]@]host[:3306]/database      mysqls:// does not exist: ?tls=true
- * ?strategy=row|session  &bell=true  &prefix=holdfast_  &create=false  &tls=true
+ * ?strategy=row|session  &bell=true  &prefix=holdfast_  &create=false  &tls=true  &ca=FILE  &cert=FILE  &key=FILE
  * ```
+ * A password missing from the URL comes from `MYSQL_PWD`.
  */
+import { isIP } from 'node:net'
 import type { MysqlOptions } from 'holdfast/mysql'
 import type { Connection } from './connect.js'
 import { badInput, CliError, exits } from './exit.js'
+import { type Keys, keysOf, type Tls, tlsOf, tlsSettings } from './tls.js'
+import { addressesOf, decoded, loginOf, partsOf, settingsOf } from './url.js'
 
 type Settings = Pick<MysqlOptions, 'strategy' | 'bell' | 'prefix' | 'create'>
 
@@ -18,14 +22,14 @@ export interface MysqlPlace {
   readonly user: string
   readonly password: string | undefined
   readonly database: string
-  readonly tls: boolean
+  readonly tls: Tls | undefined
   readonly options: Settings
 }
 
 const yes = (text: string) => (text === 'true' ? true : text === 'false' ? false : undefined)
 
-/** What a URL may say. `undefined`: not in this form. */
-const settings: Readonly<Record<string, (text: string) => (Settings & { tls?: boolean }) | undefined>> = {
+/** Settings a URL may contain. `undefined`: wrong format. */
+const settings: Readonly<Record<string, (text: string) => Settings | undefined>> = {
   strategy: (text) => (text === 'row' || text === 'session' ? { strategy: text } : undefined),
   bell: (text) => {
     const bell = yes(text)
@@ -36,44 +40,48 @@ const settings: Readonly<Record<string, (text: string) => (Settings & { tls?: bo
     const create = yes(text)
     return create === undefined ? undefined : { create }
   },
-  tls: (text) => {
-    const tls = yes(text)
-    return tls === undefined ? undefined : { tls }
-  },
 }
+
+/**
+ * mysql2 checks the name in a certificate only on request, and only if the host is a name.
+ * @throws CliError
+ */
+export function mysqlTls(tls: Tls, host: string): Keys & { rejectUnauthorized: true; verifyIdentity: true } {
+  if (isIP(host) !== 0) {
+    throw badInput(`mysql2 cannot compare a certificate with the address ${host}; name the host to use TLS`)
+  }
+  return { ...keysOf(tls), rejectUnauthorized: true, verifyIdentity: true }
+}
+
+const example = 'mysql://user@host:3306/database'
 
 /** @throws CliError; `shown` is the URL without its password. */
 export function mysqlPlace(rest: string, shown: string): MysqlPlace {
-  const parts = /^\/\/(?:([^@/?]*)@)?([^/?#]*)(?:\/([^?#]*))?(?:\?([^#]*))?$/.exec(rest)
-  const [, login = '', address = '', database = '', query = ''] = parts ?? []
-  const [, bracketed, plain, port = '3306'] = /^(?:\[([^\]]+)\]|([^:[\]]+))(?::(\d+))?$/.exec(address) ?? []
-  const host = bracketed ?? plain
-  if (host === undefined || Number(port) > 65_535) {
-    throw badInput(`'${shown}' names no host; write mysql://user@host:3306/database`)
-  }
-  if (database === '') throw badInput(`'${shown}' names no database; write mysql://user@host:3306/database`)
-  const [user = '', ...password] = login.split(':')
-  const { tls = false, ...options } = settingsOf(query, shown)
+  const parts = partsOf('mysql', rest, example)
+  const [address, more] = addressesOf(parts.hosts, 3306, shown)
+  if (address === undefined || more !== undefined)
+    throw badInput(`'${shown}' names several hosts; write ${example}`)
+  if (parts.path === '') throw badInput(`'${shown}' names no database; write ${example}`)
+  const { user, password } = loginOf(parts, shown)
+  const query = settingsOf(parts, [...Object.keys(settings), ...tlsSettings], shown)
+  const tls = tlsOf(query, shown, undefined)
+  // Refuse before any I/O.
+  if (tls !== undefined) mysqlTls(tls, address.host)
   return {
-    host,
-    port: Number(port),
-    user: decodeURIComponent(user) || 'root',
-    password: password.length === 0 ? undefined : decodeURIComponent(password.join(':')),
-    database: decodeURIComponent(database),
+    ...address,
+    user: user ?? 'root',
+    password: password ?? (process.env['MYSQL_PWD'] || undefined),
+    database: decoded(parts.path, shown),
     tls,
-    options,
+    options: optionsOf(query, shown),
   }
 }
 
-function settingsOf(query: string, shown: string): Settings & { tls?: boolean } {
-  let found: Settings & { tls?: boolean } = {}
-  for (const [key, text] of new URLSearchParams(query)) {
-    const read = Object.hasOwn(settings, key) ? settings[key] : undefined
-    if (read === undefined) {
-      throw badInput(
-        `'${shown}' has the unknown setting '${key}'; known are ${Object.keys(settings).join(', ')}`,
-      )
-    }
+function optionsOf(query: ReadonlyMap<string, string>, shown: string): Settings {
+  let found: Settings = {}
+  for (const [key, read] of Object.entries(settings)) {
+    const text = query.get(key)
+    if (text === undefined) continue
     const setting = read(text)
     if (setting === undefined) throw badInput(`'${shown}' has ${key}=${text}, which makes no sense there`)
     found = { ...found, ...setting }
@@ -93,7 +101,7 @@ export async function connectMysql(place: MysqlPlace): Promise<Connection> {
   const pool = createPool({
     ...{ host, port, user, database, connectionLimit: 4, connectTimeout: 5_000 },
     ...(password !== undefined && { password }),
-    ...(tls && { ssl: {} }),
+    ...(tls !== undefined && { ssl: mysqlTls(tls, host) }),
   })
   const { mysql } = await import('holdfast/mysql')
   return { driver: mysql({ pool, ...options }), close: () => pool.end() }

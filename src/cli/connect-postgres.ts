@@ -3,12 +3,16 @@
  *
  * ```
  * postgres://[user[:password]@]host[:5432]/database      postgresql:// is the same
- * ?strategy=row|session  &schema=public  &create=false  &listen=false  &tls=true
+ * ?strategy=row|session  &schema=public  &create=false  &listen=false  &tls=true  &ca=FILE  &cert=FILE  &key=FILE
  * ```
+ * A password missing from the URL comes from `PGPASSWORD`; for other variables see `tools-environment.ts`.
  */
+import { type ConnectionOptions, checkServerIdentity } from 'node:tls'
 import type { PostgresOptions } from 'holdfast/postgres'
 import type { Connection } from './connect.js'
 import { badInput, CliError, exits } from './exit.js'
+import { keysOf, type Tls, tlsOf, tlsSettings } from './tls.js'
+import { addressesOf, decoded, loginOf, partsOf, settingsOf } from './url.js'
 
 type Settings = Pick<PostgresOptions, 'strategy' | 'schema' | 'create' | 'listen'>
 
@@ -18,59 +22,53 @@ export interface PostgresPlace {
   readonly user: string
   readonly password: string | undefined
   readonly database: string
-  readonly tls: boolean
+  readonly tls: Tls | undefined
   readonly options: Settings
 }
 
-/** What a URL may say. `undefined`: not in this form. */
-const settings: Readonly<Record<string, (text: string) => (Settings & { tls?: boolean }) | undefined>> = {
+/** Settings a URL may contain. `undefined`: wrong format. */
+const settings: Readonly<Record<string, (text: string) => Settings | undefined>> = {
   strategy: (text) => (text === 'row' || text === 'session' ? { strategy: text } : undefined),
   schema: (schema) => (/^[A-Za-z_][A-Za-z0-9_-]{0,62}$/.test(schema) ? { schema } : undefined),
   create: (text) => (text === 'true' || text === 'false' ? { create: text === 'true' } : undefined),
   listen: (text) => (text === 'false' ? { listen: false } : undefined),
-  tls: (text) => (text === 'true' || text === 'false' ? { tls: text === 'true' } : undefined),
 }
 
-const form = 'postgres://user@host:5432/database'
+/** If the host is an address, older versions of pg compare the name in the certificate with `localhost`. */
+export function postgresTls(tls: Tls, host: string): ConnectionOptions {
+  return {
+    ...keysOf(tls),
+    rejectUnauthorized: true,
+    checkServerIdentity: (_name, certificate) => checkServerIdentity(host, certificate),
+  }
+}
+
+const example = 'postgres://user@host:5432/database'
 
 /** @throws CliError; `shown` is the URL without its password. */
 export function postgresPlace(rest: string, shown: string): PostgresPlace {
-  const parts = /^\/\/(?:([^@/?]*)@)?([^/?#]*)(?:\/([^?#]*))?(?:\?([^#]*))?$/.exec(rest)
-  const [, login = '', address = '', database = '', query = ''] = parts ?? []
-  const [, bracketed, plain, port = '5432'] = /^(?:\[([^\]]+)\]|([^:[\]]+))(?::(\d+))?$/.exec(address) ?? []
-  const host = bracketed ?? plain
-  if (host === undefined || Number(port) > 65_535) throw badInput(`'${shown}' names no host; write ${form}`)
-  if (database === '') throw badInput(`'${shown}' names no database; write ${form}`)
-  const [user = '', ...password] = login.split(':')
-  const { tls = false, ...options } = settingsOf(query, shown)
+  const parts = partsOf('postgres', rest, example)
+  const [address, more] = addressesOf(parts.hosts, 5432, shown)
+  if (address === undefined || more !== undefined)
+    throw badInput(`'${shown}' names several hosts; write ${example}`)
+  if (parts.path === '') throw badInput(`'${shown}' names no database; write ${example}`)
+  const { user, password } = loginOf(parts, shown)
+  const query = settingsOf(parts, [...Object.keys(settings), ...tlsSettings], shown)
   return {
-    host,
-    port: Number(port),
-    user: decoded(user, shown) || 'postgres',
-    password: password.length === 0 ? undefined : decoded(password.join(':'), shown),
-    database: decoded(database, shown),
-    tls,
-    options,
+    ...address,
+    user: user ?? 'postgres',
+    password: password ?? (process.env['PGPASSWORD'] || undefined),
+    database: decoded(parts.path, shown),
+    tls: tlsOf(query, shown, undefined),
+    options: optionsOf(query, shown),
   }
 }
 
-function decoded(text: string, shown: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    throw badInput(`'${shown}' has a % that is not the beginning of a byte; write it as %25`)
-  }
-}
-
-function settingsOf(query: string, shown: string): Settings & { tls?: boolean } {
-  let found: Settings & { tls?: boolean } = {}
-  for (const [key, text] of new URLSearchParams(query)) {
-    const read = Object.hasOwn(settings, key) ? settings[key] : undefined
-    if (read === undefined) {
-      throw badInput(
-        `'${shown}' has the unknown setting '${key}'; known are ${Object.keys(settings).join(', ')}`,
-      )
-    }
+function optionsOf(query: ReadonlyMap<string, string>, shown: string): Settings {
+  let found: Settings = {}
+  for (const [key, read] of Object.entries(settings)) {
+    const text = query.get(key)
+    if (text === undefined) continue
     const setting = read(text)
     if (setting === undefined) throw badInput(`'${shown}' has ${key}=${text}, which makes no sense there`)
     found = { ...found, ...setting }
@@ -90,7 +88,7 @@ export async function connectPostgres(place: PostgresPlace): Promise<Connection>
   const pool = new pg.Pool({
     ...{ host, port, user, database, connectionTimeoutMillis: 5_000 },
     ...(password !== undefined && { password }),
-    ...(tls && { ssl: true }),
+    ...(tls !== undefined && { ssl: postgresTls(tls, host) }),
   })
   const { postgres } = await import('holdfast/postgres')
   return { driver: postgres({ pool, ...options }), close: () => pool.end() }

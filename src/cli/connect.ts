@@ -1,47 +1,57 @@
 /**
- * Turns a URL (`--on`, `HOLDFAST_URL`) into a driver: the only place that knows which scheme is which store. Drivers and client
- * packages are loaded when their URL is used, so that `holdfast run` starts fast and works without them.
+ * Turns a URL (`--on`, `HOLDFAST_URL`) into a driver. Only this file maps schemes to stores. Drivers and client packages load when their
+ * URL is used, so that `holdfast run` starts fast and works without the others.
  */
 import type { DriverFactory } from 'holdfast'
 import { consulTarget } from './connect-consul.js'
 import { etcdTarget } from './connect-etcd.js'
 import { connectMysql, mysqlPlace } from './connect-mysql.js'
 import { connectPostgres, postgresPlace } from './connect-postgres.js'
-import { connectRedis, redisPlace } from './connect-redis.js'
+import { connectRedis } from './connect-redis.js'
 import { connectZookeeper, zookeeperPlace } from './connect-zookeeper.js'
-import { badInput, CliError, exits } from './exit.js'
+import { badInput, CliError, exitCodeOf, exits } from './exit.js'
+import { type Door, refusals, unreachable } from './knock.js'
+import { didYouMean } from './nearest.js'
 import { plain } from './print.js'
+import { redisPlace } from './redis-place.js'
+import { type Chosen, naming, storeUrl } from './store-url.js'
+import { type Keys, keysOf } from './tls.js'
+import { hostsOf, shownUrl } from './url.js'
 
-export interface Target {
-  /** The URL without its password, for messages and output. */
-  readonly shown: string
+export interface Target extends Door, Chosen {
   /** Loads the driver; no I/O to the store yet. */
   readonly connect: () => Promise<Connection>
 }
 
 export interface Connection {
   readonly driver: DriverFactory
-  /** What the client last complained of, for messages. */
+  /** The client's latest error, for messages. */
   readonly trouble?: () => string | undefined
-  /** Closes the client, if one was made for this URL. Call it after `locks.close()`. */
+  /** Closes the client, if one was created for this URL. Call it after `locks.close()`. */
   readonly close: () => Promise<void>
 }
 
 const nothing = async () => undefined
 
-/** Reads what follows the scheme, without I/O. `shown` is the URL without its password. */
-type Scheme = (rest: string, shown: string) => Target['connect']
+/** `tls`: the servers speak TLS from the first byte. */
+export interface Opening {
+  readonly connect: () => Promise<Connection>
+  readonly tls?: Keys | undefined
+}
+
+/** Parses what follows the scheme, without I/O. `shown` is the URL without its password. */
+type Scheme = (rest: string, shown: string) => Opening
 
 const redis =
   (scheme: string): Scheme =>
   (rest, shown) => {
     const place = redisPlace(scheme, rest, shown)
-    return () => connectRedis(place)
+    return { connect: () => connectRedis(place), tls: place.tls && keysOf(place.tls) }
   }
 
 const postgres: Scheme = (rest, shown) => {
   const place = postgresPlace(rest, shown)
-  return () => connectPostgres(place)
+  return { connect: () => connectPostgres(place) }
 }
 
 const schemes: Readonly<Record<string, Scheme>> = {
@@ -49,10 +59,11 @@ const schemes: Readonly<Record<string, Scheme>> = {
     const directory = rest.replace(/^\/\/(?=\/)/, '')
     if (directory.startsWith('//'))
       throw badInput(`local: takes a directory of this machine, as in local:/run/locks, got 'local:${rest}'`)
-    return async () => {
+    const connect = async () => {
       const { local } = await import('holdfast/local')
       return { driver: local(directory === '' ? {} : { directory }), close: nothing }
     }
+    return { connect }
   },
   memory: () => {
     throw badInput(
@@ -67,47 +78,55 @@ const schemes: Readonly<Record<string, Scheme>> = {
   etcd: etcdTarget,
   zookeeper: (rest, shown) => {
     const place = zookeeperPlace(rest, shown)
-    return () => connectZookeeper(place, shown)
+    return { connect: () => connectZookeeper(place, shown), tls: place.tls }
   },
   consul: consulTarget,
   postgres,
   postgresql: postgres,
   mysql: (rest, shown) => {
     const place = mysqlPlace(rest, shown)
-    return () => connectMysql(place)
+    return { connect: () => connectMysql(place) }
   },
 }
 
 /**
- * @param url from `--on` or `HOLDFAST_URL`; `undefined` or empty is `local:`.
- * @throws CliError for an unknown scheme, or one that makes no sense here.
+ * @param url from `--on`, or the name of a store; `undefined` or empty: the choice of {@link storeUrl}
+ * @throws CliError for a scheme that is unknown or makes no sense here.
  */
 export function target(url: string | undefined): Target {
-  const whole = url === undefined || url === '' ? 'local:' : url
+  const chosen = storeUrl(url)
+  return { ...naming(chosen.from, () => opening(chosen.url)), ...chosen }
+}
+
+function opening(whole: string): Omit<Target, keyof Chosen> {
   const [, scheme, rest = ''] = /^([a-z][a-z0-9+.-]*):(.*)$/is.exec(whole) ?? []
-  const shown = withoutPassword(whole)
-  if (scheme === undefined) throw badInput(`'${shown}' is no URL of a store; known are ${known()}`)
+  if (scheme === undefined)
+    throw badInput(
+      `--on and HOLDFAST_URL take the URL of a store; known are ${known.join(', ')}; or the name of one in holdfast.json`,
+    )
   const key = scheme.toLowerCase()
   const make = Object.hasOwn(schemes, key) ? schemes[key] : undefined
-  if (make === undefined) {
-    throw badInput(`unknown scheme '${scheme}:' in '${shown}'; known are ${known()}`)
-  }
-  return { shown, connect: make(rest, shown) }
+  if (make === undefined)
+    throw badInput(
+      `unknown scheme '${scheme}:'; known are ${known.join(', ')}${didYouMean(`${scheme}:`, known)}`,
+    )
+  const shown = shownUrl(scheme, rest)
+  return { shown, tls: undefined, ...make(rest, shown), hosts: hostsOf(key, rest) }
 }
 
-const known = () => `${Object.keys(schemes).join(':, ')}:`
+/** The schemes a command can use. `memory:` is excluded: its locks live inside one process. */
+export const known: readonly string[] = Object.keys(schemes)
+  .filter((scheme) => scheme !== 'memory')
+  .map((scheme) => `${scheme}:`)
 
-/** An error of the store, with where it is and what its client says. */
-export function explained(error: unknown, { shown }: Target, connection: Connection): unknown {
-  if ((error as { code?: unknown } | null)?.code !== 'BACKEND') return error
+/** Adds the store's address and the client's latest error to a store error, or replaces the error if no host accepts connections. */
+export async function explained(error: unknown, target: Target, connection: Connection): Promise<unknown> {
+  if (!(error instanceof Error) || exitCodeOf(error) !== exits.unavailable || error instanceof CliError)
+    return error
+  const { shown } = target
+  const refused = await refusals(target)
+  if (refused !== undefined) return unreachable(shown, refused, error)
   const trouble = connection.trouble?.()
   const why = trouble === undefined ? '' : `: ${plain(trouble)}`
-  return new CliError(exits.unavailable, `${plain((error as Error).message)} (${shown}${why})`, {
-    cause: error,
-  })
-}
-
-/** Passwords stay out of messages, JSON and process lists. */
-export function withoutPassword(url: string): string {
-  return url.replace(/(:\/\/[^/?#@]*?):[^/?#]*@/, '$1:***@')
+  return new CliError(exits.unavailable, `${plain(error.message)} (${shown}${why})`, { cause: error })
 }

@@ -1,31 +1,30 @@
-/** Durations as people write them (`30s`, `500ms`, `5m`, `1h`) and as people read them (`3m 12s`). */
+/** Parses durations as people write them (`30s`, `500ms`, `5m`, `1h`), and formats them (`3m 12s`). */
+import { toMilliseconds } from 'holdfast'
 import { badInput } from './exit.js'
 
 const units = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 type Unit = keyof typeof units
 
-const form = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/
-/** The library takes no longer ones either: a slip of unit, almost surely. */
+/** The library's own maximum: anything longer is almost certainly the wrong unit. */
 const longest = 366 * units.d
 
 export interface DurationRange {
   /** In ms. @default 0 */
   readonly least?: number
-  /** Also takes `forever`. @default false */
+  /** Accepts `forever` as well. @default false */
   readonly forever?: boolean
 }
 
 /**
  * @param option as the user typed it, for the message: `--wait`.
  * @returns milliseconds, a whole number or Infinity.
- * @throws CliError that names the option, the value got and the remedy.
+ * @throws CliError that names the option, the value and the remedy.
  */
 export function parseDuration(option: string, text: string, range: DurationRange = {}): number {
   const { least = 0, forever = false } = range
   if (forever && text === 'forever') return Number.POSITIVE_INFINITY
-  const [, digits, unit] = form.exec(text) ?? []
-  if (digits === undefined || unit === undefined) throw badInput(complaint(option, text, forever))
-  const ms = Math.round(Number(digits) * units[unit as Unit])
+  const ms = toMilliseconds(text)
+  if (ms === undefined) throw badInput(complaint(option, text, forever))
   if (ms > longest) throw badInput(`${option} is at most 366d, got '${text}'`)
   if (ms < least) throw badInput(`${option} must be at least ${formatDuration(least)}, got '${text}'`)
   return ms
@@ -40,7 +39,7 @@ function complaint(option: string, text: string, forever: boolean): string {
   return `${option} must be a duration such as 500ms, 30s, 5m, 1h or 2d${also}, ${got}`
 }
 
-/** Two units at most: `950ms`, `12s`, `3m 12s`, `2h 5m`, `3d 4h`; `forever` for Infinity. */
+/** At most two units: `950ms`, `12s`, `3m 12s`, `2h 5m`, `3d 4h`; `forever` for Infinity. */
 export function formatDuration(ms: number): string {
   if (ms === Number.POSITIVE_INFINITY) return 'forever'
   const sign = ms < 0 ? '-' : ''

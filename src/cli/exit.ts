@@ -1,27 +1,31 @@
-/** How the command line ends. Codes of `sysexits.h` and of the shell where they fit, so that scripts can tell what happened. */
+/** Exit codes, from `sysexits.h` and the shell where they fit, so that scripts can tell outcomes apart. */
 
 export const exits = {
-  /** The answer is no: nothing was released, or the demo came out wrong. */
+  /** The answer is no: nothing was released, the demo came out wrong, or a store is not fit for locks. */
   failed: 1,
-  /** An option, name, duration or URL that makes no sense, found before any I/O. */
+  /** `doctor --strict` found warnings but no problems. */
+  warned: 2,
+  /** An invalid option, name, duration or URL, found before any I/O. */
   badInput: 64,
-  /** The store cannot be used: it says nothing about who holds the lock. */
+  /** The store cannot be used; nothing is known about who holds the lock. */
   unavailable: 69,
-  /** A fault of holdfast itself. */
+  /** A bug in holdfast itself. */
   internal: 70,
-  /** The lock was not free within the wait; the command was not started. `--conflict-exit-code` changes it. */
+  /** The output could not be written: the disk is full. */
+  output: 74,
+  /** The lock did not become free within the wait; the command was not started. `--conflict-exit-code` changes this code. */
   conflict: 75,
-  /** The lease was lost while the command ran; the command was stopped. */
+  /** The lease was lost while the command ran, and the command was stopped. */
   lost: 76,
-  /** The command ran longer than `--max-hold` and was stopped; the code of timeout(1). */
+  /** The command exceeded `--max-hold` and was stopped; the code of timeout(1). */
   maxHold: 124,
-  /** The command is there but cannot be executed. */
+  /** The command exists but cannot be executed. */
   notExecutable: 126,
-  /** There is no such command. */
+  /** Command not found. */
   notFound: 127,
 } as const
 
-/** Ends the program with a message for people and a code for scripts. */
+/** Ends the program with a message for people and an exit code for scripts. */
 export class CliError extends Error {
   override readonly name = 'CliError'
   readonly exitCode: number
@@ -31,17 +35,17 @@ export class CliError extends Error {
   }
 }
 
-/** `what` is wrong, and `remedy` helps. */
+/** @param message what is wrong, and the remedy */
 export function badInput(message: string): CliError {
   return new CliError(exits.badInput, message)
 }
 
-/** The code for an error of the library: bad arguments are the caller's, the rest is the store's or ours. */
+/** Exit code for a library error: invalid arguments are the caller's fault, the rest is the store's or ours. */
 export function exitCodeOf(error: unknown): number {
   if (error instanceof CliError) return error.exitCode
   if (error instanceof TypeError || error instanceof RangeError) return exits.badInput
   const code = (error as { code?: unknown } | null)?.code
   if (code === 'UNSUPPORTED') return exits.badInput
-  if (code === 'BACKEND' || code === 'CLOSED') return exits.unavailable
+  if (code === 'BACKEND' || code === 'UNAVAILABLE' || code === 'CLOSED') return exits.unavailable
   return exits.internal
 }

@@ -1,13 +1,26 @@
-/** Output for people: tables, and text that cannot take over a terminal. `--json` prints data instead. */
+/** Output for people: tables, and text that cannot control a terminal. `--json` prints data instead. */
 import type { Holder, Mode, Waiter } from 'holdfast'
 import { formatDuration } from './duration.js'
 
-/** Control characters written out: what another process chose as a note must not move the cursor here. */
+/** Control, direction and line separator characters: those that a terminal or a log interprets. */
+const obeyed = /[\p{Cc}\p{Cf}\u2028\u2029]/gu
+
+/** Escapes control characters: a note chosen by another process must not move the cursor here. */
 export function plain(text: string): string {
-  return text.replace(
-    /[\p{Cc}\p{Cf}\u2028\u2029]/gu,
-    (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`,
-  )
+  return text.replace(obeyed, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
+}
+
+/** Maximum length of a note or process name, in characters; longer ones are cut. */
+const longest = 200
+
+/** Text from another process, for one cell or one line. */
+export function brief(text: string): string {
+  return text.length > longest ? `${plain(text.slice(0, longest))}… (${text.length} characters)` : plain(text)
+}
+
+/** Names in a sentence: `"a", "b"`. */
+export function quoted(names: readonly string[]): string {
+  return names.map((name) => `"${plain(name)}"`).join(', ')
 }
 
 /** `exclusive`, `shared`, `2 of 5`. */
@@ -15,12 +28,17 @@ export function modeText(mode: Mode): string {
   return mode.kind === 'permits' ? `${mode.take} of ${mode.of}` : mode.kind
 }
 
-/** One line of JSON. Infinity, which JSON lacks, becomes null: there is no such limit. */
+/**
+ * One line of JSON. Infinity, which JSON lacks, becomes null: no limit. JSON leaves C1 controls and direction characters as they are;
+ * escaping them keeps the data equal, and a terminal interprets nothing.
+ */
 export function json(value: unknown): string {
-  return JSON.stringify(value, (_key, item) => (item === Number.POSITIVE_INFINITY ? null : item))
+  const text = JSON.stringify(value, (_key, item) => (item === Number.POSITIVE_INFINITY ? null : item))
+  const unit = (code: string) => `\\u${code.charCodeAt(0).toString(16).padStart(4, '0')}`
+  return text.replace(obeyed, (char) => char.split('').map(unit).join(''))
 }
 
-/** Rows under headings, without a frame, aligned; empty columns are left out. */
+/** Aligned rows under headings, without a frame; empty columns are left out. */
 export async function table(
   headings: readonly string[],
   rows: readonly (readonly string[])[],
@@ -72,9 +90,9 @@ export function holderCells(holder: Holder): string[] {
       : expiresIn <= 0
         ? 'overdue'
         : formatDuration(expiresIn)
-  return [modeText(mode), plain(by), formatDuration(heldFor), letsGo, `${token}`, plain(note)]
+  return [modeText(mode), brief(by), formatDuration(heldFor), letsGo, `${token}`, brief(note)]
 }
 
 export function waiterCells({ mode, by = '?', waitedFor, note = '' }: Waiter, index: number): string[] {
-  return [`${index + 1}`, modeText(mode), plain(by), formatDuration(waitedFor), plain(note)]
+  return [`${index + 1}`, modeText(mode), brief(by), formatDuration(waitedFor), brief(note)]
 }

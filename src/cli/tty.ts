@@ -1,10 +1,10 @@
-/** What the terminal lets us do, and the one line on it that is written over and over. */
+/** What the terminal allows, and a status line that is rewritten in place. */
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 
 /**
- * May this process read from its terminal now? False for a job started with `&` and for one without a terminal. Not known
- * to Node, so it is read from the kernel: the foreground group of the terminal is that of this process.
+ * May this process read from its terminal now? False for a job started with `&`, and for one without a terminal. Node does not know this,
+ * so the kernel is asked: is the foreground group of the terminal that of this process?
  */
 export function inForeground(): boolean {
   try {
@@ -23,7 +23,7 @@ interface JobControl {
 
 function fromProc(): JobControl {
   const stat = readFileSync('/proc/self/stat', 'utf8')
-  // The name in parentheses may itself hold spaces and parentheses.
+  // The name in parentheses may itself contain spaces and parentheses.
   const [, , group, , , foreground] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   return { group: Number(group), foreground: Number(foreground) }
 }
@@ -34,7 +34,7 @@ function fromPs(): JobControl {
   return { group: Number(group), foreground: Number(foreground) }
 }
 
-/** One line of a terminal, replaced by each `show` and gone after `clear`. */
+/** One line of a terminal: each `show` replaces it, `clear` removes it. */
 export interface StatusLine {
   show(text: string): void
   clear(): void
@@ -44,7 +44,7 @@ export function statusLine(stream: NodeJS.WriteStream): StatusLine {
   let shown = false
   return {
     show: (text) => {
-      // A line that wraps could not be taken back, so it is cut.
+      // A line that wraps could not be erased, so it is cut.
       stream.write(`\r\x1b[K${cut(text, (stream.columns || 80) - 1)}`)
       shown = true
     },
@@ -55,7 +55,7 @@ export function statusLine(stream: NodeJS.WriteStream): StatusLine {
   }
 }
 
-/** At most `width` characters. */
+/** Truncates to `width` characters. */
 export function cut(text: string, width: number): string {
   const chars = [...text]
   return chars.length <= width ? text : `${chars.slice(0, Math.max(0, width - 1)).join('')}…`

@@ -4,9 +4,10 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { leakCheck } from '../support/leaks.js'
+import { until } from '../support/until.js'
 import { bench } from './support/cli.js'
 
-const { folder, cli, close } = bench()
+const { folder, cli, left, close } = bench()
 writeFileSync(join(folder, 'plain.txt'), 'no program')
 
 const command = ['--', 'touch', join(folder, 'ran')]
@@ -22,7 +23,13 @@ const refused: readonly [what: string, args: string[], code: number, complaint: 
   ['options of the command without --', ['run', 'x', 'ls', '-l'], 64, /the command to run goes after --/],
   ['a run without a name', ['run', ...command], 64, /missing required argument 'name'/],
   ['a run without a command', ['run', 'x', '--'], 64, /there is no command after '--'/],
-  ['a second name', ['run', 'x', 'y', ...command], 64, /too many arguments for 'run'/],
+  [
+    'a name that is there twice',
+    ['run', 'x', 'y', 'x', ...command],
+    64,
+    /the lock "x" is named twice; name it once/,
+  ],
+  ['a bad name among several', ['run', 'x', '', ...command], 64, /lock name must not be empty/],
   [
     'an option after --',
     ['run', 'x', '--', '--wait', '5s'],
@@ -122,7 +129,7 @@ const refused: readonly [what: string, args: string[], code: number, complaint: 
     'an unknown scheme',
     ['run', 'x', '--on', 'reddis://h', ...command],
     64,
-    /unknown scheme 'reddis:' in 'reddis:\/\/h'; known are local:/,
+    /unknown scheme 'reddis:'; known are local:/,
   ],
   [
     'a store for one process',
@@ -163,6 +170,11 @@ for (const [what, args, expected, complaint] of refused) {
     assert.equal(existsSync(join(folder, 'ran')), false)
   })
 }
+
+test('nothing that was started for what was refused is left', async () => {
+  await cli('run', 'x', '--wat', ...command)
+  await until(() => left().length === 0, { what: 'all processes to end' })
+})
 
 test('help is no error, and tells every command', async () => {
   const { code, stdout } = await cli('--help')

@@ -14,22 +14,25 @@ test('a URL says host, port, login, database and settings', () => {
   assert.deepEqual(
     place('mysql://me:p%40ss:word@db.example:3307/shop?strategy=session&prefix=app_&create=false&tls=true'),
     {
-      ...{ host: 'db.example', port: 3307, user: 'me', password: 'p@ss:word', database: 'shop', tls: true },
+      ...{ host: 'db.example', port: 3307, user: 'me', password: 'p@ss:word', database: 'shop', tls: {} },
       options: { strategy: 'session', prefix: 'app_', create: false },
     },
   )
   assert.deepEqual(place('mysql://[::1]/a%20b?bell=true'), {
-    ...{ host: '::1', port: 3306, user: 'root', password: undefined, database: 'a b', tls: false },
+    ...{ host: '::1', port: 3306, user: 'root', password: undefined, database: 'a b', tls: undefined },
     options: { bell: true },
   })
 })
 
 const bad: readonly [url: string, complaint: RegExp][] = [
   ['mysql:', /names no host; write mysql:\/\/user@host:3306\/database/],
-  ['mysql://h:port/d', /names no host/],
-  ['mysql://h:99999/d', /names no host/],
+  ['mysql://h:port/d', /has a host that cannot be read/],
+  ['mysql://h:99999/d', /has a host that cannot be read/],
   ['mysql://h', /names no database/],
-  ['mysql://h/d?ttl=5', /unknown setting 'ttl'; known are strategy, bell, prefix, create, tls/],
+  [
+    'mysql://h/d?ttl=5',
+    /unknown setting 'ttl'; known are strategy, bell, prefix, create, tls, ca, cert, key/,
+  ],
   ['mysql://h/d?strategy=transaction', /has strategy=transaction, which makes no sense/],
   ['mysql://h/d?prefix=a-b', /has prefix=a-b/],
 ]

@@ -15,7 +15,7 @@ test('a URL says host, port, login, database and settings', () => {
   const url =
     'postgres://me:p%40ss:word@db.example:5433/shop?strategy=session&schema=app&create=false&tls=true'
   assert.deepEqual(place(url), {
-    ...{ host: 'db.example', port: 5433, user: 'me', password: 'p@ss:word', database: 'shop', tls: true },
+    ...{ host: 'db.example', port: 5433, user: 'me', password: 'p@ss:word', database: 'shop', tls: {} },
     options: { strategy: 'session', schema: 'app', create: false },
   })
   const { host, port, user, database, options } = place('postgresql://[::1]/a%20b?listen=false')
@@ -24,11 +24,14 @@ test('a URL says host, port, login, database and settings', () => {
 
 const bad: readonly [url: string, complaint: RegExp][] = [
   ['postgres:', /names no host; write postgres:\/\/user@host:5432\/database/],
-  ['postgres://h:port/d', /names no host/],
-  ['postgres://h:99999/d', /names no host/],
+  ['postgres://h:port/d', /has a host that cannot be read/],
+  ['postgres://h:99999/d', /has a host that cannot be read/],
   ['postgres://h', /names no database/],
   ['postgres://h/50%', /has a % that is not/],
-  ['postgres://h/d?ttl=5', /unknown setting 'ttl'; known are strategy, schema, create, listen, tls/],
+  [
+    'postgres://h/d?ttl=5',
+    /unknown setting 'ttl'; known are strategy, schema, create, listen, tls, ca, cert, key/,
+  ],
   ['postgres://h/d?strategy=transaction', /has strategy=transaction, which makes no sense/],
   ['postgres://h/d?schema=a;b', /has schema=a;b/],
 ]

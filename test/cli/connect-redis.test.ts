@@ -3,8 +3,9 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { createLocks } from 'holdfast'
-import { connectRedis, redisPlace } from '../../src/cli/connect-redis.js'
+import { connectRedis } from '../../src/cli/connect-redis.js'
 import { CliError } from '../../src/cli/exit.js'
+import { redisPlace } from '../../src/cli/redis-place.js'
 import { leakCheck } from '../support/leaks.js'
 import { type RedisServer, startMany, startRedis } from '../support/servers/redis.js'
 import { startSentinel } from '../support/servers/redis-sentinel.js'
@@ -18,15 +19,15 @@ const place = (url: string) => {
 
 test('a URL says host, port, database, login and settings', () => {
   assert.deepEqual(
-    place('rediss://me:p%40ss:word@db.example:6380/3?prefix=app:&replicas=2&quarantine=strict'),
+    place('rediss://me:p%40ss:word@db.example:6380/3?prefix=app:&replicas=2&quarantine=strict&maxTtl=60000'),
     {
       is: 'single',
       hosts: [{ host: 'db.example', port: 6380 }],
-      tls: true,
+      tls: {},
       login: { username: 'me', password: 'p@ss:word' },
       database: 3,
       master: '',
-      options: { prefix: 'app:', replicas: 2, quarantine: 'strict' },
+      options: { prefix: 'app:', replicas: 2, quarantine: 'strict', maxTtl: 60_000 },
     },
   )
   assert.deepEqual(place('redis://[::1]').hosts, [{ host: '::1', port: 6379 }])
@@ -47,14 +48,14 @@ const bad: readonly [url: string, complaint: RegExp][] = [
   ['redis:', /names no host; write redis:\/\/host:6379/],
   ['redis:host', /names no host/],
   ['redis://a,b', /has several hosts; use redis\+sentinel:/],
-  ['redis://h:port', /has the host 'h:port'; write host, host:port/],
-  ['redis://h:99999', /has the host 'h:99999'/],
+  ['redis://h:port', /has a host that cannot be read; write host, host:port/],
+  ['redis://h:99999', /has a host that cannot be read/],
   ['redis://h/name', /has the database 'name'; it must be a number/],
   ['redis+sentinel://h', /needs the name of the master/],
   ['redlock://a,b', /needs at least 3 servers, each once/],
   ['redlock://a,b,a', /needs at least 3 servers, each once/],
   ['redlock://a,b,c?replicas=1', /unknown setting 'replicas'; known are prefix/],
-  ['redis://h?ttl=5', /unknown setting 'ttl'; known are prefix, replicas, quarantine/],
+  ['redis://h?ttl=5', /unknown setting 'ttl'; known are prefix, replicas, quarantine, maxTtl/],
   ['redis://h?replicas=-1', /has replicas=-1, which makes no sense/],
 ]
 for (const [url, complaint] of bad) {
@@ -129,7 +130,10 @@ test('a server that is not there is an error that names it, not a wait without e
   try {
     const { code, stderr } = await cli('ls')
     assert.equal(code, 69)
-    assert.match(stderr, /^holdfast: redis: .* \(redis:\/\/:\*\*\*@127\.0\.0\.1:1: .*ECONNREFUSED.*\)\n$/)
+    assert.match(
+      stderr,
+      /^holdfast: the store cannot be reached: 127\.0\.0\.1:1 ECONNREFUSED \(redis:\/\/:\*\*\*@127\.0\.0\.1:1\)\n$/,
+    )
     const run = await cli('run', 'x', '--wait', '1s', '--', 'true')
     assert.equal(run.code, 69)
     assert.doesNotMatch(stderr, /s3cret/)

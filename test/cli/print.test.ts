@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
-import { holderCells, holderHeadings, json, plain, table } from '../../src/cli/print.js'
+import { brief, holderCells, holderHeadings, json, plain, table } from '../../src/cli/print.js'
 import { leakCheck } from '../support/leaks.js'
 
 test('control and direction characters are written out, so that a note cannot take over a terminal', () => {
@@ -12,6 +12,19 @@ test('control and direction characters are written out, so that a note cannot ta
 
 test('JSON has null where there is no limit', () => {
   assert.equal(json({ expiresIn: Number.POSITIVE_INFINITY }), '{"expiresIn":null}')
+})
+
+test('a long note is cut, and says how long it is', () => {
+  assert.equal(brief('x'.repeat(200)), 'x'.repeat(200))
+  assert.equal(brief(`${'x'.repeat(200)}\x1b[2J`), `${'x'.repeat(200)}… (204 characters)`)
+  assert.equal(brief('\x9b2J'), '\\u{9b}2J')
+})
+
+test('JSON is data, and nothing in it moves a cursor or turns the line round', () => {
+  const note = '\x9b2J\u202eevil\u2028\u{e0001}"\\'
+  const text = json({ note })
+  assert.doesNotMatch(text, /[\p{Cc}\p{Cf}\u2028\u2029]/u)
+  assert.deepEqual(JSON.parse(text), { note })
 })
 
 test('a table is aligned, has no frame, and leaves out empty columns', async () => {

@@ -175,6 +175,27 @@ test('the front stands still: the command goes on, and keeps the lock', async ()
   assertNeverTwo(history(), 2)
 })
 
+test('the front stands still as it is granted the lock: the lock is given back, and the run ends', async () => {
+  const { enter, history, entered } = scene('front-stopped-early')
+  const first = enter([], 3000)
+  await entered(1)
+  const second = enter([], 50)
+  const queued = async () =>
+    JSON.parse((await cli('inspect', 'front-stopped-early', '--json')).stdout).waiters.length
+  await until(async () => (await queued()) === 1, { within: 20_000, what: 'the second to be queued' })
+  kill(second.pid, 'SIGSTOP')
+  await until(() => stateOf(second.pid) === 'T')
+  assert.equal((await first.ended).code, 0)
+  const third = await cli('run', 'front-stopped-early', '--wait', '40s', '--', 'true')
+  assert.equal(third.code, 0, third.stderr)
+  kill(second.pid, 'SIGCONT')
+  const { code, stderr } = await second.ended
+  assert.equal(code, 75)
+  assert.match(stderr, /granted while holdfast was stopped, and given back/)
+  assertNeverTwo(history(), 1)
+  await until(() => left().length <= 1)
+})
+
 test('the keeper is killed: the front ends the command at once', async () => {
   const own = await broker()
   const { enter, history, entered } = scene('keeper-killed')

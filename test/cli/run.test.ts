@@ -37,7 +37,10 @@ test('a store that is not there is told of with its reason, while it is waited f
   )
   assert.equal(code, 69)
   assert.match(stderr, /^holdfast: waiting .* for "x"; the store cannot be asked: etcd: .*ECONNREFUSED/)
-  assert.match(stderr, /\nholdfast: etcd: .*ECONNREFUSED.* \(etcd:\/\/127\.0\.0\.1:1\)\n$/)
+  assert.match(
+    stderr,
+    /\nholdfast: the store cannot be reached: 127\.0\.0\.1:1 ECONNREFUSED \(etcd:\/\/127\.0\.0\.1:1\)\n$/,
+  )
   assert.throws(() => read('ran'), { code: 'ENOENT' })
 })
 

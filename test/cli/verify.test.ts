@@ -1,8 +1,12 @@
 // `holdfast verify` on real stores: sound, weakly set up, badly set up, and one that is not there.
 import assert from 'node:assert/strict'
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, describe, it } from 'node:test'
+import { after, describe, it, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import type { Order, Task } from '../../src/cli/verify/worker.js'
 import { leakCheck } from '../support/leaks.js'
 import { startMany, startRedis } from '../support/servers/redis.js'
 import { bench } from './support/cli.js'
@@ -45,6 +49,23 @@ const scenes: (readonly [
     /: sound$/,
   ],
 ]
+
+test('a process of the fault run that is told to stop before it has begun stops', async () => {
+  const b = bench()
+  const task: Task = { url: b.url, folder: b.folder, prefix: 'early/', ttl: 1_000 }
+  const worker = fork(fileURLToPath(new URL('../../src/cli/verify/worker.js', import.meta.url)), [], {
+    execArgv: [],
+  })
+  try {
+    worker.send(task)
+    worker.send({ do: 'stop' } satisfies Order)
+    await once(worker, 'exit', { signal: AbortSignal.timeout(20_000) })
+    assert.equal(worker.exitCode, 0)
+  } finally {
+    worker.kill('SIGKILL')
+    b.close()
+  }
+})
 
 describe('holdfast verify', { concurrency: 2 }, () => {
   for (const [name, open, verdict] of scenes) {

@@ -1,4 +1,4 @@
-/** `holdfast demo`: the same job by many processes, without the lock and with it. */
+/** `holdfast demo`: many processes do the same job, without the lock and with it. */
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -27,7 +27,7 @@ export function demoCommandLine(program: Command): void {
     .option('--workers <n>', 'processes, from 2 to 32', '6')
     .option('--orders <file>', 'your own balances and orders, as JSON (see docs/cli.md)')
     .option('--svg <file>', 'where to draw the picture (default: a file in the temporary folder)')
-    .option('--on <url>', 'the store to lock on (default: a local: one of its own)')
+    .option('--on <store>', 'the store to lock on (default: a local: one of its own)')
     .option('--json', 'print JSON')
     .action(demo)
 }
@@ -44,8 +44,7 @@ async function demo(options: DemoOptions): Promise<void> {
   const input = readInput(options.orders)
   const workers = Number(options.workers)
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-demo-'))
-  const on = options.on ?? `local:${join(folder, 'locks')}`
-  target(on)
+  const on = target(options.on ?? `local:${join(folder, 'locks')}`).url
   const name = `points-${randomBytes(3).toString('hex')}`
   const say = (text: string) => options.json !== true && console.log(text)
   try {

@@ -1,4 +1,4 @@
-/** `holdfast lab`: plays what goes wrong with locks on real servers. The scenes stand in the checkout, not in the package. */
+/** `holdfast lab`: plays what goes wrong with locks, on real servers. The scenes are in the checkout, not in the package. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'

@@ -1,9 +1,10 @@
-/** `schema`: prints what a database needs, for those who do not let programs create tables. Connects to nothing. */
+/** `schema`: prints the schema a database needs, for users who do not let programs create tables. Connects to nothing. */
 import type { Command } from 'commander'
-import { withoutPassword } from '../connect.js'
 import { mysqlPlace } from '../connect-mysql.js'
 import { postgresPlace } from '../connect-postgres.js'
 import { badInput } from '../exit.js'
+import { storeUrl } from '../store-url.js'
+import { shownUrl } from '../url.js'
 
 interface SchemaOptions {
   readonly on?: string
@@ -18,19 +19,21 @@ export function schemaCommandLine(program: Command): void {
       'Prints SQL that makes what the drivers postgres and mysql need, to be run once by whoever may create tables. ' +
         'Running it again changes nothing. Connects to nothing: the URL says which database it is for.',
     )
-    .option('--on <url>', 'the database (default: $HOLDFAST_URL)')
+    .option(
+      '--on <store>',
+      'the database: a URL, or a name in holdfast.json (default: $HOLDFAST_URL, else its default)',
+    )
     .option('--role <name>', 'also grant this role (MySQL: user) the least that the driver needs')
     .action(print)
 }
 
 async function print({ on, role }: SchemaOptions): Promise<void> {
-  const url = on ?? process.env.HOLDFAST_URL ?? ''
-  process.stdout.write(await migrationFor(url, role))
+  process.stdout.write(await migrationFor(storeUrl(on).url, role))
 }
 
 async function migrationFor(url: string, role: string | undefined): Promise<string> {
   const [, scheme = '', rest = ''] = /^([a-z][a-z0-9+.-]*):(.*)$/is.exec(url) ?? []
-  const shown = withoutPassword(url)
+  const shown = shownUrl(scheme, rest)
   switch (scheme.toLowerCase()) {
     case 'postgres':
     case 'postgresql': {
@@ -44,10 +47,6 @@ async function migrationFor(url: string, role: string | undefined): Promise<stri
       return migration({ ...(prefix !== undefined && { prefix }), ...(role !== undefined && { user: role }) })
     }
     default:
-      throw badInput(
-        url === ''
-          ? 'schema needs --on with a postgres: or mysql: URL'
-          : `'${shown}' needs no schema; only postgres: and mysql: do`,
-      )
+      throw badInput(`'${shown}' needs no schema; only postgres: and mysql: do, name one with --on`)
   }
 }

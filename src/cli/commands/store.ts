@@ -1,34 +1,40 @@
 /** `ls`, `inspect` and `release`: what operators ask a store. */
 import type { Command } from 'commander'
 import type { Locks, Standing } from 'holdfast'
-import { explained, target } from '../connect.js'
+import { explained, type Target, target } from '../connect.js'
 import { badInput, CliError, exits } from '../exit.js'
+import { knock } from '../knock.js'
 import { holderCells, holderHeadings, json, plain, table, waiterCells } from '../print.js'
+import { tellStore } from '../store-url.js'
+import { onText, verboseText } from './options.js'
 
 interface StoreOptions {
   readonly on?: string
   readonly json?: true
+  readonly verbose?: true
 }
 interface ReleaseOptions extends StoreOptions {
   readonly yes?: true
+  readonly token?: string
 }
 
 export function storeCommandLines(program: Command): void {
   command(program, 'ls', 'list the locks that are held or waited for')
     .argument('[prefix]', 'only names that begin with it')
     .action(async (prefix: string | undefined, options: StoreOptions) => {
-      const all = await using(options.on, (locks) => locks.list(prefix))
+      const all = await using(storeOf(options), (locks) => locks.list(prefix))
       await print(options, all, () => listing(all, prefix))
     })
   command(program, 'inspect', 'who holds a lock, who waits, since when, with what note')
     .argument('<name>', 'the lock')
     .action(async (name: string, options: StoreOptions) => {
-      const standing = await using(options.on, (locks) => locks.inspect(name))
+      const standing = await using(storeOf(options), (locks) => locks.inspect(name))
       await print(options, standing, () => story(standing))
     })
   command(program, 'release', 'take a lock from whoever holds it')
     .argument('<name>', 'the lock')
     .option('-y, --yes', 'do not ask')
+    .option('--token <n>', 'give back what holdfast hold printed this token for, and nothing else')
     .action(release)
 }
 
@@ -37,25 +43,33 @@ function command(program: Command, name: string, summary: string): Command {
     .command(name)
     .summary(summary)
     .description(`${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`)
-    .option('--on <url>', 'the store (default: $HOLDFAST_URL, else local:)')
+    .option('--on <store>', onText)
     .option('--json', 'print JSON')
+    .option('-v, --verbose', verboseText)
 }
 
-async function using<R>(on: string | undefined, use: (locks: Locks) => Promise<R>): Promise<R> {
-  const store = target(on ?? process.env.HOLDFAST_URL)
-  const [{ createLocks }, connection] = await Promise.all([import('holdfast'), store.connect()])
+function storeOf(options: StoreOptions): Target {
+  const store = target(options.on)
+  tellStore(store, options)
+  return store
+}
+
+async function using<R>(store: Target, use: (locks: Locks) => Promise<R>): Promise<R> {
+  // Knock first: a client opened before a server is known to accept connections would have to be closed.
+  const [{ createLocks }] = await Promise.all([import('holdfast'), knock(store)])
+  const connection = await store.connect()
   const locks = createLocks(connection.driver)
   try {
     return await Promise.race([use(locks), noAnswer()])
   } catch (error) {
-    throw explained(error, store, connection)
+    throw await explained(error, store, connection)
   } finally {
     await locks.close()
     await connection.close()
   }
 }
 
-/** Some clients try for ever to reach a server, in ms. */
+/** Some clients keep trying to reach a server for ever. In ms. */
 const patience = 10_000
 
 function noAnswer(): Promise<never> {
@@ -74,8 +88,8 @@ async function listing(all: readonly Standing[], prefix: string | undefined): Pr
   if (all.length === 0) {
     return `no lock${prefix === undefined ? '' : ` that begins with "${plain(prefix)}"`} is held or waited for`
   }
-  const rows = all.flatMap(({ name, holders, waiters }) => {
-    const waiting = waiters.length === 0 ? '' : `${waiters.length}`
+  const rows = all.flatMap(({ name, holders, waiters, unlisted }) => {
+    const waiting = waiters.length === 0 ? '' : `${waiters.length}${unlisted === undefined ? '' : '+'}`
     if (holders.length === 0) return [[plain(name), '', '', '', '', '', '', waiting]]
     return holders.map((holder, i) => [
       i === 0 ? plain(name) : '',
@@ -86,34 +100,50 @@ async function listing(all: readonly Standing[], prefix: string | undefined): Pr
   return await table(['NAME', ...holderHeadings, 'WAITING'], rows)
 }
 
-async function story({ name, holders, waiters, lastToken }: Standing): Promise<string> {
+async function story({ name, holders, waiters, lastToken, unlisted }: Standing): Promise<string> {
   const lines = [`"${plain(name)}" is ${holders.length === 0 ? 'free' : 'held'}`]
   if (holders.length === 0 && lastToken > 0) lines[0] += `; its newest token is ${lastToken}`
   if (holders.length > 0) lines.push('', await table(holderHeadings, holders.map(holderCells)))
   if (waiters.length > 0) {
     lines.push('', await table(['PLACE', 'WANTS', 'WAITING', 'FOR', 'NOTE'], waiters.map(waiterCells)))
   }
+  if (unlisted !== undefined) lines.push(`and ${unlisted} more`)
   return lines.join('\n')
 }
 
-/** The holder is told, but nothing makes it stop first: between the two the lock excludes nobody. */
+/** The holder is notified, but nothing makes it stop first: until it does, the lock excludes nobody. */
 async function release(name: string, options: ReleaseOptions): Promise<void> {
+  if (options.token !== undefined) return await releaseHeld(name, options.token, options)
   if (options.yes !== true && !(process.stdin.isTTY && process.stderr.isTTY)) {
     throw badInput(
       `release takes "${name}" from its holder, who may still be at work; with no terminal to ask on, it needs --yes`,
     )
   }
-  const standing = await using(options.on, (locks) => locks.inspect(name))
+  const store = storeOf(options)
+  const standing = await using(store, (locks) => locks.inspect(name))
   const held = standing.holders.length > 0
   if (held && options.yes !== true && !(await confirmed(await story(standing)))) {
     throw new CliError(exits.failed, 'nothing was released')
   }
-  const taken = held ? await using(options.on, (locks) => locks.forceRelease(name)) : 0
+  const taken = held ? await using(store, (locks) => locks.forceRelease(name)) : 0
   await print(options, { name, released: taken }, async () => {
     if (taken === 0) return `"${plain(name)}" was not held`
     return `released "${plain(name)}"; ${taken === 1 ? 'its holder was' : `${taken} holders were`} told`
   })
   if (taken === 0) process.exitCode = exits.failed
+}
+
+/** The process that holds the lock releases it; this process does not contact the store. */
+async function releaseHeld(name: string, text: string, options: ReleaseOptions): Promise<void> {
+  if (!/^\d{1,16}$/.test(text))
+    throw badInput(`--token must be a number that holdfast hold printed, got '${plain(text)}'`)
+  const { askForRelease } = await import('../hold/handle.js')
+  const { exitCode, messages } = await askForRelease({ url: storeOf(options).url, name, token: Number(text) })
+  for (const message of messages) console.error(`holdfast: ${message}`)
+  await print(options, { name, released: exitCode === 0 ? 1 : 0 }, async () =>
+    exitCode === 0 ? `released "${plain(name)}"` : `"${plain(name)}" was not held any more`,
+  )
+  process.exitCode = exitCode
 }
 
 async function confirmed(about: string): Promise<boolean> {

@@ -1,10 +1,13 @@
-/** `verify`: are locks on this store safe? Set-up, conformance and a fault run on the client's side, as a report for a review. */
+/** `verify`: are locks on this store safe? Set-up, conformance and a client-side fault run, as a report for a review. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from 'commander'
-import { target } from '../connect.js'
+import { type Target, target } from '../connect.js'
 import { badInput, exits } from '../exit.js'
 import { json } from '../print.js'
+import { tellStore } from '../store-url.js'
+import type { VerifyReport } from '../verify/report.js'
+import { onText, verboseText } from './options.js'
 
 interface Options {
   readonly on?: string
@@ -12,6 +15,7 @@ interface Options {
   readonly only?: string
   readonly out?: string
   readonly json?: true
+  readonly verbose?: true
 }
 
 export function verifyCommandLine(program: Command): void {
@@ -21,7 +25,7 @@ export function verifyCommandLine(program: Command): void {
     .description(
       'Check that locks on a store are safe: its set-up, the conformance suite, and a run in which processes of this command are paused, blocked, killed and cut off. Nothing is done to the store, and no lock is touched but those made for it.',
     )
-    .option('--on <url>', 'the store (default: $HOLDFAST_URL, else local:)')
+    .option('--on <store>', onText)
     .option('--minutes <n>', 'of faults, after the conformance suite', '1')
     .option(
       '--only <words>',
@@ -29,6 +33,7 @@ export function verifyCommandLine(program: Command): void {
     )
     .option('--out <folder>', 'write report.md and report.json there')
     .option('--json', 'print JSON')
+    .option('-v, --verbose', verboseText)
     .action(verify)
 }
 
@@ -37,36 +42,21 @@ async function verify(options: Options): Promise<void> {
   if (!(minutes > 0 && minutes <= 1_440)) {
     throw badInput(`--minutes must be a number above 0 and up to 1440, got '${options.minutes}'`)
   }
-  const url = options.on ?? (process.env.HOLDFAST_URL || 'local:')
-  const store = target(url)
-  const { lazily, sample } = await import('../verify/lazily.js')
-  const like = await sample(store)
-  const [{ setupOf }, { runSuite }, { runFaults }, { markdown, verdictOf }] = await Promise.all([
-    import('../verify/setup.js'),
-    import('../verify/suite.js'),
-    import('../verify/faults.js'),
-    import('../verify/report.js'),
-  ])
+  const store = target(options.on)
+  const { url } = store
+  tellStore(store, options)
   const tell = progress()
-  tell('looking at the set-up')
-  const setup = await setupOf(url)
-  const suite = await runSuite(url, store, like, options.only?.split(',') ?? [], tell)
-  const ttl = Math.max(1_000, 2 * like.traits.minTtl)
-  const faults = await runFaults({
-    url,
-    seconds: 60 * minutes,
-    ttl,
-    direct: lazily(store.connect, like),
-    tell,
-  })
-  tell('')
+  // Clears the progress line, so that whatever comes next, or an error, starts on its own line.
+  const found = await examine({ url, store, minutes, only: options.only, tell }).finally(() => tell(''))
+  const { driver, setup, suite, faults } = found
+  const { markdown, verdictOf } = await import('../verify/report.js')
   const { version } = JSON.parse(
     readFileSync(new URL('../../../../package.json', import.meta.url), 'utf8'),
   ) as {
     version: string
   }
   const report = {
-    ...{ url: store.shown, driver: like.name, holdfast: version, node: process.version },
+    ...{ url: store.shown, driver, holdfast: version, node: process.version },
     ...{ at: new Date().toISOString(), setup, suite, faults },
   }
   const verdict = verdictOf(report)
@@ -82,7 +72,38 @@ async function verify(options: Options): Promise<void> {
   if (verdict === 'unsound') process.exitCode = exits.failed
 }
 
-/** One line that is written over, on a terminal only. */
+interface Examination {
+  readonly url: string
+  readonly store: Target
+  readonly minutes: number
+  readonly only: string | undefined
+  readonly tell: (line: string) => void
+}
+
+async function examine({
+  url,
+  store,
+  minutes,
+  only,
+  tell,
+}: Examination): Promise<Pick<VerifyReport, 'driver' | 'setup' | 'suite' | 'faults'>> {
+  const { lazily, sample } = await import('../verify/lazily.js')
+  const like = await sample(store)
+  const [{ setupOf }, { runSuite }, { runFaults }] = await Promise.all([
+    import('../setup/setup.js'),
+    import('../verify/suite.js'),
+    import('../verify/faults.js'),
+  ])
+  tell('looking at the set-up')
+  const setup = await setupOf(url)
+  const suite = await runSuite(url, store, like, only?.split(',') ?? [], tell)
+  const ttl = Math.max(1_000, 2 * like.traits.minTtl)
+  const direct = lazily(store.connect, like)
+  const faults = await runFaults({ url, seconds: 60 * minutes, ttl, direct, tell })
+  return { driver: like.name, setup, suite, faults }
+}
+
+/** One line rewritten in place, on a terminal only. */
 function progress(): (line: string) => void {
   if (!process.stderr.isTTY) return () => undefined
   return (line) => void process.stderr.write(`\r\x1b[K${line.slice(0, 100)}`)

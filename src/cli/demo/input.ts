@@ -1,6 +1,6 @@
 /**
- * What the demo works on: opening balances, and orders in the order in which they come in. An order that is there more than once was
- * submitted more than once (a double click, a redelivered message) and must count once.
+ * Input of the demo: opening balances, and orders in order of arrival. A repeated order was submitted more than once (a double click, a
+ * redelivered message) and must count once.
  *
  * ```json
  * { "balances": { "ann": 1000 },
@@ -23,10 +23,10 @@ export interface Input {
   readonly orders: readonly Order[]
 }
 
-/** The committed sample: one customer redeems 999 of 1000 points while 100 are added twelve times, eight orders come in twice or thrice. */
+/** The committed sample: one customer redeems 999 of 1000 points while 100 are added twelve times; eight orders arrive two or three times. */
 const sample = fileURLToPath(new URL('../../../../src/cli/demo/points.json', import.meta.url))
 
-/** @throws CliError that names the file and what is wrong in it. */
+/** @throws CliError that names the file and the fault in it. */
 export function readInput(path: string = sample): Input {
   let found: unknown
   try {
@@ -54,7 +54,7 @@ export function readInput(path: string = sample): Input {
   return input
 }
 
-/** The right outcome must not depend on who comes first, or there would be nothing to compare with. */
+/** The correct result must not depend on the order of execution; otherwise there would be nothing to compare with. */
 function checkCovered({ balances, orders }: Input, bad: (what: string) => Error): void {
   const byName = new Map<string, Order>()
   for (const one of orders) {
@@ -76,7 +76,7 @@ function checkCovered({ balances, orders }: Input, bad: (what: string) => Error)
   }
 }
 
-/** Every order once. */
+/** The balances after each order was applied once. */
 export function expectedBalances({ balances, orders }: Input): Record<string, number> {
   const expected = { ...balances }
   for (const one of distinct(orders)) expected[one.account] = (expected[one.account] ?? 0) + one.points

@@ -1,4 +1,4 @@
-/** One half of the demo: worker processes over a fresh file, with or without the lock, and an exact count of what came out. */
+/** One half of the demo: worker processes on a fresh file, with or without the lock, and exact counts of the result. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import type { FromWorker, Tally, Task } from './worker.js'
 
 export interface PhaseOptions {
   readonly input: Input
-  /** Of this half alone; the caller removes it. */
+  /** Used by this half alone; the caller removes it. */
   readonly folder: string
   readonly workers: number
   readonly lock: Task['lock']
@@ -21,15 +21,15 @@ export interface PhaseOptions {
 export interface Outcome {
   readonly balances: Readonly<Record<string, number>>
   readonly expected: Readonly<Record<string, number>>
-  /** Bookings that workers made. */
+  /** Bookings by all workers. */
   readonly booked: number
-  /** Of them: second and further bookings of one order. */
+  /** Of these: second and further bookings of one order. */
   readonly duplicates: number
-  /** Of them: overwritten by somebody who had not seen them. */
+  /** Of these: overwritten by a worker that had not seen them. */
   readonly lost: number
-  /** Orders that nobody booked. */
+  /** Orders that no worker booked. */
   readonly missing: number
-  /** Submissions of an order that was found booked already. */
+  /** Submissions of an order that was already booked. */
   readonly skipped: number
   readonly refused: number
   /** Every balance as expected, every order booked once. */
@@ -38,7 +38,7 @@ export interface Outcome {
   readonly history: History
 }
 
-/** Processes that take longer are stuck, in ms. */
+/** Timeout after which processes count as stuck, in ms. */
 const patience = 60_000
 
 export async function runPhase(options: PhaseOptions): Promise<Outcome> {
@@ -50,7 +50,7 @@ export async function runPhase(options: PhaseOptions): Promise<Outcome> {
   return judged(input, tallies, ledger, readHistory(join(folder, 'history')))
 }
 
-/** Deals the orders out like cards, so that the submissions of one order reach different workers at the same time. */
+/** Deals the orders round-robin, so that the submissions of one order reach different workers at the same time. */
 function tasks({ input, folder, workers, lock, name }: PhaseOptions, ledger: string): Task[] {
   const histories = join(folder, 'history')
   mkdirSync(histories)

@@ -1,4 +1,4 @@
-/** The demo's outcome as a table, as a picture in the terminal and as one SVG file. */
+/** The demo's result as a table, as a picture in the terminal and as one SVG file. */
 import { renderSvg, renderText, type Timeline, timelineOf, type Violation } from 'holdfast/verify'
 import { table } from '../print.js'
 import type { Outcome } from './phase.js'
@@ -46,7 +46,7 @@ export function picture(
   color: boolean,
 ): string {
   const text = renderText(drawing(title, name, outcome), { width, color, footnotes: 0 })
-  // The table counts the violations.
+  // The table already counts the violations.
   return text.replace(/\n\s*… and \d+ more violations?$/, '')
 }
 
@@ -70,7 +70,7 @@ function drawing(title: string, name: string, { history, violations }: Outcome):
   )
 }
 
-/** Rows come in the order in which the workers began; by number they can be found again. */
+/** Rows arrive in the order in which the workers started; sorted by number they are easy to find. */
 function inOrder(timeline: Timeline): Timeline {
   const order = timeline.rows.map((_, i) => i)
   const label = (i: number) => timeline.rows[i]?.label ?? ''
@@ -90,7 +90,7 @@ function stacked(pictures: readonly string[]): string {
     const at = y
     y += Number(h)
     width = Math.max(width, Number(w))
-    // Ids are the file's, not the picture's.
+    // Ids are unique per file, so the pictures must not share any.
     return picture
       .replace('<svg ', `<svg y="${at}" `)
       .replace(

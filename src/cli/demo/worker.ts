@@ -1,6 +1,5 @@
 /**
- * One worker process of the demo: takes its orders one after the other, each as read, check, work, write. With and without the
- * lock it runs the same code.
+ * One worker process of the demo: processes its orders one by one, each as read, check, work, write. The code is the same with and without the lock.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { createLocks, type Lease } from 'holdfast'
@@ -16,27 +15,27 @@ export interface Task {
   readonly orders: readonly Order[]
   /** Undefined: without a lock. */
   readonly lock: { readonly on: string; readonly name: string } | undefined
-  /** The name under which sections without a lock are written down. */
+  /** The name under which sections without a lock are recorded. */
   readonly name: string
 }
 
 export interface Tally {
-  /** Names of orders this worker booked. */
+  /** Names of the orders this worker booked. */
   readonly applied: readonly string[]
-  /** Orders it found booked already. */
+  /** Orders it found already booked. */
   readonly skipped: number
-  /** Redemptions for which it saw too few points. */
+  /** Redemptions refused for lack of points. */
   readonly refused: number
 }
 
 export type FromWorker = { readonly type: 'ready' } | { readonly type: 'done'; readonly tally: Tally }
 
-/** How long the work between read and write takes, in ms: a call to a payment service, a template, a slow disk. */
+/** Duration of the work between read and write, in ms: a call to a payment service, a template, a slow disk. */
 const work = { least: 2, spread: 6 }
-/** Between two orders, in ms. */
+/** Pause between two orders, in ms. */
 const breath = 2
 
-/** Runs `fn` alone, or pretends to. */
+/** Runs `fn` exclusively, or pretends to. */
 type Section = (fn: (lease: Lease | undefined, attempt: string) => Promise<void>) => Promise<void>
 
 async function main(): Promise<void> {
@@ -57,7 +56,7 @@ async function main(): Promise<void> {
     await pause(breath * Math.random())
   }
   tell({ type: 'done', tally })
-  // Nobody leaves before all are done: on the embedded driver one of us is the broker, and handing that over is another story.
+  // Workers exit together: with the embedded driver one of them is the broker, and a broker hand-over is not part of the demo.
   await message<'end'>()
   await close()
   notes.close()
@@ -76,7 +75,7 @@ async function book(
   notes.write({ op: 'read', phase: 'invoke', ...about })
   const { revision, balances, applied } = readLedger(file)
   notes.write({ op: 'read', phase: 'ok', value: revision, ...about })
-  // A lock alone does not make an order count once: whoever comes second has to look.
+  // A lock alone does not make an order count once: the second worker has to check.
   if (applied.includes(order)) return 'skipped'
   const balance = balances[account] ?? 0
   if (balance + points < 0) return 'refused'
@@ -95,7 +94,7 @@ async function book(
 async function within({ on, name }: NonNullable<Task['lock']>, notes: Recorder): Promise<Sections> {
   const connection = await target(on).connect()
   const locks = recorded(createLocks(connection.driver), notes)
-  // Connects, so that all start with an open line.
+  // Connects, so that all workers start with an open connection.
   await locks.inspect(name)
   let accesses = 0
   return {
@@ -107,7 +106,7 @@ async function within({ on, name }: NonNullable<Task['lock']>, notes: Recorder):
   }
 }
 
-/** Writes down when it was inside as a lock would, and keeps nobody out. */
+/** Records its sections as a lock would, and excludes nobody. */
 async function without(name: string, notes: Recorder): Promise<Sections> {
   let sections = 0
   return {
@@ -141,7 +140,7 @@ function tell(what: FromWorker): void {
   process.send?.(what)
 }
 
-// Whoever started us is gone: nobody wants the result.
+// The parent is gone: nobody needs the result.
 process.once('disconnect', () => process.exit())
 
 await main()

@@ -1,45 +1,56 @@
 /**
- * Starts the command in a process group of its own, held back by a gate (see `scripts.ts`) until `open()`.
+ * Starts the command in its own process group, held back by a gate (see `scripts.ts`) until `open()`.
  *
- * Off a terminal it gets a session of its own. On a terminal that would cost it `/dev/tty`, ^Z and the shell's job control, so there a
- * job-controlling shell stands in between. What has no /bin/sh starts without a gate.
+ * Without a terminal, the command gets its own session. On a terminal a session would cost it `/dev/tty`, ^Z and the shell's job control,
+ * so a job-controlling shell starts it instead. A system without /bin/sh starts the command without a gate.
+ *
+ * Long because the three ways to start a command belong together.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import type { Duplex } from 'node:stream'
 import { inForeground } from '../tty.js'
+import { linesFor, withCallers, withLines } from './descriptors.js'
+import { endGroup } from './group.js'
 import { gate, job } from './scripts.js'
 import { signalNumber } from './signals.js'
 
 export interface Ending {
-  /** 128 + n when signal n ended it. */
+  /** 128 + n if signal n ended it. */
   readonly code: number
 }
 
 export interface Child {
-  /** Its process group. */
+  /** The command's process group. */
   readonly group: number
   /** Lets the command run. */
   open(): void
   /** Ends the gate instead: the command never runs. */
   abandon(): void
-  /** Continues a job that was stopped. */
+  /** Kills the command and everything in its group; resolves once they are gone. No effect if the command never ran. */
+  end(): Promise<void>
+  /** Continues a stopped job. */
   resume(how: 'fg' | 'bg'): void
   readonly ended: Promise<Ending>
 }
 
 /**
- * `job`: a job of its own on the terminal. `session`: a session of its own. `background`: the same, and it must not read the terminal,
- * or it would take what is typed to the shell.
+ * `job`: a job of its own on the terminal. `session`: a session of its own. `background`: the same, and the command must not read the
+ * terminal, where it would take input meant for the shell.
  */
 export type Place = 'job' | 'session' | 'background'
 
 export function placeOfCommand(): Place {
   if (!process.stdin.isTTY) return 'session'
   if (!inForeground()) return 'background'
-  // What else is in a pipeline with us may need the terminal, too: it is taken only if no pipe is in sight.
+  // Other processes in our pipeline may need the terminal: take it only if no pipe is in sight.
   return process.stdout.isTTY ? 'job' : 'session'
+}
+
+/** Number of `descriptors.ts` lines that starting the command takes. */
+export function linesOf(place: Place): number {
+  return place === 'job' ? 3 : 1
 }
 
 type Stdin = 'inherit' | 'ignore'
@@ -47,8 +58,8 @@ type Stdin = 'inherit' | 'ignore'
 const sh = '/bin/sh'
 
 /**
- * @param onStopped the job was stopped from the terminal; only as a `job`.
- * @throws Error when the process cannot be started.
+ * @param onStopped called when the job was stopped from the terminal; only for a `job`
+ * @throws Error if the process cannot be started.
  */
 export async function startChild(
   command: readonly string[],
@@ -58,35 +69,47 @@ export async function startChild(
 ): Promise<Child> {
   const stdin = place === 'background' ? 'ignore' : 'inherit'
   if (process.platform === 'win32' || !existsSync(sh)) return startBare(command, env, stdin)
-  const argv = [...carriedOver(env), ...command]
-  const started = place === 'job' ? await startJob(argv, env, onStopped) : undefined
-  return started ?? (await startGated(argv, env, stdin))
+  const started = place === 'job' ? await startJob(command, env, onStopped) : undefined
+  return started ?? (await startGated(command, env, stdin))
 }
 
 async function startGated(argv: readonly string[], env: NodeJS.ProcessEnv, stdin: Stdin): Promise<Child> {
-  const child = spawn(sh, ['-c', gate, 'sh', ...argv], {
+  const { file, flags } = shellFor(env, sh)
+  const [line = 3] = linesFor(linesOf('session'))
+  const child = spawn(file, [...flags, '-c', gate(line), 'sh', ...argv], {
     env,
     detached: true,
-    stdio: [stdin, 'inherit', 'inherit', 'pipe'],
+    stdio: withCallers(withLines([stdin, 'inherit', 'inherit'], line)),
   })
   const group = await pidOf(child)
-  return { group, ...gateOf(child), resume: () => undefined, ended: endingOf(child) }
+  return {
+    group,
+    ...gateOf(child, line),
+    end: () => endGroup(group),
+    resume: () => undefined,
+    ended: endingOf(child),
+  }
 }
 
-/** `undefined`: this shell manages no jobs here. */
+/** `undefined`: this shell has no job control here. */
 async function startJob(
   argv: readonly string[],
   env: NodeJS.ProcessEnv,
   onStopped: () => void,
 ): Promise<Child | undefined> {
-  // dash and its relatives do this best; bash as sh does it, too.
-  const shell = existsSync('/bin/dash') ? '/bin/dash' : sh
-  const child = spawn(shell, ['-c', job, 'sh', ...argv], {
-    env,
-    stdio: ['inherit', 'inherit', 'inherit', 'pipe', 'pipe'],
-  })
+  // dash and its relatives work best; bash as sh works, too.
+  const { file, flags } = shellFor(env, existsSync('/bin/dash') ? '/bin/dash' : sh)
+  const [gateLine = 3, jobLine = 4, errors = 5] = linesFor(linesOf('job'))
+  const child = spawn(
+    file,
+    [...flags, '-c', job(gateLine, jobLine, errors), file, flags[0] ?? '+x', ...argv],
+    {
+      env,
+      stdio: withCallers(withLines(['inherit', 'inherit', 'inherit'], gateLine, jobLine)),
+    },
+  )
   const ended = endingOf(child)
-  const line = lineOf(child, 4)
+  const line = lineOf(child, jobLine)
   const group = await new Promise<number | undefined>((resolve, reject) => {
     createInterface({ input: line }).on('line', (text) => {
       if (text === 'stopped') onStopped()
@@ -95,10 +118,16 @@ async function startJob(
     ended.then((ending) => reject(new EndedEarly(ending)), reject)
   })
   if (group === undefined) return undefined
-  return { group, ...gateOf(child), resume: (how) => void line.write(`${how}\n`), ended }
+  return {
+    group,
+    ...gateOf(child, gateLine),
+    end: () => endGroup(group),
+    resume: (how) => void line.write(`${how}\n`),
+    ended,
+  }
 }
 
-/** The shell around the command was ended before it had started it; by ^C, if the code is 130. */
+/** The shell that should start the command ended first; code 130: by ^C. */
 export class EndedEarly extends Error {
   override readonly name = 'EndedEarly'
   readonly ending: Ending
@@ -108,13 +137,13 @@ export class EndedEarly extends Error {
   }
 }
 
-/** Without a gate the command runs at once: there is a moment in which nobody but this process would end it. */
+/** Without a gate the command runs at once: for a moment, only this process could end it. */
 async function startBare(command: readonly string[], env: NodeJS.ProcessEnv, stdin: Stdin): Promise<Child> {
   const [file = '', ...args] = command
   const child = spawn(file, args, {
     env,
     detached: process.platform !== 'win32',
-    stdio: [stdin, 'inherit', 'inherit'],
+    stdio: withCallers([stdin, 'inherit', 'inherit']),
   })
   const group = await pidOf(child)
   const nothing = () => undefined
@@ -122,19 +151,20 @@ async function startBare(command: readonly string[], env: NodeJS.ProcessEnv, std
     group,
     open: nothing,
     abandon: () => void child.kill('SIGKILL'),
+    end: () => endGroup(group),
     resume: nothing,
     ended: endingOf(child),
   }
 }
 
-function gateOf(child: ChildProcess): Pick<Child, 'open' | 'abandon'> {
-  const line = lineOf(child, 3)
+function gateOf(child: ChildProcess, fd: number): Pick<Child, 'open' | 'abandon'> {
+  const line = lineOf(child, fd)
   return { open: () => void line.write('go\n'), abandon: () => void line.end() }
 }
 
 function lineOf(child: ChildProcess, fd: number): Duplex {
   const line = child.stdio[fd] as Duplex
-  // The command may be gone before it could be told something; its end is reported all the same.
+  // The command may be gone before a message reaches it; its end is reported anyway.
   line.on('error', () => undefined)
   return line
 }
@@ -155,8 +185,25 @@ function endingOf(child: ChildProcess): Promise<Ending> {
   })
 }
 
-/** A shell hands on only variables with names that it could use itself; `env` puts the others back. */
-function carriedOver(env: NodeJS.ProcessEnv): string[] {
-  const odd = Object.entries(env).filter(([name]) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
-  return odd.length === 0 ? [] : ['env', ...odd.map(([name, value]) => `${name}=${value}`)]
+interface Shell {
+  readonly file: string
+  readonly flags: readonly string[]
+}
+
+/**
+ * Most shells pass on only variables whose names they could use themselves; bash passes on all. Passing them through `env` would put them
+ * in a command line, which every user of the machine may read. `-p`: functions in the environment are passed on but not defined.
+ */
+function shellFor(env: NodeJS.ProcessEnv, usual: string): Shell {
+  const bash = oddNames(env).length > 0 && ['/bin/bash', '/usr/bin/bash'].find((file) => existsSync(file))
+  return bash ? { file: bash, flags: ['-p'] } : { file: usual, flags: [] }
+}
+
+const oddNames = (env: NodeJS.ProcessEnv) =>
+  Object.keys(env).filter((name) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
+
+/** Names of variables that the command will not see. */
+export function lostNames(env: NodeJS.ProcessEnv): string[] {
+  if (process.platform === 'win32' || !existsSync(sh)) return []
+  return shellFor(env, sh).file === sh ? oddNames(env) : []
 }

@@ -1,4 +1,4 @@
-/** Looks for the command before anything is locked, so that a typing error is no reason to stand in line. */
+/** Checks for the command before taking a lock, so that a typo does not cost a wait. */
 import { accessSync, constants, statSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { badInput, CliError, exits } from '../exit.js'
@@ -10,7 +10,7 @@ export function checkCommand([file]: readonly string[], env: NodeJS.ProcessEnv):
     throw badInput("there is no command after '--'; give one: holdfast run deploy -- ./deploy.sh")
   if (file.startsWith('-'))
     throw badInput(`'${plain(file)}' after '--' is no command; options of holdfast go before '--'`)
-  // Windows adds endings to names, and knows itself which.
+  // Windows appends extensions to names, and knows itself which.
   if (process.platform === 'win32') return
   const places = file.includes('/')
     ? [file]

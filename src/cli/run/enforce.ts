@@ -1,23 +1,23 @@
-/** Ends a process group when its lease ends, its time is up, or it is told to; before the lease could be somebody else's. */
+/** Ends a process group when its lease ends, its time is up, or on request: before another process could get the lease. */
 import type { Lease } from 'holdfast'
 import { groupAlive, signalGroup } from './group.js'
 import type { StopCause, Terms } from './messages.js'
 import { decide } from './policy.js'
 
-/** A look at the clock at least this often, in ms: after a sleep of the machine no timer fires at its moment. */
+/** The longest interval between two clock checks, in ms: after a sleep of the machine, timers fire late. */
 const beat = 500
-/** How often to look whether the group is gone, after TERM and after KILL. */
+/** How often to check whether the group is gone, after TERM and after KILL. */
 const glances = { SIGTERM: 50, SIGKILL: 10 } as const
 
 export interface Enforcer {
-  /** The lease changed: decide again. */
+  /** Call it when the lease changed: decides again. */
   look(): void
-  /** Ends the group: TERM, then KILL. Idempotent; a first cause stands. */
+  /** Ends the group: TERM, then KILL. Idempotent; the first cause stands. */
   stop(why: StopCause): void
-  /** The command ended by itself: from now on nothing is enforced, unless the group is being ended already. */
+  /** The command ended by itself: stops enforcing, unless the group is already being ended. */
   release(): void
   readonly stopped: StopCause | undefined
-  /** Resolves once the group that was being ended is gone, or when it cannot be ended by us. */
+  /** Resolves once a group being ended is gone, or if we cannot end it. */
   readonly gone: Promise<void>
 }
 
@@ -51,7 +51,7 @@ export function enforce(
     if (first || fate === 'denied')
       report(stopped, signal, fate === 'denied' ? 'it runs as another user' : '')
     if (signal === 'SIGTERM') termed = performance.now()
-    // Nothing more can be done: the lease ends while a process we may not signal goes on.
+    // Nothing more can be done: the lease ends while a process we may not signal continues.
     if (fate === 'denied' && lease.remaining() === 0) finish()
   }
   const look = () => {

@@ -1,22 +1,31 @@
 /**
- * Long because what the front does with signals, terminal and keeper hangs together.
+ * The front: the process the user started (for its messages to and from the keeper see `messages.ts`). It does everything about the command
+ * except decide when it must end: terminal, signals, exit code.
  *
- * The front: the process the user started (see `messages.ts` for what it and the keeper say). Everything about the command but the
- * decision when it must end is here: terminal, signals, exit code.
+ * It is also the keeper's understudy: if the keeper is killed or stopped, the front ends the command before the last proven moment of the lease.
  *
- * It is also the keeper's understudy: if the keeper is killed or stopped, the command is ended from here before the last proven
- * moment of the lease.
- *
- * Longer than 200 lines, because every message and every signal decides by the same few facts about one run.
+ * Long because what the front does with signals, terminal and keeper belongs together: every message and every signal depends on the same
+ * few facts about one run.
  */
 import type { ChildProcess } from 'node:child_process'
 import { exits } from '../exit.js'
+import { plain } from '../print.js'
 import { inForeground } from '../tty.js'
-import { startKeeper, startWatcher, type Watcher } from './beside.js'
-import { type Child, EndedEarly, type Ending, type Place, placeOfCommand, startChild } from './child.js'
+import { startBeside, type Watcher } from './beside.js'
+import {
+  type Child,
+  EndedEarly,
+  type Ending,
+  linesOf,
+  lostNames,
+  type Place,
+  placeOfCommand,
+  startChild,
+} from './child.js'
 import { checkCommand } from './command.js'
-import { endGroup, signalGroup } from './group.js'
-import type { Claim, ToFront, ToKeeper } from './messages.js'
+import { linesFor } from './descriptors.js'
+import { signalGroup } from './group.js'
+import type { Claim, Terms, ToFront, ToKeeper } from './messages.js'
 import {
   exitCodeAfter,
   type Run,
@@ -26,27 +35,56 @@ import {
   tellLeftovers,
   tellStopping,
   tellTakeOver,
+  unstartable,
 } from './outcome.js'
 import { understudyAt } from './policy.js'
 import type { Report } from './report.js'
 import { endsWait, stopSelf, type Taken, takeSignals } from './signals.js'
 import { type Understudy, understudy } from './understudy.js'
+import { variablesOf } from './variables.js'
 
-export interface Plan {
+interface Plan {
   readonly claim: Claim
-  readonly command: readonly string[]
   readonly env: NodeJS.ProcessEnv
   readonly conflictExitCode: number
 }
 
+export interface CommandPlan extends Plan {
+  readonly command: readonly string[]
+}
+
+/** What the lock is held for: a command started behind a gate, or the owner of a `hold`, which was running before. */
+export interface FrontPlan extends Plan {
+  readonly place: Place
+  start(tokens: readonly number[], onStopped: () => void): Promise<Child>
+}
+
 /** @returns the exit code. @throws CliError before anything is locked. */
-export async function runCommand(plan: Plan, report: Report): Promise<number> {
-  checkCommand(plan.command, plan.env)
+export async function runCommand(plan: CommandPlan, report: Report): Promise<number> {
+  const { claim, command, env } = plan
+  checkCommand(command, env)
+  const place = placeOfCommand()
+  linesFor(linesOf(place))
+  tellLostNames(report, env)
+  const start: FrontPlan['start'] = (tokens, onStopped) =>
+    startChild(command, { ...env, ...variablesOf(claim.names, tokens) }, place, onStopped)
+  return await new Front({ ...plan, place, start }, report).run()
+}
+
+/** @returns the exit code. */
+export async function holdFor(plan: FrontPlan, report: Report): Promise<number> {
   return await new Front(plan, report).run()
 }
 
+function tellLostNames(report: Report, env: NodeJS.ProcessEnv): void {
+  const names = lostNames(env)
+  if (names.length === 0) return
+  const text = `/bin/sh hands no variables with such names on, and there is no bash: the command will not see ${names.map(plain).join(', ')}`
+  report.tell('variables', { names }, text)
+}
+
 class Front {
-  readonly #plan: Plan
+  readonly #plan: FrontPlan
   readonly #report: Report
   readonly #watcher: Watcher | undefined
   readonly #keeper: ChildProcess
@@ -54,28 +92,37 @@ class Front {
   #resolve: (code: number) => void = () => undefined
   #child: Child | undefined
   #ending: Ending | undefined
-  /** The gate was opened. */
+  /** The gate has been opened. */
   #running = false
   /** The signal that ended the wait. */
   #cancelled: Taken | undefined
-  /** INT came to this process, and if from the terminal, to those around it, too. */
+  /** The exit code if the command could not be started. */
+  #unstarted: number | undefined
+  /** This process received INT; if it came from the terminal, the processes around it received it, too. */
   #hadInt = false
-  readonly #place: Place = placeOfCommand()
+  readonly #place: Place
   readonly #understudy: Understudy
   #heldUntil = Number.POSITIVE_INFINITY
-  /** The keeper has said that it ends the command. */
+  /** The requested terms, until the keeper knows what the lease can keep. */
+  #terms: Terms
+  /** The keeper has reported that it is ending the command. */
   #stopping = false
   #over = false
+  /** Was the lease held until the command ended? Undefined: the keeper has not reported it. */
+  #held: boolean | undefined
 
-  constructor(plan: Plan, report: Report) {
+  constructor(plan: FrontPlan, report: Report) {
     this.#plan = plan
+    this.#place = plan.place
+    this.#terms = plan.claim
     this.#report = report
     this.#result = new Promise((resolve) => {
       this.#resolve = resolve
     })
     this.#understudy = understudy(() => void this.#takeOver('the keeper of the lock does not react'))
-    this.#watcher = startWatcher()
-    this.#keeper = startKeeper(this.#watcher)
+    const { watcher, keeper } = startBeside()
+    this.#watcher = watcher
+    this.#keeper = keeper
   }
 
   async run(): Promise<number> {
@@ -85,16 +132,15 @@ class Front {
       (message: ToFront) => void this.#hear(message).catch((error) => this.#fail(error)),
     )
     this.#keeper.once('error', (error) => this.#fail(error))
-    // Not 'exit', which may come before its last words.
+    // Not 'exit', which may come before the keeper's last messages.
     this.#keeper.once('disconnect', () => void this.#takeOver('the keeper of the lock was killed'))
     this.#tell(this.#plan.claim)
     const code = await this.#result
-    this.#over = true
     this.#understudy.stop()
     this.#report.waited()
     this.#watcher?.dismiss()
     if (this.#keeper.connected) this.#keeper.disconnect()
-    // It may have a broker's work to hand over.
+    // The keeper may have broker duties to hand over.
     this.#keeper.unref()
     restore()
     this.#passInterruptOn(code)
@@ -102,7 +148,7 @@ class Front {
   }
 
   #tell(message: ToKeeper): void {
-    // A keeper that is gone is noticed by its exit.
+    // A keeper's end is noticed by its exit.
     if (this.#keeper.connected) this.#keeper.send(message, () => undefined)
   }
 
@@ -110,18 +156,18 @@ class Front {
     if (this.#over) return
     switch (message.type) {
       case 'waiting':
-        return this.#report.waiting(message.blocked, message.waiters, message.trouble)
+        return this.#report.waiting(message)
       case 'granted':
-        return await this.#granted(message.token)
+        return await this.#granted(message.tokens)
       case 'busy':
         this.#report.waited()
-        tellBusy(this.#report, message, this.#plan.claim.name, this.#plan.env)
-        return this.#resolve(this.#plan.conflictExitCode)
+        tellBusy(this.#report, message, this.#plan.claim, this.#plan.env)
+        return this.#finish(this.#plan.conflictExitCode)
       case 'failed':
         this.#report.tell('failed', { message: message.message }, message.message, true)
         return await this.#endWith(message.exitCode)
       case 'go':
-        return this.#go(message.heldUntil)
+        return this.#go(message)
       case 'proof':
         return this.#proven(message.heldUntil)
       case 'doubtful':
@@ -130,6 +176,11 @@ class Front {
         this.#stopping = true
         this.#proven(this.#heldUntil)
         return tellStopping(this.#report, message, this.#plan.claim)
+      case 'judged':
+        // No command is left to end in the keeper's place.
+        this.#understudy.stop()
+        this.#held = message.held
+        return
       case 'signal':
         return this.#take(message.signal as Taken)
       case 'done':
@@ -137,17 +188,15 @@ class Front {
     }
   }
 
-  async #granted(token: number): Promise<void> {
+  async #granted(tokens: readonly number[]): Promise<void> {
     this.#report.waited()
     if (this.#cancelled !== undefined) return
-    const { command, claim, env } = this.#plan
-    const childEnv = { ...env, HOLDFAST_NAME: claim.name, HOLDFAST_TOKEN: `${token}` }
-    const start = startChild(command, childEnv, this.#place, () => this.#stopped())
+    const start = this.#plan.start(tokens, () => this.#stopped())
     const child = await start.catch((error: unknown) => {
-      // ^C may end the shell that is about to start the command, and may or may not have reached us, too.
+      // ^C may end the shell that is about to start the command; it may or may not have reached us, too.
       if (error instanceof EndedEarly && error.ending.code === 130 && this.#cancelled === undefined)
         this.#cancel('SIGINT')
-      if (this.#cancelled === undefined) throw error
+      if (this.#cancelled === undefined) this.#notStarted(error)
     })
     if (child === undefined) return
     this.#child = child
@@ -155,20 +204,34 @@ class Front {
       (ending) => this.#ended(ending),
       (error) => this.#fail(error),
     )
-    if (this.#cancelled !== undefined) return child.abandon()
+    if (this.#cancelled !== undefined || this.#over) return child.abandon()
     this.#watcher?.watch(child.group)
     this.#tell({ type: 'started', group: child.group })
-    this.#report.tell('granted', { token, group: child.group }, undefined)
+    this.#report.tell(
+      'granted',
+      { ...(tokens.length === 1 ? { token: tokens[0] } : { tokens }), group: child.group },
+      undefined,
+    )
+  }
+
+  /** Nothing is running that needs the lock: the keeper releases it. */
+  #notStarted(error: unknown): void {
+    const { code, message } = unstartable(error)
+    this.#report.tell('failed', { message }, message, true)
+    this.#unstarted = code
+    this.#tell({ type: 'cancel' })
   }
 
   #proven(heldUntil: number): void {
     this.#heldUntil = heldUntil
-    this.#understudy.expect(understudyAt(this.#plan.claim, heldUntil, this.#stopping))
+    if (this.#held !== undefined) return
+    this.#understudy.expect(understudyAt(this.#terms, heldUntil, this.#stopping))
   }
 
-  #go(heldUntil: number): void {
+  #go({ heldUntil, terms }: Extract<ToFront, { type: 'go' }>): void {
     if (this.#cancelled !== undefined || this.#child === undefined) return
     this.#running = true
+    this.#terms = terms
     this.#proven(heldUntil)
     this.#child.open()
   }
@@ -179,31 +242,40 @@ class Front {
   }
 
   #run(): Run {
-    return { ran: this.#running, ending: this.#ending, cancelled: this.#cancelled }
+    const [{ ttl }, { claim }] = [this.#terms, this.#plan]
+    const { for: holder } = claim
+    return {
+      ran: this.#running,
+      ending: this.#ending,
+      cancelled: this.#cancelled,
+      held: this.#held,
+      ttl,
+      for: holder,
+    }
   }
 
   #done(message: Extract<ToFront, { type: 'done' }>): void {
     const run = this.#run()
     if (message.stopped === undefined) tellLeftovers(this.#report, this.#child)
-    tellDone(this.#report, message, run, this.#plan.claim.ttl)
-    this.#resolve(exitCodeAfter(message, run))
+    tellDone(this.#report, message, run)
+    this.#finish(this.#unstarted ?? exitCodeAfter(message, run))
   }
 
   #take(signal: Taken): void {
     if (signal === 'SIGINT') this.#hadInt = true
     if (!this.#running || this.#ending !== undefined) return this.#takeIdle(signal)
-    // A stopped job is continued by its shell, in its own time.
+    // The shell continues a stopped job, in its own time.
     if (signal === 'SIGCONT' && this.#place === 'job') return
     const group = this.#child?.group ?? 0
     if (signal === 'SIGTSTP' && this.#place !== 'job') {
-      // Its session has no terminal, so the kernel would ignore TSTP.
+      // The command's session has no terminal, so the kernel would ignore TSTP.
       signalGroup(group, 'SIGSTOP')
       return stopSelf(() => signalGroup(group, 'SIGCONT'))
     }
     signalGroup(group, signal)
   }
 
-  /** Before the command runs a signal ends the wait; after it has ended, the rest of --min-hold. */
+  /** A signal before the command runs ends the wait; after the command has ended, it ends the rest of --min-hold. */
   #takeIdle(signal: Taken): void {
     if (signal === 'SIGTSTP') return stopSelf(() => undefined)
     if (endsWait(signal)) this.#cancel(signal)
@@ -216,38 +288,42 @@ class Front {
     this.#tell({ type: 'cancel' })
   }
 
-  /** ^Z stopped the job: stop, too, so that the shell takes over; go on where the shell wants it. */
+  /** ^Z stopped the job: stop this process, too, so that the shell takes over; then continue as the shell wants, in foreground or background. */
   #stopped(): void {
     stopSelf(() => this.#child?.resume(inForeground() ? 'fg' : 'bg'))
   }
 
-  /** The lock is free, or will be soon, and nobody else ends the command. */
+  /** The lock is free or soon will be, and no other process ends the command. */
   async #takeOver(why: string): Promise<void> {
     if (this.#over) return
-    this.#over = true
     await this.#endWith(tellTakeOver(this.#report, why, this.#run()))
   }
 
+  #finish(code: number): void {
+    this.#over = true
+    this.#resolve(code)
+  }
+
+  /** The result is decided: the keeper and the gate end next, which needs no report. */
   async #endWith(code: number): Promise<void> {
-    const child = this.#child
-    if (child !== undefined) {
-      child.abandon()
-      await endGroup(child.group)
-    }
-    // One that is stopped would hold the lock for ever.
+    this.#over = true
+    this.#child?.abandon()
+    await this.#child?.end()
+    // A stopped keeper would hold the lock for ever.
     this.#keeper.kill('SIGKILL')
     this.#resolve(code)
   }
 
   #fail(error: unknown): void {
+    if (this.#over) return
     const message = error instanceof Error ? error.message : String(error)
     this.#report.tell('failed', { message }, message, true)
     void this.#endWith(exits.internal)
   }
 
   /**
-   * On a terminal 130 means ^C, and a shell ends its loop or script only if what it waits for died of it and it was told, too. A
-   * command that is a job of its own had ^C to itself; then everybody around us is told now, as the terminal would have.
+   * On a terminal 130 means ^C. A shell ends its loop or script only if its child died of ^C and the shell received it, too. A command that
+   * is a job of its own received ^C alone; so signal everybody around us now, as the terminal would have.
    */
   #passInterruptOn(code: number): void {
     if (this.#place !== 'background' && process.stdin.isTTY && code === 130)

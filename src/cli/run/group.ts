@@ -1,13 +1,12 @@
-/** Process groups: who is in one, and how to end all of it. */
+/** Process groups: their members, and how to end them all. */
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 
 const windows = process.platform === 'win32'
 
 /**
- * Sends `signal` to every process of the group at once. A stopped process sees other signals only once it is continued, so
- * CONT follows those that are meant to end it.
- * @returns `gone`: there is no such group. `denied`: none of its processes may be signalled by us (they run as another user).
+ * Sends `signal` to every process of the group at once. A stopped process acts on other signals only once it is continued, so CONT follows SIGTERM.
+ * @returns `gone`: there is no such group. `denied`: we may not signal any of its processes (they run as another user).
  */
 export function signalGroup(group: number, signal: NodeJS.Signals): 'sent' | 'gone' | 'denied' {
   if (windows) return endTree(group, signal)
@@ -20,7 +19,7 @@ export function signalGroup(group: number, signal: NodeJS.Signals): 'sent' | 'go
   }
 }
 
-/** Windows has no groups and no signals: the tree of a process can be ended, nothing else. */
+/** Windows has neither groups nor signals: all one can do is end the tree of a process. */
 function endTree(pid: number, signal: NodeJS.Signals): 'sent' | 'gone' {
   if (!['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGKILL'].includes(signal)) return 'sent'
   const { status } = spawnSync('taskkill', ['/PID', `${pid}`, '/T', '/F'], { stdio: 'ignore' })
@@ -28,8 +27,8 @@ function endTree(pid: number, signal: NodeJS.Signals): 'sent' | 'gone' {
 }
 
 /**
- * Does any process of the group still run? Zombies have ended, but the kernel counts them until their parent has asked, and
- * in a container without an init nobody ever does.
+ * Does any process of the group still run? Zombies have ended, but the kernel counts them until their parent reaps them; in a container
+ * without an init that never happens.
  */
 export function groupAlive(group: number): boolean {
   try {
@@ -40,14 +39,14 @@ export function groupAlive(group: number): boolean {
   return process.platform !== 'linux' || membersOf(group).length > 0
 }
 
-/** Kills the group; resolves once it is gone. One that cannot be killed (stuck in the kernel) keeps it waiting, and rightly so. */
+/** Kills the group; resolves once it is gone. Waits, intentionally, for one that cannot be killed (stuck in the kernel). */
 export async function endGroup(group: number): Promise<void> {
   while (signalGroup(group, 'SIGKILL') === 'sent' && groupAlive(group)) {
     await new Promise((resolve) => setTimeout(resolve, 10))
   }
 }
 
-/** Process ids of the group, from /proc (Linux; elsewhere empty), without zombies. */
+/** Process ids in the group, from /proc (Linux; elsewhere empty), without zombies. */
 export function membersOf(group: number): number[] {
   const pids = process.platform === 'linux' ? readdirSync('/proc').filter((name) => /^\d+$/.test(name)) : []
   return pids.map(Number).filter((pid) => {
@@ -56,7 +55,7 @@ export function membersOf(group: number): number[] {
   })
 }
 
-/** State, parent and group, or nothing if it is gone by now. */
+/** State, parent and group; empty if the process is gone. */
 function statOf(pid: number): string[] {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
@@ -66,7 +65,7 @@ function statOf(pid: number): string[] {
   }
 }
 
-/** A process whose first thread has ended shows as a zombie while its other threads go on. */
+/** A process whose first thread has ended shows as a zombie while its other threads run. */
 function hasThreads(pid: number): boolean {
   try {
     return readdirSync(`/proc/${pid}/task`).length > 1

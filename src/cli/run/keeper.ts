@@ -1,25 +1,27 @@
 /**
- * The keeper: a process of its own that holds the lock for one `holdfast run` (see `messages.ts` for what is said when).
+ * The keeper: a separate process that holds the lock for one `holdfast run` (for the order of messages see `messages.ts`).
  *
- * Why a second process: whatever ends the front — a supervisor's kill -9, an out-of-memory kill — must not free the lock while
- * the command still runs. The keeper is in another session, so nothing that is done to the front's process group or
- * terminal reaches it; when the front is gone it ends the command first and releases afterwards. It does nothing else, so renewals
- * are never late, also while the front is stopped by ^Z.
+ * Why a second process: whatever ends the front — a supervisor's kill -9, an out-of-memory kill — must not free the lock while the command
+ * still runs. The keeper is in another session, so nothing done to the front's process group or terminal reaches it. When the front is
+ * gone, the keeper first ends the command, then releases. It does nothing else, so renewals are never late, even while the front is stopped
+ * by ^Z.
  */
 import { writeSync } from 'node:fs'
-import { createLocks, type Lease, type LeaseLostError, type Locks } from 'holdfast'
+import { createLocks, type Lease, type LeaseLostError, type Locks, type MultiLease } from 'holdfast'
 import { explained, target } from '../connect.js'
 import { CliError, exitCodeOf, exits } from '../exit.js'
+import { knock } from '../knock.js'
 import { type Enforcer, enforce } from './enforce.js'
 import { isJob, serveJob } from './job.js'
 import { type Front, listen } from './listen.js'
-import { type Claim, machineTime } from './messages.js'
+import { type Claim, machineTime, notStarted, type Terms } from './messages.js'
+import { termsWithin, worth } from './policy.js'
 import { takeSignals } from './signals.js'
 import { stand } from './stand.js'
 
-/** A front that was stopped before it could start its command must not keep the lock for ever, in ms. */
+/** A front that was stopped before it could start its command must not keep the lock for ever. In ms. */
 const startWithin = 10_000
-/** fd of the watcher's line, see `front.ts`. */
+/** fd of the watcher's pipe, see `front.ts`. */
 const watcherLine = 4
 
 async function main(): Promise<void> {
@@ -30,12 +32,14 @@ async function main(): Promise<void> {
   if (claim === undefined) return
   try {
     const store = target(claim.on)
+    // A claim that waits can wait for the store, too.
+    if (claim.wait === 0) await knock(store)
     const connection = await store.connect()
     const locks = createLocks(connection.driver)
     try {
       await serve(locks, claim, front)
     } catch (error) {
-      throw explained(error, store, connection)
+      throw await explained(error, store, connection)
     } finally {
       await locks.close()
       await connection.close()
@@ -53,28 +57,60 @@ async function serve(locks: Locks, claim: Claim, front: Front): Promise<void> {
 }
 
 async function hold(locks: Locks, lease: Lease, claim: Claim, front: Front): Promise<void> {
-  front.tell({ type: 'granted', token: lease.token })
+  const terms = await termsOfLease(locks, lease, claim)
+  front.tell({ type: 'granted', tokens: tokensOf(lease) })
   const group = await Promise.race([front.started, settled(front.cancelled), later(startWithin)])
-  const { killAfter, margin } = claim
   if (typeof group !== 'number') {
     const outcome = await lease.release()
     if (front.cancelled.aborted) return front.tell({ type: 'done', outcome, stopped: undefined })
     throw new CliError(exits.conflict, 'the lock was granted while holdfast was stopped, and given back')
   }
-  if (lease.remaining() <= killAfter + margin) {
+  const least = terms.killAfter + terms.margin
+  if (lease.remaining() <= least) await renewed(lease)
+  if (lease.remaining() <= least) await giveBack(lease, claim)
+  await guard(locks, lease, group, terms, front)
+}
+
+/** One token per lock: a resource compares only tokens of its own lock. */
+function tokensOf(lease: Lease | MultiLease): number[] {
+  return 'leases' in lease ? lease.leases.map(({ token }) => token) : [lease.token]
+}
+
+/** The terms this lease can keep: the store may cap it, and a grant may arrive with less time left than a renewal gives. */
+async function termsOfLease({ driver }: Locks, lease: Lease, claim: Claim): Promise<Terms> {
+  const { ttl, killAfter, margin, minHold, maxHold, killAfterAsked } = claim
+  const terms = { ttl, killAfter, margin, minHold, maxHold }
+  if (lease.remaining() < worth * lease.ttl && !(await renewed(lease))) await giveBack(lease, claim)
+  const remedy =
+    driver.name === 'zookeeper' ? 'a longer session: ?sessionTimeout=… in the URL, in ms' : 'a longer --ttl'
+  try {
+    return termsWithin(terms, lease.ttl, killAfterAsked, remedy)
+  } catch (error) {
     await lease.release()
-    throw new CliError(
-      exits.lost,
-      'the lease was nearly over before the command could start; it was given back',
-    )
+    throw error
   }
-  await guard(locks, lease, group, claim, front)
+}
+
+/** False: the store refuses or does not answer; the old deadline stands. */
+async function renewed(lease: Lease): Promise<boolean> {
+  try {
+    return (await lease.extend()) > 0
+  } catch {
+    return false
+  }
+}
+
+async function giveBack(lease: Lease, claim: Claim): Promise<never> {
+  const lost = (await lease.release()) === 'lost'
+  const why = lost ? 'the lease was lost' : 'the lease was nearly over and could not be renewed'
+  const before = claim.for === 'command' ? ' before the command could start' : ' at once'
+  throw new CliError(exits.lost, `${why}${before}${notStarted(claim)}`)
 }
 
 /** From the grant to the release. */
-async function guard(locks: Locks, lease: Lease, group: number, claim: Claim, front: Front): Promise<void> {
+async function guard(locks: Locks, lease: Lease, group: number, terms: Terms, front: Front): Promise<void> {
   const started = performance.now()
-  const enforcer = enforce(group, lease, claim, (why, signal, detail) =>
+  const enforcer = enforce(group, lease, terms, (why, signal, detail) =>
     front.tell({ type: 'stopping', why, signal, detail: detail || lostBecause(lease) }),
   )
   const heldUntil = () => machineTime() + lease.remaining()
@@ -84,14 +120,14 @@ async function guard(locks: Locks, lease: Lease, group: number, claim: Claim, fr
       front.tell({ type: 'proof', heldUntil: heldUntil() })
     }),
     locks.on('doubtful', ({ remaining }) =>
-      front.tell({ type: 'doubtful', stopIn: Math.max(0, remaining - claim.killAfter - claim.margin) }),
+      front.tell({ type: 'doubtful', stopIn: Math.max(0, remaining - terms.killAfter - terms.margin) }),
     ),
     locks.on('lost', () => enforcer.look()),
   ]
   front.gone.addEventListener('abort', () => enforcer.stop('front-gone'))
   if (front.gone.aborted) enforcer.stop('front-gone')
-  front.tell({ type: 'go', heldUntil: heldUntil() })
-  await finish(lease, started, enforcer, claim, front)
+  front.tell({ type: 'go', heldUntil: heldUntil(), terms })
+  await finish(lease, started, enforcer, terms, front)
   for (const stop of stops) stop()
 }
 
@@ -99,16 +135,17 @@ async function finish(
   lease: Lease,
   started: number,
   enforcer: Enforcer,
-  claim: Claim,
+  { minHold }: Terms,
   front: Front,
 ): Promise<void> {
-  // A front that is gone says nothing more, and the enforcer is ending the group.
+  // A front that is gone sends nothing more, and the enforcer is ending the group.
   await Promise.race([front.ended, enforcer.gone])
   const proven = lease.isHeld
   enforcer.release()
   await enforcer.gone
+  front.tell({ type: 'judged', held: proven && enforcer.stopped === undefined })
   if (enforcer.stopped === 'front-gone') dismissWatcher()
-  const rest = started + claim.minHold - performance.now()
+  const rest = started + minHold - performance.now()
   if (proven && enforcer.stopped === undefined && rest > 0) {
     await Promise.race([later(rest), settled(front.cancelled)])
   }
@@ -120,7 +157,7 @@ function dismissWatcher(): void {
   try {
     writeSync(watcherLine, 'over\n')
   } catch {
-    // There is none.
+    // There is no watcher.
   }
 }
 
@@ -153,7 +190,7 @@ function later(ms: number): Promise<undefined> {
 }
 
 main().catch((error: unknown) => {
-  // The front ends the command as soon as we are gone, and says so.
+  // The front ends the command as soon as we are gone, and reports it.
   console.error(error)
   process.exitCode = exits.internal
 })

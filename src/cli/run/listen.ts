@@ -1,4 +1,4 @@
-/** The keeper's ear: what the front says, as promises. */
+/** The keeper's end of the channel: the front's messages as promises. */
 import type { Claim, ToFront, ToKeeper } from './messages.js'
 
 export interface Front {
@@ -6,7 +6,7 @@ export interface Front {
   readonly started: Promise<number | undefined>
   readonly ended: Promise<void>
   readonly cancelled: AbortSignal
-  /** It will say nothing more. */
+  /** The front will send nothing more. */
   readonly gone: AbortSignal
   tell(message: ToFront): void
 }
@@ -32,7 +32,7 @@ export function listen(): Front {
     ended: once('ended').then(() => undefined),
     cancelled: cancel.signal,
     gone: gone.signal,
-    // The front may be gone at any moment; `disconnect` tells.
+    // The front may be gone at any moment; `disconnect` reports it.
     tell: (message) => void (process.connected && process.send?.(message, () => undefined)),
   }
 }

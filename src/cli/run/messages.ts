@@ -1,18 +1,19 @@
 /**
- * What the two halves of `holdfast run` tell each other. The *front* is the process the user started: it owns terminal, signals and
- * exit code, and starts the command. The *keeper* holds the lock and decides when the command must end.
+ * The messages between the two halves of `holdfast run`. The *front* is the process the user started: it owns terminal, signals and exit
+ * code, and starts the command. The *keeper* holds the lock and decides when the command must end.
  *
  * ```
  *   front                                keeper
- *     ── claim ───────────────────────────►  stands in line
- *     ◄────────────────────────── waiting ──  (again and again)
+ *     ── claim ───────────────────────────►  queues for the lock
+ *     ◄────────────────────────── waiting ──  (repeatedly)
  *     ◄────────────────────────── granted ──
  *     starts the command behind a gate
- *     ── started (its process group) ─────►  from here on it ends the group if the front dies or the lease does
+ *     ── started (its process group) ─────►  from now on ends the group if the front dies or the lease ends
  *     ◄─────────────────────────────── go ──
  *     opens the gate: the first instruction of the command runs
  *     ◄──────────── proof, doubtful, stopping
- *     ── ended ───────────────────────────►  waits for --min-hold, releases
+ *     ── ended ───────────────────────────►
+ *     ◄─────────────────────────── judged ──  waits for --min-hold, releases
  *     ◄───────────────────────────── done ──
  * ```
  * Sent with structured clone, because JSON has no Infinity.
@@ -21,10 +22,11 @@ import type { Blocked, ReleaseOutcome } from 'holdfast'
 
 /** All durations in ms. */
 export interface Terms {
+  /** From one renewal to the end of the lease: as requested, or less if the store gives less. */
   readonly ttl: number
-  /** Between TERM and KILL. */
+  /** From TERM to KILL. */
   readonly killAfter: number
-  /** Between KILL and the moment at which the lease can no longer be proven. */
+  /** From KILL to the moment at which the lease can no longer be proven. */
   readonly margin: number
   readonly minHold: number
   readonly maxHold: number
@@ -37,19 +39,24 @@ export type Asked =
 
 export interface Claim extends Terms {
   readonly type: 'claim'
+  /** A command that starts once the lock is held, or an existing process (`hold`). */
+  readonly for: 'command' | 'owner'
   readonly on: string | undefined
-  readonly name: string
+  /** Names of the locks, each once, in the order given; at least one. */
+  readonly names: readonly string[]
   readonly asked: Asked
   readonly wait: number
   readonly fair: boolean
+  /** `--kill-after` was given, so it must not be shortened. */
+  readonly killAfterAsked: boolean
   readonly note: string | undefined
-  /** Ask the store again while waiting: somebody is watching. */
+  /** Poll the store while waiting: somebody is watching. */
   readonly watched: boolean
 }
 
 export type ToKeeper =
   | Claim
-  /** The wait is over, or the rest of --min-hold is not wanted. */
+  /** Ends the wait, or the rest of --min-hold. */
   | { readonly type: 'cancel' }
   | { readonly type: 'started'; readonly group: number }
   | { readonly type: 'ended' }
@@ -57,17 +64,30 @@ export type ToKeeper =
 export type ToFront =
   | {
       readonly type: 'waiting'
+      /** The lock currently waited for. */
+      readonly name: string
       readonly blocked: Omit<Blocked, 'trouble'>
       readonly waiters?: number
-      /** Why the store cannot be asked: an error would lose its message on the way. */
+      /** Why the store cannot be reached, as text: an Error would lose its message in transit. */
       readonly trouble?: string
     }
-  | { readonly type: 'granted'; readonly token: number }
-  /** `tooSoon`: nobody holds it, but a run began less than its minimum ago. */
-  | { readonly type: 'busy'; readonly blocked: Blocked; readonly waited: number; readonly tooSoon: boolean }
+  /** `tokens` in the order of the names. */
+  | { readonly type: 'granted'; readonly tokens: readonly number[] }
+  /**
+   * `name`: one of the locks that were not free; undefined: not known which. `tooSoon`: nobody holds the lock, but a run began less than
+   * its minimum ago.
+   */
+  | {
+      readonly type: 'busy'
+      readonly name: string | undefined
+      readonly blocked: Blocked
+      readonly waited: number
+      readonly tooSoon: boolean
+    }
   | { readonly type: 'failed'; readonly exitCode: number; readonly message: string }
-  | { readonly type: 'go'; readonly heldUntil: number }
-  /** By `heldUntil` (see {@link machineTime}) the command must be gone, unless a later proof says otherwise. */
+  /** `terms`: those of the claim, cut to what the granted lease can keep. */
+  | { readonly type: 'go'; readonly heldUntil: number; readonly terms: Terms }
+  /** The command must be gone by `heldUntil` (see {@link machineTime}), unless a later proof extends it. */
   | { readonly type: 'proof'; readonly heldUntil: number }
   | { readonly type: 'doubtful'; readonly stopIn: number }
   | {
@@ -76,9 +96,16 @@ export type ToFront =
       readonly signal: NodeJS.Signals
       readonly detail: string
     }
-  /** Somebody sent the keeper a signal, because its process id is the one that `holdfast ls` shows. */
+  /** The command is gone; `held`: the lease was held until then. Next: the rest of --min-hold and the release. */
+  | { readonly type: 'judged'; readonly held: boolean }
+  /** A signal was sent to the keeper, whose process id `holdfast ls` shows. */
   | { readonly type: 'signal'; readonly signal: NodeJS.Signals }
   | { readonly type: 'done'; readonly outcome: ReleaseOutcome; readonly stopped: StopCause | undefined }
+
+/** Suffix of a message that says why the lock is not held. */
+export function notStarted({ for: holder }: Pick<Claim, 'for'>): string {
+  return holder === 'command' ? '; the command was not started' : ''
+}
 
 /** Why the keeper ended the command. */
 export type StopCause = 'lost' | 'max-hold' | 'front-gone'

@@ -1,13 +1,14 @@
-/** What became of a run: its exit code, and what the user is told. */
+/** The result of a run: its exit code and the messages for the user. */
 
 import { formatDuration } from '../duration.js'
 import { exits } from '../exit.js'
-import { plain } from '../print.js'
+import { plain, quoted } from '../print.js'
 import type { Child, Ending } from './child.js'
 import { groupAlive } from './group.js'
-import type { Claim, ToFront } from './messages.js'
+import { type Claim, notStarted, type ToFront } from './messages.js'
 import { holderText, type Report } from './report.js'
 import { signalNumber, type Taken } from './signals.js'
+import { heldAround } from './variables.js'
 
 type Message<T extends ToFront['type']> = Extract<ToFront, { type: T }>
 
@@ -17,9 +18,14 @@ export interface Run {
   readonly ending: Ending | undefined
   /** The signal that ended the wait. */
   readonly cancelled: Taken | undefined
+  /** The keeper's verdict on the lease, at the end of the command. */
+  readonly held: boolean | undefined
+  /** Of the lease, in ms. */
+  readonly ttl: number
+  readonly for: Claim['for']
 }
 
-/** The lock was given back, or lost, and the command is gone. */
+/** The lock was released or lost, and the command is gone. */
 export function exitCodeAfter(
   { outcome, stopped }: Message<'done'>,
   { ran, ending, cancelled }: Run,
@@ -30,7 +36,7 @@ export function exitCodeAfter(
   return ending?.code ?? exits.internal
 }
 
-export function tellDone(report: Report, done: Message<'done'>, run: Run, ttl: number): void {
+export function tellDone(report: Report, done: Message<'done'>, run: Run): void {
   const { outcome, stopped } = done
   const code = run.ending?.code ?? null
   report.tell('ended', { code, ran: run.ran, outcome, ...(stopped !== undefined && { stopped }) }, undefined)
@@ -38,25 +44,36 @@ export function tellDone(report: Report, done: Message<'done'>, run: Run, ttl: n
     report.tell('lost', { code }, `the command ended with code ${code}, but the lease was lost before`, true)
   }
   if (outcome === 'unknown') {
-    const text = `the store did not answer to the release; it lets go by itself within ${formatDuration(ttl)}`
-    report.tell('unreleased', {}, text, true)
+    tellUnreleased(report, 'the store did not answer to the release', run)
   }
+}
+
+function tellUnreleased(report: Report, why: string, { ttl }: Run): void {
+  report.tell('unreleased', {}, `${why}; the lock frees itself within ${formatDuration(ttl)}`, true)
 }
 
 export function tellBusy(
   report: Report,
-  { blocked, waited, tooSoon }: Message<'busy'>,
-  name: string,
+  { name, blocked, waited, tooSoon }: Message<'busy'>,
+  claim: Claim,
   env: NodeJS.ProcessEnv,
 ): void {
+  const { names } = claim
   const after = waited < 1 ? 'is not free' : `was not free within ${formatDuration(waited)}`
   const what = tooSoon ? 'was run less than its --min-hold ago' : `${after}${holderText(blocked.holder)}`
-  const own = env.HOLDFAST_NAME === name ? '; this command itself runs under it' : ''
+  const around = heldAround(env, names)
+  const it = names.length === 1 ? 'it' : `"${plain(around ?? '')}"`
+  const own = around === undefined ? '' : `; this command itself runs under ${it}`
+  const which = name === undefined ? `one of ${quoted(names)}` : `"${plain(name)}"`
   report.tell(
     'busy',
-    { waited: Math.round(waited), ...blocked, ...(tooSoon && { tooSoon }) },
-    `"${plain(name)}" ${what}${own}; the command was not started`,
-    true,
+    {
+      ...(name !== undefined && { name }),
+      waited: Math.round(waited),
+      ...blocked,
+      ...(tooSoon && { tooSoon }),
+    },
+    `${which} ${what}${own}${notStarted(claim)}`,
   )
 }
 
@@ -84,7 +101,20 @@ export function tellDoubtful(report: Report, { stopIn }: Message<'doubtful'>): v
   )
 }
 
-/** A command that leaves something in the background has it run without the lock. */
+/** Why the command could not be started, and the exit code a shell uses for that. */
+export function unstartable(error: unknown): { readonly code: number; readonly message: string } {
+  const why = error instanceof Error ? error.message : String(error)
+  if ((error as NodeJS.ErrnoException | null)?.code !== 'E2BIG')
+    return { code: exits.internal, message: `the command cannot be started: ${plain(why)}` }
+  return {
+    code: exits.notExecutable,
+    message:
+      'the command cannot be started: its arguments and environment are too long for this system, with HOLDFAST_NAMES among them (E2BIG); ' +
+      'shorten them, or name fewer locks',
+  }
+}
+
+/** Reports processes that the command left in the background: they run without the lock. */
 export function tellLeftovers(report: Report, child: Child | undefined): void {
   if (child === undefined || process.platform === 'win32' || !groupAlive(child.group)) return
   const { group } = child
@@ -95,16 +125,21 @@ export function tellLeftovers(report: Report, child: Child | undefined): void {
   )
 }
 
-/** The keeper is gone or stands still. @returns the exit code */
-export function tellTakeOver(report: Report, why: string, { ran, ending }: Run): number {
+/** The keeper is gone or not responding. @returns the exit code */
+export function tellTakeOver(report: Report, why: string, run: Run): number {
+  const { ran, ending, held } = run
+  if (ending !== undefined && held === true) {
+    tellUnreleased(report, `${why} before it had released the lock`, run)
+    return ending.code
+  }
   if (!ran) {
-    report.tell('failed', { message: why }, `${why}; the command was not started`, true)
+    report.tell('failed', { message: why }, `${why}${notStarted(run)}`, true)
     return exits.internal
   }
   const facts = { why: 'lost', signal: 'SIGKILL', detail: why }
   if (ending === undefined) report.tell('stopping', facts, `${why}; ending the command with SIGKILL`, true)
   else {
-    const text = `${why} before it could tell whether the lock was held until the command ended, with code ${ending.code}`
+    const text = `${why}; it is not known whether the lock was held until the command ended, with code ${ending.code}`
     report.tell('lost', { code: ending.code, detail: why }, text, true)
   }
   return exits.lost

@@ -1,24 +1,26 @@
 /**
- * When a command must end, as pure decisions: the keeper asks again after every renewal and whenever a moment has come.
+ * When a command must end, as pure decisions: the keeper decides again after every renewal and at every deadline.
  *
  * ```
  *   granted / renewed                                                          cannot be proven any more
  *      ├──────────────────────────────┬───────── killAfter ─────────┬── margin ──┤
  *      held                           TERM                          KILL         group gone, lock grantable to others
  * ```
- * A renewal that succeeds moves all of it to the right. The TERM leaves the watchdog of the lease its three tries, so a
- * short outage of the store ends nothing.
+ * A successful renewal moves all of it to the right. TERM comes late enough for the lease's watchdog to try three times, so a short outage
+ * of the store ends nothing.
  */
 import { formatDuration } from '../duration.js'
 import { badInput } from '../exit.js'
 import type { StopCause, Terms } from './messages.js'
 
-/** Shorter leases leave no time to stop a command between doubt and loss. */
+/** A shorter lease leaves no time to stop a command between doubt and loss. */
 export const leastTtl = 1000
+/** The same, as measured. */
+const leastLease = 800
 const usualTtl = 30_000
 const usualKillAfter = 5000
 
-/** What was asked for on the command line, in ms; undefined where nothing was. */
+/** Requested on the command line, in ms; undefined: not given. */
 export interface AskedTerms {
   readonly ttl: number | undefined
   readonly killAfter: number | undefined
@@ -26,14 +28,14 @@ export interface AskedTerms {
   readonly maxHold: number | undefined
 }
 
-/** @throws CliError when the parts do not fit into each other. */
+/** @throws CliError if the parts do not fit together. */
 export function termsOf({
   ttl = usualTtl,
   killAfter,
   minHold = 0,
   maxHold = Number.POSITIVE_INFINITY,
 }: AskedTerms): Terms {
-  const margin = Math.min(1000, Math.max(150, Math.round(ttl / 20)))
+  const margin = marginOf(ttl)
   const most = Math.floor(ttl / 3) - margin
   if (killAfter !== undefined && killAfter > most) {
     const needed = 3 * (killAfter + margin)
@@ -50,6 +52,36 @@ export function termsOf({
   return { ttl, killAfter: killAfter ?? Math.min(usualKillAfter, most), margin, minHold, maxHold }
 }
 
+/** A lease just granted or renewed has this share of its ttl left, unless the store gives less. */
+export const worth = 0.9
+
+const marginOf = (ttl: number) => Math.min(1000, Math.max(150, Math.round(ttl / 20)))
+
+/**
+ * The terms that the granted lease can keep: stores may give less than `--ttl` (a ZooKeeper session). A value not given on the command line
+ * is cut. A given one is refused, unless there is still time to renew: `real` is measured, and so a little less than the ttl.
+ * @param real ms from a renewal to the end of the lease
+ * @param remedy how to get a longer lease from the store
+ * @throws CliError before the command starts
+ */
+export function termsWithin(terms: Terms, real: number, killAfterAsked: boolean, remedy: string): Terms {
+  if (real >= worth * terms.ttl) return terms
+  const ttl = Math.floor(real)
+  const had = formatDuration(ttl)
+  if (ttl < leastLease) {
+    throw badInput(`the store grants leases of ${had} only, too short to end a command in time; ${remedy}`)
+  }
+  const margin = marginOf(ttl)
+  const most = Math.floor(ttl / 3) - margin
+  const { killAfter } = terms
+  if (!killAfterAsked) return { ...terms, ttl, margin, killAfter: Math.min(killAfter, most) }
+  if (killAfter + margin <= ttl / 2) return { ...terms, ttl, margin }
+  throw badInput(
+    `--kill-after ${formatDuration(killAfter)} does not fit into the ${had} for which the store grants a lease: the command must be gone before the lease is; ` +
+      `use at most ${formatDuration(most)}, or ${remedy}`,
+  )
+}
+
 export interface Situation {
   /** Ms for which the lease is proven. */
   readonly remaining: number
@@ -61,7 +93,7 @@ export interface Situation {
 
 export interface Decision {
   readonly signal: 'SIGTERM' | 'SIGKILL' | undefined
-  /** Only with TERM, or with a KILL that comes without one. */
+  /** Only with TERM, or with a KILL that was not preceded by TERM. */
   readonly why: Exclude<StopCause, 'front-gone'>
   /** Ms until the next decision, if nothing changes before. */
   readonly again: number
@@ -82,9 +114,9 @@ export function decide(
 }
 
 /**
- * When the front ends the command in the keeper's place. At `killAfter + margin` before the end the keeper has either renewed or said that it
- * stops the command. If it has said nothing by half of `killAfter` later it does not react, and there is still time. If it has said so, the
- * command has its time until KILL, and the front only makes sure of that.
+ * When the front ends the command in the keeper's place. At `killAfter + margin` before the end, the keeper has either renewed or reported
+ * that it is stopping the command. If it has reported nothing half of `killAfter` later, it does not react, and there is still time. If it
+ * has reported a stop, the command has its time until KILL, and the front acts only if the keeper fails to.
  */
 export function understudyAt({ killAfter, margin }: Terms, heldUntil: number, stopping: boolean): number {
   return heldUntil - (stopping ? margin / 2 : margin + killAfter / 2)

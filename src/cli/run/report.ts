@@ -1,36 +1,41 @@
-/** What `holdfast run` says on stderr while it goes on: one line that is written over on a terminal, few lines elsewhere, or JSON. */
+/** Progress of `holdfast run` on stderr: one line rewritten in place on a terminal, few lines elsewhere, or JSON. */
 import type { Blocked } from 'holdfast'
 import { formatDuration } from '../duration.js'
-import { json, plain } from '../print.js'
+import { brief, json, plain } from '../print.js'
 import { type StatusLine, statusLine } from '../tty.js'
-import { machineTime } from './messages.js'
+import { machineTime, type ToFront } from './messages.js'
 
 export interface ReportOptions {
-  readonly name: string
+  /** Names of the requested locks. */
+  readonly names: readonly string[]
   readonly json: boolean
   readonly quiet: boolean
   readonly stream: NodeJS.WriteStream
 }
 
+type Waiting = Omit<Extract<ToFront, { type: 'waiting' }>, 'type'>
+
 export interface Report {
-  /** Who is in the way, whenever something new is known. */
-  waiting(blocked: Omit<Blocked, 'trouble'>, waiters: number | undefined, trouble: string | undefined): void
-  /** The wait is over, one way or another. */
+  /** Who blocks the claim, whenever that changes. */
+  waiting(message: Waiting): void
+  /** The wait has ended, with or without the lock. */
   waited(): void
-  /** Something the user should know: `event` and `facts` for programs, `text` for people. Not with --quiet, unless it is an error. */
+  /** A message to the user: `event` and `facts` for programs, `text` for people. Suppressed by --quiet, unless it is an error. */
   tell(event: string, facts: object, text: string | undefined, error?: boolean): void
 }
 
-/** Off a terminal nobody wants to read about a wait of a moment, in ms. */
+/** Off a terminal, waits shorter than this are not reported. In ms. */
 const quietWait = 1000
 const redraw = 1000
 
 export function report(options: ReportOptions): Report {
   const { stream, quiet } = options
-  // A terminal that was closed is no reason to leave the command alone.
+  // A closed terminal is no reason to abandon the command.
   stream.on('error', () => undefined)
+  const [name, ...others] = options.names
+  const about = others.length === 0 ? { name } : { names: options.names }
   const tell: Report['tell'] = (event, facts, text, error = false) => {
-    if (options.json) stream.write(`${json({ event, name: options.name, ...facts })}\n`)
+    if (options.json) stream.write(`${json({ event, ...about, ...facts })}\n`)
     else if (text !== undefined && (error || !quiet)) stream.write(`holdfast: ${text}\n`)
   }
   const wait = waitReport(options, tell)
@@ -48,19 +53,28 @@ function waitReport(
   const begun = machineTime()
   const line: StatusLine | undefined =
     options.stream.isTTY && !options.json && !options.quiet ? statusLine(options.stream) : undefined
-  let known: Wait | undefined
+  let known: (Wait & { readonly name: string }) | undefined
   let told = false
   let timer: NodeJS.Timeout | undefined
-  const text = () => (known === undefined ? '' : waitingText(options.name, known, machineTime(), begun))
+  const text = () =>
+    known === undefined ? '' : waitingText(known.name, known, machineTime(), begun, options.names.length)
   const draw = () => line?.show(text())
   return {
-    waiting: (blocked, waiters, trouble) => {
-      known = { ...known, ...blocked, ...(waiters !== undefined && { waiters }), trouble, at: machineTime() }
+    waiting: ({ name, blocked, waiters, trouble }) => {
+      const before = known?.name === name ? known : undefined
+      known = {
+        ...before,
+        name,
+        ...blocked,
+        ...(waiters !== undefined && { waiters }),
+        trouble,
+        at: machineTime(),
+      }
       if (line !== undefined) {
         draw()
         timer ??= setInterval(draw, redraw)
       } else if (options.json) {
-        const facts = { ...blocked, ...(trouble !== undefined && { trouble }) }
+        const facts = { name, ...blocked, ...(trouble !== undefined && { trouble }) }
         tell('waiting', { ...facts, waited: Math.round(machineTime() - begun) }, undefined)
       } else if (!told) {
         timer ??= setTimeout(() => {
@@ -80,25 +94,28 @@ function waitReport(
 
 export interface Wait extends Omit<Blocked, 'trouble'> {
   readonly waiters?: number
-  /** Why the store cannot be asked at present. */
+  /** Why the store cannot be reached at present. */
   readonly trouble?: string | undefined
-  /** When this was heard, by `machineTime`. */
+  /** Time of receipt, by `machineTime`. */
   readonly at: number
 }
 
-/** `waiting 14s for "deploy", 2nd in line; held for 3m 12s by web-1:4711 ("nightly import")` */
-export function waitingText(name: string, wait: Wait, now: number, begun: number): string {
+/**
+ * `waiting 14s for "deploy", 2nd in line; held for 3m 12s by web-1:4711 ("nightly import")`; with several names `for "deploy" (one of 3)`
+ * @param all number of requested names
+ */
+export function waitingText(name: string, wait: Wait, now: number, begun: number, all = 1): string {
   const { holder, position, waiters, trouble } = wait
   const of = waiters !== undefined && position !== undefined && waiters > position ? ` of ${waiters}` : ''
   const place = position === undefined ? '' : `, ${ordinal(position)}${of} in line`
-  return `waiting ${formatDuration(now - begun)} for "${plain(name)}"${place}${holderText(holder, now - wait.at)}${trouble === undefined ? '' : `; the store cannot be asked: ${plain(trouble)}`}`
+  return `waiting ${formatDuration(now - begun)} for "${plain(name)}"${all === 1 ? '' : ` (one of ${all})`}${place}${holderText(holder, now - wait.at)}${trouble === undefined ? '' : `; the store cannot be asked: ${plain(trouble)}`}`
 }
 
-/** `later`: ms since the store said so. */
+/** `later`: ms since the store reported it. */
 export function holderText(holder: Blocked['holder'], later = 0): string {
   if (holder === undefined) return ''
-  const note = holder.note === undefined ? '' : ` ("${plain(holder.note)}")`
-  return `; held for ${formatDuration(holder.heldFor + later)} by ${plain(holder.by ?? 'somebody')}${note}`
+  const note = holder.note === undefined ? '' : ` ("${brief(holder.note)}")`
+  return `; held for ${formatDuration(holder.heldFor + later)} by ${brief(holder.by ?? 'somebody')}${note}`
 }
 
 export function ordinal(n: number): string {

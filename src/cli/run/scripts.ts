@@ -1,46 +1,52 @@
 /**
- * The shell scripts of `holdfast run`, for /bin/sh of any kind. The command is passed as arguments, never pasted into a script.
+ * The shell scripts of `holdfast run`, for any /bin/sh. The command is passed as arguments, never pasted into a script. Variables set
+ * before the command starts have names of ours: any other could be in the environment, and the command would see it changed.
  */
 
 /**
- * The gate. It keeps the command from its first instruction until the keeper knows the process group it would have to end.
+ * The gate. It keeps the command from its first instruction until the keeper knows the process group to end.
  *
- * Arguments: the command. fd 3, in: `go` opens the gate; its end (the front died or changed its mind) ends the gate.
+ * Arguments: the command. `line`, in: `go` opens the gate; end of input (the front died or changed its mind) ends the gate.
  * Result: the command's own, in the gate's process.
+ *
+ * @param line a descriptor from 3 to 9 that the command does not get from the caller
  */
-export const gate = `
-read -r go <&3
-[ "$go" = go ] || exit 125
-exec "$@" 3<&-
+export const gate = (line: number) => `
+read -r HOLDFAST_GATE <&${line}
+[ "$HOLDFAST_GATE" = go ] || exit 125
+exec "$@" ${line}<&-
 `
 
 /**
- * The same on a terminal, as a job: `set -m` gives the command a process group of its own *and* the terminal, which Node cannot.
- * The command reads the terminal, ^C and ^Z go to it and to nobody else.
+ * The same on a terminal, as a job: `set -m` gives the command its own process group *and* the terminal, which Node cannot do.
+ * The command reads the terminal; only the command receives ^C and ^Z.
  *
- * Arguments: the command. fd 3, in: as for the gate. fd 4, out: `group N` before the gate waits, or `no jobs` if this shell cannot do
- * it; `stopped` each time the job was stopped. fd 4, in, after `stopped`: `fg` or `bg`.
+ * Arguments: as $0 the shell to start the command with, a flag for it, the command. `line`, in: as for the gate. `jobs`, out: `group N` before
+ * the gate waits, or `no jobs` if this shell cannot do it; `stopped` each time the job was stopped. `jobs`, in, after `stopped`: `fg` or `bg`.
  * Result: the command's exit code, 128 + n for signal n.
  *
- * fd 2 must be the terminal while jobs are managed (bash gives the terminal away through it), so the command's own waits in fd 5.
+ * fd 2 must be the terminal while jobs are managed (bash gives the terminal away through it), so the command's own waits in `errors`.
+ *
+ * @param line and the others: descriptors as for the gate
  */
-export const job = `
-exec 5>&2 2>/dev/tty
+export const job = (line: number, jobs: number, errors: number) => `
+exec ${errors}>&2 2>/dev/tty
 set -m
 case $- in
   *m*) ;;
-  *) echo no jobs >&4; exit 125 ;;
+  *) echo no jobs >&${jobs}; exit 125 ;;
 esac
-sh -c '
-  echo "group $$" >&4
-  read -r go <&3
-  [ "$go" = go ] || exit 125
-  exec "$@" 2>&5 3>&- 4>&- 5>&-
+"$0" "$1" -c '
+  shift
+  echo "group $$" >&${jobs}
+  read -r HOLDFAST_GATE <&${line}
+  [ "$HOLDFAST_GATE" = go ] || exit 125
+  exec "$@" 2>&${errors} ${line}>&- ${jobs}>&- ${errors}>&-
 ' sh "$@"
 code=$?
 while kill -0 %1 2>/dev/null; do
-  echo stopped >&4
-  read -r how <&4 || exit "$code"
+  echo stopped >&${jobs}
+  read -r how <&${jobs} || exit "$code"
   if [ "$how" = fg ]; then
     fg %1 >/dev/null
   else
@@ -53,9 +59,9 @@ exit "$code"
 `
 
 /**
- * The last resort: ends the group when front and keeper are both gone without having said that it is over.
+ * The last resort: ends the group if front and keeper are both gone without reporting the end of the run.
  *
- * stdin, held open by front and keeper: the process group, then anything once it is over. Its end before that means KILL.
+ * stdin, held open by front and keeper: the process group, then anything once the run is over. End of input before that means KILL.
  */
 export const watcher = `
 trap '' HUP INT TERM

@@ -1,7 +1,7 @@
-/** The signals `holdfast run` takes and gives on. */
+/** The signals that `holdfast run` catches and forwards. */
 import { constants } from 'node:os'
 
-/** Those that ask a process to end; while the lock is waited for they end the wait. */
+/** Signals that ask a process to end; while waiting for the lock they end the wait. */
 export const ending = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT'] as const
 const others = ['SIGUSR1', 'SIGUSR2', 'SIGWINCH', 'SIGCONT', 'SIGTSTP'] as const
 
@@ -11,7 +11,7 @@ export function signalNumber(signal: NodeJS.Signals): number {
   return constants.signals[signal]
 }
 
-/** Calls `take` for each signal instead of what it would do; returns a function that puts that back. */
+/** Calls `take` for each signal instead of its default action; returns a function that restores the default. */
 export function takeSignals(take: (signal: Taken) => void): () => void {
   const known = [...ending, ...others].filter((signal) => signal in constants.signals)
   for (const signal of known) process.on(signal, take)
@@ -24,17 +24,17 @@ export function endsWait(signal: Taken): boolean {
   return (ending as readonly string[]).includes(signal)
 }
 
-/** The time in which a stop has surely happened, in ms. */
+/** A stop has surely happened within this time, in ms. */
 const stopped = 50
 
 /**
- * Stops this process, and calls `go` once when it is continued. On a terminal as TSTP does that nobody takes: in a group that no shell
- * looks after the kernel leaves it without effect, because nobody would continue it; then `go` comes at once.
+ * Stops this process, and calls `go` once when it is continued. On a terminal, uses TSTP with its default action: in an orphaned process
+ * group the kernel ignores it, because no shell would continue the process; then `go` is called at once.
  */
 export function stopSelf(go: () => void): void {
   const takers = process.listeners('SIGTSTP')
   process.removeAllListeners('SIGTSTP')
-  // A handler for TSTP is installed again only after the stop is over, by a timer that stands still with us.
+  // A timer, which stands still with us, restores the handler for TSTP only after the stop.
   setTimeout(() => {
     for (const take of takers) process.on('SIGTSTP', take)
     go()

@@ -1,27 +1,33 @@
-/** The keeper in line: waits for the lock, tells the front who is in the way. */
+/** How the keeper queues: waits for the lock and reports to the front who blocks it. */
 import { hostname } from 'node:os'
 import {
   type AcquireTimeoutError,
   BackendError,
   type Blocked,
   type Lease,
+  type LeaseLostError,
   type Lock,
   type Locks,
+  type Standing,
 } from 'holdfast'
+import { CliError, exits } from '../exit.js'
+import { plain } from '../print.js'
 import type { Front } from './listen.js'
-import type { Claim } from './messages.js'
+import { type Asked, type Claim, notStarted } from './messages.js'
 
-/** How often to ask who is in the way while somebody watches, in ms. */
+/** How often to poll for the blocker while somebody watches, in ms. */
 const askEvery = 1000
-/** How long a last question may take, in ms. */
+/** Timeout of the final inspection, in ms. */
 const lookFor = 3000
+/** The same for a store that failed to answer before. */
+const lookBriefly = 500
 
 const by = `${hostname()}:${process.pid}`
 
-/** Stands in line. `undefined`: there is no lease, and the front knows why. */
+/** Acquires the lock. `undefined`: there is no lease, and the front knows why. */
 export async function stand(locks: Locks, claim: Claim, front: Front): Promise<Lease | undefined> {
   const lock = lockOf(locks, claim)
-  const { name, wait, ttl, fair, note, asked } = claim
+  const { wait, ttl, fair, note, asked } = claim
   const options = {
     ttl,
     signal: front.cancelled,
@@ -35,17 +41,19 @@ export async function stand(locks: Locks, claim: Claim, front: Front): Promise<L
     if (wait > 0) return await lock.acquire({ ...options, wait })
     const lease = await lock.tryAcquire(options)
     if (lease === undefined) {
-      const blocked = await lookAgain(locks, name).catch(() => ({}))
-      front.tell({ type: 'busy', waited: 0, blocked, tooSoon: false })
+      const found = await inTheWay(locks, claim).catch(() => ({ name: undefined, blocked: {} }))
+      front.tell({ type: 'busy', waited: 0, ...found, tooSoon: false })
     }
     return lease
   } catch (error) {
     if (front.cancelled.aborted) front.tell({ type: 'done', outcome: 'already-released', stopped: undefined })
-    else if (!isTimeout(error)) throw error
+    else if (codeOf(error) === 'LEASE_LOST') throw lostMeanwhile(error, claim)
+    else if (codeOf(error) !== 'ACQUIRE_TIMEOUT') throw error
     else {
       const waited = performance.now() - begun
+      const name = (error as AcquireTimeoutError).lock
       const blocked = await lookAgain(locks, name, heardOf(error))
-      front.tell({ type: 'busy', waited, blocked, tooSoon: false })
+      front.tell({ type: 'busy', name, waited, blocked, tooSoon: false })
     }
     return undefined
   } finally {
@@ -53,23 +61,46 @@ export async function stand(locks: Locks, claim: Claim, front: Front): Promise<L
   }
 }
 
+/** With several names, the first locks are held while the others are waited for, and may be lost meanwhile. */
+function lostMeanwhile(error: unknown, claim: Claim): CliError {
+  const { lock } = error as LeaseLostError
+  return new CliError(
+    exits.lost,
+    `"${plain(lock)}" was lost while another lock was waited for${notStarted(claim)}`,
+  )
+}
+
+/** Which of the names is taken, and by whom. A reader blocks only writers. */
+async function inTheWay(
+  locks: Locks,
+  { names, asked }: Claim,
+): Promise<{ name: string | undefined; blocked: Blocked }> {
+  const [first = '', ...others] = names
+  if (others.length === 0) return { name: first, blocked: await lookAgain(locks, first) }
+  const all = Promise.all(names.map((name) => locks.inspect(name)))
+  const blocking = ({ holders }: Standing) =>
+    holders.find(({ mode }) => asked.kind !== 'shared' || mode.kind !== 'shared')
+  const found = (await Promise.race([all, silence(lookFor)])).find(blocking)
+  const holder = found && blocking(found)
+  return holder === undefined ? { name: undefined, blocked: {} } : { name: found?.name, blocked: { holder } }
+}
+
 /**
- * Who has it now. A store that does not answer may never have: then nobody knows whether the lock is free, unless somebody was
- * heard to hold it.
+ * The current holder. A store that does not answer may never have: then it is unknown whether the lock is free, unless a holder was reported before.
  */
 export async function lookAgain(locks: Locks, name: string, heard?: Blocked): Promise<Blocked> {
   try {
-    return await Promise.race([lookAround(locks, name), silence()])
+    return await Promise.race([lookAround(locks, name), silence(heard?.trouble ? lookBriefly : lookFor)])
   } catch (error) {
     if (heard?.holder === undefined) throw heard?.trouble ?? error
     return heard
   }
 }
 
-function silence(): Promise<never> {
+function silence(within: number): Promise<never> {
   return new Promise((_, reject) => {
     const late = () => reject(Object.assign(new Error('the store does not answer'), { code: 'BACKEND' }))
-    setTimeout(late, lookFor).unref()
+    setTimeout(late, within).unref()
   })
 }
 
@@ -81,7 +112,14 @@ function heardOf(timeout: unknown): Blocked {
   }
 }
 
-function lockOf(locks: Locks, { name, asked }: Claim): Lock {
+/** Several names act as one lock: all or none, in a fixed order whatever order they were given in, within one wait. */
+function lockOf(locks: Locks, { names, asked }: Claim): Lock {
+  const parts = names.map((name) => partOf(locks, name, asked))
+  const [only] = parts
+  return parts.length === 1 && only !== undefined ? only : locks.all(parts)
+}
+
+function partOf(locks: Locks, name: string, asked: Asked): Lock {
   switch (asked.kind) {
     case 'exclusive':
       return locks.mutex(name)
@@ -92,14 +130,19 @@ function lockOf(locks: Locks, { name, asked }: Claim): Lock {
   }
 }
 
-/** Tells the front who is in the way: when the store says so, and every second while somebody watches. */
-function watch(locks: Locks, { name, watched }: Claim, front: Front): () => void {
-  const off = locks.on('waiting', ({ blocked: { trouble, ...blocked } }) =>
-    front.tell({ type: 'waiting', blocked, ...(trouble !== undefined && { trouble: trouble.message }) }),
-  )
+/** Reports to the front who blocks the claim: on every report of the store, and every second while somebody watches. */
+function watch(locks: Locks, { names, watched }: Claim, front: Front): () => void {
+  let current = names.length === 1 ? names[0] : undefined
+  const off = locks.on('waiting', ({ name, blocked: { trouble, ...blocked } }) => {
+    current = name
+    front.tell({ type: 'waiting', name, blocked, ...(trouble !== undefined && { trouble: trouble.message }) })
+  })
   const ask = async () => {
+    const name = current
+    if (name === undefined) return
     const found = await lookAround(locks, name).catch(() => undefined)
-    if (found?.position !== undefined) front.tell({ type: 'waiting', blocked: found, waiters: found.waiters })
+    if (found?.position !== undefined && name === current)
+      front.tell({ type: 'waiting', name, blocked: found, waiters: found.waiters })
   }
   const timer = watched ? setInterval(() => void ask(), askEvery) : undefined
   return () => {
@@ -119,4 +162,4 @@ async function lookAround(locks: Locks, name: string): Promise<Blocked & { reado
   }
 }
 
-const isTimeout = (error: unknown) => (error as { code?: unknown } | null)?.code === 'ACQUIRE_TIMEOUT'
+const codeOf = (error: unknown) => (error as { code?: unknown } | null)?.code

@@ -1,16 +1,15 @@
 /**
- * Acts when the keeper no longer does: it was told by which moment the command must be gone, has heard nothing newer, and that
- * moment has come.
+ * Deadman timer: acts if the keeper has not moved the deadline for the end of the command before that deadline passes.
  */
 import { machineTime } from './messages.js'
 
 export interface Understudy {
-  /** The moment, by {@link machineTime}, until a later call moves it. Infinity: never. */
+  /** The deadline, by {@link machineTime}, until a later call moves it. Infinity: never. */
   expect(killBy: number): void
   stop(): void
 }
 
-/** A timer that fires later than this, in ms, fires because this process stood still. */
+/** A timer that fires later than this, in ms, was delayed because this process stood still. */
 const startled = 50
 const secondLookAfter = 10
 /** Node fires a longer timer at once. */
@@ -26,7 +25,7 @@ export function understudy(act: () => void): Understudy {
       const late = machineTime() - killBy
       if (late < 0) return wait(killBy, false)
       if (late <= startled || startledBefore) return act()
-      // Timers come before messages: what the keeper proved while we stood still has yet to be read.
+      // Timers run before messages: proofs the keeper sent while we stood still have yet to be read.
       timer = setTimeout(() => wait(killBy, true), secondLookAfter)
     }, left)
   }

@@ -1,4 +1,4 @@
-/** What a child process of the conformance suite calls to reach the same store. */
+/** How a child process of the conformance suite reaches the same store. */
 import type { DriverFactory } from 'holdfast'
 import { target } from '../connect.js'
 

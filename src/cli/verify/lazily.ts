@@ -1,9 +1,9 @@
-/** A client that is opened at its first use and closed with its driver: for those who must name it before they may wait. */
+/** A client opened on first use and closed with its driver, for callers that must name it before they may wait. */
 import { createLocks, type DriverFactory } from 'holdfast'
 import type { Cells, Driver, Env } from 'holdfast/driver'
 import { type Connection, explained, type Target } from '../connect.js'
 
-/** @param like a driver of the same store, for what it can do */
+/** @param like a driver of the same store, for its traits */
 export function lazily(connect: () => Promise<Connection>, like: Driver): DriverFactory {
   return (env: Env) => {
     let opened: Promise<{ driver: Driver; connection: Connection }> | undefined
@@ -45,7 +45,7 @@ export function lazily(connect: () => Promise<Connection>, like: Driver): Driver
   }
 }
 
-/** Opens the store once and asks it something, so that what cannot work is told before anything else. */
+/** Opens the store once and queries it, so that an unusable store is reported before anything else. */
 export async function sample(store: Target): Promise<Driver> {
   const connection = await store.connect()
   const made: { driver?: Driver } = {}
@@ -56,7 +56,7 @@ export async function sample(store: Target): Promise<Driver> {
   try {
     await locks.inspect('holdfast-verify')
   } catch (error) {
-    throw explained(error, store, connection)
+    throw await explained(error, store, connection)
   } finally {
     await locks.close()
     await connection.close()

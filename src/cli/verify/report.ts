@@ -1,6 +1,7 @@
-/** What was found, as a page for a review and as data. */
+/** The findings, as a page for a review and as data. */
+
+import type { Check } from '../setup/check.js'
 import type { FaultResult } from './faults.js'
-import type { Check } from './setup.js'
 import type { SuiteResult } from './suite.js'
 
 export interface VerifyReport {
@@ -42,7 +43,8 @@ export function markdown(report: VerifyReport): string {
     '| | verdict | found | remedy |',
     '|---|---|---|---|',
     ...setup.map(
-      ({ what, verdict, found, remedy = '' }) => `| ${what} | ${verdict} | ${found} | ${remedy} |`,
+      ({ what, verdict, found, means, remedy = '' }) =>
+        `| ${what} | ${verdict} | ${found}${means === undefined ? '' : `: ${means}`} | ${remedy} |`,
     ),
     '',
     '## Conformance',

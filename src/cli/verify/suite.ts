@@ -1,4 +1,4 @@
-/** The conformance suite on a user's own store, one test after the other, over clients of their own. */
+/** The conformance suite on a user's own store, one test after another, each with its own clients. */
 import { conformance, type Fixture, inProcess } from 'holdfast/conformance'
 import type { Driver } from 'holdfast/driver'
 import type { Target } from '../connect.js'
@@ -8,7 +8,7 @@ export interface SuiteResult {
   readonly passed: number
   readonly failed: readonly { readonly test: string; readonly why: string }[]
   readonly seconds: number
-  /** Words that were asked for; none: all of it was run. */
+  /** Words given with `--only`; empty: the whole suite ran. */
   readonly only: readonly string[]
 }
 
@@ -46,14 +46,14 @@ export async function runSuite(
   return { passed: tests.length - failed.length, failed, only, seconds: (performance.now() - began) / 1000 }
 }
 
-/** Cables are pulled on our side of the connection: nothing is done to the store itself. */
+/** Connections are cut on our side: nothing is done to the store itself. */
 function fixtureOf(url: string, store: Target, like: Driver): Fixture {
   return {
     name: store.shown,
     traits: like.traits,
     ...inProcess(() => lazily(store.connect, like)),
     taker: { module: new URL('./in-child.js', import.meta.url).href, export: 'connectIn', args: [url] },
-    // A store at the other end of a network is slower than one beside us.
+    // A store across a network is slower than a local one.
     ttl: Math.max(1_000, like.traits.minTtl),
     patience: 10_000,
     handOver: 1_000,

@@ -1,4 +1,5 @@
-/** A process of the fault run: takes locks of names that only this run has, writes everything down, until it is stopped or killed. */
+/** A process of the fault run: takes locks whose names only this run uses, and records everything, until it is stopped or killed. */
+import { on } from 'node:events'
 import { join } from 'node:path'
 import { createLocks, type Lease, type Locks } from 'holdfast'
 import { inProcess } from 'holdfast/conformance'
@@ -8,14 +9,16 @@ import { target } from '../connect.js'
 export interface Task {
   readonly url: string
   readonly folder: string
-  /** Every name begins with it. */
+  /** Prefix of every lock name. */
   readonly prefix: string
   readonly ttl: number
 }
-/** `cut`: the cable of this process is pulled; `block`: its event loop stands still. */
+/** `cut`: cuts this process's connection; `block`: blocks its event loop. */
 export type Order = { readonly do: 'cut' | 'heal' | 'stop' } | { readonly do: 'block'; readonly ms: number }
 
-const task: Task = JSON.parse(process.argv[2] ?? '')
+// Buffers messages that arrive before we can act on them: an order to stop may come right after the task.
+const messages = on(process, 'message')
+const task: Task = (await messages.next()).value[0]
 const connection = await target(task.url).connect()
 const { make, breakage } = inProcess(() => connection.driver)
 const factory = make()
@@ -23,25 +26,29 @@ const journal = recorder(join(task.folder, `${process.pid}-${Date.now()}.jsonl`)
 const locks = recorded(createLocks(factory, { ttl: task.ttl, wait: 3 * task.ttl }), journal)
 let stopping = false
 
-// Here the time of the run begins.
+// The run's time starts here.
 const off = locks.on('granted', () => {
   off()
   process.send?.('granted')
 })
 process.on('disconnect', () => process.exit(0))
-process.on('message', (order: Order) => {
-  if (order.do === 'stop') stopping = true
-  else if (order.do === 'cut') void breakage.cut(factory)
-  else if (order.do === 'heal') void breakage.heal()
-  // Nothing of this process happens, and the servers are not kept from the processors.
-  else if (order.do === 'block') Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, order.ms)
-})
+void obey()
 
 await Promise.all([lane(), lane(), lane()])
 await locks.close()
 await connection.close()
 journal.close()
 process.disconnect()
+
+async function obey(): Promise<void> {
+  for await (const [order] of messages as AsyncIterable<[Order]>) {
+    if (order.do === 'stop') stopping = true
+    else if (order.do === 'cut') void breakage.cut(factory)
+    else if (order.do === 'heal') void breakage.heal()
+    // Blocks this process without taking processor time from the servers.
+    else if (order.do === 'block') Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, order.ms)
+  }
+}
 
 async function lane(): Promise<void> {
   while (!stopping) {
@@ -72,7 +79,7 @@ function take(locks: Locks): Promise<Lease | undefined> {
 }
 
 function expected(error: { code?: unknown }): undefined {
-  if (error.code !== 'ACQUIRE_TIMEOUT' && error.code !== 'BACKEND') throw error
+  if (!['ACQUIRE_TIMEOUT', 'BACKEND', 'UNAVAILABLE'].includes(String(error.code))) throw error
 }
 
 function pause(ms: number): Promise<void> {

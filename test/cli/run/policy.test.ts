@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
 import { CliError } from '../../../src/cli/exit.js'
-import { decide, leastTtl, termsOf, understudyAt } from '../../../src/cli/run/policy.js'
+import { decide, leastTtl, termsOf, termsWithin, understudyAt } from '../../../src/cli/run/policy.js'
 import { leakCheck } from '../../support/leaks.js'
 
 const none = { ttl: undefined, killAfter: undefined, minHold: undefined, maxHold: undefined }
@@ -46,6 +46,18 @@ test('--max-hold is a TERM, then a KILL, also with a healthy lease', () => {
     again: 0,
   })
   assert.equal(decide(terms, { remaining: 20_000, held: 65_000, stopping: 5000 }).signal, 'SIGKILL')
+})
+
+test('a lease that is worth less than its ttl cuts what was not asked for, and refuses what was', () => {
+  assert.equal(termsWithin(usual, 29_000, false, ''), usual)
+  const cut = termsWithin(usual, 7_900, false, '')
+  assert.deepEqual([cut.ttl, cut.margin, cut.killAfter], [7_900, 395, 2_238])
+  const asked = termsOf({ ...none, killAfter: 3_000 })
+  assert.equal(termsWithin(asked, 7_900, true, '').killAfter, 3_000)
+  const refused = (error: unknown) =>
+    error instanceof CliError && error.exitCode === 64 && /use at most 1s, or longer/.test(error.message)
+  assert.throws(() => termsWithin(asked, 4_500, true, 'longer'), refused)
+  assert.throws(() => termsWithin(usual, 500, false, 'longer'), /grants leases of 500ms only/)
 })
 
 test('whatever the terms, renewals get three tries before the TERM, and KILL keeps its margin', () => {

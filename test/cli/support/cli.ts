@@ -40,6 +40,8 @@ export interface Bench {
   /** The compiled program. */
   readonly main: string
   start(...args: string[]): Running
+  /** Starts bash with a script: `holdfast` is a command in it, `$0` is Node and `$1` is the compiled program. */
+  script(text: string, env?: NodeJS.ProcessEnv): Running
   /** Starts and waits for the end. */
   cli(...args: string[]): Promise<Ended>
   /** The process that holds the lock of a `holdfast run`. */
@@ -60,7 +62,13 @@ export function bench(on?: string): Bench {
   let runs = 0
   const start = (...args: string[]): Running => {
     runs += 1
-    return running(join(said, `${runs}`), { cwd: folder, env }, args)
+    return running(join(said, `${runs}`), { cwd: folder, env }, process.execPath, [main, ...args])
+  }
+  const script = (text: string, more: NodeJS.ProcessEnv = {}): Running => {
+    runs += 1
+    const whole = `node=$0 main=$1\nholdfast() { "$node" "$main" "$@"; }\n${text}`
+    const args = ['--norc', '-c', whole, process.execPath, main]
+    return running(join(said, `${runs}`), { cwd: folder, env: { ...env, ...more } }, 'bash', args)
   }
   const left = () => processes().filter((pid) => worksIn(pid, folder))
   return {
@@ -68,6 +76,7 @@ export function bench(on?: string): Bench {
     url,
     main,
     start,
+    script,
     cli: (...args) => start(...args).ended,
     keeperOf: (front) =>
       until(() => childrenOf(front.pid).find((pid) => textOf(pid, 'cmdline').startsWith('holdfast keeper'))),
@@ -83,10 +92,10 @@ export function bench(on?: string): Bench {
  * What it says goes into files. A pipe may still hold words of a process when its end is told, and it has no end of its own as long as
  * somebody who was left behind keeps it open; in a file all that was said is there when the process has ended.
  */
-function running(into: string, options: SpawnOptions, args: readonly string[]): Running {
+function running(into: string, options: SpawnOptions, file: string, args: readonly string[]): Running {
   const [stdout, stderr] = [`${into}.out`, `${into}.err`]
   const open = [openSync(stdout, 'a'), openSync(stderr, 'a')] as const
-  const child = spawn(process.execPath, [main, ...args], { ...options, stdio: ['ignore', ...open] })
+  const child = spawn(file, args, { ...options, stdio: ['ignore', ...open] })
   for (const file of open) closeSync(file)
   const heard = { stdout: () => readFileSync(stdout, 'utf8'), stderr: () => readFileSync(stderr, 'utf8') }
   const ended = new Promise<Ended>((resolve, reject) => {

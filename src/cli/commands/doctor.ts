@@ -1,0 +1,49 @@
+/** `doctor`: is this store set up for locks? Answers within seconds, and changes nothing. */
+import type { Command } from 'commander'
+import { target } from '../connect.js'
+import { exits } from '../exit.js'
+import { json } from '../print.js'
+import { tellStore } from '../store-url.js'
+import { onText, verboseText } from './options.js'
+
+interface Options {
+  readonly on?: string
+  readonly strict?: true
+  readonly json?: true
+  readonly verbose?: true
+}
+
+export function doctorCommandLine(program: Command): void {
+  program
+    .command('doctor')
+    .summary('say within seconds whether a store is set up for locks')
+    .description(
+      'Says within seconds whether a store is set up for locks: what was found, what it means for locks, and which setting to change. ' +
+        'Only reads: it takes no lock, makes no table, and leaves nothing behind.',
+    )
+    .option('--on <store>', onText)
+    .option('--strict', `end with ${exits.warned} when there are warnings`)
+    .option('--json', 'print JSON')
+    .option('-v, --verbose', verboseText)
+    .action(doctor)
+}
+
+async function doctor(options: Options): Promise<void> {
+  const store = target(options.on)
+  const { url } = store
+  tellStore(store, options)
+  const [{ examine }, { diagnosisOf, text }, { default: colors }] = await Promise.all([
+    import('../doctor/examine.js'),
+    import('../doctor/report.js'),
+    import('picocolors'),
+  ])
+  // A client still waiting for a silent server must not keep this process alive after the report.
+  const checks = await examine(url, store).finally(() => setTimeout(() => process.exit(), 500).unref())
+  const diagnosis = diagnosisOf(store.shown, checks)
+  const paints = { problem: colors.red, warning: colors.yellow, unknown: colors.dim, ok: colors.green }
+  console.log(
+    options.json === true ? json(diagnosis) : text(diagnosis, (level, words) => paints[level](words)),
+  )
+  if (diagnosis.verdict === 'problems') process.exitCode = exits.failed
+  else if (diagnosis.verdict === 'warnings' && options.strict === true) process.exitCode = exits.warned
+}

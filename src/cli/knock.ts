@@ -1,0 +1,57 @@
+/** Does any server accept connections? Clients hide for seconds that a connection was refused, or why. */
+import { connect, isIP } from 'node:net'
+import { connect as connectSecurely } from 'node:tls'
+import { CliError, exits } from './exit.js'
+import { plain } from './print.js'
+import type { Keys } from './tls.js'
+import { type Address, hostPort } from './url.js'
+
+/** If a host neither accepts nor refuses within this time, the client decides. In ms. */
+const patience = 1_000
+
+export interface Door {
+  /** The URL without its password. */
+  readonly shown: string
+  /** Addresses of its servers; empty: it has no servers. */
+  readonly hosts: readonly Address[]
+  /** Set if the servers speak TLS from the first byte. */
+  readonly tls: Keys | undefined
+}
+
+/** Why no host accepts a connection; undefined: one does, or it is not known yet. */
+export async function refusals({ hosts, tls }: Door): Promise<string | undefined> {
+  if (hosts.length === 0) return undefined
+  const reasons = await Promise.all(hosts.map((host) => refusal(host, tls)))
+  if (reasons.includes(undefined)) return undefined
+  return hosts.map((host, i) => `${hostPort(host)} ${reasons[i]}`).join(', ')
+}
+
+/** @throws CliError if every host refuses. */
+export async function knock(door: Door): Promise<void> {
+  const refused = await refusals(door)
+  if (refused !== undefined) throw unreachable(door.shown, refused)
+}
+
+export function unreachable(shown: string, refused: string, cause?: unknown): CliError {
+  return new CliError(exits.unavailable, `the store cannot be reached: ${refused} (${shown})`, { cause })
+}
+
+function refusal({ host, port }: Address, keys: Keys | undefined): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const at = { host, port, timeout: patience }
+    const name = isIP(host) === 0 ? { servername: host } : {}
+    const socket = keys === undefined ? connect(at) : connectSecurely({ ...at, ...name, ...keys })
+    const end = (why: string | undefined) => {
+      socket.destroy()
+      resolve(why)
+    }
+    socket.on(keys === undefined ? 'connect' : 'secureConnect', () => end(undefined))
+    socket.on('timeout', () => end(undefined))
+    socket.on('error', (error: NodeJS.ErrnoException) => end(codeOf(error)))
+  })
+}
+
+/** System errors have short codes; for TLS errors the message says more. */
+function codeOf({ code, message }: NodeJS.ErrnoException): string {
+  return code !== undefined && /^E[A-Z]+$/.test(code) ? code : plain(message)
+}

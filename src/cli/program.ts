@@ -1,0 +1,92 @@
+/** Parses the command line, runs one command, and turns errors into messages and exit codes. */
+import { Command, CommanderError } from 'commander'
+import { adviseCommandLine } from './commands/advise.js'
+import { completionCommandLine } from './commands/completion.js'
+import { demoCommandLine } from './commands/demo.js'
+import { doctorCommandLine } from './commands/doctor.js'
+import { holdCommandLine } from './commands/hold.js'
+import { labCommandLine } from './commands/lab.js'
+import { runCommandLine, withoutCommand } from './commands/run.js'
+import { schemaCommandLine } from './commands/schema.js'
+import { storeCommandLines } from './commands/store.js'
+import { verifyCommandLine } from './commands/verify.js'
+import { exitCodeOf, exits } from './exit.js'
+import { addHelp } from './help/help.js'
+import { dismissEarly } from './run/beside.js'
+import { version } from './version.js'
+
+async function called(argv: readonly string[]): Promise<void> {
+  // Everything after the first -- belongs to the user's command; commander would mix the two.
+  const dashes = argv.indexOf('--')
+  const own = dashes < 0 ? argv : argv.slice(0, dashes)
+  const rest = dashes < 0 ? undefined : argv.slice(dashes + 1)
+  const help = own.includes('--help') || own.includes('-h')
+  if (own[0] === 'run' && rest === undefined && !help) throw withoutCommand(own[1])
+  // The standard output of `run` belongs to its command, and `hold` releases the lock if its token cannot be printed.
+  if (help || !['run', 'hold'].includes(own[0] ?? '')) watchOutput()
+  const program = new Command('holdfast')
+    .description('Distributed locks that can prove they hold.')
+    .version(version(), '-V, --version')
+    .exitOverride()
+    .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'holdfast: ')) })
+    .showHelpAfterError('(--help tells what there is)')
+  runCommandLine(program, rest)
+  holdCommandLine(program)
+  storeCommandLines(program)
+  schemaCommandLine(program)
+  demoCommandLine(program)
+  labCommandLine(program)
+  verifyCommandLine(program)
+  doctorCommandLine(program)
+  adviseCommandLine(program)
+  completionCommandLine(program)
+  addHelp(program)
+  for (const command of program.commands) command.copyInheritedSettings(program)
+  await program.parseAsync(own, { from: 'user' })
+}
+
+/** Node exits with 0 once no timer or handle is left, even in the middle of a command. */
+let over = false
+process.once('exit', () => {
+  if (over) return
+  process.exitCode = exits.internal
+  console.error('holdfast: ended before it was done')
+})
+
+/** A reader that closed the pipe, such as `head -1`, has what it wanted. Any other write error must not end in exit code 0. */
+function watchOutput(): void {
+  let failure: NodeJS.ErrnoException | undefined
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') failure ??= error
+  })
+  process.stderr.on('error', () => undefined)
+  process.once('exit', () => {
+    if (failure === undefined) return
+    process.exitCode = exits.output
+    console.error(`holdfast: the standard output cannot be written: ${failure.message}`)
+  })
+}
+
+export function main(argv: readonly string[]): Promise<void> {
+  return called(argv).then(finished, failed)
+}
+
+function finished(): void {
+  over = true
+  dismissEarly()
+}
+
+function failed(error: unknown): void {
+  over = true
+  dismissEarly()
+  if (error instanceof CommanderError) {
+    // Help and version are not errors; commander has printed everything.
+    process.exitCode = error.exitCode === 0 ? 0 : exits.badInput
+    return
+  }
+  process.exitCode = exitCodeOf(error)
+  const internal = process.exitCode === exits.internal && error instanceof Error
+  console.error(
+    `holdfast: ${internal ? error.stack : error instanceof Error ? error.message : String(error)}`,
+  )
+}

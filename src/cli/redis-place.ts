@@ -1,0 +1,124 @@
+/**
+ * Redis URLs:
+ *
+ * ```
+ * redis://[user:password@]host[:6379][/database]      rediss:// the same as ?tls=true
+ * redis+sentinel://[user:password@]h1[:26379],h2,h3/name-of-the-master
+ * redis+cluster://[user:password@]h1[:6379],h2
+ * redlock://[user:password@]h1[:6379],h2,h3[/database]
+ * ?prefix=hf:  &replicas=1  &quarantine=strict  &maxTtl=60000      (redlock: prefix only)
+ * ?tls=true  &ca=FILE  &cert=FILE  &key=FILE          for all of them, Sentinels included
+ * ```
+ * A password missing from the URL comes from `REDISCLI_AUTH`.
+ */
+import type { RedisClient, RedisOptions } from 'holdfast/redis'
+import { badInput } from './exit.js'
+import { type Tls, tlsOf, tlsSettings } from './tls.js'
+import {
+  type Address,
+  addressesOf,
+  decoded,
+  hostPort,
+  type Login,
+  loginOf,
+  partsOf,
+  settingsOf,
+} from './url.js'
+
+export interface RedisPlace {
+  readonly is: 'single' | 'sentinel' | 'cluster' | 'redlock'
+  readonly hosts: readonly Address[]
+  readonly tls: Tls | undefined
+  readonly login: { readonly username?: string; readonly password?: string }
+  readonly database: number
+  /** Name of the master, as configured in the Sentinels. */
+  readonly master: string
+  readonly options: Pick<RedisOptions, 'prefix' | 'replicas' | 'quarantine' | 'maxTtl'>
+}
+
+export type Settings = RedisPlace['options']
+
+/** Driver options a URL may contain. `undefined`: wrong format. */
+const settings: Readonly<Record<string, (text: string) => Settings | undefined>> = {
+  prefix: (prefix) => (/^[^{}\s]+$/.test(prefix) ? { prefix } : undefined),
+  replicas: (text) => (/^\d{1,2}$/.test(text) ? { replicas: Number(text) } : undefined),
+  quarantine: (text) =>
+    text === 'detected' || text === 'strict' || text === 'off' ? { quarantine: text } : undefined,
+  maxTtl: (text) => (/^[1-9]\d{0,9}$/.test(text) ? { maxTtl: Number(text) } : undefined),
+}
+
+const kinds: Readonly<Record<string, RedisPlace['is']>> = {
+  'redis+sentinel': 'sentinel',
+  'redis+cluster': 'cluster',
+  redlock: 'redlock',
+}
+
+/** @throws CliError; `shown` is the URL without its password. */
+export function redisPlace(scheme: string, rest: string, shown: string): RedisPlace {
+  const is = kinds[scheme] ?? 'single'
+  const parts = partsOf(scheme, rest, `${scheme}://host:${is === 'sentinel' ? 26_379 : 6379}`)
+  const own = is === 'redlock' ? ['prefix'] : Object.keys(settings)
+  const query = settingsOf(parts, [...own, ...tlsSettings], shown)
+  const place = {
+    is,
+    hosts: addressesOf(parts.hosts, is === 'sentinel' ? 26_379 : 6379, shown),
+    tls: tlsOf(query, shown, scheme === 'rediss' ? {} : undefined),
+    login: redisLogin(loginOf(parts, shown)),
+    database: is === 'single' || is === 'redlock' ? databaseOf(parts.path, shown) : 0,
+    master: is === 'sentinel' ? decoded(parts.path, shown) : '',
+    options: optionsOf(query, shown),
+  } as const
+  checkHosts(place, shown)
+  return place
+}
+
+function checkHosts({ is, hosts, master }: RedisPlace, shown: string): void {
+  if (is === 'single' && hosts.length > 1) {
+    throw badInput(`'${shown}' has several hosts; use redis+sentinel:, redis+cluster: or redlock: for them`)
+  }
+  const distinct = new Set(hosts.map(hostPort)).size
+  if (is === 'redlock' && (distinct < 3 || distinct < hosts.length)) {
+    throw badInput(`'${shown}' needs at least 3 servers, each once; for one server use redis:`)
+  }
+  if (is === 'sentinel' && master === '') {
+    throw badInput(
+      `'${shown}' needs the name of the master after the hosts, as in redis+sentinel://h1,h2/mymaster`,
+    )
+  }
+}
+
+function redisLogin({
+  user,
+  password = process.env['REDISCLI_AUTH'] || undefined,
+}: Login): RedisPlace['login'] {
+  return {
+    ...(user !== undefined && { username: user }),
+    ...(password !== undefined && { password }),
+  }
+}
+
+function databaseOf(path: string, shown: string): number {
+  if (path === '') return 0
+  if (!/^\d+$/.test(path)) throw badInput(`'${shown}' has the database '${path}'; it must be a number`)
+  return Number(path)
+}
+
+function optionsOf(query: ReadonlyMap<string, string>, shown: string): Settings {
+  let found: Settings = {}
+  for (const [key, read] of Object.entries(settings)) {
+    const text = query.get(key)
+    if (text === undefined) continue
+    const setting = read(text)
+    if (setting === undefined) throw badInput(`'${shown}' has ${key}=${text}, which makes no sense there`)
+    found = { ...found, ...setting }
+  }
+  return found
+}
+
+export interface Opened {
+  readonly client: RedisClient
+  readonly close: () => Promise<void>
+}
+
+/** The driver retries as long as there is time; retries by the client, too, would only delay the reply. */
+export const few = 2

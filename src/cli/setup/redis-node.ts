@@ -1,0 +1,168 @@
+/** What the facts of one Redis server mean for locks. */
+import { formatDuration } from '../duration.js'
+import type { RedisPlace } from '../redis-place.js'
+import { bad, type Check, ok, unchecked, weak } from './check.js'
+import { modeOf, type NodeFacts } from './redis-ask.js'
+import { maxTtlOf, quarantineChecks } from './redis-quarantine.js'
+import { rightsCheck } from './redis-rights.js'
+
+type Info = ReadonlyMap<string, string>
+
+export function checksOf(facts: NodeFacts, place: RedisPlace): Check[] {
+  const { info } = facts
+  if (info === undefined) {
+    const means = 'a restart that forgets locks goes unnoticed: two processes can hold one'
+    return [
+      bad('INFO', 'this account may not ask for INFO', means, 'ACL SETUSER <user> +info'),
+      rightsCheck(facts.denied),
+    ]
+  }
+  return [
+    version(info),
+    ...mode(info, place),
+    eviction(info),
+    ...persistence(facts, info, place),
+    ...replicas(facts, info, place),
+    rightsCheck(facts.denied),
+  ]
+}
+
+function version(info: Info): Check {
+  const said = info.get('valkey_version') ?? info.get('redis_version') ?? 'unknown'
+  const found = `${info.has('valkey_version') ? 'Valkey' : 'Redis'} ${said}`
+  if (Number.parseInt(said, 10) < 7)
+    return bad('version', found, 'the scripts of the driver do not run', 'Redis 7 or newer, or Valkey')
+  return ok('version', found)
+}
+
+function mode(info: Info, { is }: RedisPlace): Check[] {
+  if (modeOf(info) !== 'cluster' || is === 'cluster') return []
+  const means = 'locks in the slots of other nodes fail'
+  return [bad('cluster', 'this is a node of a Cluster', means, 'redis+cluster: instead of redis: in the URL')]
+}
+
+function eviction(info: Info): Check {
+  const policy = info.get('maxmemory_policy') ?? 'unknown'
+  const [what, found] = ['eviction', `maxmemory-policy ${policy}`]
+  const remedy = 'maxmemory-policy noeviction (or a volatile-* policy)'
+  if (!policy.startsWith('allkeys')) return ok(what, found)
+  if ((info.get('maxmemory') ?? '0') !== '0')
+    return bad(what, found, 'when memory is short the server may drop a lock that is held', remedy)
+  return weak(
+    what,
+    `${found}, no maxmemory is set at present`,
+    'safe until somebody sets maxmemory; then the server may drop a lock that is held',
+    remedy,
+  )
+}
+
+function persistence(facts: NodeFacts, info: Info, place: RedisPlace): Check[] {
+  const { options, is } = place
+  const quarantine = is === 'redlock' ? 'strict' : (options.quarantine ?? 'strict')
+  const { found, keepsAll, remedy } = kept(facts, info)
+  const what = 'persistence'
+  const pause = formatDuration(maxTtlOf(place))
+  const safe =
+    is === 'redlock'
+      ? `safe; after a restart this server gives no vote for ${pause}`
+      : `safe; free locks are refused for ${pause} after a restart`
+  const check = keepsAll ? ok(what, found, 'a restart forgets nothing') : weak(what, found, safe, remedy)
+  const now = quarantineChecks(facts, info, place, keepsAll)
+  if (keepsAll || quarantine === 'strict') return [check, ...now]
+  const means =
+    quarantine === 'off'
+      ? 'after a restart that forgets locks, a second process may hold one at once'
+      : 'a process that first connects after a restart that forgets locks may take one that another holds'
+  return [
+    { ...check, means },
+    bad('quarantine', `quarantine=${quarantine} in the URL`, means, 'leave it out: strict'),
+    ...now,
+  ]
+}
+
+interface Kept {
+  readonly found: string
+  readonly keepsAll: boolean
+  readonly remedy: string
+}
+
+/** `appendfsync always` syncs before the reply, unless a rewrite of the file may pause it. */
+function kept({ config }: NodeFacts, info: Info): Kept {
+  const sync = config.get('appendfsync')
+  const always = 'appendonly yes, appendfsync always'
+  if (info.get('aof_enabled') !== '1') {
+    const save = config.get('save')
+    const snapshots =
+      save === undefined ? '' : save === '' ? ', no snapshots (save "")' : `, snapshots (save ${save})`
+    return { found: `appendonly no${snapshots}`, keepsAll: false, remedy: always }
+  }
+  if (sync === undefined) {
+    const found = 'appendonly yes; appendfsync is not told to this account'
+    return { found, keepsAll: false, remedy: `ACL SETUSER <user> +config|get, and ${always}` }
+  }
+  const paused = sync === 'always' && config.get('no-appendfsync-on-rewrite') === 'yes'
+  const found = `appendonly yes, appendfsync ${sync}${paused ? ', no-appendfsync-on-rewrite yes' : ''}`
+  return {
+    found,
+    keepsAll: sync === 'always' && !paused,
+    remedy: paused ? 'no-appendfsync-on-rewrite no' : 'appendfsync always',
+  }
+}
+
+function replicas({ config }: NodeFacts, info: Info, { is, options }: RedisPlace): Check[] {
+  const connected = Number(info.get('connected_slaves') ?? 0)
+  const waited = options.replicas ?? 0
+  const what = 'replicas'
+  if (info.get('role') === 'slave')
+    return [
+      bad(
+        what,
+        'this server is a replica',
+        'it cannot grant locks',
+        'name the master, or use redis+sentinel:',
+      ),
+    ]
+  if (is === 'redlock') {
+    if (connected === 0) return [ok(what, 'none, as Redlock requires')]
+    const means = 'a replica that takes over has another memory of votes: two processes can hold one lock'
+    return [weak(what, `${connected} connected`, means, 'no replicas behind redlock:')]
+  }
+  if (waited > connected) {
+    const found = `${connected} connected, and replicas=${waited} in the URL`
+    const means = `no lock can be taken: a grant counts only once it has reached ${waited}`
+    return [bad(what, found, means, 'more replicas, or a smaller replicas= in the URL')]
+  }
+  if (connected === 0 && is !== 'sentinel') return [ok(what, 'none, so no fail-over can lose a lock')]
+  if (connected === 0) {
+    const means = 'safe; no locks while the master is down: the Sentinels have nothing to put in its place'
+    return [weak(what, 'none', means, 'a replica, and ?replicas=1 in the URL')]
+  }
+  return [grants(connected, waited, is), oldMasters(config)]
+}
+
+function grants(connected: number, waited: number, is: RedisPlace['is']): Check {
+  const what = 'replicas'
+  if (waited > 0) return ok(what, `${connected} connected, grants wait for ${waited}`)
+  const found = `${connected} connected, grants do not wait for them`
+  const remedy = '?replicas=1 in the URL'
+  if (is === 'cluster') {
+    const means = 'a fail-over can lose a lock unnoticed: two processes can hold it until its ttl is over'
+    return weak(what, found, means, remedy)
+  }
+  return weak(
+    what,
+    found,
+    'safe; after a fail-over free locks are refused until what it may have lost has run out',
+    remedy,
+  )
+}
+
+function oldMasters(config: ReadonlyMap<string, string>): Check {
+  const what = 'old masters'
+  const least = config.get('min-replicas-to-write')
+  if (least === undefined) return unchecked(what, 'min-replicas-to-write is not told to this account')
+  const found = `min-replicas-to-write ${least}`
+  if (Number(least) > 0) return ok(what, found)
+  const means = 'a master that is cut off goes on granting locks beside the one that was promoted'
+  return weak(what, found, means, 'min-replicas-to-write 1')
+}

@@ -1,0 +1,74 @@
+/** Selects the store: `--on`, `HOLDFAST_URL`, the default of a configuration, or the embedded driver. */
+import { dirname, isAbsolute, resolve } from 'node:path'
+import { findConfig, isStoreName } from './config.js'
+import { badInput, CliError } from './exit.js'
+import { didYouMean } from './nearest.js'
+import { json, plain } from './print.js'
+import { withToolsEnvironment } from './tools-environment.js'
+import { shownUrl } from './url.js'
+import { expanded } from './url-variables.js'
+
+export interface Chosen {
+  /** Completed from the configuration and the environment; the same everywhere it is used. */
+  readonly url: string
+  /** Where the store's name was found; undefined: no name was used. */
+  readonly from: { readonly store: string; readonly file: string } | undefined
+}
+
+/**
+ * @param on from `--on` or `HOLDFAST_URL`: the URL of a store, or its name in a configuration; undefined or empty: the default
+ * @throws CliError
+ */
+export function storeUrl(on: string | undefined = process.env.HOLDFAST_URL): Chosen {
+  if (on !== undefined && on !== '' && !isStoreName(on))
+    return { url: withToolsEnvironment(on), from: undefined }
+  const config = findConfig()
+  const store = on || config?.usual
+  if (store === undefined) return { url: 'local:', from: undefined }
+  // The value may be a password typed in place of the URL, so the message does not repeat it.
+  if (config === undefined) {
+    throw badInput(
+      '--on and HOLDFAST_URL take the URL of a store, or the name of one in holdfast.json; there is no holdfast.json, and no "holdfast" in a package.json, in the working directory or above',
+    )
+  }
+  const { file, stores } = config
+  const url = stores.get(store)
+  if (url === undefined) {
+    const names = stores.size === 0 ? 'no stores' : `only ${[...stores.keys()].join(', ')}`
+    throw badInput(`no store of that name: ${plain(file)} has ${names}${didYouMean(store, stores.keys())}`)
+  }
+  const from = { store, file }
+  return { url: naming(from, () => withToolsEnvironment(expanded(fromThere(url, file), process.env))), from }
+}
+
+/** Resolves a relative directory against the file. Resolved against the working directory, every folder of the project would have its own locks. */
+function fromThere(url: string, file: string): string {
+  const [, scheme, directory = ''] = /^(local:)(.+)$/is.exec(url) ?? []
+  return scheme === undefined || isAbsolute(directory) ? url : `${scheme}${resolve(dirname(file), directory)}`
+}
+
+/** Prefixes errors with the store's name. */
+export function naming<R>(from: Chosen['from'], read: () => R): R {
+  try {
+    return read()
+  } catch (error) {
+    if (from === undefined || !(error instanceof CliError)) throw error
+    throw new CliError(error.exitCode, `store '${from.store}' in ${plain(from.file)}: ${error.message}`)
+  }
+}
+
+/** Reports the chosen store on stderr: with `--verbose`, and with `--json` if a file decided it. */
+export function tellStore(
+  { url, from }: Chosen,
+  told: { json?: boolean | undefined; verbose?: boolean | undefined },
+): void {
+  const [, scheme = '', rest = ''] = /^([a-z][a-z0-9+.-]*):(.*)$/is.exec(url) ?? []
+  const shown = shownUrl(scheme, rest)
+  if (told.json === true) {
+    if (from === undefined && told.verbose !== true) return
+    console.error(json({ event: 'store', url: shown, ...(from && { store: from.store, config: from.file }) }))
+  } else if (told.verbose === true) {
+    const where = from === undefined ? '' : `, '${from.store}' in ${plain(from.file)}`
+    console.error(`holdfast: the store is ${plain(shown)}${where}`)
+  }
+}

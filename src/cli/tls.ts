@@ -1,0 +1,69 @@
+/** TLS settings of a URL: `?tls=true&ca=FILE&cert=FILE&key=FILE`. */
+import { readFileSync } from 'node:fs'
+import { badInput } from './exit.js'
+
+/** A boolean setting: `?tls`, `?tls=true`, `?tls=false`. @throws CliError */
+export function flagIn(query: ReadonlyMap<string, string>, key: string, shown: string): boolean | undefined {
+  const text = query.get(key)
+  if (text === undefined) return undefined
+  if (text === 'false') return false
+  if (text === '' || text === 'true') return true
+  throw badInput(`'${shown}' has ${key}=${text}; it is true or false`)
+}
+
+/** PEM files. */
+export interface Tls {
+  /** Trusted authorities. Default: those Node trusts. */
+  readonly ca?: string
+  /** The client certificate and its key. */
+  readonly cert?: string
+  readonly key?: string
+}
+
+export const tlsSettings = ['tls', 'ca', 'cert', 'key'] as const
+
+/** @param implied by the scheme or the context. @throws CliError */
+export function tlsOf(
+  query: ReadonlyMap<string, string>,
+  shown: string,
+  implied: Tls | undefined,
+): Tls | undefined {
+  const flag = flagIn(query, 'tls', shown)
+  const [ca, cert, key] = (['ca', 'cert', 'key'] as const).map((name) => query.get(name))
+  const files = {
+    ...(ca !== undefined && { ca }),
+    ...(cert !== undefined && { cert }),
+    ...(key !== undefined && { key }),
+  }
+  if ((cert === undefined) !== (key === undefined)) {
+    throw badInput(`'${shown}' has one of cert and key; a certificate of the client needs both`)
+  }
+  if (flag === false) {
+    if (Object.keys(files).length > 0) throw badInput(`'${shown}' has tls=false beside a ca, cert or key`)
+    return undefined
+  }
+  return flag === true || Object.keys(files).length > 0 ? { ...implied, ...files } : implied
+}
+
+export interface Keys {
+  ca?: Buffer
+  cert?: Buffer
+  key?: Buffer
+}
+
+/** Options for `tls.connect`. @throws CliError if a file cannot be read. */
+export function keysOf({ ca, cert, key }: Tls): Keys {
+  return {
+    ...(ca !== undefined && { ca: fileOf('ca', ca) }),
+    ...(cert !== undefined && { cert: fileOf('cert', cert) }),
+    ...(key !== undefined && { key: fileOf('key', key) }),
+  }
+}
+
+function fileOf(what: string, path: string): Buffer {
+  try {
+    return readFileSync(path)
+  } catch (error) {
+    throw badInput(`${what}=${path} cannot be read: ${(error as NodeJS.ErrnoException).code}`)
+  }
+}

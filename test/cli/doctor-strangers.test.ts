@@ -1,0 +1,113 @@
+// `holdfast doctor` where something else answers than the URL says: another kind of store, TLS or none, a server that stands still.
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { leakCheck } from '../support/leaks.js'
+import { startConsul } from '../support/servers/consul.js'
+import { startEtcd } from '../support/servers/etcd.js'
+import { startMysql } from '../support/servers/mysql.js'
+import { checkout } from '../support/servers/places.js'
+import { freePort } from '../support/servers/ports.js'
+import { startPostgres } from '../support/servers/postgres.js'
+import { startRedis } from '../support/servers/redis.js'
+import { startSentinel } from '../support/servers/redis-sentinel.js'
+import { startZookeeper } from '../support/servers/zookeeper.js'
+import { type Bench, bench } from './support/cli.js'
+
+let b: Bench
+before(() => {
+  b = bench()
+})
+after(() => b.close())
+
+const doctor = (url: string, ...more: string[]) => b.cli('doctor', '--on', url, ...more)
+
+describe('doctor at the door of another server', { concurrency: 2 }, () => {
+  const url = (scheme: string, port: number) =>
+    `${scheme}://127.0.0.1:${port}${/^(?:postgres|mysql)/.test(scheme) ? '/app' : ''}`
+  const kinds: readonly [
+    name: string,
+    scheme: string,
+    start: () => Promise<{ readonly port: number; stop(): Promise<void> }>,
+  ][] = [
+    ['Redis or Valkey', 'redis', startRedis],
+    ['PostgreSQL', 'postgres', startPostgres],
+    ['MySQL or MariaDB', 'mysql', startMysql],
+    ['etcd', 'etcd', startEtcd],
+    ['Consul', 'consul', startConsul],
+    ['ZooKeeper', 'zookeeper', startZookeeper],
+  ]
+  for (const [name, own, start] of kinds) {
+    it(`says that ${name} is there, whatever the URL took it for`, async () => {
+      const server = await start()
+      try {
+        const at = kinds.findIndex(([, scheme]) => scheme === own)
+        // Two of the others: all of them would take minutes.
+        for (const scheme of [1, 2].map((step) => kinds[(at + step) % kinds.length]?.[1] ?? '')) {
+          const { code, stdout, stderr } = await doctor(url(scheme, server.port))
+          assert.equal(code, 69, `${scheme}: ${stdout}`)
+          assert.ok(stderr.includes(`is ${name}: write ${own}://`), `${scheme}: ${stderr}`)
+        }
+      } finally {
+        await server.stop()
+      }
+    })
+  }
+})
+
+it('doctor knows a Sentinel from the server that it watches', async () => {
+  await using setup = await startSentinel({ replicas: 0 })
+  const [sentinel] = setup.sentinels
+  const { code, stderr } = await doctor(`redis://127.0.0.1:${sentinel?.port}`)
+  assert.equal(code, 69)
+  assert.match(stderr, /is a Redis Sentinel: write redis\+sentinel:\/\//)
+  const other = await doctor(setup.url.replace(setup.name, 'another'))
+  assert.equal(other.code, 69)
+  assert.match(other.stderr, /No such master with that name/)
+})
+
+describe('doctor and TLS', () => {
+  it('names what the URL lacks, and what it has too much', async () => {
+    const file = (name: string) => join(checkout, 'test/support/tls', name)
+    const [cert, key] = [file('cert.pem'), file('key.pem')]
+    const port = await freePort()
+    const files = ['--tls-cert-file', cert, '--tls-key-file', key, '--tls-ca-cert-file', cert]
+    await using server = await startRedis({
+      persistence: 'aof-always',
+      args: ['--tls-port', `${port}`, ...files, '--tls-auth-clients', 'no'],
+    })
+    const plain = await doctor(`redis://127.0.0.1:${port}`)
+    assert.equal(plain.code, 69)
+    assert.match(plain.stderr, /speaks TLS: add \?tls=true/)
+    const sound = await doctor(`redis://127.0.0.1:${port}?ca=${cert}`, '--strict')
+    assert.equal(sound.code, 0, sound.stderr)
+    assert.match(sound.stdout, /^ok +encryption: TLS$/m)
+    const untrusted = await doctor(`redis://127.0.0.1:${port}?tls=true`)
+    assert.equal(untrusted.code, 69)
+    assert.match(untrusted.stderr, /self-signed certificate/)
+    const secure = await doctor(`redis://127.0.0.1:${server.port}?ca=${cert}`)
+    assert.equal(secure.code, 69)
+    assert.match(secure.stderr, /answers without TLS: leave out \?tls=true, and ca, cert and key/)
+    const rediss = await doctor(`rediss://127.0.0.1:${server.port}`)
+    assert.equal(rediss.code, 69)
+    assert.match(rediss.stderr, /answers without TLS: write redis:\/\/ instead of rediss:\/\//)
+  })
+})
+
+describe('doctor comes to an end', () => {
+  it('also where a server stands still', async () => {
+    await using redis = await startRedis()
+    await using postgres = await startPostgres()
+    redis.pause()
+    postgres.pause()
+    for (const { url } of [redis, postgres]) {
+      const { code, stderr } = await doctor(url)
+      assert.equal(code, 69)
+      assert.match(stderr, /timed? ?out|timeout|no answer/i)
+    }
+    redis.resume()
+    postgres.resume()
+  })
+})
+
+after(leakCheck)

@@ -1,0 +1,246 @@
+// `holdfast hold` from the seat of a script: it holds, gives back, and ends with the script; and what happens when something dies.
+import assert from 'node:assert/strict'
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, afterEach, describe as group, test } from 'node:test'
+import { createLocks, type Locks } from 'holdfast'
+import { target } from '../../src/cli/connect.js'
+import { leakCheck } from '../support/leaks.js'
+import { startRedis } from '../support/servers/redis.js'
+import { until } from '../support/until.js'
+import { alive, bench, describe, kill, type Running } from './support/cli.js'
+
+const { folder, url, cli, script, left, close } = bench()
+after(close)
+const on = ['--on', url]
+
+let scripts = 0
+/** A script that leads a process group, as from a terminal or cron. It notes its own process id. */
+function leading(text: string): { running: Running; pid: () => Promise<number> } {
+  scripts++
+  const [file, pidFile] = [join(folder, `script-${scripts}.sh`), join(folder, `script-${scripts}.pid`)]
+  writeFileSync(file, `echo $$ > ${pidFile}\nnode=$1 main=$2\nholdfast() { "$node" "$main" "$@"; }\n${text}`)
+  const running = script(`exec setsid -w bash --norc ${file} "$node" "$main"`)
+  return { running, pid: () => until(() => Number(readOr(pidFile))) }
+}
+
+function readOr(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+async function locksOf(store: string): Promise<{ locks: Locks; close: () => Promise<void> }> {
+  const connection = await target(store).connect()
+  const locks = createLocks(connection.driver)
+  return { locks, close: () => locks.close().then(() => connection.close()) }
+}
+
+/** Processes of a hold: the background first, then the keeper. */
+function processesOf(): { background: number | undefined; keeper: number | undefined } {
+  const lines = describe(left()).split('\n')
+  const pidOf = (title: string) => {
+    const line = lines.find((one) => one.includes(title))
+    return line === undefined ? undefined : Number(line.split(':')[0])
+  }
+  return { background: pidOf('holdfast hold'), keeper: pidOf('holdfast keeper') }
+}
+
+afterEach(async () => {
+  await until(() => left().length === 0, { what: `nothing to be left: ${describe(left())}` })
+})
+
+test('a script holds a lock for a part of it: others wait, the token grows, and release gives it back', async () => {
+  const { running } = leading(`
+    set -e
+    first=$(holdfast hold part --for $$)
+    holdfast hold part --for $$ --no-wait && exit 9 || echo "busy $?"
+    holdfast release part --token "$first"
+    holdfast release part --token "$first" && exit 9 || echo "again $?"
+    second=$(holdfast hold part --for $$ --note here)
+    [ "$second" -gt "$first" ]
+    holdfast release part --token "$first" && exit 9 || echo "old $?"
+    holdfast inspect part --json
+    holdfast release part --token "$second" --json
+  `)
+  const { code, stdout, stderr } = await running.ended
+  assert.equal(code, 0, stderr)
+  const [busy, released, again, old, standing, last] = stdout.trimEnd().split('\n')
+  assert.deepEqual([busy, released, again, old], ['busy 75', 'released "part"', 'again 1', 'old 1'])
+  assert.equal(JSON.parse(standing ?? '').holders[0].note, 'here')
+  assert.deepEqual(JSON.parse(last ?? ''), { name: 'part', released: 1 })
+})
+
+for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+  test(`the lock is given back when its script is ended by ${signal}`, async () => {
+    const { running, pid } = leading('holdfast hold mine --for $$; read -r _ < <(sleep 60)')
+    await until(() => running.stdout() !== '')
+    kill(-(await pid()), signal)
+    await running.ended
+    const next = await cli('run', 'mine', '--wait', '5s', ...on, '--', 'true')
+    assert.equal(next.code, 0, next.stderr)
+  })
+}
+
+test('a script whose lock is taken by force is ended, with what it has started', async () => {
+  const { running, pid } = leading(`
+    holdfast hold taken --for $$ --ttl 3s --kill-after 300ms
+    trap '' TERM
+    (trap '' TERM; sleep 60) &
+    sleep 60
+  `)
+  await until(() => running.stdout() !== '')
+  const leader = await pid()
+  const { code } = await cli('release', 'taken', '--yes', ...on)
+  assert.equal(code, 0)
+  await running.ended
+  await until(() => !alive(leader))
+})
+
+test('a script that holds for longer than --max-hold is ended', async () => {
+  const { running } = leading('holdfast hold long --for $$ --max-hold 200ms; sleep 60')
+  const ended = await running.ended
+  assert.notEqual(ended.code, 0)
+})
+
+group('a script never goes on without its lock', () => {
+  for (const who of ['background', 'keeper', 'both'] as const) {
+    test(`when of the processes beside it is killed: ${who}`, async () => {
+      const { running, pid } = leading('holdfast hold guarded --for $$ --ttl 3s; sleep 60')
+      await until(() => running.stdout() !== '')
+      const leader = await pid()
+      const { background = 0, keeper = 0 } = processesOf()
+      assert.ok(background > 0 && keeper > 0)
+      if (who !== 'keeper') kill(background, 'SIGKILL')
+      if (who !== 'background') kill(keeper, 'SIGKILL')
+      await running.ended
+      await until(() => !alive(leader))
+    })
+  }
+})
+
+test('who is ended while it waits for the lock leaves nothing, and the script goes on', async () => {
+  const { locks, close } = await locksOf(url)
+  const lease = await locks.mutex('awaited').acquire()
+  const { running, pid } = leading(`
+    "$node" "$main" hold awaited --for $$ &
+    waiting=$!
+    sleep 1
+    kill -9 $waiting
+    wait $waiting
+    echo "ended $?"
+    sleep 0.5
+  `)
+  const leader = await pid()
+  const ended = await running.ended
+  assert.equal(ended.stdout, 'ended 137\n')
+  assert.equal(ended.code, 0)
+  assert.ok(!alive(leader))
+  assert.equal(await lease.release(), 'released')
+  const next = await locks.mutex('awaited').tryAcquire()
+  assert.ok(next, 'nobody else has it')
+  await next.release()
+  await close()
+})
+
+test('a token that nobody could read is no hold: the lock is given back', async () => {
+  const { running } = leading(
+    'holdfast hold unread --for $$ >/dev/full && exit 9\necho "$?" >&2\nsleep 0.5\nholdfast run unread --wait 5s -- true',
+  )
+  const { code, stderr } = await running.ended
+  assert.equal(code, 0, stderr)
+})
+
+test('nobody else of the machine may connect to the socket that releases it, whatever the umask', async () => {
+  const shared = join(folder, 'shared')
+  mkdirSync(shared)
+  chmodSync(shared, 0o755)
+  const { running } = leading(`
+    umask 000
+    export HOLDFAST_DIR=${shared}
+    token=$(holdfast hold alone --for $$ --on ${url})
+    stat -c %a ${shared}/hold-*
+    holdfast release alone --token "$token" --on ${url}
+  `)
+  const { code, stdout, stderr } = await running.ended
+  assert.equal(code, 0, stderr)
+  assert.match(stdout, /^[67]00\nreleased "alone"\n$/)
+})
+
+test('what makes no sense is refused before anything is asked of the store', async () => {
+  const refused = async (wanted: RegExp, ...args: string[]) => {
+    const { code, stderr, stdout } = await cli('hold', ...args, '--on', 'redis://127.0.0.1:1')
+    assert.equal(code, 64, stderr)
+    assert.match(stderr, wanted)
+    assert.equal(stdout, '')
+  }
+  await refused(/needs to know for which process: holdfast hold x --for \$\$/, 'x')
+  await refused(/--for must be the id of a process, as in --for \$\$, got 'abc'/, 'x', '--for', 'abc')
+  await refused(/--for must be the id of a process.*got '-5'/, 'x', '--for=-5')
+  await refused(/--for 1: the first process/, 'x', '--for', '1')
+  await refused(/--for 4194305: there is no such process/, 'x', '--for', '4194305')
+  await refused(/leads its process group, .* start the script with setsid/, 'x', '--for', `${process.pid}`)
+  const { code, stderr } = await cli('release', 'x', '--token', 'one', ...on)
+  assert.equal(code, 64)
+  assert.match(stderr, /--token must be a number that holdfast hold printed, got 'one'/)
+})
+
+test('a store that cannot be reached is reported, and the script goes on', async () => {
+  const { running } = leading('holdfast hold x --for $$ --no-wait --on redis://127.0.0.1:1; echo "code $?"')
+  const { stdout, stderr } = await running.ended
+  assert.equal(stdout, 'code 69\n')
+  assert.match(stderr, /ECONNREFUSED/)
+})
+
+test('on a server: held, shown with its note, given back, and the script is ended when the server goes', async () => {
+  const server = await startRedis()
+  after(() => server.stop())
+  const store = `redis://127.0.0.1:${server.port}`
+  const { running, pid } = leading(`
+    token=$(holdfast hold far --for $$ --ttl 3s --note here --on ${store})
+    holdfast release far --token "$token" --on ${store}
+    holdfast hold far --for $$ --ttl 3s --on ${store}
+    sleep 60
+  `)
+  await until(() => /released "far"\n\d+\n/.test(running.stdout()))
+  const leader = await pid()
+  await server.kill9()
+  await running.ended
+  await until(() => !alive(leader))
+})
+
+test('a script that has asked to release its lock is left alone, whatever becomes of the keeper', async () => {
+  const server = await startRedis()
+  after(() => server.stop())
+  const store = `redis://127.0.0.1:${server.port}`
+  const go = join(folder, 'go')
+  const { running } = leading(`
+    token=$(holdfast hold late --for $$ --on ${store})
+    echo held
+    until [ -e ${go} ]; do sleep 0.05; done
+    holdfast release late --token "$token" --on ${store}
+    echo "alive after $?"
+  `)
+  await until(() => running.stdout() !== '')
+  const { keeper } = processesOf()
+  assert.ok(keeper)
+  server.pause()
+  writeFileSync(go, '')
+  // The second socket of that path is the connection of the request.
+  const sockets = () =>
+    readFileSync('/proc/net/unix', 'utf8')
+      .split('\n')
+      .filter((line) => line.includes('/hold-'))
+  if (process.platform === 'linux')
+    await until(() => sockets().length > 1, { within: 20_000, what: 'the request' })
+  await new Promise((resolve) => setTimeout(resolve, 500))
+  kill(keeper, 'SIGKILL')
+  const { code, stdout } = await running.ended
+  server.resume()
+  assert.equal(code, 0)
+  assert.match(stdout, /alive after/)
+})
+
+after(leakCheck)

@@ -1,0 +1,37 @@
+// Where the output goes: a reader that leaves early has what it wanted; a full disk is a failure.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { leakCheck } from '../support/leaks.js'
+import { bench } from './support/cli.js'
+
+const { script, close } = bench()
+
+const commands = ['--help', 'run --help', 'help run', 'ls', 'ls --json', 'doctor', 'completion bash']
+
+test('a reader that has gone ends no command in a crash', async () => {
+  for (const command of commands) {
+    const { stdout, stderr } = await script(
+      `exec 3>&1; { sleep 0.2; holdfast ${command}; echo "code $?" >&3; } | true`,
+    ).ended
+    assert.deepEqual([stdout, stderr], ['code 0\n', ''], command)
+  }
+})
+
+test('output that cannot be written is reported, with an exit code', async (t) => {
+  if (process.platform !== 'linux') return t.skip('there is no /dev/full')
+  for (const command of commands) {
+    const { code, stderr } = await script(`holdfast ${command} > /dev/full`).ended
+    assert.match(stderr, /^holdfast: the standard output cannot be written: ENOSPC/, command)
+    assert.equal(code, 74, command)
+  }
+})
+
+test('a run ends with the code of its command wherever the output goes', async () => {
+  const { stdout } = await script(
+    'holdfast run a -- sh -c "exit 7" > /dev/null 2>&1 3>&1; echo $?; holdfast run a --json -- true 2>/dev/full; echo $?',
+  ).ended
+  assert.equal(stdout, '7\n0\n')
+})
+
+after(close)
+after(leakCheck)

@@ -1,0 +1,192 @@
+// Every command on one store, as an operator meets it: exit code, stdout, stderr, and what becomes of the command's processes.
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { createLocks } from 'holdfast'
+import { target } from '../../../src/cli/connect.js'
+import { until } from '../../support/until.js'
+import { alive, type Bench, bench, type Ended, kill, type Running } from './cli.js'
+import { absent, type Store, type StoreName, stores } from './stores.js'
+
+/** Long enough for a heartbeat, a renewal and whatever else only happens after a while. */
+const work = 12
+
+export function matrix(names: readonly StoreName[]): void {
+  for (const name of names) describe(name, () => onStore(name))
+}
+
+interface Scene extends Bench {
+  readonly store: Store
+}
+
+function onStore(name: StoreName): void {
+  let scene: Scene
+  before(async () => {
+    const store = await stores[name]()
+    scene = { ...bench(store.url), store }
+    // Whoever comes first owns what is made at the first use.
+    assert.equal((await scene.cli('run', 'first', '--', 'true')).code, 0)
+  })
+  after(async () => {
+    scene.close()
+    await scene.store.stop()
+  })
+  describe('healthy', { concurrency: 3 }, () => healthy(name, () => scene))
+  if (name !== 'local')
+    test('a store that goes away: the command is ended before its lease is over', () => gone(name, scene))
+}
+
+function healthy(name: StoreName, at: () => Scene): void {
+  test('a free lock: the command runs, and nothing else is said', async () => {
+    const scene = at()
+    const ended = await scene.cli('run', 'free', '--', 'echo', 'hello')
+    assert.deepEqual(said(ended), [0, 'hello\n', ''])
+  })
+  test(`a lock that was waited for: a command of ${work} s runs to its end`, () => handedOver(at()))
+  test('a busy lock is told of, or not', () => busy(at()))
+  if (name === 'postgres session')
+    test('an operator cannot take an advisory lock away, and is told so', () => notForced(at()))
+  else test('a lock that an operator takes away: the command is ended', () => forced(at()))
+  test('ls and inspect tell who holds', () => looks(name, at()))
+  test('a wrong password is told of, by every command, and not repeated', () => wrongPassword(at()))
+  if (name !== 'local')
+    test('a store that is not there is told of at once, with address and reason', () => nobody(name, at()))
+}
+
+const said = ({ code, stdout, stderr }: Ended) => [code, stdout, stderr]
+
+/** A lock held by a program. */
+async function held(scene: Scene, name: string): Promise<() => Promise<void>> {
+  const { driver, close } = await target(scene.store.url).connect()
+  const locks = createLocks(driver)
+  const lease = await locks.mutex(name).acquire({ note: 'the test' })
+  return async () => {
+    await lease.release()
+    await locks.close()
+    await close()
+  }
+}
+
+async function handedOver(scene: Scene): Promise<void> {
+  const release = await held(scene, 'handed')
+  const waiter = scene.start('run', 'handed', '--', 'sh', '-c', `sleep ${work}; echo done`)
+  await until(() => waiter.stderr().includes('waiting'), { within: 60_000, what: 'the run to wait' })
+  await release()
+  const { code, stdout, stderr } = await waiter.ended
+  assert.deepEqual([code, stdout], [0, 'done\n'], stderr)
+  assert.match(stderr, /^holdfast: waiting .* for "handed".*\n$/)
+}
+
+async function busy(scene: Scene): Promise<void> {
+  const release = await held(scene, 'busy')
+  try {
+    const [told, quiet] = await Promise.all([
+      scene.cli('run', 'busy', '--no-wait', '--', 'echo', 'hello'),
+      scene.cli('run', 'busy', '--no-wait', '-q', '--', 'echo', 'hello'),
+    ])
+    assert.deepEqual(said(quiet), [75, '', ''])
+    assert.deepEqual([told.code, told.stdout], [75, ''])
+    assert.match(
+      told.stderr,
+      /^holdfast: "busy" is not free; held for .+ by .+ \("the test"\); the command was not started\n$/,
+    )
+  } finally {
+    await release()
+  }
+}
+
+/** A command that writes its process id into a file, and goes on. */
+async function going(scene: Scene, name: string, ...options: string[]): Promise<[Running, number]> {
+  const file = join(scene.folder, `${name}.pid`)
+  const run = scene.start('run', name, ...options, '--', 'sh', '-c', `echo $$ > ${file}; sleep 120`)
+  await until(() => existsSync(file) && readFileSync(file, 'utf8') !== '', {
+    within: 60_000,
+    what: `the command under ${name}`,
+  })
+  return [run, Number(readFileSync(file, 'utf8'))]
+}
+
+async function forced(scene: Scene): Promise<void> {
+  const [run, pid] = await going(scene, 'forced')
+  const released = await scene.cli('release', 'forced', '--yes')
+  assert.deepEqual(said(released), [0, 'released "forced"; its holder was told\n', ''])
+  const { code, stderr } = await run.ended
+  assert.equal(code, 76, stderr)
+  assert.match(stderr, /holdfast: stopping the command with SIG(KILL|TERM): the lease is/)
+  assert.equal(alive(pid), false)
+}
+
+async function notForced(scene: Scene): Promise<void> {
+  const [run, pid] = await going(scene, 'forced')
+  const refused = await scene.cli('release', 'forced', '--yes')
+  assert.deepEqual([refused.code, refused.stdout], [64, ''])
+  assert.match(refused.stderr, /^holdfast: driver postgres has no forced release; .+\n$/)
+  kill(run.pid, 'SIGTERM')
+  assert.equal((await run.ended).code, 143)
+  assert.equal(alive(pid), false)
+}
+
+async function looks(name: StoreName, scene: Scene): Promise<void> {
+  const release = await held(scene, 'looked')
+  const [ls, all, inspect] = await Promise.all([
+    scene.cli('ls', 'look'),
+    scene.cli('ls', 'look', '--json'),
+    scene.cli('inspect', 'looked'),
+  ])
+  await release()
+  if (name === 'redlock') assert.deepEqual([ls.code, ls.stdout, all.code, all.stdout], [64, '', 64, ''])
+  else {
+    assert.deepEqual([ls.code, ls.stderr], [0, ''])
+    assert.match(ls.stdout, /^NAME.*\nlooked .*the test/)
+    assert.equal(JSON.parse(all.stdout)[0].holders[0].note, 'the test')
+  }
+  assert.deepEqual([inspect.code, inspect.stderr], [0, ''])
+  assert.match(inspect.stdout, /^"looked" is held\n\nMODE.*\nexclusive .*the test/)
+}
+
+async function wrongPassword(scene: Scene): Promise<void> {
+  const { wrong } = scene.store
+  if (wrong === undefined) return
+  const ended = await Promise.all([
+    scene.cli('run', 'wrong', '--no-wait', '--on', wrong, '--', 'echo', 'hello'),
+    scene.cli('run', 'wrong', '--wait', '2s', '--on', wrong, '--', 'echo', 'hello'),
+    scene.cli('inspect', 'first', '--on', wrong),
+    scene.cli('release', 'first', '--yes', '--on', wrong),
+  ])
+  for (const { code, stdout, stderr } of ended) {
+    assert.deepEqual([code, stdout], [69, ''], stderr)
+    assert.match(stderr, /^(holdfast: .+\n)+$/)
+    assert.doesNotMatch(stderr, /wrong-secret|right-secret|7f5ea000/)
+  }
+}
+
+async function nobody(name: Exclude<StoreName, 'local'>, scene: Scene): Promise<void> {
+  const on = absent[name]
+  const ended = await Promise.all([
+    scene.cli('run', 'x', '--no-wait', '--on', on, '--', 'echo', 'hello'),
+    scene.cli('ls', '--on', on),
+    scene.cli('inspect', 'x', '--on', on),
+    scene.cli('release', 'x', '--yes', '--on', on),
+  ])
+  for (const { code, stdout, stderr } of ended) {
+    assert.deepEqual([code, stdout], [69, ''], stderr)
+    assert.match(stderr, /^holdfast: the store cannot be reached: 127\.0\.0\.1:1 ECONNREFUSED.* \(.+\)\n$/)
+    assert.doesNotMatch(stderr, /right-secret/)
+  }
+  const waited = await scene.cli('run', 'x', '--wait', '1s', '--on', on, '--', 'echo', 'hello')
+  assert.deepEqual([waited.code, waited.stdout], [69, ''], waited.stderr)
+  assert.match(waited.stderr, /ECONNREFUSED.*\n$/)
+}
+
+async function gone(name: StoreName, scene: Scene): Promise<void> {
+  // Their leases are as long as their sessions, whatever is asked for.
+  const bounded = ['zookeeper', 'consul'].includes(name)
+  const [run, pid] = await going(scene, 'gone', ...(bounded ? [] : ['--ttl', '4s']))
+  await scene.store.kill?.()
+  const { code, stdout, stderr } = await run.ended
+  assert.deepEqual([code, stdout], [76, ''], stderr)
+  assert.match(stderr, /^(holdfast: .+\n)+$/)
+  assert.match(stderr, /holdfast: stopping the command with SIG(TERM|KILL): the lease is (being )?lost/)
+  assert.equal(alive(pid), false)
+}
