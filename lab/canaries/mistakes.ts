@@ -19,6 +19,8 @@ export interface Votes {
   readonly lateClock?: boolean
   /** A vote that was asked for again counts again. */
   readonly countsTwice?: boolean
+  /** Only as many servers are asked as are needed, so that one of them that forgets is enough. */
+  readonly justEnough?: boolean
 }
 
 const last = (at: { key: string }) => `${at.key}:token`
@@ -67,7 +69,7 @@ export const canaries: Readonly<Record<string, Canary>> = {
   'deadline from the answer': {
     mistake: 'the lease is counted from when the answer was read',
     caughtBy: ['exclusion'],
-    under: ['connections: replies late', 'connections: replies held back'],
+    under: ['connections: replies late', 'connections: replies held back', 'pause worker', 'block worker'],
     parts: { validUntil: (_, answered, ttl) => answered + ttl },
   },
   'deadline from the push': {
@@ -177,12 +179,12 @@ export const canaries: Readonly<Record<string, Canary>> = {
   'redlock, clock from the count': {
     mistake: 'a majority is counted from when the last vote was heard',
     caughtBy: ['exclusion'],
-    under: ['connections: replies late', 'connections: replies held back'],
+    under: ['connections: replies late', 'connections: replies held back', 'pause worker', 'block worker'],
     parts: {},
     votes: { lateClock: true },
   },
   'redlock, votes counted twice': {
-    mistake: 'a vote that is asked for again, because the answer was slow, counts again',
+    mistake: 'a vote that is asked for again, because the answer was slow, counts each time',
     caughtBy: ['exclusion'],
     under: ['connections: replies late', 'server: pause', 'server: busy'],
     parts: {},
@@ -193,6 +195,6 @@ export const canaries: Readonly<Record<string, Canary>> = {
     caughtBy: ['exclusion'],
     under: ['start again without data', 'flush'],
     parts: {},
-    votes: {},
+    votes: { justEnough: true },
   },
 }

@@ -16,12 +16,21 @@ const renew = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('
 
 export function naiveRedlock(
   servers: readonly Redis[],
-  { lateClock = false, countsTwice = false }: Votes,
+  { lateClock = false, countsTwice = false, justEnough = false }: Votes,
   env: Env,
 ): Driver {
   const majority = Math.floor(servers.length / 2) + 1
   const patience = (ttl: number) => (lateClock ? 4 * ttl : ttl / 5)
-  const count = async (claim: Claim, script: string, ttl: number): Promise<number> => {
+  const asked = () => {
+    const order = servers.map((server) => ({ server, at: env.random() })).sort((a, b) => a.at - b.at)
+    return order.map(({ server }) => server).slice(0, justEnough ? majority : servers.length)
+  }
+  const count = async (
+    claim: Claim,
+    script: string,
+    ttl: number,
+    among: readonly Redis[],
+  ): Promise<number> => {
     let votes = 0
     let answers = 0
     const late = pause(patience(ttl))
@@ -29,12 +38,12 @@ export function naiveRedlock(
       const ask = async (server: Redis) => {
         const answer = await server.eval(script, 1, keyOf(claim.name), claim.attempt, ttl).catch(() => 0)
         if (answer === 1) votes++
-        if (votes >= majority || ++answers >= servers.length) resolve()
+        if (votes >= majority || ++answers >= among.length) resolve()
       }
-      for (const server of servers) {
+      for (const server of among) {
         // Servers are not equally far.
         void pause(4 * env.random()).then(() => ask(server))
-        if (countsTwice) void pause(4).then(() => ask(server))
+        if (countsTwice) for (const later of [2, 4]) void pause(later).then(() => ask(server))
       }
     })
     await Promise.race([enough, late])
@@ -43,7 +52,7 @@ export function naiveRedlock(
   const undo = (claim: Claim) =>
     void Promise.allSettled(servers.map((server) => server.eval(unvote, 1, keyOf(claim.name), claim.attempt)))
   const until = (sent: number, ttl: number) => deadline(lateClock ? env.clock.now() : sent, ttl)
-  const grantOf = (claim: Claim, sent: number): Grant => {
+  const grantOf = (claim: Claim, sent: number, among: readonly Redis[]): Grant => {
     let validUntil = until(sent, claim.ttl)
     return {
       token: Math.floor((performance.timeOrigin + performance.now()) * 1000),
@@ -52,7 +61,7 @@ export function naiveRedlock(
       },
       renew: async (ttl) => {
         const sent = env.clock.now()
-        if ((await count(claim, renew, ttl)) < majority) throw new Error('no majority')
+        if ((await count(claim, renew, ttl, among)) < majority) throw new Error('no majority')
         validUntil = until(sent, ttl)
         return validUntil
       },
@@ -67,8 +76,8 @@ export function naiveRedlock(
     traits: { modes: ['exclusive'], fair: false, minTtl: 1, shared: true },
     async acquire(claim, wait) {
       for (;;) {
-        const sent = env.clock.now()
-        if ((await count(claim, vote, claim.ttl)) >= majority) return grantOf(claim, sent)
+        const [sent, among] = [env.clock.now(), asked()]
+        if ((await count(claim, vote, claim.ttl, among)) >= majority) return grantOf(claim, sent, among)
         undo(claim)
         if (wait.over || wait.remaining() === 0) return undefined
         await pause(10 + 40 * env.random())

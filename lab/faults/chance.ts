@@ -1,12 +1,12 @@
-/** Chance from a seed: the same seed, the same numbers (mulberry32). */
+/** Seeded random numbers: the same seed gives the same numbers (mulberry32). */
 export interface Chance {
   /** In [0, 1). */
   next(): number
-  /** A whole number below `n`. */
+  /** An integer below `n`. */
   below(n: number): number
   between(least: number, most: number): number
   pick<T>(from: readonly T[]): T
-  /** Another one, whose numbers do not depend on how many were drawn from this one afterwards. */
+  /** Another generator; later draws from this one do not affect its numbers. */
   fork(): Chance
 }
 

@@ -1,4 +1,4 @@
-/** What the lab's Consuls share: who connects, what else can be done to an agent, and for how long a waiter may wait in the end. */
+/** Shared by the lab's Consul drivers: clients, further faults of an agent, and how long a waiter may wait at the end. */
 import { consul } from 'holdfast/consul'
 import type { ConsulServer } from '../../test/support/servers/consul.js'
 import type { Client, Fault } from './store.js'
@@ -12,13 +12,13 @@ export function openConsul(ports: readonly number[], session: 'process' | 'lock'
   return { driver, close: () => undefined }
 }
 
-/** How much longer than its holder the store may keep a place, in ms: docs/drivers/consul.md. */
+/** How much longer than its holder the store may keep a queue entry, in ms: docs/drivers/consul.md. */
 export const keeps = (ttl: number): number => 4 * Math.ceil(ttl * 1.1) + 12_000
 
-/** In the end those before one have their sections, of two ttls at most, one after the other. */
+/** At the end the waiters ahead have their sections, of at most two ttls each, one after another. */
 export const settlesOf = (ttl: number, workers: number): number => keeps(ttl) + 2 * ttl * (workers - 1)
 
-/** An operator ends a session under its holders and waiters. */
+/** An operator destroys a session with holders and waiters. */
 export function destruction(servers: readonly ConsulServer[], ttl: number): Fault {
   return {
     kind: 'a session destroyed',
@@ -33,7 +33,7 @@ export function destruction(servers: readonly ConsulServer[], ttl: number): Faul
       },
     ],
     begin: async ({ amount }) => {
-      // One that is down, frozen or without a majority does not do it, and need not.
+      // An agent that is down, frozen or without a majority does not execute it, which is fine.
       const order = (method: string, path: string) =>
         servers[Math.floor(amount * servers.length)]?.ask(method, path).catch(() => undefined)
       const sessions = ((await order('GET', '/v1/session/list')) ?? []) as readonly { readonly ID: string }[]

@@ -1,4 +1,4 @@
-/** The worker processes as the lab sees them: started again when killed, paused, asked, stopped. */
+/** The worker processes, controlled by the lab: restarted when killed, paused, given orders, stopped. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -7,25 +7,27 @@ import { until } from '../../test/support/until.js'
 import { makeGuard } from './guard.js'
 import type { Order, Task, Told } from './workload.js'
 
-/** What a child may take to start on a busy machine, in ms. */
+/** Maximum start-up time of a child on a busy machine, in ms. */
 const startUp = 30_000
-/** How long it may take to ask for as many acquisitions as are wanted, in ms; a machine that does nothing else needs seconds. */
+/** Maximum time to reach the requested number of acquisitions, in ms; an otherwise idle machine needs seconds. */
 const patience = 300_000
 
 export interface Crew {
   readonly size: number
   pid(n: number): number | undefined
   send(n: number, order: Order): void
-  /** Resolves when it has begun. */
+  /** Resolves when the pause has begun. */
   pause(n: number): void
   resume(n: number): void
-  /** With -9, and written down as the end of it; another takes its place at once. Resolves when it is gone. */
+  /** With -9, recorded as the worker's end; another takes its place at once. Resolves when the process is gone. */
   kill(n: number): Promise<void>
-  /** So many acquisitions have been asked for, by the dead ones, too; or one has crashed. */
+  /** Adds a process that has never connected to the store. @returns a function that ends it: it finishes what it is doing. */
+  join(n: number): () => Promise<void>
+  /** Resolves after that many acquisition requests, those of dead workers included, or after a crash. */
   asked(count: number): Promise<void>
-  /** Every worker has its clients. */
+  /** Resolves when every worker has its clients. */
   ready(): Promise<void>
-  /** Lets them finish what they are doing. @returns what went wrong, if anything */
+  /** Lets them finish what they are doing. @returns the problems, if any */
   finish(within: number): Promise<string[]>
   end(): void
 }
@@ -33,6 +35,8 @@ export interface Crew {
 interface Member {
   readonly child: ChildProcess
   ready: boolean
+  /** It was ordered to end. */
+  leaving: boolean
 }
 
 // Longer than a function should be: everything here shares the list of processes.
@@ -48,7 +52,7 @@ export function makeCrew(size: number, journal: Recorder, taskOf: (n: number, ro
       execArgv: ['--enable-source-maps'],
       stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
     })
-    const member = { child, ready: false }
+    const member: Member = { child, ready: false, leaving: false }
     let said = ''
     child.stderr?.on('data', (chunk) => {
       said = (said + chunk).slice(-2000)
@@ -60,14 +64,15 @@ export function makeCrew(size: number, journal: Recorder, taskOf: (n: number, ro
     })
     child.on('exit', (code, signal) => {
       if (signal === 'SIGKILL') return
-      if (code === 0 && ending) return
-      // It crashed: whatever it held, nobody claims any more. One that has come to its end is judged by what it wrote.
+      if (code === 0 && (ending || member.leaving)) return
+      // The worker crashed: nobody claims what it held any more. A worker that ended normally is judged by what it wrote.
       journal.fault('kill', child.pid)()
       if (code === 0) complaints.push(`worker ${n} ended too early: ${said}`)
       else complaints.push(`worker ${n} ended with ${code ?? signal}: ${said}`)
     })
     return member
   }
+  const latecomers = new Set<Member>()
   const members = Array.from({ length: size }, (_, n) => start(n))
   const member = (n: number): Member => {
     const found = members[n]
@@ -89,8 +94,19 @@ export function makeCrew(size: number, journal: Recorder, taskOf: (n: number, ro
       const dead = journal.fault('kill', child.pid)
       await ended(child, () => child.kill('SIGKILL'))
       dead()
-      // Two that come at once kill the same one.
+      // Two calls at once kill the same process.
       if (member(n).child === child) members[n] = start(n)
+    },
+    join(n) {
+      const latecomer = start(n)
+      latecomers.add(latecomer)
+      return async () => {
+        const started = () => latecomer.ready || latecomer.child.exitCode !== null || ending
+        await until(started, { within: startUp, every: 5, what: 'a process that joins late to start' })
+        if (ending) return
+        latecomer.leaving = true
+        send(latecomer.child, { do: 'stop' })
+      }
     },
     async ready() {
       const all = () => members.every((one) => one.ready) || complaints.length > 0
@@ -99,7 +115,7 @@ export function makeCrew(size: number, journal: Recorder, taskOf: (n: number, ro
     async finish(within) {
       ending = true
       await Promise.all(
-        members.map(async ({ child }, n) => {
+        [...members, ...latecomers].map(async ({ child }, n) => {
           const late = setTimeout(() => {
             complaints.push(`worker ${n} did not finish within ${within} ms`)
             child.kill('SIGKILL')
@@ -112,13 +128,13 @@ export function makeCrew(size: number, journal: Recorder, taskOf: (n: number, ro
     },
     end() {
       ending = true
-      for (const { child } of members) child.kill('SIGKILL')
+      for (const { child } of [...members, ...latecomers]) child.kill('SIGKILL')
     },
   }
 }
 
 function send(child: ChildProcess, order: Order): void {
-  // One that has just been killed has no channel any more.
+  // A process that has just been killed has no channel any more.
   if (child.connected) child.send(order, () => undefined)
 }
 

@@ -1,8 +1,8 @@
-/** What can be done to a server of a database, whichever it is. */
+/** Faults of a database server of any kind. */
 import type { Act, Fault } from './store.js'
 import { forgottenAfter } from './turns.js'
 
-/** What PostgreSQL, MySQL and MariaDB servers of the tests have in common. */
+/** Common to the PostgreSQL, MySQL and MariaDB servers of the tests. */
 export interface DatabaseServer {
   pause(): void
   resume(): void
@@ -14,7 +14,7 @@ export interface DatabaseServer {
 
 export const subjects: readonly string[] = ['server 0']
 
-/** Done at once, and over. */
+/** An instantaneous fault. */
 export function told(kind: string, weight: number, work: () => Promise<unknown>): Fault {
   return {
     kind: `server: ${kind}`,
@@ -28,7 +28,7 @@ export function told(kind: string, weight: number, work: () => Promise<unknown>)
   }
 }
 
-/** @param apart ms that it takes to come back */
+/** @param apart ms the server takes to come back */
 export function outages(server: DatabaseServer, apart: number): Fault[] {
   const down = (kind: string, end: () => Promise<void>): Fault => ({
     kind: `server: ${kind}`,
@@ -55,7 +55,7 @@ export function outages(server: DatabaseServer, apart: number): Fault[] {
   ]
 }
 
-/** `by`: -1 back, 1 ahead, in ttls up to ten. It stays so. */
+/** `by`: -1 back, 1 ahead, by up to ten ttls. Permanent. */
 export function clockJump(server: DatabaseServer, by: -1 | 1, ttl: number): Fault {
   return {
     kind: by < 0 ? 'server: clock back' : 'server: clock ahead',
@@ -69,7 +69,7 @@ export function clockJump(server: DatabaseServer, by: -1 | 1, ttl: number): Faul
   }
 }
 
-/** A jump ahead, where a lease ends by the server's clock. @param page which says so */
+/** A jump ahead, for leases that end by the server's clock. @param page the page that says so */
 export function clockAhead(server: DatabaseServer, ttl: number, page: string): Fault {
   const why = `a jump forward of the server's own clock can end a lease early (${page})`
   return {

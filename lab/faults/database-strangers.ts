@@ -1,7 +1,7 @@
-/** Others on the same server of a database, who are in the way. */
+/** Interference by other clients of the same database server. */
 import type { Fault, Undo } from './store.js'
 
-/** Somebody else's transaction keeps what is ours for a while, and is then rolled back. @param lock begins one way of it */
+/** Another client's transaction locks our rows for a while, then rolls back. @param lock starts one kind of it */
 export function strangers<W>(ways: readonly W[], lock: (way: W) => Undo): Fault {
   return {
     kind: 'a stranger locks rows',
@@ -15,7 +15,7 @@ export function strangers<W>(ways: readonly W[], lock: (way: W) => Undo): Fault 
   }
 }
 
-/** Everybody is thrown out, and somebody else is quicker to come back. @param connect rejects when there is no place left */
+/** All connections are closed, and another client takes the free ones first. @param connect rejects if no connection is left */
 export function full<C>(
   throwOut: () => Promise<unknown>,
   connect: () => Promise<C>,

@@ -1,4 +1,4 @@
-/** What the lab's etcds share: who connects, what else can be done to a member, and for how long a waiter may wait in the end. */
+/** Shared by the lab's etcd drivers: clients, further faults of a member, and how long a waiter may wait at the end. */
 import { etcd } from 'holdfast/etcd'
 import type { EtcdCluster, EtcdServer } from '../../test/support/servers/etcd.js'
 import { until } from '../../test/support/until.js'
@@ -6,7 +6,7 @@ import type { Client, Fault } from './store.js'
 
 const host = '127.0.0.1'
 
-/** The least that etcd keeps, in ms. */
+/** etcd's minimum, in ms. */
 export const leastTtl = 1_000
 
 export function openEtcd(ports: readonly number[], lease: 'process' | 'lock'): Client {
@@ -14,13 +14,13 @@ export function openEtcd(ports: readonly number[], lease: 'process' | 'lock'): C
   return { driver: etcd({ endpoints, lease, requestTimeout: 500 }), close: () => undefined }
 }
 
-/** What is granted for a ttl: a tenth more, in whole seconds. */
+/** The lease granted for a ttl: a tenth more, in whole seconds. */
 const granted = (ttl: number) => Math.ceil((ttl * 1.1) / 1_000) * 1_000
 
-/** docs/drivers/etcd.md: twice the ttl and 5 s. Then those before have their sections, of two ttls at most, one after the other. */
+/** docs/drivers/etcd.md: twice the ttl and 5 s. Then the waiters ahead have their sections, of at most two ttls each, one after another. */
 export const settlesOf = (ttl: number, workers: number): number => keeps(ttl) + 2 * ttl * (workers - 1)
 
-/** How much longer than its holder the store may keep a place, in ms. */
+/** How much longer than its holder the store may keep a queue entry, in ms. */
 export const keeps = (ttl: number): number => 2 * granted(ttl) + 5_000
 
 export async function versionOf(server: EtcdServer): Promise<string> {
@@ -30,7 +30,7 @@ export async function versionOf(server: EtcdServer): Promise<string> {
 const ignore = () => undefined
 const soon = [0.05, 0.1] as const
 
-/** What goes on in a store that is looked after; nobody loses anything by it. */
+/** Routine maintenance of a store; it costs nobody a lock. */
 export function upkeep(servers: readonly EtcdServer[]): Fault[] {
   const subjects = servers.map((_, n) => `upkeep ${n}`)
   const at = (n: number) => servers[n] as EtcdServer
@@ -66,7 +66,7 @@ export function upkeep(servers: readonly EtcdServer[]): Fault[] {
   ]
 }
 
-/** An operator has another member lead. */
+/** An operator moves the leadership to another member. */
 export function newLeader({ servers, leader }: EtcdCluster): Fault {
   return {
     kind: 'leader: moved',
@@ -86,7 +86,7 @@ export function newLeader({ servers, leader }: EtcdCluster): Fault {
   }
 }
 
-/** An operator ends a lease under its holders and waiters. */
+/** An operator revokes a lease with holders and waiters. */
 export function revocation(servers: readonly EtcdServer[], ttl: number): Fault {
   return {
     kind: 'a lease revoked',
@@ -111,7 +111,7 @@ export function revocation(servers: readonly EtcdServer[], ttl: number): Fault {
   }
 }
 
-/** One that is down, frozen or without a majority does not do it, and need not. */
+/** A member that is down, frozen or without a majority does not execute it, which is fine. */
 function order(server: EtcdServer, path: string, body: object): Promise<Record<string, unknown>> {
   return server.ask(path, body, AbortSignal.timeout(1_000))
 }
@@ -127,7 +127,7 @@ async function alarm(server: EtcdServer, action: 'ACTIVATE' | 'DEACTIVATE'): Pro
   await order(server, '/v3/maintenance/alarm', { action, memberID: '1', alarm: 'NOSPACE' })
 }
 
-/** Until it is off for certain: whoever can takes the order. */
+/** Repeats until the alarm is certainly off: any member that can takes the order. */
 async function calm(servers: readonly EtcdServer[]): Promise<void> {
   await until(
     async () => {

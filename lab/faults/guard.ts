@@ -1,6 +1,6 @@
 /**
- * What the locks guard: counters that remember the newest token they have seen, and refuse older ones. They live in the
- * process of the lab, which nobody pauses, and answer one at a time.
+ * The guarded resource: counters that remember the newest token they have seen, and refuse older ones. They live in the lab's process,
+ * which is never paused, and serve one request at a time.
  */
 import type { GuardAnswer, GuardAsk } from './workload.js'
 
@@ -10,7 +10,7 @@ interface Counter {
   seq: number
 }
 
-/** A read tells the guard its token, too: otherwise an older holder could write between the read and the write of a newer one. */
+/** A read reports its token to the guard, too: otherwise an older holder could write between the read and the write of a newer one. */
 export function makeGuard(): (ask: GuardAsk) => GuardAnswer {
   const counters = new Map<string, Counter>()
   return ({ op, name, token, value }) => {

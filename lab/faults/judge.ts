@@ -1,4 +1,4 @@
-/** What the history of a run says, with what a driver does not promise after certain faults counted apart. */
+/** The verdict on a run's history; violations that a driver does not rule out after certain faults are counted apart. */
 import { type Acquisition, check, type History, type Violation } from 'holdfast/verify'
 import type { Fault, Store } from './store.js'
 
@@ -11,10 +11,10 @@ export interface Excused {
 export interface Counts {
   readonly acquisitions: number
   readonly granted: number
-  /** Told to be gone before they were given back. */
+  /** Reported lost before they were released. */
   readonly lost: number
   readonly renewals: number
-  /** Waits that ended without the lock, by what was said. */
+  /** Waits that ended without the lock, by reason. */
   readonly refused: Readonly<Record<string, number>>
   readonly guarded: number
   readonly stale: number
@@ -24,7 +24,7 @@ export interface Counts {
 export interface Judged {
   readonly violations: readonly Violation[]
   readonly excused: readonly Excused[]
-  /** What went wrong with the run itself: a fault that could not be done, a worker that crashed. */
+  /** Failures of the run itself: a fault that could not be done, a worker that crashed. */
   readonly complaints: readonly string[]
   readonly counts: Counts
 }
@@ -36,7 +36,7 @@ interface Span {
   readonly to: number
 }
 
-/** Order is bent for as long after a fault, in ms: whoever was touched comes back in its own time. */
+/** How long after a fault order may be violated, in ms: an affected worker comes back in its own time. */
 const aftermath = 1_000
 
 export function judge(
@@ -58,7 +58,7 @@ export function judge(
   return { violations, excused, complaints, counts: countsOf(history) }
 }
 
-/** The checker looks for faults that begin or end during a wait; here they may also last through it. */
+/** The checker looks for faults that begin or end during a wait; here a fault may also last through it. */
 function touched(one: Acquisition, spans: readonly Span[], end: number): boolean {
   const ended = one.granted ?? one.failed ?? one.died ?? end
   const concerns = (span: Span) => span.target === undefined || span.target === one.pid
@@ -72,7 +72,7 @@ function excuseFor(violation: Violation, spans: readonly Span[], faults: readonl
   for (const { kind, rules, beside, why, within: ms } of all) {
     if (!rules.includes(violation.rule)) continue
     const within = ms * 1e6
-    // What was done to one worker excuses what it took part in.
+    // A fault of one worker excuses violations that the worker takes part in.
     const near = (span: Span) =>
       span.kind === kind &&
       (span.target === undefined || violation.parties.some(({ pid }) => pid === span.target)) &&

@@ -1,16 +1,16 @@
-/** What is left when everybody has gone home. */
+/** The final inspection, after all workers have ended. */
 import { createLocks, type Lock, type Locks, type Standing } from 'holdfast'
 import { type Recorder, recorded } from 'holdfast/verify'
 import { until } from '../../test/support/until.js'
 import type { Store } from './store.js'
 import { locksAmong, permitsOf, type Subject, subjectsFor } from './workload.js'
 
-/** For so long, in ms, a store may take a waiter that was killed for one that is alive; nobody waits behind it in the end. */
+/** How long a store may treat a killed waiter as alive, in ms; at the end nobody waits behind it. */
 const forgotten = 20_000
 
 /**
- * In the end every lock is taken once, whole: whatever killed processes left, nobody waits behind it for longer than the store
- * needs to settle. Only then is the store looked at, because a lock nobody has touched since shows what it was like then.
+ * At the end each lock is acquired once, completely: whatever killed processes left behind, the wait is no longer than the store needs to
+ * settle. Only then is the store inspected, because a lock not used since still shows its state from that time.
  */
 export async function lookAround(store: Store, journal: Recorder, ttl: number): Promise<string[]> {
   if (store.direct === undefined) return []
@@ -20,7 +20,7 @@ export async function lookAround(store: Store, journal: Recorder, ttl: number): 
   const within = store.settles + forgotten
   try {
     const signal = AbortSignal.timeout(within)
-    // A wait without end that is given up shows as one that was not served in time.
+    // An endless wait that is given up shows as one that was not served in time.
     const taken = await Promise.allSettled(subjects.map((subject) => takeWhole(locks, subject, signal)))
     const untaken = taken.flatMap((one) => (one.status === 'rejected' ? [String(one.reason)] : []))
     const gone = async () => {
@@ -55,7 +55,7 @@ async function takeWhole(locks: Locks, { name, kind }: Subject, signal: AbortSig
   await lease.release()
 }
 
-/** A hold whose time is over may stay written down until somebody asks for the lock. */
+/** An expired hold may stay recorded until the next request for the lock. */
 function standing({ holders, waiters }: Standing): { holders: number; waiters: number } {
   return { holders: holders.filter((one) => one.expiresIn > 0).length, waiters: waiters.length }
 }

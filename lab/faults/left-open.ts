@@ -1,11 +1,12 @@
-/** A lab that has come to its end ends its process, too, unless something was left open: then it says what. */
+/** A lab that has finished ends its process, too, unless something was left open: then it reports what. */
 import { ChildProcess } from 'node:child_process'
 import { Server, Socket } from 'node:net'
+import '../../test/support/end-at-once.js'
 
-/** Sockets and processes that are on their way out need less, in ms. */
+/** Sockets and processes that are closing need less, in ms. */
 const patience = 20_000
 
-/** To be called at the end of everything. What still keeps the process alive after a while is told, and an error. */
+/** Call it at the very end. Anything that still keeps the process alive after a while is reported, as an error. */
 export function tellWhatIsLeft(): void {
   const late = () => {
     console.error(`faults: the process does not end; left open: ${whatIsLeft().join(', ')}`)
@@ -15,7 +16,7 @@ export function tellWhatIsLeft(): void {
 }
 
 function whatIsLeft(): string[] {
-  // Kinds for all, and more for those of which Node tells, though in no documented way.
+  // The kind of each, and details of those that Node reports, though through an undocumented function.
   const { _getActiveHandles: handles } = process as { _getActiveHandles?: () => readonly object[] }
   return [...process.getActiveResourcesInfo(), ...(handles?.call(process) ?? []).map(shown)]
 }

@@ -1,14 +1,20 @@
-/** A proxy between every worker and every server, and what can be done to the connections through it. */
+/** A proxy between every worker and every server, and faults of the connections through it. */
 import { startProxy, type TcpProxy } from '../../test/support/proxy.js'
 import type { Act, Fault, Undo } from './store.js'
 
 export interface Links {
-  /** The port that stands for a server's own. */
+  /** The proxy's port for a server's own. */
   through(worker: number, port: number): number
-  /** What can be done to all connections of one worker. */
+  /** Faults of all connections of one worker. */
   readonly faults: Fault[]
-  /** What can be done between one worker and one server of several. */
+  /** Faults between one worker and one of several servers. */
   readonly single: Fault[]
+  /**
+   * Cuts one worker off from one server: nothing gets through any more, or connections break and new ones are refused. @returns a function
+   * that undoes it
+   */
+  cutOff(worker: number, port: number, how: 'silent' | 'refused'): () => Promise<void> | void
+  readonly workers: number
   close(): Promise<void>
 }
 
@@ -18,7 +24,7 @@ interface Action {
   readonly begin: (proxy: TcpProxy, act: Act) => Undo
 }
 
-/** One that lasts: `begin` and what undoes it. */
+/** A fault with a duration: `begin`, and how to undo it. */
 const lasting = (
   kind: string,
   weight: number,
@@ -83,6 +89,17 @@ export async function openLinks(workers: number, ports: readonly number[]): Prom
     through: (worker, port) => proxies[worker]?.[ports.indexOf(port)]?.port ?? port,
     faults: faultsOn(all, (n) => proxies[n] ?? []),
     single: faultsOn(one, (n, m) => [proxies[n]?.[m] ?? []].flat()),
+    cutOff: (worker, port, how) => {
+      const proxy = proxies[worker]?.[ports.indexOf(port)]
+      if (proxy === undefined) throw new RangeError(`worker ${worker} has no connection to port ${port}`)
+      if (how === 'refused') {
+        refuse(proxy)
+        return () => proxy.accept()
+      }
+      proxy.blackHole()
+      return () => proxy.heal()
+    },
+    workers,
     close: async () => {
       for (const proxy of proxies.flat()) await proxy.stop()
     },

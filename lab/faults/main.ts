@@ -2,7 +2,7 @@
  * The fault lab: real servers, real processes, real faults.
  *
  *   npm run faults -- redis --seed 7 --seconds 30      one driver
- *   npm run faults -- all                              every driver, one after the other
+ *   npm run faults -- all                              every driver, in sequence
  *   npm run faults -- redis --only clock,pause         only kinds with these words in them
  *
  *   --seed N       reproduces the plan of faults (default 1); how processes are scheduled is the machine's
@@ -14,7 +14,7 @@
  *   --brisk        no time is spent under quick locks
  *   --out FOLDER   where the report goes (default .lab/<driver>-<seed>)
  *
- * The history goes there, too, when anything was found. Ends with 1 on any violation, or when a fault could not be done.
+ * The history goes there, too, if there are any findings. Exits with 1 on any violation, or if a fault could not be injected.
  */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,10 +1,10 @@
-/** What can be done to servers that keep their data: one alone, or several that agree and elect a leader. */
+/** Faults of servers that keep their data: a single one, or a group that agrees and elects a leader. */
 import type { Act, Fault, Undo } from './store.js'
 
 export interface Member {
   readonly running: boolean
   kill9(): Promise<void>
-  /** With its data. */
+  /** Keeps its data. */
   restart(): Promise<void>
   pause(): void
   resume(): void
@@ -12,12 +12,12 @@ export interface Member {
 
 export interface Group {
   readonly servers: readonly Member[]
-  /** The one that the others follow; waits for it. */
+  /** The current leader; waits until there is one. */
   leader(): Promise<Member>
 }
 
 const subjects = ['servers']
-/** Between two of a kind that take a server a while to come back from, in ms. */
+/** Minimum interval between two faults of a kind that a server takes a while to recover from, in ms. */
 const rest = 1_500
 
 export function aloneFaults(server: Member): Fault[] {
@@ -34,7 +34,7 @@ export function aloneFaults(server: Member): Fault[] {
   ])
 }
 
-/** @param more to which these servers are subject, too */
+/** @param more further faults of these servers */
 export function groupFaults({ servers, leader }: Group, more: readonly Fault[] = []): Fault[] {
   const picked = ({ amount }: Act, from: readonly Member[] = servers) => {
     const one = from[Math.floor(amount * from.length)]
@@ -69,8 +69,8 @@ export function groupFaults({ servers, leader }: Group, more: readonly Fault[] =
 }
 
 /**
- * One at a time is done to the servers, so that who leads is known, and nobody is killed who is just being started. Starting takes its
- * time, so the next may have to wait although the plan has it later.
+ * Runs one server fault at a time, so that the leader is known, and no server is killed while it is being started. Starting takes time, so
+ * the next fault may begin later than planned.
  */
 function inTurn(faults: readonly Fault[]): Fault[] {
   let free: Promise<void> = Promise.resolve()

@@ -1,4 +1,4 @@
-/** The mysql driver over a pool of mysql2 or mariadb, for workers and for the last look. */
+/** The mysql driver over a pool of mysql2 or mariadb, for workers and for the final inspection. */
 import { type MysqlOptions, type MysqlPool, mysql } from 'holdfast/mysql'
 import { createPool as createMariadb } from 'mariadb'
 import { createPool as createMysql2 } from 'mysql2/promise'
@@ -8,18 +8,19 @@ export interface MysqlPlace {
   readonly port: number
   readonly library: 'mysql2' | 'mariadb'
   readonly options?: Partial<MysqlOptions>
+  /** Pool size in connections. @default 6 */
+  readonly size?: number
 }
 
-/** The user of all workers: without the right to be let in when the server is full, or to write when it is read-only. */
+/** The user of all workers: without the right to connect when the server is full, or to write when it is read-only. */
 export const user = 'lab'
-const size = 6
 
 interface Lent {
   release(): unknown
 }
 
-export function openMysql({ port, library, options }: MysqlPlace): Client {
-  const pool = poolOf(library, port)
+export function openMysql({ port, library, options, size = 6 }: MysqlPlace): Client {
+  const pool = poolOf(library, port, size)
   const strained = new Set<() => void>()
   return {
     driver: mysql({ pool, create: false, ...options }),
@@ -28,7 +29,7 @@ export function openMysql({ port, library, options }: MysqlPlace): Client {
       const back = () => {
         strained.delete(back)
         clearTimeout(timer)
-        // What comes later goes back at once.
+        // A connection that arrives later goes back at once.
         for (const connection of taken.splice(0)) give(connection)
       }
       const timer = setTimeout(back, ms)
@@ -47,12 +48,16 @@ export function openMysql({ port, library, options }: MysqlPlace): Client {
   }
 }
 
-/** mariadb says with a promise that the connection has died meanwhile. */
+/** mariadb reports through a rejected promise that the connection has died meanwhile. */
 function give(connection: Lent): void {
   void Promise.resolve(connection.release()).catch(() => undefined)
 }
 
-function poolOf(library: MysqlPlace['library'], port: number): MysqlPool & { end(): Promise<void> } {
+function poolOf(
+  library: MysqlPlace['library'],
+  port: number,
+  size: number,
+): MysqlPool & { end(): Promise<void> } {
   const place = { host: '127.0.0.1', port, user, database: 'holdfast', connectionLimit: size }
   if (library === 'mysql2') return createMysql2({ ...place, connectTimeout: 1_000 })
   return createMariadb({

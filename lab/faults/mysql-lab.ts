@@ -26,11 +26,13 @@ export function mysqlLab({ about, flavour, library, strategy, leastTtl }: Kind):
     open: async ({ workers, ttl }) => {
       const server = await startLabServer(flavour)
       const links = await openLinks(workers, [server.port])
-      // Bells decide nothing: some keep them, some do not.
+      // Bells affect no decision: some workers use them, some do not.
       const place = (n: number, port: number): MysqlPlace => ({
         port,
         library,
         options: { strategy, ...(strategy === 'row' && { bell: n % 2 === 1 }) },
+        // The strategy `session` keeps one connection for its locks and needs another for the rest.
+        ...(strategy === 'row' && n % 4 === 2 && { size: 1 }),
       })
       const usual = [...links.faults, ...mysqlFaults(server), clockJump(server, -1, ttl)]
       const faults =
@@ -42,7 +44,7 @@ export function mysqlLab({ about, flavour, library, strategy, leastTtl }: Kind):
         place: (n) => place(n, links.through(n, server.port)),
         direct: () => openMysql(place(0, server.port)),
         faults: [...faults, strain(workers)],
-        // A dead waiter is passed over after three seconds, a dead holder after its ttl; a statement without an answer costs two seconds.
+        // A dead waiter is skipped after three seconds, a dead holder after its ttl; a lost reply to a statement costs two seconds.
         settles: 2 * ttl + 7_000,
         check: { falseBusy: { lag: 2 * ttl + 4_000 } },
         versions: { [flavour === 'mysql' ? 'MySQL' : 'MariaDB']: String(version?.['v']) },

@@ -1,8 +1,8 @@
-/** What an administrator tells a MySQL or MariaDB server. */
+/** An administrator's commands to a MySQL or MariaDB server. */
 import type { MysqlServer } from '../../test/support/servers/mysql.js'
 import { user } from './mysql-client.js'
 
-/** Statements of an administrator. One that is down does not hear them, and need not. */
+/** Runs an administrator's statements. A server that is down does not execute them, which is fine. */
 export async function order(server: MysqlServer, ...statements: readonly string[]): Promise<boolean> {
   try {
     for (const statement of statements) await server.query(statement)

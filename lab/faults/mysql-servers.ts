@@ -1,4 +1,4 @@
-/** What can be done to a MySQL or MariaDB server, for both strategies. */
+/** Faults of a MySQL or MariaDB server, for both strategies. */
 import { migration } from 'holdfast/mysql'
 import { type Flavour, type MysqlServer, startMysql } from '../../test/support/servers/mysql.js'
 import { until } from '../../test/support/until.js'
@@ -10,7 +10,7 @@ import type { Fault } from './store.js'
 import { again, inTurn } from './turns.js'
 
 export async function startLabServer(flavour: Flavour): Promise<MysqlServer> {
-  // Durable, so that what a power cut leaves is all that was acknowledged.
+  // Durable: everything acknowledged survives a power cut.
   const args = ['--max-connections=60', '--innodb-flush-log-at-trx-commit=1']
   const server = await startMysql({ flavour, preload: ['clock', 'redo'], args })
   await server.query(`create user '${user}'@'%'`)
@@ -20,7 +20,7 @@ export async function startLabServer(flavour: Flavour): Promise<MysqlServer> {
   return server
 }
 
-/** A setting of the server that new connections have; the old ones go. */
+/** A server setting for new connections; existing ones are closed. */
 function setting(kind: string, server: MysqlServer, name: string, value: string, usual: string): Fault {
   return {
     kind: `server: ${kind}`,

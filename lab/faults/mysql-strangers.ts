@@ -1,4 +1,4 @@
-/** Others on the same MySQL or MariaDB server, who are in the way. */
+/** Interference by other clients of the same MySQL or MariaDB server. */
 import { type Connection, type ConnectionOptions, createConnection } from 'mysql2/promise'
 import type { MysqlServer } from '../../test/support/servers/mysql.js'
 import { full as fullOf, strangers } from './database-strangers.js'
@@ -28,10 +28,10 @@ export function stranger(server: MysqlServer): Fault {
     begin().catch(ignore)
     return async () => {
       over = true
-      // The server does not look at the socket of one that waits for a lock: it is killed.
+      // The server does not check the socket of a connection that waits for a lock, so the connection is killed.
       const { threadId } = (connection ?? {}) as { threadId?: number }
       if (threadId !== undefined) await order(server, `kill connection ${threadId}`)
-      // What it asked is not waited for: a connection that was destroyed leaves it unanswered for ever.
+      // Do not wait for its statement: on a destroyed connection it never settles.
       connection?.destroy()
     }
   })
@@ -39,7 +39,7 @@ export function stranger(server: MysqlServer): Fault {
 
 async function connected(place: ConnectionOptions): Promise<Connection> {
   const connection = await createConnection({ ...place, connectTimeout: 2_000 })
-  // An error that nobody listens to would end the process.
+  // An unhandled error event would end the process.
   connection.on('error', ignore)
   return connection
 }
@@ -53,7 +53,7 @@ export function full(server: MysqlServer): Fault {
   )
 }
 
-/** Does what the driver does to rows that nobody has used for long, of shorter time. */
+/** Does what the driver does to rows unused for long, with a shorter time. */
 export function reaper(server: MysqlServer): Fault {
   const now = `timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))`
   const reap = async (ms: number) => {

@@ -1,4 +1,4 @@
-/** Carries out a plan of faults, each in its time, and undoes it. */
+/** Carries out a plan of faults, each at its time, and undoes it. */
 import type { Recorder } from 'holdfast/verify'
 import type { Crew } from './crew.js'
 import { occupied, type Planned } from './plan.js'
@@ -7,11 +7,14 @@ import type { Fault } from './store.js'
 export interface Nemesis {
   readonly journal: Recorder
   readonly ttl: number
-  /** Milliseconds of faults. */
+  /** Duration of the faults in milliseconds. */
   readonly span: number
   /** Ends everything early. */
   readonly seen: (() => boolean) | undefined
 }
+
+/** No process has this id. */
+const nobody = 0
 
 export async function nemesis(
   plan: readonly Planned[],
@@ -23,13 +26,13 @@ export async function nemesis(
   const began = performance.now()
   let stopped = false
   const sleepUntil = async (at: number) => {
-    // Short naps, so that an end that comes early is noticed.
+    // Short sleeps, to notice an early end.
     for (let left = at; !stopped && left > 0; left = began + at - performance.now()) {
       await pause(Math.min(100, Math.max(1, began + at - performance.now())))
     }
   }
   const busy = new Map<string, Promise<void>>()
-  /** One fault at a time for each subject, also when the one before takes longer than was planned. */
+  /** One fault at a time per subject, even if the one before takes longer than planned. */
   const inTurn = async (planned: Planned) => {
     const fault = faults.find((one) => one.kind === planned.kind)
     if (fault === undefined) return
@@ -40,7 +43,7 @@ export async function nemesis(
   }
   const inflict = async (fault: Fault, { at, lasts, kind, subject, amount }: Planned) => {
     const [n = 0, m = 0] = [...subject.matchAll(/\d+/g)].map(Number)
-    const target = /^(?:worker|link)/.test(subject) ? crew.pid(n) : undefined
+    const target = fault.gentle ? nobody : /^(?:worker|link)/.test(subject) ? crew.pid(n) : undefined
     const over = journal.fault(kind, target)
     try {
       const undo = await fault.begin({ subject, n, m, lasts, amount, ttl, crew })

@@ -1,9 +1,9 @@
-/** Which faults, when, to whom, for how long: a pure function of the seed, so that a run can be had again. */
+/** Plans the faults: kind, time, target and duration. A pure function of the seed, so that a run can be reproduced. */
 import { chance } from './chance.js'
 import type { Fault } from './store.js'
 
 export interface Planned {
-  /** Milliseconds since the beginning, and how long. */
+  /** Start in milliseconds since the beginning, and duration. */
   readonly at: number
   readonly lasts: number
   readonly kind: string
@@ -13,12 +13,12 @@ export interface Planned {
 
 export interface PlanOptions {
   readonly seed: number
-  /** Milliseconds in which faults begin and end. */
+  /** Period in which faults begin and end, in milliseconds. */
   readonly span: number
   readonly ttl: number
-  /** How many may overlap. @default 2 */
+  /** Maximum number of overlapping faults. @default 2 */
   readonly overlap?: number
-  /** Faults begin so many times a second, on average. @default 3 */
+  /** Faults begun per second, on average. @default 3 */
   readonly rate?: number
 }
 
@@ -40,7 +40,7 @@ export function planOf(faults: readonly Fault[], options: PlanOptions): Planned[
   }
 }
 
-/** What nothing else may be done to meanwhile. */
+/** Subjects on which no other fault may act meanwhile. */
 export function occupied(fault: Fault | undefined, subject: string): readonly string[] {
   return [subject, ...(fault?.also ?? [])]
 }
@@ -55,9 +55,11 @@ function next(
   dice: ReturnType<typeof chance>,
   ttl: number,
 ): Planned | undefined {
-  const due = faults.filter(({ kind, apart = 0 }) =>
-    plan.every((other) => other.kind !== kind || end(other) + apart <= at),
-  )
+  const due = faults.filter(({ kind, family, apart = 0 }) => {
+    const related = (other: Planned) =>
+      other.kind === kind || (family !== undefined && find(faults, other)?.family === family)
+    return plan.every((other) => !related(other) || end(other) + apart <= at)
+  })
   const total = due.reduce((sum, { weight = 1 }) => sum + weight, 0)
   let left = dice.next() * total
   const fault = due.find(({ weight = 1 }) => {
@@ -66,7 +68,7 @@ function next(
   })
   if (fault === undefined) return undefined
   const [least, most] = fault.lasts ?? [0.05, 3]
-  // Short ones are as likely as long ones of many times their length.
+  // Log-uniform: short durations are as likely as ones many times as long.
   const lasts = Math.round(ttl * Math.exp(dice.between(Math.log(least), Math.log(most))))
   const { kind } = fault
   return { at: Math.round(at), lasts, kind, subject: dice.pick(fault.subjects), amount: dice.next() }

@@ -3,6 +3,7 @@ import { migration } from 'holdfast/postgres'
 import { clockAhead, clockJump } from './database-servers.js'
 import { openLinks } from './links.js'
 import { openPostgres, type PostgresPlace, role } from './postgres-client.js'
+import { createReader, forgedNotifications } from './postgres-forger.js'
 import { postgresFaults, startLabServer } from './postgres-servers.js'
 import { endsSessions } from './sessions.js'
 import { type LabDriver, lab } from './store.js'
@@ -15,11 +16,11 @@ interface Kind {
 
 const page = 'docs/drivers/postgres.md'
 
-/** In ms beside two ttls: how long until all are served, and how long a claim may be kept whose caller has gone. */
+/** In ms, in addition to two ttls: time until all waiters are served, and how long a claim may be kept after its caller has gone. */
 const slow = {
-  // A notification that was lost costs five seconds, a statement without an answer two, a dead holder its ttl, a dead waiter a claim.
+  // A lost notification costs five seconds, a lost reply to a statement two, a dead holder its ttl, a dead waiter a claim.
   row: { settles: 8_000, lag: 1_000 },
-  // Who waits looks every 0.4 s; what is cut off is let go by the server after the longest ttl.
+  // A waiter polls every 0.4 s; the server drops a cut connection after the longest ttl.
   session: { settles: 6_000, lag: 2_000 },
 } as const
 
@@ -32,11 +33,12 @@ export function postgresLab({ about, strategy }: Kind): LabDriver {
       const server = await startLabServer()
       await server.sql(`create role ${role} login`)
       await server.sql(migration({ role }))
+      await createReader(server)
       const links = await openLinks(workers, [server.port])
       const place = (n: number, port: number): PostgresPlace => ({
         ...{ port, name: `worker ${n}`, strategy },
-        // Every second one listens over a pool of its own.
-        ...(strategy === 'row' && { ear: n % 2 === 1 }),
+        // Every second worker listens over a separate pool.
+        ...(strategy === 'row' && { ear: n % 2 === 1, single: n % 4 === 2 }),
       })
       const usual = [...links.faults, ...postgresFaults(server), clockJump(server, -1, ttl)]
       const faults =
@@ -46,7 +48,7 @@ export function postgresLab({ about, strategy }: Kind): LabDriver {
       return {
         place: (n) => place(n, links.through(n, server.port)),
         direct: () => openPostgres(place(workers, server.port)),
-        faults: [...faults, strain(workers)],
+        faults: [...faults, strain(workers), forgedNotifications(server)],
         settles: 2 * ttl + settles,
         check: { falseBusy: { lag: 2 * ttl + lag } },
         versions: { PostgreSQL: String((await server.sql('show server_version'))[0]?.['server_version']) },

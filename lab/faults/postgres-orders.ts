@@ -1,4 +1,4 @@
-/** What an administrator tells a PostgreSQL server. */
+/** An administrator's commands to a PostgreSQL server. */
 import { Client } from 'pg'
 import type { PostgresServer } from '../../test/support/servers/postgres.js'
 import { role } from './postgres-client.js'
@@ -8,7 +8,7 @@ const ignore = () => undefined
 /** All connections of workers. */
 export const ofWorkers: string = `from pg_stat_activity where usename = '${role}' and pid <> pg_backend_pid()`
 
-/** Statements of an administrator, one after the other. One that is down does not hear them, and need not. */
+/** Runs an administrator's statements in sequence. A server that is down does not execute them, which is fine. */
 export async function order(server: PostgresServer, ...statements: readonly string[]): Promise<boolean> {
   const client = new Client({ connectionString: server.url, options: '-c statement_timeout=0' })
   client.on('error', ignore)

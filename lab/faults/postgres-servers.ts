@@ -1,4 +1,4 @@
-/** What can be done to a PostgreSQL server, for both strategies. */
+/** Faults of a PostgreSQL server, for both strategies. */
 import { type PostgresServer, startPostgres } from '../../test/support/servers/postgres.js'
 import { until } from '../../test/support/until.js'
 import { outages, subjects, told } from './database-servers.js'
@@ -7,7 +7,7 @@ import { full, stranger } from './postgres-strangers.js'
 import type { Fault } from './store.js'
 import { again, forgottenAfter, inTurn } from './turns.js'
 
-/** Small enough to be used up, and durable: what a kill or a power cut leaves is all that was acknowledged. */
+/** Small enough to exhaust, and durable: everything acknowledged survives a kill or a power cut. */
 export const startLabServer = (): Promise<PostgresServer> =>
   startPostgres({
     preload: ['clock', 'redo'],
@@ -16,13 +16,13 @@ export const startLabServer = (): Promise<PostgresServer> =>
 
 const ignore = () => undefined
 
-/** The connections that listen: the first one of each worker, or the one it has for that alone. */
+/** The listening connections: each worker's first one, or the one it has for that alone. */
 const listening = `from (select distinct on (application_name) pid, application_name ${ofWorkers}
   order by application_name, backend_start) first
   where application_name like '% ear' or not exists
     (select from pg_stat_activity e where e.application_name = first.application_name || ' ear')`
 
-/** A setting of the server that everybody has at once, also on connections that are open. */
+/** A server setting that takes effect at once on all connections, open ones included. */
 function setting(kind: string, server: PostgresServer, name: string, value: string): Fault {
   const reload = 'select pg_reload_conf()'
   return {

@@ -1,4 +1,4 @@
-/** Others on the same PostgreSQL server, who are in the way. */
+/** Interference by other clients of the same PostgreSQL server. */
 import { Client } from 'pg'
 import type { PostgresServer } from '../../test/support/servers/postgres.js'
 import { full as fullOf, strangers } from './database-strangers.js'

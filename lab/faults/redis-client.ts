@@ -1,4 +1,4 @@
-/** An ioredis client with the redis driver over it, for workers and for the last look. */
+/** An ioredis client with the redis driver over it, for workers and for the final inspection. */
 
 import { type RedisOptions, redis } from 'holdfast/redis'
 import { Cluster, Redis } from 'ioredis'
@@ -10,7 +10,7 @@ export interface RedisPlace {
   readonly is: 'single' | 'sentinel' | 'cluster'
   readonly hosts: Hosts
   readonly master?: string
-  /** Real address to the one to use: through a proxy. */
+  /** Maps each real address to the one to use: that of a proxy. */
   readonly through?: Readonly<Record<string, { readonly host: string; readonly port: number }>>
   readonly options?: Partial<RedisOptions>
 }
@@ -45,8 +45,8 @@ function clientOf({ is, hosts, master = '', through }: RedisPlace): Redis | Clus
 }
 
 /**
- * Before a command that was redirected with ASK, a Cluster of ioredis sends ASKING and gives its promise to nobody: when the
- * connection breaks first, that ends the process. This listens to that promise alone, so that every other one still shows:
+ * Before a command redirected with ASK, an ioredis Cluster sends ASKING and drops its promise: if the connection breaks first, the
+ * unhandled rejection ends the process. This handles that promise alone, so that every other one still shows:
  * test/drivers/redis/cluster.test.ts shows it without holdfast.
  */
 function hearAsking(node: Redis): void {
@@ -63,7 +63,8 @@ function hearAsking(node: Redis): void {
 export function natMap(
   ports: readonly number[],
   through: (port: number) => number,
+  address: (n: number) => string = () => '127.0.0.1',
 ): Record<string, { host: string; port: number }> {
   const host = '127.0.0.1'
-  return Object.fromEntries(ports.map((port) => [`${host}:${port}`, { host, port: through(port) }]))
+  return Object.fromEntries(ports.map((port, n) => [`${address(n)}:${port}`, { host, port: through(port) }]))
 }

@@ -1,9 +1,9 @@
-/** What can be done to Redis servers, for every driver that lives on them. */
+/** Faults of Redis servers, for every driver that uses them. */
 import type { RedisServer } from '../../test/support/servers/redis.js'
 import { until } from '../../test/support/until.js'
 import type { Fault } from './store.js'
 
-/** Servers for the lab are started with these, so that all of it can be done to them. */
+/** Start-up options of lab servers, needed for all these faults. */
 export const labServer = {
   preload: ['clock', 'power'],
   args: ['--enable-debug-command', 'yes'],
@@ -11,10 +11,10 @@ export const labServer = {
 
 const ignore = () => undefined
 
-/** Commands that tell a server to misbehave. One that is down or frozen does not hear them, and need not. */
+/** Commands that make a server misbehave. A server that is down or frozen does not execute them, which is fine. */
 const order = (server: RedisServer, ...args: (string | number)[]) => server.cli(...args).then(ignore, ignore)
 
-/** Told until it is heard: what is not undone would go on beyond its time. A server that is down begins anew without it. */
+/** Repeats until the server executes it: otherwise the fault would outlast its time. A server that is down restarts without the fault. */
 async function hears(server: RedisServer, ...args: (string | number)[]): Promise<void> {
   const heard = () =>
     !server.running ||
@@ -74,7 +74,7 @@ export function harmlessFaults(servers: readonly RedisServer[]): Fault[] {
       lasts: [0.1, 1.5],
       begin: async ({ n, lasts }) => {
         await order(at(n), 'CLIENT', 'PAUSE', lasts, 'ALL')
-        // It counts by its wall clock: set back meanwhile, it is silent for longer, and so the fault lasts.
+        // The server counts by its wall clock: if that is set back meanwhile, the server is silent for longer, and so the fault lasts longer.
         return () => hears(at(n), 'PING')
       },
     },
@@ -138,7 +138,20 @@ export function flush(servers: readonly RedisServer[], apart: number): Fault {
   }
 }
 
-/** `by`: -1 back, 1 ahead, in ttls up to ten. It stays so. */
+/** Each server's clock offset, and the latest time it has shown, both in ms of this process. */
+const clocks = new WeakMap<RedisServer, { offset: number; latest: number }>()
+
+/** Keeps jumps from adding up: a jump back ends no more than `most` ms behind the latest time the clock has shown. */
+function jump(server: RedisServer, ms: number, most: number): void {
+  const clock = clocks.get(server) ?? { offset: 0, latest: 0 }
+  const shows = performance.now() + clock.offset
+  const latest = Math.max(clock.latest, shows)
+  const by = Math.ceil(Math.max(ms, latest - most - shows))
+  clocks.set(server, { offset: clock.offset + by, latest })
+  server.clockJump(by)
+}
+
+/** `by`: -1 back, 1 ahead, by up to ten ttls. Permanent. */
 export function clockJump(servers: readonly RedisServer[], by: -1 | 1): Fault {
   return {
     kind: by < 0 ? 'server: clock back' : 'server: clock ahead',
@@ -146,7 +159,8 @@ export function clockJump(servers: readonly RedisServer[], by: -1 | 1): Fault {
     lasts: [0.05, 0.1],
     apart: 2_000,
     begin: ({ n, amount, ttl }) => {
-      servers[n]?.clockJump(by * Math.round((0.5 + 9.5 * amount) * ttl))
+      const server = servers[n]
+      if (server !== undefined) jump(server, by * Math.round((0.5 + 9.5 * amount) * ttl), 10 * ttl)
       return undefined
     },
   }

@@ -38,7 +38,7 @@ export function writeReport(result: RunResult, folder: string): string {
   return folder
 }
 
-/** All but the history, which is big. */
+/** Everything except the history, which is large. */
 export function plain(result: RunResult): object {
   const { history: _, violations, excused, ...rest } = result
   return {
@@ -111,7 +111,7 @@ function excuses({ excused }: RunResult): string[] {
 /** Milliseconds of history in the picture. */
 const windowMs = 2_000
 
-/** Around the first violation, or else the stretch with the most faults in it, of the name most was done with there. */
+/** The period around the first violation, or else the one with the most faults, for the name with the fewest acquisitions there. */
 function picture({ history, violations, name, seed }: RunResult): Timeline {
   const first = violations.find((one) => one.name !== '')
   const middle = first?.at ?? busiest(history)
@@ -120,7 +120,7 @@ function picture({ history, violations, name, seed }: RunResult): Timeline {
   const within = history.acquisitions.filter((one) => one.invoked < to && (one.events.at(-1)?.t ?? 0) > from)
   const counts = new Map<string, number>()
   for (const one of within) counts.set(one.name, (counts.get(one.name) ?? 0) + 1)
-  // The one with the fewest bars can be read.
+  // The name with the fewest bars is readable.
   const subject = first?.name ?? [...counts].sort((a, b) => a[1] - b[1])[0]?.[0] ?? ''
   const title = `${name}, seed ${seed}: ${subject}`
   const concerned = within.filter((one) => one.name === subject)

@@ -1,4 +1,4 @@
-/** One run of the lab: servers up, workers up, faults by plan, everything undone, everybody finishes, the history judged. */
+/** One run of the lab: start servers and workers, inject faults by plan, undo them all, let every worker finish, judge the history. */
 import { createHash } from 'node:crypto'
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -14,28 +14,28 @@ import type { Fault, LabDriver } from './store.js'
 import type { Task } from './workload.js'
 
 export interface RunOptions {
-  /** As it is called in reports. */
+  /** Its name in reports. */
   readonly name: string
   /** URL of the module that exports `lab`. */
   readonly module: string
   readonly seed: number
-  /** Faults go on for so long; starting and settling come on top. */
+  /** Duration of the faults; starting and settling come on top. */
   readonly seconds: number
   /** Worker processes. @default 4 */
   readonly workers?: number
-  /** Milliseconds, of all locks. @default 1_000 */
+  /** ttl of all locks, in milliseconds. @default 1_000 */
   readonly ttl?: number
-  /** Faults begun each second, on average. @default 3 */
+  /** Faults begun per second, on average. @default 3 */
   readonly rate?: number
-  /** Only kinds that contain one of these words. Empty: none at all. @default all */
+  /** Only kinds that contain one of these words. Empty: no faults. @default all */
   readonly only?: readonly string[]
-  /** Goes on after the faults until so many acquisitions have been asked for. @default 0 */
+  /** Continues after the faults until this many acquisitions were requested. @default 0 */
   readonly acquisitions?: number
   /** No time is spent under quick locks: more acquisitions, less waiting. @default false */
   readonly brisk?: boolean
-  /** Where the files of the history are put when anything was found. @default nowhere */
+  /** Folder for the history files if there are findings. @default nowhere */
   readonly keep?: string
-  /** Looked at every second while faults go on; true ends them. For locks that are meant to be caught. */
+  /** Called every second during the faults; true ends them. For locks that are meant to be caught. */
   readonly stopWhen?: (history: History) => boolean
 }
 
@@ -48,12 +48,12 @@ export interface RunResult extends Judged {
   readonly ttl: number
   readonly versions: Readonly<Record<string, string>>
   readonly plan: readonly Planned[]
-  /** How often each kind was done. */
+  /** How often each kind was injected. */
   readonly faults: Readonly<Record<string, number>>
   readonly history: History
-  /** Of all files of the history, in order of their names. */
+  /** Of all history files, in order of their names. */
   readonly sha256: string
-  /** Everything from the first process to the last, in seconds. */
+  /** From the start of the first process to the end of the last, in seconds. */
   readonly took: number
 }
 
@@ -67,7 +67,10 @@ export async function runLab(options: RunOptions): Promise<RunResult> {
   const scratch = mkdtempSync(join(folder, 'store-'))
   const store = await lab.open({ workers, ttl, folder: scratch })
   const journal = recorder(join(folder, 'nemesis.jsonl'), { label: 'nemesis' })
-  const faults = wanted([...workerFaults(workers), ...store.faults], options.only)
+  const faults = wanted(
+    [...workerFaults(workers, lab.oneProcess === undefined), ...store.faults],
+    options.only,
+  )
   const plan = planOf(faults, {
     seed,
     span: seconds * 1000,
@@ -126,9 +129,9 @@ function wanted(faults: readonly Fault[], only: readonly string[] | undefined): 
   throw new RangeError(`no fault is called like '${only.join("' or '")}'; there are: ${known}`)
 }
 
-/** The workers go on for so long without faults, in ms, before they finish: what is to come to rest is seen to do so. */
+/** How long the workers continue without faults before they finish, in ms: shows that things come to rest. */
 const calm = 1_500
-/** What a worker may need beyond the bound of the store to finish, in ms: a machine that is busy. */
+/** Time a worker may need to finish, beyond the bound of the store, in ms: the machine may be busy. */
 const goodbye = 20_000
 
 function keep(folder: string, to: string | undefined): void {

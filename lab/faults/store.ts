@@ -1,52 +1,60 @@
 /**
- * What a driver brings to the fault lab: one file, `lab/faults/drivers/<name>.ts`, that exports `lab`. It starts the real servers,
- * tells each worker process how to reach them, and lists what can be done to them.
+ * The interface of a driver to the fault lab: one file, `lab/faults/drivers/<name>.ts`, that exports `lab`. It starts the real servers,
+ * passes each worker process their addresses, and lists the possible faults.
  */
 import type { DriverFactory } from 'holdfast'
 import type { CheckOptions, Rule } from 'holdfast/verify'
 import type { Crew } from './crew.js'
 
-/** What a worker process needs to get its client: plain data. */
+/** Plain data from which a worker process creates its client. */
 export type Place = unknown
 
 export interface LabDriver {
   /** One line for reports: what is running. */
   readonly about: string
-  /** In the worker process, once for every client in it. */
+  /** Called in the worker process, once per client. */
   client(place: Place): Client | Promise<Client>
-  /** In the process of the lab. */
+  /** Called in the lab's process. */
   open(stage: Stage): Promise<Store>
-  /** Where the store lives inside the process that uses it (memory): one worker with so many clients. */
+  /** For a store inside the process that uses it (memory): one worker with this many clients. */
   readonly oneProcess?: number
-  /** Milliseconds; runs that ask for a shorter ttl get this one. */
+  /** Milliseconds; runs with a shorter ttl use this one. */
   readonly leastTtl?: number
 }
 
 export interface Client {
   readonly driver: DriverFactory
-  /** What a busy application does to what it shares with the driver: all connections of the pool are taken for so long. */
+  /** Simulates a busy application that shares the pool with the driver: takes all its connections for `ms`. */
   strain?(ms: number): void
+  /** Takes a lock that is part of a transaction; undefined: not free within `wait` ms. */
+  transaction?(name: string, wait: number): Promise<InTransaction | undefined>
   close(): Promise<void> | void
+}
+
+export interface InTransaction {
+  readonly token: number
+  /** Rejects if the commit is not certain. */
+  commit(): Promise<void>
 }
 
 export interface Stage {
   readonly workers: number
   /** The ttl of all locks, in ms. */
   readonly ttl: number
-  /** For histories and for what the store wants to keep. Removed by the lab. */
+  /** For histories and the store's own files. The lab removes it. */
   readonly folder: string
 }
 
 export interface Store {
-  /** How worker `n` reaches the store. */
+  /** The address data for worker `n`. */
   place(n: number): Place
-  /** A way around all faults, to look at what is left in the end. Absent: the workers tell. */
+  /** A connection that bypasses all faults, for the final inspection. Absent: the workers report. */
   direct?(): Client | Promise<Client>
-  /** What can be done to the store and to its connections; what can be done to any worker is added. */
+  /** Faults of the store and its connections; faults of any worker are added. */
   readonly faults: readonly Fault[]
-  /** All is undone: after so many ms at most every waiter is served. */
+  /** Maximum ms after the last undo until every waiter is served. */
   readonly settles: number
-  /** What this driver does not promise while such faults go on, with the reason in a comment. */
+  /** Guarantees this driver does not give during such faults, with the reason in a comment. */
   readonly check?: Pick<CheckOptions, 'fifo' | 'falseBusy'>
   /** Versions of what runs, for the report. */
   readonly versions: Readonly<Record<string, string>>
@@ -58,25 +66,29 @@ export interface Fault {
   readonly kind: string
   /** One of these is chosen each time; a subject has one fault at a time. `worker 3`, `link 0`, `server 1`. */
   readonly subjects: readonly string[]
-  /** What it takes up besides: nothing else is done to these meanwhile. */
+  /** Further subjects it occupies: no other fault acts on them meanwhile. */
   readonly also?: readonly string[]
-  /** How often it is chosen, beside others. @default 1 */
+  /** Relative frequency. @default 1 */
   readonly weight?: number
   /** Milliseconds, as shares of the ttl. @default [0.05, 3] */
   readonly lasts?: readonly [least: number, most: number]
-  /** At least so many ms between two of this kind. @default 0 */
+  /** Minimum ms between two faults of this kind. @default 0 */
   readonly apart?: number
-  /** Rules the driver's page says are not promised for a while after this fault. Counted apart, never hidden. */
+  /** Kinds of the same family are kept `apart` from each other, too. */
+  readonly family?: string
+  /** Stops no process and cuts no connection, so it does not affect order. */
+  readonly gentle?: boolean
+  /** Rules that, according to the driver's page, are not guaranteed for a while after this fault. Counted apart, never hidden. */
   readonly excuses?: readonly Excuse[]
-  /** Does it. Resolves with what undoes it. */
+  /** Injects the fault. Resolves with a function that undoes it. */
   begin(act: Act): Promise<Undo> | Undo
 }
 
 export interface Excuse {
   readonly rules: readonly Rule[]
-  /** For so long after the fault, in ms. */
+  /** How long after the fault, in ms. */
   readonly within: number
-  /** Only where one of these kinds was done as well, at most `within` earlier or later. */
+  /** Only if one of these kinds was injected as well, at most `within` earlier or later. */
   readonly beside?: readonly string[]
   readonly why: string
 }
@@ -84,14 +96,14 @@ export interface Excuse {
 export type Undo = (() => Promise<void> | void) | undefined
 
 export interface Act {
-  /** Which of the subjects. */
+  /** The chosen subject. */
   readonly subject: string
-  /** The numbers in the subject's name: `link 3.1` has n 3 and m 1. A worker's or a link's first one is the worker. */
+  /** The numbers in the subject's name: `link 3.1` has n 3 and m 1. For a worker or a link, the first one is the worker. */
   readonly n: number
   readonly m: number
-  /** How long it is to last, in ms; the lab undoes it then. */
+  /** Duration in ms; then the lab undoes it. */
   readonly lasts: number
-  /** In [0, 1), from the plan: how strong, how far. */
+  /** In [0, 1), from the plan: strength or extent. */
   readonly amount: number
   readonly ttl: number
   readonly crew: Crew

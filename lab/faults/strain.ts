@@ -1,4 +1,4 @@
-/** The application of a worker uses up the pool that it shares with the driver. */
+/** A worker's application uses up the pool that it shares with the driver. */
 import type { Fault } from './store.js'
 
 export function strain(workers: number): Fault {

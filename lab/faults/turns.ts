@@ -1,13 +1,13 @@
-/** Faults that last: done again and again, and one after the other. */
+/** Faults with a duration: repeated actions, and faults in sequence. */
 import type { Fault, Undo } from './store.js'
 
 /**
- * Rows nobody has used for so many ttls are forgotten, and a server's clock goes back by less, and not again before that. What is
- * forgotten *and* ahead of a clock set back is a weak point of every store (docs/guarantees.md): no `retention` is under a minute.
+ * Rows unused for this many ttls are forgotten. A server's clock goes back by less, and not again before that time has passed. A row that
+ * is forgotten *and* ahead of a clock set back is a weak point of every store (docs/guarantees.md): no `retention` is under a minute.
  */
 export const forgottenAfter = 12
 
-/** Does something again and again, so many ms apart, until it is undone. */
+/** Repeats an action, `ms` apart, until it is undone. */
 export function again(ms: number, work: () => Promise<unknown>): Undo {
   let over = false
   const loop = async () => {
@@ -23,7 +23,7 @@ export function again(ms: number, work: () => Promise<unknown>): Undo {
   }
 }
 
-/** What is undone slowly (a database that starts) is over before the next thing is done to the same subject. */
+/** Finishes a slow undo (a database that starts) before the next fault of the same subject. */
 export function inTurn(faults: readonly Fault[]): Fault[] {
   const last = new Map<string, Promise<void>>()
   return faults.map((fault) => ({

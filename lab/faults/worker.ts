@@ -1,18 +1,21 @@
 /**
- * One process of the lab: takes locks and works under them, writing everything down, until it is told to stop or killed. Code
- * under a lock does not look whether it still holds: that is what guards are for, and some code is like that.
+ * One process of the lab: takes locks and works under them, recording everything, until it is stopped or killed. Code under a lock does not
+ * check whether it still holds: guards are there for that, and some real code does not check.
  */
 import { join } from 'node:path'
-import { createLocks, type Lease, type Lock, type Locks } from 'holdfast'
+import { createLocks, type Lease, type Locks } from 'holdfast'
 import { attemptOf, type Recorder, recorded, recorder } from 'holdfast/verify'
 import { type Chance, chance } from './chance.js'
-import type { Client, LabDriver } from './store.js'
+import { crowd, force } from './crowd.js'
+import type { LabDriver } from './store.js'
+import { lockOf, take } from './take.js'
+import { transactions } from './transactions.js'
 import {
   type GuardAnswer,
   type GuardAsk,
   locksAmong,
   type Order,
-  permitsOf,
+  type OrderOf,
   type Subject,
   subjectsFor,
   type Task,
@@ -23,9 +26,12 @@ const task: Task = JSON.parse(process.argv[2] ?? '')
 const { lab }: { lab: LabDriver } = await import(task.module)
 let stopping = false
 let wallJump = 0
+let staysUntil = 0
 let asked = 0
-const strained: Client[] = []
+const clients: Awaited<ReturnType<typeof makeClient>>[] = []
 let counted = 0
+/** The store's minimum ttl, in ms. */
+let leastTerm = 0
 const answers = new Map<number, (answer: GuardAnswer) => void>()
 
 const realNow = Date.now
@@ -36,9 +42,12 @@ process.on('disconnect', () => process.exit(0))
 process.on('message', (order: Order) => {
   if (order.do === 'stop') stopping = true
   else if (order.do === 'wall') wallJump += order.ms
-  else if (order.do === 'strain') for (const one of strained) one.strain?.(order.ms)
+  else if (order.do === 'stay') staysUntil = performance.now() + order.ms
+  else if (order.do === 'strain') for (const one of clients) one.strain(order.ms)
+  else if (order.do === 'crowd') for (const one of clients) one.crowd(order)
+  else if (order.do === 'force') clients[0]?.force(order.choice)
   else if (order.do === 'block') {
-    // Nothing of this process happens, and nobody else is kept from a processor.
+    // Blocks this process without taking a processor from the others.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, order.ms)
   } else {
     answers.get(order.id)?.(order.answer)
@@ -54,7 +63,7 @@ function askGuard(ask: GuardAsk): Promise<GuardAnswer> {
   })
 }
 
-const clients = await Promise.all(Array.from({ length: task.clients }, (_, n) => makeClient(n)))
+for (let n = 0; n < task.clients; n++) clients.push(await makeClient(n))
 tell({ is: 'ready' })
 await Promise.all(clients.map(({ work }) => work()))
 for (const client of clients) await client.close()
@@ -62,23 +71,36 @@ process.disconnect()
 
 async function makeClient(n: number) {
   const client = await lab.client(task.place)
-  strained.push(client)
   const dice = chance(task.seed * 1000 + n)
   const path = join(task.folder, `${process.pid}-${n}-${task.seed}.jsonl`)
   const journal = recorder(path, { label: task.clients > 1 ? `client-${n}` : 'worker' })
   const locks = recorded(createLocks(client.driver, { ttl: task.ttl, wait: 4 * task.ttl }), journal)
   const subjects = subjectsFor(locks.driver.traits)
+  leastTerm = locks.driver.traits.minTtl
   const slow = subjects.filter((one) => one.slow)
   const quick = subjects.filter((one) => !one.slow)
   const lane = async (from: readonly Subject[], dice: Chance) => {
     while (!stopping) await once(locks, journal, dice.pick(from), subjects, dice)
   }
+  const besides = new Set<Promise<void>>()
+  const beside = (work: Promise<void>) => {
+    if (stopping) return
+    besides.add(work)
+    void work.finally(() => besides.delete(work))
+  }
   return {
+    strain: (ms: number) => client.strain?.(ms),
+    crowd: (order: OrderOf<'crowd'>) =>
+      crowd(locks, subjects, task.ttl, order, dice.fork()).map((one) => beside(one.catch(expected))),
+    force: (choice: number) => beside(force(locks, subjects, choice).catch(expected)),
     work: async () => {
       const lanes = Array.from({ length: task.lanes }, (_, i) =>
         lane(i === task.lanes - 1 && slow.length > 0 ? slow : quick, dice.fork()),
       )
+      if (client.transaction !== undefined)
+        lanes.push(transactions(client, journal, subjects, task.ttl, dice.fork(), () => stopping))
       await Promise.all(lanes)
+      await Promise.all(besides)
     },
     close: async () => {
       if (task.tellsStanding) {
@@ -95,7 +117,7 @@ async function makeClient(n: number) {
   }
 }
 
-/** Told in hundreds, so that the lab knows how far it is without reading all that is written down. */
+/** Reports in hundreds. */
 function count(): void {
   counted++
   if (counted % 100 === 0) tell({ is: 'asked', more: 100 })
@@ -114,41 +136,11 @@ async function once(
       ? locks.all(parts.map((part) => lockOf(locks, part, dice)))
       : lockOf(locks, subject, dice)
   count()
-  const lease = await take(lock, subject, dice).catch(expected)
+  const lease = await take(lock, subject, dice, task.ttl).catch(expected)
   if (lease === undefined) return pause(dice.between(0, 4))
   await section(journal, subject, lease, dice)
   await lease.release()
   if (dice.next() < 0.2 && !task.brisk) await pause(dice.between(0, 2))
-}
-
-function lockOf(locks: Locks, { name, kind }: Subject, dice: Chance): Lock {
-  if (kind === 'semaphore') return locks.semaphore(name, { permits: permitsOf })
-  if (kind === 'read-write') return locks.readWrite(name)[dice.next() < 0.7 ? 'read' : 'write']
-  return locks.mutex(name)
-}
-
-async function take(lock: Lock, { kind }: Subject, dice: Chance): Promise<Lease | undefined> {
-  const permits = kind === 'semaphore' ? { permits: 1 + dice.below(permitsOf - 1) } : {}
-  const way = dice.next()
-  if (way < 0.08) return lock.tryAcquire(permits)
-  const fair = kind === 'fair' ? { fair: true } : {}
-  const wait = waitOf(dice)
-  if (way > 0.06 + 0.08) return lock.acquire({ ...permits, ...fair, ...wait })
-  const gone = new AbortController()
-  const timer = setTimeout(() => gone.abort(), dice.between(0, 40))
-  try {
-    return await lock.acquire({ ...permits, ...fair, signal: gone.signal })
-  } finally {
-    clearTimeout(timer)
-  }
-}
-
-/** Some have no patience, some have no end of it: a waiter that is forgotten shows on those. */
-function waitOf(dice: Chance): { wait: number } {
-  const way = dice.next()
-  if (way < 0.4) return { wait: dice.between(0.02, 0.3) * task.ttl }
-  // Said although it is the default: the history then knows when a wait was over.
-  return { wait: way < 0.7 ? Number.POSITIVE_INFINITY : 4 * task.ttl }
 }
 
 async function section(journal: Recorder, subject: Subject, lease: Lease, dice: Chance): Promise<void> {
@@ -175,7 +167,7 @@ async function section(journal: Recorder, subject: Subject, lease: Lease, dice: 
 async function dwell({ slow }: Subject, lease: Lease, dice: Chance): Promise<void> {
   const way = dice.next()
   if (!slow) {
-    // Now and then the event loop must turn, or nobody else gets to speak.
+    // Now and then the event loop must turn, or nothing else in this process runs.
     if (task.brisk && way < 0.9) return
     if (task.brisk) return new Promise((resolve) => setImmediate(resolve))
     if (way < 0.25) await pause(dice.between(0, 5))
@@ -183,15 +175,21 @@ async function dwell({ slow }: Subject, lease: Lease, dice: Chance): Promise<voi
     return
   }
   const ms = way < 0.3 ? dice.between(0.5, 2) * task.ttl : dice.between(0, 0.2) * task.ttl
-  await pause(ms / 2)
-  if (dice.next() < 0.3) await lease.extend().catch(expected)
-  await pause(ms / 2)
+  await pause(ms / 3)
+  if (dice.next() < 0.5) await lease.extend(termOf(dice)).catch(expected)
+  await pause((2 * ms) / 3)
+  while (!stopping && performance.now() < staysUntil) await pause(50)
+}
+
+/** Unchanged or shorter: no store has to wait longer for a holder that is gone. */
+function termOf(dice: Chance): number | undefined {
+  return dice.next() < 0.4 ? undefined : Math.max(leastTerm, Math.round(dice.between(0.1, 1) * task.ttl))
 }
 
 function expected(error: { code?: unknown; name?: unknown }): undefined {
   const { code, name } = error
-  if (code === 'ACQUIRE_TIMEOUT' || code === 'BACKEND' || code === 'LEASE_LOST' || name === 'AbortError')
-    return
+  const ordinary = ['ACQUIRE_TIMEOUT', 'BACKEND', 'UNAVAILABLE', 'LEASE_LOST']
+  if (ordinary.includes(String(code)) || name === 'AbortError') return
   throw error
 }
 

@@ -1,15 +1,18 @@
-/** What the worker processes do: a few names of every kind and several of them at once, quick sections and slow ones, tries, cancellations, a guarded counter. */
+/**
+ * What the worker processes do: a few names of every kind and several of them at once, quick sections and slow ones, tries, cancellations,
+ * a guarded counter.
+ */
 import type { Traits } from 'holdfast'
 import type { Place } from './store.js'
 
 export interface Subject {
   readonly name: string
   readonly kind: 'mutex' | 'fair' | 'read-write' | 'semaphore' | 'together'
-  /** Names of others that are taken at once, by `all()`; then `name` is no lock. */
+  /** Other subjects' names, taken together by `all()`; then `name` is no lock. */
   readonly of?: readonly string[]
   /** Sections read and write a counter behind a guard that compares tokens. */
   readonly guarded?: boolean
-  /** Held for longer than a ttl now and then, so that renewals matter. */
+  /** Sometimes held for longer than a ttl, so that renewals matter. */
   readonly slow?: boolean
 }
 
@@ -27,7 +30,7 @@ const all: readonly Subject[] = [
   { name: 'archive', kind: 'read-write', slow: true },
 ]
 
-/** Those a driver can do. */
+/** The subjects a driver supports. */
 export function subjectsFor(traits: Traits): Subject[] {
   const modes = {
     mutex: 'exclusive',
@@ -48,29 +51,37 @@ export interface Task {
   readonly module: string
   readonly place: Place
   readonly clients: number
-  /** Loops at once in every client; the last one takes the slow names. */
+  /** Concurrent loops in every client; the last one takes the slow names. */
   readonly lanes: number
   /** No time is spent under quick locks. */
   readonly brisk: boolean
   readonly ttl: number
   readonly folder: string
   readonly seed: number
-  /** The worker tells in the end what is left in the store. */
+  /** The worker reports at the end what is left in the store. */
   readonly tellsStanding: boolean
 }
 
 export type Order =
   | { readonly do: 'block'; readonly ms: number }
-  /** The wall clock of the process jumps: `Date.now()` alone, which is what libraries read. */
+  /** The wall clock of the process jumps: only `Date.now()`, which is what libraries read. */
   | { readonly do: 'wall'; readonly ms: number }
   /** The application takes all connections of the pool that it shares with the driver. */
   | { readonly do: 'strain'; readonly ms: number }
+  /** Many waits at once for the fair lock, all given up within `ms`; or none given up. */
+  | { readonly do: 'crowd'; readonly size: number; readonly abortWithin?: number }
+  /** An operator force-releases one of the locks. */
+  | { readonly do: 'force'; readonly choice: number }
+  /** Slow locks that are held, or acquired within the next `ms`, stay held until these are over: longer than the store keeps an unrenewed lease. */
+  | { readonly do: 'stay'; readonly ms: number }
   | { readonly do: 'stop' }
   | { readonly do: 'answer'; readonly id: number; readonly answer: GuardAnswer }
 
+export type OrderOf<K extends Order['do']> = Extract<Order, { readonly do: K }>
+
 export type Told =
   | { readonly is: 'ready' }
-  /** So many acquisitions more were asked for. */
+  /** That many more acquisitions were requested. */
   | { readonly is: 'asked'; readonly more: number }
   | ({ readonly is: 'guard'; readonly id: number } & GuardAsk)
 

@@ -1,19 +1,19 @@
-/** What the lab's ZooKeepers share: how sessions are set, who connects, and for how long a waiter may wait in the end. */
+/** Shared by the lab's ZooKeeper drivers: session settings, clients, and how long a waiter may wait at the end. */
 import { zookeeper } from 'holdfast/zookeeper'
 import type { ZookeeperOptions, ZookeeperServer } from '../../test/support/servers/zookeeper.js'
 import type { Client } from './store.js'
 
 const host = '127.0.0.1'
 
-/** ms. Sessions are short, so that they end now and then under a worker that is paused. */
+/** ms. Sessions are short, so that they sometimes expire while a worker is paused. */
 export const tickTime = 200
 const sessionTimeout = 2_000
-/** Ticks after which a leader or follower that says nothing is replaced or left. */
+/** Ticks of silence after which a leader or follower is replaced or left. */
 export const syncLimit = 10
 
 export const labZookeeper: ZookeeperOptions = {
   tickTime,
-  // The nodes of locks that nobody uses are cleared away at once, not after minutes: numbers of places begin anew all the time.
+  // Nodes of unused locks are removed at once, not after minutes: sequence numbers restart all the time.
   properties: ['-Dznode.container.checkIntervalMs=300'],
 }
 
@@ -23,15 +23,15 @@ export function openZookeeper(ports: readonly number[]): Client {
 }
 
 /**
- * docs/drivers/zookeeper.md: a dead holder is gone after its session and a tick, or a server is found again after two fifths of the
- * session and an eighth for each other one. Then those before have their sections, of two ttls at most, one after the other.
+ * docs/drivers/zookeeper.md: a dead holder is gone after its session and a tick, or a server is found again after two fifths of the session
+ * and an eighth for each other one. Then the waiters ahead have their sections, of at most two ttls each, one after another.
  */
 export function settlesOf(servers: number, ttl: number, workers: number): number {
   const found = sessionTimeout * (2 / 5 + (servers - 1) / 8)
   return sessionTimeout + tickTime + found + 1_000 + 2 * ttl * (workers - 1)
 }
 
-/** How much longer than its holder the store may keep a place, in ms: an ensemble without a leader ends no session. */
+/** How much longer than its holder the store may keep a queue entry, in ms: an ensemble without a leader expires no session. */
 export const keeps: number = sessionTimeout + tickTime + 2_000
 
 export async function versionOf(server: ZookeeperServer): Promise<string> {

@@ -7,7 +7,10 @@
  *   CRASHES   a client dies while it waits or holds
  *   EXPIRIES  the deadline of a live client passes; that of a dead or absent one passes without limit
  *   STRAYS    a request comes again, or only after its client has given up
+ *   FORGERIES somebody who can read everything at the server and write nothing sends a push about any attempt to any client
  * A write leaves its client while the claim is valid and reaches the storage at any later time.
+ *
+ * A push only says that it is time to ask: the answer makes a holder.
  *
  * Time has no numbers. Each grant goes through stages: proven, over for the client, over for the server. That the client's
  * deadline comes first is an assumption here; it is what deadlines counted from before the request left are for.
@@ -26,6 +29,8 @@
  *
  * Each of these makes the design wrong in one place and must break the property named:
  *   RECEIPT_CLOCK       the client counts its lease from the arrival of the push           claims_compatible
+ *   BELIEVES_PUSH       the push makes a holder                                            claims_compatible
+ *   DECLINES            a push for an attempt that the client has not got ends it          claims_compatible
  *   CLAIM_UNTIL_REPLY   the claim ends with the answer to the release, not before it       claims_compatible
  *   LATE_DOWNGRADE      a writer that becomes a reader writes on until the answer          claims_compatible
  *   OWNER_IS_CLIENT     the owner is the client, not the attempt: a release sent twice     claims_compatible
@@ -34,11 +39,11 @@
  *   COUNTER_LOST        the server forgets its counter of tokens while nobody holds        valid_write_accepted
  *   BARGING             a newcomer that fits does not stand in line                        nobody_passed_over
  *   NO_TOMBSTONE        the server does not remember attempts that ended                   ended_stays_ended
- *   NO_POLL             the waiter trusts the push                                         no deadlock
+ *   NO_POLL             the waiter asks only when it is told to                            no deadlock
  *   POLL_KEEPS_PLACE    a poll only looks whether it was granted, never lets the line in   served
  *   QUEUES_AGAIN        an acquire that was granted, sent again, stands behind itself      served
  *   NO_EXPIRY           the server never ends a hold by itself                             served
- * NO_DECLINE (a push for an attempt that is over is ignored) must break nothing: it costs one lease.
+ * A push for an attempt that is over is ignored: it costs one lease.
  *
  * Long because it is one state machine: whoever changes a step should see them all.
  */
@@ -59,6 +64,9 @@
 #endif
 #ifndef STRAYS
 #define STRAYS 0
+#endif
+#ifndef FORGERIES
+#define FORGERIES 0
 #endif
 #ifndef LIMIT
 #define LIMIT 2
@@ -111,6 +119,9 @@ byte newest_seen;
 chan stray = [STRAYS + 1] of { mtype, byte };
 
 byte faults, crashes, expiries, strays;
+#if FORGERIES > 0
+byte forgeries;
+#endif
 
 /* Scratch, zero between steps. */
 byte asker, i, left, who, unreached;
@@ -285,6 +296,15 @@ inline release_script(a) {
   admit()
 }
 
+/* One client gives back what another asked for, and may hold by now: its own token and deadline are left as they are. */
+inline decline(a) {
+  drop_overdue();
+  ended[a] = true;
+  if :: held[a] -> drop(a) :: else -> skip fi;
+  if :: line??[eval(a)] -> line??eval(a) :: else -> skip fi;
+  admit()
+}
+
 /* The client is done with its attempt: its request arrives, is lost, or arrives and comes once more later. */
 inline give_up(c, a) {
   current[c] = 0; mine[c] = 0; state[c] = Idle;
@@ -333,14 +353,24 @@ inline ask(c, a) {
 #endif
 }
 
-/* A grant for an attempt that is over goes back at once. */
-inline decline(a) {
-#ifdef NO_DECLINE
-  skip
+/* Who knows the store may have sent it: the client asks. */
+inline hear(c, a, t) {
+  if
+  :: state[c] == Waiting && current[c] == a + 1 ->
+#ifdef RECEIPT_CLOCK
+     blind[c] = true; enter(c, t)
 #else
-  printf("attempt %d is over, its push is declined\n", a);
-  release_script(a)
+#ifdef BELIEVES_PUSH
+     enter(c, t)
+#else
+     ask(c, a)
 #endif
+#endif
+#ifdef DECLINES
+  :: current[c] != a + 1 -> printf("client %d has not got attempt %d and declines\n", c, a); decline(a)
+#endif
+  :: else                                               /* over, or a second notice of the grant it has */
+  fi
 }
 
 proctype Client(byte c) {
@@ -353,21 +383,13 @@ proctype Client(byte c) {
 #ifndef NO_POLL
   :: atomic { state[c] == Waiting -> a = current[c] - 1; ask(c, a); a = 0 }
 #endif
-  :: atomic { push[c]?a, t ->
-       if
-       :: state[c] == Waiting && current[c] == a + 1 ->
-#ifdef RECEIPT_CLOCK
-          blind[c] = true; enter(c, t)
-#else
-          if
-          :: t == token[a] && stage[a] == PROVEN -> enter(c, t)
-          :: else -> printf("the push to attempt %d comes too late\n", a)
-          fi
+  :: atomic { push[c]?a, t -> hear(c, a, t); a = 0; t = 0 }
+#if FORGERIES > 0
+  :: atomic { forgeries < FORGERIES && state[c] != Dead -> forgeries++;
+       do :: a < ATTEMPTS - 1 -> a++ :: break od;
+       printf("client %d is told of attempt %d, and it is a lie\n", c, a);
+       t = token[a]; hear(c, a, t); a = 0; t = 0 }
 #endif
-       :: current[c] != a + 1 -> decline(a)
-       :: else                                            /* a second notice of the grant it has */
-       fi;
-       a = 0; t = 0 }
   :: atomic { state[c] == Waiting && c != 0 -> a = current[c] - 1; printf("client %d cancels attempt %d\n", c, a);
        if
        :: strays < STRAYS -> strays++; stray!acquire_again, a
@@ -421,7 +443,7 @@ proctype Client(byte c) {
   goto gone;
 done:
 end_done:
-  atomic { push[c]?a, t -> decline(a); a = 0; t = 0; goto done };
+  atomic { push[c]?_, _ -> goto done };
 gone:
   skip
 }

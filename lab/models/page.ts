@@ -19,6 +19,7 @@ const properties = [
   'bypass_bounded',
   'nobody_passed_over',
   'ended_stays_ended',
+  'ends_first',
   'no deadlock',
   'served',
 ]

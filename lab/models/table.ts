@@ -5,7 +5,7 @@
  * A run that holds has walked through every reachable state, and their number is part of what is expected: a model that
  * got stuck, or became smaller by mistake, would hold as well. (Counted on 2026-11-21 with Spin 6.5.2.)
  */
-export type Model = 'handoff' | 'passing' | 'broker' | 'sql' | 'redlock'
+export type Model = 'handoff' | 'passing' | 'broker' | 'sql' | 'redlock' | 'session' | 'quarantine'
 
 /** `quick`: part of `npm test`. `full`: `npm run models`. `soak`: only when asked for. */
 export type Effort = 'quick' | 'full' | 'soak'
@@ -41,26 +41,30 @@ function words(text: string): string[] {
 const noFaults = 'FAULTS=0 CRASHES=0 EXPIRIES=0'
 
 const handoff: readonly Row[] = [
-  holds('handoff', 'quick', 'safety', '', 164_325),
-  holds('handoff', 'quick', 'served', '', 184_414),
-  holds('handoff', 'quick', 'safety', 'READERS_WRITERS FAULTS=0', 608_275),
-  holds('handoff', 'quick', 'safety', 'PERMITS FAULTS=0 CRASHES=0', 358_132),
-  holds('handoff', 'quick', 'safety', 'N=2 K=2 STRAYS=1 EXPIRIES=0', 93_329),
-  holds('handoff', 'full', 'safety', 'N=2 K=2 STRAYS=1', 557_141),
-  holds('handoff', 'full', 'safety', 'FAULTS=2 CRASHES=2 EXPIRIES=2', 1_620_996),
-  holds('handoff', 'full', 'safety', 'STRAYS=1', 595_149),
-  holds('handoff', 'full', 'safety', 'READERS_WRITERS', 3_093_480),
-  holds('handoff', 'full', 'served', 'READERS_WRITERS FAULTS=0', 683_145),
-  holds('handoff', 'full', 'safety', 'READERS_WRITERS N=2 K=2', 2_843_841),
-  holds('handoff', 'full', 'safety', 'PERMITS', 4_900_767),
-  holds('handoff', 'full', 'served', 'PERMITS FAULTS=0', 1_148_652),
-  holds('handoff', 'soak', 'safety', 'PERMITS STRAYS=1 FAULTS=0', 3_666_658),
-  holds('handoff', 'full', 'served', 'NO_DECLINE', 178_582),
+  holds('handoff', 'quick', 'safety', '', 156_441),
+  holds('handoff', 'quick', 'served', '', 175_194),
+  holds('handoff', 'quick', 'safety', 'READERS_WRITERS FAULTS=0', 581_011),
+  holds('handoff', 'quick', 'safety', 'PERMITS FAULTS=0 CRASHES=0', 338_728),
+  holds('handoff', 'quick', 'safety', 'N=2 K=2 STRAYS=1 EXPIRIES=0', 91_280),
+  holds('handoff', 'full', 'safety', 'N=2 K=2 STRAYS=1', 518_423),
+  holds('handoff', 'full', 'safety', 'FAULTS=2 CRASHES=2 EXPIRIES=2', 1_523_518),
+  holds('handoff', 'full', 'safety', 'STRAYS=1', 582_227),
+  holds('handoff', 'full', 'safety', 'READERS_WRITERS', 2_999_498),
+  holds('handoff', 'full', 'served', 'READERS_WRITERS FAULTS=0', 644_045),
+  holds('handoff', 'full', 'safety', 'READERS_WRITERS N=2 K=2', 2_662_750),
+  holds('handoff', 'full', 'safety', 'PERMITS', 4_705_731),
+  holds('handoff', 'full', 'served', 'PERMITS FAULTS=0', 1_077_356),
+  holds('handoff', 'soak', 'safety', 'PERMITS STRAYS=1 FAULTS=0', 3_481_586),
+  holds('handoff', 'quick', 'safety', 'FORGERIES=1 EXPIRIES=0', 53_141),
+  holds('handoff', 'full', 'safety', 'FORGERIES=2 N=2 K=2', 297_715),
+  holds('handoff', 'full', 'served', 'FORGERIES=1 EXPIRIES=0', 59_592),
   holds('handoff', 'soak', 'safety', 'N=4', 20_000_000),
   holds('handoff', 'soak', 'safety', 'READERS_WRITERS STRAYS=1', 20_000_000),
   holds('handoff', 'soak', 'served', 'READERS_WRITERS', 20_000_000),
   holds('handoff', 'soak', 'served', 'PERMITS', 20_000_000),
   breaks('handoff', 'claims_compatible', `RECEIPT_CLOCK FAULTS=0 CRASHES=0`),
+  breaks('handoff', 'claims_compatible', `BELIEVES_PUSH FORGERIES=1 N=2 ${noFaults}`),
+  breaks('handoff', 'claims_compatible', `DECLINES FORGERIES=1 ${noFaults}`),
   breaks('handoff', 'claims_compatible', `CLAIM_UNTIL_REPLY N=2 ${noFaults}`),
   breaks('handoff', 'claims_compatible', `LATE_DOWNGRADE READERS_WRITERS N=2 ${noFaults}`),
   breaks('handoff', 'claims_compatible', `OWNER_IS_CLIENT N=2 K=2 STRAYS=1 ${noFaults}`),
@@ -163,4 +167,34 @@ const redlock: readonly Row[] = [
   breaks('redlock', 'token_grows', 'COUNTER CLIENTS=3', 'first'),
 ]
 
-export const table: readonly Row[] = [...handoff, ...passing, ...broker, ...sql, ...redlock]
+const quarantine: readonly Row[] = [
+  holds('quarantine', 'quick', 'safety', 'CLIENTS=2 LAST=6', 1_312_121),
+  holds('quarantine', 'quick', 'safety', 'TRUSTING LOSSES=1 LAST=5', 784_522),
+  breaks('quarantine', 'claims_compatible', 'NEWCOMER_VOUCHES CLIENTS=2 LOSSES=1 LAST=5'),
+  breaks('quarantine', 'claims_compatible', 'NO_LINEAGE TRUSTING LOSSES=1 LAST=5'),
+  breaks('quarantine', 'claims_compatible', 'BELIEVES_MARKER TRUSTING LOSSES=1 LAST=5'),
+  breaks('quarantine', 'claims_compatible', 'ONLY_UPTIME CLIENTS=2 LOSSES=1 LAST=5'),
+  breaks('quarantine', 'claims_compatible', 'FROM_START CLIENTS=2 LOSSES=1 LAST=5'),
+  breaks('quarantine', 'claims_compatible', 'LONG_TTL CLIENTS=2 LOSSES=1 LAST=5'),
+  breaks('quarantine', 'claims_compatible', 'LONG_EXTEND CLIENTS=2 LOSSES=1 LAST=5'),
+  breaks('quarantine', 'claims_compatible', 'TRUSTS_DATA CLIENTS=2 LOSSES=1 LAST=5'),
+]
+
+const session: readonly Row[] = [
+  holds('session', 'quick', 'safety', '', 1_012_082),
+  holds('session', 'full', 'safety', 'LAG=3 TIMEOUT=5', 8_998_722),
+  breaks('session', 'ends_first', 'TRUSTS_ANSWER'),
+  breaks('session', 'ends_first', 'TAKES_TICK_OFF'),
+  breaks('session', 'ends_first', 'COUNTS_SENDING'),
+  breaks('session', 'ends_first', 'KEEPS_OLD_LAG'),
+]
+
+export const table: readonly Row[] = [
+  ...handoff,
+  ...passing,
+  ...broker,
+  ...sql,
+  ...redlock,
+  ...session,
+  ...quarantine,
+]

@@ -4,7 +4,7 @@ import { startRedis } from '../../test/support/servers/redis.js'
 import { until } from '../../test/support/until.js'
 import { majorityByHand, setNxCompare } from './by-hand.js'
 import { longestTtl, patience } from './lock.js'
-import { holdfastRedis, holdfastRedlock } from './ours.js'
+import { holdfastRedisShort, holdfastRedlock } from './ours.js'
 import { first, type RedisScene, secondHolder } from './scene.js'
 import { answering } from './stage.js'
 
@@ -16,7 +16,7 @@ export const restart: RedisScene = {
     'The processes that knew the server find that it has forgotten, and it grants nothing until everything it could have forgotten has run out. A is told at its next renewal.',
   page: 'hazards.md#one-server',
   naive: setNxCompare,
-  holdfast: holdfastRedis,
+  holdfast: holdfastRedisShort,
   servers: 1,
   async run(stage) {
     const [a, b] = [await stage.player('A'), await stage.player('B')]
@@ -41,7 +41,7 @@ export const failOver: RedisScene = {
     'The new master finds in its data that another server wrote them, and grants nothing until all that could be missing has run out. With `replicas: 1` the grant would not have counted.',
   page: 'hazards.md#one-server',
   naive: setNxCompare,
-  holdfast: holdfastRedis,
+  holdfast: holdfastRedisShort,
   servers: 1,
   async run(stage) {
     const { server, diary } = stage

@@ -34,7 +34,12 @@ function holdfast(
 }
 
 export const holdfastRedis: Way = holdfast('holdfast/redis', ([client], recorder) => {
-  const locks = createLocks(redis({ client: client as Redis, maxTtl: longestTtl }))
+  const locks = createLocks(redis({ client: client as Redis }))
+  return [recorded(locks, recorder), locks.once]
+})
+/** Where a server forgets: what it may have forgotten is to run out while somebody watches. */
+export const holdfastRedisShort: Way = holdfast('holdfast/redis', ([client], recorder) => {
+  const locks = createLocks(redis({ client: client as Redis, maxTtl: longestTtl }), { ttl: longestTtl })
   return [recorded(locks, recorder), locks.once]
 })
 export const holdfastRedlock: Way = holdfast('holdfast/redlock', (clients, recorder) => {

@@ -82,6 +82,7 @@ function entering(host: Host, entered: () => void): Host {
       run,
       acquire: (options) => lock.acquire(options),
       tryAcquire: (options) => lock.tryAcquire(options),
+      waitUntilFree: (options) => lock.waitUntilFree(options),
     }
   }
   return { ...host, locks: { mutex } }

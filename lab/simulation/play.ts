@@ -57,7 +57,7 @@ export async function play(plan: Plan, kind: StoreKind): Promise<Outcome> {
     actors.set(id, actor)
     begin(plan, actor, visit, open, complaints)
   }
-  const forgets = plan.faults.some(({ kind }) => kind === 'restart')
+  const forgets = plan.faults.some(({ kind }) => ['restart', 'restartOlder', 'flush'].includes(kind))
   for (const fault of plan.faults) {
     // A server that loses its data and its time has nothing to tell an old token by: the pages of the drivers say so.
     if (forgets && fault.kind === 'clockBack') continue
@@ -117,7 +117,13 @@ function begin(plan: Plan, actor: Actor, visit: Visit, open: Set<Visit>, complai
 /** Being late, gone, cut off or robbed is part of the plan. */
 function expected(error: unknown): boolean {
   const { code } = error as { code?: unknown }
-  return code === 'ACQUIRE_TIMEOUT' || code === 'BACKEND' || code === 'LEASE_LOST' || error === gone
+  return (
+    code === 'ACQUIRE_TIMEOUT' ||
+    code === 'BACKEND' ||
+    code === 'UNAVAILABLE' ||
+    code === 'LEASE_LOST' ||
+    error === gone
+  )
 }
 
 const gone = new Error('does not want it any more')

@@ -78,7 +78,7 @@ function onPostgres(port: number, level: string): Client {
   const pool = new Pool({ ...place, max: 2, options })
   const work = new Pool({ ...place, max: 2 })
   return {
-    driver: postgres({ pool, claim: patience, commandTimeout: patience }),
+    driver: postgres({ pool, commandTimeout: patience }),
     async count(name) {
       const { rows } = await work.query('select n from tally where name = $1', [name])
       await work.query('update tally set n = $1 where name = $2', [Number(rows[0].n) + 1, name])

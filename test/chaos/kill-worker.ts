@@ -65,7 +65,7 @@ async function section(name: string, lease: Lease): Promise<void> {
 }
 
 function expected(error: { code?: unknown }): undefined {
-  if (error.code !== 'ACQUIRE_TIMEOUT' && error.code !== 'BACKEND') throw error
+  if (!['ACQUIRE_TIMEOUT', 'BACKEND', 'UNAVAILABLE'].includes(String(error.code))) throw error
 }
 
 function pause(ms: number): Promise<void> {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
@@ -34,6 +34,12 @@ interface Report {
   readonly took: number
 }
 
+/** What a failure prints, so that a run that comes once need not come again to be understood. */
+function reportIn(folder: string): string {
+  const file = join(folder, 'report.md')
+  return existsSync(file) ? readFileSync(file, 'utf8') : 'no report'
+}
+
 const main = fileURLToPath(new URL('../../lab/faults/main.js', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'holdfast-live-'))
 after(() => rmSync(folder, { recursive: true, force: true }))
@@ -51,7 +57,7 @@ describe('under faults no checker finds anything, and the lab comes to its end:'
       let said = ''
       for (const stream of [lab.stdout, lab.stderr]) stream.on('data', (chunk) => (said += chunk))
       await once(lab, 'close')
-      assert.equal(lab.exitCode, 0, `${again}\n${said}`)
+      if (lab.exitCode !== 0) assert.fail(`${again}\n${said}\n${reportIn(out)}`)
       const report: Report = JSON.parse(readFileSync(join(out, 'report.json'), 'utf8'))
       reports.push(report)
       assert.deepEqual([...report.violations, ...report.complaints], [], again)

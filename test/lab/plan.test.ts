@@ -47,4 +47,21 @@ test('faults overlap, all kinds and subjects come, and those to be kept apart ar
   }
 })
 
+test('kinds of one family are kept apart from each other, and from nothing else', () => {
+  const family = { family: 'partition', apart: 3_000, subjects: ['servers'], weight: 3, begin }
+  const kin: Fault[] = [
+    { ...family, kind: 'leader' },
+    { ...family, kind: 'follower' },
+  ]
+  for (let seed = 0; seed < 50; seed++) {
+    const plan = planOf([...faults, ...kin], { ...options, seed })
+    const parted = plan.filter(({ kind }) => kin.some((one) => one.kind === kind))
+    assert.ok(parted.length >= 5, `seed ${seed}: ${parted.length}`)
+    for (const [i, one] of parted.slice(1).entries()) {
+      const before = parted[i]!
+      assert.ok(one.at - (before.at + before.lasts) >= 3_000, `seed ${seed}, at ${one.at} ms`)
+    }
+  }
+})
+
 after(leakCheck)

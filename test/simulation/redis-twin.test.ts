@@ -14,7 +14,7 @@ import { cellKeysOf, keysOf } from '../../src/drivers/redis/keys.js'
 import { acquire } from '../../src/drivers/redis/scripts/acquire.js'
 import { readCell, watchCell, writeCell } from '../../src/drivers/redis/scripts/cells.js'
 import { inspect } from '../../src/drivers/redis/scripts/inspect.js'
-import { cancel, downgrade, force, release, renew } from '../../src/drivers/redis/scripts/verbs.js'
+import { cancel, downgrade, force, further, release, renew } from '../../src/drivers/redis/scripts/verbs.js'
 import { sequences } from '../support/amounts.js'
 import { leakCheck } from '../support/leaks.js'
 import { startRedis } from '../support/servers/redis.js'
@@ -27,9 +27,11 @@ interface Step {
     | 'cancel'
     | 'downgrade'
     | 'force'
+    | 'further'
     | 'inspect'
     | 'cell'
     | 'watch'
+    | 'mark'
     | 'time'
   readonly who: number
   readonly mode: number
@@ -41,7 +43,7 @@ const steps = fc.array(
   fc.record<Step>({
     what: fc.constantFrom<Step['what'][]>(
       ...(['acquire', 'acquire', 'acquire', 'acquire', 'release', 'release', 'renew', 'cancel'] as const),
-      ...(['downgrade', 'force', 'inspect', 'cell', 'watch', 'time', 'time'] as const),
+      ...(['downgrade', 'force', 'further', 'inspect', 'cell', 'watch', 'mark', 'time', 'time'] as const),
     ),
     who: fc.nat(5),
     mode: fc.nat(modes.length - 1),
@@ -119,15 +121,19 @@ class Pair {
   async step({ what, who, mode, n }: Step): Promise<void> {
     const attempt = `attempt${who}`
     const [kind = 'x', take, of] = modes[mode]?.split(' ') ?? []
+    // Now and then from where it last was in the line.
+    const from = n % 7 === 0 ? `${this.#now - n}` : '0'
     if (what === 'time') this.#now += n * 1000
     else if (what === 'acquire') {
-      const rest = `${take} ${of} ${n % 3 === 0 ? 0 : 1} ${n} 12000000 ${n * 500}`
+      const rest = `${take} ${of} ${n % 3 === 0 ? 0 : 1} 12000000 ${from}`
       await this.#lock(acquire.text, who, attempt, kind, `${n * 3000}`, rest, `note of ${who}`)
     } else if (what === 'release') await this.#lock(release.text, who, attempt, `${this.#now}`)
     else if (what === 'renew') await this.#lock(renew.text, who, attempt, `${n * 2000}`)
     else if (what === 'cancel') await this.#lock(cancel.text, who, attempt, n % 2 === 0 ? '0' : `${n * 1000}`)
     else if (what === 'downgrade') await this.#lock(downgrade.text, who, attempt, `${this.#now}`)
     else if (what === 'force') await this.#lock(force.text, who, '-')
+    else if (what === 'further') await this.#lock(further.text, who, from)
+    else if (what === 'mark') await this.#mark(n)
     else if (what === 'inspect') await this.#run(inspect.text, keysOf('hf:', this.#name), [])
     else if (what === 'watch') {
       await this.#run(watchCellLasting, cellKeysOf('hf:', this.#name), ['0', 'hf:c:2', `${n * 10}`])
@@ -144,14 +150,21 @@ class Pair {
     }
   }
 
+  /** Another process has met the server: it is barred for a while, its data are other ones, or nothing is wrong. */
+  async #mark(n: number): Promise<void> {
+    const till = n % 3 === 0 ? this.#now + n * 1000 : 0
+    const marker = `${till} abc ${n % 5 === 0 ? 'other' : 'lineage'} 30000000 0`
+    await this.#run("return redis.call('SET', KEYS[1], ARGV[1])", ['hf:boot'], [marker])
+  }
+
   async #lock(text: string, who: number, ...item: string[]): Promise<void> {
     const boot = this.#marked ? ['hf:boot'] : []
     const header = [
-      this.#marked ? '0 30000000 abc' : '',
+      this.#marked ? '0 abc lineage ' : '',
       `hf:c:${(who % 2) + 1} host:${who}`,
       '65536',
       '600000',
-      'abc 0 30000000 1 0',
+      '0 30000000 0',
     ]
     await this.#run(text, [...boot, ...keysOf('hf:', this.#name)], [...header, ...item])
   }

@@ -6,6 +6,10 @@ import { search } from '../../lab/simulation/search.js'
 import { type Machine, startMachine } from '../../lab/simulation/stores/redis/machine.js'
 import { scriptMistakes } from '../../lab/simulation/stores/redis/mistakes.js'
 import { redisStore } from '../../lab/simulation/stores/redis/store.js'
+import { acquire } from '../../src/drivers/redis/scripts/acquire.js'
+import { meet } from '../../src/drivers/redis/scripts/meet.js'
+import { together } from '../../src/drivers/redis/scripts/together.js'
+import { cancel, downgrade, force, further, release, renew } from '../../src/drivers/redis/scripts/verbs.js'
 import { schedules } from '../support/amounts.js'
 import { leakCheck } from '../support/leaks.js'
 import { nothingFound } from './support/played.js'
@@ -19,12 +23,23 @@ after(() => machine.close())
 
 test(`redis: ${runs.toLocaleString('en')} schedules break nothing`, () => nothingFound('redis', runs))
 
-test('redis in its default: a process that is new to a restarted server is what `strict` is for', async () => {
+test('redis with `quarantine: detected`: a process that is new to a restarted server is what `strict` is for', async () => {
   const kind = redisStore(machine, undefined, false)
   const found = await search(kind, 4_000, 20, ({ violations }) =>
     violations.some(({ rule }) => rule === 'exclusion'),
   )
   assert.ok(found.plan?.faults.some((fault) => fault.kind === 'restart'))
+})
+
+test('every mistake is one in the scripts as they are', () => {
+  const scripts = [acquire, release, renew, cancel, downgrade, force, further, together, meet]
+  const texts = scripts.map(({ text }) => text)
+  for (const { is, instead } of scriptMistakes)
+    for (const [right] of instead)
+      assert.ok(
+        texts.some((text) => text.includes(right)),
+        `${is}: ${right}`,
+      )
 })
 
 for (const mistake of scriptMistakes) {

@@ -10,7 +10,7 @@ export const lab: LabDriver = made({
   leastTtl,
   client: (ports) => openConsul(ports as number[], 'process'),
   open: async ({ workers, ttl }) => {
-    // An agent in development mode would forget everything.
+    // An agent in development mode would lose all data.
     const { servers, stop } = await startConsulCluster(1)
     const server = servers[0] as ConsulServer
     const links = await openLinks(workers, [server.port])

@@ -1,5 +1,6 @@
-/** `etcd()` on three members of the older version, whose leaders answer keepalives also when they have been replaced: a lease for each lock. */
+/** `etcd()` on three members of the older version, whose leaders answer keepalives even after they have been replaced: a lease for each lock. */
 import { startEtcdCluster } from '../../../test/support/servers/etcd.js'
+import { memberCables } from '../../../test/support/servers/member-cables.js'
 import {
   keeps,
   leastTtl,
@@ -12,6 +13,7 @@ import {
 } from '../etcd-lab.js'
 import { openLinks } from '../links.js'
 import { groupFaults } from '../members.js'
+import { partitions } from '../partitions.js'
 import { type LabDriver, lab as made } from '../store.js'
 
 export const lab: LabDriver = made({
@@ -19,7 +21,8 @@ export const lab: LabDriver = made({
   leastTtl,
   client: (ports) => openEtcd(ports as number[], 'lock'),
   open: async ({ workers, ttl }) => {
-    const cluster = await startEtcdCluster(3, { version: '3.4' })
+    const cables = memberCables()
+    const cluster = await startEtcdCluster(3, { version: '3.4', cables })
     const { servers } = cluster
     const ports = servers.map(({ port }) => port)
     const links = await openLinks(workers, ports)
@@ -29,7 +32,7 @@ export const lab: LabDriver = made({
       faults: [
         ...links.faults,
         ...links.single,
-        ...groupFaults(cluster, [newLeader(cluster)]),
+        ...groupFaults(cluster, [newLeader(cluster), ...partitions({ ...cluster, cables, links }, [0.5, 8])]),
         ...upkeep(servers),
         revocation(servers, ttl),
       ],
@@ -39,6 +42,7 @@ export const lab: LabDriver = made({
       close: async () => {
         await links.close()
         await cluster.stop()
+        await cables.stop()
       },
     }
   },

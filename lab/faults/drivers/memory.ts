@@ -1,4 +1,4 @@
-/** `memory()`: the store is the process, so one worker has several clients, and what can be done to it is all there is. */
+/** `memory()`: the store is the process, so one worker has several clients, and its own faults are the only ones. */
 import { memory } from 'holdfast/memory'
 import { type LabDriver, lab as made } from '../store.js'
 

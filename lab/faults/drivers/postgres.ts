@@ -1,4 +1,4 @@
-/** `postgres()`, strategy `row`: one server, a pool of pg in every process; every second one listens over a pool of its own. */
+/** `postgres()`, strategy `row`: one server, a pool of pg in every process; every second process listens over a separate pool. */
 import { postgresLab } from '../postgres-lab.js'
 import type { LabDriver } from '../store.js'
 

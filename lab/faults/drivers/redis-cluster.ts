@@ -1,8 +1,10 @@
 /** `redis()` on a Cluster of three masters without replicas: there is no fail-over, because a Cluster has no marker of lost writes. */
+
 import { startCluster } from '../../../test/support/servers/redis-cluster.js'
 import { until } from '../../../test/support/until.js'
 import { openLinks } from '../links.js'
 import { natMap, openRedis, type RedisPlace } from '../redis-client.js'
+import { forgedMessages } from '../redis-forger.js'
 import { clockJump, harmlessFaults, labServer, restart } from '../redis-servers.js'
 import { type Fault, type LabDriver, lab as made } from '../store.js'
 
@@ -20,6 +22,14 @@ export const lab: LabDriver = made({
       ...more,
     })
     const names = ['ledger', 'stock', 'mail', 'queue', 'page', 'seats', 'report', 'archive']
+    const finished = async (slot: number, to: (typeof setup.masters)[number]): Promise<void> => {
+      const moved = () =>
+        setup.migrateSlot(slot, to).then(
+          () => true,
+          () => false,
+        )
+      await until(moved, { within: 20_000, every: 100, what: `slot ${slot} to be moved` })
+    }
     const migrate: Fault = {
       kind: 'move a slot',
       subjects: ['slots'],
@@ -36,15 +46,25 @@ export const lab: LabDriver = made({
         })
         const others = setup.masters.filter((node) => node !== owner)
         const to = others[Math.floor(amount * 1_000) % others.length]
-        // A node that is down at the moment leaves it half-way, which is a fault of its own; it is gone through with later.
-        const moved = async () =>
-          to === undefined ||
-          setup.migrateSlot(slot, to).then(
-            () => true,
-            () => false,
-          )
-        await until(moved, { within: 20_000, every: 100, what: `slot ${slot} to be moved` })
+        // If a node is down, the move stops half-way, which is a fault of its own; it is completed later.
+        if (to !== undefined) await finished(slot, to)
         return undefined
+      },
+    }
+    const halfWay: Fault = {
+      kind: 'a slot move is interrupted',
+      subjects: ['slots'],
+      weight: 3,
+      lasts: [0.5, 4],
+      begin: async ({ amount }) => {
+        const name = names[Math.floor(amount * names.length)] ?? ''
+        const slot = await setup.slotOf(`hf:{${name}}`)
+        const owner = await setup.ownerOf(slot).catch(() => undefined)
+        const others = setup.masters.filter((node) => node !== owner && node.running)
+        const to = others[Math.floor(amount * 1_000) % others.length]
+        if (owner === undefined || to === undefined) return undefined
+        await setup.beginMigration(slot, to).catch(() => undefined)
+        return () => finished(slot, to)
       },
     }
     return {
@@ -56,6 +76,8 @@ export const lab: LabDriver = made({
         restart(setup.nodes, { kind: 'kill and start again', keepData: true }),
         clockJump(setup.nodes, -1),
         migrate,
+        halfWay,
+        forgedMessages(setup.nodes),
       ],
       settles: 6 * ttl + 6_000,
       check: { falseBusy: { lag: 3 * ttl + 2_000 } },

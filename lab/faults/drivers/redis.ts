@@ -1,7 +1,9 @@
 /** `redis()` on one server that keeps an append-only file, synced every second: restarts keep data, power cuts and flushes do not. */
+
 import { startRedis } from '../../../test/support/servers/redis.js'
 import { openLinks } from '../links.js'
 import { openRedis, type RedisPlace } from '../redis-client.js'
+import { forgedMessages } from '../redis-forger.js'
 import { clockJump, flush, harmlessFaults, labServer, powerCut, restart } from '../redis-servers.js'
 import { type Excuse, type Fault, type LabDriver, lab as made } from '../store.js'
 
@@ -13,11 +15,11 @@ export const lab: LabDriver = made({
   open: async ({ workers, ttl }) => {
     const server = await startRedis({ ...labServer, persistence: 'aof-everysec' })
     const links = await openLinks(workers, [server.port])
-    // Short, so that servers that forget can be had more than once in a run.
+    // Short, so that a run can contain more than one loss of data.
     const options = { maxTtl: ttl }
     const place = (port: number): RedisPlace => ({ is: 'single', hosts: [{ host, port }], options })
     const quarantine = 3 * ttl
-    // Nothing is granted during a quarantine: a run of nothing else would show little.
+    // Nothing is granted during a quarantine: a run of quarantines alone would show little.
     const rest = 8 * ttl
     const ahead: Fault = {
       ...clockJump([server], 1),
@@ -29,7 +31,7 @@ export const lab: LabDriver = made({
         },
       ],
     }
-    // After each of them the server may have forgotten. They come close together, so no try may be granted for longer than one quarantine.
+    // After each of these, the server may have forgotten locks. They come close together, so no try may be granted for longer than one quarantine.
     const forgetful = [
       restart([server], { kind: 'kill and start again', keepData: true }),
       restart([server], { kind: 'start again without data', keepData: false, apart: rest }),
@@ -41,7 +43,7 @@ export const lab: LabDriver = made({
       within: quarantine + 1_000,
       why: 'nothing is granted during the quarantine of a server that may have forgotten (docs/drivers/redis.md)',
     }
-    // Ten ttls are the longest jump: after so long the clock has caught up with the tokens that only the lost data knew.
+    // The longest jump is ten ttls: after that time the clock has caught up with the tokens that only the lost data contained.
     const back: Fault = {
       ...clockJump([server], -1),
       excuses: [
@@ -68,9 +70,10 @@ export const lab: LabDriver = made({
         ...forgetful.map((fault) => ({ ...fault, excuses: [refuses] })),
         back,
         ahead,
+        forgedMessages([server]),
       ],
       settles: 4 * ttl + 4_000,
-      // Tries are refused while a server that may have forgotten lets everything run out.
+      // Tries are refused while a server that may have forgotten locks lets everything expire.
       check: { falseBusy: { lag: quarantine + 2_000 } },
       versions: { [server.flavour]: await versionOf(server) },
       close: async () => {

@@ -1,9 +1,10 @@
-/** `redlock()` over five independent servers. What is done at any time touches two of them at most: a minority. */
+/** `redlock()` over five independent servers. Faults affect at most two of them at any time: a minority. */
 
 import { redlock } from 'holdfast/redlock'
 import { Redis } from 'ioredis'
 import { startMany } from '../../../test/support/servers/redis.js'
 import { openLinks } from '../links.js'
+import { forgedMessages } from '../redis-forger.js'
 import { clockJump, flush, harmlessFaults, labServer, restart } from '../redis-servers.js'
 import { type Client, type LabDriver, lab as made } from '../store.js'
 
@@ -27,10 +28,11 @@ export const lab: LabDriver = made({
         ...links.single,
         ...harmlessFaults(group.servers),
         restart(group.servers, { kind: 'kill and start again', keepData: true }),
-        // A server that forgot is left out for `maxTtl`: one more at the same time still leaves a majority.
+        // A server that lost its data is excluded for `maxTtl`: one more at the same time still leaves a majority.
         restart(group.servers, { kind: 'start again without data', keepData: false, apart: 4 * ttl }),
         flush(group.servers, 4 * ttl),
         clockJump(group.servers, -1),
+        forgedMessages(group.servers),
       ],
       settles: 6 * ttl + 4_000,
       check: { falseBusy: false },

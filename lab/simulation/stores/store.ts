@@ -15,8 +15,20 @@ export interface SimulatedStore {
   end?(): void
 }
 
-/** `cut`: connections of one process · `cutAll`: of everybody · `freeze`: the server stands still · `slow`: so does the network. */
-export type StoreFault = 'cut' | 'cutAll' | 'freeze' | 'slow' | 'restart' | 'clockBack' | 'forgetScripts'
+/**
+ * `cut`: connections of one process · `cutAll`: of everybody · `freeze`: the server stands still · `slow`: so does the network · `restart`: without its
+ * data · `restartOlder`: with those of a while ago · `flush`: its data are deleted.
+ */
+export type StoreFault =
+  | 'cut'
+  | 'cutAll'
+  | 'freeze'
+  | 'slow'
+  | 'restart'
+  | 'restartOlder'
+  | 'flush'
+  | 'clockBack'
+  | 'forgetScripts'
 
 export interface StoreKind {
   readonly name: string

@@ -58,6 +58,14 @@ export class SimulatedIoredis extends EventEmitter {
     return this.#send(name, args)
   }
 
+  subscribe(channel: string): Promise<Reply> {
+    return this.#send('SUBSCRIBE', [channel])
+  }
+
+  unsubscribe(channel: string): Promise<Reply> {
+    return this.#send('UNSUBSCRIBE', [channel])
+  }
+
   duplicate(): SimulatedIoredis {
     return new SimulatedIoredis(this.#process, this.#network)
   }

@@ -91,6 +91,7 @@ end
 
 local commands = {}
 function commands.TIME() return { text(world.sec), text(world.usec) } end
+function commands.INFO() return world.info end
 function commands.GET(key)
   local one = entry(key, 'string')
   return one and one.value or false
@@ -156,6 +157,11 @@ function commands.ZADD(key, ...)
   return one.size - before
 end
 function commands.ZREM(key, ...) return remove('zset', key, ...) end
+function commands.ZCARD(key)
+  local one = entry(key, 'zset')
+  return one and one.size or 0
+end
+
 function commands.ZSCORE(key, member)
   local one = entry(key, 'zset')
   local score = one and one.value[member]
@@ -175,6 +181,7 @@ function commands.ZRANGEBYSCORE(key, least, most, limit, offset, count)
   local found = between(key, least, most)
   return slice(found, limit and offset or 0, limit and tonumber(offset) + tonumber(count) - 1 or -1, false)
 end
+function commands.ZCOUNT(key, least, most) return #between(key, least, most) end
 function commands.ZREMRANGEBYSCORE(key, least, most)
   local members = {}
   for _, one in ipairs(between(key, least, most)) do members[#members + 1] = one[1] end
@@ -219,7 +226,23 @@ local function json(value)
   return '[' .. table.concat(parts, ',') .. ']'
 end
 
-function begin(id) worlds[id] = { keys = {}, listeners = {}, published = {} } end
+function begin(id) worlds[id] = { keys = {}, listeners = {}, published = {}, info = '' } end
+function tell(id, info) worlds[id].info = info end
+-- Keys are replaced by scripts, never changed for those who have seen them, but for what is in them: that is copied.
+local function copy(keys)
+  local copied = {}
+  for key, one in pairs(keys) do
+    local value = one.value
+    if type(value) == 'table' then
+      value = {}
+      for field, content in pairs(one.value) do value[field] = content end
+    end
+    copied[key] = { kind = one.kind, value = value, size = one.size, till = one.till }
+  end
+  return copied
+end
+function save(id) worlds[id].saved = copy(worlds[id].keys) end
+function recall(id) worlds[id].keys = copy(worlds[id].saved or {}) end
 function finish(id) worlds[id] = nil end
 function flush(id) worlds[id].keys = {} end
 function listeners(id, channel, count) worlds[id].listeners[channel] = count > 0 and count or nil end

@@ -17,6 +17,12 @@ export interface Redis {
   /** @param now microseconds since 1970. @throws Error as the server would say it */
   run(how: string, script: string, keys: readonly string[], args: readonly string[], now: number): Answer
   flush(): void
+  /** What INFO says from now on. */
+  tell(info: string): void
+  /** Its data as they are now. */
+  save(): void
+  /** It has the data of the last `save()` again. */
+  recall(): void
   forgetScripts(): void
   /** Keys of locks that are held or waited for. */
   busy(now: number): readonly string[]
@@ -105,6 +111,9 @@ export async function startMachine(): Promise<Machine> {
         return answer
       },
       flush: () => void call('flush', id),
+      tell: (info) => void call('tell', id, info),
+      save: () => void call('save', id),
+      recall: () => void call('recall', id),
       forgetScripts: () => known.clear(),
       busy: (now) => JSON.parse(call('busy', id, ...split(now))) as string[],
       end: () => void call('finish', id),

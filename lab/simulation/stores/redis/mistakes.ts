@@ -13,13 +13,26 @@ export const scriptMistakes: readonly ScriptMistake[] = [
   {
     is: 'trusts a server that has forgotten everything',
     breaks: ['exclusion', 'read-write', 'permits'],
-    instead: [["if writer or strict == '1' then", 'if false then']],
+    instead: [['if lost then standing =', 'if false then standing =']],
+  },
+  {
+    is: 'believes a newcomer who says that it is a new one',
+    breaks: ['exclusion', 'read-write', 'permits'],
+    instead: [
+      ["local stranger = known ~= '-' and known ~= lineage", 'local stranger = false'],
+      ["elseif strict and marker ~= 'new' then", 'elseif false then'],
+    ],
+  },
+  {
+    is: 'takes data that were deleted for data that never were',
+    breaks: ['exclusion', 'read-write', 'permits'],
+    instead: [["'flushall', 'flushdb', 'swapdb', 'debug', 'config|resetstat'", '']],
   },
   {
     is: 'lets two writers in',
     breaks: ['exclusion', 'read-write'],
     instead: [
-      ["if kind == 'x' or kind ~= S.m then return false end", "if kind == 'x' then return true end"],
+      ["if kind == 'x' or kind ~= m then return false end", "if kind == 'x' then return true end"],
       ["if till == 0 and S.m ~= 'x' then advance", 'if till == 0 then advance'],
     ],
   },

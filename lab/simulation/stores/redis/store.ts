@@ -1,6 +1,6 @@
 /**
  * The Redis driver as it is, adapter for ioredis and Lua scripts included, over a server that is simulated below the level
- * of commands. It restarts without its data, sets its clock back, forgets its scripts, loses messages.
+ * of commands. It restarts without its data or with older ones, is flushed, sets its clock back, forgets its scripts, loses messages.
  */
 
 import { redis } from 'holdfast/redis'
@@ -23,9 +23,15 @@ const maxTtl = 1_000
 /** `strict`: a process that meets an empty server for the first time takes it for one that has lost its data. */
 export function redisStore(machine: Machine, mistake?: ScriptMistake, strict = true): StoreKind {
   return {
-    name: mistake === undefined ? `redis${strict ? '' : ' in its default'}` : `redis that ${mistake.is}`,
+    name:
+      mistake === undefined
+        ? `redis${strict ? '' : ' that trusts what it does not know'}`
+        : `redis that ${mistake.is}`,
     abilities: ['exclusive', 'shared', 'permits'],
-    faults: ['cut', 'cutAll', 'freeze', 'slow', 'restart', 'clockBack', 'forgetScripts'],
+    faults: [
+      ...(['cut', 'cutAll', 'freeze', 'slow', 'restart', 'restartOlder', 'flush', 'clockBack'] as const),
+      'forgetScripts',
+    ],
     shared: true,
     liveWithin: 60_000,
     make: (world) => makeStore(world, machine, mistake, strict),
@@ -46,6 +52,7 @@ function makeStore(
   let startedAt = Number.NEGATIVE_INFINITY
   let started = wallAt(0) - 86_400_000_000
   let setBack = 0
+  let flushed = 0
 
   function newRun(): string {
     return Array.from({ length: 40 }, () => Math.floor(world.chance() * 16).toString(16)).join('')
@@ -69,23 +76,14 @@ function makeStore(
     if (name === 'EVAL' || name === 'EVALSHA') {
       const [script = '', count = '0', ...rest] = args
       const keys = rest.slice(0, Number(count))
+      if (name === 'EVAL') server.tell(info())
       const { reply, published } = server.run(name, script, keys, rest.slice(keys.length), wall())
       for (const [channel, text] of published) {
         for (const remote of channels.get(channel) ?? []) remote.say({ channel, text })
       }
       return reply
     }
-    if (name === 'INFO') {
-      const up = Math.floor((wall() - started) / 1_000_000)
-      return [
-        `run_id:${run}`,
-        `master_replid2:${'0'.repeat(40)}`,
-        `server_time_usec:${wall()}`,
-        `uptime_in_seconds:${up}`,
-        'maxmemory:0',
-        'maxmemory_policy:noeviction',
-      ].join('\r\n')
-    }
+    if (name === 'INFO') return info()
     const [channel = ''] = args
     const listening = channels.get(channel) ?? new Set()
     channels.set(channel, listening)
@@ -96,14 +94,30 @@ function makeStore(
     return [name.toLowerCase(), channel, listening.size]
   }
 
+  function info(): string {
+    return [
+      '# Server',
+      `run_id:${run}`,
+      `master_replid2:${'0'.repeat(40)}`,
+      `uptime_in_seconds:${Math.floor((wall() - started) / 1_000_000)}`,
+      'maxmemory:0',
+      'maxmemory_policy:noeviction',
+      'aof_enabled:0',
+      'cmdstat_time:calls=1',
+      ...(flushed > 0 ? [`cmdstat_flushall:calls=${flushed}`] : []),
+    ].join('\r\n')
+  }
+
   function left(from: Remote<Said>): void {
     for (const [channel, listening] of channels) {
       if (listening.delete(from)) server.listeners(channel, listening.size)
     }
   }
 
-  function restart(): void {
-    server.flush()
+  function restart(recall: boolean): void {
+    if (recall) server.recall()
+    else server.flush()
+    flushed = 0
     server.forgetScripts()
     for (const channel of channels.keys()) server.listeners(channel, 0)
     channels.clear()
@@ -124,7 +138,15 @@ function makeStore(
       cutAll: () => network.cut(),
       freeze: (ms) => network.freeze(ms),
       slow: (ms) => network.slow(200, ms),
-      restart,
+      restart: () => restart(false),
+      restartOlder: (ms) => {
+        server.save()
+        world.at(world.now + ms, () => restart(true))
+      },
+      flush: () => {
+        server.flush()
+        flushed++
+      },
       clockBack: (ms) => {
         setBack += ms * 10
       },

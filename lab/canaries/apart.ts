@@ -1,0 +1,57 @@
+/**
+ * The drivers of the fault lab whose servers can be cut off, with one mistake: a renewal that the store could not carry out counts, because the
+ * server that was asked is there. Which driver stands after the `?` of this module's URL.
+ */
+import type { DriverFactory } from 'holdfast'
+import type { Grant } from 'holdfast/driver'
+import { type LabDriver, lab as made } from '../faults/store.js'
+
+const name = new URL(import.meta.url).search.slice(1)
+const { lab: sound }: { lab: LabDriver } = await import(`../faults/drivers/${name}.js`)
+
+export const lab: LabDriver = made({
+  ...sound,
+  about: `${sound.about}; a renewal that the store could not carry out counts`,
+  client: async (place) => {
+    const client = await sound.client(place)
+    return { ...client, driver: trusting(client.driver) }
+  },
+})
+
+const trusting =
+  (factory: DriverFactory): DriverFactory =>
+  (env) => {
+    const driver = factory(env)
+    const { acquire } = driver
+    return {
+      ...driver,
+      acquire: async (claim, wait) => {
+        const grant = await acquire(claim, wait)
+        return grant && counting(grant, env.clock.now)
+      },
+    }
+  }
+
+function counting(grant: Grant, now: () => number): Grant {
+  /** The ttl of a renewal that was not carried out, or not yet: it counts for as long as the server is there. */
+  let trusted: number | undefined
+  const renew = async (ttl: number, signal: AbortSignal) => {
+    trusted = ttl
+    try {
+      const until = await grant.renew(ttl, signal)
+      trusted = undefined
+      return until
+    } catch {
+      return now() + ttl
+    }
+  }
+  return new Proxy(grant, {
+    get: (target, key) => {
+      if (key === 'renew') return renew
+      if (key === 'validUntil' && trusted !== undefined && target.validUntil > Number.NEGATIVE_INFINITY)
+        return Math.max(now() + trusted, target.validUntil)
+      const value: unknown = Reflect.get(target, key)
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
+}

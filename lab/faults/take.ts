@@ -1,0 +1,41 @@
+/** How a worker requests a lock: one attempt, a limited wait, an endless wait, or until it changes its mind. */
+import type { Lease, Lock, Locks } from 'holdfast'
+import type { Chance } from './chance.js'
+import { permitsOf, type Subject } from './workload.js'
+
+export function lockOf(locks: Locks, { name, kind }: Subject, dice: Chance): Lock {
+  if (kind === 'semaphore') return locks.semaphore(name, { permits: permitsOf })
+  if (kind === 'read-write') return locks.readWrite(name)[dice.next() < 0.7 ? 'read' : 'write']
+  return locks.mutex(name)
+}
+
+export async function take(
+  lock: Lock,
+  { kind, slow }: Subject,
+  dice: Chance,
+  ttl: number,
+): Promise<Lease | undefined> {
+  const permits = kind === 'semaphore' ? { permits: 1 + dice.below(permitsOf - 1) } : {}
+  const way = dice.next()
+  // A waiter knows how long the holder has; a try shows what the store admits.
+  const tries = slow ? 0.4 : 0.08
+  if (way < tries) return lock.tryAcquire(permits)
+  const fair = kind === 'fair' ? { fair: true } : {}
+  const wait = waitOf(dice, ttl)
+  if (way > 0.06 + tries) return lock.acquire({ ...permits, ...fair, ...wait })
+  const gone = new AbortController()
+  const timer = setTimeout(() => gone.abort(), dice.between(0, 40))
+  try {
+    return await lock.acquire({ ...permits, ...fair, signal: gone.signal })
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Some waits are short, some endless: a forgotten waiter shows on the endless ones. */
+function waitOf(dice: Chance, ttl: number): { wait: number } {
+  const way = dice.next()
+  if (way < 0.4) return { wait: dice.between(0.02, 0.3) * ttl }
+  // Explicit although it is the default: the history then knows when a wait expired.
+  return { wait: way < 0.7 ? Number.POSITIVE_INFINITY : 4 * ttl }
+}

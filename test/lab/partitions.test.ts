@@ -1,0 +1,164 @@
+// Members cut off from the others, with their clients or alone: that it is done, that nobody holds twice, and that a broken lock does.
+import assert from 'node:assert/strict'
+import { after, describe, it, test } from 'node:test'
+import { inspect } from 'node:util'
+import { createLocks } from 'holdfast'
+import { printViolation } from 'holdfast/verify'
+import { withIt } from '../../lab/faults/partitions.js'
+import { runLab } from '../../lab/faults/run.js'
+import type { LabDriver } from '../../lab/faults/store.js'
+import { leakCheck } from '../support/leaks.js'
+import { startConsulCluster } from '../support/servers/consul.js'
+import { startEtcdCluster } from '../support/servers/etcd.js'
+import { type MemberCables, memberCables } from '../support/servers/member-cables.js'
+import { startSentinel } from '../support/servers/redis-sentinel.js'
+import { until } from '../support/until.js'
+
+const faultsOf = (name: string) => new URL(`../../lab/faults/drivers/${name}.js`, import.meta.url).href
+const labAt = (url: string): Promise<{ readonly lab: LabDriver }> => import(url)
+const canaryOf = (name: string) => new URL(`../../lab/canaries/apart.js?${name}`, import.meta.url).href
+
+describe('cut off from the others,', { concurrency: 2 }, () => {
+  it('a leader of etcd commits nothing, the others do, and it follows them once it is back', async () => {
+    const cables = memberCables()
+    await using cluster = await startEtcdCluster(3, { version: '3.4', cables })
+    const leader = await cluster.leader()
+    const others = cluster.servers.filter((one) => one !== leader)
+    const put = (server: typeof leader, key: string) =>
+      server.ask('/v3/kv/put', { key, value: 'eA==' }, AbortSignal.timeout(5_000))
+    await put(leader, 'YQ==')
+    const heal = cables.isolate(cluster.servers.indexOf(leader), leader.pid)
+    const refused = assert.rejects(put(leader, 'Yg=='))
+    const took = () => put(others[0]!, 'Yw==').then(Boolean, () => false)
+    await until(took, { within: 20_000, every: 50, what: 'the others to take a write' })
+    await refused
+    heal()
+    const again = () => put(leader, 'ZA==').then(Boolean, () => false)
+    await until(again, { within: 20_000, every: 50, what: 'the old leader to take a write' })
+    await cluster.stop()
+    await cables.stop()
+  })
+
+  it('a leader of Consul commits nothing, the others do, and it follows them once it is back', async () => {
+    const cables = memberCables()
+    await using cluster = await startConsulCluster(3, { cables })
+    const leader = await cluster.leader()
+    const others = cluster.servers.filter((one) => one !== leader)
+    const put = (server: typeof leader, key: string) => server.ask('PUT', `/v1/kv/${key}`, 'x')
+    const heal = cables.isolate(cluster.servers.indexOf(leader), leader.pid)
+    const refused = assert.rejects(put(leader, 'a'), /leadership lost|No cluster leader|aborted/)
+    const took = () => put(others[0]!, 'b').catch(() => false)
+    await until(took, { within: 30_000, every: 50, what: 'the others to take a write' })
+    await refused
+    heal()
+    const again = () => put(leader, 'c').catch(() => false)
+    await until(again, { within: 30_000, every: 50, what: 'the old leader to take a write' })
+    await cluster.stop()
+    await cables.stop()
+  })
+
+  it('a master of Redis goes on beside the one that the Sentinels promote, and follows it once it is back', async () => {
+    const cables = memberCables()
+    const setup = await startSentinel({ downAfter: 500, cables })
+    try {
+      const old = setup.master()
+      const other = setup.nodes.find((one) => one !== old)!
+      const heal = cables.isolate(setup.nodes.indexOf(old), old.pid)
+      const promoted = async () => (await other.cli('SET', 'x', 1).catch(() => '')) === 'OK'
+      await until(promoted, { within: 20_000, what: 'the replica to be promoted' })
+      assert.equal(await old.cli('SET', 'x', 2), 'OK', 'the old one still takes itself for the master')
+      heal()
+      assert.equal(await setup.settled(), other)
+      assert.equal(await old.cli('GET', 'x'), '1')
+    } finally {
+      await setup.stop()
+      await cables.stop()
+    }
+  })
+})
+
+test('some workers are with it and some are not, whatever is drawn', () => {
+  const sides = new Set<string>()
+  for (let draw = 0; draw < 1_000; draw++) {
+    const isWith = withIt(4, (draw * 0.618_033_988_75) % 1)
+    const side = [0, 1, 2, 3].map((n) => (isWith(n) ? 'x' : '-')).join('')
+    assert.match(side, /x/)
+    assert.match(side, /-/)
+    sides.add(side)
+  }
+  assert.equal(sides.size, 12, 'each number of them, beginning with each')
+  assert.ok(withIt(1, 0.5)(0))
+})
+
+describe('with members cut off nobody holds beside another, and everybody is served:', {
+  concurrency: 2,
+}, () => {
+  for (const { name, seed, only } of [
+    { name: 'etcd-cluster', seed: 75, only: ['cut off with its clients'] },
+    { name: 'redis-cluster-replicas', seed: 24, only: ['cut off', 'pause worker'] },
+  ]) {
+    it(name, async (t) => {
+      const result = await runLab({
+        name,
+        module: faultsOf(name),
+        seed,
+        seconds: 8,
+        ttl: 1_000,
+        rate: 6,
+        only,
+      })
+      const told = [...result.violations.map(printViolation), ...result.complaints]
+      const again = `npm run faults -- ${name} --seed ${seed} --seconds 8 --rate 6 --only '${only}'`
+      assert.equal(told.slice(0, 3).join('\n\n'), '', again)
+      assert.ok(result.plan.some(({ kind }) => kind.includes('cut off with its clients')))
+      t.diagnostic(
+        `${result.plan.length} faults, ${result.counts.granted} granted, ${result.took.toFixed(1)} s`,
+      )
+    })
+  }
+})
+
+describe('a holder on the side that is cut off', { concurrency: 2 }, () => {
+  const startEtcd = (cables: MemberCables) => startEtcdCluster(3, { version: '3.4', cables })
+  const startConsul = (cables: MemberCables) => startConsulCluster(3, { cables })
+  for (const { name, start } of [
+    { name: 'etcd-cluster', start: startEtcd },
+    { name: 'consul-cluster', start: startConsul },
+  ]) {
+    for (const [what, url, isHeld] of [
+      ['knows that it is none', faultsOf(name), false],
+      ['does not, if a renewal counts that the store could not carry out', canaryOf(name), true],
+    ] as const) {
+      it(`${what} (${name})`, async () => {
+        const [{ lab: tried }, { lab: sound }] = await Promise.all([labAt(url), labAt(faultsOf(name))])
+        const cables = memberCables()
+        await using cluster = await start(cables)
+        const { servers } = cluster
+        const leader = await cluster.leader()
+        const others = servers.filter(({ port }) => port !== leader.port)
+        const [a, b] = [await tried.client([leader.port]), await sound.client(others.map(({ port }) => port))]
+        const [behind, beyond] = [createLocks(a.driver), createLocks(b.driver)]
+        const lease = await behind.mutex('x').acquire({ ttl: sound.leastTtl ?? 1_000 })
+        let lost: unknown = 'not lost'
+        lease.signal.addEventListener('abort', () => {
+          lost = lease.signal.reason
+        })
+        const heal = cables.isolate(
+          servers.findIndex(({ port }) => port === leader.port),
+          leader.pid,
+        )
+        const next = await beyond.mutex('x').acquire({ wait: 60_000 })
+        assert.ok(next.token > lease.token)
+        assert.equal(lease.isHeld, isHeld, inspect(lost))
+        await next.release()
+        heal()
+        await Promise.all([behind.close(), beyond.close()])
+        await Promise.all([a.close?.(), b.close?.()])
+        await cluster.stop()
+        await cables.stop()
+      })
+    }
+  }
+})
+
+after(leakCheck)
