@@ -1,4 +1,4 @@
-/** Several libraries that lock in the same server, one after the other, in turns. */
+/** Compares several libraries that lock on the same server, in alternating slices. */
 import type { Comparison } from './figure.js'
 import { spread } from './spread.js'
 import type { Scale } from './suite.js'
@@ -6,11 +6,11 @@ import type { Scale } from './suite.js'
 export interface Contender {
   readonly library: string
   readonly settings: string
-  /** Takes and gives back a free lock `pairs` times; resolves with how many it did in a second. */
+  /** Acquires and releases a free lock `pairs` times; resolves with the number of pairs per second. */
   readonly rate: (pairs: number) => Promise<number>
 }
 
-/** From a function that takes and gives back once. */
+/** From a function that acquires and releases once. */
 export function pairsOf(pair: () => Promise<unknown>): Contender['rate'] {
   return async (pairs) => {
     const begin = performance.now()
@@ -27,7 +27,7 @@ export async function besideEachOther(
 ): Promise<Comparison> {
   const pairs = effort.fixed ?? 300
   const rates = contenders.map((): number[] => [])
-  // The first round warms up; each takes turns with the others.
+  // The first round is a warm-up; the contenders alternate.
   for (let round = -1; round < effort.rounds; round++) {
     for (const [i, { rate }] of contenders.entries()) {
       const found = await rate(pairs)

@@ -1,6 +1,6 @@
 /**
- * Other processes that do what they are told: one reply to each order. A worker module calls `serve` with what it can do;
- * the bench starts it with `enlist` and asks.
+ * Worker processes that execute orders: one reply per order. A worker module passes its duties to `serve`; the bench starts it with
+ * `enlist` and sends orders.
  */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -9,9 +9,9 @@ export type Duties = Readonly<Record<string, (...args: never[]) => unknown>>
 
 export interface Member<D extends Duties> {
   readonly pid: number
-  /** @throws Error with what the duty threw, or when the process has ended */
+  /** @throws Error with the error of the duty, or if the process has ended */
   ask<K extends keyof D & string>(duty: K, ...args: Parameters<D[K]>): Promise<Awaited<ReturnType<D[K]>>>
-  /** Kills it as a crash does; resolves once it is gone. */
+  /** Kills it, as in a crash; resolves once it is gone. */
   kill(): Promise<void>
   /** Closes its channel, on which it ends by itself. */
   stop(): Promise<void>
@@ -64,7 +64,7 @@ export function enlist<D extends Duties>(module: URL, args: readonly string[]): 
   }
 }
 
-/** In the worker: carries out the orders, all at once if so asked; `ended` runs when the bench has gone or is done. */
+/** In the worker: executes the orders, concurrently if several are pending; `ended` runs when the bench has gone or is done. */
 export function serve(duties: Duties, ended: () => Promise<void>): void {
   process.on('message', async ({ id, duty, args }: Order) => {
     let reply: Reply

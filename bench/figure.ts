@@ -1,24 +1,24 @@
-/** What a suite gives: figures of ours, each a line of its table, and comparisons, each a table. */
+/** The results of a suite: our own figures, each a row of its table, and comparisons, each a table. */
 import type { Spread } from './spread.js'
 
 export type Result = Figure | Comparison
 
-/** One of our own, beside its floor, its counts and what was aimed at. */
+/** One of our own figures, beside its floor, its counts and its target. */
 export interface Figure {
   readonly suite: string
   readonly what: string
   readonly unit: string
   readonly ours: Spread
-  /** The least that anybody could do, measured in the same run, in the same unit. */
+  /** The minimum possible cost, measured in the same run, in the same unit. */
   readonly floor?: Floor
-  /** Exact numbers that belong to it: commands, messages, hand-overs. */
+  /** Related exact counts: commands, messages, hand-overs. */
   readonly counts?: Readonly<Record<string, number>>
   readonly aim?: Aim
-  /** What a reader must know to read the number. */
+  /** Necessary to interpret the number. */
   readonly note?: string
 }
 
-/** Several libraries beside each other. */
+/** Several libraries side by side. */
 export interface Comparison {
   readonly suite: string
   readonly what: string
@@ -30,14 +30,14 @@ export interface Comparison {
 export interface Row {
   readonly library: string
   readonly settings: string
-  /** One for each column; undefined where there is nothing to measure. */
+  /** One per column; undefined if there is nothing to measure. */
   readonly values: readonly (Spread | undefined)[]
 }
 
 export interface Floor {
   readonly what: string
   readonly value: Spread
-  /** Ours divided by the floor, inside each round. */
+  /** Ours divided by the floor, within each round. */
   readonly ratio: Spread
 }
 
@@ -54,7 +54,7 @@ export function atMost(value: number, most: number, unit: string): Aim {
   return { text: `≤ ${most.toLocaleString('en')} ${unit}`.trim(), met: value <= most }
 }
 
-/** Several at once: met when each of them is. */
+/** Combines several targets: met if each of them is. */
 export function both(...aims: readonly Aim[]): Aim {
   return { text: aims.map(({ text }) => text).join('; '), met: aims.every(({ met }) => met) }
 }

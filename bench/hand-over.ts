@@ -1,30 +1,30 @@
-/** Hand-overs between processes, from what each of them noted about its own turns. */
+/** Hand-overs between processes, from each process's record of its turns. */
 import type { Locks } from 'holdfast'
 import { stamp } from './stamp.js'
 
-/** One process had it once. All times are `stamp()`. */
+/** One turn of one process with the lock. All times are `stamp()`. */
 export interface Turn {
-  /** 0: there are none. */
+  /** 0: no tokens. */
   readonly token: number
-  /** When it heard that it stands in line; Infinity if it never had to. */
+  /** When it was notified that it is queued; Infinity if it never was. */
   readonly waitingSince: number
   readonly granted: number
   /** When it called release. */
   readonly released: number
-  /** Had the holder seen, before it called release, that somebody stood in line? Absent: it did not look. */
+  /** Had the holder seen a waiter before it called release? Absent: it did not check. */
   readonly awaited?: boolean
 }
 
-/** A holder at work: busy, so that no core falls asleep, and long enough for the other to be back in line. */
+/** Simulates a working holder: busy, so that no core goes to sleep, and long enough for the other process to be queued again. */
 export function spin(ms = 0.3): void {
   const end = stamp() + ms
   while (stamp() < end);
 }
 
-/** What another process may take to come back into line on a busy machine, in ms. */
+/** Maximum time for another process to be queued again on a busy machine, in ms. */
 const patience = 10_000
 
-/** A hand-over needs somebody in line. At its last turn a process does not know whether somebody is left, and gives up soon. */
+/** A hand-over needs a waiter. At its last turn a process does not know whether any other has turns left, and gives up soon. */
 export async function somebodyWaits(
   locks: Pick<Locks, 'inspect'>,
   name: string,
@@ -38,8 +38,8 @@ export async function somebodyWaits(
 }
 
 /**
- * Milliseconds from each call of release to the next grant, where the next holder stood in line already.
- * @throws Error when two held at once, or a token did not grow
+ * Milliseconds from each call of release to the next grant, if the next holder was queued by then.
+ * @throws Error if two processes held at once, or a token did not grow
  */
 export function gaps(turns: readonly Turn[]): number[] {
   const inOrder = turns.toSorted((a, b) => a.granted - b.granted)

@@ -1,4 +1,4 @@
-/** Heap per thing: used heap after a full collection, with many of them there and without. */
+/** Heap bytes per object: used heap after a full collection, with many objects and without. */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { type Spread, spread } from './spread.js'
@@ -8,7 +8,7 @@ export interface Filling {
   empty(): Promise<void>
 }
 
-/** Bytes per thing, `runs` times; one run more goes before them and is thrown away (code and caches). */
+/** Bytes per object, in each of `runs` runs; an additional first run is discarded (code and caches). */
 export async function heapPer(things: number, runs: number, { fill, empty }: Filling): Promise<Spread> {
   const perThing: number[] = []
   for (let run = -1; run < runs; run++) {
@@ -23,7 +23,7 @@ export async function heapPer(things: number, runs: number, { fill, empty }: Fil
 
 /** Bytes in use after a full collection. */
 export async function usedHeap(): Promise<number> {
-  // Weak references made in a turn of the event loop are held until it ends.
+  // Weak references created in a turn of the event loop are kept alive until it ends.
   await new Promise((resolve) => setImmediate(resolve))
   collect()
   return process.memoryUsage().heapUsed

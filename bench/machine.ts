@@ -1,17 +1,17 @@
-/** Where and with what it was measured: figures without it mean nothing. */
+/** The machine and versions of a measurement: figures are meaningless without them. */
 import { readFileSync } from 'node:fs'
 import { cpus, loadavg, release, type } from 'node:os'
 
 export interface Machine {
-  /** Day of the run, `2026-01-31`. */
+  /** Date of the run, `2026-01-31`. */
   readonly date: string
   readonly runtime: string
   readonly system: string
   readonly processor: string
   readonly cores: number
-  /** Average number of runnable tasks over the minute before the start: above 0.5 per core the times are those of a busy machine. */
+  /** Average number of runnable tasks over the minute before the start: above 0.5 per core, the times are those of a busy machine. */
   readonly load: number
-  /** Of holdfast and of what it was measured with. */
+  /** Versions of holdfast and of everything it was measured with. */
   readonly versions: Readonly<Record<string, string>>
 }
 
@@ -20,7 +20,7 @@ export function machine(versions: Readonly<Record<string, string>>): Machine {
   return {
     date: new Date().toISOString().slice(0, 10),
     runtime: `Node ${process.versions.node}`,
-    // What a builder adds to the number of its kernel tells nobody anything.
+    // The suffix a distributor adds to its kernel version is irrelevant.
     system: `${type()} ${release().split('-')[0]}`,
     processor: processor?.model.trim() || 'unknown processor',
     cores: cpus().length,

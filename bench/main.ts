@@ -1,4 +1,4 @@
-// Measures, prints Markdown.
+// Measures, and prints Markdown.
 //
 //   npm run bench                     all suites
 //   npm run bench -- memory local     some of them
@@ -32,7 +32,7 @@ for (const name of chosen.filter(isSuite)) {
 const report: Report = { machine: about, results }
 process.stdout.write(markdown(report))
 if (values.save === true) save(report)
-// Some of the libraries compared leave connections that never end.
+// Some of the compared libraries leave connections open for ever.
 process.exit()
 
 function save(report: Report): void {

@@ -1,10 +1,10 @@
-/** The packages in bench/peers: installed only when asked for, so that holdfast's own installation stays small. */
+/** The packages in bench/peers: installed only on demand, so that holdfast's own installation stays small. */
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 
 const folder = new URL('../../bench/peers/', import.meta.url)
 
-/** Installs what the lock file says, unless it is there. */
+/** Installs the versions of the lock file, unless present. */
 export function installPeers(): void {
   const { dependencies } = JSON.parse(readFileSync(new URL('package.json', folder), 'utf8')) as {
     readonly dependencies: Readonly<Record<string, string>>

@@ -71,12 +71,12 @@ function table(rows: readonly (readonly string[])[]): string[] {
   return [line(first), line(first.map(() => '---')), ...rest.map(line)]
 }
 
-/** `median (least–most)`; a single number when there was one run, or all were the same. */
+/** `median (least–most)`; a single number if there was one run, or all were equal. */
 function range({ median, min, max }: Spread): string {
   return min === max ? number(median) : `${number(median)} (${number(min)}–${number(max)})`
 }
 
-/** Three digits that count; whole numbers whole. */
+/** Three significant digits; whole numbers stay whole. */
 export function number(value: number): string {
   if (Number.isInteger(value) || Math.abs(value) >= 100) return Math.round(value).toLocaleString('en')
   return Number(value.toPrecision(3)).toString()

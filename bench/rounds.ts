@@ -1,22 +1,22 @@
 /**
- * Ours against its floor in the same run. A machine is faster in one second than in the next, so whatever is compared
- * takes turns in short slices, and ratios are taken inside a round: between slices that ran next to each other.
+ * Ours against its floor in the same run. A machine's speed varies from second to second, so compared works alternate in short slices, and
+ * ratios are taken within a round: between adjacent slices.
  */
 import { type Spread, spread } from './spread.js'
 
-/** Does something `n` times, in its own way (one by one, many at once), and resolves when all of it is done. */
+/** Performs `n` operations, in its own way (one by one, or concurrently), and resolves when all are done. */
 export type Work = (n: number) => Promise<void>
 
 export interface Effort {
-  /** Rounds that count; one more goes before them and is thrown away. */
+  /** Counted rounds; an additional first one is discarded. */
   readonly rounds: number
-  /** Milliseconds of one slice, on which its number of operations is settled beforehand. */
+  /** Milliseconds per slice; the number of operations in a slice is determined beforehand. */
   readonly slice: number
   /** This many operations in every slice instead: for tests of the harness itself, whose times mean nothing. */
   readonly fixed?: number
 }
 
-/** Operations per second of each work, round by round. */
+/** Operations per second of each work, by round. */
 export type Rates<K extends string> = Readonly<Record<K, readonly number[]>>
 
 export async function takeTurns<K extends string>(
@@ -28,7 +28,7 @@ export async function takeTurns<K extends string>(
   for (const name of names) counts.set(name, fixed ?? (await settle(works[name], slice)))
   const rates = Object.fromEntries(names.map((name) => [name, []])) as unknown as Record<K, number[]>
   for (let round = -1; round < rounds; round++) {
-    // Every other round the other way round: what comes second must not always pay for what came first.
+    // Every other round runs in reverse order: the second work must not always pay for the effects of the first.
     for (const name of round % 2 === 0 ? names : names.toReversed()) {
       const count = counts.get(name) ?? 1
       const seconds = (await timed(works[name], count)) / 1000
@@ -38,15 +38,15 @@ export async function takeTurns<K extends string>(
   return rates
 }
 
-/** `of` for each round, divided by `by` in the same round. */
+/** `of` divided by `by`, within each round. */
 export function ratio(of: readonly number[], by: readonly number[]): Spread {
   return spread(of.map((value, round) => value / (by[round] ?? Number.NaN)))
 }
 
 /**
- * How many operations fill a slice: after one of warming up, doubled until a quarter of it is reached. The quickest of
- * three tries counts: a process put off the processor for a moment would else settle on far too few, and a slice so
- * short measures what came before it.
+ * Number of operations that fill a slice: after a warm-up slice, the number doubles until it takes a quarter of a slice. The fastest of
+ * three tries counts: otherwise a process preempted for a moment would settle on far too few operations, and so short a slice would measure
+ * the effects of its predecessor.
  */
 async function settle(work: Work, slice: number): Promise<number> {
   // The first calls pay for connecting and compiling.

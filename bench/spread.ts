@@ -1,4 +1,4 @@
-/** What several runs of one measurement gave. The median is the figure; least and most say how far to trust it. */
+/** The results of several runs of one measurement. The median is the figure; minimum and maximum show how far to trust it. */
 export interface Spread {
   readonly median: number
   readonly min: number
@@ -16,7 +16,7 @@ export function spread(values: readonly number[]): Spread {
   }
 }
 
-/** The value below which a share `q` of `sorted` lies, taken between neighbours; NaN for an empty list. */
+/** The `q` quantile of `sorted`, interpolated between neighbours; NaN for an empty list. */
 export function quantile(sorted: readonly number[], q: number): number {
   const at = (sorted.length - 1) * q
   const below = sorted[Math.floor(at)]

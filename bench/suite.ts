@@ -1,4 +1,4 @@
-/** How much is done. The numbers of `full` are those of the published tables; `quick` is for a look while working. */
+/** The amount of work. The published tables use `full`; `quick` is for a look during development. */
 import type { Effort } from './rounds.js'
 
 export interface Scale {
@@ -9,21 +9,21 @@ export interface Scale {
   readonly leases: number
   /** Between processes, per run. */
   readonly handOvers: number
-  /** Holders killed. */
+  /** Number of holders killed. */
   readonly kills: number
-  /** That want a lock at once. */
+  /** Processes that want a lock at once. */
   readonly processes: number
-  /** Lengths of the lines whose hand-offs are counted. */
+  /** Lengths of the queues whose hand-offs are counted. */
   readonly lines: readonly number[]
-  /** Milliseconds to look on while everybody waits. */
+  /** Milliseconds of observation while everybody waits. */
   readonly still: number
   /** Milliseconds of a closed loop. */
   readonly competing: number
   /** Milliseconds of holding many. */
   readonly holding: number
-  /** Milliseconds after which a contender that has finished nothing is taken for stuck. */
+  /** Milliseconds after which a contender without a finished pair counts as stuck. */
   readonly stuckAfter: number
-  /** Waiters in the longest line. */
+  /** Waiters in the longest queue. */
   readonly longLine: number
 }
 

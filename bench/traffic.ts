@@ -1,19 +1,19 @@
-/** Counts what this process says over the sockets it connects: exact, and without asking whoever opened them. */
+/** Counts the lines this process writes to the sockets it connects: exactly, and without access to the code that opened them. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
 
 export interface Traffic {
-  /** Lines written since the last look. */
+  /** Lines written since the last call. */
   lines(): number
   stop(): void
 }
 
-/** Only sockets that are connected from now on. */
+/** Counts only sockets connected from now on. */
 export function countLines(): Traffic {
   let count = 0
   const watch = (event: unknown) => {
     const { socket } = event as { readonly socket: Socket }
-    // Connecting, which follows at once, puts the plain `write` back.
+    // Connecting, which follows immediately, restores the plain `write`.
     queueMicrotask(() => {
       const write = socket.write.bind(socket) as (...args: readonly unknown[]) => boolean
       socket.write = (...args: readonly unknown[]) => {

@@ -1,11 +1,11 @@
 /**
- * Many waiters on one name in one process: each acquires and releases again and again, so all but one are always in
- * line, and every acquisition but the first of a slice is handed over by the release before it.
+ * Many waiters on one name in one process: each acquires and releases repeatedly, so all but one are always queued, and every acquisition
+ * except the first of a slice is handed over by the preceding release.
  */
 import type { BareQueue } from './floors/in-process.js'
 import { type Effort, type Rates, takeTurns } from './rounds.js'
 
-/** What is needed of a lock here. */
+/** The part of a lock used here. */
 export interface Handed {
   acquire(): Promise<{ readonly token: number; release(): Promise<unknown> }>
 }
@@ -15,7 +15,7 @@ export interface HandOvers {
   readonly counts: Readonly<Record<string, number>>
 }
 
-/** Slices are counted in acquisitions per waiter. Every hand-over is counted, and its token checked to have grown. */
+/** A slice is measured in acquisitions per waiter. Counts every hand-over, and checks that its token has grown. */
 export async function handOvers(
   lock: Handed,
   queue: BareQueue,

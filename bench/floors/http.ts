@@ -1,4 +1,4 @@
-/** The least that a request over HTTP could be: Node's own client, connections kept, bodies made before. */
+/** The floor of a request over HTTP: Node's own client, with persistent connections and prepared bodies. */
 import { Agent, request } from 'node:http'
 
 export class BareHttp {
@@ -36,5 +36,5 @@ export class BareHttp {
   }
 }
 
-/** A lock and its floor as `figures` asks for them: each takes a key and gives it back. */
+/** A lock or its floor, in the form `figures` takes: acquires and releases a key. */
 export type Pair = (key: string) => Promise<unknown>

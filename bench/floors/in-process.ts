@@ -1,4 +1,4 @@
-/** The least that a lock inside one process could be: no leases, no deadlines, no tokens, no events. */
+/** The floor of a lock inside one process: no leases, no deadlines, no tokens, no events. */
 
 export class BareMap {
   readonly #held = new Map<string, object>()
@@ -21,7 +21,7 @@ export class BareMap {
   }
 }
 
-/** First come, first served over promises: the usual in-process mutex. */
+/** A FIFO queue over promises: the usual in-process mutex. */
 export class BareQueue {
   #taken = false
   readonly #waiting: (() => void)[] = []

@@ -1,4 +1,4 @@
-/** Whole JSON lines out of chunks. */
+/** Splits chunks into whole JSON lines. */
 export function lines<T>(onMessage: (message: T) => void): (chunk: string) => void {
   let rest = ''
   return (chunk) => {

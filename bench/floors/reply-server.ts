@@ -1,4 +1,4 @@
-// The thread of `request-reply.ts`: takes JSON lines and answers each with one, keeps nothing but who wants to be told of
+// The thread of `request-reply.ts`: receives JSON lines and answers each with one; its only state is the list of connections that listen to
 // the others' lines.
 import { createServer } from 'node:net'
 import { parentPort, workerData } from 'node:worker_threads'

@@ -1,6 +1,6 @@
 /**
- * The least a lock kept by another thread or process could cost: one request and its reply as JSON lines over the kind
- * of socket that the local driver uses, the server in a worker thread, and nothing done on either side.
+ * The floor of a lock kept by another thread or process: one request and its reply as JSON lines over the kind of socket that the local
+ * driver uses, with the server in a worker thread and no work on either side.
  */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -12,12 +12,12 @@ import { lines } from './lines.js'
 
 export interface ReplyServer {
   readonly path: string
-  /** When the first connection that ends after `since` is seen to end; both as `stamp()`. */
+  /** When the server sees the first connection end after `since`; both as `stamp()`. */
   closedAfter(since: number): Promise<number>
   stop(): Promise<void>
 }
 
-/** @param reply what every request is answered with, after its id */
+/** @param reply the reply to every request, after its id */
 export async function startReplies(reply: readonly unknown[]): Promise<ReplyServer> {
   const path = socketPath()
   const worker = new Worker(new URL('./reply-server.js', import.meta.url), { workerData: { path, reply } })
@@ -40,7 +40,7 @@ export interface Bare {
   close(): Promise<void>
 }
 
-/** @param told is called for every line of another connection that begins with `relay`, after this one asked `listen` */
+/** @param told called for every line of another connection that begins with `relay`, after this one has sent `listen` */
 export async function connectBare(path: string, told: () => void = () => undefined): Promise<Bare> {
   const socket = connect({ path })
   await once(socket, 'connect')
@@ -75,7 +75,7 @@ export async function connectBare(path: string, told: () => void = () => undefin
   }
 }
 
-/** An abstract name where there is one, which is what the local driver takes too. */
+/** An abstract name where supported, as in the local driver. */
 function socketPath(): string {
   const name = `holdfast-bench-${process.pid}-${randomBytes(6).toString('hex')}`
   if (process.platform === 'linux') return `\0${name}`

@@ -1,17 +1,16 @@
 /**
- * The least a ZooKeeper client can do: frames written by hand over one connection, answers taken in order, nothing kept, nothing
- * checked but that none is an error.
+ * The floor of a ZooKeeper client: hand-written frames over one connection, replies taken in order, no state, and no check except for errors.
  */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 
 export interface ZookeeperWire {
-  /** Creates an ephemeral sequential node and lists its siblings, sent together; resolves with its path. */
+  /** Creates an ephemeral sequential node and lists its siblings, in one send; resolves with its path. */
   enter(parent: string): Promise<string>
   remove(path: string): Promise<void>
-  /** Creates a node that stays, if it is not there. */
+  /** Creates a persistent node if it is missing. */
   make(path: string): Promise<void>
-  /** Reads the node and asks to be told of its change. Resolves once it is watched, with what resolves when that comes. */
+  /** Reads the node and sets a watch. Resolves once the watch is set; `changed` resolves at the notification. */
   watch(path: string): Promise<{ readonly changed: Promise<void> }>
   list(parent: string): Promise<readonly string[]>
   close(): void

@@ -1,4 +1,4 @@
-/** What one process can tell another of a lock: that it was released, and that its holder was killed. */
+/** How fast one process learns about a lock from another: that it was released, and that its holder was killed. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ export async function betweenProcesses(
   server: ReplyServer,
   scale: Scale,
 ): Promise<Figure[]> {
-  // Whoever connects first hosts the broker: here neither of the two that hand over.
+  // The first process to connect hosts the broker: here neither of the two that hand over.
   await using _keeps = await locks.mutex('bench:host').acquire()
   const members = [enlistMember(directory, server), enlistMember(directory, server)]
   const [one, two] = members as [Member<LocalMember>, Member<LocalMember>]
@@ -93,8 +93,8 @@ export async function killed(
 }
 
 /**
- * @param waited ms between standing in line and the kill. Who waits is asked to have a thread ready; with no time for
- * that, the figure is what starting a thread takes.
+ * @param waited ms between queueing and the kill. The waiter is asked to start a standby thread; with no time for that, the figure is the
+ * time to start a thread.
  */
 export async function killedWithBroker(
   server: ReplyServer,

@@ -1,6 +1,6 @@
 export const suite = 'local'
 export const name = 'bench:one'
-/** What an acquire and a release look like on the wire, so that the floor carries as much. */
+/** The wire form of an acquire and a release, so that the floor carries as many bytes. */
 const attempt = '0123456789abcdef0123456789abcdef'
 export const requests: Readonly<Record<'acquire' | 'release', readonly unknown[]>> = {
   acquire: ['acquire', name, attempt, 'x', 30_000, true, 0, ''],

@@ -1,16 +1,16 @@
-/** Locks in MariaDB, and the least that one could be. Each contender has one pool of mysql2 and takes and gives back by name. */
+/** Locks in MariaDB, and their floor. Each contender has one mysql2 pool, and acquires and releases by name. */
 import { createLocks } from 'holdfast'
 import { type MysqlOptions, mysql } from 'holdfast/mysql'
 import { createPool } from 'mysql2/promise'
 
 export interface Contender {
   take(name: string): Promise<() => Promise<unknown>>
-  /** How many stand in line. */
+  /** Number of waiters. */
   waiting(name: string): Promise<number>
   close(): Promise<void>
 }
 
-/** As many connections as statements may be under way at once, for ours and for the floor. */
+/** As many connections as concurrent statements, for ours and for the floor. */
 const connections = 8
 
 export function ours(url: string, options: Partial<MysqlOptions> = {}): Contender {
@@ -32,7 +32,7 @@ export function ours(url: string, options: Partial<MysqlOptions> = {}): Contende
   }
 }
 
-/** One guarded UPDATE to take a row that is there, one to give it back: no token, no line, no waiting. */
+/** One guarded UPDATE to take an existing row, one to release it: no token, no queue, no waiting. */
 export async function bareUpdates(url: string, names: readonly string[]): Promise<Contender> {
   const pool = createPool({ uri: url, connectionLimit: connections })
   await pool.query(
@@ -51,7 +51,7 @@ export async function bareUpdates(url: string, names: readonly string[]): Promis
   }
 }
 
-/** GET_LOCK that blocks on a connection for each that waits, and RELEASE_LOCK: no token, and no other lock meanwhile. */
+/** A blocking GET_LOCK on one connection per waiter, and RELEASE_LOCK: no token, and no other lock meanwhile. */
 export async function bareGetLock(url: string): Promise<Contender> {
   const pool = createPool({ uri: url, connectionLimit: 1 })
   return {

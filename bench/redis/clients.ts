@@ -1,4 +1,4 @@
-/** The clients everything is measured with, as their users make them. */
+/** The clients used for all measurements, created as their users create them. */
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 

@@ -1,24 +1,24 @@
-/** Counts commands exactly: those that clients sent, as the server's MONITOR shows them, apart from those that scripts ran. */
+/** Counts commands exactly: those sent by clients, as the server's MONITOR shows them, separately from those run by scripts. */
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 
 export interface Counted {
-  /** Commands that clients sent. */
+  /** Commands sent by clients. */
   readonly sent: number
-  /** Commands that scripts ran. */
+  /** Commands run by scripts. */
   readonly inside: number
   /** The sent ones by name, lower case. */
   readonly byName: Readonly<Record<string, number>>
 }
 
 export interface Counter {
-  /** What was counted since the start or the last look: everything the server answered before this call. */
+  /** Counts since the start or the last call: everything the server answered before this call. */
   look(): Promise<Counted>
   stop(): Promise<void>
 }
 
-/** Slows the server down a little: count in one run, time in another. */
+/** Slows the server down a little: count in one run, measure time in another. */
 export async function countCommands(port: number): Promise<Counter> {
   const watch = connect(port, '127.0.0.1')
   const mark = connect(port, '127.0.0.1')

@@ -1,16 +1,16 @@
-/** One way to lock over Redis: ours, a bare floor, or a peer. All are asked the same, so that they can be compared. */
+/** One way to lock over Redis: ours, a bare floor, or a peer. All offer the same interface, so that they can be compared. */
 
 export interface Contender {
-  /** Takes `key`, however long it takes. A library that gives up is asked again at once, which is counted. */
+  /** Acquires `key`, however long it takes. If a library gives up, the call is retried at once and the retry counted. */
   take(key: string): Promise<Taken>
-  /** Takes `key` for 10 s at a time and renews it until it is released. Missing: it cannot. */
+  /** Acquires `key` for 10 s and renews it until it is released. Absent: not supported. */
   keep?(key: string): Promise<Taken>
   readonly gaveUp: number
   close(): Promise<void>
 }
 
 export interface Taken {
-  /** The fence, 0 where there is none. */
+  /** The fencing token, 0 if there is none. */
   readonly token: number
   release(): Promise<unknown>
 }
@@ -20,12 +20,12 @@ export type ClientKind = 'ioredis' | 'node-redis'
 export interface Recipe {
   /** As in the table. */
   readonly name: string
-  /** `default`: as the library comes. `fast`: looks again every 5 ms and never gives up, where it can be told to. */
+  /** `default`: the library's defaults. `fast`: polls every 5 ms and never gives up, if the library can be configured so. */
   readonly settings: 'default' | 'fast' | 'fair'
   readonly client: ClientKind
   /** Connects to the servers at these ports; most take one. */
   make(ports: readonly number[]): Promise<Contender>
 }
 
-/** Milliseconds a lock is taken for; nothing in the bench is held that long. */
+/** The ttl of a lock in milliseconds; nothing in the bench is held that long. */
 export const ttl = 30_000

@@ -1,19 +1,19 @@
 /**
- * What a pair of acquire and release costs each side, in µs: a ratio of rates says that there is a difference, this says
- * where. Time on a processor, not on the clock: what else the machine does matters less.
+ * The cost of an acquire and release on each side, in µs: a ratio of rates shows that there is a difference, this shows where. Processor
+ * time, not wall-clock time: other load on the machine matters less.
  */
 import { connectResp } from '../../test/support/resp.js'
 import type { Effort, Work } from '../rounds.js'
 import { spread } from '../spread.js'
 
 export interface Cost {
-  /** Time in the commands that clients sent, by the server's own count; the way in and out is not in it. */
+  /** Time in the commands that clients sent, by the server's own count; excludes receiving and replying. */
   readonly server: number
   /** Processor time of this process, user and system. */
   readonly client: number
 }
 
-/** The medians of some rounds. `sent`: the commands that count, as `INFO commandstats` calls them. */
+/** The medians of several rounds. `sent`: the counted commands, named as in `INFO commandstats`. */
 export async function measureCost(
   work: Work,
   port: number,

@@ -1,4 +1,4 @@
-/** Many at once: workers that compete, leases that are held, waiters in one line. */
+/** Many at once: competing workers, held leases, waiters in one queue. */
 import { connectResp } from '../../test/support/resp.js'
 import { atLeast, atMost, both, type Figure } from '../figure.js'
 import { spread } from '../spread.js'
@@ -78,7 +78,7 @@ export async function holding(port: number, { leases, holding }: Scale): Promise
   })
 }
 
-/** An entry of SLOWLOG. */
+/** A SLOWLOG entry. */
 type Slow = readonly [id: number, at: number, microseconds: number, command: readonly string[]]
 
 export async function longLine(port: number, { longLine, processes }: Scale): Promise<Figure> {

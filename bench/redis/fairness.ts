@@ -1,15 +1,15 @@
-/** Who gets a lock that many want all the time: 64 workers in four processes, in a closed loop. */
+/** Fairness under constant contention: 64 workers in four processes, in a closed loop. */
 import { randomUUID } from 'node:crypto'
 import type { Share } from '../workers/redis-member.js'
 import type { Crew } from './hand-off.js'
 
 export interface Fairness {
-  /** (Σx)² ÷ n Σx² over what each worker got: 1 when all got the same, 1 ÷ n when one got all. */
+  /** (Σx)² ÷ n Σx² over each worker's grants: 1 if all got the same number, 1 ÷ n if one got all. */
   readonly jain: number
   readonly perSecond: number
-  /** Workers that got nothing. */
+  /** Workers without a grant. */
   readonly starved: number
-  /** Grants to somebody who had asked at least `margin` ms later. */
+  /** Grants to a worker while another had been waiting for at least `margin` ms longer. */
   readonly passedOver: number
   /** Longest wait in ms, and as a multiple of the mean. */
   readonly longest: number
@@ -45,11 +45,11 @@ export function judge(shares: readonly Share[], lasting: number): Fairness {
   }
 }
 
-/** In the order of the grants: how many went to one who had asked later than somebody still waiting. */
+/** In order of grants: the number of grants to a worker that had asked later than one still waiting. */
 function passedOver(waits: readonly (readonly [asked: number, granted: number])[]): number {
   const inOrder = waits.toSorted((a, b) => a[1] - b[1])
   let count = 0
-  // From the end, the earliest that was asked among those granted later.
+  // Scanning from the end: the earliest request among those granted later.
   let earliest = Number.POSITIVE_INFINITY
   for (const [asked] of inOrder.toReversed()) {
     if (earliest < asked - margin) count++

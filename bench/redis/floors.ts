@@ -1,8 +1,8 @@
 /**
- * The least a lock in Redis could be.
+ * The floors of a lock in Redis.
  *
  * `bare`: SET NX PX with a random value and compare-and-delete: two commands, no token, no renewal, no waiting.
- * `barePush`: a queue in Redis, and a release that pops it and publishes to the one it popped: no deadline, nobody dead.
+ * `barePush`: a queue in Redis, and a release that pops its head and publishes to it: no deadline, no handling of dead waiters.
  */
 import { createHash, randomUUID } from 'node:crypto'
 import { ioredisAt, nodeRedisAt } from './clients.js'
@@ -12,22 +12,22 @@ interface Bare {
   set(key: string, value: string): Promise<boolean>
   run(script: string, keys: readonly string[], args: readonly string[]): Promise<unknown>
   close(): Promise<void>
-  /** At once, whatever is on its way. */
+  /** Closes at once, even with commands in flight. */
   drop(): void
 }
 
-/** KEYS: lock. ARGV: value. Result: 1 when it was ours. */
+/** KEYS: lock. ARGV: value. Result: 1 if it was ours. */
 const compareAndDelete = `
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0`
 
-/** KEYS: lock, queue. ARGV: id, channel. Result: 1 when it is ours now, 0 when it stands in the queue. */
+/** KEYS: lock, queue. ARGV: id, channel. Result: 1 if acquired, 0 if queued. */
 const takeOrStand = `
 if redis.call('SET', KEYS[1], ARGV[1], 'NX') then return 1 end
 redis.call('RPUSH', KEYS[2], ARGV[1] .. ' ' .. ARGV[2])
 return 0`
 
-/** KEYS: lock, queue. Result: 1 when somebody waited. */
+/** KEYS: lock, queue. Result: 1 if there was a waiter. */
 const popAndPublish = `
 local next = redis.call('LPOP', KEYS[2])
 if not next then
@@ -85,7 +85,7 @@ export const barePush: Recipe = {
       async take(key) {
         const keys = [key, `${key}:queue`]
         const id = randomUUID()
-        // The message may overtake the answer.
+        // The message may overtake the reply.
         const granted = new Promise<void>((resolve) => void waiting.set(id, resolve))
         if ((await server.run(takeOrStand, keys, [id, channel])) === 1) waiting.delete(id)
         else await granted
@@ -99,7 +99,7 @@ export const barePush: Recipe = {
   },
 }
 
-/** Both commands to every server at once, each done with a majority of answers: no ballot, no deadline, no second try. */
+/** Both commands to all servers at once, each done on a majority of replies: no ballot, no deadline, no retry. */
 export const bareMajority: Recipe = {
   name: 'bare majority write',
   settings: 'default',

@@ -1,4 +1,4 @@
-/** A lock that others wait for, in several processes: how many commands a hand-off costs, and how long it takes. */
+/** A lock with waiters in several processes: commands per hand-off, and its latency. */
 import { randomUUID } from 'node:crypto'
 import { enlist, type Member } from '../crew.js'
 import { gaps } from '../hand-over.js'
@@ -33,7 +33,7 @@ export interface Burst {
   readonly gaps: readonly number[]
 }
 
-/** `waiters` in all stand in line behind one holder of ours, who then lets go. */
+/** `waiters` in total queue behind one holder of ours, which then releases. */
 export async function burst(
   id: string,
   port: number,
@@ -63,17 +63,17 @@ export async function burst(
 
 export interface BurstCount {
   readonly handOffs: number
-  /** Commands sent for one: all but the last release, divided by the hand-offs. */
+  /** Commands sent per hand-off: all but the last release, divided by the hand-offs. */
   readonly each: number
-  /** All that clients sent: asking, waiting and giving back. */
+  /** All commands sent by clients: acquiring, waiting and releasing. */
   readonly commands: Counted
-  /** Sent per second while nothing moved. */
+  /** Sent per second while the holder did not change. */
   readonly waitingPerSecond: number
 }
 
 /**
- * Like `burst`, with the commands counted instead of the time. The crew must have had a burst before: connecting and
- * subscribing cost commands once. `still`: ms to look on while all of them wait.
+ * Like `burst`, but counts commands instead of measuring time. The crew must have run a burst before: connecting and subscribing cost
+ * commands once. `still`: ms of observation while all of them wait.
  */
 export async function countBurst(
   id: string,
@@ -88,7 +88,7 @@ export async function countBurst(
   const counter = await countCommands(port)
   const each = Math.ceil(waiters / crew.length)
   await Promise.all(crew.map((member) => member.ask('standInLine', key, each, 0)))
-  // Whoever asks has asked after this.
+  // After this pause all requests have been sent.
   await new Promise((resolve) => setTimeout(resolve, still))
   const asking = await counter.look()
   await new Promise((resolve) => setTimeout(resolve, still))
@@ -101,7 +101,7 @@ export async function countBurst(
   gaps(turns)
   const commands = sum([asking, waiting, passing])
   return {
-    // From our own holder to the first, and so on to the last, whose release hands the lock to nobody.
+    // From our own holder to the first waiter, and so on to the last, whose release has no successor.
     handOffs: turns.length,
     each: (commands.sent - 1) / turns.length,
     commands,

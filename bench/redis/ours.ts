@@ -8,7 +8,7 @@ export function ours(client: ClientKind): Recipe {
   return recipe(client, false)
 }
 
-/** Strict first come, first served: every hand-over goes through the server. */
+/** Strictly first in, first out: every hand-over goes through the server. */
 export function oursFair(client: ClientKind): Recipe {
   return recipe(client, true)
 }

@@ -1,7 +1,7 @@
 /**
- * The libraries on npm that lock over Redis, each used as its own documentation does. One that gives up is asked again at
- * once, and that is counted; any other error ends the measurement.
- * Long because the shapes of six libraries and the use of each are read side by side.
+ * The npm libraries that lock over Redis, each used as its own documentation shows. If one gives up, the call is retried at once and the
+ * retry counted; any other error ends the measurement.
+ * Long because the interfaces of six libraries and the use of each are read side by side.
  */
 import type { Redis } from 'ioredis'
 import { loadPeer, peerVersion } from '../peer-packages.js'
@@ -9,9 +9,9 @@ import { ioredisAt } from './clients.js'
 import { type Recipe, type Taken, ttl } from './contender.js'
 
 type Settings = 'default' | 'fast'
-/** Milliseconds between two looks with the settings called fast. */
+/** Milliseconds between two polls with the `fast` settings. */
 const fastDelay = 5
-/** Milliseconds a lock is kept for between two renewals where many are held. */
+/** ttl in milliseconds where many locks are held and renewed. */
 export const keepTtl = 10_000
 
 type Release = () => Promise<unknown>
@@ -20,25 +20,25 @@ type Take = (key: string) => Promise<Release | undefined>
 
 interface Opened {
   readonly take: Take
-  /** With renewal, where the library has it. */
+  /** With renewal, if the library supports it. */
   readonly keep?: Take
 }
 
 type Open = (module: never, clients: readonly Redis[], settings: Settings) => Opened
 
 interface Peer {
-  /** Packages as they are called in bench/peers/package.json; the first one has the version. */
+  /** Package names as in bench/peers/package.json; the first one determines the version. */
   readonly packages: readonly string[]
   readonly name: string
-  /** Of the error with which it gives up. */
+  /** Identifies the error with which it gives up. */
   readonly givesUp: string
   readonly open: Open
-  /** Over several servers, if it can. */
+  /** Over several servers, if supported. */
   readonly openMany?: Open
   readonly renews: boolean
 }
 
-/** As much of each library as is used here. */
+/** The used part of each library's interface. */
 interface Redlock4 {
   new (
     clients: readonly Redis[],
@@ -114,7 +114,7 @@ function semaphore(make: (key: string, options: object) => Mutex, settings: Sett
     await mutex.acquire()
     return () => mutex.release()
   }
-  // Its time-out is 10 s, and it renews, unless told otherwise.
+  // By default its time-out is 10 s, and it renews.
   return { take, keep: take }
 }
 
@@ -123,7 +123,7 @@ function universal(make: (key: string, options: object) => UniversalLock, settin
   const locks = new Map<string, UniversalLock>()
   return {
     async take(key) {
-      // One object for each key: every new one asks the server for a PING first.
+      // One object per key: every new one first sends a PING to the server.
       const lock = locks.get(key) ?? make(key, settings === 'fast' ? fast : {})
       locks.set(key, lock)
       const handle = await lock.acquire()
@@ -133,7 +133,7 @@ function universal(make: (key: string, options: object) => UniversalLock, settin
   }
 }
 
-/** For libraries that renew only inside a function: resolves once it runs, and the release lets it return. */
+/** For libraries that renew only inside a function: resolves once the function runs; the release lets it return. */
 function entered(using: (routine: () => Promise<void>) => Promise<void>): Promise<Release> {
   return new Promise((resolve, reject) => {
     const ended = using(

@@ -12,9 +12,9 @@ export const quorumSize = 5
 export interface Quorum {
   /** Pairs per second. */
   readonly rates: Rates<string>
-  /** Milliseconds of a pair, over all rounds. */
+  /** Milliseconds per pair, over all rounds. */
   readonly p99: ReadonlyMap<string, number>
-  /** Those that did not finish a single pair in time; they are left out of the rest. */
+  /** Contenders that did not finish a single pair in time; they are excluded from the rest. */
   readonly stuck: ReadonlySet<string>
 }
 
@@ -67,7 +67,7 @@ async function finishes(contender: Contender, key: string, within: number): Prom
     return true
   }
   const done = once()
-  // Of one that is stuck, the end comes when its connections are closed.
+  // If it is stuck, it rejects when its connections are closed.
   done.catch(() => undefined)
   try {
     return await Promise.race([done, late])
@@ -76,7 +76,7 @@ async function finishes(contender: Contender, key: string, within: number): Prom
   }
 }
 
-/** Without what came before the rounds that count: settling, and the round thrown away. */
+/** Excludes everything before the counted rounds: calibration, and the discarded round. */
 function p99(own: readonly number[], { fixed }: Effort): number {
   const counted = fixed === undefined ? own.slice(Math.floor(own.length / 4)) : own
   return quantile(

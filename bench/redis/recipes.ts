@@ -1,4 +1,4 @@
-/** Every contender by its id, so that a worker process can be told which one to make. */
+/** Every contender by its id, so that a worker process can be told which one to create. */
 import type { Recipe } from './contender.js'
 import { bare, bareMajority, barePush } from './floors.js'
 import { ours, oursFair, oursMajority } from './ours.js'

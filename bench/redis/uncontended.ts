@@ -1,4 +1,4 @@
-/** Acquire and release of a free lock, one after the other and 64 keys at once, each contender beside its floor. */
+/** Acquire and release of a free lock, one by one and with 64 keys at once, each contender beside its floor. */
 import { type Effort, type Rates, takeTurns, type Work } from '../rounds.js'
 import type { Scale } from '../suite.js'
 import { countCommands } from './commands.js'
@@ -6,22 +6,22 @@ import type { Contender } from './contender.js'
 import { type Cost, measureCost } from './costs.js'
 import { recipeOf } from './recipes.js'
 
-/** Keys at once on one connection. */
+/** Concurrent keys on one connection. */
 export const atOnce = 64
 
 export interface Uncontended {
   /** Pairs per second. */
   readonly oneByOne: Rates<string>
   readonly together: Rates<string>
-  /** Commands that the client sent for each pair; a whole number, or the count was disturbed. */
+  /** Commands the client sent per pair; if this is not a whole number, the count was disturbed. */
   readonly commands: ReadonlyMap<string, number>
-  /** The same while 64 are asked for at once. */
+  /** The same with 64 concurrent requests. */
   readonly commandsTogether: ReadonlyMap<string, number>
   readonly costs: ReadonlyMap<string, Cost>
   readonly costsTogether: ReadonlyMap<string, Cost>
 }
 
-/** @param sent the commands whose time in the server counts as the cost of a pair; none: costs are left out */
+/** @param sent commands whose server time counts as the cost of a pair; undefined: costs are not measured */
 export async function measureUncontended(
   ids: readonly string[],
   port: number,
@@ -57,7 +57,7 @@ function pairs(contender: Contender, id: string): Work {
   }
 }
 
-/** Counted in pairs, so the slices are whole multiples of 64. */
+/** Counts pairs, so slices are whole multiples of 64. */
 function many(contender: Contender, id: string): Work {
   const keys = Array.from({ length: atOnce }, (_, i) => `bench:${id}:${i}`)
   const pair = async (key: string) => {

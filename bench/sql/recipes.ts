@@ -1,6 +1,6 @@
 /**
- * Ways to lock in PostgreSQL: ours, the libraries on npm that do so, and the row that is asked for again and again, as
- * ShedLock keeps it. Each is used as its own documentation does; one that gives up is asked again at once, and that is counted.
+ * Ways to lock in PostgreSQL: ours, the npm libraries that do so, and a polled row as ShedLock keeps it. Each is used as its own
+ * documentation shows; if one gives up, the call is retried at once and the retry counted.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
@@ -24,7 +24,7 @@ export interface Recipe {
   open(url: string): Promise<Contender>
 }
 
-/** As many connections as node-postgres opens unless told otherwise. */
+/** The default pool size of node-postgres. */
 const connections = 10
 const never = () => 0
 
@@ -45,7 +45,7 @@ const ours = (strategy: 'row' | 'session'): Recipe => ({
   },
 })
 
-/** `pg_advisory_lock` that blocks on a connection of its own, which is kept open: no token, no renewal, no time limit. */
+/** A blocking `pg_advisory_lock` on its own connection, which is kept open: no token, no renewal, no time limit. */
 const bare: Recipe = {
   name: 'pg_advisory_lock, a pooled connection for each that waits',
   settings: 'floor',
@@ -66,7 +66,7 @@ const bare: Recipe = {
   },
 }
 
-/** A row with `lock_until`, written when it is free; whoever finds it taken looks again after `every` ms. */
+/** A row with `lock_until`, written when free; if it is taken, polls again after `every` ms. */
 const polling = (every: number): Recipe => ({
   name: 'a row, ShedLock’s way',
   settings: `looks every ${every} ms`,

@@ -1,4 +1,4 @@
-/** Consul beside a bare client: the same transaction that puts place and lock under a session, and the same that removes both. */
+/** Consul beside a bare client: the same transaction that puts queue entry and lock under a session, and the same that removes both. */
 import { createLocks } from 'holdfast'
 import { consul } from 'holdfast/consul'
 import { startConsul } from '../../test/support/servers/consul.js'
@@ -52,7 +52,7 @@ export async function measureConsul(scale: Scale): Promise<readonly Result[]> {
   }
 }
 
-/** As much of the npm package as is used here. */
+/** The used part of the npm package. */
 interface ConsulPackage {
   readonly default: new (options: {
     readonly host: string

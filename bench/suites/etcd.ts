@@ -45,7 +45,7 @@ export async function measureEtcd(scale: Scale): Promise<readonly Result[]> {
   }
 }
 
-/** As much of the npm package as is used here. */
+/** The used part of the npm package. */
 interface Etcd3 {
   readonly Etcd3: new (options: {
     readonly hosts: string
@@ -63,7 +63,7 @@ async function compare(
   const { Etcd3 } = (await loadPeer('etcd3')) as Etcd3
   const client = new Etcd3({ hosts: url })
   const theirs = async () => {
-    // An answer that comes after the release leaves a timer of one ttl behind in it, which keeps the process alive.
+    // If a reply arrives after the release, the library leaves a timer of one ttl behind, which keeps the process alive.
     const lock = await client.lock('peer').ttl(5).acquire()
     await lock.release()
   }

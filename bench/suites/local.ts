@@ -1,4 +1,3 @@
-// Long because every figure of the suite stands in one table.
 /** The embedded default: a broker in a thread of one of the processes, reached over a socket. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -16,6 +15,9 @@ import { spread } from '../spread.js'
 import type { Scale } from '../suite.js'
 import { countLines } from '../traffic.js'
 import { handOvers } from '../waiters.js'
+
+/** Number of lines that open a connection: hello, challenge and proof. */
+const greeting = 3
 
 export async function measureLocal(scale: Scale): Promise<readonly Figure[]> {
   const server = await startReplies(reply)
@@ -73,8 +75,7 @@ async function uncontended(locks: Locks, server: ReplyServer, { effort }: Scale)
   const microseconds = (rates: readonly number[]) => rates.map((rate) => 1e6 / rate)
   const [ours, floor] = [microseconds(rates.ours), microseconds(rates.floor)]
   const of = ratio(ours, floor)
-  // The greeting of the one connection is two lines.
-  const calls = traffic.lines() - 2
+  const calls = traffic.lines() - greeting
   return {
     suite,
     what: 'acquire + release, uncontended',
@@ -90,7 +91,7 @@ async function waiting(locks: Locks, { effort, waiters }: Scale): Promise<Figure
   const traffic = countLines()
   const { rates, counts } = await handOvers(locks.mutex(name), new BareQueue(), waiters, effort)
   traffic.stop()
-  const calls = traffic.lines() - 2
+  const calls = traffic.lines() - greeting
   const handed = counts['hand-overs'] ?? Number.NaN
   const ours = spread(rates.ours)
   return {

@@ -1,4 +1,4 @@
-/** The core without any store: what the library itself costs. */
+/** The core without a store: the cost of the library itself. */
 import { createLocks, type Lease, type Locks } from 'holdfast'
 import type { Driver, Env, Wait } from 'holdfast/driver'
 import { memory } from 'holdfast/memory'
@@ -93,7 +93,7 @@ async function uncontended(locks: Locks, { effort }: Scale): Promise<Figure[]> {
   ]
 }
 
-/** The state machine and its promises, without deadlines, watchdog, line and lease. */
+/** The driver's state machine and its promises, without deadlines, watchdog, queue and lease. */
 async function driverAlone(driver: Driver, env: Env, { effort }: Scale): Promise<Figure> {
   const map = new BareMap()
   const wait: Wait = { signal: new AbortController().signal, over: false, remaining: () => 0 }
@@ -196,5 +196,5 @@ async function check(locks: Locks, { effort }: Scale): Promise<Figure> {
   }
 }
 
-/** Keeps the compiler from leaving out the floor's work. */
+/** Keeps the compiler from eliminating the floor's work. */
 export let sink = 0

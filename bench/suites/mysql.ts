@@ -1,4 +1,4 @@
-/** Locks in MariaDB: each strategy beside the least that could do the same, on one server in the same run. */
+/** Locks in MariaDB: each strategy beside its floor, on one server in the same run. */
 import { startMysql } from '../../test/support/servers/mysql.js'
 import { atMost, type Figure } from '../figure.js'
 import { bareGetLock, bareUpdates, type Contender, ours } from '../mysql/contenders.js'
@@ -7,7 +7,7 @@ import { spread } from '../spread.js'
 import type { Scale } from '../suite.js'
 
 const suite = 'mysql'
-/** Names at once. */
+/** Concurrent names. */
 const atOnce = 16
 const names = Array.from({ length: atOnce }, (_, i) => `bench ${i}`)
 
@@ -79,7 +79,7 @@ async function session(url: string, { effort }: Scale): Promise<Figure> {
   }
 }
 
-/** `n` pairs: each name has its share of them, one after the other, beside the other names. */
+/** `n` pairs: each name runs its share of them in sequence, concurrently with the other names. */
 function pairs(contender: Contender, some: readonly string[]): Work {
   return async (n) => {
     let left = n

@@ -1,11 +1,11 @@
-/** What a lock costs in a store that is spoken to over HTTP, beside a bare client that does the same writes in the same run. */
+/** The cost of a lock in a store with an HTTP interface, beside a bare client that does the same writes in the same run. */
 import { atLeast, type Figure } from '../figure.js'
 import type { Pair } from '../floors/http.js'
 import { ratio, takeTurns } from '../rounds.js'
 import { spread } from '../spread.js'
 import type { Scale } from '../suite.js'
 
-/** Keys at once. */
+/** Concurrent keys. */
 const atOnce = 16
 
 export async function figures(

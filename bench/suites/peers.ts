@@ -1,4 +1,4 @@
-/** The libraries on npm that lock over Redis, beside holdfast and the bare floors, on the same server and client. */
+/** The npm libraries that lock over Redis, beside holdfast and the bare floors, on the same server and client. */
 import { startMany, startRedis } from '../../test/support/servers/redis.js'
 import type { Comparison, Row } from '../figure.js'
 import { installPeers } from '../peer-packages.js'
@@ -14,7 +14,7 @@ import { type Spread, spread } from '../spread.js'
 import type { Scale } from '../suite.js'
 
 const suite = 'peers'
-/** Runs of everything that is not measured in rounds. */
+/** Number of runs for everything not measured in rounds. */
 const runsOf = ({ effort }: Scale) => Math.min(3, effort.rounds)
 
 export async function measurePeers(scale: Scale): Promise<readonly Comparison[]> {

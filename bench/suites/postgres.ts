@@ -1,4 +1,4 @@
-/** Locks in PostgreSQL: what they cost beside bare statements and bare notifications on the same server. */
+/** Locks in PostgreSQL: their cost beside bare statements and bare notifications on the same server. */
 import { randomUUID } from 'node:crypto'
 import { createLocks } from 'holdfast'
 import { postgres } from 'holdfast/postgres'
@@ -24,7 +24,7 @@ export async function measurePostgres(scale: Scale): Promise<readonly Figure[]> 
   ]
 }
 
-/** Statements of one acquire and release, read from the log of a server that logs them. */
+/** Statements of one acquire and release, from the log of a server that logs statements. */
 async function countStatements(): Promise<number> {
   await using server = await startPostgres({ settings: { log_statement: 'all' } })
   const pool = new Pool({ connectionString: server.url })

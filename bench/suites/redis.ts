@@ -1,5 +1,4 @@
-// Long because every figure of the suite stands in one table.
-/** Locks in Redis: the figures of holdfast, each against the least that could do the same. */
+/** Locks in Redis: holdfast's figures, each beside its floor. */
 
 import { startRedis } from '../../test/support/servers/redis.js'
 import { atLeast, atMost, both, type Figure } from '../figure.js'
@@ -89,7 +88,7 @@ async function handOffCommands(port: number, { lines, still, processes }: Scale)
         commands: found.commands.sent,
         'per second while waiting': found.waitingPerSecond,
       },
-      // Many that ask in one tick are one command, so it may be less.
+      // Requests of one tick share a command, so it may be less.
       aim: atMost(found.each, 2, 'commands'),
       note: 'once connected; without the last release, which hands the lock to nobody.',
     })
@@ -118,7 +117,7 @@ async function handOffTime(port: number, { effort, handOvers, processes }: Scale
   }
 }
 
-/** The same with each contender in turn; the crews stay up. What `measure` gave, by contender, round by round. */
+/** Runs `measure` for each contender in turn; the crews stay up. Returns its results by contender, by round. */
 async function alternate(
   port: number,
   ids: readonly [string, string],

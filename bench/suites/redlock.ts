@@ -1,4 +1,4 @@
-/** One lock over five independent servers, against the least that a majority write could cost, healthy and with one frozen. */
+/** One lock over five independent servers, beside the floor of a majority write, with all servers healthy and with one frozen. */
 import { startMany } from '../../test/support/servers/redis.js'
 import { atLeast, atMost, type Figure } from '../figure.js'
 import { measureQuorum, openQuorum, type Quorum, quorumSize } from '../redis/quorum.js'

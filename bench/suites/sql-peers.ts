@@ -1,4 +1,4 @@
-/** The libraries on npm that lock in PostgreSQL and a row that is polled, beside holdfast, on the same server in the same run. */
+/** The npm libraries that lock in PostgreSQL and a polled row, beside holdfast, on the same server in the same run. */
 import { randomUUID } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import { type PostgresServer, startPostgres } from '../../test/support/servers/postgres.js'
@@ -14,12 +14,12 @@ import type { SqlMember } from '../workers/sql-member.js'
 
 const suite = 'sql-peers'
 const ids = Object.keys(recipes)
-/** Processes, and those who wait in each. */
+/** Processes, and waiters per process. */
 const [processes, each] = [4, 4]
 
 export async function measureSqlPeers(scale: Scale): Promise<readonly Comparison[]> {
   installPeers()
-  // A logged statement costs every contender the same, and is how they are counted.
+  // Logging a statement costs every contender the same, and is how statements are counted.
   await using server = await startPostgres({ settings: { log_statement: 'all' } })
   await using quiet = await startPostgres()
   return [await uncontended(quiet.url, scale), await handOffs(quiet, server, scale)]
@@ -99,7 +99,7 @@ async function withCrew<R>(id: string, url: string, use: (crew: Crew) => Promise
   }
 }
 
-/** Milliseconds between each release and the next grant: all stand in line behind one holder, who then lets go. */
+/** Milliseconds from each release to the next grant: all waiters queue behind one holder, which then releases. */
 async function burst(id: string, url: string, crew: Crew): Promise<readonly number[]> {
   const holder = await recipeOf(id).open(url)
   const name = `burst ${randomUUID()}`

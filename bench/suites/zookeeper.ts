@@ -1,4 +1,4 @@
-/** One ZooKeeper server: ours against a bare connection that does the same writes, and beside Curator and kazoo. */
+/** One ZooKeeper server: ours beside a bare connection that does the same writes, and beside Curator and kazoo. */
 import { createLocks, type DriverFactory, type Lease, type Locks } from 'holdfast'
 import { zookeeper } from 'holdfast/zookeeper'
 import { startZookeeper } from '../../test/support/servers/zookeeper.js'
@@ -15,7 +15,7 @@ const suite = 'zookeeper'
 const atOnce = 64
 const chroot = '/bench'
 const warmUp = 3
-/** Of a line that is handed through: each has a connection of its own. */
+/** Clients of a queue that is handed through: each has its own connection. */
 const members = 4
 
 export async function measureZookeeper(scale: Scale): Promise<readonly Result[]> {
@@ -89,7 +89,7 @@ function speed(
   }
 }
 
-/** A long line of several clients, handed through; the floor is the same line of as many bare connections. */
+/** A long queue of several clients, handed through; the floor is the same queue over as many bare connections. */
 async function measureHandOffs(open: () => Locks, port: number, scale: Scale): Promise<Figure> {
   const waiters = Math.min(200, scale.waiters)
   const rounds = scale.effort.rounds
@@ -97,7 +97,7 @@ async function measureHandOffs(open: () => Locks, port: number, scale: Scale): P
   const wires = await Promise.all(clients.map(() => zookeeperWire(port)))
   const ours: number[] = []
   const bare: number[] = []
-  // The first few warm up: a line is long enough to be compiled in the middle of.
+  // The first few rounds warm up: a queue is long enough for the compiler to run in the middle of it.
   for (let round = -warmUp; round < rounds; round++) {
     const turns: [number[], () => Promise<number>][] = [
       [ours, () => handThrough(clients, `line ${round}`, waiters)],

@@ -24,13 +24,13 @@ let lease: Lease | undefined
 let granting: Promise<number> | undefined
 
 const duties = {
-  /** Takes `name` and keeps it. A bare connection is opened too: it ends with the process, and nothing else does. */
+  /** Acquires `name` and keeps it. Also opens a bare connection, which ends only with the process. */
   async hold(name: string): Promise<void> {
     lease = await locks.mutex(name).acquire()
     connect({ path: barePath }).on('error', () => undefined)
   },
 
-  /** Stands in line for `name`; resolves once the store has said so. */
+  /** Queues for `name`; resolves once the store has confirmed it. */
   async standInLine(name: string): Promise<void> {
     const standing = new Promise<void>((resolve) => {
       told = resolve
@@ -46,14 +46,14 @@ const duties = {
     await standing
   },
 
-  /** When it was granted what it stands in line for. Gives it back. */
+  /** When the queued request was granted. Releases it. */
   async granted(): Promise<number> {
     const at = (await granting) ?? Number.NaN
     await lease?.release()
     return at
   },
 
-  /** Takes and gives back `name` so many times. */
+  /** Acquires and releases `name` `times` times. */
   async takeTurns(name: string, times: number): Promise<readonly Turn[]> {
     const turns: Turn[] = []
     for (let i = 0; i < times; i++) {
@@ -83,7 +83,7 @@ const duties = {
     return took
   },
 
-  /** Notes when each of so many relayed lines arrives. `relayed` gives the times. */
+  /** Records the arrival of each of `times` relayed lines. `relayed` returns the times. */
   async listen(times: number): Promise<void> {
     const arrived: number[] = []
     await new Promise<void>((listening) => {
@@ -100,7 +100,7 @@ const duties = {
 
   relayed: async (): Promise<readonly number[]> => (await relaying) ?? [],
 
-  /** Sends so many lines to whoever listens, each after a pause like that of a holder; resolves with when. */
+  /** Sends `times` lines to the listener, each after a pause like that of a holder; resolves with the times of sending. */
   async relay(times: number, request: readonly unknown[]): Promise<readonly number[]> {
     bare ??= await connectBare(barePath)
     const sent: number[] = []

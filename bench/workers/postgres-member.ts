@@ -27,7 +27,7 @@ const duties = {
     await locks.mutex(`warm ${process.pid}`).run(() => undefined)
   },
 
-  /** Takes and gives back `name` so many times. */
+  /** Acquires and releases `name` `times` times. */
   async takeTurns(name: string, times: number): Promise<readonly Turn[]> {
     const turns: Turn[] = []
     for (let i = 0; i < times; i++) {
@@ -48,13 +48,13 @@ const duties = {
     await bare.query(`listen ${channel}`)
   },
 
-  /** The other end hears each before the next is sent. */
+  /** The other end receives each notification before the next is sent. */
   async notify(channel: string): Promise<void> {
     spin(2)
     await bare.query('select pg_notify($1, $2)', [channel, String(stamp())])
   },
 
-  /** Milliseconds from sending to hearing, of all that came since; waits until there are `count`. */
+  /** Milliseconds from sending to receipt, for all notifications since the last call; waits until there are `count`. */
   async heard(count: number): Promise<readonly number[]> {
     while (heard.length < count) {
       await new Promise<void>((resolve) => {

@@ -1,4 +1,4 @@
-// A process that locks over Redis, in whatever way it is told. Arguments: the contender's id, the servers' ports.
+// A process that locks over Redis, with the given contender. Arguments: the contender's id, the servers' ports.
 import { setTimeout } from 'node:timers/promises'
 import { serve } from '../crew.js'
 import { spin, type Turn } from '../hand-over.js'
@@ -14,10 +14,10 @@ let held: Taken[] = []
 let usage = process.cpuUsage()
 let since = stamp()
 
-/** What one of several workers of a process had of a closed loop. */
+/** The share of one of several workers of a process in a closed loop. */
 export interface Share {
   readonly taken: number
-  /** Of each acquisition: when it was asked for and when it was granted. */
+  /** For each acquisition: the times of request and grant. */
   readonly waits: readonly (readonly [asked: number, granted: number])[]
 }
 
@@ -26,7 +26,7 @@ const duties = {
     await contender
   },
 
-  /** Asks for `key` `count` times at once; each works for `busy` ms and gives it back. Does not wait for them. */
+  /** Requests `key` `count` times at once; each holder works for `busy` ms, then releases. Does not wait for them. */
   async standInLine(key: string, count: number, busy: number): Promise<void> {
     const locks = await contender
     const one = async (): Promise<Turn> => {
@@ -40,14 +40,14 @@ const duties = {
       return turn
     }
     standing = Promise.all(Array.from({ length: count }, one))
-    // It is waited for in `turns`; until then a failure is not unheard.
+    // `turns` awaits it; until then a rejection must not count as unhandled.
     standing.catch(() => undefined)
   },
 
-  /** Of all that stood in line, once they are done. */
+  /** The turns of all queued requests, once they are done. */
   turns: (): Promise<Turn[]> => standing,
 
-  /** `workers` take `key`, hold it for `hold` ms without being busy, give it back, and again, for `lasting` ms. */
+  /** `workers` repeatedly acquire `key`, hold it for `hold` ms without being busy, and release it, for `lasting` ms. */
   async compete(key: string, workers: number, hold: number, lasting: number): Promise<Share[]> {
     const locks = await contender
     const end = stamp() + lasting
@@ -67,8 +67,8 @@ const duties = {
   },
 
   /**
-   * Takes `count` keys and keeps them: for as long as the library does by itself, or, `briefly`, for 10 s from renewal to
-   * renewal. Resolves with the heap of each, in bytes.
+   * Acquires `count` keys and keeps them: as the library does by default, or, with `briefly`, for 10 s from renewal to renewal. Resolves
+   * with the heap per key, in bytes.
    */
   async hold(prefix: string, count: number, briefly: boolean): Promise<number> {
     const locks = await contender

@@ -1,4 +1,4 @@
-// A process that locks in PostgreSQL, in whatever way it is told. Arguments: the contender's id, the server's URL.
+// A process that locks in PostgreSQL, with the given contender. Arguments: the contender's id, the server's URL.
 import { serve } from '../crew.js'
 import type { Turn } from '../hand-over.js'
 import { recipeOf } from '../sql/recipes.js'
@@ -9,13 +9,13 @@ const contender = recipeOf(id).open(url)
 let standing: Promise<Turn[]> = Promise.resolve([])
 
 const duties = {
-  /** Connected, and its tables made. */
+  /** Connects, and creates its tables. */
   async open(): Promise<void> {
     const release = await (await contender).take(`warm ${process.pid}`)
     await release()
   },
 
-  /** Asks for `name` `count` times at once and gives each back as soon as it has it. Does not wait for them. */
+  /** Requests `name` `count` times at once and releases each on its grant. Does not wait for them. */
   async standInLine(name: string, count: number): Promise<void> {
     const { take } = await contender
     const one = async (): Promise<Turn> => {
@@ -26,7 +26,7 @@ const duties = {
       return { token: 0, waitingSince: 0, granted, released }
     }
     standing = Promise.all(Array.from({ length: count }, one))
-    // It is waited for in `turns`; until then a failure is not unheard.
+    // `turns` awaits it; until then a rejection must not count as unhandled.
     standing.catch(() => undefined)
   },
 

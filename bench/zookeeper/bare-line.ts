@@ -1,10 +1,10 @@
 /**
- * The recipe of a line, and no more: each place watches the one before it, lists when that has gone, and deletes itself when it is first.
- * So a hand-off is what it is for a lock: a deletion, the event that tells another connection of it, and the list that connection reads.
+ * The bare queue recipe: each entry watches the one before it, lists when that has gone, and deletes itself when it is first. So a hand-off
+ * is that of a lock: a deletion, the event that notifies another connection, and the list that connection reads.
  */
 import type { ZookeeperWire } from '../floors/zookeeper-wire.js'
 
-/** Hand-offs per second, from the first deletion to the last place that finds itself first. */
+/** Hand-offs per second, from the first deletion to the last entry that finds itself first. */
 export async function handThroughBare(
   wires: readonly ZookeeperWire[],
   parent: string,
@@ -36,7 +36,7 @@ export async function handThroughBare(
   return waiters / ((last - begin) / 1000)
 }
 
-/** The place with the least number, the last ten digits of its name. */
+/** The entry with the lowest number, the last ten digits of its name. */
 function firstOf(line: readonly string[]): string | undefined {
   let least: string | undefined
   for (const place of line)

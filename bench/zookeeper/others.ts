@@ -1,9 +1,9 @@
-/** Curator and kazoo in processes of their own, on the same server: pairs of acquire and release, one after the other. */
+/** Curator and kazoo in separate processes, on the same server: pairs of acquire and release in sequence. */
 import { curator, kazoo, type Other, tidy } from '../../test/drivers/zookeeper/interop/others.js'
 
 export interface Others {
   readonly names: readonly string[]
-  /** Pairs per second of the one called `name`, over `pairs`. */
+  /** Pairs per second of `name`, over `pairs`. */
   rate(name: string, pairs: number): Promise<number>
   close(): Promise<void>
 }
