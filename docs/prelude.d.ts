@@ -11,11 +11,14 @@ declare global {
   const lease: Lease
   const client: Redis
   const signal: AbortSignal
-  /** What Prisma generates for `model Invoice { id Int @id; total Int; fence BigInt }`, as far as it is used. */
+  /** What Prisma generates for `model Invoice { id Int @id; total Int; fence BigInt? }`, as far as it is used. */
   const prisma: {
     readonly invoice: {
       updateMany(args: {
-        readonly where: { readonly id?: number; readonly fence?: { readonly lte: bigint | number } }
+        readonly where: {
+          readonly id?: number
+          readonly OR?: readonly { readonly fence: null | { readonly lte: bigint | number } }[]
+        }
         readonly data: { readonly total?: number; readonly fence?: bigint | number }
       }): Promise<{ readonly count: number }>
     }

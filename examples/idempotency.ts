@@ -4,6 +4,7 @@
  * stand for several hosts.
  */
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
@@ -25,8 +26,12 @@ interface Answer {
 const keep = 24 * 3_600_000
 const missing = { status: 400, body: '{"error":"send an Idempotency-Key"}' }
 
-/** The key belongs to who sends it: else one customer could ask for the answer to another one's request. */
-const keyOf = (customer: string, key: string) => `request:${customer}:${key}`
+/**
+ * The key belongs to who sends it, and to what is asked: else one customer could ask for the answer to another one's request, or get
+ * the answer to a request of their own about something else. As JSON no two lists are written alike; hashed, no list is too long.
+ */
+const keyOf = (...parts: readonly string[]) =>
+  `request:${createHash('sha256').update(JSON.stringify(parts)).digest('hex')}`
 
 class Failed extends Error {
   readonly answer: Answer
@@ -58,7 +63,11 @@ function idempotent(locks: Once, handle: (request: Request) => Promise<Answer>) 
       const key = request.get('idempotency-key')
       const customer = request.get('x-customer') ?? 'nobody'
       const { status, body } =
-        key === undefined ? missing : await answerOnce(locks, keyOf(customer, key), () => handle(request))
+        key === undefined
+          ? missing
+          : await answerOnce(locks, keyOf(customer, request.method, request.originalUrl, key), () =>
+              handle(request),
+            )
       response.status(status).type('json').send(body)
     } catch (error) {
       next(error)
@@ -73,7 +82,7 @@ function idempotentHono(locks: Once): MiddlewareHandler {
     if (key === undefined) return c.body(missing.body, 400)
     const { status, body } = await answerOnce(
       locks,
-      keyOf(c.req.header('x-customer') ?? 'nobody', key),
+      keyOf(c.req.header('x-customer') ?? 'nobody', c.req.method, c.req.url, key),
       async () => {
         await next()
         return { status: c.res.status, body: await c.res.text() }
@@ -144,6 +153,7 @@ for (const [send, item] of [
   assert.equal((await send(1, item, `${item} broken`)).status, 201)
 }
 assert.deepEqual(orders, ['tea', 'tea', 'cake', 'cake'])
+assert.notEqual(keyOf('ada:b', 'c'), keyOf('ada', 'b:c')) // no customer's name makes another one's key
 console.log(`requests sent several times to two hosts, one order for each key: ${orders.join(', ')}`)
 
 for (const server of expressServers) server.close()

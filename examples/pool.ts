@@ -1,4 +1,4 @@
-/** Converters are limited to two at a time; at night there may be more. Their catalogue is read by many and changed by few. */
+/** Converters are limited to two at a time; at night there may be more, and for maintenance none. Their catalogue is read by many and changed by few. */
 import assert from 'node:assert/strict'
 import { createLocks } from 'holdfast'
 import { memory } from 'holdfast/memory'
@@ -10,7 +10,12 @@ assert.equal(await converters.tryAcquire(), undefined)
 await converters.resize(3)
 const third = await converters.acquire({ note: 'three, at night' })
 console.log((await converters.holders()).map(({ note }) => note).join(', '))
+// For maintenance: nobody begins, those at work finish.
+const finished = converters.close({ wait: '10s' })
 for (const lease of [...films, third]) await lease.release()
+assert.equal(await finished, true)
+await assert.rejects(converters.acquire(), { code: 'POOL_CLOSED' })
+await converters.open()
 
 const catalogue = locks.upgradeable('catalogue')
 const titles = new Set(['one'])

@@ -1,10 +1,10 @@
 /**
- * The database one has anyway. The lock is a row with a lease, handed over by NOTIFY; the write checks the token, so that a holder that
- * slept through its lease writes nothing. Needs PostgreSQL at POSTGRES_URL; tables are made in a schema of their own and dropped.
+ * The database one has anyway. The lock is a row with a lease, handed over by NOTIFY; reading and writing check the token, so that
+ * a holder that slept through its lease writes nothing. Needs PostgreSQL at POSTGRES_URL; tables are made in a schema of their own and dropped.
  */
 import assert from 'node:assert/strict'
 import { createLocks, StaleTokenError } from 'holdfast'
-import { guardedUpdate, pg } from 'holdfast/guard'
+import { guardedRead, guardedUpdate, pg } from 'holdfast/guard'
 import { inTransaction, postgres } from 'holdfast/postgres'
 import { Pool } from 'pg'
 
@@ -20,11 +20,13 @@ const locks = createLocks(postgres({ pool, schema }))
 const db = pg(pool)
 const pointsNow = async () => (await pool.query('select points from account where id = 42')).rows[0].points
 
-// Twenty changes at once, each of which reads, computes and writes.
+// Twenty changes at once, each of which reads, computes and writes. Token first, then read: `guardedRead` leaves the token in the row, so
+// that no older holder writes between its reading and its writing.
 const change = (by: number) =>
   locks.mutex('account:42').run(async (lease) => {
-    const points = await pointsNow()
-    await guardedUpdate(db, { table: 'account', key: { id: 42 }, set: { points: points + by }, fence: lease })
+    const row = { table: 'account', key: { id: 42 }, fence: lease }
+    const account = await guardedRead(db, row)
+    await guardedUpdate(db, { ...row, set: { points: Number(account?.['points']) + by } })
     return lease.token
   })
 const tokens = await Promise.all(Array.from({ length: 20 }, (_, i) => change(i % 2 === 0 ? 10 : -5)))

@@ -1,5 +1,5 @@
 /** Drizzle: the condition on the fence is one more `lte`. Where the count of rows is depends on the client: see `changed`. */
-import { and, eq, lte } from 'drizzle-orm'
+import { and, eq, isNull, lte, or } from 'drizzle-orm'
 import * as mysql from 'drizzle-orm/mysql-core'
 import type { MySql2Database } from 'drizzle-orm/mysql2'
 import type { NodePgDatabase } from 'drizzle-orm/node-postgres'
@@ -9,13 +9,13 @@ import { assertFresh, type Fence } from 'holdfast/guard'
 const mysqlInvoices = mysql.mysqlTable('invoices', {
   id: mysql.varchar('id', { length: 60 }).primaryKey(),
   total: mysql.varchar('total', { length: 60 }),
-  fence: mysql.bigint('fence', { mode: 'number' }).notNull().default(0),
+  fence: mysql.bigint('fence', { mode: 'number' }),
 })
 
 const pgInvoices = pg.pgTable('invoices', {
   id: pg.varchar('id', { length: 60 }).primaryKey(),
   total: pg.varchar('total', { length: 60 }),
-  fence: pg.bigint('fence', { mode: 'number' }).notNull().default(0),
+  fence: pg.bigint('fence', { mode: 'number' }),
 })
 
 /** mysql2. @throws StaleTokenError */
@@ -29,7 +29,9 @@ export async function saveInMysql(
   const [result] = await db
     .update(mysqlInvoices)
     .set({ total, fence: lease.token })
-    .where(and(eq(mysqlInvoices.id, id), lte(mysqlInvoices.fence, lease.token)))
+    .where(
+      and(eq(mysqlInvoices.id, id), or(isNull(mysqlInvoices.fence), lte(mysqlInvoices.fence, lease.token))),
+    )
   assertFresh(result.affectedRows, lease)
 }
 
@@ -44,6 +46,6 @@ export async function saveInPostgres(
   const result = await db
     .update(pgInvoices)
     .set({ total, fence: lease.token })
-    .where(and(eq(pgInvoices.id, id), lte(pgInvoices.fence, lease.token)))
+    .where(and(eq(pgInvoices.id, id), or(isNull(pgInvoices.fence), lte(pgInvoices.fence, lease.token))))
   assertFresh(result.rowCount, lease)
 }

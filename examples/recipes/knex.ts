@@ -7,7 +7,7 @@ export async function save(db: Knex, id: string, total: string, lease: Fence): P
   lease.assertHeld?.()
   const changed = await db('invoices')
     .where({ id })
-    .andWhere('fence', '<=', lease.token)
+    .andWhere((fence) => fence.whereNull('fence').orWhere('fence', '<=', lease.token))
     .update({ total, fence: lease.token })
   assertFresh(changed, lease)
 }

@@ -3,7 +3,7 @@ import { assertFresh, type Fence } from 'holdfast/guard'
 import type { Kysely } from 'kysely'
 
 export interface Shop {
-  invoices: { id: string; total: string | null; fence: number; version: number }
+  invoices: { id: string; total: string | null; fence: number | null; version: number }
 }
 
 /** @throws StaleTokenError */
@@ -13,7 +13,7 @@ export async function save(db: Kysely<Shop>, id: string, total: string, lease: F
     .updateTable('invoices')
     .set({ total, fence: lease.token })
     .where('id', '=', id)
-    .where('fence', '<=', lease.token)
+    .where((eb) => eb.or([eb('fence', 'is', null), eb('fence', '<=', lease.token)]))
     .executeTakeFirst()
   assertFresh(result.numUpdatedRows, lease)
 }
