@@ -1,37 +1,49 @@
 // The table of what runs on which driver, in docs/primitives.md, made from the traits in the public API (docs/api/*.txt): the
-// types that refuse to compile what a driver cannot are what the table shows.
+// types that refuse to compile what a driver cannot are what the table shows. That the drivers answer so is shown by docs/promises.md.
 //
 //   npm run api:write    writes it, after the API itself
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { columns } from './promises-table.js'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const page = join(root, 'docs/primitives.md')
 const begin = '<!-- table: made by scripts/primitives-table.ts -->'
 const end = '<!-- end of the table -->'
 
-/** What each needs of a driver. `half`: what a part of it needs besides. */
+/** What each needs of a driver. `half`: what a part of it needs besides, and what is left without. */
 const primitives: readonly {
   readonly name: string
-  readonly needs: readonly string[]
-  readonly half?: string
+  readonly needs: readonly Need[]
+  readonly half?: { readonly needs: Need; readonly without: string }
 }[] = [
-  { name: 'mutex, all', needs: ['exclusive'] },
-  { name: 'all, in one step', needs: ['together'], half: 'always together' },
-  { name: 'first come, first served', needs: ['fair'] },
-  { name: 'readWrite', needs: ['shared'] },
-  { name: 'semaphore', needs: ['permits'] },
   { name: 'upgradeable', needs: ['shared'] },
-  { name: 'job', needs: ['exclusive'], half: 'cells' },
+  {
+    name: 'job',
+    needs: [],
+    half: { needs: 'cells', without: 'a `job` keeps `minHold` only while its process lives' },
+  },
   { name: 'once', needs: ['cells'] },
   { name: 'election', needs: ['cells'] },
-  { name: 'latch', needs: ['cells'], half: 'shared' },
+  {
+    name: 'latch',
+    needs: ['cells'],
+    half: { needs: 'shared', without: 'a `latch` is counted down, but cannot be joined' },
+  },
   { name: 'barrier', needs: ['cells', 'shared'] },
   { name: 'pool', needs: ['cells', 'shared'] },
   { name: 'revoke', needs: ['cells'] },
   { name: 'export, adopt', needs: ['cells', 'portable'] },
 ]
+
+type Need = 'cells' | 'shared' | 'portable'
+
+const lacks: Readonly<Record<Need, string>> = {
+  cells: 'The driver has no cells (`traits.cells`)',
+  shared: "The driver has no readers (`'shared'` in `traits.modes`)",
+  portable: 'A hold cannot move to another process (`traits.portable`)',
+}
 
 export interface Abilities {
   readonly driver: string
@@ -58,27 +70,54 @@ export function abilitiesIn(entry: string, report: string): Abilities[] {
   )
 }
 
+/** A mark for each reason, in the order in which they come. */
+class Notes {
+  readonly #marks = new Map<string, string>()
+
+  mark(reason: string): string {
+    const mark = this.#marks.get(reason) ?? String.fromCharCode(97 + this.#marks.size)
+    this.#marks.set(reason, mark)
+    return mark
+  }
+
+  lines(): string[] {
+    return [...this.#marks].map(([reason, mark]) => `- **${mark}** ${reason}`)
+  }
+}
+
 export function tableOf(drivers: readonly Abilities[]): string {
+  const notes = new Notes()
   const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
-  const sign = ({ has }: Abilities, { needs, half }: (typeof primitives)[number]) =>
-    !needs.every((need) => has.has(need)) ? '–' : half !== undefined && !has.has(half) ? 'in part' : 'yes'
+  const cell = ({ has }: Abilities, { needs, half }: (typeof primitives)[number]) => {
+    const missing = needs.filter((need) => !has.has(need))
+    if (missing.length > 0) return `no (${missing.map((need) => notes.mark(lacks[need])).join(', ')})`
+    if (half === undefined || has.has(half.needs)) return 'yes'
+    return `in part (${notes.mark(`${lacks[half.needs]}: ${half.without}`)})`
+  }
   return [
     row(['', ...drivers.map(({ driver }) => driver)]),
     row(['---', ...drivers.map(() => '---')]),
-    ...primitives.map((one) => row([one.name, ...drivers.map((driver) => sign(driver, one))])),
+    ...primitives.map((one) => row([one.name, ...drivers.map((driver) => cell(driver, one))])),
+    '',
+    ...notes.lines(),
   ].join('\n')
+}
+
+/** What the types of all drivers declare, in the order of the table driver × promise. */
+export function abilities(): readonly Abilities[] {
+  const folder = join(root, 'docs/api')
+  const place = ({ driver }: Abilities) => (columns as readonly string[]).indexOf(driver)
+  return readdirSync(folder)
+    .flatMap((file) => abilitiesIn(file.replace(/\.txt$/, ''), readFileSync(join(folder, file), 'utf8')))
+    .sort((a, b) => place(a) - place(b))
 }
 
 /** The page as it has to be. @throws Error when it has no place for the table */
 export function currentPage(): { readonly is: string; readonly shouldBe: string } {
-  const folder = join(root, 'docs/api')
-  const drivers = readdirSync(folder)
-    .sort()
-    .flatMap((file) => abilitiesIn(file.replace(/\.txt$/, ''), readFileSync(join(folder, file), 'utf8')))
   const is = readFileSync(page, 'utf8')
   const [from, to] = [is.indexOf(begin), is.indexOf(end)]
   if (from < 0 || to < from) throw new Error(`docs/primitives.md has no ${begin} … ${end}`)
-  return { is, shouldBe: `${is.slice(0, from)}${begin}\n\n${tableOf(drivers)}\n\n${is.slice(to)}` }
+  return { is, shouldBe: `${is.slice(0, from)}${begin}\n\n${tableOf(abilities())}\n\n${is.slice(to)}` }
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -1,7 +1,8 @@
 // The table of what runs where is made, not written.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { abilitiesIn, currentPage, tableOf } from '../scripts/primitives-table.js'
+import { abilities, abilitiesIn, currentPage, tableOf } from '../scripts/primitives-table.js'
+import { columns, recorded } from '../scripts/promises-table.js'
 import { leakCheck } from './support/leaks.js'
 
 test('the table in docs/primitives.md is what the types of the drivers say', () => {
@@ -28,10 +29,33 @@ export interface DemoSessionTraits extends Traits {
     ],
   )
   const table = tableOf(abilities)
-  assert.match(table, /^\| mutex, all \| yes \| yes \|$/m)
-  assert.match(table, /^\| job \| in part \| yes \|$/m)
-  assert.match(table, /^\| barrier \| – \| yes \|$/m)
-  assert.match(table, /^\| export, adopt \| – \| – \|$/m)
+  assert.match(table, /^\| upgradeable \| no \(a\) \| yes \|$/m)
+  assert.match(table, /^\| job \| in part \(b\) \| yes \|$/m)
+  assert.match(table, /^\| barrier \| no \(c, a\) \| yes \|$/m)
+  assert.match(table, /^\| export, adopt \| no \(c, d\) \| no \(d\) \|$/m)
+  assert.match(table, /^- \*\*b\*\* The driver has no cells .*: a `job` keeps `minHold`/m)
+  for (const mark of table.matchAll(/\((\w)(?:, (\w))?\)/g))
+    for (const one of mark.slice(1).filter(Boolean)) assert.ok(table.includes(`- **${one}** `), one)
+})
+
+test('what the types of a driver declare is what it answers', () => {
+  const record = recorded()
+  const shown = {
+    fair: 'fair',
+    shared: 'shared mode',
+    permits: 'permits',
+    cells: 'cells',
+    portable: 'portable',
+  }
+  assert.deepEqual(
+    abilities().map(({ driver }) => driver),
+    columns.filter((name) => name !== 'redis (Cluster)'),
+  )
+  for (const { driver, has } of abilities()) {
+    const ids = Object.values(record[driver] ?? {}).flatMap((is) => is.split(': ')[1]?.split(', ') ?? [])
+    for (const [ability, id] of Object.entries({ ...shown, together: 'together' }))
+      assert.equal(ids.includes(id), !has.has(ability), `${driver}: ${ability}`)
+  }
 })
 
 after(leakCheck)

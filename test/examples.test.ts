@@ -61,7 +61,7 @@ async function runExample(
   try {
     const child = spawn(process.execPath, [join(root, 'build', path.replace(/\.ts$/, '.js'))], {
       cwd: folder,
-      env: { ...process.env, TMPDIR: folder, XDG_RUNTIME_DIR: folder, ...env },
+      env: { ...process.env, TMPDIR: folder, HOLDFAST_DIR: join(folder, 'holdfast'), ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
       timeout: patience,
       killSignal: 'SIGKILL',

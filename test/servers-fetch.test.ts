@@ -128,13 +128,26 @@ it('shows nothing half-done when it is killed, and finishes the next time', asyn
   assert.deepEqual(leftovers('killed'), [])
 })
 
-it('unpacks an npm package without running anything of it', async () => {
+it('unpacks an npm package only if it is the one whose sum is known, without running anything of it', async () => {
   const made = join(home, 'npm-package')
   mkdirSync(join(made, 'bin'), { recursive: true })
   const scripts = { postinstall: `touch ${home}/ran` }
   writeFileSync(join(made, 'package.json'), JSON.stringify({ name: 'tiny', version: '1.0.0', scripts }))
   writeFileSync(join(made, 'bin/tiny'), '#!/bin/sh\n')
   writeFileSync(join(home, 'packaged.recipe'), `npm file:${made}\nproof bin/tiny\n`)
+  const sums = join(home, 'npm.sha512')
+  writeFileSync(sums, '')
+  const unknown = await fetch('npm', ['packaged'])
+  assert.equal(unknown.code, 1)
+  assert.match(unknown.said, /what npm gave for file:.* is not what scripts\/servers\/npm\.sha512 says/)
+  writeFileSync(sums, `${'0'.repeat(128)}  file:${made}\n`)
+  assert.match((await fetch('npm', ['packaged'])).said, /is not what .* says/)
+  assert.equal(existsSync(join(home, 'npm/packaged')), false)
+  execFileSync('npm', ['pack', '--silent', '--pack-destination', home, made])
+  const hash = createHash('sha512')
+    .update(readFileSync(join(home, 'tiny-1.0.0.tgz')))
+    .digest('hex')
+  writeFileSync(sums, `${hash}  file:${made}\n`)
   assert.match((await fetch('npm', ['packaged'])).said, /packaged is ready/)
   assert.ok(existsSync(join(home, 'npm/packaged/bin/tiny')))
   assert.equal(existsSync(join(home, 'ran')), false)

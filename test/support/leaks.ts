@@ -10,6 +10,7 @@ import { syncBuiltinESMExports } from 'node:module'
 import type { Socket } from 'node:net'
 import timers from 'node:timers'
 import type { Worker } from 'node:worker_threads'
+import './end-at-once.js'
 
 type Kind = 'timer' | 'socket' | 'worker' | 'child process'
 interface Made {

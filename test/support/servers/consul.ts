@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { until } from '../until.js'
 import { unpacked } from './fetch.js'
+import type { MemberCables } from './member-cables.js'
 import { ask, type HttpServer, host, startHttpServer } from './over-http.js'
 import { makeFolder } from './places.js'
 import { freePort } from './ports.js'
@@ -13,6 +14,8 @@ export interface ConsulOptions {
   readonly ttlMin?: string
   /** More configuration, in HCL. */
   readonly config?: string
+  /** What servers ask of each other, Raft included, goes through these. Gossip does not: it is UDP. */
+  readonly cables?: MemberCables
 }
 
 /** In development mode it starts empty after a restart. */
@@ -45,8 +48,10 @@ export async function startConsul(options: ConsulOptions = {}): Promise<ConsulSe
 /** Three servers; resolves when they have a leader and take writes. */
 export async function startConsulCluster(n = 3, options: ConsulOptions = {}): Promise<ConsulCluster> {
   return onOtherPorts(async () => {
-    const all = await Promise.all(Array.from({ length: n }, portsOf))
-    const others = all.map(({ lan }) => `-retry-join=${host}:${lan}`)
+    const { cables } = options
+    const all = await Promise.all(Array.from({ length: n }, (_, i) => portsOf(cables?.address(i))))
+    for (const [i, { rpc }] of all.entries()) await cables?.lay(i, rpc)
+    const others = all.map(({ address, lan }) => `-retry-join=${address}:${lan}`)
     const { servers, stop } = await startAll(
       all.map((ports, i) =>
         startAgent(
@@ -67,17 +72,19 @@ interface Ports {
   readonly http: number
   readonly rpc: number
   readonly lan: number
+  /** Where the others find it. */
+  readonly address: string
 }
 
-async function portsOf(): Promise<Ports> {
-  return { http: await freePort(), rpc: await freePort(), lan: await freePort() }
+async function portsOf(address = host): Promise<Ports> {
+  return { http: await freePort(), rpc: await freePort(), lan: await freePort(), address }
 }
 
 async function leaderOf(servers: readonly ConsulServer[], ports: readonly Ports[]): Promise<ConsulServer> {
   const found = async () => {
     for (const server of servers.filter(({ running }) => running)) {
       const address = await server.ask('GET', '/v1/status/leader').catch(() => '')
-      const at = ports.findIndex(({ rpc }) => address === `${host}:${rpc}`)
+      const at = ports.findIndex((one) => address === `${one.address}:${one.rpc}`)
       if (at < 0 || servers[at]?.running !== true) continue
       // It may have died just now; a write shows that there is one.
       const wrote = await server.ask('PUT', '/v1/kv/-/leader', 'x').catch(() => false)
@@ -94,7 +101,7 @@ async function leaderOf(servers: readonly ConsulServer[], ports: readonly Ports[
 
 async function startAgent(
   name: string,
-  { http, rpc, lan }: Ports,
+  { http, rpc, lan, address }: Ports,
   args: readonly string[],
   { ttlMin = '1s', config = '' }: ConsulOptions,
 ): Promise<ConsulServer> {
@@ -112,6 +119,7 @@ async function startAgent(
     command,
     args: [
       ...['agent', `-node=${name}`, `-bind=${host}`, `-client=${host}`, `-http-port=${http}`],
+      ...[`-advertise=${address}`, `-serf-lan-bind=${address}`],
       ...[
         '-dns-port=-1',
         '-grpc-port=-1',

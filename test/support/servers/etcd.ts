@@ -4,6 +4,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { until } from '../until.js'
 import { unpacked } from './fetch.js'
+import type { MemberCables } from './member-cables.js'
 import { ask, type HttpServer, host, startHttpServer } from './over-http.js'
 import { makeFolder } from './places.js'
 import { freePort } from './ports.js'
@@ -18,6 +19,8 @@ export interface EtcdOptions {
   readonly args?: readonly string[]
   /** Serve clients over TLS with this certificate and key (paths). */
   readonly tls?: { readonly cert: string; readonly key: string }
+  /** Members talk to each other through these. */
+  readonly cables?: MemberCables
 }
 
 export interface EtcdServer extends HttpServer {
@@ -54,9 +57,11 @@ export async function startEtcdCluster(n = 3, options: EtcdOptions = {}): Promis
         name: `n${i + 1}`,
         client: await freePort(),
         peer: await freePort(),
+        address: options.cables?.address(i) ?? host,
       })),
     )
-    const cluster = members.map(({ name, peer }) => `${name}=http://${host}:${peer}`).join(',')
+    for (const [i, { peer }] of members.entries()) await options.cables?.lay(i, peer)
+    const cluster = members.map(({ name, peer, address }) => `${name}=http://${address}:${peer}`).join(',')
     const { servers, stop } = await startAll(members.map((member) => startMember(member, cluster, options)))
     const leader = () => leaderOf(servers)
     return { servers, urls: servers.map(({ url }) => url), leader, stop, [Symbol.asyncDispose]: stop }
@@ -87,10 +92,12 @@ interface Member {
   readonly name: string
   readonly client: number
   readonly peer: number
+  /** Where the others find it. */
+  readonly address: string
 }
 
 async function startMember(
-  { name, client, peer }: Member,
+  { name, client, peer, address }: Member,
   cluster: string,
   options: EtcdOptions,
 ): Promise<EtcdServer> {
@@ -107,7 +114,7 @@ async function startMember(
       ...['--name', name, '--data-dir', join(folder.path, 'data')],
       ...['--listen-client-urls', url, '--advertise-client-urls', url],
       ...['--listen-peer-urls', `http://${host}:${peer}`],
-      ...['--initial-advertise-peer-urls', `http://${host}:${peer}`, '--initial-cluster', cluster],
+      ...['--initial-advertise-peer-urls', `http://${address}:${peer}`, '--initial-cluster', cluster],
       // Elections as quick as the tests, and not for every pause of a busy machine; leases have a least ttl of one second with that.
       ...['--heartbeat-interval', '100', '--election-timeout', '600'],
       // Killed processes lose nothing by it; that takes a power cut.

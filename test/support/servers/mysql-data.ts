@@ -106,6 +106,16 @@ async function makeTemplate(flavour: Flavour): Promise<string> {
 }
 
 async function initialise(flavour: Flavour, server: Binaries, to: string): Promise<void> {
+  const tmp = `${to}.tmp`
+  mkdirSync(tmp)
+  try {
+    await initialiseIn(flavour, server, to, tmp)
+  } finally {
+    rmSync(tmp, { recursive: true })
+  }
+}
+
+async function initialiseIn(flavour: Flavour, server: Binaries, to: string, tmp: string): Promise<void> {
   if (flavour === 'mysql') {
     const args = [
       ...server.args([]),
@@ -113,11 +123,12 @@ async function initialise(flavour: Flavour, server: Binaries, to: string): Promi
       ...layout(flavour),
       '--initialize-insecure',
       `--datadir=${to}`,
+      `--tmpdir=${tmp}`,
     ]
     await run(server.command, args, { env: { ...process.env, ...server.env([]) } })
     return
   }
-  const args = [...server.common, ...layout(flavour), `--datadir=${to}`]
+  const args = [...server.common, ...layout(flavour), `--datadir=${to}`, `--tmpdir=${tmp}`]
   const script = join(server.root, 'usr/bin/mariadb-install-db')
   const more = ['--auth-root-authentication-method=normal', '--skip-test-db']
   await run(script, [...args, ...more], { env: { ...process.env, ...server.env([]) } })

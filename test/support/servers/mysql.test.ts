@@ -14,6 +14,11 @@ describe('a server of the MySQL family', { concurrency: false }, () => {
       const server = await startMysql({ flavour, preload: ['clock'] })
       const [row] = await server.query('select version() as v')
       assert.match(String(row?.['v']), version[flavour])
+      const [temporary] = await server.query('select @@tmpdir as place')
+      assert.ok(
+        String(temporary?.['place']).startsWith(server.folder),
+        'servers that share it delete each other’s files',
+      )
       await server.query('create table t (a int)')
       await server.kill9()
       assert.equal(server.running, false)

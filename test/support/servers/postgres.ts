@@ -1,10 +1,13 @@
-// PostgreSQL 15, one server with a private data directory.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+// Long because one server and all that can be done to it are told in one place.
+// PostgreSQL 15, one server with a private data directory; alone or as the standby of another.
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Client } from 'pg'
+import { until } from '../until.js'
 import { putBackSynced } from './durability.js'
 import { unpacked } from './fetch.js'
-import { launch, onFreePort, type Running } from './process.js'
+import { baseBackup, cloneData, makeStandby } from './postgres-data.js'
+import { awaitStandstill, launch, onFreePort, type Running } from './process.js'
 import { type Shim, shim } from './shims.js'
 import { handOver, makeOwnFolder, readable, runOwn, user } from './unprivileged.js'
 
@@ -13,6 +16,8 @@ export interface PostgresOptions {
   readonly preload?: readonly Shim[]
   /** Settings that win over ours: `{ fsync: 'on' }`. */
   readonly settings?: Readonly<Record<string, string>>
+  /** Streams from that one, asynchronously, until `cutOff()` or `promote()`. Default: a primary of its own. */
+  readonly standbyOf?: PostgresServer
 }
 
 export interface PostgresServer extends AsyncDisposable {
@@ -38,6 +43,16 @@ export interface PostgresServer extends AsyncDisposable {
   clockJump(ms: number): void
   /** kill -9, and what was not synced of the WAL is gone. Down afterwards: `restart()`. Needs `preload: ['redo']`. */
   powerCut(): Promise<void>
+  /** A base backup of it, for `restore()` or a standby. @param to a folder that does not exist; default: one of its own */
+  backUp(to?: string): Promise<void>
+  /** Starts with the last backup in the place of its data; a running server is killed first. */
+  restore(): Promise<void>
+  /** A standby has by now what its primary has committed. */
+  caughtUp(): Promise<void>
+  /** A standby gets nothing more from its primary. */
+  cutOff(): Promise<void>
+  /** A standby becomes a primary. */
+  promote(): Promise<void>
   stop(): Promise<void>
 }
 
@@ -54,15 +69,19 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
     const log = join(folder.path, 'log')
     const redo = join(folder.path, 'redo')
     for (const file of [log, clock]) writeFileSync(file, file === clock ? Buffer.alloc(8) : '')
-    for (const path of [data, redo]) mkdirSync(path, { mode: 0o700 })
-    for (const path of [data, clock, redo]) handOver(path)
+    const copy = join(folder.path, 'copy')
+    const { standbyOf } = options
+    for (const path of standbyOf === undefined ? [data, redo] : [redo]) mkdirSync(path, { mode: 0o700 })
+    for (const path of standbyOf === undefined ? [data, clock, redo] : [clock, redo]) handOver(path)
     const LD_LIBRARY_PATH = found.libraries.replace(found.root, root)
     const env = { LD_LIBRARY_PATH, LC_ALL: 'C', PGTZ: 'GMT' }
-    await runOwn(
-      join(bin, 'initdb'),
-      ['-D', data, '-U', 'postgres', '-A', 'trust', '--no-sync', '--no-locale', '-E', 'UTF8'],
-      { cwd: folder.path, env },
-    )
+    if (standbyOf === undefined) {
+      const how = ['-U', 'postgres', '-A', 'trust', '--no-sync', '--no-locale', '-E', 'UTF8']
+      await runOwn(join(bin, 'initdb'), ['-D', data, ...how], { cwd: folder.path, env })
+    } else {
+      await standbyOf.backUp(data)
+      makeStandby(data, standbyOf.port)
+    }
     const settings = {
       listen_addresses: '127.0.0.1',
       unix_socket_directories: '',
@@ -86,7 +105,7 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
         },
         folder: folder.path,
         log,
-        ready: (logged) => /database system is ready to accept connections/.test(logged),
+        ready: (logged) => /database system is ready to accept (read-only )?connections/.test(logged),
         // After a kill it replays its log first.
         readyWithin: 60_000,
         user,
@@ -94,7 +113,7 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
     try {
       const remove = () => folder.remove()
       const cut = () => void putBackSynced(data, redo)
-      return controls(await start(), { port, start, clock, log, cut, remove })
+      return controls(await start(), { port, start, clock, log, cut, remove, data, copy, standbyOf })
     } catch (error) {
       await folder.remove()
       throw error
@@ -109,9 +128,13 @@ interface Place {
   readonly log: string
   readonly cut: () => void
   readonly remove: () => Promise<void>
+  readonly data: string
+  readonly copy: string
+  readonly standbyOf: PostgresServer | undefined
 }
 
-function controls(first: Running, { port, start, clock, log, cut, remove }: Place): PostgresServer {
+function controls(first: Running, place: Place): PostgresServer {
+  const { port, start, clock, log, cut, remove, data, copy, standbyOf } = place
   let running = first
   let jumped = 0
   const end = async (): Promise<void> => {
@@ -125,6 +148,8 @@ function controls(first: Running, { port, start, clock, log, cut, remove }: Plac
     await end()
     await remove()
   }
+  const sql: PostgresServer['sql'] = (text, values) =>
+    connected(port, async (client) => (await client.query(text, values && [...values])).rows)
   return {
     host: '127.0.0.1',
     port,
@@ -132,16 +157,7 @@ function controls(first: Running, { port, start, clock, log, cut, remove }: Plac
       return running.pid
     },
     url: `postgres://postgres@127.0.0.1:${port}/postgres`,
-    async sql(text, values) {
-      const client = new Client({ host: '127.0.0.1', port, user: 'postgres', database: 'postgres' })
-      client.on('error', () => undefined)
-      await client.connect()
-      try {
-        return (await client.query(text, values === undefined ? undefined : [...values])).rows
-      } finally {
-        await client.end()
-      }
-    },
+    sql,
     log: () => readFileSync(log, 'utf8'),
     kill9: end,
     async restart() {
@@ -150,7 +166,9 @@ function controls(first: Running, { port, start, clock, log, cut, remove }: Plac
     },
     pause() {
       running.pause()
-      for (const pid of childrenOf(running)) kill(pid, 'SIGSTOP')
+      const children = childrenOf(running)
+      for (const pid of children) kill(pid, 'SIGSTOP')
+      for (const pid of children) awaitStandstill(pid)
     },
     resume() {
       for (const pid of childrenOf(running)) kill(pid, 'SIGCONT')
@@ -166,8 +184,43 @@ function controls(first: Running, { port, start, clock, log, cut, remove }: Plac
       await end()
       cut()
     },
+    async backUp(to = copy) {
+      rmSync(to, { recursive: true, force: true })
+      await connected(port, (client) => baseBackup(client, data, to))
+    },
+    async restore() {
+      await end()
+      rmSync(data, { recursive: true })
+      cloneData(copy, data)
+      running = await start()
+    },
+    async caughtUp() {
+      // Where the next record would begin may lie behind the header of a page that nothing is written to: the end of a commit is reached.
+      await standbyOf?.sql(`select pg_logical_emit_message(true, 'holdfast', '')`)
+      const [row] = (await standbyOf?.sql('select pg_current_wal_flush_lsn()::text as lsn')) ?? []
+      const replayed = () => sql('select pg_last_wal_replay_lsn() >= $1::pg_lsn as yes', [row?.['lsn']])
+      await until(async () => (await replayed())[0]?.['yes'], { what: 'the standby to have all of it' })
+    },
+    async cutOff() {
+      await sql(`alter system set primary_conninfo = ''`)
+      await sql('select pg_reload_conf()')
+      const receives = async () => (await sql('select pid from pg_stat_wal_receiver')).length > 0
+      await until(async () => !(await receives()), { what: 'the standby to be cut off' })
+    },
+    promote: async () => void (await sql('select pg_promote()')),
     stop,
     [Symbol.asyncDispose]: stop,
+  }
+}
+
+async function connected<T>(port: number, work: (client: Client) => Promise<T>): Promise<T> {
+  const client = new Client({ host: '127.0.0.1', port, user: 'postgres', database: 'postgres' })
+  client.on('error', () => undefined)
+  await client.connect()
+  try {
+    return await work(client)
+  } finally {
+    await client.end()
   }
 }
 

@@ -33,6 +33,8 @@ export interface Program {
 export interface Running {
   readonly pid: number
   readonly alive: boolean
+  /** Whether `end()` was called. */
+  readonly isToEnd: boolean
   /** SIGSTOP; returns when every thread stands still. */
   pause(): void
   resume(): void
@@ -110,12 +112,28 @@ export async function launch(program: Program): Promise<Running> {
     }
     const within = program.readyWithin ?? 15_000
     const reached = await until(state, { within, what: `${program.name} to be ready` })
-    if (reached === 'ready') return running
+    if (reached === 'ready') {
+      reportDeath(program.name, child, running, logged)
+      return running
+    }
     throw failure ?? new Error(`${program.name} ended with ${child.exitCode ?? child.signalCode}`)
   } catch (error) {
     if (child.pid !== undefined) await running.end('SIGKILL')
     throw explain(error as Error, logged())
   }
+}
+
+/** A server that ends by itself fails whatever uses it, in words that speak of something else: its own words belong beside them. */
+function reportDeath(name: string, child: ChildProcess, running: Running, logged: () => string): void {
+  const report = () => {
+    if (running.isToEnd) return
+    const words = logged().trimEnd().split('\n').slice(-60).join('\n')
+    console.error(
+      `${name} ended by itself with ${child.exitCode ?? child.signalCode}; its last words:\n${words}`,
+    )
+  }
+  if (running.alive) child.once('exit', report)
+  else report()
 }
 
 function explain(error: Error, logged: string): Error {
@@ -126,6 +144,7 @@ function explain(error: Error, logged: string): Error {
 
 function control(child: ChildProcess): Running {
   const gone = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  let isToEnd = false
   const alive = (): boolean => child.pid !== undefined && child.exitCode === null && child.signalCode === null
   const signal = (name: NodeJS.Signals): void => {
     if (child.pid === undefined || !alive()) return
@@ -139,12 +158,16 @@ function control(child: ChildProcess): Running {
     get alive() {
       return alive()
     },
+    get isToEnd() {
+      return isToEnd
+    },
     pause: () => {
       signal('SIGSTOP')
       if (child.pid !== undefined && alive()) awaitStandstill(child.pid)
     },
     resume: () => signal('SIGCONT'),
     end: async (name, patience = 5000) => {
+      isToEnd = true
       if (!alive()) return
       child.ref()
       const late = setTimeout(signal, patience, 'SIGKILL')
@@ -156,12 +179,24 @@ function control(child: ChildProcess): Running {
   }
 }
 
-// Busy on purpose: it takes microseconds, and after pause() the very next line of a test may rely on it.
-function awaitStandstill(pid: number): void {
+/**
+ * Returns once every thread of a process that was sent SIGSTOP stands still. Busy on purpose: it takes microseconds, and the very next line of a test
+ * may rely on it.
+ */
+export function awaitStandstill(pid: number): void {
   const giveUp = performance.now() + 2000
   const stopped = (task: string): boolean => /^\d+ \(.*\) [TtZ]/s.test(stateOf(pid, task))
-  while (!readdirSync(`/proc/${pid}/task`).every(stopped)) {
+  while (!threadsOf(pid).every(stopped)) {
     if (performance.now() > giveUp) throw new Error(`process ${pid} did not stop within 2 s of SIGSTOP`)
+  }
+}
+
+function threadsOf(pid: number): string[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`)
+  } catch (error) {
+    if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return []
+    throw error
   }
 }
 

@@ -1,5 +1,6 @@
 // A Redis Cluster, its slots, and their migration step by step.
 import { until } from '../until.js'
+import type { MemberCables } from './member-cables.js'
 import { onFreePort } from './process.js'
 import { type RedisOptions, startAll, startRedis, stopAll } from './redis.js'
 import { idOf, type Migration, migration, settled, untilAll } from './redis-migration.js'
@@ -15,6 +16,8 @@ export interface ClusterOptions extends Omit<RedisOptions, 'port'> {
   readonly replicas?: number
   /** A node silent for this many milliseconds is taken for down. Default 2000. */
   readonly nodeTimeout?: number
+  /** Nodes are known to each other and to clients by these. Clients that are not to be cut off with a node have to be told: `natMap`. */
+  readonly cables?: MemberCables
 }
 
 /** A running cluster. */
@@ -33,8 +36,10 @@ export interface ClusterSetup extends AsyncDisposable {
   migrateSlot(slot: number, to: RedisServer): Promise<void>
   /** Starts a migration and leaves it half-way. */
   beginMigration(slot: number, to: RedisServer): Promise<Migration>
-  /** Makes a replica the master of its slots: on its own (default), by vote, or with its master's consent. */
-  failOver(replica: RedisServer, mode?: 'takeover' | 'force' | 'agreed'): Promise<void>
+  /** Makes a replica the master of its slots: on its own (default), or with its master's consent. */
+  failOver(replica: RedisServer, mode?: 'takeover' | 'agreed'): Promise<void>
+  /** Resolves with the masters once every node says that all works, and every master has as many replicas as in the beginning. */
+  settled(): Promise<readonly RedisServer[]>
   stop(): Promise<void>
 }
 
@@ -45,8 +50,9 @@ const slots = 16_384
  * a Redis master waits that long after its start before it believes in its cluster.
  */
 export async function startCluster(options: ClusterOptions = {}): Promise<ClusterSetup> {
-  const { masters = 3, replicas = 0, nodeTimeout = 2000, ...each } = options
-  const start = (bus: number): Promise<RedisServer> => {
+  const { masters = 3, replicas = 0, nodeTimeout = 2000, cables, ...each } = options
+  const address = (n: number) => cables?.address(n) ?? '127.0.0.1'
+  const start = async (n: number, bus: number): Promise<RedisServer> => {
     const own = [
       '--cluster-enabled',
       'yes',
@@ -54,20 +60,27 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
       `${bus}`,
       '--cluster-node-timeout',
       `${nodeTimeout}`,
+      ...(cables === undefined ? [] : ['--cluster-announce-ip', address(n)]),
     ]
-    return startRedis({ ...each, args: [...own, ...(each.args ?? [])] })
+    const node = await startRedis({ ...each, args: [...own, ...(each.args ?? [])] })
+    for (const port of [node.port, bus]) await cables?.lay(n, port)
+    return node
   }
-  const nodes = await startAll(masters * (1 + replicas), () => onFreePort(start))
+  const nodes = await startAll(masters * (1 + replicas), (n) => onFreePort((bus) => start(n, bus)))
   try {
-    await join(nodes, masters)
+    await join(nodes, masters, address)
   } catch (error) {
     await stopAll(nodes)
     throw error
   }
-  return operate(nodes, masters)
+  return operate(nodes, masters, nodeTimeout)
 }
 
-async function join(nodes: readonly RedisServer[], masters: number): Promise<void> {
+async function join(
+  nodes: readonly RedisServer[],
+  masters: number,
+  address: (n: number) => string,
+): Promise<void> {
   const buses = await Promise.all(
     nodes.map(async (node) => Number((await configOf(node, 'cluster-port')) ?? 0)),
   )
@@ -86,7 +99,7 @@ async function join(nodes: readonly RedisServer[], masters: number): Promise<voi
     if (known.includes('handshake')) return false
     const missing = [...nodes.keys()].filter((index) => !known.includes(ids[index]!))
     for (const index of missing)
-      await node.cli('CLUSTER', 'MEET', nodes[index]!.host, nodes[index]!.port, buses[index]!)
+      await node.cli('CLUSTER', 'MEET', address(index), nodes[index]!.port, buses[index]!)
     return missing.length === 0
   }
   await untilAll(nodes, acquainted, 'every node to know every other').catch(async (error: Error) => {
@@ -100,7 +113,7 @@ async function join(nodes: readonly RedisServer[], masters: number): Promise<voi
 }
 
 // Longer than a function should be: a table of short verbs over the nodes.
-function operate(nodes: readonly RedisServer[], masters: number): ClusterSetup {
+function operate(nodes: readonly RedisServer[], masters: number, nodeTimeout: number): ClusterSetup {
   const addresses = nodes.map(({ host, port }) => ({ host, port }))
   const running = (): RedisServer[] => nodes.filter((node) => node.running)
   const any = (): RedisServer => {
@@ -132,13 +145,43 @@ function operate(nodes: readonly RedisServer[], masters: number): ClusterSetup {
     // One that heard of it from the others only may still believe that it gives the slot away.
     for (const node of running()) await node.cli('CLUSTER', 'SETSLOT', slot, 'STABLE')
   }
-  const failOver = async (
-    replica: RedisServer,
-    mode: 'takeover' | 'force' | 'agreed' = 'takeover',
-  ): Promise<void> => {
-    await replica.cli('CLUSTER', 'FAILOVER', ...(mode === 'agreed' ? [] : [mode.toUpperCase()]))
+  const elected = new Map<RedisServer, number>()
+  /**
+   * A node votes only for what it knows to be a replica, and twice for replicas of one master only after two node timeouts.
+   * A replica asks for votes once.
+   */
+  const electable = async (replica: RedisServer): Promise<void> => {
+    const rest = 2 * nodeTimeout - (performance.now() - (elected.get(replica) ?? Number.NEGATIVE_INFINITY))
+    if (rest > 0) await new Promise((resolve) => setTimeout(resolve, rest))
+    const own = new RegExp(`^${await idOf(replica)} \\S+ \\S*slave`, 'm')
+    const knows = async (node: RedisServer) => own.test(String(await node.cli('CLUSTER', 'NODES')))
+    await untilAll(running(), knows, `every node to know that port ${replica.port} is a replica`)
+  }
+  const failOver = async (replica: RedisServer, mode: 'takeover' | 'agreed' = 'takeover'): Promise<void> => {
+    if (mode === 'agreed') await electable(replica)
+    await replica.cli('CLUSTER', 'FAILOVER', ...(mode === 'agreed' ? [] : ['TAKEOVER']))
     const isMaster = async () => String(await replica.cli('INFO', 'replication')).includes('role:master')
     await until(isMaster, { within: 10_000, what: `the replica on port ${replica.port} to be a master` })
+    elected.set(replica, performance.now())
+  }
+  const replicasEach = nodes.length / masters - 1
+  const whole = async (): Promise<readonly RedisServer[]> => {
+    const all = async () => {
+      const roles = await Promise.all(nodes.map((node) => node.cli('INFO', 'replication').then(String)))
+      const led = nodes.filter((_, n) => roles[n]?.includes('role:master'))
+      const followed = roles.every((role) =>
+        role.includes('role:master')
+          ? role.includes(`connected_slaves:${replicasEach}`)
+          : role.includes('master_link_status:up'),
+      )
+      const well = followed && led.length === masters && (await Promise.all(nodes.map(isWell))).every(Boolean)
+      return well && led
+    }
+    return (await until(() => all().catch(() => false as const), {
+      within: 60_000,
+      every: 50,
+      what: 'every master to have its replicas',
+    })) as readonly RedisServer[]
   }
   const stop = () => stopAll(nodes)
   return {
@@ -152,6 +195,7 @@ function operate(nodes: readonly RedisServer[], masters: number): ClusterSetup {
     beginMigration,
     migrateSlot,
     failOver,
+    settled: whole,
     stop,
     [Symbol.asyncDispose]: stop,
   }

@@ -1,5 +1,6 @@
 // A Redis master with replicas, watched by Sentinels, and fail-overs that lose writes or lose none, as the test asks.
 import { until } from '../until.js'
+import type { MemberCables } from './member-cables.js'
 import { type RedisOptions, startAll, startRedis, stopAll } from './redis.js'
 import type { RedisServer } from './redis-node.js'
 import {
@@ -19,6 +20,8 @@ export interface SentinelOptions extends Omit<RedisOptions, 'port'> {
   readonly sentinels?: number
   /** A server silent for this many milliseconds is taken for down. Default 1000. */
   readonly downAfter?: number
+  /** The data servers are known to each other and to the Sentinels by these. Clients have to be told: `natMap`. */
+  readonly cables?: MemberCables
 }
 
 /** How a fail-over comes about. */
@@ -52,20 +55,29 @@ export interface SentinelSetup extends AsyncDisposable {
   restoreReplication(): void
   /** Fails over and resolves with the new master once every running Sentinel names it and it takes writes. */
   promote(promotion: Promotion): Promise<RedisServer>
+  /** Resolves with the master once every running Sentinel names it and all other servers follow it, whatever was done to them. */
+  settled(): Promise<RedisServer>
   stop(): Promise<void>
 }
 
 /** Starts master, replicas and Sentinels; resolves when all know each other and the replicas are in sync. */
 export async function startSentinel(options: SentinelOptions = {}): Promise<SentinelSetup> {
-  const { replicas = 1, sentinels: watchers = 3, downAfter = 1000, ...data } = options
-  const first = await startRedis(data)
-  const others = await startAll(replicas, () =>
-    startRedis({ ...data, args: ['--replicaof', `127.0.0.1 ${first.port}`, ...(data.args ?? [])] }),
+  const { replicas = 1, sentinels: watchers = 3, downAfter = 1000, cables, ...data } = options
+  const host = (n: number) => cables?.address(n) ?? '127.0.0.1'
+  const start = async (n: number, ...more: readonly string[]): Promise<RedisServer> => {
+    const announced = cables === undefined ? [] : ['--replica-announce-ip', host(n)]
+    const server = await startRedis({ ...data, args: [...announced, ...more, ...(data.args ?? [])] })
+    await cables?.lay(n, server.port)
+    return server
+  }
+  const first = await start(0)
+  const others = await startAll(replicas, (n) =>
+    start(n + 1, '--replicaof', `${host(0)} ${first.port}`),
   ).catch((error) => stopAfter([first], error))
   const nodes = [first, ...others]
   const quorum = Math.floor(watchers / 2) + 1
   const sentinels = await startAll(watchers, () =>
-    startWatcher(data.flavour ?? 'redis7', first.port, quorum, downAfter),
+    startWatcher(data.flavour ?? 'redis7', { host: host(0), port: first.port, quorum, downAfter }),
   ).catch((error) => stopAfter(nodes, error))
   const setup = operate(nodes, sentinels)
   try {
@@ -126,6 +138,22 @@ function operate(nodes: readonly RedisServer[], sentinels: readonly RedisServer[
     master = await agreedMaster(nodes, sentinels, old)
     return master
   }
+  const settled = async (): Promise<RedisServer> => {
+    const follows = async (node: RedisServer): Promise<boolean> => {
+      const report = await replication(node)
+      return (
+        report.get('role') === 'slave' &&
+        report.get('master_port') === `${master.port}` &&
+        report.get('master_link_status') === 'up'
+      )
+    }
+    const all = async (): Promise<boolean> => {
+      master = await agreedMaster(nodes, sentinels)
+      return (await Promise.all(replicas().map(follows))).every(Boolean)
+    }
+    await until(all, { within: 60_000, what: 'all servers to follow the master that the Sentinels name' })
+    return master
+  }
   const stop = () => stopAll([...sentinels, ...nodes])
   const addresses = sentinels.map(({ host, port }) => ({ host, port }))
   return {
@@ -140,6 +168,7 @@ function operate(nodes: readonly RedisServer[], sentinels: readonly RedisServer[
     cutReplication,
     restoreReplication,
     promote,
+    settled,
     stop,
     [Symbol.asyncDispose]: stop,
   }

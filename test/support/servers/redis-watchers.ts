@@ -18,12 +18,17 @@ const periods = ['PING-PERIOD', 300, 'INFO-PERIOD', 300, 'PUBLISH-PERIOD', 500, 
 // A promotion is given up after this, and after a split vote the next election starts after twice this.
 const failoverTimeout = 2500
 
-/** Starts one Sentinel over the master on that port. */
+export interface Watching {
+  readonly host: string
+  readonly port: number
+  readonly quorum: number
+  readonly downAfter: number
+}
+
+/** Starts one Sentinel over the master at that address. */
 export function startWatcher(
   flavour: Flavour,
-  master: number,
-  quorum: number,
-  downAfter: number,
+  { host, port: master, quorum, downAfter }: Watching,
 ): Promise<RedisServer> {
   return startNode({
     flavour,
@@ -32,7 +37,7 @@ export function startWatcher(
     args: (port, data) => {
       const path = join(data, 'sentinel.conf') // the Sentinel rewrites it with what it learns
       const lines = [`port ${port}`, 'bind 127.0.0.1', `dir ${data}`, 'logfile ""']
-      lines.push(`sentinel monitor ${masterName} 127.0.0.1 ${master} ${quorum}`)
+      lines.push(`sentinel monitor ${masterName} ${host} ${master} ${quorum}`)
       lines.push(`sentinel down-after-milliseconds ${masterName} ${downAfter}`)
       lines.push(`sentinel failover-timeout ${masterName} ${failoverTimeout}`)
       writeFileSync(path, `${lines.join('\n')}\n`)
@@ -58,11 +63,11 @@ export async function askForFailover(sentinels: readonly RedisServer[]): Promise
   await until(accepted, { within: 10_000, what: 'a Sentinel to find a replica fit to be promoted' })
 }
 
-/** Resolves with the server other than `old` that every running Sentinel names, once it is a master. */
+/** Resolves with the server, other than `old`, that every running Sentinel names, once it is a master. */
 export async function agreedMaster(
   nodes: readonly RedisServer[],
   sentinels: readonly RedisServer[],
-  old: RedisServer,
+  old?: RedisServer,
 ): Promise<RedisServer> {
   const agreed = async (): Promise<RedisServer | undefined> => {
     const voters = sentinels.filter((sentinel) => sentinel.running)

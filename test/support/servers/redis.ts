@@ -21,6 +21,11 @@ export interface RedisOptions {
   readonly args?: readonly string[]
   /** Default: a free one. */
   readonly port?: number
+  /**
+   * Default true: it is told to be a new one (`SET hf:boot new`). Otherwise nothing says that it is not one that has just lost its data, and nothing
+   * is granted for the longest ttl after its start.
+   */
+  readonly isNew?: boolean
 }
 
 /** Independent servers. */
@@ -44,9 +49,9 @@ const persistenceArgs: Record<Persistence, readonly string[]> = {
  *
  * @throws Error when it cannot be fetched or does not come up, with its last words.
  */
-export function startRedis(options: RedisOptions = {}): Promise<RedisServer> {
-  const { flavour = 'redis7', persistence = 'none', preload = [], args = [], port } = options
-  return startNode({
+export async function startRedis(options: RedisOptions = {}): Promise<RedisServer> {
+  const { flavour = 'redis7', persistence = 'none', preload = [], args = [], port, isNew = true } = options
+  const server = await startNode({
     flavour,
     role: 'server',
     preload,
@@ -60,6 +65,8 @@ export function startRedis(options: RedisOptions = {}): Promise<RedisServer> {
     ],
     ready: /Ready to accept connections/,
   })
+  if (isNew) await server.cli('SET', 'hf:boot', 'new').catch(() => undefined)
+  return server
 }
 
 /** Starts `n` servers that know nothing of each other. */

@@ -84,7 +84,7 @@ export function startZookeeper(options: ZookeeperOptions = {}): Promise<Zookeepe
 /** Which port stands for `port` of server `to` when server `from` speaks to it: that of a proxy, or the same. From 0. */
 export type Between = (from: number, to: number, port: number) => Promise<number>
 
-type EnsembleOptions = ZookeeperOptions & { readonly between?: Between }
+type EnsembleOptions = ZookeeperOptions & { readonly between?: Between; readonly betweenElections?: Between }
 
 /** Three servers that elect a leader. */
 export function startEnsemble(options: EnsembleOptions = {}): Promise<Ensemble> {
@@ -92,15 +92,20 @@ export function startEnsemble(options: EnsembleOptions = {}): Promise<Ensemble> 
 }
 
 async function startThree(options: EnsembleOptions): Promise<Ensemble> {
-  const { between = async (_from, _to, port) => port } = options
+  const straight: Between = async (_from, _to, port) => port
+  const { between = straight, betweenElections = straight } = options
   const three = () => Promise.all([freePort(), freePort(), freePort()])
   const [ports, quorum, election] = [await three(), await three(), await three()]
   const membersFor = (from: number) =>
     Promise.all(
       ports.map(async (_, to) => {
         const port = quorum[to] ?? 0
-        const seen = from === to ? port : await between(from, to, port)
-        return `server.${to + 1}=${host}:${seen}:${election[to]}`
+        const votes = election[to] ?? 0
+        const seen =
+          from === to
+            ? [port, votes]
+            : [await between(from, to, port), await betweenElections(from, to, votes)]
+        return `server.${to + 1}=${host}:${seen.join(':')}`
       }),
     )
   const { servers, stop } = await startAll(
