@@ -33,17 +33,13 @@ const trusting =
   }
 
 function counting(grant: Grant, now: () => number): Grant {
-  /** The ttl of a renewal that was not carried out, or not yet: it counts for as long as the server is there. */
+  /** The ttl that was asked for last. Once the first renewal has been sent, the lease does not expire here. */
   let trusted: number | undefined
-  const renew = async (ttl: number, signal: AbortSignal) => {
+  // Counts as soon as it is sent. Its reply may take longer than the lease lasts, and the core would not wait for it.
+  const renew = async (ttl: number) => {
     trusted = ttl
-    try {
-      const until = await grant.renew(ttl, signal)
-      trusted = undefined
-      return until
-    } catch {
-      return now() + ttl
-    }
+    grant.renew(ttl, AbortSignal.timeout(ttl)).catch(() => undefined)
+    return now() + ttl
   }
   return new Proxy(grant, {
     get: (target, key) => {
