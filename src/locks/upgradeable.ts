@@ -47,7 +47,10 @@ export interface UpgradeableLease extends Lease {
    * @throws LeaseLostError; the reason of `signal`, then it goes on reading; BackendError
    */
   upgrade(options?: Pick<AcquireOptions, 'wait' | 'signal'>): Promise<boolean>
-  /** Lets other readers in, and goes on reading. Nobody writes in between. @throws LeaseLostError, BackendError */
+  /**
+   * Lets other readers in, and goes on reading. Nobody writes in between. If it fails, `mode` is `'read'` all the
+   * same, and another call tries again. @throws LeaseLostError, BackendError
+   */
   downgrade(): Promise<void>
 }
 
@@ -117,10 +120,10 @@ class Upgradeable extends HeldTogether implements UpgradeableLease {
 
   /** Aborts with the loss of the pen, or of the present hold of the lock. */
   override get signal(): AbortSignal {
-    const controller = this.#signals ?? new AbortController()
-    this.#signals = controller
+    if (this.#signals !== undefined) return this.#signals.signal
+    this.#signals = new AbortController()
     for (const lease of this.#both) this.#follow(lease)
-    return controller.signal
+    return this.#signals.signal
   }
 
   upgrade(options: Pick<AcquireOptions, 'wait' | 'signal'> = {}): Promise<boolean> {
@@ -143,9 +146,8 @@ class Upgradeable extends HeldTogether implements UpgradeableLease {
   downgrade(): Promise<void> {
     return this.#inTurn(async () => {
       this.assertHeld()
-      if (this.#mode === 'read') return
+      if (this.#mode === 'read' && this.#both.length > 1) return
       await this.#swap(this.#sides.read, this.#options)
-      this.#mode = 'read'
     })
   }
 
@@ -155,8 +157,9 @@ class Upgradeable extends HeldTogether implements UpgradeableLease {
     return answer
   }
 
-  /** In between only the pen is held: the holder goes on reading, and nobody writes. */
+  /** In between, or if the second step fails, only the pen is held: the holder goes on reading, and nobody writes. */
   async #swap(to: EngineLock, options: UpgradeableOptions): Promise<void> {
+    this.#mode = 'read'
     const before = this.#both.length > 1 ? this.#both.pop() : undefined
     if ((await before?.release()) === 'lost') {
       if (before !== undefined) this.#both[1] = before

@@ -1,6 +1,6 @@
 // `holdfast hold` from the seat of a script: it holds, gives back, and ends with the script; and what happens when something dies.
 import assert from 'node:assert/strict'
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, afterEach, describe as group, test } from 'node:test'
 import { createLocks, type Locks } from 'holdfast'
@@ -167,6 +167,27 @@ test('nobody else of the machine may connect to the socket that releases it, wha
   const { code, stdout, stderr } = await running.ended
   assert.equal(code, 0, stderr)
   assert.match(stdout, /^[67]00\nreleased "alone"\n$/)
+})
+
+test('HOLDFAST_DIR may be a link of this user to a directory, but not a file', async () => {
+  const [real, linked, file] = ['real', 'linked', 'file'].map((name) => join(folder, name)) as [
+    string,
+    string,
+    string,
+  ]
+  mkdirSync(real, { mode: 0o700 })
+  symlinkSync(real, linked)
+  writeFileSync(file, '', { mode: 0o600 })
+  const { running } = leading(`
+    HOLDFAST_DIR=${file} holdfast hold linked --for $$ --on ${url} && exit 9
+    export HOLDFAST_DIR=${linked}
+    token=$(holdfast hold linked --for $$ --on ${url})
+    holdfast release linked --token "$token" --on ${url}
+  `)
+  const { code, stdout, stderr } = await running.ended
+  assert.equal(code, 0, stderr)
+  assert.match(stderr, /file .*; give HOLDFAST_DIR a directory of your own/)
+  assert.equal(stdout, 'released "linked"\n')
 })
 
 test('what makes no sense is refused before anything is asked of the store', async () => {

@@ -47,7 +47,10 @@ export function checkFolder(): void {
   } catch (error) {
     refuse(`cannot be made: ${(error as Error).message}`)
   }
-  const { uid, mode } = lstatSync(path)
+  // Under a well-known name in a world-writable folder, another user could have placed a link.
+  const found = lstatSync(path)
+  if (found.isSymbolicLink() && found.uid !== process.getuid?.()) refuse(`is a link made by uid ${found.uid}`)
+  const { uid, mode } = statSync(path)
   if (uid !== process.getuid?.()) refuse(`belongs to uid ${uid}`)
   if ((mode & 0o022) !== 0) refuse('can be written by others')
 }
