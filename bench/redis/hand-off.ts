@@ -1,8 +1,8 @@
 /** A lock with waiters in several processes: commands per hand-off, and its latency. */
 import { randomUUID } from 'node:crypto'
-import { enlist, type Member } from '../crew.js'
 import { gaps } from '../hand-over.js'
 import { quantile } from '../spread.js'
+import { enlist, type Member } from '../worker-process.js'
 import type { RedisMember } from '../workers/redis-member.js'
 import { type Counted, countCommands } from './commands.js'
 import { recipeOf } from './recipes.js'

@@ -2,7 +2,7 @@
 import { createLocks } from 'holdfast'
 import { etcd } from 'holdfast/etcd'
 import { startEtcd } from '../../test/support/servers/etcd.js'
-import { besideEachOther, pairsOf } from '../beside.js'
+import { besideEachOther, pairsOf } from '../comparison.js'
 import type { Comparison, Result } from '../figure.js'
 import { BareHttp } from '../floors/http.js'
 import { installPeers, loadPeer, peerVersion } from '../peer-packages.js'

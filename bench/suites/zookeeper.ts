@@ -2,7 +2,7 @@
 import { createLocks, type DriverFactory, type Lease, type Locks } from 'holdfast'
 import { zookeeper } from 'holdfast/zookeeper'
 import { startZookeeper } from '../../test/support/servers/zookeeper.js'
-import { besideEachOther, pairsOf } from '../beside.js'
+import { besideEachOther, pairsOf } from '../comparison.js'
 import { atLeast, type Comparison, type Figure, type Result } from '../figure.js'
 import { type ZookeeperWire, zookeeperWire } from '../floors/zookeeper-wire.js'
 import { type Rates, ratio, takeTurns } from '../rounds.js'

@@ -2,10 +2,10 @@
 import { connect } from 'node:net'
 import { createLocks, type Lease } from 'holdfast'
 import { local } from 'holdfast/local'
-import { serve } from '../crew.js'
 import { type Bare, connectBare } from '../floors/request-reply.js'
 import { somebodyWaits, spin, type Turn } from '../hand-over.js'
 import { stamp } from '../stamp.js'
+import { serve } from '../worker-process.js'
 
 const [directory = '', socketName = ''] = process.argv.slice(2)
 // No argument can begin with the zero byte of an abstract name.

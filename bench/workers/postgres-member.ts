@@ -2,9 +2,9 @@
 import { createLocks } from 'holdfast'
 import { postgres } from 'holdfast/postgres'
 import { Client, Pool } from 'pg'
-import { serve } from '../crew.js'
 import { somebodyWaits, spin, type Turn } from '../hand-over.js'
 import { stamp } from '../stamp.js'
+import { serve } from '../worker-process.js'
 
 const [url = ''] = process.argv.slice(2)
 const pool = new Pool({ connectionString: url })

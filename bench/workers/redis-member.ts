@@ -1,11 +1,11 @@
 // A process that locks over Redis, with the given contender. Arguments: the contender's id, the servers' ports.
 import { setTimeout } from 'node:timers/promises'
-import { serve } from '../crew.js'
 import { spin, type Turn } from '../hand-over.js'
 import { usedHeap } from '../heap.js'
 import type { Contender, Taken } from '../redis/contender.js'
 import { recipeOf } from '../redis/recipes.js'
 import { stamp } from '../stamp.js'
+import { serve } from '../worker-process.js'
 
 const [id = '', ports = ''] = process.argv.slice(2)
 const contender: Promise<Contender> = recipeOf(id).make(ports.split(',').map(Number))

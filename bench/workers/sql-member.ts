@@ -1,8 +1,9 @@
 // A process that locks in PostgreSQL, with the given contender. Arguments: the contender's id, the server's URL.
-import { serve } from '../crew.js'
+
 import type { Turn } from '../hand-over.js'
 import { recipeOf } from '../sql/recipes.js'
 import { stamp } from '../stamp.js'
+import { serve } from '../worker-process.js'
 
 const [id = '', url = ''] = process.argv.slice(2)
 const contender = recipeOf(id).open(url)

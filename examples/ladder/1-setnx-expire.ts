@@ -1,9 +1,9 @@
 /** Rung 1: SETNX takes the key, EXPIRE sees to it that it does not stay for ever. Two commands; between them, anything. */
 import { startProxy } from '../../test/support/proxy.js'
 import { until } from '../../test/support/until.js'
+import { openStage, patience } from './environment.js'
 import { startHolder } from './holder.js'
 import { byHand, type Recipe, type Scene, single } from './lock.js'
-import { openStage, patience } from './stage.js'
 
 export const setnxExpire: Recipe = single('SETNX, EXPIRE', (client) =>
   byHand({

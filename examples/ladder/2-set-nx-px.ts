@@ -1,7 +1,7 @@
 /** Rung 2: SET NX PX takes the key and gives it an expiry in one command. Released, as one releases things, by deleting it. */
 import { until } from '../../test/support/until.js'
+import { openStage, patience } from './environment.js'
 import { byHand, holders, type Recipe, type Scene, single, take } from './lock.js'
-import { openStage, patience } from './stage.js'
 
 export const setNxPx: Recipe = single('SET NX PX, DEL', (client) =>
   byHand({

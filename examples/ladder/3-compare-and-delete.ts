@@ -1,9 +1,9 @@
 /** Rung 3: each attempt has an id of its own, and only the attempt whose id is there deletes the key: one script, not two commands. */
 import { randomUUID } from 'node:crypto'
 import { until } from '../../test/support/until.js'
+import { openStage, patience } from './environment.js'
 import { byHand, type Recipe, type Scene, single } from './lock.js'
 import { deleteIfMine } from './scripts.js'
-import { openStage, patience } from './stage.js'
 
 export const compareAndDelete: Recipe = single('compare-and-delete', (client) =>
   byHand({

@@ -1,9 +1,9 @@
 /** Rung 4: while the work goes on, the lease is renewed every third of its ttl. The ttl now only bounds how long the dead hold. */
 import { randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'
+import { openStage } from './environment.js'
 import { byHand, type Recipe, type Scene, single } from './lock.js'
 import { deleteIfMine, extendIfMine } from './scripts.js'
-import { openStage } from './stage.js'
 
 export const watchdog: Recipe = single('watchdog', (client) => {
   const renewals = renewalsOver(client)

@@ -3,8 +3,8 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { RedisServer } from '../../test/support/servers/redis.js'
 import { until } from '../../test/support/until.js'
 import { watchdog } from './4-watchdog.js'
+import { asked, listening, openStage, patience } from './environment.js'
 import { type Lock, type Recipe, type Scene, single, take } from './lock.js'
-import { asked, listening, openStage, patience } from './stage.js'
 
 export const reentrant: Recipe = single('reentrant', (client) => enterAgain(watchdog.open(client)))
 

@@ -1,7 +1,7 @@
 /** Rung 6 again: a message to everybody, about a lock that one can have. */
 import { until } from '../../test/support/until.js'
+import { asked, listening, openStage, patience } from './environment.js'
 import { type Scene, take } from './lock.js'
-import { asked, listening, openStage, patience } from './stage.js'
 
 const waiters = 16
 

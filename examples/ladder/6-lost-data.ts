@@ -2,8 +2,8 @@
 import { startProxy } from '../../test/support/proxy.js'
 import { startRedis } from '../../test/support/servers/redis.js'
 import { until } from '../../test/support/until.js'
+import { answering, openStage, patience } from './environment.js'
 import { holdersAfterLoss, type Scene, take } from './lock.js'
-import { answering, openStage, patience } from './stage.js'
 
 export const emptyRestart: Scene = {
   name: 'empty restart',

@@ -1,6 +1,7 @@
 /** Rung 6 again, and every rung below it: the server has done what it was asked, and the answer does not arrive. */
+
+import { openStage } from './environment.js'
 import type { Scene } from './lock.js'
-import { openStage } from './stage.js'
 
 export const lostReply: Scene = {
   name: 'lost reply',

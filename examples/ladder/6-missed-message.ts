@@ -1,7 +1,7 @@
 /** Rung 6 again: what is published is heard by those who listen at that moment, and by nobody later. */
 import { until } from '../../test/support/until.js'
+import { answering, asked, elapsed, listening, openStage, patience } from './environment.js'
 import { type Scene, take } from './lock.js'
-import { answering, asked, elapsed, listening, openStage, patience } from './stage.js'
 
 export const missedMessage: Scene = {
   name: 'missed message',

@@ -1,6 +1,7 @@
 /** Rung 7 again: a server that votes twice, because it does not know any more that it has voted. */
+
+import { answering, openStage } from './environment.js'
 import { holdersAfterLoss, type Scene, take } from './lock.js'
-import { answering, openStage } from './stage.js'
 
 export const forgetfulServer: Scene = {
   name: 'forgetful server',

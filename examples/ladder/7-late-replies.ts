@@ -1,7 +1,7 @@
 /** Rung 7 again: the servers' answers take longer than the ttl. From when on does it count? */
 import { until } from '../../test/support/until.js'
+import { openStage, patience } from './environment.js'
 import { holders, type Scene } from './lock.js'
-import { openStage, patience } from './stage.js'
 
 export const lateReplies: Scene = {
   name: 'late replies',

@@ -1,11 +1,11 @@
 /** Rung 8: the lock gives a token with each grant, and what it protects refuses a token older than the newest it has seen. */
 import type { Redis } from 'ioredis'
 import { until } from '../../test/support/until.js'
+import { openStage, patience } from './environment.js'
 import { startHolder } from './holder.js'
 import { holdfastRedlock } from './holdfast.js'
 import type { Held, Recipe, Scene } from './lock.js'
 import { writeIfNewer } from './scripts.js'
-import { openStage, patience } from './stage.js'
 
 export const unfenced: Recipe = { ...holdfastRedlock, title: 'holdfast/redlock, token unused' }
 export const fencing: Recipe = { ...holdfastRedlock, title: 'holdfast/redlock, token checked' }

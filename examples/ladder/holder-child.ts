@@ -1,8 +1,8 @@
 /** The child of `holder.ts`. */
 import { write } from './8-fencing.js'
+import { connect, patience } from './environment.js'
 import type { Part } from './holder.js'
 import { recipes } from './recipes.js'
-import { connect, patience } from './stage.js'
 
 // Not one second longer than the process that started it.
 process.on('disconnect', () => process.exit())

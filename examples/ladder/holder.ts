@@ -4,8 +4,8 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import type { RedisServer } from '../../test/support/servers/redis.js'
 import { until } from '../../test/support/until.js'
+import { patience } from './environment.js'
 import type { Recipe } from './lock.js'
-import { patience } from './stage.js'
 
 /** What the child is told: the part it plays, with which lock, over which ports, for how long. */
 export interface Part {

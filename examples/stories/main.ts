@@ -1,5 +1,5 @@
 /** Tells all stories on a server of yours: `MYSQL_URL=mysql://root@localhost/test node build/examples/stories/main.js`. Drops tables! */
-import { crowd, pausedHolder, stories } from './stage.js'
+import { crowd, pausedHolder, stories } from './run-story.js'
 
 const url = process.env['MYSQL_URL']
 if (url === undefined) throw new TypeError('set MYSQL_URL to an empty database: tables are dropped in it')

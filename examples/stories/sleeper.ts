@@ -1,6 +1,6 @@
-/** Started by stage.ts: one worker that is stopped between reading and writing. */
+/** Started by run-story.ts: one worker that is stopped between reading and writing. */
 import { once } from 'node:events'
-import { openHost, shortTtl, stories } from './stage.js'
+import { openHost, shortTtl, stories } from './run-story.js'
 import type { Mode } from './story.js'
 
 const [, , url = '', name = '', mode = ''] = process.argv

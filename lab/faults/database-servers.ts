@@ -1,6 +1,7 @@
 /** Faults of a database server of any kind. */
+
+import { forgottenAfter } from './sequences.js'
 import type { Act, Fault } from './store.js'
-import { forgottenAfter } from './turns.js'
 
 /** Common to the PostgreSQL, MySQL and MariaDB servers of the tests. */
 export interface DatabaseServer {

@@ -19,7 +19,7 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { tellWhatIsLeft } from './left-open.js'
+import { tellWhatIsLeft } from './leaked-handles.js'
 import { summaryOf, writeReport } from './report.js'
 import { runLab } from './run.js'
 

@@ -4,9 +4,9 @@ import { clockAhead, clockJump } from './database-servers.js'
 import { openLinks } from './links.js'
 import { type MysqlPlace, openMysql } from './mysql-client.js'
 import { mysqlFaults, startLabServer } from './mysql-servers.js'
+import { strain } from './pool-exhaustion.js'
 import { endsSessions } from './sessions.js'
 import { type LabDriver, lab } from './store.js'
-import { strain } from './strain.js'
 
 interface Kind {
   readonly about: string

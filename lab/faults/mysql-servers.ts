@@ -3,11 +3,11 @@ import { migration } from 'holdfast/mysql'
 import { type Flavour, type MysqlServer, startMysql } from '../../test/support/servers/mysql.js'
 import { until } from '../../test/support/until.js'
 import { outages, subjects, told } from './database-servers.js'
+import { kill, order } from './mysql-admin-commands.js'
 import { user } from './mysql-client.js'
-import { kill, order } from './mysql-orders.js'
-import { full, reaper, stranger } from './mysql-strangers.js'
+import { full, reaper, stranger } from './mysql-external-clients.js'
+import { again, inTurn } from './sequences.js'
 import type { Fault } from './store.js'
-import { again, inTurn } from './turns.js'
 
 export async function startLabServer(flavour: Flavour): Promise<MysqlServer> {
   // Durable: everything acknowledged survives a power cut.

@@ -1,8 +1,8 @@
 /** Carries out a plan of faults, each at its time, and undoes it. */
 import type { Recorder } from 'holdfast/verify'
-import type { Crew } from './crew.js'
 import { occupied, type Planned } from './plan.js'
 import type { Fault } from './store.js'
+import type { Crew } from './workers.js'
 
 export interface Nemesis {
   readonly journal: Recorder

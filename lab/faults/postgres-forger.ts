@@ -3,8 +3,8 @@ import { Client } from 'pg'
 import type { PostgresServer } from '../../test/support/servers/postgres.js'
 import { chance } from './chance.js'
 import { forge, Listener } from './forger.js'
+import { again } from './sequences.js'
 import type { Fault, Undo } from './store.js'
-import { again } from './turns.js'
 
 const ignore = () => undefined
 /** A role that may only read. */

@@ -2,12 +2,12 @@
 import { migration } from 'holdfast/postgres'
 import { clockAhead, clockJump } from './database-servers.js'
 import { openLinks } from './links.js'
+import { strain } from './pool-exhaustion.js'
 import { openPostgres, type PostgresPlace, role } from './postgres-client.js'
 import { createReader, forgedNotifications } from './postgres-forger.js'
 import { postgresFaults, startLabServer } from './postgres-servers.js'
 import { endsSessions } from './sessions.js'
 import { type LabDriver, lab } from './store.js'
-import { strain } from './strain.js'
 
 interface Kind {
   readonly about: string

@@ -2,10 +2,10 @@
 import { type PostgresServer, startPostgres } from '../../test/support/servers/postgres.js'
 import { until } from '../../test/support/until.js'
 import { outages, subjects, told } from './database-servers.js'
-import { ofWorkers, order } from './postgres-orders.js'
-import { full, stranger } from './postgres-strangers.js'
+import { ofWorkers, order } from './postgres-admin-commands.js'
+import { full, stranger } from './postgres-external-clients.js'
+import { again, forgottenAfter, inTurn } from './sequences.js'
 import type { Fault } from './store.js'
-import { again, forgottenAfter, inTurn } from './turns.js'
 
 /** Small enough to exhaust, and durable: everything acknowledged survives a kill or a power cut. */
 export const startLabServer = (): Promise<PostgresServer> =>

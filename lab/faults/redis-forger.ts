@@ -4,8 +4,8 @@ import type { RedisServer } from '../../test/support/servers/redis.js'
 import { chance } from './chance.js'
 import { forge, Listener } from './forger.js'
 import { subjectsOf } from './redis-servers.js'
+import { again } from './sequences.js'
 import type { Fault, Undo } from './store.js'
-import { again } from './turns.js'
 
 const ignore = () => undefined
 

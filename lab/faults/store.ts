@@ -4,7 +4,7 @@
  */
 import type { DriverFactory } from 'holdfast'
 import type { CheckOptions, Rule } from 'holdfast/verify'
-import type { Crew } from './crew.js'
+import type { Crew } from './workers.js'
 
 /** Plain data from which a worker process creates its client. */
 export type Place = unknown

@@ -12,10 +12,10 @@
 //
 // Ends with 1 if any verdict differs from the expected one. A wrong design shows the shortest way to what it breaks.
 import { parseArgs } from 'node:util'
-import { inTurn, judge, type Outcome, outcomeOf } from './judge.js'
 import { tables } from './page.js'
 import { findTools } from './spin.js'
 import { type Effort, type Row, table } from './table.js'
+import { inTurn, judge, type Outcome, outcomeOf } from './verdict.js'
 
 const efforts: readonly Effort[] = ['quick', 'full', 'soak']
 

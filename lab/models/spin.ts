@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os'
 import { basename, delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Failure, run } from './processes.js'
-import { storyOf, verdictOf } from './told.js'
+import { storyOf, verdictOf } from './spin-output.js'
 
 export interface Question {
   /** The file of the model. */

@@ -1,10 +1,10 @@
 /** A player that is a process of its own, so that it can be killed or can stand still. */
 
-import { plainLocks } from './by-hand.js'
-import { recorderTo, type Sent } from './diary.js'
+import { recorderTo, type Sent } from './history.js'
+import { holdfastRedis, holdfastRedlock } from './holdfast-locks.js'
 import { patience } from './lock.js'
-import { holdfastRedis, holdfastRedlock } from './ours.js'
-import { connect, type Part } from './stage.js'
+import { plainLocks } from './naive-redis-locks.js'
+import { connect, type Part } from './redis-scene.js'
 
 // Not one second longer than the process that started it.
 process.on('disconnect', () => process.exit())

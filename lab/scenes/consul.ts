@@ -1,11 +1,11 @@
 /** What goes wrong in Consul. */
 import type { ConsulServer } from '../../test/support/servers/consul.js'
 import { until } from '../../test/support/until.js'
-import { lockOf, sessionByHand } from './consul-by-hand.js'
+import { holdfastConsul, holdfastLockDelay } from './holdfast-shared.js'
 import { patience, resource } from './lock.js'
-import { holdfastConsul, holdfastLockDelay } from './ours-shared.js'
-import { elapsed, order } from './place.js'
+import { lockOf, sessionByHand } from './naive-consul-locks.js'
 import { first, onShared, type Scene } from './scene.js'
+import { elapsed, order } from './scene-context.js'
 
 const store = 'consul'
 

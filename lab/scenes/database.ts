@@ -3,8 +3,8 @@ import type { Locks } from 'holdfast'
 import type { ModeKind } from 'holdfast/verify'
 import { createPool, type Pool } from 'mysql2/promise'
 import { type Held, patience } from './lock.js'
-import { type Free, noted } from './noted.js'
-import { order, type Place } from './place.js'
+import { type Free, noted } from './recorded-lock.js'
+import { order, type Place } from './scene-context.js'
 
 /** A database of one's own on the shared server. */
 export async function databaseUrl({ servers, room }: Place): Promise<string> {

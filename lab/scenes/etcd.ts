@@ -1,11 +1,11 @@
 /** What goes wrong in etcd. */
 import type { EtcdServer } from '../../test/support/servers/etcd.js'
 import { until } from '../../test/support/until.js'
-import { everyPlace, lineByHandEtcd } from './etcd-by-hand.js'
+import { electionEtcd, holdfastEtcd } from './holdfast-shared.js'
 import { patience } from './lock.js'
-import { electionEtcd, holdfastEtcd } from './ours-shared.js'
-import { elapsed, order } from './place.js'
+import { everyPlace, lineByHandEtcd } from './naive-etcd-locks.js'
 import { believedBy, first, onShared, type Scene } from './scene.js'
+import { elapsed, order } from './scene-context.js'
 
 const store = 'etcd'
 const ttl = 2_000

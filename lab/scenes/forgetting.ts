@@ -2,11 +2,11 @@
 import { startProxy } from '../../test/support/proxy.js'
 import { startRedis } from '../../test/support/servers/redis.js'
 import { until } from '../../test/support/until.js'
-import { majorityByHand, setNxCompare } from './by-hand.js'
+import { holdfastRedisShort, holdfastRedlock } from './holdfast-locks.js'
 import { longestTtl, patience } from './lock.js'
-import { holdfastRedisShort, holdfastRedlock } from './ours.js'
+import { majorityByHand, setNxCompare } from './naive-redis-locks.js'
+import { answering } from './redis-scene.js'
 import { first, type RedisScene, secondHolder } from './scene.js'
-import { answering } from './stage.js'
 
 export const restart: RedisScene = {
   name: 'restart',

@@ -6,7 +6,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { renderSvg, renderText } from 'holdfast/verify'
-import { asTold, type Played, play, scenes, type Take } from './play.js'
+import { asTold, type Played, play, scenes, type Take } from './run-scene.js'
 import type { Scene } from './scene.js'
 import { recipes, Servers } from './servers.js'
 

@@ -5,9 +5,9 @@ import type { Pool, PoolConnection } from 'mysql2/promise'
 import { until } from '../../test/support/until.js'
 import { locksOf, mariadb, underLock, visit } from './database.js'
 import { patience } from './lock.js'
-import type { Free } from './noted.js'
-import { elapsed, order, type Place } from './place.js'
+import type { Free } from './recorded-lock.js'
 import type { Outcome, Scene, Side } from './scene.js'
+import { elapsed, order, type Place } from './scene-context.js'
 
 type Names = 'A' | 'B' | 'C'
 

@@ -1,10 +1,10 @@
 /** What goes wrong with one server, and nothing wrong with it. */
 import { until } from '../../test/support/until.js'
-import { setNxCompare, setNxDel, setnxExpire } from './by-hand.js'
+import { holdfastRedis } from './holdfast-locks.js'
 import { patience, resource } from './lock.js'
-import { holdfastRedis } from './ours.js'
-import { elapsed, order } from './place.js'
+import { setNxCompare, setNxDel, setnxExpire } from './naive-redis-locks.js'
 import { first, type RedisScene } from './scene.js'
+import { elapsed, order } from './scene-context.js'
 
 export const noExpiry: RedisScene = {
   name: 'no-expiry',

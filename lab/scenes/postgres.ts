@@ -5,9 +5,9 @@ import pg from 'pg'
 import { until } from '../../test/support/until.js'
 import { locksOf, underLock, visit } from './database.js'
 import { patience } from './lock.js'
-import type { Free } from './noted.js'
-import { order, type Place } from './place.js'
+import type { Free } from './recorded-lock.js'
 import type { Scene, Side } from './scene.js'
+import { order, type Place } from './scene-context.js'
 
 const connections = 4
 

@@ -1,10 +1,10 @@
 /** A scene: one thing that happens to a lock, done to a plain one and to holdfast. */
 import type { RedisOptions } from '../../test/support/servers/redis.js'
-import { Company, type Located } from './company.js'
+import { Company, type Located } from './clients.js'
 import type { Held, Lock, SharedWay, Way } from './lock.js'
-import { elapsed, order, type Place } from './place.js'
+import { Stage } from './redis-scene.js'
+import { elapsed, order, type Place } from './scene-context.js'
 import type { Store } from './servers.js'
-import { Stage } from './stage.js'
 
 /** What came of it with one lock. */
 export interface Outcome {

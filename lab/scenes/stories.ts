@@ -4,10 +4,10 @@ import { type Recorder, recorded } from 'holdfast/verify'
 import { earlyRelease } from '../../examples/stories/early-release.js'
 import { orders } from '../../examples/stories/orders.js'
 import { points } from '../../examples/stories/points.js'
-import { crowd } from '../../examples/stories/stage.js'
+import { crowd } from '../../examples/stories/run-story.js'
 import type { Host, Mode, Story as Told } from '../../examples/stories/story.js'
 import { databaseUrl } from './database.js'
-import { noted } from './noted.js'
+import { noted } from './recorded-lock.js'
 import type { Scene, Side } from './scene.js'
 
 const workers = 6

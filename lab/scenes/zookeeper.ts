@@ -1,11 +1,11 @@
 /** What goes wrong in ZooKeeper. */
 import { startZookeeper, type ZookeeperServer } from '../../test/support/servers/zookeeper.js'
 import { until } from '../../test/support/until.js'
+import { holdfastZookeeper, simpleZookeeper } from './holdfast-shared.js'
 import { longestTtl, patience, type SharedWay } from './lock.js'
-import { holdfastZookeeper, simpleZookeeper } from './ours-shared.js'
-import { elapsed, order, type Place } from './place.js'
+import { lineByHand } from './naive-zookeeper-locks.js'
 import { believedBy, first, type Outcome, onShared, type Scene } from './scene.js'
-import { lineByHand } from './zookeeper-by-hand.js'
+import { elapsed, order, type Place } from './scene-context.js'
 
 const page = 'hazards.md#zookeeper'
 const store = 'zookeeper'

@@ -34,7 +34,10 @@ export function playSchedules(processes: number, seed: number): Lanes {
   const result: Simulated = { schedules: {}, seconds: {}, failures: [], seed: from, processes }
   let over = false
   const lanes = Array.from({ length: processes }, (_, n) => {
-    const lane = fork(fileURLToPath(new URL('./lane.js', import.meta.url)), [`${from + n}`, `${processes}`])
+    const lane = fork(fileURLToPath(new URL('./schedule-runner.js', import.meta.url)), [
+      `${from + n}`,
+      `${processes}`,
+    ])
     lane.on('message', (slice: Slice) => note(result, slice))
     lane.on('exit', (code, signal) => {
       if (!over || code !== 0)

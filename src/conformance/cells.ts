@@ -7,8 +7,8 @@ import type { Cell, CellChange } from 'holdfast/driver'
 import { maxCellBytes, maxKeyBytes } from 'holdfast/driver'
 import { type Client, cellsOf } from './client.js'
 import type { Fixture } from './fixture.js'
-import type { Stage } from './stage.js'
 import type { It } from './suite.js'
+import type { Stage } from './test-context.js'
 
 /** Long enough for a test, short enough not to linger after a failed one. */
 const forNow = 60_000

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { startUp, takeInChild } from './child-process.js'
 import type { Fixture } from './fixture.js'
-import { inVain, pause } from './stage.js'
 import type { It } from './suite.js'
-import { startUp, takeInChild } from './take-in-child.js'
+import { inVain, pause } from './test-context.js'
 
 const closed = { code: 'CLOSED' }
 /** Locks, releases and driver each have 5 s to end, and the machine may be busy. In ms. */
@@ -186,7 +186,7 @@ export function closing(it: It, { make, traits, taker }: Fixture): void {
 const resources = () => process.getActiveResourcesInfo().filter((kind) => kind !== 'Immediate').length
 
 /** Sockets of previously closed clients take a moment to disappear. */
-async function settled(stage: import('./stage.js').Stage): Promise<void> {
+async function settled(stage: import('./test-context.js').Stage): Promise<void> {
   let last = -1
   await stage.until('resources to settle', async () => {
     const now = resources()

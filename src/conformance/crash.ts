@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
+import { startUp, takeInChild } from './child-process.js'
 import type { Fixture } from './fixture.js'
-import { pause } from './stage.js'
 import type { It } from './suite.js'
-import { startUp, takeInChild } from './take-in-child.js'
+import { pause } from './test-context.js'
 
 /** In an in-process store no client outlives the crash; a silent holder is the closest equivalent. */
 export function crash(it: It, { traits, taker }: Fixture): void {

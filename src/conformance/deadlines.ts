@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict'
 import type { Lease } from 'holdfast'
 import type { Fixture } from './fixture.js'
-import { block, pause } from './stage.js'
 import type { It } from './suite.js'
+import { block, pause } from './test-context.js'
 
 export function deadlines(it: It, { traits }: Fixture): void {
   it('count from when a lease was asked for, not from when the answer was read', async (stage) => {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import type { DeadlockError } from 'holdfast'
 import type { Client } from './client.js'
 import type { Fixture } from './fixture.js'
-import { pause, type Stage } from './stage.js'
 import type { It } from './suite.js'
+import { pause, type Stage } from './test-context.js'
 
 /** Each client takes its own name, then requests the next client's: a ring. */
 async function ringOf(stage: Stage, clients: readonly Client[]): Promise<PromiseSettledResult<string>[]> {

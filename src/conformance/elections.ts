@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import type { Leader } from 'holdfast'
+import { takeInChild } from './child-process.js'
 import type { Client } from './client.js'
 import type { Fixture } from './fixture.js'
-import { inVain, type Stage } from './stage.js'
 import type { It } from './suite.js'
-import { takeInChild } from './take-in-child.js'
+import { inVain, type Stage } from './test-context.js'
 
 const patient = { wait: Number.POSITIVE_INFINITY }
 

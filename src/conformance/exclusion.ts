@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import type { Lock, Locks } from 'holdfast'
 import { check, memoryRecorder, printViolation, recorded } from 'holdfast/verify'
 import type { Fixture } from './fixture.js'
-import { inVain } from './stage.js'
 import type { It } from './suite.js'
+import { inVain } from './test-context.js'
 
 export function exclusion(it: It, { traits }: Fixture): void {
   it('gives a lock to one client only, until it is released', async (stage) => {

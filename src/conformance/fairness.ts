@@ -3,8 +3,8 @@ import { createLocks, type Lease } from 'holdfast'
 import type { Driver, Env } from 'holdfast/driver'
 import type { Fixture } from './fixture.js'
 import { passLimit } from './pass-limit.js'
-import { block, pause } from './stage.js'
 import type { It } from './suite.js'
+import { block, pause } from './test-context.js'
 
 /** Three hundred sections may take longer than the default wait. */
 const patient = { wait: Number.POSITIVE_INFINITY }

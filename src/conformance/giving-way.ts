@@ -4,11 +4,11 @@
  */
 import assert from 'node:assert/strict'
 import type { Revocation } from 'holdfast'
+import { startUp, takeInChild } from './child-process.js'
 import type { Client } from './client.js'
 import type { Fixture } from './fixture.js'
-import type { Stage } from './stage.js'
 import type { It } from './suite.js'
-import { startUp, takeInChild } from './take-in-child.js'
+import type { Stage } from './test-context.js'
 
 const revoking = {
   'is asked of the holder first, who may give way in time': async (stage, a) => {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
+import { takeInChild } from './child-process.js'
 import { type Client, cellsOf } from './client.js'
 import type { Fixture } from './fixture.js'
-import { notYet, type Stage } from './stage.js'
 import type { It } from './suite.js'
-import { takeInChild } from './take-in-child.js'
+import { notYet, type Stage } from './test-context.js'
 
 const forEver = { wait: Number.POSITIVE_INFINITY }
 const gone = (lock: string) => ({ name: 'LatchGoneError', code: 'LATCH_GONE', lock })

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import type { Fixture } from './fixture.js'
-import { inVain, pause } from './stage.js'
 import type { It } from './suite.js'
+import { inVain, pause } from './test-context.js'
 
 export function leaks(it: It, _fixture: Fixture): void {
   it('do not come of a thousand acquisitions with one long-lived signal', async (stage) => {

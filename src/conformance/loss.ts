@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { LeaseLostError, type LossCause } from 'holdfast'
 import type { Client } from './client.js'
 import type { Fixture } from './fixture.js'
-import { block, pause, type Stage } from './stage.js'
 import type { It } from './suite.js'
+import { block, pause, type Stage } from './test-context.js'
 
 export function loss(it: It, fixture: Fixture): void {
   it('is told to a holder that is cut off before anybody else can have the lock', async (stage) => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { Fixture } from './fixture.js'
-import { pause } from './stage.js'
 import type { It } from './suite.js'
+import { pause } from './test-context.js'
 
 export function operators(it: It, _fixture: Fixture): void {
   it('tell who holds and who waits, in order, with notes', async (stage) => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { BackendError } from 'holdfast'
 import type { Fixture } from './fixture.js'
-import { pause } from './stage.js'
 import type { It } from './suite.js'
+import { pause } from './test-context.js'
 
 export function outage(it: It, { breakage, traits }: Fixture): void {
   it('of one client ends its wait with an error, in time, and leaves no place in line', async (stage) => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
+import { takeInChild } from './child-process.js'
 import type { Fixture } from './fixture.js'
-import { pause } from './stage.js'
 import type { It } from './suite.js'
-import { takeInChild } from './take-in-child.js'
+import { pause } from './test-context.js'
 
 export function permits(it: It, { traits, taker }: Fixture): void {
   if (!traits.modes.includes('permits')) {

@@ -3,11 +3,11 @@
  * Long because a pool's guarantees while its size, its holders and its being open change are read together.
  */
 import assert from 'node:assert/strict'
+import { takeInChild } from './child-process.js'
 import { type Client, cellsOf } from './client.js'
 import type { Fixture } from './fixture.js'
-import type { Stage } from './stage.js'
 import type { It } from './suite.js'
-import { takeInChild } from './take-in-child.js'
+import type { Stage } from './test-context.js'
 
 const forEver = { wait: Number.POSITIVE_INFINITY }
 

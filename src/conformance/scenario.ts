@@ -5,8 +5,8 @@ import { chapters } from './scenario/chapters.js'
 import { judge, type PromiseCell } from './scenario/column.js'
 import { declaredBy } from './scenario/differences.js'
 import { type Answer, type Chapter, play } from './scenario/story.js'
-import { Stage } from './stage.js'
 import type { It } from './suite.js'
+import { Stage } from './test-context.js'
 
 export function scenario(it: It, fixture: Fixture): void {
   const cells = new Map<Chapter, Promise<PromiseCell>>()

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { Fixture } from './fixture.js'
-import { pause } from './stage.js'
 import type { It } from './suite.js'
+import { pause } from './test-context.js'
 
 export function shared(it: It, { traits }: Fixture): void {
   if (!traits.modes.includes('shared')) {

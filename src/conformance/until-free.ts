@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { Fixture } from './fixture.js'
-import { inVain } from './stage.js'
 import type { It } from './suite.js'
+import { inVain } from './test-context.js'
 
 export function untilFree(it: It, { traits }: Fixture): void {
   const forEver = { wait: Number.POSITIVE_INFINITY }

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
+import { takeInChild } from './child-process.js'
 import type { Client } from './client.js'
 import type { Fixture } from './fixture.js'
-import { inVain, notYet, type Stage } from './stage.js'
 import type { It } from './suite.js'
-import { takeInChild } from './take-in-child.js'
+import { inVain, notYet, type Stage } from './test-context.js'
 
 const kinds = {
   'turns into writing with no other writer in between, however many try': async (stage, a) => {

@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict'
 import { AcquireTimeoutError } from 'holdfast'
 import type { Fixture } from './fixture.js'
-import { pause } from './stage.js'
 import type { It } from './suite.js'
+import { pause } from './test-context.js'
 
 export function waiting(it: It, fixture: Fixture): void {
   it('hands the lock to who waits for it when the holder releases it', async (stage) => {

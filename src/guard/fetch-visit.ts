@@ -1,6 +1,7 @@
 /** A Fetch request as the gatekeeper sees it. */
-import type { Visit } from './gatekeeper.js'
+
 import { fenceHeader } from './header.js'
+import type { Visit } from './request-gate.js'
 
 export function fetchVisit(request: Request, cutOff: () => void): Visit<Request> {
   return {

@@ -20,7 +20,6 @@ export { type GuardedCommit, guardedCommit } from './commit.js'
 export { type ConsulGuardOptions, type ConsulTxn, guardedConsulTxn } from './consul.js'
 export { type EtcdSend, type EtcdTxn, etcdGateway, guardedTxn } from './etcd.js'
 export { assertFresh, type Fence } from './fence.js'
-export { fenceOf } from './gatekeeper.js'
 export { fenceHeader, fenceHeaders, readFence } from './header.js'
 export { type Fences, type HttpGuardOptions, redisFences, sqlFences } from './http.js'
 export { memoryFences } from './memory-fences.js'
@@ -47,6 +46,7 @@ export {
   type NodeRedisLike,
   type RedisGuardClient,
 } from './redis.js'
+export { fenceOf } from './request-gate.js'
 export type { Target, Values } from './sql.js'
 export {
   type Dialect,

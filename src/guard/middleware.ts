@@ -1,9 +1,9 @@
 /** The guard over HTTP for Fetch handlers (Deno, Bun, Workers, Next.js), Hono, and Express or plain Node servers. */
 import { fetchVisit } from './fetch-visit.js'
-import { Gatekeeper } from './gatekeeper.js'
 import type { HttpGuardOptions } from './http.js'
 import { hangUp, nodeVisit, onAnswered } from './node-visit.js'
-import { type Refusal, refusalOf, refusals } from './refusal.js'
+import { type Refusal, refusalOf, refusals } from './rejection.js'
+import { Gatekeeper } from './request-gate.js'
 
 export type FetchHandler = (request: Request) => Response | Promise<Response>
 

@@ -1,7 +1,8 @@
 /** A request of Node's own HTTP server, also under Express or Connect, as the gatekeeper sees it. */
-import type { Visit } from './gatekeeper.js'
+
 import { fenceHeader } from './header.js'
 import type { NodeRequest, NodeResponse } from './middleware.js'
+import type { Visit } from './request-gate.js'
 
 export function nodeVisit<R extends NodeRequest>(
   request: R,

@@ -26,9 +26,9 @@ export { permits } from './checkers/permits.js'
 export { readWrite } from './checkers/read-write.js'
 export { tokens } from './checkers/tokens.js'
 export { witness } from './checkers/witness.js'
-export { type Claim, claimEnd, claimsByName } from './claims.js'
 export { type Entry, type Event, lethal, type ModeKind, type Op, type Phase } from './event.js'
 export { type Acquisition, type History, historyOf } from './history.js'
+export { type Claim, claimEnd, claimsByName } from './intervals.js'
 export {
   type MemoryRecorder,
   memoryRecorder,

@@ -2,9 +2,10 @@
  * A picture of who held a name when, as plain data: a row for every process, a bar for every wait and every claim, marks for faults, bands
  * for violations. `renderText` and `renderSvg` draw it; other programs may create such data, too.
  */
-import { claimEnd, claimsByName } from './claims.js'
+
 import { lethal, type ModeKind } from './event.js'
 import type { Acquisition, History } from './history.js'
+import { claimEnd, claimsByName } from './intervals.js'
 import type { Violation } from './violation.js'
 
 export interface Timeline {

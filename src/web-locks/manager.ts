@@ -2,10 +2,10 @@
 import { randomUUID } from 'node:crypto'
 import { type Lease, type Lock, type Locks, UnsupportedError } from 'holdfast'
 import { type Asked, abortError, notSupported, readArguments } from './arguments.js'
-import { type Door, giveBack, type Passed, queueUp, steal, tryPass } from './gate.js'
+import { Order, type Place } from './call-order.js'
 import { HeldLock } from './held-lock.js'
 import { decode, encode, lockName, prefix } from './names.js'
-import { Order, type Place } from './order.js'
+import { type Door, giveBack, type Passed, queueUp, steal, tryPass } from './queue-and-gate.js'
 import { snapshot } from './snapshot.js'
 import type {
   LockManager,

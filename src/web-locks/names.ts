@@ -8,7 +8,7 @@
 import { createHash } from 'node:crypto'
 
 export const prefix = 'web-lock/'
-/** The two locks behind each name: see `gate.ts`. */
+/** The two locks behind each name: see `queue-and-gate.ts`. */
 export type Part = 'line' | 'gate'
 
 const longest = 480

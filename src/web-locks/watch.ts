@@ -1,8 +1,8 @@
 /** Receives the queue position of a request from the store and reports it to the order of the manager. */
 import { setTimeout as pause } from 'node:timers/promises'
-import { betweenLooks, type Door } from './gate.js'
+import type { Place } from './call-order.js'
 import { noteOf, readNote } from './names.js'
-import type { Place } from './order.js'
+import { betweenLooks, type Door } from './queue-and-gate.js'
 import type { LocksOfAnyDriver } from './types.js'
 
 /**

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { type Event, historyOf, type Rule } from 'holdfast/verify'
-import { judge } from '../../lab/faults/judge.js'
 import type { Fault } from '../../lab/faults/store.js'
+import { judge } from '../../lab/faults/verdict.js'
 import { leakCheck } from '../support/leaks.js'
 import { event, held } from '../verify/bugs.js'
 

@@ -5,7 +5,7 @@ import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } fr
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
-import { asTold, type Played, play, scenes } from '../../lab/scenes/play.js'
+import { asTold, type Played, play, scenes } from '../../lab/scenes/run-scene.js'
 import { Servers } from '../../lab/scenes/servers.js'
 import { read, root } from '../support/checkout.js'
 import { leakCheck } from '../support/leaks.js'

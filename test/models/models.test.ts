@@ -8,10 +8,10 @@ import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { judge } from '../../lab/models/judge.js'
 import { mistakeIn, mistakesIn, propertiesOf, tables } from '../../lab/models/page.js'
 import { check, findTools, type Question, type Tools } from '../../lab/models/spin.js'
 import { type Row, table } from '../../lab/models/table.js'
+import { judge } from '../../lab/models/verdict.js'
 import { leakCheck } from '../support/leaks.js'
 
 const bounds = { memory: 2048, time: 240_000 }

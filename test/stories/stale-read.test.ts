@@ -1,7 +1,7 @@
 // H96: the lock is held, and what was read is older than the lock.
 import assert from 'node:assert/strict'
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test'
-import { type OpenHost, openHost } from '../../examples/stories/stage.js'
+import { type OpenHost, openHost } from '../../examples/stories/run-story.js'
 import {
   fromCache,
   lockFirst,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { cron, skipIfHeld } from '../../examples/stories/cron.js'
-import { crowd, openHost, pausedHolder, stories } from '../../examples/stories/stage.js'
+import { crowd, openHost, pausedHolder, stories } from '../../examples/stories/run-story.js'
 import { leakCheck } from '../support/leaks.js'
 import { type MysqlServer, startMysql } from '../support/servers/mysql.js'
 

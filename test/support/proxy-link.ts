@@ -1,7 +1,7 @@
 // One connection through the proxy: a socket to the client, one to the server, a pipe each way.
 import { connect, type Socket } from 'node:net'
 import type { Link } from './proxy.js'
-import type { LaneControl } from './proxy-lane.js'
+import type { LaneControl } from './proxy-direction.js'
 import { reset } from './proxy-pipe.js'
 
 /** The proxy's side of a link. */

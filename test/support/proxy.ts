@@ -7,7 +7,7 @@
 // It ends TCP on both sides, so an end that is cut off is cut off from the other end, not from the kernel: a black-holed
 // client still connects (in reality its SYN would be lost too), and then hears nothing.
 import { createServer, type Server, type Socket } from 'node:net'
-import { createLane } from './proxy-lane.js'
+import { createLane } from './proxy-direction.js'
 import { createLink, type LinkControl } from './proxy-link.js'
 import { freePort } from './servers/ports.js'
 

@@ -1,6 +1,6 @@
 /** Chapters about a held lock: granted, kept, handed over, released. */
 import type { Lease } from 'holdfast'
-import { pause } from '../stage.js'
+import { pause } from '../test-context.js'
 import type { Chapter } from './story.js'
 
 export const free: Chapter = {

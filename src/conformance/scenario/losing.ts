@@ -1,5 +1,5 @@
 /** Chapters about a lock that its holder loses, or that becomes free with its holder's end. */
-import { takeInChild } from '../take-in-child.js'
+import { takeInChild } from '../child-process.js'
 import type { Chapter, Story } from './story.js'
 
 export const expiry: Chapter = {

@@ -1,7 +1,7 @@
 /** One chapter of the scenario in progress: three clients, and a record of every answer, without times. */
 import type { Lease } from 'holdfast'
 import type { Client } from '../client.js'
-import type { Stage } from '../stage.js'
+import type { Stage } from '../test-context.js'
 
 /** What a client requested or looked at, and the result. */
 export interface Answer {

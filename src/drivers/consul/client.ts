@@ -7,10 +7,10 @@
  */
 import type { Clock } from '../../core/clock.js'
 import { BackendError } from '../../core/errors.js'
+import { repeatedly } from '../kit/failure.js'
 import { type HttpAnswer, type HttpAsk, HttpHost, NoAnswer } from '../kit/http.js'
-import { jsonIn } from '../kit/json-in.js'
+import { jsonIn } from '../kit/parse-json.js'
 import { ServerTime } from '../kit/server-time.js'
-import { repeatedly } from '../kit/trouble.js'
 import { pathOf } from './keys.js'
 import type { Settings } from './options.js'
 import { Refusal, refusalOf } from './trouble.js'

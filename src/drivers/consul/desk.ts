@@ -1,8 +1,8 @@
 /** Consul's part of the state shared within a driver: sessions, and the heartbeat that proves them. */
 import type { Env } from '../../core/driver.js'
-import type { Held } from '../kit/guarded.js'
-import { type Beat, inPortions, keysOf, type Session } from '../kit/session.js'
-import { SessionDesk, type SessionStore } from '../kit/session-desk.js'
+import type { Held } from '../kit/lease-index.js'
+import { type Beat, inPortions, keysOf, type Session } from '../kit/sessions/session.js'
+import { SessionDesk, type SessionStore } from '../kit/sessions/session-pool.js'
 import { Client } from './client.js'
 import { type Line, lineOf } from './keys.js'
 import { longestTtl, type Settings } from './options.js'

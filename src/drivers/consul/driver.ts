@@ -1,7 +1,7 @@
-/** The driver. `txns.ts` has the store's transactions, `kit/line.ts` decides, and `waiter.ts` and `hold.ts` send the requests. */
+/** The driver. `txns.ts` has the store's transactions, `kit/sessions/order.ts` decides, and `waiter.ts` and `hold.ts` send the requests. */
 import type { DriverFactory, Traits } from '../../core/driver.js'
-import { type Guarded, Held } from '../kit/guarded.js'
-import { sessionFactory, sessionTraits } from '../kit/session-driver.js'
+import { type Guarded, Held } from '../kit/lease-index.js'
+import { sessionFactory, sessionTraits } from '../kit/sessions/driver.js'
 import { cellsOf } from './cells.js'
 import { type Conditional, Desk } from './desk.js'
 import { conditionOf, type GuardedSaid, guardTxn } from './guard.js'

@@ -1,6 +1,6 @@
 /** The guard of a user's own transaction: the store itself checks that the lease holds. */
 import { StaleTokenError } from '../../core/errors.js'
-import type { Guarded, Held } from '../kit/guarded.js'
+import type { Guarded, Held } from '../kit/lease-index.js'
 import type { Said } from './client.js'
 import type { Conditional, Desk } from './desk.js'
 import { troubleOf } from './trouble.js'

@@ -11,8 +11,9 @@
  * ```
  * @module
  */
-export type { Guarded } from '../kit/guarded.js'
+
 export type { TlsOptions } from '../kit/http.js'
+export type { Guarded } from '../kit/lease-index.js'
 export { type ConsulFactory, type ConsulTraits, consul } from './driver.js'
 export type { GuardedSaid } from './guard.js'
 export type { ConsulOptions } from './options.js'

@@ -1,7 +1,7 @@
 /** Holders and waiters for operators. No lock decision depends on these reads. */
 import type { Holder, Standing } from '../../core/driver.js'
 import { exclusive } from '../../core/mode.js'
-import { holdersIn, holds } from '../kit/line.js'
+import { holdersIn, holds } from '../kit/sessions/order.js'
 import type { Desk } from './desk.js'
 import { nameOf } from './keys.js'
 import { holderOf, type Place, type View, viewOf } from './place.js'

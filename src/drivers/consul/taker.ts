@@ -3,8 +3,8 @@
  * and permits the mark.
  */
 import type { Claim } from '../../core/driver.js'
-import type { Session } from '../kit/session.js'
-import type { SessionClaim } from '../kit/session-claim.js'
+import type { SessionClaim } from '../kit/sessions/claim.js'
+import type { Session } from '../kit/sessions/session.js'
 import type { Said } from './client.js'
 import type { Desk } from './desk.js'
 import { indexIn } from './hold.js'

@@ -11,9 +11,9 @@
  * ```
  */
 import type { Claim, Grant, Wait } from '../../core/driver.js'
-import { holds } from '../kit/line.js'
-import type { Session } from '../kit/session.js'
-import { SessionClaim } from '../kit/session-claim.js'
+import { SessionClaim } from '../kit/sessions/claim.js'
+import { holds } from '../kit/sessions/order.js'
+import type { Session } from '../kit/sessions/session.js'
 import type { Said } from './client.js'
 import type { Desk } from './desk.js'
 import { holdOf, indexIn } from './hold.js'

@@ -1,5 +1,5 @@
 /** The errors of Consul, and whether a retry can help. */
-import { Refused, type Trouble, troubleIn } from '../kit/trouble.js'
+import { Refused, type Trouble, troubleIn } from '../kit/failure.js'
 
 export class Refusal extends Refused {
   readonly status: number

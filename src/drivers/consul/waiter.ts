@@ -1,16 +1,16 @@
 /**
  * One claim's path through the queue. The diagram is at {@link Waiter}. `taker.ts` takes and frees the entry and the lock. Retries,
- * and the clean-up after a claim, are in `kit/session-claim.ts`.
+ * and the clean-up after a claim, are in `kit/sessions/claim.ts`.
  *
  * There is only one lock key, so readers and permits do not take it: they mark their entry, whose ModifyIndex is then the token.
  *
  * Long because one claim's path through the queue is one loop.
  */
 import type { Claim, Grant, Wait } from '../../core/driver.js'
-import { holdersIn, holds, inTheWay } from '../kit/line.js'
-import type { Session } from '../kit/session.js'
-import { SessionClaim } from '../kit/session-claim.js'
-import { Unsure } from '../kit/trouble.js'
+import { Unsure } from '../kit/failure.js'
+import { SessionClaim } from '../kit/sessions/claim.js'
+import { holdersIn, holds, inTheWay } from '../kit/sessions/order.js'
+import type { Session } from '../kit/sessions/session.js'
 import type { Seen } from './client.js'
 import { type Desk, lockMember } from './desk.js'
 import { holdOf } from './hold.js'

@@ -6,10 +6,10 @@
  */
 import type { Clock } from '../../core/clock.js'
 import { BackendError } from '../../core/errors.js'
+import { repeatedly } from '../kit/failure.js'
 import { HttpHost, NoAnswer } from '../kit/http.js'
-import { jsonIn } from '../kit/json-in.js'
+import { jsonIn } from '../kit/parse-json.js'
 import { ServerTime } from '../kit/server-time.js'
-import { repeatedly } from '../kit/trouble.js'
 import type { Settings } from './options.js'
 import { Refusal, refusalOf } from './trouble.js'
 import type { Header, LeaseReply, RangeAsk, RangeReply, TxnAsk, TxnReply, WatchReply } from './wire.js'

@@ -1,9 +1,9 @@
 /** etcd's part of the state shared within a driver: leases, and the heartbeat that proves them. */
 import type { Env } from '../../core/driver.js'
-import type { Held } from '../kit/guarded.js'
-import { type Beat, inPortions, keysOf, type Member, type Session } from '../kit/session.js'
-import { SessionDesk, type SessionStore } from '../kit/session-desk.js'
-import { Unsure } from '../kit/trouble.js'
+import { Unsure } from '../kit/failure.js'
+import type { Held } from '../kit/lease-index.js'
+import { type Beat, inPortions, keysOf, type Member, type Session } from '../kit/sessions/session.js'
+import { SessionDesk, type SessionStore } from '../kit/sessions/session-pool.js'
 import { Client } from './client.js'
 import { type Line, lineOf } from './keys.js'
 import type { Settings } from './options.js'

@@ -1,7 +1,7 @@
 /** The driver. `txns.ts` has the store's transactions, `line.ts` decides, and `waiter.ts` and `hold.ts` send the requests. */
 import type { DriverFactory, Traits } from '../../core/driver.js'
-import { type Guarded, Held } from '../kit/guarded.js'
-import { sessionFactory, sessionTraits } from '../kit/session-driver.js'
+import { type Guarded, Held } from '../kit/lease-index.js'
+import { sessionFactory, sessionTraits } from '../kit/sessions/driver.js'
 import { cellsOf } from './cells.js'
 import { Desk } from './desk.js'
 import { compareOf, type GuardedReply, guardTxn } from './guard.js'

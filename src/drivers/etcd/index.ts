@@ -11,8 +11,9 @@
  * ```
  * @module
  */
-export type { Guarded } from '../kit/guarded.js'
+
 export type { TlsOptions } from '../kit/http.js'
+export type { Guarded } from '../kit/lease-index.js'
 export { type EtcdFactory, type EtcdTraits, etcd } from './driver.js'
 export type { GuardedReply } from './guard.js'
 export type { EtcdOptions } from './options.js'

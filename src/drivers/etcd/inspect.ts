@@ -1,6 +1,6 @@
 /** Holders and waiters for operators. No lock decision depends on these reads. */
 import type { Standing } from '../../core/driver.js'
-import { holdersIn } from '../kit/line.js'
+import { holdersIn } from '../kit/sessions/order.js'
 import type { Desk } from './desk.js'
 import { encode, nameOf, rangeOf } from './keys.js'
 import { inOrder } from './line.js'

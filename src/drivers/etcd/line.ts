@@ -1,6 +1,6 @@
-/** The entries ahead of a claim, and whether events change them. `kit/line.ts` decides which entries hold. */
+/** The entries ahead of a claim, and whether events change them. `kit/sessions/order.ts` decides which entries hold. */
 import type { Mode } from '../../core/mode.js'
-import { holds, inTheWay } from '../kit/line.js'
+import { holds, inTheWay } from '../kit/sessions/order.js'
 import { type Place, placeOf } from './place.js'
 import type { KeyValue, TxnReply, WatchEvent } from './wire.js'
 

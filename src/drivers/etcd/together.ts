@@ -5,9 +5,9 @@
  * One lease keeps all entries. They have one revision, which is the token of each. They are granted or removed in one step.
  */
 import type { Claim, Grant, Wait } from '../../core/driver.js'
-import { holds } from '../kit/line.js'
-import type { Session } from '../kit/session.js'
-import { SessionClaim } from '../kit/session-claim.js'
+import { SessionClaim } from '../kit/sessions/claim.js'
+import { holds } from '../kit/sessions/order.js'
+import type { Session } from '../kit/sessions/session.js'
 import type { Desk } from './desk.js'
 import { holdOf } from './hold.js'
 import { base64 } from './keys.js'

@@ -1,5 +1,5 @@
 /** The errors of etcd, and whether a retry can help. */
-import { Refused, type Trouble, troubleIn } from '../kit/trouble.js'
+import { Refused, type Trouble, troubleIn } from '../kit/failure.js'
 
 /** Status codes of gRPC. */
 const codes = {

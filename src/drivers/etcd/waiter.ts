@@ -1,6 +1,6 @@
 /**
  * One claim's path through the queue. The diagram is at {@link Waiter}. Retries, and the clean-up after a claim, are in
- * `kit/session-claim.ts`.
+ * `kit/sessions/claim.ts`.
  *
  * After each wake-up the waiter checks its own entry: a lease that ended during the wait has removed the entry, and another
  * client may hold.
@@ -8,9 +8,9 @@
  * Long because one claim's path through the queue is one loop.
  */
 import type { Claim, Grant, Wait } from '../../core/driver.js'
-import { holdersIn, holds, inTheWay } from '../kit/line.js'
-import type { Session } from '../kit/session.js'
-import { SessionClaim } from '../kit/session-claim.js'
+import { SessionClaim } from '../kit/sessions/claim.js'
+import { holdersIn, holds, inTheWay } from '../kit/sessions/order.js'
+import type { Session } from '../kit/sessions/session.js'
 import type { Desk } from './desk.js'
 import { holdOf } from './hold.js'
 import { base64, type Line } from './keys.js'

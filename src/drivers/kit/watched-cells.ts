@@ -1,6 +1,6 @@
 /** Cells in a store that supports watches. Shared by these drivers: when to read again, and when to stop. */
 import type { Cell, CellChange, Cells } from '../../core/cell.js'
-import type { SessionDesk } from './session-desk.js'
+import type { SessionDesk } from './sessions/session-pool.js'
 
 export interface CellStore {
   read(key: string): Promise<Cell | undefined>

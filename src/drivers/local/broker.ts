@@ -6,8 +6,8 @@
  * Long because every notification to clients, and its time, is in one place.
  */
 import type { Clock } from '../../core/clock.js'
+import type { NamedAsk } from '../memory/acquire-many.js'
 import * as table from '../memory/table.js'
-import type { NamedAsk } from '../memory/together.js'
 import { type Client, type Connection, makeClients } from './clients.js'
 import { messageOf } from './home.js'
 import type { Journal } from './journal.js'

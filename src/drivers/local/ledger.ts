@@ -8,10 +8,10 @@
  * Long because rows, cells and journal must change together.
  */
 import type { Clock } from '../../core/clock.js'
+import { together as decideTogether, type NamedAsk, type Together } from '../memory/acquire-many.js'
 import { type CellTable, type Entry, makeCellTable } from '../memory/cell-table.js'
 import { makeRowTimers } from '../memory/row-timers.js'
 import * as table from '../memory/table.js'
-import { together as decideTogether, type NamedAsk, type Together } from '../memory/together.js'
 import { changesBetween, endsBetween, finder, type Owner } from './changes.js'
 import type { Journal } from './journal.js'
 import { type Journaled, lineOf } from './journal-lines.js'

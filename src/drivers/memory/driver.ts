@@ -4,7 +4,7 @@ import { deadline } from '../../core/clock.js'
 import type { Claim, Driver, DriverFactory, Grant, Traits, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
 import { cellsOf } from './cells.js'
-import { grantOf } from './memory-grant.js'
+import { grantOf } from './grant.js'
 import { makeStore, type Store } from './store.js'
 import { type Hold, holderOf } from './table.js'
 

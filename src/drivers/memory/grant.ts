@@ -1,83 +1,75 @@
-/** Granting: which modes fit beside the holds, who is granted next, and with which token. Internal to `table.ts`. */
-import type { Mode, ModeKind } from '../../core/mode.js'
-import { nextToken, tokenReserve } from '../../core/token.js'
-import { withoutHead } from './line.js'
-import { type Ask, type Hold, none, type Place, type Row } from './row.js'
+/** The grants of `memory()`: a hold in the store, with the tokens reserved for local hand-overs. */
+import { type Clock, deadline } from '../../core/clock.js'
+import type { Claim, GaveBack, Grant } from '../../core/driver.js'
+import type { Store } from './store.js'
+import type { Hold } from './table.js'
 
-/** A row brought up to date, and the changes that made. */
-export interface Look {
-  readonly row: Row
-  readonly granted: readonly Hold[]
-  readonly expired: readonly Hold[]
+export function grantOf(store: Store, clock: Clock, claim: Claim, hold: Hold, validUntil: number): Grant {
+  const Kind = hold.mode.kind === 'exclusive' ? ExclusiveGrant : MemoryGrant
+  return new Kind(store, clock, claim, hold, validUntil)
 }
 
-/** May `asked` hold beside the present holders? `admits` of `core/mode.ts`, for a row. */
-export function fits(row: Row, asked: Mode): boolean {
-  return joins(loadOf(row.held), asked)
-}
+/** A class, because an object literal with closures costs as much as the whole rest of an acquisition. */
+class MemoryGrant implements Grant {
+  readonly token: number
+  protected readonly store: Store
+  protected readonly name: string
+  protected readonly attempt: string
+  /** The greatest token used so far. */
+  protected last: number
+  readonly #clock: Clock
+  #provenUntil: number
 
-/** Drops overdue holds and grants what then fits. Returns the same row when nothing is overdue. */
-export function look(row: Row, now: number, wall: number): Look {
-  if (!row.held.some((hold) => hold.expires <= now)) return { row, granted: none, expired: none }
-  const expired = row.held.filter((hold) => hold.expires <= now)
-  const held = expired.length === row.held.length ? none : row.held.filter((hold) => hold.expires > now)
-  const admitted = admit({ ...row, held }, now, wall)
-  return { row: admitted.row, granted: admitted.granted, expired }
-}
-
-/** Grants the head of the queue for as long as it fits, all in one step. */
-export function admit(row: Row, now: number, wall: number): { row: Row; granted: readonly Hold[] } {
-  const head = row.line[0]
-  const load = loadOf(row.held)
-  if (head === undefined || !joins(load, head.mode)) return { row, granted: none }
-  const granted: Hold[] = []
-  let token = row.token
-  for (const place of row.line) {
-    if (!joins(load, place.mode)) break
-    const hold = mint(place, token, now, wall)
-    token = hold.upTo
-    granted.push(hold)
-    count(load, place.mode)
+  constructor(store: Store, clock: Clock, { name, attempt }: Claim, hold: Hold, validUntil: number) {
+    this.store = store
+    this.name = name
+    this.attempt = attempt
+    this.token = hold.token
+    this.last = hold.token
+    this.#provenUntil = validUntil
+    this.#clock = clock
   }
-  const held = row.held.length === 0 ? granted : [...row.held, ...granted]
-  return { row: { ...row, token, held, line: withoutHead(row.line, granted.length) }, granted }
-}
 
-/** Makes the hold for `ask` with the token after `last`. An exclusive hold includes its reserve of tokens. */
-export function mint(ask: Ask | Place, last: number, now: number, wall: number): Hold {
-  const token = nextToken(last, wall)
-  return {
-    attempt: ask.attempt,
-    mode: ask.mode,
-    ttl: ask.ttl,
-    token,
-    upTo: ask.mode.kind === 'exclusive' ? token + tokenReserve : token,
-    since: now,
-    expires: now + ask.ttl,
-    note: ask.note,
-    by: ask.by,
+  get lost(): AbortSignal {
+    return this.store.notice(this.name, this.attempt)
+  }
+
+  get validUntil(): number {
+    return this.store.holds(this.name, this.attempt) ? this.#provenUntil : Number.NEGATIVE_INFINITY
+  }
+
+  async renew(ttl: number): Promise<number | undefined> {
+    const sent = this.#clock.now()
+    if (this.store.renew(this.name, this.attempt, ttl) === undefined) return undefined
+    this.#provenUntil = deadline(sent, ttl)
+    return this.#provenUntil
+  }
+
+  release(): Promise<GaveBack> {
+    return Promise.resolve(this.store.release(this.name, this.attempt, this.last))
   }
 }
 
-/** A summary of the holds, computed once, so that granting a long queue is not quadratic. */
-interface Load {
-  kind: ModeKind | undefined
-  taken: number
-}
+class ExclusiveGrant extends MemoryGrant {
+  #upTo: number
 
-function loadOf(held: readonly Hold[]): Load {
-  const load: Load = { kind: undefined, taken: 0 }
-  for (const hold of held) count(load, hold.mode)
-  return load
-}
+  constructor(store: Store, clock: Clock, claim: Claim, hold: Hold, validUntil: number) {
+    super(store, clock, claim, hold, validUntil)
+    this.#upTo = hold.upTo
+  }
 
-function count(load: Load, mode: Mode): void {
-  load.kind = mode.kind
-  if (mode.kind === 'permits') load.taken += mode.take
-}
+  pass(): number | undefined {
+    if (this.last >= this.#upTo) return undefined
+    this.last += 1
+    return this.last
+  }
 
-function joins(load: Load, asked: Mode): boolean {
-  if (load.kind === undefined) return true
-  if (asked.kind === 'exclusive' || asked.kind !== load.kind) return false
-  return asked.kind === 'shared' || load.taken + asked.take <= asked.of
+  contended(): boolean {
+    return this.store.contended(this.name)
+  }
+
+  async downgrade(): Promise<void> {
+    this.#upTo = this.last
+    this.store.downgrade(this.name, this.attempt, this.last)
+  }
 }

@@ -8,10 +8,10 @@
 import type { Clock } from '../../core/clock.js'
 import type { GaveBack, Standing } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import { together as decideTogether, type NamedAsk, type Together } from './acquire-many.js'
 import { type CellTable, makeCellTable } from './cell-table.js'
 import { makeRowTimers } from './row-timers.js'
 import * as table from './table.js'
-import { together as decideTogether, type NamedAsk, type Together } from './together.js'
 
 /** How many idle rows are kept for their memory of ended attempts; of further ones only the token counts, as the floor of new rows. */
 const idleRowsKept = 1024

@@ -20,8 +20,8 @@
  */
 import type { GaveBack } from '../../core/driver.js'
 import { shared } from '../../core/mode.js'
-import { admit, fits, type Look, look, mint } from './grant.js'
-import { placeIn, withoutPlace, withPlace } from './line.js'
+import { admit, fits, type Look, look, mint } from './admission.js'
+import { placeIn, withoutPlace, withPlace } from './queue.js'
 import { type Ask, type Hold, limitOf, none, type Place, type Row, remembered, rowOf } from './row.js'
 
 export { emptyRow, holderOf, isIdle, nextExpiry, standingOf } from './row.js'

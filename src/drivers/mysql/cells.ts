@@ -4,9 +4,9 @@ import { BackendError } from '../../core/errors.js'
 import { unlessAborted } from '../../core/unless-aborted.js'
 import { Pause } from '../kit/pause.js'
 import { number, text } from './client.js'
-import type { Desk } from './desk.js'
+import { troubleOf } from './failure.js'
+import type { Desk } from './runtime.js'
 import * as sql from './sql-cells.js'
-import { troubleOf } from './trouble.js'
 
 /** Poll interval of a cell, in ms. */
 const lookEvery = 250

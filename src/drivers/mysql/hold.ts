@@ -5,11 +5,11 @@ import { BackendError } from '../../core/errors.js'
 import { shared } from '../../core/mode.js'
 import { quote } from '../../core/name.js'
 import { tokenReserve } from '../../core/token.js'
-import type { Desk } from './desk.js'
-import type { Reply } from './link.js'
+import type { Reply } from './connections.js'
+import { troubleOf } from './failure.js'
 import type { Renewer } from './renewer.js'
+import type { Desk } from './runtime.js'
 import * as sql from './sql.js'
-import { troubleOf } from './trouble.js'
 
 export interface Proven {
   readonly token: number

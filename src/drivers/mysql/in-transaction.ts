@@ -4,11 +4,11 @@ import { systemClock } from '../../core/clock.js'
 import { AcquireTimeoutError, BackendError, DeadlockError } from '../../core/errors.js'
 import { checkName, describe } from '../../core/name.js'
 import { type Answer, checkPool, type MysqlPool, number, queryOn } from './client.js'
+import { errnoOf, troubleOf } from './failure.js'
 import { prefixOf } from './options.js'
 import { tablesOf } from './schema.js'
 import * as sql from './sql-transaction.js'
 import { isLocked, rowOf } from './transaction-rows.js'
-import { errnoOf, troubleOf } from './trouble.js'
 
 const clock = systemClock()
 

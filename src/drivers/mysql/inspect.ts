@@ -1,8 +1,8 @@
 /** The operators' commands: list holders and waiters, and force a release. */
 import type { Standing } from '../../core/driver.js'
 import { text } from './client.js'
-import { assertOpen, type Desk } from './desk.js'
-import { holdersOf, rowOf, standingOf } from './look.js'
+import { holdersOf, rowOf, standingOf } from './decision.js'
+import { assertOpen, type Desk } from './runtime.js'
 import * as sql from './sql.js'
 
 export async function inspect(desk: Desk, name: string): Promise<Standing> {

@@ -5,7 +5,7 @@
  * others their leases. It reports only how many rows it renewed. If that is fewer than requested, each half is sent again separately; a
  * renewal that is left alone waits for its row and gets a definite answer.
  */
-import type { Desk } from './desk.js'
+import type { Desk } from './runtime.js'
 import * as sql from './sql.js'
 import { keepAll, renewAll } from './sql-renewals.js'
 

@@ -1,7 +1,7 @@
 /**
  * Every statement of the strategies `row` and `session`. All of them share four properties:
  * - **One statement, one row.** Each is its own transaction and locks the row of one lock or one waiter and nothing else, at any isolation
- *   level; it reads everything else without locks. (`sql-renewals.ts` and `sql-together.ts` have those for many rows; they wait for nobody.)
+ *   level; it reads everything else without locks. (`sql-renewals.ts` and `sql-acquire-many.ts` have those for many rows; they wait for nobody.)
  *   So no two of them can wait for each other in a cycle, and none stays open while a process thinks.
  * - **The row decides.** The `WHERE` of one `UPDATE` on the lock's row decides whether a hold begins, goes on or ends. It reports this by
  *   `LAST_INSERT_ID(…)`, which the server returns only for a row that matched; row counts depend on `FOUND_ROWS` and are never read.
@@ -265,7 +265,7 @@ const fresh = (row: string) => `${row}.seen > ${now} - ${freshFor} AND ${row}.se
 /**
  * Looks, without any lock.
  * @param ticket of the waiter that looks; undefined: it has none
- * @returns now; the row (see `look.ts`); 1 if it is held by a session that has ended; how many fresh waiters are ahead that it must
+ * @returns now; the row (see `decision.ts`); 1 if it is held by a session that has ended; how many fresh waiters are ahead that it must
  *   not overtake (a reader may enter beside readers); how many permits they wait for, counting all for each that waits for something else;
  *   and, for a queued waiter, ticket and `seen` of the first of them
  */

@@ -8,11 +8,11 @@ import { systemClock } from '../../core/clock.js'
 import { BackendError } from '../../core/errors.js'
 import { quote } from '../../core/name.js'
 import { type Connection, connect, type MysqlPool, text } from './client.js'
-import { assertCommitting } from './desk.js'
-import { inTime } from './link.js'
+import { inTime } from './connections.js'
+import { errnoOf, isMissingTable } from './failure.js'
+import { assertCommitting } from './runtime.js'
 import { creation, tablesOf } from './schema.js'
 import * as sql from './sql-transaction.js'
-import { errnoOf, isMissingTable } from './trouble.js'
 
 const clock = systemClock()
 

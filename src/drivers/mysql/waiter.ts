@@ -15,14 +15,14 @@ import { deadline } from '../../core/clock.js'
 import type { Claim, Wait } from '../../core/driver.js'
 import { permitLimitError } from '../../core/errors.js'
 import { Pause } from '../kit/pause.js'
+import { giveUp } from './cleanup.js'
 import { number, text } from './client.js'
-import type { Desk } from './desk.js'
-import { giveUp } from './give-up.js'
+import { type Decision, decide, type Row, rowOf } from './decision.js'
+import { type Trouble, troubleOf } from './failure.js'
 import type { Proven } from './hold.js'
-import { type Decision, decide, type Row, rowOf } from './look.js'
-import { nextLook, type Progress, turnTime } from './patience.js'
+import { nextLook, type Progress, turnTime } from './poll-schedule.js'
+import type { Desk } from './runtime.js'
 import * as sql from './sql.js'
-import { type Trouble, troubleOf } from './trouble.js'
 
 /** How a strategy acquires a lock; waiting is the same for all strategies. */
 export interface Taker {
@@ -43,7 +43,7 @@ const silentFor = sql.freshFor / 1_000 + 500
 
 /**
  * If a reply is lost, the waiter reads the row, which names the owner. A take statement carries the moment after which it is void
- * (`latest`). If it is still in flight when its claim is given up, the claim is ended once more behind it: see `give-up.ts`.
+ * (`latest`). If it is still in flight when its claim is given up, the claim is ended once more behind it: see `cleanup.ts`.
  */
 export class Waiter {
   readonly #desk: Desk

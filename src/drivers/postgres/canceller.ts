@@ -3,9 +3,9 @@
  * server does not answer, the canceller retries in the background for as long as the attempts could block others.
  */
 import type { Clock } from '../../core/clock.js'
-import type { Lane } from './lane.js'
+import type { Lane } from './connections.js'
+import { codeOf, troubleOf } from './failure.js'
 import type { Calls } from './sql.js'
-import { codeOf, troubleOf } from './trouble.js'
 
 export interface Canceller {
   /** Resolves after the first try. @param ghost true if a request of the attempt may still arrive */

@@ -5,9 +5,9 @@
 import type { Cells } from '../../core/cell.js'
 import { Hints } from '../kit/hints.js'
 import type { Value } from './client.js'
-import type { Desk } from './desk.js'
+import { troubleOf } from './failure.js'
+import type { Desk } from './runtime.js'
 import type { Call, Calls } from './sql.js'
-import { troubleOf } from './trouble.js'
 
 /** Poll interval of a cell, in ms: where a notification may be lost, and where there is none. */
 const lookEvery = { pushed: 5_000, polling: 250 }

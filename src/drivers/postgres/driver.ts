@@ -1,14 +1,14 @@
 /** `postgres()` and the driver it makes. `sql.ts` decides who holds a lock; `waiter.ts` and `hold.ts` send the statements. */
 import type { Driver, DriverFactory, Grant, Traits } from '../../core/driver.js'
 import { BackendError, UnsupportedError } from '../../core/errors.js'
+import { takeTogether } from './acquire-many.js'
 import { cellsOver } from './cells.js'
 import { type Database, databaseOf } from './client.js'
-import { createDesk, type Desk } from './desk.js'
+import { troubleOf } from './failure.js'
 import { standingOf } from './inspect.js'
 import { type PostgresOptions, type Settings, settingsOf } from './options.js'
+import { createDesk, type Desk } from './runtime.js'
 import { sessionDriver } from './session/driver.js'
-import { takeTogether } from './together.js'
-import { troubleOf } from './trouble.js'
 import { Waiter } from './waiter.js'
 
 export interface PostgresTraits extends Traits {

@@ -5,8 +5,8 @@ import { BackendError } from '../../core/errors.js'
 import { quote } from '../../core/name.js'
 import { tokenReserve } from '../../core/token.js'
 import { Hints } from '../kit/hints.js'
-import type { Desk } from './desk.js'
-import { troubleOf } from './trouble.js'
+import { troubleOf } from './failure.js'
+import type { Desk } from './runtime.js'
 
 export interface Proven {
   readonly token: number

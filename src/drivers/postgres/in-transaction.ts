@@ -2,12 +2,12 @@
 import { AcquireTimeoutError, UnsupportedError } from '../../core/errors.js'
 import { checkName, describe } from '../../core/name.js'
 import type { Value } from './client.js'
+import { troubleOf } from './failure.js'
 import { answerOf, holderOf } from './inspect.js'
 import { checkedNamespace } from './options.js'
+import { assertTrusted, strangersIn } from './schema-trust.js'
 import { lockKey, rowName, usualNamespace } from './session/key.js'
 import { callsOf, checkedIdentifier } from './sql.js'
-import { troubleOf } from './trouble.js'
-import { assertTrusted, strangersIn } from './trust.js'
 
 /** A pg `Client` or `PoolClient` on which `begin` was sent. */
 export interface PgTransaction {

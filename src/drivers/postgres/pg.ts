@@ -3,8 +3,8 @@
  * lock holders may all be using, and never meets a transaction left open on one.
  */
 import type { Database, PgPool, Value, Wire, WireEvents } from './client.js'
+import { codeOf } from './failure.js'
 import { answerOf } from './inspect.js'
-import { codeOf } from './trouble.js'
 
 /** The parts of a pg connection that the driver uses, including those that only some versions have. */
 interface PgClient {

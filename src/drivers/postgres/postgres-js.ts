@@ -5,8 +5,8 @@
  * that connection is not reported; the next statement detects it, because it runs on another connection or fails.
  */
 import type { Database, PostgresJs, Value, Wire, WireEvents } from './client.js'
+import { codeOf } from './failure.js'
 import { answerOf } from './inspect.js'
-import { codeOf } from './trouble.js'
 
 export function fromPostgresJs(sql: PostgresJs): Database {
   const { unsafe } = sql

@@ -4,9 +4,9 @@
  * such a row, and is asked three times.
  */
 import type { Clock } from '../../core/clock.js'
-import type { Lane } from './lane.js'
+import type { Lane } from './connections.js'
+import { codeOf } from './failure.js'
 import type { Calls } from './sql.js'
-import { codeOf } from './trouble.js'
 
 export interface Renewed {
   readonly held: boolean

@@ -8,7 +8,7 @@
  */
 import { describe } from '../../core/name.js'
 import { cellFunctions } from './sql/cells.js'
-import { lineFunctions } from './sql/line.js'
+import { lineFunctions } from './sql/queue.js'
 import { sessionFunctions } from './sql/session.js'
 import { tables } from './sql/tables.js'
 import { transactionFunctions } from './sql/transaction.js'

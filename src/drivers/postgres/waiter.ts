@@ -15,12 +15,12 @@ import { deadline } from '../../core/clock.js'
 import type { Claim, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
 import { Hints } from '../kit/hints.js'
-import { aliveFor, nextLook } from '../kit/push.js'
-import type { Desk } from './desk.js'
+import { aliveFor, nextLook } from '../kit/push-schedule.js'
+import type { Told } from './connections.js'
+import { type Trouble, troubleOf } from './failure.js'
 import { Hold, type Proven } from './hold.js'
 import { type Acquired, acquiredOf, letters } from './inspect.js'
-import type { Told } from './lane.js'
-import { type Trouble, troubleOf } from './trouble.js'
+import type { Desk } from './runtime.js'
 
 const micros = (ms: number) => Math.round(ms * 1000)
 /** Waiters further back in the queue than this poll less often, as the server expects. */

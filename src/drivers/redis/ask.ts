@@ -1,6 +1,6 @@
 /** Encodes a claim for the script `acquire`, and decodes its reply. */
 import type { Claim, Holder } from '../../core/driver.js'
-import { aliveFor } from '../kit/push.js'
+import { aliveFor } from '../kit/push-schedule.js'
 import type { Reply } from './client.js'
 import { holderOf } from './inspect.js'
 

@@ -1,7 +1,7 @@
 /** The driver. `waiter.ts` acquires and `hold.ts` maintains a lease; both use the one session of this process. */
 import type { Claim, Driver, DriverFactory, Env, Grant, Traits, Wait } from '../../core/driver.js'
 import { unlessAborted } from '../../core/unless-aborted.js'
-import type { Guarded } from '../kit/guarded.js'
+import type { Guarded } from '../kit/lease-index.js'
 import { cellsOver } from './cells.js'
 import { createDesk, type Desk } from './desk.js'
 import { checkOf, guardMulti, type MultiOperation } from './guard.js'

@@ -1,7 +1,7 @@
 /** The guard of a user's own `multi`: the ensemble itself checks that the hold's node exists. */
 import { BackendError, StaleTokenError } from '../../core/errors.js'
 import type { ZookeeperOperation } from '../../guard/zookeeper.js'
-import type { Guarded } from '../kit/guarded.js'
+import type { Guarded } from '../kit/lease-index.js'
 import type { Desk } from './desk.js'
 import type { Hold } from './hold.js'
 import { codes, flags, MultiError, multi, type Part } from './session/protocol.js'

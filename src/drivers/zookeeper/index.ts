@@ -11,8 +11,9 @@
  * ```
  * @module
  */
-export type { Guarded } from '../kit/guarded.js'
+
 export type { TlsOptions } from '../kit/http.js'
+export type { Guarded } from '../kit/lease-index.js'
 export { type SimpleTraits, type ZookeeperFactory, type ZookeeperTraits, zookeeper } from './driver.js'
 export type { MultiOperation } from './guard.js'
 export type { ZookeeperAcl, ZookeeperLogin, ZookeeperOptions } from './options.js'

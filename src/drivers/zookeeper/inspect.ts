@@ -1,7 +1,7 @@
 /** Holders and waiters for operators, read from the nodes. */
 import type { Holder, Standing, Waiter } from '../../core/driver.js'
 import { exclusive } from '../../core/mode.js'
-import { holdersIn } from '../kit/line.js'
+import { holdersIn } from '../kit/sessions/order.js'
 import type { Desk } from './desk.js'
 import { pathOf } from './keys.js'
 import { inOrder, type Place } from './line.js'

@@ -14,7 +14,7 @@
  * name that ends in such a number counts as a mutex, so that it is never overtaken.
  */
 import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
-import { holdersIn, holds, inTheWay, otherLimit } from '../kit/line.js'
+import { holdersIn, holds, inTheWay, otherLimit } from '../kit/sessions/order.js'
 
 export interface Place {
   readonly node: string

@@ -1,5 +1,5 @@
-import { claimsByName } from '../claims.js'
 import type { History } from '../history.js'
+import { claimsByName } from '../intervals.js'
 import { ms, type Violation, violation } from '../violation.js'
 
 /** No two exclusive claims of a name overlap. One sweep over the claims, ordered by start. */

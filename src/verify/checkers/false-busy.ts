@@ -1,5 +1,5 @@
-import { claimEnd } from '../claims.js'
 import { type Acquisition, acquisitionsByName, type History } from '../history.js'
+import { claimEnd } from '../intervals.js'
 import { type Violation, violation } from '../violation.js'
 
 export interface FalseBusyOptions {

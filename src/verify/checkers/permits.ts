@@ -1,5 +1,5 @@
-import { type Claim, claimsByName } from '../claims.js'
 import type { History } from '../history.js'
+import { type Claim, claimsByName } from '../intervals.js'
 import { type Violation, violation } from '../violation.js'
 
 /**

@@ -1,5 +1,5 @@
-import { type Claim, claimsByName } from '../claims.js'
 import type { History } from '../history.js'
+import { type Claim, claimsByName } from '../intervals.js'
 import { ms, type Violation, violation } from '../violation.js'
 
 /** No shared claim overlaps an exclusive one. `exclusion` checks pairs of exclusive claims; shared claims may overlap. */

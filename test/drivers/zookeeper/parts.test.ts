@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { exclusive, permits, shared } from '../../../src/core/mode.js'
-import { holdersIn } from '../../../src/drivers/kit/line.js'
+import { holdersIn } from '../../../src/drivers/kit/sessions/order.js'
 import { zookeeper } from '../../../src/drivers/zookeeper/index.js'
 import { decode, encode, parentsOf, placeName } from '../../../src/drivers/zookeeper/keys.js'
 import { inOrder, judge, later, placeOf } from '../../../src/drivers/zookeeper/line.js'

@@ -3,10 +3,10 @@ import { deadline } from '../../../core/clock.js'
 import type { Claim, GaveBack, Grant } from '../../../core/driver.js'
 import { tokenReserve } from '../../../core/token.js'
 import { text } from '../client.js'
-import type { Desk } from '../desk.js'
+import { troubleOf } from '../failure.js'
 import type { Proven } from '../hold.js'
+import type { Desk } from '../runtime.js'
 import * as sql from '../sql.js'
-import { troubleOf } from '../trouble.js'
 import type { Session } from './session.js'
 
 /** One statement proves all locks of one session: it reads the owners of the rows, and keeps the connection alive. */

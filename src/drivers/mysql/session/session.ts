@@ -8,9 +8,9 @@
 import { setMaxListeners } from 'node:events'
 import type { Clock } from '../../../core/clock.js'
 import { type Answer, type Connection, connect, number } from '../client.js'
-import { inTime, type Link, type Reply, Silence } from '../link.js'
+import { inTime, type Link, type Reply, Silence } from '../connections.js'
+import { isConflict, tellsEnd } from '../failure.js'
 import type { Settings } from '../options.js'
-import { isConflict, tellsEnd } from '../trouble.js'
 
 export class Session {
   /** Aborts when the connection has ended; its locks are certainly gone, or will be before anybody relies on them. */

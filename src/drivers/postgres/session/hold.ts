@@ -2,7 +2,7 @@
 import { deadline } from '../../../core/clock.js'
 import type { Claim, GaveBack, Grant } from '../../../core/driver.js'
 import { BackendError } from '../../../core/errors.js'
-import { troubleOf } from '../trouble.js'
+import { troubleOf } from '../failure.js'
 import { rowName } from './key.js'
 import type { Life, Session } from './session.js'
 

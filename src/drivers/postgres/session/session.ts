@@ -14,12 +14,12 @@ import { setMaxListeners } from 'node:events'
 import type { Env } from '../../../core/driver.js'
 import { BackendError } from '../../../core/errors.js'
 import type { Database, Value, Wire } from '../client.js'
-import { type Push, parsePush } from '../ear.js'
+import { codeOf, troubleOf } from '../failure.js'
 import type { Settings } from '../options.js'
 import { createReaper } from '../reaper.js'
+import { assertTrusted, strangersIn } from '../schema-trust.js'
 import { type Call, type Calls, callsOf, creation } from '../sql.js'
-import { codeOf, troubleOf } from '../trouble.js'
-import { assertTrusted, strangersIn } from '../trust.js'
+import { type Push, parsePush } from '../subscriber.js'
 
 /** A connection and the signal of its end. */
 export interface Life {

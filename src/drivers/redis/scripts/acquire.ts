@@ -1,5 +1,5 @@
 /** The script for acquiring. The other verbs are in `verbs.ts`. */
-import { aliveFor } from '../../kit/push.js'
+import { aliveFor } from '../../kit/push-schedule.js'
 import { type Script, script } from './frame.js'
 import { fastAcquire } from './short-cuts.js'
 

@@ -34,7 +34,7 @@
  * `v <key>` a cell has changed (`cells.ts`). Any client that may publish can forge them: the process asks the server
  * before it believes one.
  */
-import { safetyPoll } from '../../kit/push.js'
+import { safetyPoll } from '../../kit/push-schedule.js'
 
 export const line: string = `
 local function tell(channel, text)

@@ -1,0 +1,69 @@
+/** holdfast on Redis, as the scenes see it. Nothing is set but what the scenes say, ttl and wait, and what is explained here. */
+import { createLocks, type Locks } from 'holdfast'
+import { guardedSet, StaleTokenError } from 'holdfast/guard'
+import { redis } from 'holdfast/redis'
+import { redlock } from 'holdfast/redlock'
+import { type Recorder, recorded } from 'holdfast/verify'
+import type { Redis } from 'ioredis'
+import { mutexOf, type Ours } from './holdfast-shared.js'
+import { longestTtl, type OnceLock, resource, type Way } from './lock.js'
+
+/** Redlock has none. */
+type Once = Locks['once']
+
+function holdfast(
+  title: string,
+  locksOver: (clients: readonly Redis[], recorder: Recorder) => readonly [locks: Ours, once?: Once],
+): Way {
+  return {
+    title,
+    open(clients, recorder) {
+      const [locks, once] = locksOver(clients, recorder)
+      return ours(locks, once, recorder)
+    },
+    async write(client, value, { token = 0 }) {
+      try {
+        await guardedSet(client, { key: resource, value, fence: { name: resource, token } })
+        return 'written'
+      } catch (error) {
+        if (error instanceof StaleTokenError) return 'refused'
+        throw error
+      }
+    },
+  }
+}
+
+export const holdfastRedis: Way = holdfast('holdfast/redis', ([client], recorder) => {
+  const locks = createLocks(redis({ client: client as Redis }))
+  return [recorded(locks, recorder), locks.once]
+})
+/** Where a server forgets: what it may have forgotten is to run out while somebody watches. */
+export const holdfastRedisShort: Way = holdfast('holdfast/redis', ([client], recorder) => {
+  const locks = createLocks(redis({ client: client as Redis, maxTtl: longestTtl }), { ttl: longestTtl })
+  return [recorded(locks, recorder), locks.once]
+})
+export const holdfastRedlock: Way = holdfast('holdfast/redlock', (clients, recorder) => {
+  // By default a round takes at most half a second; on a busy machine the scene is to be about its fault alone.
+  const locks = createLocks(redlock({ clients, maxTtl: longestTtl, commandTimeout: 3_000 }))
+  return [recorded(locks, recorder)]
+})
+
+function ours(locks: Ours, once: Once | undefined, recorder: Recorder): OnceLock {
+  return {
+    ...mutexOf(locks),
+    async once(name, work) {
+      if (once === undefined) throw new Error('this lock has no once')
+      const about = { name, attempt: `${recorder.client}:once` }
+      recorder.write({ ...about, op: 'acquire', phase: 'invoke', mode: 'exclusive' })
+      let ran = false
+      const result = await once(name, async ({ token }) => {
+        ran = true
+        recorder.write({ ...about, op: 'acquire', phase: 'ok', token })
+        return work()
+      })
+      if (ran) recorder.write({ ...about, op: 'release', phase: 'invoke' })
+      else recorder.write({ ...about, op: 'acquire', phase: 'fail', kind: 'was given the result' })
+      return result
+    },
+  }
+}

@@ -1,0 +1,67 @@
+/** Plays a scene with both locks and draws what happened. */
+import { exclusion, type History, type Timeline, timelineOf } from 'holdfast/verify'
+import { lockDelay, missedWakeUp, sessionEnded } from './consul.js'
+import { compaction, deadLeader, endedInLine } from './etcd.js'
+import { failOver, forgetfulServer, restart } from './forgetting.js'
+import { duplicateInsert, noIndex } from './mysql.js'
+import { clockJump, doubleSubmit, longPause, longWork, noExpiry, wrongDelete } from './one-server.js'
+import { poolExhausted } from './postgres.js'
+import { type Outcome, onRedis, type Scene, type Side } from './scene.js'
+import { order, Place } from './scene-context.js'
+import type { Servers } from './servers.js'
+import { duplicateOrder, pointsRace, releaseBeforeCommit } from './stories.js'
+import { herd, leaderLoss, lostReply, sessionExpiry } from './zookeeper.js'
+
+export const scenes: readonly Scene[] = [
+  ...[noExpiry, wrongDelete, longWork, longPause, clockJump].map(onRedis),
+  ...[restart, failOver, forgetfulServer, doubleSubmit].map(onRedis),
+  ...[herd, sessionExpiry, lostReply, leaderLoss],
+  ...[deadLeader, endedInLine, compaction],
+  ...[lockDelay, sessionEnded, missedWakeUp],
+  ...[noIndex, poolExhausted, duplicateInsert],
+  ...[releaseBeforeCommit, pointsRace, duplicateOrder],
+]
+
+export interface Take {
+  readonly outcome: Outcome
+  readonly history: History
+  readonly timeline: Timeline
+}
+
+export interface Played {
+  readonly scene: Scene
+  readonly naive: Take
+  readonly holdfast: Take
+}
+
+export async function play(scene: Scene, servers: Servers): Promise<Played> {
+  const take = (side: Side) => takeOf(scene, side, servers)
+  const [naive, holdfast] = await Promise.all([take(scene.naive), take(scene.holdfast)])
+  return { scene, naive, holdfast }
+}
+
+/** Was the failure really seen, and did holdfast stand? */
+export function asTold({ naive, holdfast }: Played): boolean {
+  return !naive.outcome.ok && holdfast.outcome.ok
+}
+
+async function takeOf(scene: Scene, side: Side, servers: Servers): Promise<Take> {
+  await using place = new Place(servers)
+  const outcome = await inTime(side.play(place))
+  const history = place.diary.history()
+  const violations = exclusion(history)
+  const title = `${scene.title}: ${side.title}`
+  return { outcome, history, timeline: timelineOf(history, { name: scene.lock ?? order, title, violations }) }
+}
+
+/** The longest takes 20 s, alone. */
+const longestScene = 100_000
+
+async function inTime<T>(playing: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    const tooLong = () => reject(new Error(`the scene had not ended after ${longestScene / 1000} s`))
+    timer = setTimeout(tooLong, longestScene)
+  })
+  return Promise.race([playing, late]).finally(() => clearTimeout(timer))
+}

@@ -1,0 +1,44 @@
+/** Where one lock is seen through a scene: what is written down, what has to be undone, and which servers there are. */
+import { startProxy, type TcpProxy } from '../../test/support/proxy.js'
+import { until } from '../../test/support/until.js'
+import { Diary } from './history.js'
+import { patience } from './lock.js'
+import type { Servers } from './servers.js'
+
+/** The lock whose holders are in the picture. */
+export const order = 'order:7'
+
+let rooms = 0
+
+export class Place implements AsyncDisposable {
+  readonly diary: Diary = new Diary()
+  readonly servers: Servers
+  /** Several scenes use a server at a time: names of nodes, keys and databases begin with this. */
+  readonly room: string = `lab${++rooms}`
+  readonly #stack: (() => unknown)[] = []
+
+  constructor(servers: Servers) {
+    this.servers = servers
+  }
+
+  /** Undone at the end, the newest first. */
+  keep(undo: () => unknown): void {
+    this.#stack.push(undo)
+  }
+
+  async cable(server: { readonly port: number }): Promise<TcpProxy> {
+    const cable = await startProxy({ port: server.port })
+    this.keep(() => cable.stop())
+    return cable
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const undo of this.#stack.reverse()) await undo()
+  }
+}
+
+/** Resolves when so much time has gone by: for scenes that are about time. */
+export async function elapsed(ms: number): Promise<void> {
+  const since = performance.now()
+  await until(() => performance.now() - since >= ms, { within: ms + patience, what: `${ms} ms to go by` })
+}

@@ -1,0 +1,166 @@
+/**
+ * Sends statements to the server, each on a connection from the pool, for as long as the statement takes and no longer.
+ *
+ * At most `connections` are in use at once, so that many waiters do not use up a pool that the holder may also need. Statements that end
+ * or prove a hold go before those that begin one. A connection that has not answered in time is closed, not returned: nobody
+ * knows what it would answer next. A statement that was rolled back for another one is sent again at once.
+ */
+import type { Clock } from '../../core/clock.js'
+import { BackendError } from '../../core/errors.js'
+import { type Answer, type Connection, connect, type MysqlPool, text } from './client.js'
+import { hearEnd } from './connection-end.js'
+import { isConflict } from './failure.js'
+import type { LinkEvents } from './hold-check.js'
+import { lifeOf } from './sql.js'
+
+export interface Reply extends Answer {
+  /** Clock reading before the statement was sent. */
+  readonly sent: number
+}
+
+export interface Link {
+  /** @throws what the client throws; Error when no answer arrives in time */
+  ask(sql: string, urgent?: boolean): Promise<Reply>
+}
+
+/** How often a statement may be rolled back for others before the error is reported. */
+const mostConflicts = 50
+
+/** @param events notified of connections that are new here */
+export function createLink(
+  pool: MysqlPool,
+  clock: Clock,
+  timeout: number,
+  connections: number,
+  events: LinkEvents,
+): Link & { close(): void } {
+  let out = 0
+  const met = new WeakSet<object>()
+  /** Functions that end the watch over each live connection. */
+  const heard = new Set<() => void>()
+  let closed = false
+  const urgently: (() => void)[] = []
+  const later: (() => void)[] = []
+
+  const enter = (urgent: boolean) => {
+    if (out < connections) {
+      out++
+      return undefined
+    }
+    return new Promise<void>((resolve) => void (urgent ? urgently : later).push(resolve))
+  }
+  /** Passes the slot to the next in the queue, or frees it. */
+  const exit = () => {
+    const next = urgently.shift() ?? later.shift()
+    if (next === undefined) out--
+    else next()
+  }
+
+  /** The first statement on a connection. The server, or what stands in front of it, may refuse it: then its life is unknown. */
+  const meet = async (connection: Connection) => {
+    const { identity, query } = connection
+    if (met.has(identity)) return
+    const { rows } = await inTime(clock, timeout, query(lifeOf)).catch((error) => {
+      if (isRefusal(error)) return { rows: [] }
+      throw error
+    })
+    if (closed || met.has(identity)) return
+    met.add(identity)
+    const deaf = hearEnd(connection, () => {
+      heard.delete(deaf)
+      events.ended()
+    })
+    heard.add(deaf)
+    const life = text(rows[0]?.[0])
+    if (life !== '') events.met(life)
+  }
+
+  const once = async (sql: string): Promise<Reply> => {
+    const connection = await borrowed(pool, clock, timeout)
+    let answered = false
+    try {
+      await meet(connection)
+      const sent = clock.now()
+      const answer = await inTime(clock, timeout, connection.query(sql))
+      answered = true
+      assertCommitted(answer)
+      return { ...answer, sent }
+    } catch (error) {
+      // A refusal by the server is an answer, too; after anything else the connection is useless.
+      answered ||= isRefusal(error)
+      throw error
+    } finally {
+      if (answered) connection.release()
+      else connection.destroy()
+    }
+  }
+
+  return {
+    async ask(sql, urgent = false) {
+      await enter(urgent)
+      try {
+        for (let n = 0; ; n++) {
+          try {
+            return await once(sql)
+          } catch (error) {
+            if (!isConflict(error) || n === mostConflicts) throw error
+          }
+        }
+      } finally {
+        exit()
+      }
+    },
+    close() {
+      closed = true
+      for (const deaf of heard) deaf()
+      heard.clear()
+    },
+  }
+}
+
+/** An exhausted pool may give a connection after all when nobody waits for it any more: that connection goes back. */
+async function borrowed(pool: MysqlPool, clock: Clock, timeout: number): Promise<Connection> {
+  const coming = connect(pool)
+  try {
+    return await inTime(clock, timeout, coming)
+  } catch (error) {
+    coming.then(
+      (connection) => connection.release(),
+      () => undefined,
+    )
+    throw error
+  }
+}
+
+const isRefusal = (error: unknown) => {
+  const { sqlState, fatal } = error as { readonly sqlState?: unknown; readonly fatal?: unknown }
+  return (
+    typeof sqlState === 'string' && fatal !== true && !sqlState.startsWith('08') && !sqlState.startsWith('70')
+  )
+}
+
+/** An uncommitted change is invisible to everybody else and keeps the row locked. */
+function assertCommitted({ inTransaction }: Answer): void {
+  if (inTransaction !== true) return
+  throw new BackendError(
+    'mysql',
+    'the pool gave a connection that is inside a transaction; let its connections have autocommit on, and end transactions before giving them back',
+  )
+}
+
+/** The server sent neither an answer nor the end of the connection. */
+export class Silence extends Error {}
+
+/** Gives up after `ms`. An answer that arrived while the event loop was blocked is read first. */
+export async function inTime<T>(clock: Clock, ms: number, answer: Promise<T>): Promise<T> {
+  let stop = () => {}
+  const late = new Promise<never>((_, reject) => {
+    const silent = () => reject(new Silence(`no answer within ${ms} ms`))
+    stop = clock.at(clock.now() + ms, () => clock.soon(silent), { ref: false })
+  })
+  try {
+    return await Promise.race([answer, late])
+  } finally {
+    stop()
+  }
+}

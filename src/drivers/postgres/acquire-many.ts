@@ -1,0 +1,71 @@
+/**
+ * Acquires several claims in one statement. If its answer is lost or no longer awaited, the driver ends every attempt, as if it had waited
+ * alone.
+ */
+import { deadline } from '../../core/clock.js'
+import type { Claim, Wait } from '../../core/driver.js'
+import { permitLimitError } from '../../core/errors.js'
+import type { Told } from './connections.js'
+import { troubleOf } from './failure.js'
+import { Hold } from './hold.js'
+import { letters } from './inspect.js'
+import type { Desk } from './runtime.js'
+
+type Granted = readonly ['granted', token: number]
+
+export async function takeTogether(
+  desk: Desk,
+  claims: readonly Claim[],
+  wait: Wait,
+): Promise<readonly Hold[] | undefined> {
+  if (wait.over) return undefined
+  const { lane, calls, ear, by } = desk
+  const end = () => Promise.all(claims.map(({ attempt, name, ttl }) => desk.cancel(attempt, name, ttl, true)))
+  const { signal } = wait
+  let stop = () => {}
+  const over = new Promise<undefined>((resolve) => {
+    stop = () => resolve(undefined)
+    signal.addEventListener('abort', stop, { once: true })
+  })
+  try {
+    const items = JSON.stringify(claims.map(itemOf))
+    const asked = lane.ask(calls.together, [items, ear.channel, by])
+    const told = await Promise.race([asked, over])
+    if (told !== undefined) return grantsOf(desk, claims, told)
+    await end()
+    // The statement was in flight for so long that the server has forgotten that the attempts had ended.
+    asked.then(
+      ({ answer }) => (answer as readonly unknown[])[0] !== 'none' && void end(),
+      () => undefined,
+    )
+    return undefined
+  } catch (error) {
+    if (error instanceof RangeError) throw error
+    // In the background: a server that left the request unanswered will not answer the cancellation sooner.
+    void end()
+    throw troubleOf(error).error
+  } finally {
+    signal.removeEventListener('abort', stop)
+  }
+}
+
+function itemOf({ name, attempt, mode, ttl, note = '' }: Claim): readonly (string | number)[] {
+  const [take, of] = mode.kind === 'permits' ? [mode.take, mode.of] : [1, 1]
+  return [name, attempt, letters[mode.kind], Math.round(ttl * 1000), take, of, note]
+}
+
+/** @throws RangeError when a semaphore has a different limit */
+function grantsOf(desk: Desk, claims: readonly Claim[], { answer, sent }: Told): Hold[] | undefined {
+  if ((answer as readonly unknown[])[0] !== 'none') {
+    return (answer as readonly Granted[]).map(([, token], i) => {
+      const claim = claims[i] as Claim
+      const validUntil = deadline(sent, claim.ttl)
+      // A notification that others wait may have arrived before this answer and found no hold: assume that others wait.
+      return new Hold(desk, claim, { token, contended: true, validUntil, reachable: true })
+    })
+  }
+  const [, place, [what, limit]] = answer as readonly ['none', number, readonly [string, number]]
+  if (what !== 'limit') return undefined
+  const { name, mode } = claims[place - 1] as Claim
+  throw permitLimitError(name, limit, mode.kind === 'permits' ? mode.of : 0)
+}

@@ -1,0 +1,349 @@
+/**
+ * Statement dispatcher over a few connections of the driver's own. One of them stays open and also listens.
+ *
+ * Each statement goes out at once, on the connection with the fewest unanswered statements, but not behind one that is stuck on a row that
+ * somebody else has locked. The dispatcher opens another connection while all are crowded or stuck, and closes it after it has been idle.
+ * It retries at once what PostgreSQL says to retry (40001, 40P01), creates a missing schema once, and sends a statement again without
+ * notifications when the notification queue is full: the waiters concerned poll by themselves. It abandons a connection that leaves a
+ * statement unanswered, with everything on it.
+ *
+ * Long because opening, closing and abandoning a connection should be seen together.
+ */
+import type { Clock } from '../../core/clock.js'
+import type { Database, Value, Wire } from './client.js'
+import { codeOf, troubleOf } from './failure.js'
+import type { Settings } from './options.js'
+import { assertTrusted, strangersIn } from './schema-trust.js'
+import { type Call, creation } from './sql.js'
+
+export interface Told {
+  /** The parsed JSON. */
+  readonly answer: unknown
+  /** Clock reading before the answered statement was sent. */
+  readonly sent: number
+  /** It was sent more than once, and the first may have been executed. */
+  readonly again: boolean
+}
+
+export interface Lane {
+  /** @param patience how many ms from now it may still be sent again after the connection broke; default 0 */
+  ask(call: Call, values: readonly Value[], patience?: number): Promise<Told>
+  /** The connection that stays open; opens it if needed. */
+  main(): Promise<Wire>
+  close(): void
+}
+
+export interface LaneEvents {
+  notified(payload: string): void
+  /** The connection that stays open has ended. */
+  mainGone(): void
+  /** A statement was answered. */
+  answered(): void
+  /** Where statements run on the client's pool: a connection of the pool has ended, perhaps because it was idle. */
+  sharedGone(): void
+  /** The server was restarted, or it is another one: it may know less than the server that answered before. */
+  anotherLife(): void
+}
+
+/** Unanswered statements on each connection before another is opened. */
+const crowded = 6
+/** A statement unanswered for this many ms holds up the statements sent behind it. */
+const stuckAfter = 50
+const idleFor = 10_000
+/** How long a statement is retried while somebody else has its row locked, in ms; the server waits a tenth of a second each time. */
+const rowPatience = 1_500
+const missing = ['42883', '42P01', '3F000']
+
+export function createLane(
+  database: Database,
+  clock: Clock,
+  settings: Settings,
+  random: () => number,
+  events: LaneEvents,
+): Lane {
+  const { commandTimeout, connections } = settings
+  let main: Promise<Wire> | undefined
+  const extras = new Set<Wire>()
+  const opened = new Set<Wire>()
+  /** Send times of the unanswered statements, by connection, oldest first. */
+  const unanswered = new WeakMap<Wire, Set<{ readonly sent: number; readonly over: Promise<void> }>>()
+  let opening: Promise<void> | undefined
+  let closed = false
+  let created: Promise<void> | undefined
+  let trusted: Promise<void> | undefined
+  /** The server's life in its last answer, on any connection; `lives`: on each. A life is one start of the server. */
+  let life: string | undefined
+  const lives = new WeakMap<Wire, string>()
+  const forget = database.shared?.ended(() => events.sharedGone())
+  const timers = new Set<() => void>()
+  const flights = new Set<{ readonly due: number; readonly late: () => void }>()
+  let disarm: (() => void) | undefined
+
+  const later = (ms: number, fn: () => void) => {
+    const stop = clock.at(
+      clock.now() + ms,
+      () => {
+        timers.delete(stop)
+        fn()
+      },
+      { ref: false },
+    )
+    timers.add(stop)
+    return () => {
+      stop()
+      timers.delete(stop)
+    }
+  }
+
+  async function open(gone: (wire: Wire | undefined) => void): Promise<Wire> {
+    if (database.ended) throw Object.assign(new Error('the pool was ended'), { code: 'POOL_ENDED' })
+    let wire: Wire | undefined
+    const connecting = database.open({
+      notified: events.notified,
+      gone: () => {
+        if (wire !== undefined) opened.delete(wire)
+        gone(wire)
+      },
+    })
+    wire = await withTimeout(
+      connecting,
+      (late) => void late.then(({ destroy }) => destroy()).catch(() => undefined),
+    )
+    if (closed) {
+      wire.destroy()
+      throw new Error('the locks were closed')
+    }
+    opened.add(wire)
+    return wire
+  }
+
+  function mainWire(): Promise<Wire> {
+    if (main !== undefined) return main
+    const mine: Promise<Wire> = open(() => {
+      if (main !== mine) return
+      main = undefined
+      events.mainGone()
+    })
+    main = mine
+    mine.catch(() => {
+      if (main === mine) main = undefined
+    })
+    return mine
+  }
+
+  function openExtra(): Promise<void> | undefined {
+    if (opening !== undefined || extras.size + 1 >= connections) return opening
+    const gone = (wire: Wire | undefined) => wire !== undefined && extras.delete(wire)
+    opening = open(gone)
+      .then(
+        (wire) => {
+          extras.add(wire)
+          const retire = () => {
+            if (!extras.has(wire)) return
+            if (wire.busy > 0) later(idleFor, retire)
+            else {
+              extras.delete(wire)
+              wire.destroy()
+            }
+          }
+          later(idleFor, retire)
+        },
+        () => undefined,
+      )
+      .finally(() => {
+        opening = undefined
+      })
+    return opening
+  }
+
+  async function pick(): Promise<Wire> {
+    let best = await mainWire()
+    if (best.busy === 0) return best
+    best = least(best)
+    if (best.busy >= crowded) void openExtra()
+    if (!isStuck(best)) return best
+    // On a busy machine, opening another connection may take longer than the stuck statement.
+    await Promise.race([openExtra(), oldest(best)?.over])
+    return least(best)
+  }
+
+  function least(best: Wire): Wire {
+    let [found, stuck] = [best, isStuck(best)]
+    for (const wire of extras) {
+      const other = isStuck(wire)
+      if (other === stuck ? wire.busy < found.busy : stuck) [found, stuck] = [wire, other]
+    }
+    return found
+  }
+
+  function oldest(wire: Wire) {
+    const [first] = unanswered.get(wire) ?? []
+    return first
+  }
+
+  function isStuck(wire: Wire): boolean {
+    const first = oldest(wire)
+    return first !== undefined && clock.now() - first.sent > stuckAfter
+  }
+
+  function note(wire: Wire, sent: number, answer: Promise<unknown>): void {
+    let all = unanswered.get(wire)
+    if (all === undefined) {
+      all = new Set()
+      unanswered.set(wire, all)
+    }
+    const done = () => void all.delete(one)
+    const one = { sent, over: answer.then(done, done) }
+    all.add(one)
+  }
+
+  /** One timer for all: checks the oldest and re-arms for the next. Answers that arrived while the event loop was blocked are read first. */
+  const patrolAt = (at: number) => clock.at(at, () => clock.soon(patrol), { ref: false })
+
+  function patrol(): void {
+    disarm = undefined
+    const now = clock.now()
+    for (const flight of flights) {
+      if (flight.due > now) break
+      flights.delete(flight)
+      flight.late()
+    }
+    const [first] = flights
+    if (first !== undefined) disarm = patrolAt(first.due)
+  }
+
+  /** Rejects after the timeout; `abandoned` gets what may still arrive. */
+  function withTimeout<T>(work: Promise<T>, abandoned: (late: Promise<T>) => void): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const due = clock.now() + commandTimeout
+      const late = () => {
+        reject(new Error(`no answer within ${commandTimeout} ms`))
+        abandoned(work)
+      }
+      const flight = { due, late }
+      flights.add(flight)
+      disarm ??= patrolAt(due)
+      work.then(
+        (value) => {
+          flights.delete(flight)
+          resolve(value)
+        },
+        (error) => {
+          flights.delete(flight)
+          reject(error)
+        },
+      )
+    })
+  }
+
+  /** If connections lead to different servers, the one opened last leads to the right one: gives up the others. */
+  function met(wire: Wire | undefined, present: string): void {
+    if (wire !== undefined) lives.set(wire, present)
+    if (present === life) return
+    const before = life
+    const last = [...opened].findLast((one) => lives.has(one))
+    life = (last && lives.get(last)) ?? present
+    for (const one of opened) if (lives.has(one) && lives.get(one) !== life) one.destroy()
+    if (before === undefined) return
+    // Nothing is known about the tables of this server or their owners.
+    created = undefined
+    trusted = undefined
+    events.anotherLife()
+  }
+
+  /** @param tells the answer follows a life and a space */
+  async function once(
+    text: string,
+    values: readonly Value[],
+    tells = false,
+  ): Promise<{ answer: unknown; sent: number }> {
+    const { shared } = database
+    const wire = shared === undefined ? await pick() : undefined
+    const sent = clock.now()
+    const running = (wire ?? (shared as NonNullable<typeof shared>)).query(text, values)
+    if (wire !== undefined) note(wire, sent, running)
+    const answer = await withTimeout(running, () => {
+      wire?.destroy()
+      running.catch(() => undefined)
+    })
+    if (!tells) return { answer: JSON.parse(answer), sent }
+    const end = answer.indexOf(' ')
+    met(wire, answer.slice(0, end))
+    return { answer: JSON.parse(answer.slice(end + 1)), sent }
+  }
+
+  /** Checks who owns the tables and functions: once, and again after they have been created. */
+  function trust(): Promise<void> {
+    trusted ??= once(strangersIn, [settings.schema]).then(({ answer }) =>
+      assertTrusted(settings.schema, answer),
+    )
+    trusted.catch(() => {
+      trusted = undefined
+    })
+    return trusted
+  }
+
+  function create(): Promise<void> {
+    created ??= (async () => {
+      const text = creation(settings.schema)
+      if (database.shared !== undefined) await database.shared.script(text)
+      else await (await mainWire()).script(text)
+      trusted = undefined
+    })()
+    // The connection may have ended midway: the next call tries again.
+    created.catch(() => {
+      created = undefined
+    })
+    return created
+  }
+
+  return {
+    main: mainWire,
+    async ask(call, values, patience = 0) {
+      const begin = clock.now()
+      let quiet = 0
+      let again = false
+      for (let tries = 1; ; tries++) {
+        try {
+          await (trusted ?? trust())
+          const told = await once(call.textWithLife, call.notifies ? [...values, quiet] : values, true)
+          events.answered()
+          return { ...told, again }
+        } catch (error) {
+          if (closed) throw error
+          const code = codeOf(error)
+          const inTime = clock.now() - begin < Math.max(patience, 1)
+          if (code === '40001' || code === '40P01') {
+            if (clock.now() - begin > commandTimeout) throw error
+            if (tries > 3) await pause(random() * Math.min(tries, 20))
+          } else if (missing.includes(code) && settings.create && (created === undefined || tries === 2)) {
+            // What was created before may be gone: the server was restored from an older copy.
+            created = undefined
+            await create()
+          } else if (missing.includes(code) && created !== undefined && tries < 3) await created
+          else if (code === '54000' && quiet === 0) quiet = 1
+          else if (code === '55P03' && call.insists && clock.now() - begin < rowPatience) continue
+          else if (patience > 0 && inTime && troubleOf(error).unknown && tries < 5) {
+            again = true
+            await pause(tries * 10)
+          } else throw error
+        }
+      }
+    },
+    close() {
+      closed = true
+      main = undefined
+      forget?.()
+      for (const wire of opened) wire.destroy()
+      disarm?.()
+      for (const flight of flights) flight.late()
+      flights.clear()
+      for (const stop of timers) stop()
+      timers.clear()
+    },
+  }
+
+  function pause(ms: number): Promise<void> {
+    return new Promise((resolve) => void later(ms, resolve))
+  }
+}

@@ -1,0 +1,70 @@
+// The line and its index, also of older versions that are used again, beside a plain array.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import fc from 'fast-check'
+import { placeIn, withoutHead, withoutPlace, withPlace } from '../../../src/drivers/memory/queue.js'
+import type { Place } from '../../../src/drivers/memory/row.js'
+import { leakCheck } from '../../support/leaks.js'
+
+after(leakCheck)
+
+const placeOf = (n: number, ticket: number): Place => ({
+  attempt: `attempt ${n}`,
+  mode: { kind: 'exclusive' },
+  ttl: 1_000,
+  since: 0,
+  ticket,
+  note: undefined,
+  by: undefined,
+})
+
+/** Long enough for an index most of the time, and short enough to go without one now and then. */
+const begin = 80
+
+test('a line of any version tells the place of each attempt as a search through it would', () => {
+  const step = fc.record({
+    what: fc.constantFrom('add', 'add before', 'take out', 'take the head'),
+    version: fc.nat({ max: 3 }),
+    which: fc.nat(),
+  })
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      let n = 0
+      let line: readonly Place[] = []
+      while (n < begin) line = withPlace(line, placeOf(n, 10 * ++n)).line
+      const versions = [line]
+      for (const { what, version, which } of steps) {
+        const from = versions.at(-1 - (version % versions.length)) ?? line
+        const at = from.length === 0 ? 0 : which % from.length
+        const chosen = from[at]
+        let to = from
+        if (what === 'take out' && chosen !== undefined) {
+          const found = placeIn(from, chosen.attempt)
+          assert.deepEqual(found, { place: chosen, index: at })
+          to = withoutPlace(from, found)
+          assert.deepEqual(to, from.toSpliced(at, 1))
+        } else if (what === 'take the head') {
+          to = withoutHead(from, which % 8)
+          assert.deepEqual(to, from.slice(which % 8))
+        } else {
+          const ticket = what === 'add' ? (from.at(-1)?.ticket ?? 0) + 10 : (chosen?.ticket ?? 10) - 5
+          const place = placeOf(n++, ticket)
+          const added = withPlace(from, place)
+          to = added.line
+          assert.equal(to[added.index], place)
+          assert.deepEqual(to, from.toSpliced(added.index, 0, place))
+        }
+        versions.push(to)
+        for (const one of [to, from, versions[0] ?? to]) {
+          for (const [index, place] of one.entries()) {
+            if (index % 9 === 0) assert.deepEqual(placeIn(one, place.attempt), { place, index })
+          }
+          assert.equal(placeIn(one, 'nobody'), undefined)
+          for (const gone of versions[0] ?? [])
+            if (!one.includes(gone)) assert.equal(placeIn(one, gone.attempt), undefined)
+        }
+      }
+    }),
+    { numRuns: 200 },
+  )
+})
