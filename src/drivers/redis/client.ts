@@ -21,6 +21,8 @@ export interface Connection {
   readonly ended: boolean
   /** Stays connected to a master until that closes the connection, even if Sentinels have long promoted another server. Absent: no. */
   readonly clings?: boolean
+  /** Breaks the connection, so that the client looks up its master again. Absent: it does that by itself. */
+  reconnect?(): void
   /** A second copy of an answered request may still be in flight to the server. Absent: no. */
   readonly repeats?: boolean
   /** Runs `EVALSHA` or `EVAL`. Never settles if the server never answers: the caller sets time-outs. */
@@ -67,6 +69,8 @@ export interface Ear {
 
 export interface Listening {
   close(): void
+  /** Like {@link Connection.reconnect}. */
+  reconnect?(): void
 }
 
 /** An ioredis `Redis` or `Cluster`. */

@@ -68,7 +68,7 @@ export function createDesk(
     up: () => check(),
     answer: () => server.heard(),
   })
-  const server = createServer(connection, settings, clock, env.id().slice(0, 16))
+  const server = createServer(connection, settings, clock, env.id().slice(0, 16), () => ear.move())
   const channel = channelOf(settings.prefix, env.id())
   const ear = createEar(listener.connection, listener.setApart, channel, {
     push: (push) => hear(push),

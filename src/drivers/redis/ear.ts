@@ -28,6 +28,8 @@ export interface Ear {
   readonly epoch: number
   /** Idempotent. */
   open(): void
+  /** The server is not the master any more: the subscription should move. */
+  move(): void
   close(): void
 }
 
@@ -80,6 +82,7 @@ export function createEar(
       }
       listening = connection.listen(channel, ear, setApart)
     },
+    move: () => listening?.reconnect?.(),
     close() {
       down()
       listening?.close()

@@ -50,7 +50,14 @@ export function listenOnACopy(client: Full, channel: string, ear: Ear): Listenin
       detach()
       own.disconnect()
     },
+    reconnect: () => reconnect(own),
   }
+}
+
+/** Ends the connection as if the server had closed it. A client that would not come back by itself is left as it is. */
+export function reconnect(client: Full): void {
+  if (typeof client.options?.retryStrategy === 'function' && client.status === 'ready')
+    client.disconnect(true)
 }
 
 /** Options that our own connections need, whatever the options of the client. */

@@ -2,7 +2,7 @@
 import type { Clock } from '../../core/clock.js'
 import type { Connection, Ioredis, Reply } from './client.js'
 import { on } from './events.js'
-import { attach, listenOnACopy, listenOnANode, quiet } from './ioredis-listen.js'
+import { attach, listenOnACopy, listenOnANode, quiet, reconnect } from './ioredis-listen.js'
 import { followIn, inOneGo, repeatsFor, unlessTryAgain } from './ioredis-nodes.js'
 import { scanAll } from './scan.js'
 
@@ -20,12 +20,14 @@ export interface Full extends Ioredis {
     readonly host?: string
     readonly port?: number
     readonly readOnly?: boolean
+    readonly retryStrategy?: unknown
   }
   nodes?(role: 'master' | 'all'): Full[]
   pipeline(): Pipeline
   evalsha(sha: string, numberOfKeys: number, keys: readonly string[], args: readonly string[]): Promise<Reply>
   eval(text: string, numberOfKeys: number, keys: readonly string[], args: readonly string[]): Promise<Reply>
   duplicate(override?: object): Full
+  disconnect(reconnect?: boolean): void
   subscribe(channel: string): Promise<unknown>
   unsubscribe(channel: string): Promise<unknown>
   ping(): Promise<unknown>
@@ -129,9 +131,11 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
     duplicate: () => fromIoredis(quiet(cluster ? client.duplicate([]) : client.duplicate()), clock),
 
     listen(channel, ear, setApart) {
-      if (setApart) return { close: attach(client, channel, ear) }
+      if (setApart) return { close: attach(client, channel, ear), reconnect: () => reconnect(client) }
       return cluster ? listenOnANode(client, clock, channel, ear) : listenOnACopy(client, channel, ear)
     },
+
+    reconnect: () => reconnect(client),
 
     close: () => client.disconnect(),
   }

@@ -8,6 +8,7 @@
  *
  * In a Cluster no key can speak for all slots, so the marker is not used there. A restarted server is recognised by its uptime;
  * against a promotion, the protection is `replicas`.
+ * Long because everything that makes a server known, or no longer known, is in one file.
  */
 import type { Clock } from '../../core/clock.js'
 import { BackendError } from '../../core/errors.js'
@@ -39,25 +40,42 @@ export interface Server {
   heard(): boolean
 }
 
-/** @param id prefix of the lineages that this process creates */
-export function createServer(connection: Connection, settings: Settings, clock: Clock, id: string): Server {
+/** How long a client is left alone after it was made to reconnect, in ms. */
+const settling = 1_000
+
+/**
+ * @param id prefix of the lineages that this process creates
+ * @param replaced called when the connection leads to a server that is not the master any more
+ */
+export function createServer(
+  connection: Connection,
+  settings: Settings,
+  clock: Clock,
+  id: string,
+  replaced: () => void,
+): Server {
   let identity: Identity | undefined
   let longest = settings.maxTtl
   let at = -1
   let asking: Promise<void> | undefined
   let warned = false
   let heardAt = Number.NEGATIVE_INFINITY
+  let movedAt = Number.NEGATIVE_INFINITY
   const marked = !connection.cluster && settings.quarantine !== 'off'
 
   /** Pause and wait for the reply count together: one cannot know whether the server hung at the end of the pause or after it. */
   const wasSilent = () => connection.clings === true && clock.now() - heardAt >= settings.commandTimeout / 2
 
   const ask = async (epoch: number) => {
-    const [met] = await inTime(
-      clock,
-      settings.commandTimeout,
-      Promise.all([marked ? meetIt('?') : undefined, settings.eviction === 'ignore' ? undefined : look()]),
-    )
+    const meeting = Promise.all([
+      marked ? meetIt('?') : undefined,
+      settings.eviction === 'ignore' ? undefined : look(),
+    ])
+    const [met] = await inTime(clock, settings.commandTimeout, meeting).catch(async (error) => {
+      // A server that stands still may have been replaced, and the client would stay with it.
+      if (identity !== undefined && connection.clings) await confirm(identity)
+      throw error
+    })
     if (marked && met === undefined) warn(...noInfo)
     if (met !== undefined && connection.clings) await confirm(met)
     identity = met
@@ -67,7 +85,8 @@ export function createServer(connection: Connection, settings: Settings, clock: 
 
   /**
    * Asks the Sentinels, over a new connection, which server is the master now: the connection in use may lead to a server that was
-   * suspended while another replaced it, and that has just resumed.
+   * suspended while another replaced it, and that has just resumed. It takes itself for the master until the Sentinels demote it, which
+   * they put off for half a minute after they stood still themselves (TILT). So the client is made to look up the master again.
    */
   const confirm = async ({ boot }: Identity) => {
     const fresh = connection.duplicate()
@@ -76,6 +95,12 @@ export function createServer(connection: Connection, settings: Settings, clock: 
       if (fieldsOf(String(info)).get('run_id')?.startsWith(boot.slice(0, 16))) return
     } finally {
       fresh.close()
+    }
+    // A Sentinel that lags behind may lead the client back to the same server: not again and again at once.
+    if (clock.now() >= movedAt + settling) {
+      movedAt = clock.now()
+      connection.reconnect?.()
+      replaced()
     }
     throw new Error('the client is still connected to a server that is not the master any more')
   }
