@@ -21,7 +21,8 @@ const byPath: Readonly<Record<string, readonly string[]>> = {
   locks: ['core'],
   root: ['core', 'locks'],
   guard: ['core'],
-  'drivers/kit': ['core'],
+  // The state machine that `memory` and `local` run is there for drivers of others, too.
+  'drivers/kit': ['core', 'drivers/memory'],
   'drivers/*': ['core', 'drivers/kit'],
   'drivers/local': ['core', 'drivers/kit', 'drivers/memory'],
   // How a part of a `multi` is written.

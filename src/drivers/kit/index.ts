@@ -24,3 +24,5 @@ export type { Mode, ModeKind } from '../../core/mode.js'
 export { admits } from '../../core/mode.js'
 export { checkName, quote } from '../../core/name.js'
 export { nextToken, tokenReserve } from '../../core/token.js'
+/** Queue and holds of one name as pure functions on plain data: see the pattern in examples/sqlite-driver. */
+export * as table from '../memory/table.js'
