@@ -124,6 +124,8 @@ export function barriers(it: It, { traits, taker }: Fixture): void {
     assert.equal(await notYet(inside.leave({ wait: 20 })), false)
     await child.kill()
     assert.equal(await inside.leave({ wait: 2 * ttl + stage.patience }), true)
+    const cell = await cellsOf(client).read(`barrier:${name}`, new AbortController().signal)
+    assert.match(cell?.value ?? '', /"open":false,"members":\[\]/, 'the store keeps a round that is over')
   })
 }
 

@@ -144,6 +144,19 @@ export function cellsOf(client: Client): Cells {
   return cells
 }
 
+/** Does `meanwhile` once, before the next look of this client at the holders of a name; `skip`: that many looks later. */
+export function beforeInspect({ driver }: Client, meanwhile: () => Promise<void>, skip = 0): void {
+  const { inspect } = driver
+  let left = skip
+  driver.inspect = async (name) => {
+    if (left-- === 0) {
+      driver.inspect = inspect
+      await meanwhile()
+    }
+    return inspect.call(driver, name)
+  }
+}
+
 /** A hand-made claim, with its own attempt id. */
 export function claimOf(client: Client, name: string, more: Partial<Claim> = {}): Claim {
   const fair = client.driver.traits.fair

@@ -1,6 +1,10 @@
+/**
+ * Tests of latches.
+ * Long because what opens a latch, and what does not, are read together.
+ */
 import assert from 'node:assert/strict'
 import { takeInChild } from './child-process.js'
-import { type Client, cellsOf } from './client.js'
+import { beforeInspect, type Client, cellsOf } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
 import { notYet, type Stage } from './test-context.js'
@@ -141,6 +145,30 @@ const joined = {
     await assert.rejects(b.locks.latch(name).join(), /is not closed/)
   },
 
+  'stay closed when somebody joins before the last one leaves, between two requests of whoever looks': async (
+    stage,
+    a,
+  ) => {
+    const [b, name] = [stage.client(), stage.name()]
+    const [mine, theirs] = [a.locks.latch(name), b.locks.latch(name)]
+    await mine.setCount(1, { keep: 20_000 })
+    let work = await theirs.join()
+    await mine.countDown()
+    const swap = async () => {
+      const next = await theirs.join()
+      await work.release()
+      work = next
+    }
+    beforeInspect(a, swap)
+    assert.equal(await mine.wait({ wait: 0 }), false, 'it opened while somebody who joined was at work')
+    beforeInspect(a, swap)
+    assert.equal(await mine.count(), 1)
+    beforeInspect(a, swap)
+    await (await mine.join()).release()
+    await work.release()
+    assert.equal(await mine.wait({ wait: 0 }), true)
+  },
+
   'do not count those who joined and are cut off for ever': async (stage, a) => {
     const [b, name] = [stage.client(), stage.name()]
     await a.locks.latch(name).setCount(1, { keep: 20_000 })
@@ -149,6 +177,34 @@ const joined = {
     await stage.cut(b)
     assert.equal(await a.locks.latch(name).wait({ wait: 2 * stage.ttl + stage.patience }), true)
     assert.equal(work.isHeld, false, 'it opened while somebody who joined was at work')
+  },
+
+  'are kept no longer than open ones, although those who joined were cut off': async (stage, a) => {
+    const b = stage.client()
+    await stage.connected(b)
+    const forgotten = async (name: string) =>
+      (await cellsOf(a).read(`latch:${name}`, new AbortController().signal)) === undefined
+    const [before, after] = [stage.name(), stage.name()]
+    const keep = { keep: 1_000 }
+    await a.locks.latch(before).setCount(1, keep)
+    await a.locks.latch(after).setCount(1, keep)
+    const works = [
+      await b.locks.latch(before).join({ ttl: stage.momentary }),
+      await b.locks.latch(after).join({ ttl: stage.momentary }),
+    ]
+    await a.locks.latch(after).countDown()
+    await stage.cut(b)
+    const ended = async (name: string) =>
+      (await a.locks.inspect(name)).holders.every(({ expiresIn }) => expiresIn <= 0)
+    await stage.until('their leases to end', async () => (await ended(before)) && (await ended(after)))
+    assert.deepEqual(
+      works.map((work) => work.isHeld),
+      [false, false],
+    )
+    assert.equal(await a.locks.latch(before).countDown(), 0)
+    assert.equal(await a.locks.latch(after).wait({ wait: 0 }), true)
+    await stage.until('the store to forget one that was counted down', () => forgotten(before))
+    await stage.until('the store to forget one that was found open', () => forgotten(after))
   },
 } satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
 

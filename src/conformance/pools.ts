@@ -3,8 +3,9 @@
  * Long because a pool's guarantees while its size, its holders and its being open change are read together.
  */
 import assert from 'node:assert/strict'
+import type { Lease } from 'holdfast'
 import { takeInChild } from './child-process.js'
-import { type Client, cellsOf } from './client.js'
+import { beforeInspect, type Client, cellsOf } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
 import type { Stage } from './test-context.js'
@@ -130,6 +131,29 @@ const kinds = {
     assert.equal(await pool.close({ wait: 2 * ttl + stage.patience }), true)
     assert.equal(lease.isHeld, false, 'it was said to be drained while a permit was out')
     assert.equal(await pool.delete(), true)
+  },
+
+  'are not drained while others were served and hold, since the one who is looked for': async (stage, a) => {
+    const [b, name] = [stage.client(), stage.name()]
+    const [mine, theirs] = [a.locks.pool(name, { permits: 1 }), b.locks.pool(name, { permits: 1 })]
+    const first = await theirs.acquire()
+    let second: Lease | undefined
+    assert.equal(await mine.close({ wait: 0 }), false)
+    beforeInspect(
+      a,
+      async () => {
+        await theirs.open()
+        await theirs.resize(2)
+        second = await theirs.acquire()
+        await theirs.close({ wait: 0 })
+        await first.release()
+      },
+      1,
+    )
+    assert.equal(await mine.close({ wait: 0 }), false, 'it was said to be drained while a permit was out')
+    await second?.release()
+    assert.equal(await mine.close(), true)
+    assert.equal(await mine.delete(), true)
   },
 
   'are deleted, but not while somebody uses them': async (stage, a) => {

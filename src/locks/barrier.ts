@@ -219,7 +219,10 @@ function insideOf(
             async (cell) => {
               const state = stateIn(cell)
               if (state === undefined || state.round !== round) return true
-              return (await roll.living(state.members, bounds)).length === 0 || undefined
+              if ((await roll.living(state.members, bounds)).length > 0) return undefined
+              // The others have died. Ends the round, so that the store forgets the barrier in time.
+              await leaving(box, roll, attempt, bounds)
+              return true
             },
             bounds,
             lookEvery,

@@ -3,6 +3,8 @@
  *
  * A count is not tied to a session: nobody counts down for a crashed worker. So a worker may `join` the latch with a lease instead
  * of being counted: it no longer holds the latch closed once it leaves or dies.
+ *
+ * Long because every change of the state, and who finds it open, are read together.
  */
 import { answered, type Bounds, checkWaitOptions, glance, type WaitOptions } from '../core/bounded.js'
 import { Box } from '../core/box.js'
@@ -19,6 +21,7 @@ import { lookEvery, rollOf } from './roll.js'
 export interface LatchOptions {
   /**
    * How long it stays open for latecomers, in ms; then it is as if it had never been. At least some seconds, so that waiters see it.
+   * If the last one who joined crashed, it counts from when somebody next waits for it, counts or joins it.
    * @default 86_400_000, a day
    */
   readonly keep?: Duration
@@ -71,6 +74,9 @@ interface State {
   readonly closings: number
 }
 
+/** The next state; undefined: it stays as it is. */
+type Decide = (state: State | undefined, bounds: Bounds) => Promise<State | undefined>
+
 const removed = { value: undefined, keep: 0 }
 const changesKnown = 64
 const most = 1_000_000_000
@@ -79,34 +85,45 @@ export function latch(engine: Engine, name: string, defaults?: ParticipantDefaul
   checkName(name)
   const terms = engine.participantDefaultsOf('latch()', defaults)
   const box = new Box(engine, 'latch', name)
-  const change = (decide: (state: State | undefined, bounds: Bounds) => Promise<State | undefined>) =>
-    glance(engine, name, async (bounds) => {
-      const id = engine.env.id()
-      const cell = await box.update(async (cell) => {
-        const state = stateIn(cell)
-        if (state?.done.includes(id) === true) return undefined
-        const next = await decide(state, bounds)
-        if (next === undefined) return undefined
-        const open = next.count === 0 && next.members.length === 0
-        const value = JSON.stringify({ ...next, done: [...next.done, id].slice(-changesKnown) })
-        return { value, keep: open ? next.keep : Number.POSITIVE_INFINITY }
-      }, bounds)
-      return stateIn(cell)
-    })
+  const update = async (decide: Decide, bounds: Bounds) => {
+    const id = engine.env.id()
+    const cell = await box.update(async (cell) => {
+      const state = stateIn(cell)
+      if (state?.done.includes(id) === true) return undefined
+      const next = await decide(state, bounds)
+      if (next === undefined) return undefined
+      const value = JSON.stringify({ ...next, done: [...next.done, id].slice(-changesKnown) })
+      return { value, keep: heldBy(next) === 0 ? next.keep : Number.POSITIVE_INFINITY }
+    }, bounds)
+    return stateIn(cell)
+  }
+  const change = (decide: Decide) => glance(engine, name, (bounds) => update(decide, bounds))
   // Only join() needs a shared mode.
   const roll = () => rollOf(box, name, 'a latch', terms)
-  const living = (state: State, bounds: Bounds) =>
-    state.members.length === 0 ? [] : roll().living(state.members, bounds)
-  const heldBy = async (state: State, bounds: Bounds) => state.count + (await living(state, bounds)).length
+  /** The state without those who have died. */
+  const alive = async (state: State, bounds: Bounds): Promise<State> =>
+    state.members.length === 0 ? state : { ...state, members: await roll().living(state.members, bounds) }
+  /**
+   * Strikes out the dead. The result is certain: that nobody is left may be true of an older state only, because
+   * another may have joined before the last one left; but then this one cannot be written.
+   */
+  const strike: Decide = async (state, bounds) => {
+    if (state === undefined) return undefined
+    const now = await alive(state, bounds)
+    return now.members.length === state.members.length ? undefined : now
+  }
 
   async function join(options?: JoinOptions): Promise<Lease> {
     const lease: HeldLease = await roll().lock.take(options)
     const { attempt } = lease.hold.watchdog.claim
     try {
-      await change(async (state, bounds) => {
-        if (state === undefined || (await heldBy(state, bounds)) === 0) throw notClosed(name)
-        return { ...state, members: [...(await living(state, bounds)), attempt] }
+      const joined = await change(async (state, bounds) => {
+        if (state === undefined) return undefined
+        const now = await alive(state, bounds)
+        if (heldBy(now) > 0) return { ...now, members: [...now.members, attempt] }
+        return state.members.length > 0 ? now : undefined
       })
+      if (joined?.members.includes(attempt) !== true) throw notClosed(name)
     } catch (error) {
       await lease.release()
       throw error
@@ -115,10 +132,11 @@ export function latch(engine: Engine, name: string, defaults?: ParticipantDefaul
     const leave = lease.release.bind(lease)
     lease.release = async () => {
       const outcome = await leave()
-      const without = (members: readonly string[]) => members.filter((one) => one !== attempt)
-      await change(async (state) =>
-        state?.members.includes(attempt) ? { ...state, members: without(state.members) } : undefined,
-      ).catch(() => undefined)
+      await change(async (state, bounds) => {
+        if (state?.members.includes(attempt) !== true) return undefined
+        const now = await alive(state, bounds)
+        return { ...now, members: now.members.filter((one) => one !== attempt) }
+      }).catch(() => undefined)
       return outcome
     }
     return lease
@@ -134,7 +152,7 @@ export function latch(engine: Engine, name: string, defaults?: ParticipantDefaul
       let closed = false
       const id = engine.env.id()
       await change(async (state, bounds) => {
-        closed = state === undefined || (await heldBy(state, bounds)) === 0
+        closed = state === undefined || heldBy(await alive(state, bounds)) === 0
         if (!closed) return undefined
         const { born = id, closings = 0, done = [] } = state ?? {}
         return { count, members: [], done, keep, born, closings: closings + 1 }
@@ -143,27 +161,30 @@ export function latch(engine: Engine, name: string, defaults?: ParticipantDefaul
     },
     async countDown(by = 1) {
       whole('by', by, most)
-      const state = await change(async (state) => {
+      const state = await change(async (state, bounds) => {
         if (state === undefined) throw notClosed(name)
-        return state.count === 0 ? undefined : { ...state, count: Math.max(0, state.count - by) }
+        if (state.count === 0) return strike(state, bounds)
+        return { ...(await alive(state, bounds)), count: Math.max(0, state.count - by) }
       })
       return state?.count ?? 0
     },
-    count: () =>
-      glance(engine, name, async (bounds) => {
-        const state = stateIn(await box.read(bounds))
-        return state === undefined ? 0 : heldBy(state, bounds)
-      }),
+    async count() {
+      const state = await change(strike)
+      return state === undefined ? 0 : heldBy(state)
+    },
     join,
     async wait(options) {
       const given = checkWaitOptions('wait()', options)
       const within = { ...given, wait: given.wait ?? terms.wait }
       let seen: State | undefined
-      const isOpen = async (state: State | undefined, bounds: Bounds) => {
+      const isOpen = async (state: State | undefined, bounds: Bounds): Promise<boolean> => {
         if (seen !== undefined && state?.born !== seen.born) throw new LatchGoneError(name)
         if (seen !== undefined && state?.closings !== seen.closings) return true
         seen = state
-        return state !== undefined && (await heldBy(state, bounds)) === 0
+        if (state === undefined || state.count > 0) return false
+        if (state.members.length === 0) return true
+        if ((await alive(state, bounds)).members.length > 0) return false
+        return isOpen(await update(strike, bounds), bounds)
       }
       const found = await answered(engine, name, within, (bounds) =>
         box.when(async (cell) => (await isOpen(stateIn(cell), bounds)) || undefined, bounds, lookEvery),
@@ -187,6 +208,11 @@ export function latch(engine: Engine, name: string, defaults?: ParticipantDefaul
 
 function stateIn(cell: Cell | undefined): State | undefined {
   return cell === undefined ? undefined : (JSON.parse(cell.value) as State)
+}
+
+/** What holds it closed, if all its members are alive. */
+function heldBy({ count, members }: State): number {
+  return count + members.length
 }
 
 function notClosed(name: string): RangeError {

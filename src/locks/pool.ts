@@ -236,10 +236,13 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
       await glance(engine, name, closing, options.signal)
       const rest = { ...options, wait: Math.max(0, wait - (engine.clock.now() - from)) }
       const ended = async (cell: Cell | undefined, bounds: Bounds) => {
-        const state = stateIn(cell)
-        if (state?.closed !== true) return 'opened'
-        const holders = state.line.filter((place) => place.in)
-        return (await living(holders, bounds)).length === 0 ? 'drained' : undefined
+        const before = holdersIn(cell)
+        if (before === undefined || before.length === 0) return before === undefined ? 'opened' : 'drained'
+        if ((await living(before, bounds)).length > 0) return undefined
+        // Others may have been served before the last of these left: strike these out of the state that stands.
+        const after = holdersIn(await change(bounds, (state, kept) => (kept ? state : undefined)))
+        if (after === undefined) return 'opened'
+        return after.length === 0 ? 'drained' : undefined
       }
       const found = await answered(
         engine,
@@ -298,6 +301,12 @@ async function holdersOf(roll: Roll, box: Box, bounds: Bounds): Promise<readonly
       ...(note !== undefined && { note }),
       ...(by !== undefined && { by }),
     }))
+}
+
+/** Those who hold permits of a closed pool; undefined: it is open. */
+function holdersIn(cell: Cell | undefined): readonly Place[] | undefined {
+  const state = stateIn(cell)
+  return state?.closed === true ? state.line.filter((place) => place.in) : undefined
 }
 
 function stateIn(cell: Cell | undefined): State | undefined {
