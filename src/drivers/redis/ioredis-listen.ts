@@ -50,18 +50,22 @@ export function listenOnACopy(client: Full, channel: string, ear: Ear): Listenin
       detach()
       own.disconnect()
     },
-    reconnect: () => reconnect(own),
+    reconnect: () => reconnect(own, 'ready'),
   }
 }
 
-/** Ends the connection as if the server had closed it. A client that would not come back by itself is left as it is. */
-export function reconnect(client: Full): void {
-  if (typeof client.options?.retryStrategy === 'function' && client.status === 'ready')
-    client.disconnect(true)
+/** Ends the connection, if it is in that state, as if the server had closed it. A client that would not come back by itself is left as it is. */
+export function reconnect(client: Full, status: 'ready' | 'connect'): void {
+  if (typeof client.options?.retryStrategy === 'function' && client.status === status) client.disconnect(true)
 }
 
 /** Options that our own connections need, whatever the options of the client. */
-const forOurs = { lazyConnect: false, autoResubscribe: false, enableOfflineQueue: true }
+const forOurs = {
+  lazyConnect: false,
+  autoResubscribe: false,
+  enableOfflineQueue: true,
+  maxLoadingRetryTime: 250,
+}
 
 /** Listens over our own connection to one node: a Cluster client hides when its subscription moves. */
 export function listenOnANode(cluster: Full, clock: Clock, channel: string, ear: Ear): Listening {

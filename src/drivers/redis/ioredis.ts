@@ -3,6 +3,7 @@ import type { Clock } from '../../core/clock.js'
 import type { Connection, Ioredis, Reply } from './client.js'
 import { on } from './events.js'
 import { attach, listenOnACopy, listenOnANode, quiet, reconnect } from './ioredis-listen.js'
+import { hasten } from './ioredis-loading.js'
 import { followIn, inOneGo, repeatsFor, unlessTryAgain } from './ioredis-nodes.js'
 import { scanAll } from './scan.js'
 
@@ -31,6 +32,7 @@ export interface Full extends Ioredis {
   subscribe(channel: string): Promise<unknown>
   unsubscribe(channel: string): Promise<unknown>
   ping(): Promise<unknown>
+  info(section: string): Promise<string>
 }
 
 interface Pipeline {
@@ -122,6 +124,7 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
       const stops = [
         ...events.down.map((event) => on(client, event, (node) => isReplica(node) || down())),
         ...events.up.map((event) => on(client, event, up)),
+        ...(cluster ? [] : [hasten(client, clock)]),
       ]
       return () => {
         for (const stop of stops) stop()
@@ -131,11 +134,12 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
     duplicate: () => fromIoredis(quiet(cluster ? client.duplicate([]) : client.duplicate()), clock),
 
     listen(channel, ear, setApart) {
-      if (setApart) return { close: attach(client, channel, ear), reconnect: () => reconnect(client) }
+      if (setApart)
+        return { close: attach(client, channel, ear), reconnect: () => reconnect(client, 'ready') }
       return cluster ? listenOnANode(client, clock, channel, ear) : listenOnACopy(client, channel, ear)
     },
 
-    reconnect: () => reconnect(client),
+    reconnect: () => reconnect(client, 'ready'),
 
     close: () => client.disconnect(),
   }
