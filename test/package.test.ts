@@ -1,32 +1,28 @@
 // The package as a user gets it: packed, unpacked into an empty project without any dependency, and loaded from there.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join, resolve } from 'node:path'
+import { join, posix } from 'node:path'
 import { after, before, test } from 'node:test'
-import { entries, manifest, pkg, root } from './support/checkout.js'
+import { entries, manifest, root } from './support/checkout.js'
 import { leakCheck } from './support/leaks.js'
 
 const project = mkdtempSync(join(tmpdir(), 'holdfast-package-'))
 const installed = join(project, 'node_modules/holdfast')
+/** Paths of files. */
 let files: readonly string[] = []
 
 before(() => {
-  run('npm', ['pack', '--ignore-scripts', '--silent', '--pack-destination', project], root)
+  run(process.execPath, [join(root, 'build/scripts/package.js')], root)
+  const from = join(root, 'build/package')
+  run('npm', ['pack', '--ignore-scripts', '--silent', '--pack-destination', project], from)
   const [tarball = ''] = readdirSync(project).filter((name) => name.endsWith('.tgz'))
   mkdirSync(installed, { recursive: true })
   run('tar', ['-xzf', join(project, tarball), '--strip-components=1', '-C', installed], project)
-  files = readdirSync(installed, { recursive: true, encoding: 'utf8' })
+  files = readdirSync(installed, { recursive: true, encoding: 'utf8' }).filter((path) =>
+    statSync(join(installed, path)).isFile(),
+  )
 })
 after(() => rmSync(project, { recursive: true, force: true }))
 
@@ -36,51 +32,124 @@ function run(command: string, args: readonly string[], cwd: string): string {
   return stdout
 }
 
+/** Runs a program in the project. */
+function program(text: string): string {
+  writeFileSync(join(project, 'program.mjs'), text)
+  return run(process.execPath, ['program.mjs'], project)
+}
+
 for (const { specifier } of entries) {
-  test(`${specifier} loads from an installation without any other package`, () => {
-    const program = `console.log(Object.keys(await import('${specifier}')).length)`
-    writeFileSync(join(project, 'load.mjs'), program)
-    assert.ok(Number(run(process.execPath, ['load.mjs'], project)) > 0)
+  test(`${specifier} loads from an installation without any other package`, async () => {
+    const names = `console.log(JSON.stringify(Object.keys(await import('${specifier}')).sort()))`
+    assert.deepEqual(JSON.parse(program(names)), Object.keys(await import(specifier)).sort())
   })
 }
 
-test('the command starts once its libraries are there too', () => {
-  for (const name of pkg.dependencies)
-    symlinkSync(join(root, 'node_modules', name), join(project, 'node_modules', name))
+test('entry points share their modules: an error of one is an instance of the class of another', () => {
+  const text = `
+    import { AcquireTimeoutError, createLocks } from 'holdfast'
+    import { memory } from 'holdfast/memory'
+    const locks = createLocks(memory())
+    await using held = await locks.mutex('x').acquire()
+    const error = await locks.mutex('x').acquire({ wait: 0 }).catch((error) => error)
+    console.log(error instanceof AcquireTimeoutError)
+    await held.release()
+    await locks.close()`
+  assert.equal(program(text.replace('await using', 'const')), 'true\n')
+})
+
+test('a compiler finds the declarations of every entry point, and all that they refer to', () => {
+  const published = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8')) as typeof manifest
+  const seen = new Set<string>()
+  const look = (path: string): void => {
+    if (seen.has(path)) return
+    seen.add(path)
+    assert.ok(files.includes(path), `${path} is missing`)
+    const text = readFileSync(join(installed, path), 'utf8')
+    for (const [, specifier = ''] of text.matchAll(/\b(?:from|import) ?\(?["'](\.[^"']+)\.js["']/g))
+      look(posix.join(posix.dirname(path), `${specifier}.d.ts`))
+  }
+  for (const entry of Object.values(published.exports))
+    if (typeof entry !== 'string') look(entry.types.slice(2))
+  assert.ok(seen.size > entries.length)
+})
+
+test('the command works without any other package', () => {
   const command = join(installed, manifest.bin['holdfast'] ?? '')
   assert.equal(readFileSync(command, 'utf8').split('\n', 1)[0], '#!/usr/bin/env node')
+  const on = `local:${join(project, 'locks')}`
   assert.match(run(process.execPath, [command, '--help'], project), /Usage: holdfast/)
+  assert.equal(
+    run(process.execPath, [command, 'run', 'x', '--on', on, '--', 'echo', 'ran'], project),
+    'ran\n',
+  )
+  assert.match(run(process.execPath, [command, 'ls', '--on', on], project), /no lock is held/)
+  const demo = JSON.parse(run(process.execPath, [command, 'demo', '--workers', '2', '--json'], project))
+  assert.equal((demo as { ok: boolean }).ok, true)
 })
 
-test('the package holds the library, its sources and its papers, and nothing else', () => {
-  const tops = new Set(
-    files.map((path) =>
-      path
-        .split('/')
-        .slice(0, path.startsWith('build') ? 2 : 1)
-        .join('/'),
-    ),
-  )
-  const allowed = ['build', 'build/src', 'src', 'package.json', 'README.md', 'CHANGELOG.md', 'LICENSE']
+test('the published driver passes the published conformance suite', () => {
+  const command = join(installed, manifest.bin['holdfast'] ?? '')
+  const on = `local:${join(project, 'verified')}`
+  const args = ['verify', '--on', on, '--only', 'exclusion,tokens', '--minutes', '0.05', '--json']
+  const { verdict, suite } = JSON.parse(run(process.execPath, [command, ...args], project)) as {
+    verdict: string
+    suite: { passed: number; failed: unknown[] }
+  }
+  assert.deepEqual([verdict, suite.failed], ['sound', []])
+  assert.ok(suite.passed > 5, `${suite.passed} tests ran`)
+})
+
+test('the package has the bundle, its declarations and its papers, and nothing else', () => {
+  const kinds = new Set(files.map((path) => path.replace(/^build\/dist\/[^/]+\.js$/, 'build/dist/*.js')))
+  const others = [...kinds].filter((path) => !/^build\/src\/.+\.d\.ts$/.test(path)).sort()
+  assert.deepEqual(others, [
+    'CHANGELOG.md',
+    'LICENSE',
+    'README.md',
+    'build/dist/*.js',
+    'build/dist/LICENSES.txt',
+    'package.json',
+  ])
+})
+
+test('it takes at most 2.5 MB, installs no other package and refers to no source map', () => {
+  const sizes = files.map((path) => statSync(join(installed, path)).size)
+  const total = sizes.reduce((sum, size) => sum + size, 0)
+  assert.ok(total <= 2_500_000, `${total} bytes`)
+  const published = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8')) as object
   assert.deepEqual(
-    [...tops].filter((top) => !allowed.includes(top)),
+    Object.keys(published).filter((key) => /^(dev|optional)?dependencies$/i.test(key)),
     [],
   )
-  for (const paper of ['README.md', 'LICENSE']) assert.ok(files.includes(paper), `${paper} is missing`)
+  const mapped = files.filter((path) =>
+    /^\/\/# sourceMappingURL=/m.test(readFileSync(join(installed, path), 'utf8')),
+  )
+  assert.deepEqual(mapped, [])
 })
 
-test('a debugger finds the source of every published file', () => {
-  const lost = files
-    .filter((path) => path.endsWith('.map'))
-    .filter((path) => {
-      const map = JSON.parse(readFileSync(join(installed, path), 'utf8')) as {
-        sourceRoot?: string
-        sources: string[]
-      }
-      const folder = dirname(join(installed, path))
-      return map.sources.some((source) => !existsSync(resolve(folder, map.sourceRoot ?? '', source)))
-    })
-  assert.deepEqual(lost, [], 'built from sources that are gone? npm run clean && npm run build')
+test('the licences of the bundled libraries are in the package', () => {
+  const licences = readFileSync(join(installed, 'build/dist/LICENSES.txt'), 'utf8')
+  for (const name of ['cli-table3', 'commander', 'picocolors'])
+    assert.match(licences, new RegExp(`^${name} \\d`, 'm'))
+})
+
+/** Processor time of a program, in ms. */
+function processor(text: string): number {
+  const all = `${text}\nconst { user, system } = process.cpuUsage()\nconsole.log((user + system) / 1000)`
+  return Number(program(all))
+}
+
+test('to import holdfast/redis takes at most 50 ms of processor', () => {
+  const without: number[] = []
+  const withIt: number[] = []
+  for (let round = 0; round < 9; round += 1) {
+    without.push(processor(''))
+    withIt.push(processor(`import { redis } from 'holdfast/redis'\nredis.name`))
+  }
+  // Other work on the machine can only make a round slower.
+  const took = Math.min(...withIt) - Math.min(...without)
+  assert.ok(took <= 50, `${took.toFixed(1)} ms`)
 })
 
 after(leakCheck)

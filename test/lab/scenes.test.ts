@@ -1,13 +1,13 @@
 // Every scene of the lab on real servers: the plain lock really fails, holdfast stands, and the page says what was seen.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { asTold, type Played, play, scenes } from '../../lab/scenes/run-scene.js'
 import { Servers } from '../../lab/scenes/servers.js'
-import { read, root } from '../support/checkout.js'
+import { manifest, read, root } from '../support/checkout.js'
 import { leakCheck } from '../support/leaks.js'
 
 const page = read('docs/lab.md')
@@ -90,9 +90,8 @@ test('holdfast lab on a machine that cannot get a server says which one, why, an
 
 test('holdfast lab outside a checkout says where it is to be had', () => {
   const away = join(folder, 'package')
-  cpSync(join(root, 'build/src'), join(away, 'build/src'), { recursive: true })
+  cpSync(join(root, 'build/dist'), join(away, 'build/dist'), { recursive: true })
   cpSync(join(root, 'package.json'), join(away, 'package.json'))
-  symlinkSync(join(root, 'node_modules'), join(away, 'node_modules'))
   const { status, stderr } = runAt(away, ['lab'])
   assert.equal(status, 69)
   assert.match(stderr, /not part of the package: clone the project, then npm ci && npm run lab, on Linux/)
@@ -103,7 +102,7 @@ function run(...words: readonly string[]) {
 }
 
 function runAt(place: string, words: readonly string[], env: NodeJS.ProcessEnv = {}) {
-  return spawnSync(process.execPath, [join(place, 'build/src/cli/main.js'), ...words], {
+  return spawnSync(process.execPath, [join(place, manifest.bin['holdfast'] ?? ''), ...words], {
     encoding: 'utf8',
     env: { ...process.env, ...env },
     timeout: 180_000,

@@ -12,7 +12,6 @@ export interface Manifest {
   readonly engines: { readonly node: string }
   readonly bin: Readonly<Record<string, string>>
   readonly exports: Readonly<Record<string, string | { readonly types: string; readonly default: string }>>
-  readonly dependencies: Readonly<Record<string, string>>
   readonly peerDependencies: Readonly<Record<string, string>>
 }
 
@@ -31,7 +30,7 @@ export const entries: readonly {
 
 export const pkg: Package = {
   entries: new Map(entries.map(({ specifier, source }) => [specifier, source])),
-  dependencies: Object.keys(manifest.dependencies),
+  dependencies: ['cli-table3', 'commander', 'picocolors'],
   peers: Object.keys(manifest.peerDependencies),
 }
 

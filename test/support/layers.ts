@@ -9,7 +9,7 @@ export type Sources = ReadonlyMap<string, string>
 export interface Package {
   /** Entry points and their source: `holdfast/redis` → `src/drivers/redis/index.ts`. */
   readonly entries: ReadonlyMap<string, string>
-  /** Installed with holdfast, for the command line only. */
+  /** Bundled with the command line, and for it only. */
   readonly dependencies: readonly string[]
   /** Clients that users bring. */
   readonly peers: readonly string[]

@@ -36,12 +36,13 @@ async function demo(options: DemoOptions): Promise<void> {
   if (!/^\d+$/.test(options.workers) || Number(options.workers) < 2 || Number(options.workers) > 32) {
     throw badInput(`--workers must be a whole number from 2 to 32, got '${options.workers}'`)
   }
-  const [{ readInput }, { runPhase }, show] = await Promise.all([
+  const [{ readInput }, { sample }, { runPhase }, show] = await Promise.all([
     import('../demo/input.js'),
+    import('../demo/sample.js'),
     import('../demo/phase.js'),
     import('../demo/show.js'),
   ])
-  const input = readInput(options.orders)
+  const input = options.orders === undefined ? sample : readInput(options.orders)
   const workers = Number(options.workers)
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-demo-'))
   const on = target(options.on ?? `local:${join(folder, 'locks')}`).url

@@ -8,7 +8,6 @@
  * ```
  */
 import { readFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import { badInput } from '../exit.js'
 
 export interface Order {
@@ -23,11 +22,8 @@ export interface Input {
   readonly orders: readonly Order[]
 }
 
-/** The committed sample: one customer redeems 999 of 1000 points while 100 are added twelve times; eight orders arrive two or three times. */
-const sample = fileURLToPath(new URL('../../../../src/cli/demo/points.json', import.meta.url))
-
 /** @throws CliError that names the file and the fault in it. */
-export function readInput(path: string = sample): Input {
+export function readInput(path: string): Input {
   let found: unknown
   try {
     found = JSON.parse(readFileSync(path, 'utf8'))

@@ -12,10 +12,11 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { manifest, root } from '../../support/checkout.js'
 import { until } from '../../support/until.js'
 
-const main = fileURLToPath(new URL('../../../src/cli/main.js', import.meta.url))
+/** The bundle, as it is published. */
+const main = join(root, manifest.bin['holdfast'] ?? '')
 
 export interface Ended {
   readonly code: number | null

@@ -1,0 +1,36 @@
+/** The demo's own input: one customer redeems 999 of 1000 points while 100 are added twelve times; eight orders arrive two or three times. */
+import type { Input } from './input.js'
+
+export const sample: Input = {
+  balances: { ann: 1000, bob: 250 },
+  orders: [
+    { order: 'A-01', account: 'ann', points: 100 },
+    { order: 'A-02', account: 'ann', points: 100 },
+    { order: 'A-02', account: 'ann', points: 100 },
+    { order: 'R-01', account: 'ann', points: -999 },
+    { order: 'R-01', account: 'ann', points: -999 },
+    { order: 'R-01', account: 'ann', points: -999 },
+    { order: 'A-03', account: 'ann', points: 100 },
+    { order: 'A-04', account: 'ann', points: 100 },
+    { order: 'A-04', account: 'ann', points: 100 },
+    { order: 'A-05', account: 'ann', points: 100 },
+    { order: 'B-01', account: 'bob', points: 50 },
+    { order: 'B-01', account: 'bob', points: 50 },
+    { order: 'B-02', account: 'bob', points: 50 },
+    { order: 'A-06', account: 'ann', points: 100 },
+    { order: 'A-07', account: 'ann', points: 100 },
+    { order: 'A-07', account: 'ann', points: 100 },
+    { order: 'A-08', account: 'ann', points: 100 },
+    { order: 'R-02', account: 'bob', points: -200 },
+    { order: 'R-02', account: 'bob', points: -200 },
+    { order: 'A-09', account: 'ann', points: 100 },
+    { order: 'A-10', account: 'ann', points: 100 },
+    { order: 'B-03', account: 'bob', points: 50 },
+    { order: 'B-03', account: 'bob', points: 50 },
+    { order: 'B-03', account: 'bob', points: 50 },
+    { order: 'A-11', account: 'ann', points: 100 },
+    { order: 'A-12', account: 'ann', points: 100 },
+    { order: 'A-12', account: 'ann', points: 100 },
+    { order: 'B-04', account: 'bob', points: 50 },
+  ],
+}
