@@ -4,7 +4,7 @@
  * a try that fails after that is repeated once, a moment later: the store may be back by then.
  */
 import type { Clock } from '../../core/clock.js'
-import { Bell } from './bell.js'
+import { Bell } from './auto-reset-event.js'
 
 interface Task {
   readonly work: () => Promise<unknown>

@@ -12,7 +12,7 @@
  */
 import type { Claim, Grant, Wait } from '../../../core/driver.js'
 import { permitLimitError } from '../../../core/errors.js'
-import type { Bell } from '../bell.js'
+import type { Bell } from '../auto-reset-event.js'
 import { Refused, type Trouble, Unsure } from '../failure.js'
 import type { SessionHold } from './hold.js'
 import { type InLine, otherLimit } from './order.js'

@@ -1,7 +1,7 @@
 /** The open resources of one driver: its sessions, its pending clean-up work, and the resting waiters to wake when it closes. */
 import type { Env } from '../../../core/driver.js'
 import { BackendError } from '../../../core/errors.js'
-import { Bell } from '../bell.js'
+import { Bell } from '../auto-reset-event.js'
 import { type Beat, Session } from './session.js'
 
 /** The session operations of a store. */
