@@ -9,7 +9,7 @@ import { indexIn } from './hold.js'
 import { encode } from './keys.js'
 import { longestTtl } from './options.js'
 import { safe } from './place.js'
-import { troubleOf } from './trouble.js'
+import { toFailure } from './trouble.js'
 import { replace } from './txns.js'
 import type { KeyValue } from './wire.js'
 
@@ -37,7 +37,7 @@ export function cellsOf(desk: Desk): Cells {
         .txn(replace(keyOf(key), seen, stored, session, { key: removed, id }))
         .catch((error) => {
           // Keep the session of a write that may have been carried out: it ends by itself.
-          if (!troubleOf(error).doubtful) drop(session)
+          if (!toFailure(error).ambiguous) drop(session)
           throw error
         })
       if (said.done)
@@ -85,6 +85,6 @@ export function cellsOf(desk: Desk): Cells {
       }
     },
 
-    told: (error) => troubleOf(error).error,
+    toError: (error) => toFailure(error).error,
   })
 }

@@ -7,9 +7,9 @@
  */
 import type { Clock } from '../../core/clock.js'
 import { BackendError } from '../../core/errors.js'
-import { repeatedly } from '../kit/failure.js'
-import { type HttpAnswer, type HttpAsk, HttpHost, NoAnswer } from '../kit/http.js'
-import { jsonIn } from '../kit/parse-json.js'
+import { markRepeated } from '../kit/failure.js'
+import { HttpHost, type HttpRequest, type HttpResponse, NoResponseError } from '../kit/http.js'
+import { parseJson } from '../kit/parse-json.js'
 import { ServerTime } from '../kit/server-time.js'
 import { pathOf } from './keys.js'
 import type { Settings } from './options.js'
@@ -64,7 +64,7 @@ export class Client {
   async createSession(body: object): Promise<{ readonly id: string; readonly sent: number }> {
     const path = this.#path('/v1/session/create')
     const { answer } = await this.#call({ method: 'PUT', path, body: JSON.stringify(body) })
-    const { ID } = jsonIn<{ ID: string }>(answer.text, ({ ID }) => typeof ID === 'string' && ID !== '')
+    const { ID } = parseJson<{ ID: string }>(answer.text, ({ ID }) => typeof ID === 'string' && ID !== '')
     return { id: ID, sent: answer.sent }
   }
 
@@ -79,8 +79,8 @@ export class Client {
     patience: number,
   ): Promise<readonly Said[] | undefined> {
     const at = this.#current
-    const renew: HttpAsk = { method: 'PUT', path: this.#path(`/v1/session/renew/${id}`) }
-    const read = (one: readonly Operation[]): HttpAsk => ({
+    const renew: HttpRequest = { method: 'PUT', path: this.#path(`/v1/session/renew/${id}`) }
+    const read = (one: readonly Operation[]): HttpRequest => ({
       method: 'PUT',
       path: this.#path('/v1/txn', 'consistent'),
       body: bodyOf(one),
@@ -113,7 +113,7 @@ export class Client {
   async keys(beginning: string): Promise<readonly string[]> {
     const path = this.#path(`/v1/kv/${pathOf(beginning)}`, 'consistent', 'keys')
     const { answer } = await this.#call({ method: 'GET', path })
-    return answer.status === 404 ? [] : jsonIn<string[]>(answer.text, Array.isArray)
+    return answer.status === 404 ? [] : parseJson<string[]>(answer.text, Array.isArray)
   }
 
   /**
@@ -175,7 +175,7 @@ export class Client {
     for (const host of this.#hosts) host.close()
   }
 
-  async #call(ask: HttpAsk): Promise<{ readonly answer: HttpAnswer; readonly repeated: boolean }> {
+  async #call(ask: HttpRequest): Promise<{ readonly answer: HttpResponse; readonly repeated: boolean }> {
     let repeated = false
     for (let tries = 1; ; tries++) {
       const at = this.#current
@@ -184,21 +184,21 @@ export class Client {
         return { answer, repeated: repeated || answer.repeated }
       } catch (error) {
         this.#leave(at, error)
-        const elsewhere = error instanceof NoAnswer || (error instanceof Refusal && error.passing)
-        if (!elsewhere || tries >= this.#hosts.length) throw repeated ? repeatedly(error) : error
-        repeated ||= !(error instanceof NoAnswer) || error.left
+        const elsewhere = error instanceof NoResponseError || (error instanceof Refusal && error.transient)
+        if (!elsewhere || tries >= this.#hosts.length) throw repeated ? markRepeated(error) : error
+        repeated ||= !(error instanceof NoResponseError) || error.wasSent
       }
     }
   }
 
   /** 404 and 409 are answers; the rest is a refusal. */
-  async #ask(at: number, ask: HttpAsk, patience: number): Promise<HttpAnswer> {
+  async #ask(at: number, ask: HttpRequest, patience: number): Promise<HttpResponse> {
     const host = this.#hosts[at]
     if (host === undefined || this.#closed)
       throw new BackendError('consul', 'these locks were closed', { closed: true })
     const { token } = this.#settings
     const headers = token === undefined ? {} : { 'x-consul-token': token }
-    const answer = await host.ask({ ...ask, headers }, patience)
+    const answer = await host.send({ ...ask, headers }, patience)
     this.time.heard(answer.headers['date'], answer.sent)
     const { status, text } = answer
     if (status !== 200 && status !== 404 && status !== 409) throw refusalOf(status, text)
@@ -208,7 +208,7 @@ export class Client {
   }
 
   #leave(at: number, error: unknown): void {
-    if (error instanceof Refusal && !error.passing) return
+    if (error instanceof Refusal && !error.transient) return
     if (at === this.#current) this.#current = (at + 1) % this.#hosts.length
   }
 
@@ -227,8 +227,8 @@ function isWhole({ Results, Errors }: TxnReply): boolean {
 }
 
 /** @throws Refusal when the session of an operation is over */
-function saidOf({ status, text, sent }: HttpAnswer): Omit<Said, 'repeated'> {
-  const { Results, Errors } = jsonIn<TxnReply>(text, isWhole)
+function saidOf({ status, text, sent }: HttpResponse): Omit<Said, 'repeated'> {
+  const { Results, Errors } = parseJson<TxnReply>(text, isWhole)
   const why = (Errors ?? []).map(({ What }) => What).join('; ')
   if (status !== 200) {
     const refusal = new Refusal(status, why)
@@ -240,7 +240,7 @@ function saidOf({ status, text, sent }: HttpAnswer): Omit<Said, 'repeated'> {
   return { done: status === 200, found, why, refused: Errors?.[0]?.OpIndex ?? -1, sent }
 }
 
-function seenOf({ status, text, headers }: HttpAnswer): Seen {
+function seenOf({ status, text, headers }: HttpResponse): Seen {
   const index = Number(headers['x-consul-index'] ?? 0)
-  return { kvs: status === 404 ? [] : jsonIn<KeyValue[]>(text, Array.isArray), index }
+  return { kvs: status === 404 ? [] : parseJson<KeyValue[]>(text, Array.isArray), index }
 }

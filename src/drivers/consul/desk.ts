@@ -1,12 +1,12 @@
 /** Consul's part of the state shared within a driver: sessions, and the heartbeat that proves them. */
 import type { Env } from '../../core/driver.js'
-import type { Held } from '../kit/lease-index.js'
-import { type Beat, inPortions, keysOf, type Session } from '../kit/sessions/session.js'
-import { SessionDesk, type SessionStore } from '../kit/sessions/session-pool.js'
+import type { LeaseIndex } from '../kit/lease-index.js'
+import { inBatches, type SendHeartbeat, type Session, watchedKeys } from '../kit/sessions/session.js'
+import { type SessionApi, SessionPool } from '../kit/sessions/session-pool.js'
 import { Client } from './client.js'
 import { type Line, lineOf } from './keys.js'
 import { longestTtl, type Settings } from './options.js'
-import { Refusal, troubleOf } from './trouble.js'
+import { Refusal, toFailure } from './trouble.js'
 import { reads } from './txns.js'
 import type { Operation } from './wire.js'
 
@@ -20,13 +20,13 @@ export interface Conditional {
   settled(): Promise<unknown>
 }
 
-export class Desk extends SessionDesk {
+export class Desk extends SessionPool {
   readonly client: Client
   readonly settings: Settings
   /** The holds, for `guard`. */
-  readonly held: Held<Conditional>
+  readonly held: LeaseIndex<Conditional>
 
-  constructor(settings: Settings, env: Env, held: Held<Conditional>) {
+  constructor(settings: Settings, env: Env, held: LeaseIndex<Conditional>) {
     const client = new Client(settings, env.clock)
     super(storeOf(client, settings, env), env)
     this.client = client
@@ -51,9 +51,9 @@ export class Desk extends SessionDesk {
     const work = () =>
       this.client.txn(operations).then(
         () => true,
-        (error) => (error instanceof Refusal && error.noSession) || !troubleOf(error).passing,
+        (error) => (error instanceof Refusal && error.noSession) || !toFailure(error).transient,
       )
-    return this.chase(work, session, pace)
+    return this.retryUntilDone(work, session, pace)
   }
 }
 
@@ -69,14 +69,14 @@ function sessionOf(by: string, ttl: number, lockDelay: number): object {
   }
 }
 
-function storeOf(client: Client, settings: Settings, env: Env): SessionStore {
+function storeOf(client: Client, settings: Settings, env: Env): SessionApi {
   return {
     name: 'consul',
-    each: settings.ownSessions,
-    patience: settings.requestTimeout,
-    beat: beatOf(client),
+    perLock: settings.ownSessions,
+    closeTimeout: settings.requestTimeout,
+    heartbeat: beatOf(client),
     // A tenth more than claimed: a proof a few moments old then still covers a whole ttl from now.
-    ttlFor: (ttl) => Math.min(longestTtl, Math.max(settings.minTtl, Math.ceil(ttl * 1.1))),
+    sessionTtl: (ttl) => Math.min(longestTtl, Math.max(settings.minTtl, Math.ceil(ttl * 1.1))),
     create: async (ttl) => {
       return { ttl, ...(await client.createSession(sessionOf(env.by, ttl, settings.lockDelay))) }
     },
@@ -89,13 +89,13 @@ function storeOf(client: Client, settings: Settings, env: Env): SessionStore {
 export const lockMember = (key: string, index: number): string => `${key}\n${index}`
 
 /** The leader answers a renewal by itself. It therefore counts only together with a read, for which the leader asks a majority. */
-function beatOf(client: Client): Beat {
+function beatOf(client: Client): SendHeartbeat {
   return async (id, members, patience) => {
-    const keys = keysOf(members)
-    const portions = inPortions(keys, mostInTxn).map((portion) => reads(portion.map(plainKey)))
+    const keys = watchedKeys(members)
+    const portions = inBatches(keys, mostInTxn).map((portion) => reads(portion.map(plainKey)))
     // With no entries to check, a read must still ask a majority.
     const said = await client.pair(id, portions.length > 0 ? portions : [reads(['-'])], patience)
-    if (said === undefined) return 'dead'
+    if (said === undefined) return 'ended'
     const gone = new Set<string>()
     for (const key of keys) {
       const kv = said.map(({ found }) => found.get(plainKey(key))).find((one) => one !== undefined)

@@ -1,6 +1,6 @@
 /** The driver. `txns.ts` has the store's transactions, `kit/sessions/order.ts` decides, and `waiter.ts` and `hold.ts` send the requests. */
 import type { DriverFactory, Traits } from '../../core/driver.js'
-import { type Guarded, Held } from '../kit/lease-index.js'
+import { LeaseIndex, type LeaseKey } from '../kit/lease-index.js'
 import { sessionFactory, sessionTraits } from '../kit/sessions/driver.js'
 import { cellsOf } from './cells.js'
 import { type Conditional, Desk } from './desk.js'
@@ -8,7 +8,7 @@ import { conditionOf, type GuardedSaid, guardTxn } from './guard.js'
 import { forceRelease, inspect, list } from './inspect.js'
 import { type ConsulOptions, longestTtl, settingsOf } from './options.js'
 import { mostTogether, Together } from './together.js'
-import { troubleOf } from './trouble.js'
+import { toFailure } from './trouble.js'
 import { Waiter } from './waiter.js'
 import type { Operation } from './wire.js'
 
@@ -27,13 +27,13 @@ export interface ConsulFactory extends DriverFactory<ConsulTraits> {
    * transaction, because it changes when a lease is moved to a longer ttl.
    * @throws StaleTokenError when no lease of this driver has that name and token (any more)
    */
-  guard(lease: Guarded): Operation
+  guard(lease: LeaseKey): Operation
   /**
    * Runs your own operations, at most 63, in one transaction, only while the lease is held. Values are in base64. A transaction
    * without an answer is retried: it must be safe to run twice.
    * @throws StaleTokenError when the lease is not held: nothing was written; BackendError when the store gave no answer
    */
-  guardTxn(lease: Guarded, operations: readonly Operation[]): Promise<GuardedSaid>
+  guardTxn(lease: LeaseKey, operations: readonly Operation[]): Promise<GuardedSaid>
 }
 
 /**
@@ -42,7 +42,7 @@ export interface ConsulFactory extends DriverFactory<ConsulTraits> {
  */
 export function consul(options: ConsulOptions): ConsulFactory {
   const settings = settingsOf(options)
-  const held = new Held<Conditional>()
+  const held = new LeaseIndex<Conditional>()
   const traits: ConsulTraits = Object.freeze({
     ...sessionTraits,
     minTtl: settings.minTtl,
@@ -51,24 +51,24 @@ export function consul(options: ConsulOptions): ConsulFactory {
     together: true,
     mostTogether,
   })
-  const { factory, newest } = sessionFactory((env) => {
-    const desk = new Desk(settings, env, held)
+  const { factory, current } = sessionFactory((env) => {
+    const pool = new Desk(settings, env, held)
     return {
       name: 'consul',
       traits,
-      desk,
-      cells: cellsOf(desk),
-      troubleOf,
-      waiter: (claim, wait) => new Waiter(desk, claim, wait),
-      together: (claims, wait) => new Together(desk, claims, wait).take(),
-      inspect: (name) => inspect(desk, name),
-      list: (prefix) => list(desk, prefix),
-      forceRelease: (name) => forceRelease(desk, name),
+      pool,
+      cells: cellsOf(pool),
+      toFailure,
+      waiter: (claim, wait) => new Waiter(pool, claim, wait),
+      together: (claims, wait) => new Together(pool, claims, wait).take(),
+      inspect: (name) => inspect(pool, name),
+      list: (prefix) => list(pool, prefix),
+      forceRelease: (name) => forceRelease(pool, name),
     }
   })
   return Object.assign(factory, {
-    guard: (lease: Guarded) => conditionOf(held, lease),
-    guardTxn: async (lease: Guarded, operations: readonly Operation[]) =>
-      guardTxn(newest('consul'), lease, operations),
+    guard: (lease: LeaseKey) => conditionOf(held, lease),
+    guardTxn: async (lease: LeaseKey, operations: readonly Operation[]) =>
+      guardTxn(current('consul'), lease, operations),
   })
 }

@@ -1,9 +1,9 @@
 /** The guard of a user's own transaction: the store itself checks that the lease holds. */
 import { StaleTokenError } from '../../core/errors.js'
-import type { Guarded, Held } from '../kit/lease-index.js'
+import type { LeaseIndex, LeaseKey } from '../kit/lease-index.js'
 import type { Said } from './client.js'
 import type { Conditional, Desk } from './desk.js'
-import { troubleOf } from './trouble.js'
+import { toFailure } from './trouble.js'
 import type { KeyValue, Operation } from './wire.js'
 
 export interface GuardedSaid {
@@ -16,7 +16,7 @@ export interface GuardedSaid {
 }
 
 /** @throws StaleTokenError when this driver does not hold the lease, or no longer */
-export function conditionOf(held: Held<Conditional>, lease: Guarded): Operation {
+export function conditionOf(held: LeaseIndex<Conditional>, lease: LeaseKey): Operation {
   const hold = held.find(lease)
   if (hold === undefined) throw new StaleTokenError(lease.name, lease.token)
   return hold.condition
@@ -25,7 +25,7 @@ export function conditionOf(held: Held<Conditional>, lease: Guarded): Operation 
 /** @throws StaleTokenError when the lease no longer holds the lock: nothing was written; BackendError */
 export async function guardTxn(
   desk: Desk,
-  lease: Guarded,
+  lease: LeaseKey,
   operations: readonly Operation[],
 ): Promise<GuardedSaid> {
   for (;;) {
@@ -49,6 +49,6 @@ async function send(desk: Desk, operations: readonly Operation[]): Promise<Said>
   try {
     return await desk.client.txn(operations)
   } catch (error) {
-    throw troubleOf(error).error
+    throw toFailure(error).error
   }
 }

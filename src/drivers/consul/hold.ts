@@ -3,13 +3,13 @@ import type { Claim } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { shared } from '../../core/mode.js'
 import { quote } from '../../core/name.js'
-import { type PlaceStore, SessionHold } from '../kit/sessions/hold.js'
+import { type EntryStore, SessionHold } from '../kit/sessions/hold.js'
 import type { Session } from '../kit/sessions/session.js'
 import type { Said } from './client.js'
 import { type Conditional, type Desk, lockMember } from './desk.js'
 import type { Line } from './keys.js'
 import { type Place, placeOf, viewOf, withToken, writtenOf } from './place.js'
-import { Refusal, troubleOf } from './trouble.js'
+import { Refusal, toFailure } from './trouble.js'
 import { downgrade, free, leave, letGo, look, move, note } from './txns.js'
 import type { Operation } from './wire.js'
 
@@ -28,7 +28,7 @@ export function holdOf(
   return new SessionHold(desk, place, session, token, sent, claim.ttl)
 }
 
-class HeldPlace implements PlaceStore, Conditional {
+class HeldPlace implements EntryStore, Conditional {
   readonly #desk: Desk
   readonly #line: Line
   readonly #claim: Claim
@@ -77,7 +77,7 @@ class HeldPlace implements PlaceStore, Conditional {
       : { KV: { Verb: 'check-index', Key: lock, Index: this.#index } }
   }
 
-  async remove(): Promise<{ was: boolean; repeated: boolean }> {
+  async remove(): Promise<{ existed: boolean; repeated: boolean }> {
     try {
       return await this.#remove()
     } catch (error) {
@@ -88,21 +88,21 @@ class HeldPlace implements PlaceStore, Conditional {
     }
   }
 
-  async #remove(): Promise<{ was: boolean; repeated: boolean }> {
+  async #remove(): Promise<{ existed: boolean; repeated: boolean }> {
     const { client } = this.#desk
     const { attempt } = this.#claim
     if (this.#index === undefined) {
       const { done, repeated } = await client.txn([...leave(this.#line, attempt, true), ...this.#noted])
-      return { was: done, repeated }
+      return { existed: done, repeated }
     }
     const { done, repeated } = await client.txn([...free(this.#line, attempt, this.#index), ...this.#noted])
-    if (done) return { was: true, repeated }
+    if (done) return { existed: true, repeated }
     // The lock has changed. First remove the entry, which may be ours: without it, no request in flight can move the lock. Then remove the
     // lock, if it was moved.
     await client.txn([...leave(this.#line, attempt, false), ...this.#noted])
     const own = await this.#own('lock')
     const moved = own !== undefined && (await client.txn(letGo(this.#line, own.index))).done
-    return { was: moved, repeated }
+    return { existed: moved, repeated }
   }
 
   settled(): Promise<unknown> {
@@ -156,12 +156,12 @@ class HeldPlace implements PlaceStore, Conditional {
     this.#value = value
   }
 
-  ended(): void {
+  onEnded(): void {
     this.#desk.held.drop({ name: this.#claim.name, token: this.#token }, this)
   }
 
-  told(error: unknown): Error {
-    return troubleOf(error).error
+  toError(error: unknown): Error {
+    return toFailure(error).error
   }
 }
 

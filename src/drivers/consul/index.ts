@@ -13,7 +13,7 @@
  */
 
 export type { TlsOptions } from '../kit/http.js'
-export type { Guarded } from '../kit/lease-index.js'
+export type { LeaseKey } from '../kit/lease-index.js'
 export { type ConsulFactory, type ConsulTraits, consul } from './driver.js'
 export type { GuardedSaid } from './guard.js'
 export type { ConsulOptions } from './options.js'

@@ -1,7 +1,7 @@
 /** Holders and waiters for operators. No lock decision depends on these reads. */
 import type { Holder, Standing } from '../../core/driver.js'
 import { exclusive } from '../../core/mode.js'
-import { holdersIn, holds } from '../kit/sessions/order.js'
+import { grantedCount, isGranted } from '../kit/sessions/order.js'
 import type { Desk } from './desk.js'
 import { nameOf } from './keys.js'
 import { holderOf, type Place, type View, viewOf } from './place.js'
@@ -70,9 +70,9 @@ async function viewed(desk: Desk, name: string): Promise<View> {
 function holdersOf({ line, lock }: View): readonly Place[] {
   if (lock !== undefined && lock.session !== '') {
     const own = line.findIndex(({ attempt }) => attempt === lock.attempt)
-    if (own < 0 || holds(line.slice(0, own), exclusive)) return [lock]
+    if (own < 0 || isGranted(line.slice(0, own), exclusive)) return [lock]
   }
   const [first] = line
   if (first === undefined || first.mode.kind === 'exclusive') return []
-  return line.slice(0, holdersIn(line)).filter(({ held }) => held)
+  return line.slice(0, grantedCount(line)).filter(({ held }) => held)
 }

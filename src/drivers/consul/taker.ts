@@ -10,7 +10,7 @@ import type { Desk } from './desk.js'
 import { indexIn } from './hold.js'
 import type { Line } from './keys.js'
 import { type Place, type View, viewOf, writtenOf } from './place.js'
-import { Refusal, troubleOf } from './trouble.js'
+import { Refusal, toFailure } from './trouble.js'
 import { claim, free, leave, letGo, look, mark, note, take } from './txns.js'
 import type { Operation } from './wire.js'
 
@@ -56,10 +56,10 @@ export class Taker {
     const { attempt } = this.#claim
     const said = await this.#put(session, claim(this.#line, attempt, this.value(true), session.id))
     if (said?.done !== true) {
-      if (!this.#own.doubt) this.#own.placed = undefined
+      if (!this.#own.ambiguous) this.#own.pendingSession = undefined
       return undefined
     }
-    this.#own.answered()
+    this.#own.clearFailure()
     const view = this.view(said)
     this.mine(view, session)
     return view
@@ -116,11 +116,11 @@ export class Taker {
   async undo(view: View, session: Session): Promise<void> {
     const { lock } = view
     const had = this.#claim.mode.kind === 'exclusive' && this.mine(view, session) !== undefined
-    if (!had || lock === undefined || this.#own.doubt) return
+    if (!had || lock === undefined || this.#own.ambiguous) return
     const { done } = await this.#desk.client.txn(free(this.#line, this.#claim.attempt, lock.index))
     if (!done) return
     this.#took = false
-    this.#own.placed = undefined
+    this.#own.pendingSession = undefined
   }
 
   /** The view of the queue in an answer. */
@@ -141,7 +141,7 @@ export class Taker {
   /** Removes the entry, and the lock if it was taken. */
   async leave(session: Session): Promise<void> {
     const { attempt, ttl } = this.#claim
-    if (!this.#own.doubt && !this.#took)
+    if (!this.#own.ambiguous && !this.#took)
       return this.#desk.clear(leave(this.#line, attempt, false), session, ttl / 6)
     // First the note, so that no request in flight takes the lock; then the lock, if one has.
     const work = async () => {
@@ -153,11 +153,11 @@ export class Taker {
       return true
     }
     const over = (error: unknown) =>
-      (error instanceof Refusal && error.noSession) || !troubleOf(error).passing
-    await this.#desk.chase(() => work().catch(over), session, ttl / 6)
+      (error instanceof Refusal && error.noSession) || !toFailure(error).transient
+    await this.#desk.retryUntilDone(() => work().catch(over), session, ttl / 6)
   }
 
   #put(session: Session, operations: readonly Operation[]): Promise<Said | undefined> {
-    return this.#own.put(session, () => this.#desk.client.txn(operations))
+    return this.#own.place(session, () => this.#desk.client.txn(operations))
   }
 }

@@ -12,13 +12,13 @@
  */
 import type { Claim, Grant, Wait } from '../../core/driver.js'
 import { SessionClaim } from '../kit/sessions/claim.js'
-import { holds } from '../kit/sessions/order.js'
+import { isGranted } from '../kit/sessions/order.js'
 import type { Session } from '../kit/sessions/session.js'
 import type { Said } from './client.js'
 import type { Desk } from './desk.js'
 import { holdOf, indexIn } from './hold.js'
 import { type Place, type View, viewOf, writtenOf } from './place.js'
-import { Refusal, troubleOf } from './trouble.js'
+import { Refusal, toFailure } from './trouble.js'
 import { claimAll, leave, letGo, look, note, type OneOf, undoAll } from './txns.js'
 
 /** Each claim takes five operations, and a transaction may have 64. */
@@ -59,14 +59,14 @@ export class Together {
     const first = claims[0] as Claim
     const key = desk.line(first.name).place(first.attempt)
     this.#own = new SessionClaim(desk, { ...first, ttl: this.#ttl }, wait, key, {
-      troubleOf,
-      leave: (session) => this.#leave(session),
+      toFailure,
+      removeEntry: (session) => this.#leave(session),
     })
   }
 
   /** @returns a grant for each claim, or undefined: then no key is left */
   take(): Promise<readonly Grant[] | undefined> {
-    return this.#own.once(() => this.#attempt())
+    return this.#own.tryOnce(() => this.#attempt())
   }
 
   async #attempt(): Promise<readonly Grant[] | undefined> {
@@ -74,7 +74,7 @@ export class Together {
     let left: readonly (number | undefined)[] = []
     for (let tries = 0; tries < mostTries && !this.#wait.over; tries++) {
       const session = await own.session()
-      const said = await own.put(session, () =>
+      const said = await own.place(session, () =>
         this.#desk.client.txn(claimAll(this.#parts, session.id, left)),
       )
       if (said === undefined) continue
@@ -85,7 +85,7 @@ export class Together {
       const turn = this.#parts.every((part, i) => this.#isTurn(part, views[i]))
       if (turn && mine.every((place) => place !== undefined))
         return await this.#granted(session, (i) => mine[i]?.index ?? 0, sent)
-      if (!own.doubt) own.placed = undefined
+      if (!own.ambiguous) own.pendingSession = undefined
       // An attempt with some of its keys removed can no longer be granted.
       const ours = mine.some((place) => place !== undefined)
       if (ours || !turn || this.#locked(views) || /lock delay/.test(said.why)) return undefined
@@ -100,7 +100,7 @@ export class Together {
     const turn = this.#parts.every((part) => this.#isTurn(part, viewOf(part.line, said.found)))
     if (turn) return this.#granted(session, () => index, said.sent)
     const undone = await this.#desk.client.txn(undoAll(this.#parts, index))
-    if (undone.done && !this.#own.doubt) this.#own.placed = undefined
+    if (undone.done && !this.#own.ambiguous) this.#own.pendingSession = undefined
     return undefined
   }
 
@@ -109,8 +109,8 @@ export class Together {
     const places = view?.line ?? []
     const own = places.findIndex(({ key }) => key === line.place(claim.attempt))
     const ahead = own < 0 ? places : places.slice(0, own)
-    this.#own.refuseLimit(ahead, claim)
-    return holds(ahead, claim.mode)
+    this.#own.checkLimit(ahead, claim)
+    return isGranted(ahead, claim.mode)
   }
 
   #locked(views: readonly View[]): boolean {
@@ -120,10 +120,10 @@ export class Together {
   }
 
   #granted(session: Session, token: (i: number) => number, sent: number): Promise<readonly Grant[]> {
-    const { doubt } = this.#own
+    const { ambiguous } = this.#own
     const held = ({ line, claim, value }: Part, i: number) =>
-      holdOf(this.#desk, line, claim, session, { token: token(i), sent }, value, doubt)
-    return this.#own.allGranted(session, () => this.#parts.map(held))
+      holdOf(this.#desk, line, claim, session, { token: token(i), sent }, value, ambiguous)
+    return this.#own.handOutAll(session, () => this.#parts.map(held))
   }
 
   /** First removes the entries, with a note so that no request in flight takes a lock; then the locks, if one has. */
@@ -141,8 +141,8 @@ export class Together {
       return true
     }
     const over = (error: unknown) =>
-      (error instanceof Refusal && error.noSession) || !troubleOf(error).passing
-    await this.#desk.chase(() => work().catch(over), session, this.#ttl / 6)
+      (error instanceof Refusal && error.noSession) || !toFailure(error).transient
+    await this.#desk.retryUntilDone(() => work().catch(over), session, this.#ttl / 6)
   }
 }
 

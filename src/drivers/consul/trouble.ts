@@ -1,7 +1,7 @@
 /** The errors of Consul, and whether a retry can help. */
-import { Refused, type Trouble, troubleIn } from '../kit/failure.js'
+import { type Failure, failureClassifier, ServerRefusal } from '../kit/failure.js'
 
-export class Refusal extends Refused {
+export class Refusal extends ServerRefusal {
   readonly status: number
   constructor(status: number, message: string) {
     super(message)
@@ -14,7 +14,7 @@ export class Refusal extends Refused {
   }
 
   /** A later try, or another server, may give another answer. */
-  get passing(): boolean {
+  get transient(): boolean {
     if (/Invalid Session TTL|unknown datacenter|No path to datacenter/i.test(this.message)) return false
     return this.status === 429 || this.status >= 500
   }
@@ -31,4 +31,4 @@ export function refusalOf(status: number, text: string): Refusal {
   return new Refusal(status, message)
 }
 
-export const troubleOf: (error: unknown) => Trouble = troubleIn('consul')
+export const toFailure: (error: unknown) => Failure = failureClassifier('consul')

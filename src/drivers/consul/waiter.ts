@@ -7,9 +7,9 @@
  * Long because one claim's path through the queue is one loop.
  */
 import type { Claim, Grant, Wait } from '../../core/driver.js'
-import { Unsure } from '../kit/failure.js'
+import { InconclusiveError } from '../kit/failure.js'
 import { SessionClaim } from '../kit/sessions/claim.js'
-import { holdersIn, holds, inTheWay } from '../kit/sessions/order.js'
+import { blockerOf, grantedCount, isGranted } from '../kit/sessions/order.js'
 import type { Session } from '../kit/sessions/session.js'
 import type { Seen } from './client.js'
 import { type Desk, lockMember } from './desk.js'
@@ -17,7 +17,7 @@ import { holdOf } from './hold.js'
 import type { Line } from './keys.js'
 import { holderIn, type Place, placeOf, type View } from './place.js'
 import { type Taken, Taker } from './taker.js'
-import { troubleOf } from './trouble.js'
+import { toFailure } from './trouble.js'
 import { enter, look, move } from './txns.js'
 
 /**
@@ -48,27 +48,27 @@ export class Waiter {
     this.#wait = wait
     this.#line = desk.line(claim.name)
     this.#own = new SessionClaim(desk, claim, wait, this.#line.place(claim.attempt), {
-      troubleOf,
-      leave: (session) => this.#taker.leave(session),
+      toFailure,
+      removeEntry: (session) => this.#taker.leave(session),
     })
     this.#taker = new Taker(desk, claim, this.#line, this.#own)
   }
 
   /** A single attempt. */
-  once(): Promise<Grant | undefined> {
-    return this.#own.once(async () => {
+  tryOnce(): Promise<Grant | undefined> {
+    return this.#own.tryOnce(async () => {
       const view = await this.#tryToEnter()
       const session = await this.#own.session()
       const ahead = this.#ahead(view)
-      this.#own.refuseLimit(ahead)
-      if (this.#stands(view, session) && holds(ahead, this.#claim.mode)) {
+      this.#own.checkLimit(ahead)
+      if (this.#stands(view, session) && isGranted(ahead, this.#claim.mode)) {
         const left = view.lock?.session === '' ? view.lock.index : undefined
         const taken = this.#taker.mine(view, session) ?? (await this.#taker.take(session, [], left))
         if (!('why' in taken)) return this.#granted(session, taken)
       }
       this.#blocked(view)
       await this.#taker.undo(view, session)
-      await this.#own.leave()
+      await this.#own.removeEntry()
       return undefined
     })
   }
@@ -86,13 +86,13 @@ export class Waiter {
     }
     const again = async () => this.#enter(await this.#own.session())
     const view = (await again()) ?? (await again())
-    if (view === undefined) throw new Unsure('no place in line could be had')
+    if (view === undefined) throw new InconclusiveError('no place in line could be had')
     return view
   }
 
   /** Retries until the wait is over. */
-  long(): Promise<Grant | undefined> {
-    return this.#own.long(async () => {
+  tryUntilOver(): Promise<Grant | undefined> {
+    return this.#own.tryUntilOver(async () => {
       const session = await this.#own.session()
       const exclusive = this.#claim.mode.kind === 'exclusive'
       const claimed = exclusive ? await this.#taker.claim(session) : undefined
@@ -105,11 +105,11 @@ export class Waiter {
   async #enter(session: Session): Promise<View | undefined> {
     const { attempt } = this.#claim
     const { client } = this.#desk
-    const said = await this.#own.put(session, () =>
+    const said = await this.#own.place(session, () =>
       client.txn(enter(this.#line, attempt, this.#taker.value(false), session.id)),
     )
     if (said === undefined) return undefined
-    this.#own.answered()
+    this.#own.clearFailure()
     if (said.done) return this.#taker.view(said)
     if (said.why.includes('%over/')) throw new Error('this attempt has been given up before')
     const view = await this.#look()
@@ -130,14 +130,14 @@ export class Waiter {
     session.add(own)
     try {
       for (;;) {
-        own.refuseLimit(this.#ahead(view))
+        own.checkLimit(this.#ahead(view))
         const next = await this.#step(session, view)
         if (next !== undefined && 'token' in next) return await this.#granted(session, next)
-        if (own.lost || own.ended) return undefined
+        if (own.lost || own.isOver) return undefined
         view = next ?? (await this.#look())
-        own.answered()
+        own.clearFailure()
         if (!this.#stands(view, session)) {
-          own.placed = undefined
+          own.pendingSession = undefined
           return undefined
         }
       }
@@ -150,11 +150,11 @@ export class Waiter {
   async #step(session: Session, seen: View): Promise<Taken | View | undefined> {
     const { mode } = this.#claim
     const ahead = this.#ahead(seen)
-    if (!holds(ahead, mode)) {
+    if (!isGranted(ahead, mode)) {
       const view = await this.#taker.ownTurn(seen, session)
       this.#blocked(view)
       const left = await this.#untilClear(ahead, seen)
-      if (mode.kind !== 'exclusive' || this.#own.lost || this.#own.ended) return undefined
+      if (mode.kind !== 'exclusive' || this.#own.lost || this.#own.isOver) return undefined
       return this.#taker.takeAfter(session, left)
     }
     const mine = this.#taker.mine(seen, session)
@@ -169,21 +169,21 @@ export class Waiter {
     if (!('why' in taken)) return taken
     if (/lock delay/.test(taken.why)) {
       this.#blocked(seen)
-      await this.#own.nap(250 + 250 * this.#desk.env.random())
+      await this.#own.sleep(250 + 250 * this.#desk.env.random())
     }
     return undefined
   }
 
   /** Waits for the entry in the way; for permits behind permits, for any. @returns the entries still ahead, as far as known */
   async #untilClear(ahead: readonly Place[], { line }: View): Promise<readonly Place[]> {
-    const one = inTheWay(ahead, this.#claim.mode)
+    const one = blockerOf(ahead, this.#claim.mode)
     if (one === undefined) return this.#untilOneLeft(ahead, line)
     let { index } = one
     for (;;) {
       const seen = await this.#untilMoved(one.key, index)
       const [kv] = seen?.kvs ?? []
       // Something other than the query woke us: the next request finds out what.
-      if (seen === undefined || this.#own.lost || this.#own.ended) return ahead
+      if (seen === undefined || this.#own.lost || this.#own.isOver) return ahead
       if (kv === undefined) return ahead.filter((place) => place !== one)
       // Written to, but still there: a writer that downgraded lets readers in; otherwise wait for it as before.
       if (placeOf(kv).mode.kind !== one.mode.kind) return ahead
@@ -200,7 +200,7 @@ export class Waiter {
     let index = Math.max(...line.map((place) => place.index))
     for (;;) {
       const seen = await this.#untilMoved(this.#line.places, index)
-      if (seen === undefined || this.#own.lost || this.#own.ended) return ahead
+      if (seen === undefined || this.#own.lost || this.#own.isOver) return ahead
       const there = new Set(seen.kvs.map(({ Key }) => Key))
       if (ahead.some(({ key }) => !there.has(key))) return ahead
       index = seen.index
@@ -213,7 +213,7 @@ export class Waiter {
     const all = key === places
     const member = key === lock ? lockMember(lock, index) : key
     let seen: Seen | undefined
-    await this.#own.rest(all ? undefined : member, (wake, broke) => {
+    await this.#own.park(all ? undefined : member, (wake, broke) => {
       const heard = (news: Seen) => {
         seen = news
         wake()
@@ -233,8 +233,8 @@ export class Waiter {
 
   #granted(session: Session, taken: Taken): Promise<Grant> {
     const value = this.#taker.value(true)
-    return this.#own.granted(session, () =>
-      holdOf(this.#desk, this.#line, this.#claim, session, taken, value, this.#own.doubt),
+    return this.#own.handOut(session, () =>
+      holdOf(this.#desk, this.#line, this.#claim, session, taken, value, this.#own.ambiguous),
     )
   }
 
@@ -247,7 +247,7 @@ export class Waiter {
     if (this.#wait.blocked === undefined) return
     const ahead = this.#ahead(view)
     const holder = holderIn({ ...view, line: ahead }, this.#desk.client.time.now())
-    const position = Math.max(1, ahead.length - holdersIn(ahead) + 1)
+    const position = Math.max(1, ahead.length - grantedCount(ahead) + 1)
     this.#wait.blocked({ ...(holder !== undefined && { holder }), position })
   }
 }

@@ -6,7 +6,7 @@ import type { Cells } from '../../core/cell.js'
 import { decodeCell, encodeCell, watchedCells } from '../kit/watched-cells.js'
 import type { Desk } from './desk.js'
 import { base64, encode } from './keys.js'
-import { troubleOf } from './trouble.js'
+import { toFailure } from './trouble.js'
 import { replace } from './txns.js'
 import type { KeyValue } from './wire.js'
 
@@ -33,7 +33,7 @@ export function cellsOf(desk: Desk): Cells {
       const stored = value === undefined ? undefined : encodeCell(id, value)
       const { is } = await client.txn(replace(keyOf(key), seen, stored, lease)).catch((error) => {
         // Keep the lease of a write that may have been carried out: it ends by itself.
-        if (!troubleOf(error).doubtful) drop(lease)
+        if (!toFailure(error).ambiguous) drop(lease)
         throw error
       })
       if (is.succeeded === true) return { version: Number(is.header.revision), value: value ?? '' }
@@ -67,6 +67,6 @@ export function cellsOf(desk: Desk): Cells {
       }
     },
 
-    told: (error) => troubleOf(error).error,
+    toError: (error) => toFailure(error).error,
   })
 }

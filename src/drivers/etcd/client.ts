@@ -6,9 +6,9 @@
  */
 import type { Clock } from '../../core/clock.js'
 import { BackendError } from '../../core/errors.js'
-import { repeatedly } from '../kit/failure.js'
-import { HttpHost, NoAnswer } from '../kit/http.js'
-import { jsonIn } from '../kit/parse-json.js'
+import { markRepeated } from '../kit/failure.js'
+import { HttpHost, NoResponseError } from '../kit/http.js'
+import { parseJson } from '../kit/parse-json.js'
 import { ServerTime } from '../kit/server-time.js'
 import type { Settings } from './options.js'
 import { Refusal, refusalOf } from './trouble.js'
@@ -126,7 +126,7 @@ export class Client {
     const begin = (headers: Readonly<Record<string, string>>) => {
       if (over) return
       const body = JSON.stringify({ create_request: ask })
-      stop = this.#host(at).follow({ method: 'POST', path: '/v3/watch', headers, body }, line, fail)
+      stop = this.#host(at).stream({ method: 'POST', path: '/v3/watch', headers, body }, line, fail)
     }
     this.#follows.add(end)
     this.#headers(at, this.#settings.requestTimeout).then(begin).catch(fail)
@@ -152,9 +152,9 @@ export class Client {
         return { ...answer, repeated: repeated || answer.repeated }
       } catch (error) {
         this.#leave(at, error)
-        const elsewhere = error instanceof NoAnswer || (error instanceof Refusal && error.passing)
-        if (!elsewhere || tries >= this.#hosts.length) throw repeated ? repeatedly(error) : error
-        repeated ||= !(error instanceof NoAnswer) || error.left
+        const elsewhere = error instanceof NoResponseError || (error instanceof Refusal && error.transient)
+        if (!elsewhere || tries >= this.#hosts.length) throw repeated ? markRepeated(error) : error
+        repeated ||= !(error instanceof NoResponseError) || error.wasSent
       }
     }
   }
@@ -169,11 +169,11 @@ export class Client {
         sent,
         repeated,
         headers: told,
-      } = await this.#host(at).ask({ method: 'POST', path, headers, body }, patience)
+      } = await this.#host(at).send({ method: 'POST', path, headers, body }, patience)
       this.time.heard(told['date'], sent)
       if (status === 200)
         return {
-          is: jsonIn<T & { readonly header?: Header; readonly result?: unknown }>(text, isWhole),
+          is: parseJson<T & { readonly header?: Header; readonly result?: unknown }>(text, isWhole),
           sent,
           repeated,
         }
@@ -190,7 +190,7 @@ export class Client {
 
   /** Moves to the next endpoint, unless another request has done so. A refusal that any member would give is no reason to move. */
   #leave(at: number, error: unknown): void {
-    if (error instanceof Refusal && !error.passing) return
+    if (error instanceof Refusal && !error.transient) return
     if (at === this.#current) this.#current = (at + 1) % this.#hosts.length
   }
 
@@ -205,7 +205,7 @@ export class Client {
 
   async #logIn(at: number, patience: number): Promise<string> {
     const body = JSON.stringify(this.#settings.login)
-    const { status, text } = await this.#host(at).ask(
+    const { status, text } = await this.#host(at).send(
       { method: 'POST', path: '/v3/auth/authenticate', body },
       patience,
     )

@@ -1,13 +1,19 @@
 /** etcd's part of the state shared within a driver: leases, and the heartbeat that proves them. */
 import type { Env } from '../../core/driver.js'
-import { Unsure } from '../kit/failure.js'
-import type { Held } from '../kit/lease-index.js'
-import { type Beat, inPortions, keysOf, type Member, type Session } from '../kit/sessions/session.js'
-import { SessionDesk, type SessionStore } from '../kit/sessions/session-pool.js'
+import { InconclusiveError } from '../kit/failure.js'
+import type { LeaseIndex } from '../kit/lease-index.js'
+import {
+  inBatches,
+  type SendHeartbeat,
+  type Session,
+  type SessionEntry,
+  watchedKeys,
+} from '../kit/sessions/session.js'
+import { type SessionApi, SessionPool } from '../kit/sessions/session-pool.js'
 import { Client } from './client.js'
 import { type Line, lineOf } from './keys.js'
 import type { Settings } from './options.js'
-import { Refusal, troubleOf } from './trouble.js'
+import { Refusal, toFailure } from './trouble.js'
 import { present } from './txns.js'
 import type { TxnAsk } from './wire.js'
 
@@ -16,13 +22,13 @@ const mostInTxn = 100
 /** A key that does not exist. With no entries to check, reading it still needs a majority. */
 const nothing = ['AA==']
 
-export class Desk extends SessionDesk {
+export class Desk extends SessionPool {
   readonly client: Client
   readonly settings: Settings
   /** The keys of the holds, for `guard`. */
-  readonly keys: Held<string>
+  readonly keys: LeaseIndex<string>
 
-  constructor(settings: Settings, env: Env, keys: Held<string>) {
+  constructor(settings: Settings, env: Env, keys: LeaseIndex<string>) {
     const client = new Client(settings, env.clock)
     super(storeOf(client, settings), env)
     this.client = client
@@ -39,20 +45,20 @@ export class Desk extends SessionDesk {
     const work = () =>
       this.client.txn(ask).then(
         () => true,
-        (error) => (error instanceof Refusal && error.noSession) || !troubleOf(error).passing,
+        (error) => (error instanceof Refusal && error.noSession) || !toFailure(error).transient,
       )
-    return this.chase(work, session, pace)
+    return this.retryUntilDone(work, session, pace)
   }
 }
 
-function storeOf(client: Client, settings: Settings): SessionStore {
+function storeOf(client: Client, settings: Settings): SessionApi {
   return {
     name: 'etcd',
-    each: settings.ownLeases,
-    patience: settings.requestTimeout,
-    beat: beatOf(client),
+    perLock: settings.ownLeases,
+    closeTimeout: settings.requestTimeout,
+    heartbeat: beatOf(client),
     // A tenth more than claimed: a proof a few moments old then still covers a whole ttl from now.
-    ttlFor: (ttl) => Math.ceil((ttl * 1.1) / 1000) * 1000,
+    sessionTtl: (ttl) => Math.ceil((ttl * 1.1) / 1000) * 1000,
     create: async (ttl) => {
       const { is, sent } = await client.grantLease(ttl / 1000)
       return { id: is.ID ?? '', ttl: Number(is.TTL ?? 0) * 1000, sent }
@@ -69,10 +75,10 @@ function storeOf(client: Client, settings: Settings): SessionStore {
 async function keysToLookFor(
   client: Client,
   id: string,
-  members: readonly Member[],
+  members: readonly SessionEntry[],
   patience: number,
 ): Promise<readonly string[]> {
-  const keys = keysOf(members)
+  const keys = watchedKeys(members)
   if (keys.length <= mostInTxn) return keys
   const { is } = await client.timeToLive(id, { keys: true }, patience)
   const bound = new Set(is.keys)
@@ -83,18 +89,18 @@ async function keysToLookFor(
  * A lease's keepalive alone proves little: a leader answers it by itself, even one that was replaced and does not know it yet.
  * A keepalive therefore counts only together with a read that needs a majority, from the same member in the same term.
  */
-function beatOf(client: Client): Beat {
+function beatOf(client: Client): SendHeartbeat {
   return async (id, members, patience) => {
     const keys = await keysToLookFor(client, id, members, patience)
-    const portions = inPortions(keys.length > 0 ? keys : nothing, mostInTxn)
+    const portions = inBatches(keys.length > 0 ? keys : nothing, mostInTxn)
     const { kept, checked } = await client.pair(id, portions.map(present), patience)
     const lease = kept.is.result
-    if (lease === undefined) throw new Unsure('a keepalive was answered with nothing')
-    if (lease.TTL === undefined || Number(lease.TTL) <= 0) return 'dead'
+    if (lease === undefined) throw new InconclusiveError('a keepalive was answered with nothing')
+    if (lease.TTL === undefined || Number(lease.TTL) <= 0) return 'ended'
     const gone = new Set<string>()
     for (const [n, { is }] of checked.entries()) {
       if (is.header.raft_term !== lease.header?.raft_term) {
-        throw new Unsure('the leader changed during a renewal')
+        throw new InconclusiveError('the leader changed during a renewal')
       }
       for (const [i, key] of (portions[n] ?? []).entries()) {
         if (Number(is.responses?.[i]?.response_range?.count ?? 0) === 0) gone.add(key)

@@ -1,6 +1,6 @@
 /** The driver. `txns.ts` has the store's transactions, `line.ts` decides, and `waiter.ts` and `hold.ts` send the requests. */
 import type { DriverFactory, Traits } from '../../core/driver.js'
-import { type Guarded, Held } from '../kit/lease-index.js'
+import { LeaseIndex, type LeaseKey } from '../kit/lease-index.js'
 import { sessionFactory, sessionTraits } from '../kit/sessions/driver.js'
 import { cellsOf } from './cells.js'
 import { Desk } from './desk.js'
@@ -8,7 +8,7 @@ import { compareOf, type GuardedReply, guardTxn } from './guard.js'
 import { forceRelease, inspect, list } from './inspect.js'
 import { type EtcdOptions, settingsOf } from './options.js'
 import { mostTogether, Together } from './together.js'
-import { troubleOf } from './trouble.js'
+import { toFailure } from './trouble.js'
 import { Waiter } from './waiter.js'
 import type { Compare, TxnAsk } from './wire.js'
 
@@ -36,13 +36,13 @@ export interface EtcdFactory extends DriverFactory<EtcdTraits> {
    * numbers are strings, as etcd's JSON gateway takes them.
    * @throws StaleTokenError when no lease of this driver has that name and token (any more)
    */
-  guard(lease: Guarded): Compare
+  guard(lease: LeaseKey): Compare
   /**
    * Runs your own transaction only while the lease's queue entry exists. Keys and values are in base64. A transaction without an
    * answer is retried: it must be safe to run twice.
    * @throws StaleTokenError when the entry does not exist: nothing was written; BackendError when the store gave no answer
    */
-  guardTxn(lease: Guarded, txn: TxnAsk): Promise<GuardedReply>
+  guardTxn(lease: LeaseKey, txn: TxnAsk): Promise<GuardedReply>
 }
 
 /**
@@ -51,24 +51,24 @@ export interface EtcdFactory extends DriverFactory<EtcdTraits> {
  */
 export function etcd(options: EtcdOptions): EtcdFactory {
   const settings = settingsOf(options)
-  const keys = new Held<string>()
-  const { factory, newest } = sessionFactory((env) => {
-    const desk = new Desk(settings, env, keys)
+  const keys = new LeaseIndex<string>()
+  const { factory, current } = sessionFactory((env) => {
+    const pool = new Desk(settings, env, keys)
     return {
       name: 'etcd',
       traits,
-      desk,
-      cells: cellsOf(desk),
-      troubleOf,
-      waiter: (claim, wait) => new Waiter(desk, claim, wait),
-      together: (claims, wait) => new Together(desk, claims, wait).take(),
-      inspect: (name) => inspect(desk, name),
-      list: (prefix) => list(desk, prefix),
-      forceRelease: (name) => forceRelease(desk, name),
+      pool,
+      cells: cellsOf(pool),
+      toFailure,
+      waiter: (claim, wait) => new Waiter(pool, claim, wait),
+      together: (claims, wait) => new Together(pool, claims, wait).take(),
+      inspect: (name) => inspect(pool, name),
+      list: (prefix) => list(pool, prefix),
+      forceRelease: (name) => forceRelease(pool, name),
     }
   })
   return Object.assign(factory, {
-    guard: (lease: Guarded) => compareOf(keys, lease),
-    guardTxn: async (lease: Guarded, txn: TxnAsk) => guardTxn(newest('etcd'), keys, lease, txn),
+    guard: (lease: LeaseKey) => compareOf(keys, lease),
+    guardTxn: async (lease: LeaseKey, txn: TxnAsk) => guardTxn(current('etcd'), keys, lease, txn),
   })
 }

@@ -1,8 +1,8 @@
 /** The guard of a user's own transaction: the store itself checks that the lease holds. */
 import { StaleTokenError } from '../../core/errors.js'
-import type { Guarded, Held } from '../kit/lease-index.js'
+import type { LeaseIndex, LeaseKey } from '../kit/lease-index.js'
 import type { Desk } from './desk.js'
-import { troubleOf } from './trouble.js'
+import { toFailure } from './trouble.js'
 import { stillMine } from './txns.js'
 import type { Compare, OperationReply, TxnAsk } from './wire.js'
 
@@ -14,7 +14,7 @@ export interface GuardedReply {
 }
 
 /** @throws StaleTokenError when this driver does not hold the lease, or no longer */
-export function compareOf(keys: Held<string>, lease: Guarded): Compare {
+export function compareOf(keys: LeaseIndex<string>, lease: LeaseKey): Compare {
   const key = keys.find(lease)
   if (key === undefined) throw new StaleTokenError(lease.name, lease.token)
   return stillMine(key, lease.token)
@@ -23,8 +23,8 @@ export function compareOf(keys: Held<string>, lease: Guarded): Compare {
 /** @throws StaleTokenError when the lease no longer holds the lock: nothing was written; BackendError */
 export async function guardTxn(
   desk: Desk,
-  keys: Held<string>,
-  lease: Guarded,
+  keys: LeaseIndex<string>,
+  lease: LeaseKey,
   ask: TxnAsk,
 ): Promise<GuardedReply> {
   const mine = compareOf(keys, lease)
@@ -40,7 +40,7 @@ export async function guardTxn(
     if (own?.response_range?.kvs?.[0]?.create_revision === String(lease.token))
       return { succeeded: false, responses: rest }
   } catch (error) {
-    throw troubleOf(error).error
+    throw toFailure(error).error
   }
   throw new StaleTokenError(lease.name, lease.token)
 }

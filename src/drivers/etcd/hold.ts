@@ -3,12 +3,12 @@ import type { Claim } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { shared } from '../../core/mode.js'
 import { quote } from '../../core/name.js'
-import { type PlaceStore, SessionHold } from '../kit/sessions/hold.js'
+import { type EntryStore, SessionHold } from '../kit/sessions/hold.js'
 import type { Session } from '../kit/sessions/session.js'
 import type { Desk } from './desk.js'
 import { base64, type Line } from './keys.js'
 import { writtenOf } from './place.js'
-import { Refusal, troubleOf } from './trouble.js'
+import { Refusal, toFailure } from './trouble.js'
 import { giveUp, move, rewrite } from './txns.js'
 import type { TxnReply } from './wire.js'
 
@@ -25,21 +25,21 @@ export function holdOf(
   const { client, env, keys } = desk
   const key = line.place(claim.attempt)
   const since = client.time.now()
-  const place: PlaceStore = {
+  const place: EntryStore = {
     attempt: claim.attempt,
     key,
     remove: async () => {
       if (doubt) {
         try {
           const { is, repeated } = await client.txn(giveUp(line, claim.attempt, session.id))
-          return { was: is.responses?.[0]?.response_delete_range?.deleted === '1', repeated }
+          return { existed: is.responses?.[0]?.response_delete_range?.deleted === '1', repeated }
         } catch (error) {
           // After the lease has ended, no request in flight can create the entry; the hold itself may have been moved to another lease.
           if (!(error instanceof Refusal && error.noSession)) throw error
         }
       }
       const { is, repeated } = await client.remove(key)
-      return { was: is.deleted === '1', repeated }
+      return { existed: is.deleted === '1', repeated }
     },
     move: async (from, to) => {
       // The entry may already be under another lease, after a try whose answer was lost.
@@ -62,8 +62,8 @@ export function holdOf(
         lease = now
       }
     },
-    ended: () => keys.drop({ name: claim.name, token }, key),
-    told: (error) => troubleOf(error).error,
+    onEnded: () => keys.drop({ name: claim.name, token }, key),
+    toError: (error) => toFailure(error).error,
   }
   keys.add({ name: claim.name, token }, key)
   return new SessionHold(desk, place, session, token, sent, claim.ttl)

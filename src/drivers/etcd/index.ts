@@ -13,7 +13,7 @@
  */
 
 export type { TlsOptions } from '../kit/http.js'
-export type { Guarded } from '../kit/lease-index.js'
+export type { LeaseKey } from '../kit/lease-index.js'
 export { type EtcdFactory, type EtcdTraits, etcd } from './driver.js'
 export type { GuardedReply } from './guard.js'
 export type { EtcdOptions } from './options.js'

@@ -1,6 +1,6 @@
 /** Holders and waiters for operators. No lock decision depends on these reads. */
 import type { Standing } from '../../core/driver.js'
-import { holdersIn } from '../kit/sessions/order.js'
+import { grantedCount } from '../kit/sessions/order.js'
 import type { Desk } from './desk.js'
 import { encode, nameOf, rangeOf } from './keys.js'
 import { inOrder } from './line.js'
@@ -39,7 +39,7 @@ export async function forceRelease(desk: Desk, name: string): Promise<number> {
   for (;;) {
     const { is } = await desk.client.range(desk.line(name).all)
     const line = inOrder(is.kvs)
-    const present = line.slice(0, holdersIn(line))
+    const present = line.slice(0, grantedCount(line))
     meant ??= new Set(present.map(({ token }) => token))
     const holders = present.filter(({ token }) => meant?.has(token))
     if (holders.length === 0) return taken
@@ -65,7 +65,7 @@ async function standingOf(
   line: readonly Place[],
   leftOn = leftOnce(desk),
 ): Promise<Standing> {
-  const held = line.slice(0, holdersIn(line))
+  const held = line.slice(0, grantedCount(line))
   const leases = [...new Set(held.map(({ lease }) => lease))]
   const left = new Map(await Promise.all(leases.map(async (id) => [id, await leftOn(id)] as const)))
   const now = desk.client.time.now()

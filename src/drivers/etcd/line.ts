@@ -1,6 +1,6 @@
 /** The entries ahead of a claim, and whether events change them. `kit/sessions/order.ts` decides which entries hold. */
 import type { Mode } from '../../core/mode.js'
-import { holds, inTheWay } from '../kit/sessions/order.js'
+import { blockerOf, isGranted } from '../kit/sessions/order.js'
 import { type Place, placeOf } from './place.js'
 import type { KeyValue, TxnReply, WatchEvent } from './wire.js'
 
@@ -38,5 +38,5 @@ export function worthAsking(ahead: Map<string, Place>, mode: Mode, events: reado
   }
   if (!changed || mode.kind !== 'permits') return changed
   const left = [...ahead.values()]
-  return inTheWay(left, mode) !== undefined || holds(left, mode)
+  return blockerOf(left, mode) !== undefined || isGranted(left, mode)
 }

@@ -6,14 +6,14 @@
  */
 import type { Claim, Grant, Wait } from '../../core/driver.js'
 import { SessionClaim } from '../kit/sessions/claim.js'
-import { holds } from '../kit/sessions/order.js'
+import { isGranted } from '../kit/sessions/order.js'
 import type { Session } from '../kit/sessions/session.js'
 import type { Desk } from './desk.js'
 import { holdOf } from './hold.js'
 import { base64 } from './keys.js'
 import { inOrder } from './line.js'
 import { type Place, writtenOf } from './place.js'
-import { troubleOf } from './trouble.js'
+import { toFailure } from './trouble.js'
 import { giveUp, leave, type OneOf, takeAll } from './txns.js'
 
 /** Each claim takes two comparisons; a transaction may have 128 of them, unless the cluster is configured otherwise. */
@@ -47,14 +47,14 @@ export class Together {
     // The first claim stands for all in matters of the lease and of the end.
     const first = { ...(claims[0] as Claim), ttl: this.#ttl }
     this.#own = new SessionClaim(desk, first, wait, this.#parts[0]?.key ?? '', {
-      troubleOf,
-      leave: (session) => this.#leave(session),
+      toFailure,
+      removeEntry: (session) => this.#leave(session),
     })
   }
 
   /** @returns a grant for each claim, or undefined: then no entry is left */
   take(): Promise<readonly Grant[] | undefined> {
-    return this.#own.once(() => this.#attempt())
+    return this.#own.tryOnce(() => this.#attempt())
   }
 
   async #attempt(): Promise<readonly Grant[] | undefined> {
@@ -63,7 +63,7 @@ export class Together {
     for (let tries = 0; tries < mostTries && !this.#wait.over; tries++) {
       const session = await own.session()
       const ask = takeAll(this.#parts, session.id, seen)
-      const answer = await own.put(session, () => this.#desk.client.txn(ask))
+      const answer = await own.place(session, () => this.#desk.client.txn(ask))
       if (answer === undefined) continue
       const { is, sent } = answer
       const revision = is.header.revision ?? '0'
@@ -71,7 +71,7 @@ export class Together {
       const lines = (is.responses ?? []).map(({ response_range }) => inOrder(response_range?.kvs))
       const mine = this.#mineIn(lines, session)
       if (mine !== undefined) return this.#granted(session, (i) => mine[i]?.token ?? 0, sent)
-      if (!own.doubt) own.placed = undefined
+      if (!own.ambiguous) own.pendingSession = undefined
       if (!this.#freeIn(lines)) return undefined
       seen = revision
     }
@@ -91,22 +91,22 @@ export class Together {
       const line = lines[i] ?? []
       // An attempt with some of its entries removed can no longer be granted.
       if (line.some((place) => place.key === key)) return false
-      this.#own.refuseLimit(line, claim)
-      return holds(line, claim.mode)
+      this.#own.checkLimit(line, claim)
+      return isGranted(line, claim.mode)
     })
   }
 
   #granted(session: Session, token: (i: number) => number, sent: number): Promise<readonly Grant[]> {
-    const { doubt } = this.#own
+    const { ambiguous } = this.#own
     const held = ({ line, claim }: Part, i: number) =>
-      holdOf(this.#desk, line, claim, session, token(i), sent, doubt)
-    return this.#own.allGranted(session, () => this.#parts.map(held))
+      holdOf(this.#desk, line, claim, session, token(i), sent, ambiguous)
+    return this.#own.handOutAll(session, () => this.#parts.map(held))
   }
 
   #leave(session: Session): Promise<void> {
-    const { doubt } = this.#own
+    const { ambiguous } = this.#own
     const one = ({ line, attempt }: Part) =>
-      doubt ? giveUp(line, attempt, session.id) : leave(line, attempt)
+      ambiguous ? giveUp(line, attempt, session.id) : leave(line, attempt)
     const success = this.#parts.flatMap((part) => one(part).success ?? [])
     return this.#desk.clear({ success }, session, this.#ttl / 6)
   }

@@ -1,5 +1,5 @@
 /** The errors of etcd, and whether a retry can help. */
-import { Refused, type Trouble, troubleIn } from '../kit/failure.js'
+import { type Failure, failureClassifier, ServerRefusal } from '../kit/failure.js'
 
 /** Status codes of gRPC. */
 const codes = {
@@ -14,7 +14,7 @@ const codes = {
   unauthenticated: 16,
 }
 
-export class Refusal extends Refused {
+export class Refusal extends ServerRefusal {
   readonly code: number
   constructor(code: number, message: string) {
     super(message)
@@ -32,7 +32,7 @@ export class Refusal extends Refused {
   }
 
   /** A later try, or another member, may give another answer. */
-  get passing(): boolean {
+  get transient(): boolean {
     const { exhausted, unknown, internal, unavailable } = codes
     const may: readonly number[] = [unknown, 1, 4, exhausted, 10, internal, unavailable]
     return may.includes(this.code)
@@ -55,4 +55,4 @@ export function refusalOf(status: number, text: string): Refusal {
   return new Refusal(code, message)
 }
 
-export const troubleOf: (error: unknown) => Trouble = troubleIn('etcd')
+export const toFailure: (error: unknown) => Failure = failureClassifier('etcd')

@@ -9,14 +9,14 @@
  */
 import type { Claim, Grant, Wait } from '../../core/driver.js'
 import { SessionClaim } from '../kit/sessions/claim.js'
-import { holdersIn, holds, inTheWay } from '../kit/sessions/order.js'
+import { blockerOf, grantedCount, isGranted } from '../kit/sessions/order.js'
 import type { Session } from '../kit/sessions/session.js'
 import type { Desk } from './desk.js'
 import { holdOf } from './hold.js'
 import { base64, type Line } from './keys.js'
 import { type Ahead, aheadIn, inOrder, worthAsking } from './line.js'
 import { holderOf, type Place, placeOf, writtenOf } from './place.js'
-import { troubleOf } from './trouble.js'
+import { toFailure } from './trouble.js'
 import { enter, giveUp, join, leave, look, move, takeEmpty } from './txns.js'
 import type { RangeAsk, TxnAsk, TxnReply, WatchReply } from './wire.js'
 
@@ -57,19 +57,19 @@ export class Waiter {
     this.#wait = wait
     this.#line = desk.line(claim.name)
     this.#own = new SessionClaim(desk, claim, wait, this.#line.place(claim.attempt), {
-      troubleOf,
-      leave: (session) => this.#leave(session),
+      toFailure,
+      removeEntry: (session) => this.#leave(session),
     })
   }
 
   /** A single attempt: enters the queue only if the entry holds at once. */
-  once(): Promise<Grant | undefined> {
-    return this.#own.once(() => this.#join())
+  tryOnce(): Promise<Grant | undefined> {
+    return this.#own.tryOnce(() => this.#join())
   }
 
   /** Retries until the wait is over. */
-  long(): Promise<Grant | undefined> {
-    return this.#own.long(async () => {
+  tryUntilOver(): Promise<Grant | undefined> {
+    return this.#own.tryUntilOver(async () => {
       const stand = await this.#enter()
       return stand && (await this.#stand(stand))
     })
@@ -91,11 +91,11 @@ export class Waiter {
       const { is, sent } = answer
       if (is.succeeded === true) return this.#granted(session, Number(is.header.revision), sent)
       const { own, ahead } = this.#read(is)
-      const free = holds(ahead.places, mode)
+      const free = isGranted(ahead.places, mode)
       if (own !== undefined && free) return this.#granted(session, own.token, sent)
-      if (!this.#own.doubt) this.#own.placed = undefined
+      if (!this.#own.ambiguous) this.#own.pendingSession = undefined
       if (own !== undefined) return undefined
-      this.#own.refuseLimit(ahead.places)
+      this.#own.checkLimit(ahead.places)
       if (!free) {
         this.#blocked(ahead)
         return undefined
@@ -113,7 +113,7 @@ export class Waiter {
     if (answer === undefined) return undefined
     const { is, sent } = answer
     const revision = is.header.revision ?? '0'
-    this.#own.answered()
+    this.#own.clearFailure()
     if (is.succeeded === true) {
       return { session, token: Number(revision), ahead: aheadIn(is), revision, sent }
     }
@@ -136,15 +136,15 @@ export class Waiter {
     session.add(own)
     try {
       for (;;) {
-        own.refuseLimit(ahead.places)
-        if (holds(ahead.places, mode)) return await this.#granted(session, token, sent)
+        own.checkLimit(ahead.places)
+        if (isGranted(ahead.places, mode)) return await this.#granted(session, token, sent)
         this.#blocked(ahead)
         await this.#untilMoved(ahead, revision)
-        if (own.lost || own.ended) return undefined
+        if (own.lost || own.isOver) return undefined
         const answer = await this.#desk.client.txn(look(this.#line, attempt, mode, token))
-        own.answered()
+        own.clearFailure()
         if (answer.is.succeeded !== true) {
-          own.placed = undefined
+          own.pendingSession = undefined
           return undefined
         }
         ahead = aheadIn(answer.is)
@@ -158,13 +158,13 @@ export class Waiter {
 
   #untilMoved(ahead: Ahead, revision: string): Promise<void> {
     const { mode } = this.#claim
-    const one = inTheWay(ahead.places, mode)
+    const one = blockerOf(ahead.places, mode)
     const range: RangeAsk = one === undefined ? this.#line.all : { key: one.key }
     const known = new Map(ahead.places.map((place) => [place.key, place]))
     // Only readers wait for more than a deletion: a writer ahead may downgrade to a reader.
     const filters = mode.kind === 'shared' ? {} : { filters: ['NOPUT'] }
     const from = String(BigInt(revision) + 1n)
-    return this.#own.rest(one?.key, (wake, broke) => {
+    return this.#own.park(one?.key, (wake, broke) => {
       const heard = ({ result }: WatchReply) => {
         if (
           one !== undefined &&
@@ -189,12 +189,12 @@ export class Waiter {
   }
 
   #put(session: Session, ask: TxnAsk) {
-    return this.#own.put(session, () => this.#desk.client.txn(ask))
+    return this.#own.place(session, () => this.#desk.client.txn(ask))
   }
 
   #granted(session: Session, token: number, sent: number): Promise<Grant> {
-    return this.#own.granted(session, () =>
-      holdOf(this.#desk, this.#line, this.#claim, session, token, sent, this.#own.doubt),
+    return this.#own.handOut(session, () =>
+      holdOf(this.#desk, this.#line, this.#claim, session, token, sent, this.#own.ambiguous),
     )
   }
 
@@ -210,7 +210,7 @@ export class Waiter {
   #blocked({ places, count, first }: Ahead): void {
     if (this.#wait.blocked === undefined) return
     const now = this.#desk.client.time.now()
-    const holders = this.#claim.mode.kind === 'exclusive' ? 1 : holdersIn(places)
+    const holders = this.#claim.mode.kind === 'exclusive' ? 1 : grantedCount(places)
     this.#wait.blocked({
       ...(first !== undefined && { holder: holderOf(first, now) }),
       position: Math.max(1, count - holders + 1),
@@ -219,7 +219,7 @@ export class Waiter {
 
   #leave(session: Session): Promise<void> {
     const { attempt, ttl } = this.#claim
-    const ask = this.#own.doubt ? giveUp(this.#line, attempt, session.id) : leave(this.#line, attempt)
+    const ask = this.#own.ambiguous ? giveUp(this.#line, attempt, session.id) : leave(this.#line, attempt)
     return this.#desk.clear(ask, session, ttl / 6)
   }
 

@@ -1,23 +1,23 @@
 import type { Clock } from '../../core/clock.js'
 
-/** A wake-up for one waiter. A ring that comes before the wait is kept, not lost. */
-export class Bell {
+/** A wake-up for one waiter. A `set` that comes before the wait is kept, not lost. */
+export class AutoResetEvent {
   readonly #clock: Clock
-  #rung = false
+  #isSet = false
   #wake: (() => void) | undefined
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  readonly ring = (): void => {
-    this.#rung = true
+  readonly set = (): void => {
+    this.#isSet = true
     this.#wake?.()
   }
 
-  /** Resolves at once if the bell was rung since the last rest, otherwise at the next ring or after `ms`. One caller at a time. */
-  async rest(ms: number = Number.POSITIVE_INFINITY): Promise<void> {
-    if (!this.#rung) {
+  /** Resolves at once if the event was set since the last wait, otherwise at the next `set` or after `ms`. One caller at a time. */
+  async wait(ms: number = Number.POSITIVE_INFINITY): Promise<void> {
+    if (!this.#isSet) {
       await new Promise<void>((resolve) => {
         const stop =
           ms === Number.POSITIVE_INFINITY ? undefined : this.#clock.at(this.#clock.now() + ms, resolve)
@@ -28,6 +28,6 @@ export class Bell {
       })
       this.#wake = undefined
     }
-    this.#rung = false
+    this.#isSet = false
   }
 }

@@ -10,27 +10,27 @@ const gap = 25
 
 export class Hints {
   readonly #clock: Clock
-  readonly #look: () => void
-  #looking = false
+  readonly #query: () => void
+  #querying = false
   #again = false
   #notBefore = Number.NEGATIVE_INFINITY
   #disarm: (() => void) | undefined
 
-  /** @param look queries the store, and calls {@link looked} once the query was answered or failed */
-  constructor(clock: Clock, look: () => void) {
+  /** @param query queries the store, and calls {@link queryDone} once the query was answered or failed */
+  constructor(clock: Clock, query: () => void) {
     this.#clock = clock
-    this.#look = look
+    this.#query = query
   }
 
   /** A notification arrived. */
-  tell(): void {
-    if (this.#looking) this.#again = true
+  notify(): void {
+    if (this.#querying) this.#again = true
     else if (this.#disarm === undefined) this.#start()
   }
 
   /** The query was answered or failed. The next query never starts before this returns: the answer may make it unnecessary. */
-  looked(): void {
-    this.#looking = false
+  queryDone(): void {
+    this.#querying = false
     if (!this.#again) return
     this.#again = false
     this.#startAt(this.#clock.now())
@@ -52,7 +52,7 @@ export class Hints {
     const now = this.#clock.now()
     if (now < this.#notBefore) return this.#startAt(this.#notBefore)
     this.#notBefore = now + gap
-    this.#looking = true
-    this.#look()
+    this.#querying = true
+    this.#query()
   }
 }

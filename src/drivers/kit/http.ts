@@ -21,7 +21,7 @@ export interface TlsOptions
   readonly rejectUnauthorized?: boolean
 }
 
-export interface HttpAsk {
+export interface HttpRequest {
   readonly method: 'GET' | 'PUT' | 'POST' | 'DELETE'
   readonly path: string
   readonly headers?: Readonly<Record<string, string>>
@@ -30,7 +30,7 @@ export interface HttpAsk {
   readonly begun?: (end: () => void) => void
 }
 
-export interface HttpAnswer {
+export interface HttpResponse {
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly text: string
@@ -41,11 +41,11 @@ export interface HttpAnswer {
 }
 
 /** No answer. `left` false: the request never reached the store, so it had no effect. */
-export class NoAnswer extends Error {
-  readonly left: boolean
-  constructor(message: string, left: boolean, cause?: unknown) {
+export class NoResponseError extends Error {
+  readonly wasSent: boolean
+  constructor(message: string, wasSent: boolean, cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause })
-    this.left = left
+    this.wasSent = wasSent
   }
 }
 
@@ -72,27 +72,27 @@ export class HttpHost {
     this.#agent = this.#secure ? new HttpsAgent({ ...options, ...tls }) : new HttpAgent(options)
   }
 
-  /** @throws NoAnswer when no answer comes within `timeout` ms, or the connection breaks */
-  async ask(ask: HttpAsk, timeout: number): Promise<HttpAnswer> {
+  /** @throws NoResponseError when no answer comes within `timeout` ms, or the connection breaks */
+  async send(options: HttpRequest, timeout: number): Promise<HttpResponse> {
     const sent = this.#clock.now()
     try {
-      return await this.#once(ask, sent, timeout)
+      return await this.#once(options, sent, timeout)
     } catch (error) {
       // The store closed a kept-alive connection just as we reused it: that says nothing about the store's health.
       if (!(error instanceof StaleConnection)) throw error
-      const again = await this.#once(ask, sent, timeout).catch((last: NoAnswer) => {
+      const again = await this.#once(options, sent, timeout).catch((last: NoResponseError) => {
         // The first request may have arrived all the same.
-        throw new NoAnswer(last.message, true, last.cause)
+        throw new NoResponseError(last.message, true, last.cause)
       })
       return { ...again, repeated: true }
     }
   }
 
-  #once(ask: HttpAsk, sent: number, timeout: number): Promise<HttpAnswer> {
+  #once(options: HttpRequest, sent: number, timeout: number): Promise<HttpResponse> {
     return new Promise((resolve, reject) => {
-      const request = this.#open(ask)
+      const request = this.#open(options)
       let late = false
-      ask.begun?.(() => request.destroy(new Error('was ended from here')))
+      options.begun?.(() => request.destroy(new Error('was ended from here')))
       const stop = this.#clock.at(sent + timeout, () => {
         late = true
         request.destroy()
@@ -103,7 +103,7 @@ export class HttpHost {
         const code = (error as NodeJS.ErrnoException).code ?? ''
         if (!late && request.reusedSocket && (code === 'ECONNRESET' || code === 'EPIPE'))
           reject(new StaleConnection(`${this.url.host} ${why}`, true, error))
-        else reject(new NoAnswer(`${this.url.host} ${why}`, late || !neverLeft.has(code), error))
+        else reject(new NoResponseError(`${this.url.host} ${why}`, late || !neverLeft.has(code), error))
       }
       request.on('error', fail)
       request.on('response', (response) => {
@@ -122,7 +122,7 @@ export class HttpHost {
           })
         })
       })
-      request.end(ask.body)
+      request.end(options.body)
     })
   }
 
@@ -130,12 +130,12 @@ export class HttpHost {
    * Streams a response: calls `line` for each line as it arrives. Calls `ended` once, when the store or the network ends the
    * response; not after the returned function has ended it from here.
    */
-  follow(
-    ask: HttpAsk,
+  stream(
+    options: HttpRequest,
     line: (text: string, status: number) => void,
     ended: (error: Error | undefined) => void,
   ): () => void {
-    const request = this.#open(ask)
+    const request = this.#open(options)
     let over = false
     const end = (error: Error | undefined) => {
       if (over) return
@@ -150,7 +150,7 @@ export class HttpHost {
       response.on('error', end)
       response.on('close', () => end(undefined))
     })
-    request.end(ask.body)
+    request.end(options.body)
     return () => {
       over = true
       request.destroy()
@@ -161,11 +161,11 @@ export class HttpHost {
     this.#agent.destroy()
   }
 
-  #open({ method, path, headers, body }: HttpAsk): ClientRequest {
+  #open({ method, path, headers, body }: HttpRequest): ClientRequest {
     const { hostname, port } = this.url
-    const ask = this.#secure ? httpsRequest : httpRequest
+    const open = this.#secure ? httpsRequest : httpRequest
     const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }
-    return ask({
+    return open({
       host: hostname.replace(/^\[(.*)\]$/, '$1'),
       port: port === '' ? (this.#secure ? 443 : 80) : port,
       method,
@@ -176,8 +176,8 @@ export class HttpHost {
   }
 }
 
-/** Retried once; twice in a row it counts as an ordinary NoAnswer. */
-class StaleConnection extends NoAnswer {}
+/** Retried once; twice in a row it counts as an ordinary NoResponseError. */
+class StaleConnection extends NoResponseError {}
 
 function lines(response: IncomingMessage, line: (text: string) => void): void {
   let rest = ''

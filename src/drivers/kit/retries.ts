@@ -4,7 +4,7 @@
  * a try that fails after that is repeated once, a moment later: the store may be back by then.
  */
 import type { Clock } from '../../core/clock.js'
-import { Bell } from './auto-reset-event.js'
+import { AutoResetEvent } from './auto-reset-event.js'
 
 interface Task {
   readonly work: () => Promise<unknown>
@@ -47,9 +47,9 @@ export class Retries {
       void this.#try(task)
     }
     this.#waiting.clear()
-    const done = new Bell(this.#clock)
-    void this.#all().then(done.ring)
-    await done.rest(ms)
+    const done = new AutoResetEvent(this.#clock)
+    void this.#all().then(done.set)
+    await done.wait(ms)
   }
 
   /** @param isLast the work has already failed once since the driver began to close */
@@ -57,8 +57,8 @@ export class Retries {
     const failed = async (error: unknown) => {
       if (isLast || !this.#worthwhile(error) || this.#clock.now() >= task.until) return
       if (!this.#closed) return this.#wait(task, pause)
-      const paused = new Bell(this.#clock)
-      await paused.rest(pause)
+      const paused = new AutoResetEvent(this.#clock)
+      await paused.wait(pause)
       await this.#try(task, true)
     }
     const running: Promise<void> = task
@@ -71,11 +71,11 @@ export class Retries {
 
   #wait(task: Task, ms: number): void {
     if (this.#closed) return
-    const ring = () => {
+    const retry = () => {
       this.#waiting.delete(task)
       void this.#try(task)
     }
-    this.#waiting.set(task, this.#clock.at(this.#clock.now() + ms, ring, { ref: false }))
+    this.#waiting.set(task, this.#clock.at(this.#clock.now() + ms, retry, { ref: false }))
   }
 
   async #all(): Promise<void> {

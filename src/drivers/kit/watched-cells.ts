@@ -1,22 +1,22 @@
 /** Cells in a store that supports watches. Shared by these drivers: when to read again, and when to stop. */
 import type { Cell, CellChange, Cells } from '../../core/cell.js'
-import type { SessionDesk } from './sessions/session-pool.js'
+import type { SessionPool } from './sessions/session-pool.js'
 
 export interface CellStore {
   read(key: string): Promise<Cell | undefined>
   write(key: string, change: CellChange): Promise<Cell | undefined>
-  /** Rings when `key` may have left `version`, or can no longer be watched; resolves with how to stop. Undefined: it has left already. */
-  watch(key: string, version: number, ring: () => void): Promise<(() => void) | undefined>
+  /** Calls `wake` when `key` may have left `version`, or can no longer be watched; resolves with how to stop. Undefined: it has left already. */
+  watch(key: string, version: number, wake: () => void): Promise<(() => void) | undefined>
   /** Converts an error into the one thrown to the core. */
-  told(error: unknown): Error
+  toError(error: unknown): Error
 }
 
 /** How long a silent watch is trusted before the cell is read again, in ms: the watch may hang. */
 const lookAgain = 30_000
 
-export function watchedCells(desk: SessionDesk, store: CellStore): Cells {
+export function watchedCells(pool: SessionPool, store: CellStore): Cells {
   const check = (signal: AbortSignal) => {
-    desk.assertOpen()
+    pool.assertOpen()
     signal.throwIfAborted()
   }
   /** The work continues when the signal ends the wait for it; its result then goes to `late`. */
@@ -32,7 +32,7 @@ export function watchedCells(desk: SessionDesk, store: CellStore): Cells {
       signal.addEventListener('abort', end)
     })
     const result = work().catch((error) => {
-      throw store.told(error)
+      throw store.toError(error)
     })
     try {
       return await Promise.race([result, aborted])
@@ -48,26 +48,26 @@ export function watchedCells(desk: SessionDesk, store: CellStore): Cells {
     write: (key, change, signal) => during(signal, () => store.write(key, change)),
     async changed(key, version, signal) {
       check(signal)
-      const bell = desk.bell()
-      signal.addEventListener('abort', bell.ring)
+      const event = pool.registerEvent()
+      signal.addEventListener('abort', event.set)
       try {
         for (;;) {
           const stop = await during(
             signal,
-            () => store.watch(key, version, bell.ring),
+            () => store.watch(key, version, event.set),
             (left) => left?.(),
           )
           if (stop === undefined) return
           try {
-            await bell.rest(lookAgain)
+            await event.wait(lookAgain)
           } finally {
             stop()
           }
           check(signal)
         }
       } finally {
-        signal.removeEventListener('abort', bell.ring)
-        desk.quit(bell)
+        signal.removeEventListener('abort', event.set)
+        pool.unregister(event)
       }
     },
   }

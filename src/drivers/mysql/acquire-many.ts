@@ -14,7 +14,7 @@ import { deadline } from '../../core/clock.js'
 import type { Claim, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
 import { unlessAborted } from '../../core/unless-aborted.js'
-import { Pause } from '../kit/pause.js'
+import { AutoResetEvent } from '../kit/auto-reset-event.js'
 import { giveUp } from './cleanup.js'
 import { number } from './client.js'
 import { type Decision, decide, guardOf, rowOf } from './decision.js'
@@ -121,10 +121,10 @@ async function lookAt(
 }
 
 async function rest(desk: Desk, ms: number): Promise<void> {
-  const pause = new Pause(desk.clock)
-  desk.pauses.add(pause.cut)
-  if (!desk.closed) await pause.take(ms)
-  desk.pauses.delete(pause.cut)
+  const pause = new AutoResetEvent(desk.clock)
+  desk.pauses.add(pause.set)
+  if (!desk.closed) await pause.wait(ms)
+  desk.pauses.delete(pause.set)
 }
 
 const locked = () =>

@@ -2,7 +2,7 @@
 import type { Cell, CellChange, Cells } from '../../core/cell.js'
 import { BackendError } from '../../core/errors.js'
 import { unlessAborted } from '../../core/unless-aborted.js'
-import { Pause } from '../kit/pause.js'
+import { AutoResetEvent } from '../kit/auto-reset-event.js'
 import { number, text } from './client.js'
 import { troubleOf } from './failure.js'
 import type { Desk } from './runtime.js'
@@ -53,20 +53,20 @@ export function cellsOver(desk: Desk): Cells {
   }
 
   const changed = async (key: string, version: number, signal: AbortSignal): Promise<void> => {
-    const pause = new Pause(desk.clock)
-    desk.pauses.add(pause.cut)
-    signal.addEventListener('abort', pause.cut)
+    const pause = new AutoResetEvent(desk.clock)
+    desk.pauses.add(pause.set)
+    signal.addEventListener('abort', pause.set)
     try {
       while (!signal.aborted) {
         assertOpen()
         const row = await look(key)
         if (number(row?.[0]) !== version) return
         const left = row === undefined ? Number.POSITIVE_INFINITY : number(row[2]) / 1000
-        await pause.take(Math.min(lookEvery * (0.8 + 0.4 * desk.random()), left + 1))
+        await pause.wait(Math.min(lookEvery * (0.8 + 0.4 * desk.random()), left + 1))
       }
     } finally {
-      desk.pauses.delete(pause.cut)
-      signal.removeEventListener('abort', pause.cut)
+      desk.pauses.delete(pause.set)
+      signal.removeEventListener('abort', pause.set)
     }
   }
 

@@ -18,7 +18,7 @@ export interface Desk {
   readonly tables: Tables
   readonly by: string
   readonly closed: boolean
-  /** Sends one statement; creates the tables if they are missing. @throws errors that only `troubleOf` turns into a BackendError */
+  /** Sends one statement; creates the tables if they are missing. @throws errors that only `toFailure` turns into a BackendError */
   ask(statement: string, urgent?: boolean): Promise<Reply>
   /** Creates the tables if the error says that they are missing. True: it did, and the statement can be sent again. */
   made(error: unknown): Promise<boolean>

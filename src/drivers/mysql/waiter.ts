@@ -14,7 +14,7 @@
 import { deadline } from '../../core/clock.js'
 import type { Claim, Wait } from '../../core/driver.js'
 import { permitLimitError } from '../../core/errors.js'
-import { Pause } from '../kit/pause.js'
+import { AutoResetEvent } from '../kit/auto-reset-event.js'
 import { giveUp } from './cleanup.js'
 import { number, text } from './client.js'
 import { type Decision, decide, type Row, rowOf } from './decision.js'
@@ -51,7 +51,7 @@ export class Waiter {
   readonly #claim: Claim
   readonly #wait: Wait
   readonly #once: boolean
-  readonly #pause: Pause
+  readonly #pause: AutoResetEvent
   #ticket: number | undefined
   #inLine = false
   #parked = false
@@ -75,7 +75,7 @@ export class Waiter {
     this.#claim = claim
     this.#wait = wait
     this.#once = wait.remaining() === 0
-    this.#pause = new Pause(desk.clock)
+    this.#pause = new AutoResetEvent(desk.clock)
     this.#notOursAt = desk.clock.now()
   }
 
@@ -93,8 +93,8 @@ export class Waiter {
       throw error
     } finally {
       if (this.#parked) {
-        this.#desk.pauses.delete(this.#pause.cut)
-        this.#wait.signal.removeEventListener('abort', this.#pause.cut)
+        this.#desk.pauses.delete(this.#pause.set)
+        this.#wait.signal.removeEventListener('abort', this.#pause.set)
       }
     }
   }
@@ -117,10 +117,10 @@ export class Waiter {
   async #park(ms: number): Promise<void> {
     if (!this.#parked) {
       this.#parked = true
-      this.#desk.pauses.add(this.#pause.cut)
-      this.#wait.signal.addEventListener('abort', this.#pause.cut)
+      this.#desk.pauses.add(this.#pause.set)
+      this.#wait.signal.addEventListener('abort', this.#pause.set)
     }
-    if (!this.#isOver()) await this.#pause.take(ms)
+    if (!this.#isOver()) await this.#pause.wait(ms)
   }
 
   #isOver(): boolean {
@@ -248,7 +248,7 @@ export class Waiter {
     const heard = ahead === 0 ? this.#taker.listen?.(this.#claim.name, 1) : undefined
     if (heard === undefined) return this.#park(ms)
     // Whichever comes first: the bell, the end of the wait or of the hold, or the time to refresh the entry.
-    heard.then(this.#pause.cut, () => undefined)
+    heard.then(this.#pause.set, () => undefined)
     await this.#park(Math.min(left + 1, sayEvery))
   }
 

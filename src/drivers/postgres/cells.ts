@@ -67,7 +67,7 @@ export function cellsOver(open: () => Desk): Cells {
           const values = [key, version, channel, 2 * every * 1000]
           const left = await told(signal, (calls) => calls.cellWatch, values)
           if (left === null) return
-          hints.looked()
+          hints.queryDone()
           const ms = Number(left) / 1000
           await heard.within(ms < 0 ? every : Math.min(ms + 1, every))
         } finally {
@@ -102,7 +102,7 @@ function hears(desk: Desk, key: string, hints: Hints, signal: AbortSignal) {
   })
   heard.catch(() => undefined)
   const listeners = cellListeners.get(key) ?? new Set()
-  const listener = { changed: () => hints.tell(), closed: reject }
+  const listener = { changed: () => hints.notify(), closed: reject }
   cellListeners.set(key, listeners.add(listener))
   return {
     wake: resolve,

@@ -52,10 +52,10 @@ export class Hold implements Grant {
     if (what === 'contended') this.#heard = true
     else {
       this.#hints ??= new Hints(this.#desk.clock, () => {
-        const looked = () => this.#hints?.looked()
+        const looked = () => this.#hints?.queryDone()
         this.look().then(looked, looked)
       })
-      this.#hints.tell()
+      this.#hints.notify()
     }
   }
 

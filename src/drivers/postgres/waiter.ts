@@ -15,7 +15,7 @@ import { deadline } from '../../core/clock.js'
 import type { Claim, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
 import { Hints } from '../kit/hints.js'
-import { aliveFor, nextLook } from '../kit/push-schedule.js'
+import { livenessWindow, nextPollIn } from '../kit/push-schedule.js'
 import type { Told } from './connections.js'
 import { type Trouble, troubleOf } from './failure.js'
 import { Hold, type Proven } from './hold.js'
@@ -93,7 +93,7 @@ export class Waiter {
       (told) => this.#answered(told, reachable),
       (error) => {
         this.#open--
-        this.#hints.looked()
+        this.#hints.queryDone()
         this.#trouble(troubleOf(error))
       },
     )
@@ -104,7 +104,7 @@ export class Waiter {
     const { ear, by } = this.#desk
     const { name, attempt, mode, ttl, note = '' } = this.#claim
     const [take, of] = mode.kind === 'permits' ? [mode.take, mode.of] : [1, 1]
-    const alive = ear.channel === null ? aliveFor.polling : aliveFor.reachable
+    const alive = ear.channel === null ? livenessWindow.polling : livenessWindow.reachable
     return [
       ...[name, attempt, letters[mode.kind], micros(ttl), take, of, this.#once ? 0 : 1],
       ...[micros(alive), this.#ticket, ear.channel, ear.listener, by, note],
@@ -115,7 +115,7 @@ export class Waiter {
   hear(what: 'turn' | 'contended' | 'taken'): void {
     if (what === 'contended') this.#othersWait = true
     else if (what === 'taken') this.#revoked ??= 'told'
-    else if (!this.#once) this.#hints.tell()
+    else if (!this.#once) this.#hints.notify()
   }
 
   /** What is ahead of it ends in `ms` ms: polls then, unless notified before. */
@@ -134,7 +134,7 @@ export class Waiter {
     this.#open--
     const acquired = acquiredOf(answer)
     if (this.#settled) return this.#late(acquired)
-    this.#hints.looked()
+    this.#hints.queryDone()
     this.#failures = 0
     const { name, mode, ttl } = this.#claim
     switch (acquired.is) {
@@ -170,7 +170,7 @@ export class Waiter {
     ear.open()
     // The channel came up meanwhile: the queue entry must record it.
     if (!reachable && ear.channel !== null) return this.ask()
-    const pause = nextLook(place, left, reachable, reachable ? 0 : this.#polls++, random())
+    const pause = nextPollIn(place, left, reachable, reachable ? 0 : this.#polls++, random())
     this.#later(reachable && place > farBack ? (pause * place) / farBack : pause)
   }
 

@@ -1,6 +1,6 @@
 /** Encodes a claim for the script `acquire`, and decodes its reply. */
 import type { Claim, Holder } from '../../core/driver.js'
-import { aliveFor } from '../kit/push-schedule.js'
+import { livenessWindow } from '../kit/push-schedule.js'
 import type { Reply } from './client.js'
 import { holderOf } from './inspect.js'
 
@@ -35,7 +35,7 @@ const letters = { exclusive: 'x', shared: 's', permits: 'p' } as const
 export function argsOf(claim: Claim, once: boolean, reachable: boolean, from = '0'): string[] {
   const { attempt, mode, ttl, note = '' } = claim
   const take = mode.kind === 'permits' ? `${mode.take} ${mode.of}` : '1 1'
-  const alive = micros(reachable ? aliveFor.reachable : aliveFor.polling)
+  const alive = micros(reachable ? livenessWindow.reachable : livenessWindow.polling)
   return [attempt, letters[mode.kind], micros(ttl), `${take} ${once ? 0 : 1} ${alive} ${from}`, note]
 }
 

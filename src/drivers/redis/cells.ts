@@ -68,7 +68,7 @@ export function cellsOver(open: () => Desk, prefix: string): Cells {
             const args = [String(version), pushed ?? '-', String(2 * every)]
             const left = await run(desk, watchCell, keys, args, signal)
             if (left === 'changed') return
-            hints.looked()
+            hints.queryDone()
             const ms = Number(left)
             await heard.within(ms < 0 ? every : Math.min(ms + 1, every))
           } finally {
@@ -93,7 +93,7 @@ function hears(desk: Desk, key: string, hints: Hints, signal: AbortSignal) {
   heard.catch(() => undefined)
   const aborted = () => reject(signal.reason)
   const listeners = cellListeners.get(key) ?? new Set()
-  const listener = { changed: () => hints.tell(), closed: reject }
+  const listener = { changed: () => hints.notify(), closed: reject }
   cellListeners.set(key, listeners.add(listener))
   signal.addEventListener('abort', aborted)
   return {

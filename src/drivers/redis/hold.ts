@@ -65,7 +65,7 @@ export class Hold implements Grant {
   check(): void {
     if (this.#asked) return
     this.#hints ??= new Hints(this.#desk.clock, () => this.#look())
-    this.#hints.tell()
+    this.#hints.notify()
   }
 
   async renew(ttl: number): Promise<number | undefined> {
@@ -141,7 +141,7 @@ export class Hold implements Grant {
 
   /** Does the grant still exist? No answer proves nothing: the next renewal decides. */
   #look(): void {
-    const looked = () => this.#hints?.looked()
+    const looked = () => this.#hints?.queryDone()
     const answered = ([reply]: readonly [Reply, Flight]) => {
       looked()
       if (Number(reply) === 1 || !this.#desk.holds.has(this.#claim.attempt)) return

@@ -15,7 +15,7 @@ import { deadline } from '../../core/clock.js'
 import type { Claim, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
 import { Hints } from '../kit/hints.js'
-import { nextLook } from '../kit/push-schedule.js'
+import { nextPollIn } from '../kit/push-schedule.js'
 import { type Acquired, acquiredOf, argsOf, ghostFor } from './ask.js'
 import type { Reply } from './client.js'
 import type { Desk } from './desk.js'
@@ -122,7 +122,7 @@ export class Waiter implements Asker {
   hear(what: 'turn' | 'contended' | 'taken'): void {
     if (what === 'contended') this.#othersWait = true
     else if (what === 'taken') this.#revoked ??= 'told'
-    else if (!this.#once) this.#hints.tell()
+    else if (!this.#once) this.#hints.notify()
   }
 
   /** The hold or entry ahead ends in `ms` ms, unless a notification comes first. */
@@ -144,14 +144,14 @@ export class Waiter implements Asker {
 
   failed(error: unknown): void {
     this.#open--
-    this.#hints.looked()
+    this.#hints.queryDone()
     this.#trouble(troubleOf(error, this.#desk.link.connection.ended))
   }
 
   answered(reply: Reply, { sent, broken, replicas }: Flight): void {
     this.#open--
     if (this.#settled) return
-    this.#hints.looked()
+    this.#hints.queryDone()
     const { settings } = this.#desk
     const { name, mode, ttl } = this.#claim
     const acquired = acquiredOf(reply)
@@ -207,7 +207,7 @@ export class Waiter implements Asker {
     this.#listen()
     ear.open()
     const told = (canPush && this.#reachable) || barred > 0
-    this.#later(nextLook(place, left, told, told ? 0 : this.#polls++, random()))
+    this.#later(nextPollIn(place, left, told, told ? 0 : this.#polls++, random()))
   }
 
   /** From now on the waiter reacts to the end of the wait at once. */

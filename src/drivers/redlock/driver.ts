@@ -23,7 +23,7 @@ import type {
 } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { unlessAborted } from '../../core/unless-aborted.js'
-import { Pause } from '../kit/pause.js'
+import { AutoResetEvent } from '../kit/auto-reset-event.js'
 import { connect, type Reply } from '../redis/client.js'
 import { encode } from '../redis/keys.js'
 import { Ears } from './ears.js'
@@ -107,7 +107,7 @@ export class Redlock {
   /** Current waits, by attempt. A repeated claim joins its wait: a round of a second wait would end a vote of the first. */
   readonly #asking = new Map<string, Promise<Grant | undefined>>()
   readonly #ears: Ears
-  readonly #pauses = new Set<Pause>()
+  readonly #pauses = new Set<AutoResetEvent>()
   /** Pending releases of votes that no caller awaits. */
   readonly #leaving = new Set<Promise<unknown>>()
   readonly #later = new Set<() => void>()
@@ -145,7 +145,7 @@ export class Redlock {
     // A try is given up after one ttl: every server's reply must be known by then. A round takes a fifth of the ttl.
     await this.group.ready(claim.ttl / 2)
     const heard = nothing()
-    const pause = new Pause(clock)
+    const pause = new AutoResetEvent(clock)
     this.#pauses.add(pause)
     try {
       for (let n = 1; ; n++) {
@@ -157,7 +157,7 @@ export class Redlock {
         if (outcome.trouble !== undefined) throw outcome.trouble
         if (!again) return undefined
         // Back off after a split vote; retry immediately only with a greater ballot.
-        if (n > 1 || !this.#wouldVote(heard.said)) await pause.take(splitDelay * 2 ** n * this.env.random())
+        if (n > 1 || !this.#wouldVote(heard.said)) await pause.wait(splitDelay * 2 ** n * this.env.random())
       }
     } finally {
       this.#pauses.delete(pause)
@@ -165,10 +165,10 @@ export class Redlock {
   }
 
   async #wait(claim: Claim, wait: Wait): Promise<Grant | undefined> {
-    const pause = new Pause(this.env.clock)
+    const pause = new AutoResetEvent(this.env.clock)
     const heard = nothing()
     const unwarn = this.#warn(wait, heard)
-    const deaf = this.#ears.expect(claim.attempt, pause.cut)
+    const deaf = this.#ears.expect(claim.attempt, pause.set)
     this.#pauses.add(pause)
     // Created only when it has to wait: the signal costs more than a vote.
     let signal: AbortSignal | undefined
@@ -186,9 +186,9 @@ export class Redlock {
         wait.blocked?.(outcome)
         if (signal === undefined) {
           signal = wait.signal
-          signal.addEventListener('abort', pause.cut)
+          signal.addEventListener('abort', pause.set)
         }
-        if (!wait.over && !this.#closed) await pause.take(this.#delay(outcome))
+        if (!wait.over && !this.#closed) await pause.wait(this.#delay(outcome))
       }
       this.#giveBack(claim, 0, true)
       return undefined
@@ -196,7 +196,7 @@ export class Redlock {
       unwarn()
       deaf()
       this.#pauses.delete(pause)
-      signal?.removeEventListener('abort', pause.cut)
+      signal?.removeEventListener('abort', pause.set)
     }
   }
 
@@ -260,7 +260,7 @@ export class Redlock {
 
   async close(): Promise<void> {
     this.#closed = true
-    for (const pause of this.#pauses) pause.cut()
+    for (const pause of this.#pauses) pause.set()
     for (const cancel of this.#later) cancel()
     this.#later.clear()
     this.#ears.close()

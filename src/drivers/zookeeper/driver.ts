@@ -1,7 +1,7 @@
 /** The driver. `waiter.ts` acquires and `hold.ts` maintains a lease; both use the one session of this process. */
 import type { Claim, Driver, DriverFactory, Env, Grant, Traits, Wait } from '../../core/driver.js'
 import { unlessAborted } from '../../core/unless-aborted.js'
-import type { Guarded } from '../kit/lease-index.js'
+import type { LeaseKey } from '../kit/lease-index.js'
 import { cellsOver } from './cells.js'
 import { createDesk, type Desk } from './desk.js'
 import { checkOf, guardMulti, type MultiOperation } from './guard.js'
@@ -58,13 +58,13 @@ export interface ZookeeperFactory extends DriverFactory<ZookeeperTraits> {
    * is no longer held.
    * @throws StaleTokenError when no lease of this driver has that token (any more)
    */
-  guard(lease: Guarded): Extract<MultiOperation, { type: 'check' }>
+  guard(lease: LeaseKey): Extract<MultiOperation, { type: 'check' }>
   /**
    * Runs your own `multi` only while the lease is held. If the ensemble does not answer, the `multi` is not retried.
    * @returns false when an operation was refused because of an existing or missing node, or a version: nothing was written
    * @throws StaleTokenError when the lease is not held: nothing was written; BackendError when the ensemble did not answer: it may have been
    */
-  guardMulti(lease: Guarded, operations: readonly MultiOperation[]): Promise<boolean>
+  guardMulti(lease: LeaseKey, operations: readonly MultiOperation[]): Promise<boolean>
 }
 
 /**
@@ -80,8 +80,8 @@ export function zookeeper(options: ZookeeperOptions): DriverFactory {
   const desks = new Set<Desk>()
   const factory: DriverFactory = (env) => driverOver(settings, env, desks)
   return Object.assign(factory, {
-    guard: (lease: Guarded) => checkOf(desks, lease),
-    guardMulti: (lease: Guarded, operations: readonly MultiOperation[]) =>
+    guard: (lease: LeaseKey) => checkOf(desks, lease),
+    guardMulti: (lease: LeaseKey, operations: readonly MultiOperation[]) =>
       guardMulti(desks, lease, operations),
   })
 }

@@ -1,7 +1,7 @@
 /** The guard of a user's own `multi`: the ensemble itself checks that the hold's node exists. */
 import { BackendError, StaleTokenError } from '../../core/errors.js'
 import type { ZookeeperOperation } from '../../guard/zookeeper.js'
-import type { Guarded } from '../kit/lease-index.js'
+import type { LeaseKey } from '../kit/lease-index.js'
 import type { Desk } from './desk.js'
 import type { Hold } from './hold.js'
 import { codes, flags, MultiError, multi, type Part } from './session/protocol.js'
@@ -12,7 +12,7 @@ export type MultiOperation = ZookeeperOperation
 
 type Check = Extract<MultiOperation, { type: 'check' }>
 
-function holdOf(desks: Iterable<Desk>, { name, token }: Guarded): { desk: Desk; hold: Hold } {
+function holdOf(desks: Iterable<Desk>, { name, token }: LeaseKey): { desk: Desk; hold: Hold } {
   for (const desk of desks) {
     for (const hold of desk.holds) if (hold.token === token && hold.name === name) return { desk, hold }
   }
@@ -20,7 +20,7 @@ function holdOf(desks: Iterable<Desk>, { name, token }: Guarded): { desk: Desk; 
 }
 
 /** @throws StaleTokenError when none of these drivers holds the lease, or no longer */
-export function checkOf(desks: Iterable<Desk>, lease: Guarded): Check {
+export function checkOf(desks: Iterable<Desk>, lease: LeaseKey): Check {
   // No other hold ever has a node with this path, because the path contains the attempt id.
   return { type: 'check', path: holdOf(desks, lease).hold.path, version: -1 }
 }
@@ -28,7 +28,7 @@ export function checkOf(desks: Iterable<Desk>, lease: Guarded): Check {
 /** @throws StaleTokenError when the lease no longer holds the lock: nothing was written; BackendError */
 export async function guardMulti(
   desks: Iterable<Desk>,
-  lease: Guarded,
+  lease: LeaseKey,
   operations: readonly MultiOperation[],
 ): Promise<boolean> {
   const { desk } = holdOf(desks, lease)

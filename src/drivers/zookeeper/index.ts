@@ -13,7 +13,7 @@
  */
 
 export type { TlsOptions } from '../kit/http.js'
-export type { Guarded } from '../kit/lease-index.js'
+export type { LeaseKey } from '../kit/lease-index.js'
 export { type SimpleTraits, type ZookeeperFactory, type ZookeeperTraits, zookeeper } from './driver.js'
 export type { MultiOperation } from './guard.js'
 export type { ZookeeperAcl, ZookeeperLogin, ZookeeperOptions } from './options.js'

@@ -1,7 +1,7 @@
 /** Holders and waiters for operators, read from the nodes. */
 import type { Holder, Standing, Waiter } from '../../core/driver.js'
 import { exclusive } from '../../core/mode.js'
-import { holdersIn } from '../kit/sessions/order.js'
+import { grantedCount } from '../kit/sessions/order.js'
 import type { Desk } from './desk.js'
 import { pathOf } from './keys.js'
 import { inOrder, type Place } from './line.js'
@@ -20,7 +20,7 @@ export async function standingOf(desk: Desk, name: string): Promise<Standing> {
   if (seen.length > 0) await desk.askTime().catch(() => undefined)
   // Without write permission, the newest node gives a lower bound of the time.
   const now = desk.now() ?? Math.max(0, ...seen.map(({ stat }) => stat.ctime))
-  const held = holdersIn(seen.map(({ place }) => place))
+  const held = grantedCount(seen.map(({ place }) => place))
   return {
     name,
     holders: seen.slice(0, held).map((one) => holderOf(one, now)),
@@ -33,7 +33,7 @@ export async function standingOf(desk: Desk, name: string): Promise<Standing> {
 async function holdersOf(desk: Desk, name: string): Promise<ReadonlyMap<bigint, string>> {
   const lock = pathOf(desk.settings.chroot, name)
   const seen = await look(desk, lock)
-  const held = seen.slice(0, holdersIn(seen.map(({ place }) => place)))
+  const held = seen.slice(0, grantedCount(seen.map(({ place }) => place)))
   return new Map(
     held.map(({ place, stat }) => [stat.czxid, place.node === '' ? lock : `${lock}/${place.node}`]),
   )

@@ -14,7 +14,7 @@
  * name that ends in such a number counts as a mutex, so that it is never overtaken.
  */
 import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
-import { holdersIn, holds, inTheWay, otherLimit } from '../kit/sessions/order.js'
+import { blockerOf, conflictingLimit, grantedCount, isGranted } from '../kit/sessions/order.js'
 
 export interface Place {
   readonly node: string
@@ -100,10 +100,10 @@ export function judge(children: readonly string[], own: string): Verdict {
     return { is: 'tie' }
   const { mode } = me
   const before = line.slice(0, index)
-  const limit = otherLimit(before, mode)
+  const limit = conflictingLimit(before, mode)
   if (limit !== undefined) return { is: 'limit', limit }
-  if (holds(before, mode)) return { is: 'granted', behind: index + 1 < line.length }
-  const held = holdersIn(line)
+  if (isGranted(before, mode)) return { is: 'granted', behind: index + 1 < line.length }
+  const held = grantedCount(line)
   return {
     is: 'waiting',
     node: whomToWatch(before, mode, held),
@@ -121,7 +121,7 @@ export function judge(children: readonly string[], own: string): Verdict {
  */
 function whomToWatch(before: readonly Place[], mode: Mode, held: number): string | undefined {
   if (mode.kind === 'exclusive') return before.at(-1)?.node
-  const other = inTheWay(before, mode)
+  const other = blockerOf(before, mode)
   if (other !== undefined || mode.kind === 'shared') return other?.node
   return before.length > held ? before.at(-1)?.node : undefined
 }

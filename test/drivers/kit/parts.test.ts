@@ -5,8 +5,13 @@ import { type Mode, permits, shared } from '../../../src/core/mode.js'
 import { encode as consulKey, nameOf as consulName, lineOf } from '../../../src/drivers/consul/keys.js'
 import { base64, lineOf as etcdLine, nameOf as etcdName } from '../../../src/drivers/etcd/keys.js'
 import { ServerTime } from '../../../src/drivers/kit/server-time.js'
-import { holdersIn, holds, inTheWay, otherLimit } from '../../../src/drivers/kit/sessions/order.js'
-import { type Beaten, type Member, Session } from '../../../src/drivers/kit/sessions/session.js'
+import {
+  blockerOf,
+  conflictingLimit,
+  grantedCount,
+  isGranted,
+} from '../../../src/drivers/kit/sessions/order.js'
+import { type HeartbeatReply, Session, type SessionEntry } from '../../../src/drivers/kit/sessions/session.js'
 import { fakeClock } from '../../support/fake-clock.js'
 import { leakCheck } from '../../support/leaks.js'
 
@@ -24,35 +29,35 @@ test('a place holds when it goes together with all before it, and nobody overtak
     [[permits(2, 3), permits(2, 3)], permits(1, 3), false],
     [[shared], permits(1, 3), false],
   ]
-  for (const [before, mode, expected] of cases) assert.equal(holds(line(...before), mode), expected)
+  for (const [before, mode, expected] of cases) assert.equal(isGranted(line(...before), mode), expected)
 })
 
 test('the holders are the beginning of the line', () => {
-  assert.equal(holdersIn(line(x, x)), 1)
-  assert.equal(holdersIn(line(shared, shared, x, shared)), 2)
-  assert.equal(holdersIn(line(permits(2, 3), permits(1, 3), permits(1, 3))), 2)
-  assert.equal(holdersIn([]), 0)
+  assert.equal(grantedCount(line(x, x)), 1)
+  assert.equal(grantedCount(line(shared, shared, x, shared)), 2)
+  assert.equal(grantedCount(line(permits(2, 3), permits(1, 3), permits(1, 3))), 2)
+  assert.equal(grantedCount([]), 0)
 })
 
 test('one place is waited for: the last for a writer, the last writer for a reader, none or any for permits', () => {
   const [a, b, c] = line(x, shared, shared)
   assert.ok(a && b && c)
-  assert.equal(inTheWay([a, b, c], x), c)
-  assert.equal(inTheWay([a, b, c], shared), a)
-  assert.equal(inTheWay(line(permits(3, 3)), permits(1, 3)), undefined)
-  assert.equal(inTheWay([a], permits(1, 3)), a)
+  assert.equal(blockerOf([a, b, c], x), c)
+  assert.equal(blockerOf([a, b, c], shared), a)
+  assert.equal(blockerOf(line(permits(3, 3)), permits(1, 3)), undefined)
+  assert.equal(blockerOf([a], permits(1, 3)), a)
   const [first, stranger, last] = line(permits(1, 3), permits(1, 4), permits(1, 3))
   assert.ok(first && stranger && last)
-  assert.equal(inTheWay([first, stranger], permits(1, 3)), stranger)
+  assert.equal(blockerOf([first, stranger], permits(1, 3)), stranger)
 })
 
 test('the first place of a semaphore decides its limit', () => {
   const mixed = line(permits(1, 3), permits(1, 4))
-  assert.equal(otherLimit(mixed, permits(1, 4)), 3)
-  assert.equal(otherLimit(mixed, permits(1, 3)), undefined)
-  assert.equal(holds(mixed, permits(1, 3)), false, 'until the other has left')
-  assert.equal(otherLimit(line(permits(1, 4), permits(1, 3)), permits(1, 3)), 4)
-  assert.equal(otherLimit([], permits(1, 3)), undefined)
+  assert.equal(conflictingLimit(mixed, permits(1, 4)), 3)
+  assert.equal(conflictingLimit(mixed, permits(1, 3)), undefined)
+  assert.equal(isGranted(mixed, permits(1, 3)), false, 'until the other has left')
+  assert.equal(conflictingLimit(line(permits(1, 4), permits(1, 3)), permits(1, 3)), 4)
+  assert.equal(conflictingLimit([], permits(1, 3)), undefined)
 })
 
 test("the store's time is this machine's as long as they agree, and the store's where they do not", () => {
@@ -103,14 +108,14 @@ test('names become keys and back, and no two the same', () => {
   assert.equal(etcdName('p/', foreign), undefined)
 })
 
-function member(key: string, more: Partial<Member> = {}): Member & { readonly heard: string[] } {
+function member(key: string, more: Partial<SessionEntry> = {}): SessionEntry & { readonly heard: string[] } {
   const heard: string[] = []
   return {
     key,
     waits: false,
-    gone: () => void heard.push('gone'),
-    wake: () => void heard.push('wake'),
-    trouble: () => void heard.push('trouble'),
+    onGone: () => void heard.push('gone'),
+    onWake: () => void heard.push('wake'),
+    onFailure: () => void heard.push('trouble'),
     ...more,
     heard,
   }
@@ -119,24 +124,24 @@ function member(key: string, more: Partial<Member> = {}): Member & { readonly he
 test('one beat is for all, tells each what it found, and moves the deadline from before it left', async () => {
   const clock = fakeClock()
   const asked: string[][] = []
-  let answer: Beaten = { gone: new Set(['b', 'w']) }
-  const ask = async (_: string, members: readonly Member[]) => {
+  let answer: HeartbeatReply = { gone: new Set(['b', 'w']) }
+  const ask = async (_: string, members: readonly SessionEntry[]) => {
     asked.push(members.map(({ key }) => key))
     clock.stall(10)
     return answer
   }
   const session = new Session(ask, clock, 'id', 10_000, clock.now())
-  const [a, b, c] = [member('a'), member('b'), member('c', { before: 'w' })]
+  const [a, b, c] = [member('a'), member('b'), member('c', { predecessor: 'w' })]
   for (const one of [a, b, c]) session.add(one)
   await clock.advance(1_000)
   const sent = clock.now()
-  await Promise.all([session.beat(), session.beat(), session.beat()])
+  await Promise.all([session.heartbeat(), session.heartbeat(), session.heartbeat()])
   assert.deepEqual(asked, [['a', 'b', 'c']])
   assert.deepEqual([a.heard, b.heard, c.heard], [[], ['gone'], ['wake']])
   assert.equal(session.until, sent + 10_000 * 0.99 - 2)
   await clock.advance(2_000)
-  answer = 'dead'
-  await session.beat()
+  answer = 'ended'
+  await session.heartbeat()
   assert.deepEqual([a.heard, c.heard], [['gone'], ['wake', 'gone']])
   assert.equal(session.usable, false)
   // Its place was on its way when the session ended.
@@ -148,18 +153,18 @@ test('one beat is for all, tells each what it found, and moves the deadline from
 test('a session with waiters beats by itself, says so when it cannot, and ends when its time is over', async () => {
   const clock = fakeClock()
   let beats = 0
-  const ask = async (): Promise<Beaten> => {
+  const ask = async (): Promise<HeartbeatReply> => {
     beats++
     throw new Error('away')
   }
   const session = new Session(ask, clock, 'id', 3_000, clock.now())
   const waiter = member('w', { waits: true })
   session.add(waiter)
-  for (let i = 0; i < 60 && !session.dead; i++) {
+  for (let i = 0; i < 60 && !session.ended; i++) {
     await clock.advance(100)
   }
   assert.ok(beats >= 3, `${beats} beats`)
-  assert.equal(session.dead, true)
+  assert.equal(session.ended, true)
   assert.deepEqual(waiter.heard.slice(0, 2), ['trouble', 'trouble'])
   assert.ok(waiter.heard.includes('gone'))
 })

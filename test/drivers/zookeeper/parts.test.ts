@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { exclusive, permits, shared } from '../../../src/core/mode.js'
-import { holdersIn } from '../../../src/drivers/kit/sessions/order.js'
+import { grantedCount } from '../../../src/drivers/kit/sessions/order.js'
 import { zookeeper } from '../../../src/drivers/zookeeper/index.js'
 import { decode, encode, parentsOf, placeName } from '../../../src/drivers/zookeeper/keys.js'
 import { inOrder, judge, later, placeOf } from '../../../src/drivers/zookeeper/line.js'
@@ -110,7 +110,7 @@ describe('the line', () => {
       [0, 1, 2, 3].map((at) => watched(at, weights)),
       ['granted', 'granted', [-1, 1], [2, 2]],
     )
-    assert.equal(holdersIn(inOrder(weights)), 2)
+    assert.equal(grantedCount(inOrder(weights)), 2)
   })
 
   test('refuses a semaphore with another limit, whoever came first', () => {

@@ -1,10 +1,10 @@
 /**
- * One claim in the queue of a store with sessions: when to retry, when to rest, where to report trouble, and that nothing stays
+ * One claim in the queue of a store with sessions: when to retry, when to park, where to report failures, and that nothing stays
  * behind. How a queue entry is made and read is the driver's part, in its `waiter.ts`.
  *
  * ```
  *   try ── granted ──────────────────────────────► Grant
- *    ▲ └─ nothing, or temporary trouble: pause ─┐
+ *    ▲ └─ nothing, or a temporary failure: pause ┐
  *    └──────────────────────────────────────────┘
  *          the wait is over, or refused ──► the queue entry is removed ──► nothing
  * ```
@@ -12,214 +12,214 @@
  */
 import type { Claim, Grant, Wait } from '../../../core/driver.js'
 import { permitLimitError } from '../../../core/errors.js'
-import type { Bell } from '../auto-reset-event.js'
-import { Refused, type Trouble, Unsure } from '../failure.js'
+import type { AutoResetEvent } from '../auto-reset-event.js'
+import { type Failure, InconclusiveError, ServerRefusal } from '../failure.js'
 import type { SessionHold } from './hold.js'
-import { type InLine, otherLimit } from './order.js'
-import type { Member, Session } from './session.js'
-import type { SessionDesk } from './session-pool.js'
+import { conflictingLimit, type QueueEntry } from './order.js'
+import type { Session, SessionEntry } from './session.js'
+import type { SessionPool } from './session-pool.js'
 
 /** The share of its ttl a lease has left when granted. With less left, the session is proven again first. A little more than promised. */
-const worth = 0.93
-const leastWorth = 0.62
+const enough = 0.93
+const least = 0.62
 /** How long proving a session may delay a lease that is about to be granted, in ms. */
-const longestProof = 1_000
+const proofTimeout = 1_000
 
 export interface ClaimStore {
-  troubleOf(error: unknown): Trouble
+  toFailure(error: unknown): Failure
   /** Removes what was placed under `session`; later, if that is not possible at once. */
-  leave(session: Session): Promise<void>
+  removeEntry(session: Session): Promise<void>
 }
 
-export class SessionClaim implements Member {
+export class SessionClaim implements SessionEntry {
   readonly key: string
   readonly waits = true
-  before: string | undefined
+  predecessor: string | undefined
   /** The queue entry is certainly gone, with its session or alone. */
   lost = false
   /** A request had no answer: it may still arrive, even after a later one. */
-  doubt = false
+  ambiguous = false
   /** The session under which an entry may exist that has not been handed out as a grant. */
-  placed: Session | undefined
-  readonly #desk: SessionDesk
+  pendingSession: Session | undefined
+  readonly #pool: SessionPool
   readonly #claim: Claim
   readonly #wait: Wait
   readonly #store: ClaimStore
-  readonly #bell: Bell
-  #heeds: AbortSignal | undefined
-  #kept: Session | undefined
-  #trouble: Trouble | undefined
+  readonly #event: AutoResetEvent
+  #signal: AbortSignal | undefined
+  #session: Session | undefined
+  #lastFailure: Failure | undefined
 
-  constructor(desk: SessionDesk, claim: Claim, wait: Wait, key: string, store: ClaimStore) {
-    this.#desk = desk
+  constructor(pool: SessionPool, claim: Claim, wait: Wait, key: string, store: ClaimStore) {
+    this.#pool = pool
     this.#claim = claim
     this.#wait = wait
     this.#store = store
-    this.#bell = desk.bell()
+    this.#event = pool.registerEvent()
     this.key = key
   }
 
-  gone(): void {
+  onGone(): void {
     this.lost = true
-    this.#bell.ring()
+    this.#event.set()
   }
 
-  wake(): void {
-    this.#bell.ring()
+  onWake(): void {
+    this.#event.set()
   }
 
-  trouble(error: unknown): void {
-    this.#note(this.#store.troubleOf(error))
+  onFailure(error: unknown): void {
+    this.#report(this.#store.toFailure(error))
   }
 
   /** The store has answered. */
-  answered(): void {
-    this.#trouble = undefined
+  clearFailure(): void {
+    this.#lastFailure = undefined
   }
 
-  get ended(): boolean {
-    return this.#wait.over || this.#desk.closed
+  get isOver(): boolean {
+    return this.#wait.over || this.#pool.closed
   }
 
   /** One attempt; removes whatever an unanswered duplicate may still create. */
-  async once<G>(attempt: () => Promise<G | undefined>): Promise<G | undefined> {
+  async tryOnce<G>(attempt: () => Promise<G | undefined>): Promise<G | undefined> {
     try {
       const given = await attempt()
-      if (given === undefined) await this.leave()
+      if (given === undefined) await this.removeEntry()
       return given
     } catch (error) {
-      await this.leave()
-      throw error instanceof RangeError ? error : this.#store.troubleOf(error).error
+      await this.removeEntry()
+      throw error instanceof RangeError ? error : this.#store.toFailure(error).error
     } finally {
-      this.#over()
+      this.#close()
     }
   }
 
   /** Attempts until the wait is over. */
-  async long(attempt: () => Promise<Grant | undefined>): Promise<Grant | undefined> {
+  async tryUntilOver(attempt: () => Promise<Grant | undefined>): Promise<Grant | undefined> {
     try {
-      while (!this.ended) {
+      while (!this.isOver) {
         const grant = await this.#try(attempt)
         if (grant !== undefined) return grant
       }
-      await this.leave()
-      if (this.#trouble !== undefined && !this.#desk.closed) throw this.#trouble.error
+      await this.removeEntry()
+      if (this.#lastFailure !== undefined && !this.#pool.closed) throw this.#lastFailure.error
       return undefined
     } catch (error) {
-      await this.leave()
+      await this.removeEntry()
       throw error
     } finally {
-      this.#heeds?.removeEventListener('abort', this.#bell.ring)
-      this.#over()
+      this.#signal?.removeEventListener('abort', this.#event.set)
+      this.#close()
     }
   }
 
   /** The session that keeps the queue entry: the current one while it is usable, else a new one. */
   async session(): Promise<Session> {
-    if (this.#kept?.usable !== true)
-      this.#kept = await this.#desk.session(this.#claim.ttl, this.#claim.attempt)
-    return this.#kept
+    if (this.#session?.usable !== true)
+      this.#session = await this.#pool.session(this.#claim.ttl, this.#claim.attempt)
+    return this.#session
   }
 
   /** Sends a request that places something. Undefined: the session had ended; {@link session} makes a new one. */
-  async put<T extends { readonly repeated: boolean }>(
+  async place<T extends { readonly repeated: boolean }>(
     session: Session,
     send: () => Promise<T>,
   ): Promise<T | undefined> {
-    const fresh = this.#isOld(session) ? this.#prove(session) : undefined
+    const fresh = this.#needsProof(session) ? this.#prove(session) : undefined
     fresh?.catch(() => undefined)
     try {
-      this.placed = session
+      this.pendingSession = session
       const answer = await send()
       // The unanswered try may still arrive, elsewhere.
-      this.doubt ||= answer.repeated
+      this.ambiguous ||= answer.repeated
       if (fresh !== undefined) await fresh.catch(() => undefined)
       return answer
     } catch (error) {
-      if (error instanceof Refused && error.noSession) {
+      if (error instanceof ServerRefusal && error.noSession) {
         session.end()
         return undefined
       }
-      this.doubt ||= this.#store.troubleOf(error).doubtful
+      this.ambiguous ||= this.#store.toFailure(error).ambiguous
       throw error
     }
   }
 
   /** Hands out what was placed, if enough of its session is left. */
-  async granted(session: Session, holdOf: () => SessionHold): Promise<Grant> {
-    const [grant] = await this.allGranted(session, () => [holdOf()] as const)
+  async handOut(session: Session, holdOf: () => SessionHold): Promise<Grant> {
+    const [grant] = await this.handOutAll(session, () => [holdOf()] as const)
     return grant
   }
 
   /** Like `granted`, for several entries placed in one step. */
-  async allGranted<H extends readonly SessionHold[]>(session: Session, holdsOf: () => H): Promise<H> {
+  async handOutAll<H extends readonly SessionHold[]>(session: Session, holdsOf: () => H): Promise<H> {
     // A lease has its ttl left when it is handed out. If the session cannot be proven again now, it must at least last as long
     // as that of a lease that is passed on.
-    if (this.#isOld(session)) {
+    if (this.#needsProof(session)) {
       await this.#prove(session).catch((error: unknown) => {
-        if (this.#leftOf(session) < this.#claim.ttl * leastWorth) throw error
+        if (this.#remainingOf(session) < this.#claim.ttl * least) throw error
       })
     }
     const holds = holdsOf()
-    const { env, closed } = this.#desk
+    const { env, closed } = this.#pool
     const now = env.clock.now()
-    if (holds.every(({ validUntil }) => now < validUntil) && !session.dead && !this.lost && !closed) {
-      this.placed = undefined
+    if (holds.every(({ validUntil }) => now < validUntil) && !session.ended && !this.lost && !closed) {
+      this.pendingSession = undefined
       return holds
     }
-    for (const hold of holds) hold.gone()
-    throw new Unsure('the answer came too late')
+    for (const hold of holds) hold.onGone()
+    throw new InconclusiveError('the answer came too late')
   }
 
   /**
-   * Rests until `watch` calls its first argument, a heartbeat finds something gone, or the wait is over. `watch` calls its second
+   * Parks until `watch` calls its first argument, a heartbeat finds something gone, or the wait is over. `watch` calls its second
    * argument when the watch broke: the claim then retries soon, not at once, because a cluster in trouble, with all its watches
    * broken, must not be hammered.
    * @param before the key to wait for: every heartbeat checks it, too, because a watch may hang. Without it, the claim retries after
    * a ttl.
    */
-  async rest(
+  async park(
     before: string | undefined,
     watch: (wake: () => void, broke: () => void) => () => void,
   ): Promise<void> {
-    const { clock } = this.#desk.env
-    const wake = () => this.#bell.ring()
+    const { clock } = this.#pool.env
+    const wake = () => this.#event.set()
     const wakeIn = (ms: number) => clock.at(clock.now() + ms, wake)
     let disarm = before === undefined ? wakeIn(this.#claim.ttl) : undefined
-    this.before = before
+    this.predecessor = before
     const stop = watch(wake, () => {
       disarm?.()
-      disarm = wakeIn(this.#pause())
+      disarm = wakeIn(this.#retryDelay())
     })
     try {
-      await this.nap()
+      await this.sleep()
     } finally {
       stop()
       disarm?.()
-      this.before = undefined
+      this.predecessor = undefined
     }
   }
 
-  /** Rests for `ms`, or until the bell is rung. */
-  async nap(ms?: number): Promise<void> {
-    // Only a resting claim needs the abort signal; creating one costs more than acquiring a free lock.
-    if (this.#heeds === undefined) {
-      this.#heeds = this.#wait.signal
-      this.#heeds.addEventListener('abort', this.#bell.ring)
+  /** Sleeps for `ms`, or until the event is set. */
+  async sleep(ms?: number): Promise<void> {
+    // Only a parked claim needs the abort signal; creating one costs more than acquiring a free lock.
+    if (this.#signal === undefined) {
+      this.#signal = this.#wait.signal
+      this.#signal.addEventListener('abort', this.#event.set)
     }
-    if (!this.ended) await this.#bell.rest(ms)
+    if (!this.isOver) await this.#event.wait(ms)
   }
 
   /** @throws RangeError when the semaphore is in use with another limit */
-  refuseLimit(ahead: readonly InLine[], { mode, name }: Claim = this.#claim): void {
-    const other = otherLimit(ahead, mode)
+  checkLimit(ahead: readonly QueueEntry[], { mode, name }: Claim = this.#claim): void {
+    const other = conflictingLimit(ahead, mode)
     if (other !== undefined) throw permitLimitError(name, other, mode.kind === 'permits' ? mode.of : 0)
   }
 
-  async leave(): Promise<void> {
-    const session = this.placed
-    this.placed = undefined
-    if (session !== undefined) await this.#store.leave(session)
+  async removeEntry(): Promise<void> {
+    const session = this.pendingSession
+    this.pendingSession = undefined
+    if (session !== undefined) await this.#store.removeEntry(session)
   }
 
   async #try(attempt: () => Promise<Grant | undefined>): Promise<Grant | undefined> {
@@ -227,39 +227,39 @@ export class SessionClaim implements Member {
       return await attempt()
     } catch (error) {
       if (error instanceof RangeError) throw error
-      const trouble = this.#store.troubleOf(error)
-      if (!trouble.passing) throw trouble.error
-      this.#note(trouble)
-      if (!this.ended) await this.nap(this.#pause())
+      const failure = this.#store.toFailure(error)
+      if (!failure.transient) throw failure.error
+      this.#report(failure)
+      if (!this.isOver) await this.sleep(this.#retryDelay())
       return undefined
     }
   }
 
   /** Has the session less proven time left than a new lease should have? */
-  #isOld(session: Session): boolean {
-    return this.#leftOf(session) < this.#claim.ttl * worth
+  #needsProof(session: Session): boolean {
+    return this.#remainingOf(session) < this.#claim.ttl * enough
   }
 
   /** Bounded, because the lock is unavailable to others meanwhile. */
   #prove(session: Session): Promise<void> {
-    return session.beat(Math.min(session.ttl / 6, longestProof))
+    return session.heartbeat(Math.min(session.ttl / 6, proofTimeout))
   }
 
-  #leftOf(session: Session): number {
-    return session.until - this.#desk.env.clock.now()
+  #remainingOf(session: Session): number {
+    return session.until - this.#pool.env.clock.now()
   }
 
-  #note(trouble: Trouble): void {
-    this.#trouble = trouble
-    this.#wait.blocked?.({ trouble: trouble.error })
+  #report(failure: Failure): void {
+    this.#lastFailure = failure
+    this.#wait.blocked?.({ trouble: failure.error })
   }
 
-  #over(): void {
-    this.#desk.quit(this.#bell)
-    if (this.#kept !== undefined) this.#desk.done(this.#kept)
+  #close(): void {
+    this.#pool.unregister(this.#event)
+    if (this.#session !== undefined) this.#pool.releaseSession(this.#session)
   }
 
-  #pause(): number {
-    return Math.min(250, this.#claim.ttl / 10) * (0.5 + this.#desk.env.random())
+  #retryDelay(): number {
+    return Math.min(250, this.#claim.ttl / 10) * (0.5 + this.#pool.env.random())
   }
 }

@@ -11,8 +11,8 @@ import type {
   Wait,
 } from '../../../core/driver.js'
 import { BackendError } from '../../../core/errors.js'
-import type { Trouble } from '../failure.js'
-import type { SessionDesk } from './session-pool.js'
+import type { Failure } from '../failure.js'
+import type { SessionPool } from './session-pool.js'
 
 /** The traits that all drivers over sessions share. */
 export const sessionTraits: {
@@ -27,20 +27,20 @@ export const sessionTraits: {
   cells: true,
 })
 
-export interface SessionDriverParts<T extends Traits, D extends SessionDesk = SessionDesk> {
+export interface SessionDriverParts<T extends Traits, D extends SessionPool = SessionPool> {
   readonly name: string
   readonly traits: T
-  readonly desk: D
+  readonly pool: D
   readonly cells: Cells
-  readonly troubleOf: (error: unknown) => Trouble
+  readonly toFailure: (error: unknown) => Failure
   waiter(
     claim: Claim,
     wait: Wait,
   ): {
     /** One attempt. */
-    once(): Promise<Grant | undefined>
+    tryOnce(): Promise<Grant | undefined>
     /** Attempts until the wait is over. */
-    long(): Promise<Grant | undefined>
+    tryUntilOver(): Promise<Grant | undefined>
   }
   /** Single attempts at several names in one step. Absent: the store cannot do that. */
   together?(claims: readonly Claim[], wait: Wait): Promise<readonly Grant[] | undefined>
@@ -50,79 +50,79 @@ export interface SessionDriverParts<T extends Traits, D extends SessionDesk = Se
 }
 
 /**
- * The factory of such drivers, and the desk of the driver it made last: a user's own transaction goes through that desk.
+ * The factory of such drivers, and the session pool of the driver it made last: a user's own transaction goes through that pool.
  * @param parts makes the parts of a driver for an environment
  */
-export function sessionFactory<T extends Traits, D extends SessionDesk>(
+export function sessionFactory<T extends Traits, D extends SessionPool>(
   parts: (env: Env) => SessionDriverParts<T, D>,
-): { readonly factory: DriverFactory<T>; readonly newest: (name: string) => D } {
-  let desk: D | undefined
+): { readonly factory: DriverFactory<T>; readonly current: (name: string) => D } {
+  let pool: D | undefined
   return {
     factory: (env) => {
       const made = parts(env)
-      desk = made.desk
+      pool = made.pool
       return sessionDriver(made)
     },
-    newest(name) {
-      if (desk === undefined) throw new BackendError(name, 'it was not given to createLocks yet')
-      desk.assertOpen()
-      return desk
+    current(name) {
+      if (pool === undefined) throw new BackendError(name, 'it was not given to createLocks yet')
+      pool.assertOpen()
+      return pool
     },
   }
 }
 
-/** How long an operator's query is retried during temporary trouble, in ms: longer than a cluster takes to elect another leader. */
-const patience = 10_000
+/** How long an operator's query is retried during temporary failures, in ms: longer than a cluster takes to elect another leader. */
+const readTimeout = 10_000
 
 function sessionDriver<T extends Traits>(parts: SessionDriverParts<T>): Driver<T> {
-  const { name, traits, desk, cells, troubleOf, together } = parts
-  const told = async <R>(work: () => Promise<R>): Promise<R> => {
-    desk.assertOpen()
+  const { name, traits, pool, cells, toFailure, together } = parts
+  const guarded = async <R>(work: () => Promise<R>): Promise<R> => {
+    pool.assertOpen()
     try {
       return await work()
     } catch (error) {
-      throw troubleOf(error).error
+      throw toFailure(error).error
     }
   }
-  /** Retries read-only work while the trouble is temporary. */
+  /** Retries read-only work while the failure is temporary. */
   const read = async <R>(work: () => Promise<R>): Promise<R> => {
-    const { clock, random } = desk.env
-    const end = clock.now() + patience
-    const bell = desk.bell()
+    const { clock, random } = pool.env
+    const end = clock.now() + readTimeout
+    const event = pool.registerEvent()
     try {
       for (;;) {
-        desk.assertOpen()
+        pool.assertOpen()
         try {
           return await work()
         } catch (error) {
-          const trouble = troubleOf(error)
+          const failure = toFailure(error)
           const pause = 200 * (0.5 + random())
-          if (!trouble.passing || clock.now() + pause > end) throw trouble.error
-          await bell.rest(pause)
+          if (!failure.transient || clock.now() + pause > end) throw failure.error
+          await event.wait(pause)
         }
       }
     } finally {
-      desk.quit(bell)
+      pool.unregister(event)
     }
   }
   return {
     name,
     traits,
     async acquire(claim, wait) {
-      desk.assertOpen()
+      pool.assertOpen()
       const waiter = parts.waiter(claim, wait)
-      return wait.remaining() <= 0 ? waiter.once() : waiter.long()
+      return wait.remaining() <= 0 ? waiter.tryOnce() : waiter.tryUntilOver()
     },
     ...(together !== undefined && {
       together: async (claims: readonly Claim[], wait: Wait) => {
-        desk.assertOpen()
+        pool.assertOpen()
         return wait.over ? undefined : together(claims, wait)
       },
     }),
     inspect: (name) => read(() => parts.inspect(name)),
     list: (prefix) => read(() => parts.list(prefix)),
-    forceRelease: (name) => told(() => parts.forceRelease(name)),
+    forceRelease: (name) => guarded(() => parts.forceRelease(name)),
     cells,
-    close: () => desk.close(),
+    close: () => pool.close(),
   }
 }

@@ -7,37 +7,37 @@
  */
 import { admits, type Mode } from '../../../core/mode.js'
 
-export interface InLine {
+export interface QueueEntry {
   readonly mode: Mode
 }
 
-export function holds(ahead: readonly InLine[], mode: Mode): boolean {
-  if (ahead.some((place) => differ(place.mode, mode))) return false
+export function isGranted(ahead: readonly QueueEntry[], mode: Mode): boolean {
+  if (ahead.some((entry) => limitsDiffer(entry.mode, mode))) return false
   return admits(
-    ahead.map((place) => place.mode),
+    ahead.map((entry) => entry.mode),
     mode,
   )
 }
 
 /** Are these two different limits of one semaphore? */
-export function differ(one: Mode, other: Mode): boolean {
+export function limitsDiffer(one: Mode, other: Mode): boolean {
   return one.kind === 'permits' && other.kind === 'permits' && one.of !== other.of
 }
 
 /** The number of holders: the length of the longest prefix of the queue in which each entry is compatible with those ahead of it. */
-export function holdersIn(line: readonly InLine[]): number {
+export function grantedCount(queue: readonly QueueEntry[]): number {
   let n = 0
-  for (const { mode } of line) {
-    if (!holds(line.slice(0, n), mode)) break
+  for (const { mode } of queue) {
+    if (!isGranted(queue.slice(0, n), mode)) break
     n++
   }
   return n
 }
 
 /** The limit with which a semaphore of this name is in use, if it differs from `mode`'s. */
-export function otherLimit(ahead: readonly InLine[], mode: Mode): number | undefined {
+export function conflictingLimit(ahead: readonly QueueEntry[], mode: Mode): number | undefined {
   if (mode.kind !== 'permits') return undefined
-  const first = ahead.find((place) => place.mode.kind === 'permits')?.mode
+  const first = ahead.find((entry) => entry.mode.kind === 'permits')?.mode
   return first?.kind === 'permits' && first.of !== mode.of ? first.of : undefined
 }
 
@@ -45,7 +45,7 @@ export function otherLimit(ahead: readonly InLine[], mode: Mode): number | undef
  * The one entry to wait for: while it exists, nothing else that happens can help. Undefined for permits behind permits: any of
  * those may make room.
  */
-export function inTheWay<P extends InLine>(ahead: readonly P[], mode: Mode): P | undefined {
+export function blockerOf<P extends QueueEntry>(ahead: readonly P[], mode: Mode): P | undefined {
   if (mode.kind === 'exclusive') return ahead.at(-1)
-  return ahead.findLast((place) => place.mode.kind !== mode.kind || differ(place.mode, mode))
+  return ahead.findLast((entry) => entry.mode.kind !== mode.kind || limitsDiffer(entry.mode, mode))
 }

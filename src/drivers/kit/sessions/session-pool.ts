@@ -1,53 +1,53 @@
-/** The open resources of one driver: its sessions, its pending clean-up work, and the resting waiters to wake when it closes. */
+/** The open resources of one driver: its sessions, its pending clean-up work, and the parked waiters to wake when it closes. */
 import type { Env } from '../../../core/driver.js'
 import { BackendError } from '../../../core/errors.js'
-import { Bell } from '../auto-reset-event.js'
-import { type Beat, Session } from './session.js'
+import { AutoResetEvent } from '../auto-reset-event.js'
+import { type SendHeartbeat, Session } from './session.js'
 
 /** The session operations of a store. */
-export interface SessionStore {
+export interface SessionApi {
   /** The driver's name, for messages. */
   readonly name: string
   /** True: one session per lock instead of one for all locks of the same ttl. */
-  readonly each: boolean
+  readonly perLock: boolean
   /** How long closing may take, in ms. */
-  readonly patience: number
-  readonly beat: Beat
+  readonly closeTimeout: number
+  readonly heartbeat: SendHeartbeat
   /** The session ttl in ms that covers claims of `ttl`. The same for claims that share a session. */
-  ttlFor(ttl: number): number
+  sessionTtl(ttl: number): number
   create(ttl: number): Promise<{ readonly id: string; readonly ttl: number; readonly sent: number }>
   destroy(id: string): Promise<unknown>
   /** Closes the connections. */
   close(): void
 }
 
-export class SessionDesk {
+export class SessionPool {
   readonly env: Env
   closed = false
-  readonly #store: SessionStore
-  readonly #bells = new Set<Bell>()
+  readonly #api: SessionApi
+  readonly #events = new Set<AutoResetEvent>()
   readonly #shared = new Map<number, Promise<Session>>()
   /** Keyed by attempt, so that a repeated request of a claim finds the claim's own session. */
-  readonly #each = new Map<string, Promise<Session>>()
-  readonly #ends = new WeakMap<Session, () => void>()
+  readonly #perLock = new Map<string, Promise<Session>>()
+  readonly #forgetters = new WeakMap<Session, () => void>()
   readonly #open = new Set<Session>()
-  readonly #chases = new Set<Promise<void>>()
+  readonly #retries = new Set<Promise<void>>()
 
-  constructor(store: SessionStore, env: Env) {
-    this.#store = store
+  constructor(store: SessionApi, env: Env) {
+    this.#api = store
     this.env = env
   }
 
   /** The session that keeps a claim: shared by all claims of the same ttl, or its own. */
   async session(ttl: number, attempt: string): Promise<Session> {
     this.assertOpen()
-    const wanted = this.#store.ttlFor(ttl)
-    return this.#store.each
-      ? this.#knownOr(this.#each, `${attempt} ${wanted}`, wanted)
-      : this.#knownOr(this.#shared, wanted, wanted)
+    const wanted = this.#api.sessionTtl(ttl)
+    return this.#api.perLock
+      ? this.#existingOr(this.#perLock, `${attempt} ${wanted}`, wanted)
+      : this.#existingOr(this.#shared, wanted, wanted)
   }
 
-  async #knownOr<K>(all: Map<K, Promise<Session>>, key: K, wanted: number): Promise<Session> {
+  async #existingOr<K>(all: Map<K, Promise<Session>>, key: K, wanted: number): Promise<Session> {
     const known = all.get(key)
     if (known !== undefined) {
       const session = await known
@@ -56,92 +56,92 @@ export class SessionDesk {
       session.end()
       this.#open.delete(session)
       this.assertOpen()
-      return this.#knownOr(all, key, wanted)
+      return this.#existingOr(all, key, wanted)
     }
     const created = this.#create(wanted)
     all.set(key, created)
     const forget = () => {
       if (all.get(key) === created) all.delete(key)
     }
-    created.then((session) => this.#ends.set(session, forget), forget)
+    created.then((session) => this.#forgetters.set(session, forget), forget)
     return created
   }
 
   /** Destroys the session if it belongs to one lock and keeps nothing any more. */
-  done(session: Session): void {
-    if (!this.#store.each || !session.idle || !this.#open.delete(session)) return
+  releaseSession(session: Session): void {
+    if (!this.#api.perLock || !session.idle || !this.#open.delete(session)) return
     session.end()
-    this.#ends.get(session)?.()
-    this.#follow(this.#store.destroy(session.id).then(none, none))
+    this.#forgetters.get(session)?.()
+    this.#track(this.#api.destroy(session.id).then(none, none))
   }
 
   /**
    * Repeats `work` until it resolves with true, or the session is over and everything with it, or the driver closes. Resolves after
    * the first try, whether that succeeded or failed; further tries run in the background.
    */
-  chase(work: () => Promise<boolean>, session: Session, pace: number): Promise<void> {
+  retryUntilDone(work: () => Promise<boolean>, session: Session, pace: number): Promise<void> {
     return new Promise((tried) => {
-      const bell = this.bell()
-      const chase = async () => {
-        while (!this.closed && !session.dead) {
+      const registerEvent = this.registerEvent()
+      const retryUntilDone = async () => {
+        while (!this.closed && !session.ended) {
           const over = await work().catch(() => false)
           tried()
           if (over) break
-          await bell.rest(Math.max(100, pace))
+          await registerEvent.wait(Math.max(100, pace))
         }
-        this.quit(bell)
+        this.unregister(registerEvent)
         tried()
-        this.done(session)
+        this.releaseSession(session)
       }
-      this.#follow(chase())
+      this.#track(retryUntilDone())
     })
   }
 
-  /** A bell that rings when the driver closes. The caller must `quit` it. */
-  bell(): Bell {
-    const bell = new Bell(this.env.clock)
-    this.#bells.add(bell)
-    return bell
+  /** An event that is set when the driver closes. The caller must `unregister` it. */
+  registerEvent(): AutoResetEvent {
+    const registerEvent = new AutoResetEvent(this.env.clock)
+    this.#events.add(registerEvent)
+    return registerEvent
   }
 
-  quit(bell: Bell): void {
-    this.#bells.delete(bell)
+  unregister(registerEvent: AutoResetEvent): void {
+    this.#events.delete(registerEvent)
   }
 
   assertOpen(): void {
-    if (this.closed) throw new BackendError(this.#store.name, 'these locks were closed', { closed: true })
+    if (this.closed) throw new BackendError(this.#api.name, 'these locks were closed', { closed: true })
   }
 
   /** Destroys the sessions, and with them everything they keep. */
   async close(): Promise<void> {
     if (this.closed) return
     this.closed = true
-    for (const bell of this.#bells) bell.ring()
+    for (const registerEvent of this.#events) registerEvent.set()
     const gone = [...this.#open].map((session) => {
       session.end()
-      return this.#store.destroy(session.id).then(none, none)
+      return this.#api.destroy(session.id).then(none, none)
     })
-    const late = new Bell(this.env.clock)
-    const all = Promise.all([...gone, ...this.#chases]).then(late.ring)
-    await late.rest(this.#store.patience)
-    this.#store.close()
+    const late = new AutoResetEvent(this.env.clock)
+    const all = Promise.all([...gone, ...this.#retries]).then(late.set)
+    await late.wait(this.#api.closeTimeout)
+    this.#api.close()
     await all
   }
 
   async #create(wanted: number): Promise<Session> {
-    const { id, ttl, sent } = await this.#store.create(wanted)
-    const session = new Session(this.#store.beat, this.env.clock, id, ttl, sent)
+    const { id, ttl, sent } = await this.#api.create(wanted)
+    const session = new Session(this.#api.heartbeat, this.env.clock, id, ttl, sent)
     if (this.closed) {
-      this.#store.destroy(id).then(none, none)
+      this.#api.destroy(id).then(none, none)
       this.assertOpen()
     }
     this.#open.add(session)
     return session
   }
 
-  #follow(work: Promise<void>): void {
-    const followed: Promise<void> = work.finally(() => this.#chases.delete(followed))
-    this.#chases.add(followed)
+  #track(work: Promise<void>): void {
+    const followed: Promise<void> = work.finally(() => this.#retries.delete(followed))
+    this.#retries.add(followed)
   }
 }
 

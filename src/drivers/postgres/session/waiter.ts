@@ -87,7 +87,7 @@ export class SessionWaiter {
 
   /** Handles a notification, which anybody with the right to notify may have sent: it is worth a try. */
   hear(): void {
-    if (!this.#once) this.#hints.tell()
+    if (!this.#once) this.#hints.notify()
   }
 
   /** Called when the driver closes. */
@@ -97,7 +97,7 @@ export class SessionWaiter {
 
   #answered({ answer, sent, life }: Told): void {
     this.#asking = false
-    this.#hints.looked()
+    this.#hints.queryDone()
     const acquired = acquiredOf(answer)
     if (this.#settled) {
       // It was sent again after the claim was given up. If the claim was granted before, the lock is its holder's.
@@ -140,7 +140,7 @@ export class SessionWaiter {
 
   #trouble({ passing, error }: Trouble): void {
     this.#asking = false
-    this.#hints.looked()
+    this.#hints.queryDone()
     if (this.#settled) return
     this.#wait.blocked?.({ trouble: error })
     const pause = Math.min(1_000, 25 * 2 ** Math.min(this.#failures++, 8)) * (0.5 + this.#env.random())

@@ -1,5 +1,5 @@
 /** The script for acquiring. The other verbs are in `verbs.ts`. */
-import { aliveFor } from '../../kit/push-schedule.js'
+import { livenessWindow } from '../../kit/push-schedule.js'
 import { type Script, script } from './frame.js'
 import { fastAcquire } from './short-cuts.js'
 
@@ -26,7 +26,7 @@ local function enqueue(S, id, kind, take, of, ttl, alive, note)
       call('HSET', S.h, 'pl', of)
     end
   end
-  if isDeaf() then alive = math.min(alive, ${aliveFor.polling * 1000}) end
+  if isDeaf() then alive = math.min(alive, ${livenessWindow.polling * 1000}) end
   stand(S, id, { kind = kind, take = take, of = of, ttl = tonumber(ttl), channel = deaf and '-' or chan,
     since = w and w.since or num(S.now), who = by, note = note }, S.now + alive)
   if not S.line then
