@@ -1,4 +1,4 @@
-// The proof by itself: `npm test` has all of it among thousands of other tests.
+// The whole proof by itself; `npm run test:all` has it among thousands of other tests, `npm test` a part of it.
 //
 //   npm run proof
 //

@@ -1,81 +1,82 @@
-// Which test files there are, and beside which others each of them runs.
+// Which test files there are, which tier each of them belongs to, and beside which others it runs. A file says so itself in its first
+// lines; without a word it belongs to the first tier and runs beside others.
+//
+//   // Second tier because …     not part of `npm test`; `npm run test:all` and CI run it
+//   // Runs alone because …      measures time: nothing else runs meanwhile
+//   import '…/support/background.js'   only computes: gets the processor time that the others leave
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-const root = fileURLToPath(new URL('../..', import.meta.url))
+export const root: string = fileURLToPath(new URL('../..', import.meta.url))
 
-/**
- * `waits`: for servers, for leases to run out; works little, and wants a processor at once when it does.
- * `computes`: says so by importing support/background.ts, which lets everything else go first.
- * `alone`: measures time, and says `// Runs alone because …` in its first lines.
- */
+/** `waits`: works little, and needs a processor at once when it does. `computes`: runs at low priority. `alone`: measures time. */
 export type Way = 'waits' | 'computes' | 'alone'
+export type Tier = 'first' | 'second'
 
 export interface TestFile {
   /** From the root of the checkout. */
   readonly source: string
   readonly built: string
   readonly way: Way
+  readonly tier: Tier
 }
 
-/** Those that take longest, in this order: begun last, one of them would be left over at the end. */
-const first: readonly string[] = [
+/** Those that take longest, in this order: started last, one of them would run by itself at the end. */
+const longest: readonly string[] = [
   'lab/live',
   'chaos/local-kill',
   'lab/databases',
-  'drivers/zookeeper-ensemble',
-  'drivers/consul-cluster',
-  'drivers/etcd-cluster',
-  'drivers/redis-flavours',
-  'drivers/redis',
+  'drivers/zookeeper',
   'drivers/mysql',
-  'drivers/mysql-session',
-  'drivers/mysql-mariadb',
-  'drivers/mysql-9',
-  'drivers/redis-sentinel',
-  'drivers/redis-cluster',
   'drivers/redlock',
   'drivers/consul',
   'drivers/etcd',
   'drivers/local',
-  'drivers/zookeeper',
+  'drivers/redis',
   'drivers/postgres',
-  'drivers/postgres-js',
-  'drivers/postgres-session',
+  'drivers/zookeeper-ensemble',
+  'drivers/consul-cluster',
+  'drivers/etcd-cluster',
+  'drivers/mysql-session',
+  'drivers/redis-sentinel',
+  'drivers/redis-cluster',
   'lab/canaries',
   'lab/scenes',
   'cli/verify',
   'bench/suites',
   'conformance/memory',
-  'simulation/memory',
-  'simulation/table',
-  'simulation/redis',
+  'simulation/memory-more',
+  'simulation/table-more',
+  'simulation/redis-more',
 ]
 
 export function testFiles(): TestFile[] {
   const names = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.test.ts'))
     .sort()
-  const missing = first.filter((name) => !names.includes(`${name}.test.ts`))
+  const missing = longest.filter((name) => !names.includes(`${name}.test.ts`))
   if (missing.length > 0) throw new Error(`scripts/test-files.ts names tests that are not there: ${missing}`)
-  const turn = (name: string) => {
-    const at = first.indexOf(name.replace(/\.test\.ts$/, ''))
-    return at < 0 ? first.length : at
+  const rank = (name: string) => {
+    const at = longest.indexOf(name.replace(/\.test\.ts$/, ''))
+    return at < 0 ? longest.length : at
   }
-  return names
-    .sort((a, b) => turn(a) - turn(b))
-    .map((name) => {
-      const source = join('test', name)
-      const built = join(root, 'build/test', name.replace(/\.ts$/, '.js'))
-      if (!existsSync(built))
-        throw new Error(`${relative(root, built)} is missing: run 'npm run build' first`)
-      return { source, built, way: wayOf(source) }
-    })
+  return names.sort((a, b) => rank(a) - rank(b)).map(fileOf)
 }
 
-function wayOf(source: string): Way {
-  const text = readFileSync(join(root, source), 'utf8')
-  if (text.split('\n', 12).some((line) => line.startsWith('// Runs alone because '))) return 'alone'
-  return /^import '(\.\.\/)+support\/background\.js'$/m.test(text) ? 'computes' : 'waits'
+function fileOf(name: string): TestFile {
+  const source = join('test', name)
+  const built = join(root, 'build/test', name.replace(/\.ts$/, '.js'))
+  if (!existsSync(built)) throw new Error(`${relative(root, built)} is missing: run 'npm run build' first`)
+  return { source, built, ...declared(readFileSync(join(root, source), 'utf8')) }
+}
+
+/** What the text of a test file declares. */
+export function declared(text: string): Pick<TestFile, 'way' | 'tier'> {
+  const says = (words: string) => text.split('\n', 12).some((line) => line.startsWith(`// ${words} because `))
+  const computes = /^import '(\.\.\/)+support\/background\.js'$/m.test(text)
+  return {
+    way: says('Runs alone') ? 'alone' : computes ? 'computes' : 'waits',
+    tier: says('Second tier') ? 'second' : 'first',
+  }
 }

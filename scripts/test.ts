@@ -1,129 +1,153 @@
-// Runs the compiled test files; Node 20's own `node --test` takes no patterns.
+// Runs the compiled test files, each in a process of its own; none is ever run again because it failed.
 //
-//   npm test                          all of them
-//   npm test -- redis core/lease      the files whose path contains one of the words
+//   npm test                          the first tier: what a change needs, in some minutes
+//   npm run test:all                  both tiers
+//   npm test -- redis core/lease      the files of either tier whose path contains one of the words
 //   npm test -- core --only=abort     of those, the tests whose name matches the pattern
 //
-// Most files wait more than they work, so more of them run at a time than there are processors, the longest first. Beside
-// them, and only with the time they leave, run the files that compute. Those that measure time follow, one by one.
-// All is told as one, so that the closing lines count every test.
-import { availableParallelism } from 'node:os'
-import { Readable } from 'node:stream'
-import { run } from 'node:test'
-import { spec } from 'node:test/reporters'
+// Options for CI: --tier=first|second|all, and --sum, which adds the totals of the run before this one to the closing lines.
+//
+// Most files wait more than they work, so more of them run at a time than there are processors, the longest first, and as many as the
+// machine can carry. Beside them, at low priority, run the files that compute. Those that measure time follow, one by one.
+import pc from 'picocolors'
+import { Machine, processors } from './machine.js'
 import { type TestFile, testFiles, type Way } from './test-files.js'
+import { type FileResult, TestProcess } from './test-process.js'
+import { print, report, seconds, times } from './test-report.js'
 
-/**
- * A file that takes longer hangs. One that computes gets only what the others leave it, and when that is little it says nothing about
- * the file: its limit is that of a whole run. In ms.
- */
-const limits: Readonly<Record<Way, number>> = { waits: 600_000, computes: 2_400_000, alone: 600_000 }
-const processors = Math.max(availableParallelism(), 2)
+/** How long a file may print nothing, in ms of the machine's progress: it hangs. */
+const silence: Readonly<Record<Way, number>> = { waits: 600_000, computes: 2_400_000, alone: 600_000 }
 const atOnce: Readonly<Record<Way, number>> = {
-  waits: Math.min(2 * processors + 1, 12),
+  waits: Math.min(4 * processors, 16),
   computes: Math.min(processors, 8),
   alone: 1,
 }
-
-interface Event {
-  readonly type: string
-  readonly data: {
-    readonly nesting?: number
-    readonly message?: string
-    readonly name?: string
-    readonly details?: { readonly duration_ms?: number }
-  }
-}
+/** So many ready tasks for each processor are enough; two files run in any case. */
+const fullLoad = 2.5
 
 interface Choice {
   readonly words: readonly string[]
+  readonly tier: 'first' | 'second' | 'all'
+  readonly sum: boolean
   readonly only?: string
 }
 
-const began = performance.now()
 const choice = read(process.argv.slice(2))
-const files = testFiles().filter(({ source }) => isWanted(source, choice.words))
-if (files.length === 0) {
-  console.error(`no test file has ${choice.words.map((word) => `'${word}'`).join(' or ')} in its path`)
-  process.exit(1)
-}
-const counts = new Map<string, number>()
-const took = new Map<string, number>()
-Readable.from(told()).compose(new spec()).pipe(process.stdout)
-process.on('exit', () => {
-  const failed = (counts.get('fail') ?? 1) + (counts.get('cancelled') ?? 0)
-  if (failed === 0 && counts.get('pass') === 0)
-    console.error(`no test ran: none is named like '${choice.only}'`)
-  if (failed > 0 || counts.get('pass') === 0) process.exitCode = 1
-})
+const files = testFiles().filter(({ source, tier }) =>
+  choice.words.length === 0
+    ? choice.tier === 'all' || choice.tier === tier
+    : choice.words.some((word) => source.includes(word)),
+)
+if (files.length === 0)
+  stop(`no test file has ${choice.words.map((word) => `'${word}'`).join(' or ')} in its path`)
 
-async function* told(): AsyncGenerator<Event> {
-  // The reporter cannot tell two streams apart, so what computes is told when what waits has been.
-  const computed = all(events('computes'))
-  yield* events('waits')
-  yield* await computed
-  yield* events('alone')
-  for (const [file, ms] of [...took].sort((a, b) => b[1] - a[1]).slice(0, 12))
-    yield diagnostic(`${(ms / 1_000).toFixed(0).padStart(4)} s ${file}`)
-  counts.set('duration_ms', performance.now() - began)
-  for (const [what, count] of counts) yield diagnostic(`${what} ${count}`)
-}
+const began = performance.now()
+const running = new Set<TestProcess>()
+const results: FileResult[] = []
+const machine = new Machine(sampled)
+let room = () => {}
+let stopping = false
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void interrupted())
 
-function diagnostic(message: string): Event {
-  return { type: 'test:diagnostic', data: { nesting: 0, message } }
-}
+await Promise.all([runAll('waits'), runAll('computes')])
+await runAll('alone')
+machine.stop()
+const passed = report(results, performance.now() - began, choice.sum)
+if (passed === 0 && choice.only !== undefined)
+  console.error(`no test ran: none is named like '${choice.only}'`)
+if (passed === 0 || results.some(({ failures }) => failures !== '')) process.exitCode = 1
 
-async function* events(way: Way): AsyncGenerator<Event> {
-  const group = files.filter((file) => file.way === way)
-  if (group.length === 0) return
-  const stream = run({
-    files: group.map(({ built }) => built),
-    concurrency: atOnce[way],
-    timeout: limits[way],
-    ...(choice.only !== undefined && { testNamePatterns: choice.only }),
-  })
-  for await (const event of stream as AsyncIterable<Event>) {
-    if (event.type === 'test:complete') noteTime(group, event)
-    if (!counted(event)) yield event
+async function runAll(way: Way): Promise<void> {
+  const queue = files.filter((file) => file.way === way)
+  const ends = new Set<Promise<void>>()
+  for (const file of queue) {
+    while (!mayStart(way, ends.size))
+      await Promise.race([...ends, ...(way === 'waits' ? [nextSample()] : [])])
+    if (stopping) return
+    const end = runOne(file).finally(() => ends.delete(end))
+    ends.add(end)
+    // The machine shows what a file costs only after a moment.
+    if (way === 'waits' && ends.size > 2) await Promise.race([nextSample(), ...ends])
   }
+  await Promise.all(ends)
 }
 
-async function all<T>(from: AsyncIterable<T>): Promise<T[]> {
-  const list: T[] = []
-  for await (const one of from) list.push(one)
-  return list
+function mayStart(way: Way, count: number): boolean {
+  if (count >= atOnce[way]) return false
+  return way !== 'waits' || count < 2 || machine.load < fullLoad
 }
 
-/** A file is told as a test of its own, named by its path. */
-function noteTime(group: readonly TestFile[], { data }: Event): void {
-  const file = group.find(({ built }) => built === data.name)
-  if (file !== undefined) took.set(file.source, data.details?.duration_ms ?? 0)
+function nextSample(): Promise<void> {
+  const earlier = room
+  return new Promise((resolve) => {
+    room = () => {
+      earlier()
+      resolve()
+    }
+  })
 }
 
-/** Takes the closing lines of a group out of the stream and adds them up. */
-function counted({ type, data }: Event): boolean {
-  if (type !== 'test:diagnostic' || data.nesting !== 0) return false
-  const line = /^(tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) ([\d.]+)$/.exec(
-    data.message ?? '',
+async function runOne(file: TestFile): Promise<void> {
+  const one = new TestProcess(file, choice.only, () => machine.progress)
+  running.add(one)
+  if (file.way === 'computes') machine.background++
+  const result = await one.result
+  if (file.way === 'computes') machine.background--
+  running.delete(one)
+  results.push(result)
+  const failed = result.failures !== ''
+  const line = `${failed ? '✖' : '✔'} ${file.source}  ${times(result)}`
+  print(`${result.text}${failed ? pc.red(line) : pc.bold(line)}`)
+}
+
+async function interrupted(): Promise<void> {
+  stopping = true
+  const ends = [...running].map((one) => {
+    one.kill()
+    return one.result
+  })
+  await Promise.all(ends)
+  process.exit(130)
+}
+
+function sampled(): void {
+  const told = room
+  room = () => {}
+  told()
+  for (const one of running) {
+    one.measure()
+    if (machine.progress - one.lastHeard > silence[one.file.way])
+      one.hangs(
+        `was ended: it printed nothing for ${seconds(silence[one.file.way])} of the machine's progress`,
+      )
+  }
+  progress()
+}
+
+/** One line at the bottom of a terminal. */
+function progress(): void {
+  if (!process.stdout.isTTY) return
+  const failed = results.filter(({ failures }) => failures !== '').length
+  const names = [...running].map(({ file }) => file.source.replace(/^test\/|\.test\.ts$/g, ''))
+  const state = `${results.length} of ${files.length} files${failed > 0 ? `, ${failed} failed` : ''}, ${seconds(performance.now() - began)}, load ${machine.load.toFixed(1)}`
+  process.stdout.write(
+    `\r\x1b[K${`[${state}] ${names.join(' ')}`.slice(0, (process.stdout.columns ?? 80) - 1)}`,
   )
-  if (line === null) return false
-  const [, what = '', number] = line
-  counts.set(what, (counts.get(what) ?? 0) + Number(number))
-  return true
-}
-
-function isWanted(source: string, words: readonly string[]): boolean {
-  return words.length === 0 || words.some((word) => source.includes(word))
 }
 
 function read(args: readonly string[]): Choice {
-  const only = args.find((arg) => arg.startsWith('--only='))?.slice('--only='.length)
-  const unknown = args.find((arg) => arg.startsWith('-') && !arg.startsWith('--only='))
-  if (unknown !== undefined) {
-    console.error(
-      `unknown option '${unknown}': give words of file paths, and --only=PATTERN for names of tests`,
-    )
-    process.exit(1)
-  }
-  return { words: args.filter((arg) => !arg.startsWith('-')), ...(only !== undefined && { only }) }
+  const option = (name: string) => args.find((arg) => arg.startsWith(`--${name}=`))?.slice(name.length + 3)
+  const unknown = args.find((arg) => arg.startsWith('-') && !/^--(?:(?:only|tier)=|sum$)/.test(arg))
+  if (unknown !== undefined)
+    stop(`unknown option '${unknown}': give words of file paths, and --only=PATTERN for names of tests`)
+  const [only, tier = 'first'] = [option('only'), option('tier')]
+  if (tier !== 'first' && tier !== 'second' && tier !== 'all')
+    stop(`--tier=${tier}: give 'first', 'second' or 'all'`)
+  const words = args.filter((arg) => !arg.startsWith('-'))
+  return { words, tier, sum: args.includes('--sum'), ...(only !== undefined && { only }) }
+}
+
+function stop(why: string): never {
+  console.error(why)
+  process.exit(1)
 }

@@ -1,4 +1,5 @@
 // The example with packages of its own: installed as its lock file says, compiled, and run against a real Redis.
+// Second tier because it installs packages.
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'

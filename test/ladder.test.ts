@@ -1,5 +1,6 @@
 // The ladder on real servers: every failure is really seen, every lock that should stand stands, and the page about it
 // says what was seen. The commands for people are tried with one short scene.
+// Second tier because it starts every kind of server, one rung after the other.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'

@@ -1,7 +1,7 @@
 // Walks through the models of lab/models and compares what comes out with the table.
 //
 //   npm run models                      all that take up to a minute
-//   npm run models -- --quick           the part that belongs to `npm test`
+//   npm run models -- --quick           the part that belongs to `npm run test:all`
 //   npm run models -- --soak            the big ones too, which take an hour
 //   npm run models -- broker PID_ONLY   the runs whose model or defines have one of the words; any effort
 //

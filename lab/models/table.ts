@@ -7,7 +7,7 @@
  */
 export type Model = 'handoff' | 'passing' | 'broker' | 'sql' | 'redlock' | 'session' | 'quarantine'
 
-/** `quick`: part of `npm test`. `full`: `npm run models`. `soak`: only when asked for. */
+/** `quick`: part of `npm run test:all`. `full`: `npm run models`. `soak`: only when asked for. */
 export type Effort = 'quick' | 'full' | 'soak'
 
 export interface Row {

@@ -1,5 +1,6 @@
 // The embedded default under kill -9: holders, waiters and the process that runs the broker, again and again, judged by
 // exact checkers over what every process wrote down. And the proof that this harness would see a broken lock.
+// Second tier because it starts and kills hundreds of processes; drivers/local/crash.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,5 @@
 // `holdfast verify` on real stores: sound, weakly set up, badly set up, and one that is not there.
+// Second tier because it runs parts of the conformance suite and of the fault lab on several servers.
 import assert from 'node:assert/strict'
 import { fork } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,5 +1,6 @@
 // Runs alone because it measures how long waiting stands still when a leader dies or freezes: the bounds of the docs pages.
 // Meanwhile nobody holds beside another, and tokens grow; the exact checkers judge.
+// Second tier because leaders of three kinds of clusters die and freeze.
 import assert from 'node:assert/strict'
 import { fork } from 'node:child_process'
 import { once as event } from 'node:events'

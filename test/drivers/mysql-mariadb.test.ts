@@ -1,6 +1,8 @@
 // The suite every driver passes, strategy `row`, on MariaDB with the client mariadb.
-import { after, describe, it } from 'node:test'
+// Second tier because mysql.test.ts shows the same of mysql2.
+import { after } from 'node:test'
 import { conformance } from 'holdfast/conformance'
+import { connectionOnly } from '../conformance/parts.js'
 import { leakCheck } from '../support/leaks.js'
 import { hasColumn } from '../support/promises.js'
 import { startMysql } from '../support/servers/mysql.js'
@@ -8,7 +10,7 @@ import { fixtureOf } from './mysql/support/fixture.js'
 
 const server = await startMysql({ flavour: 'mariadb' })
 const { fixture, close } = await fixtureOf('mysql, row (MariaDB, mariadb)', 'mariadb', server)
-conformance({ describe, it }, { ...fixture, ...hasColumn('mysql') })
+conformance(connectionOnly, { ...fixture, ...hasColumn('mysql') })
 
 after(close)
 after(() => server.stop())

@@ -1,4 +1,5 @@
 // The suite every driver passes, strategy `session`, on MariaDB with mysql2.
+// Second tier because `row` is the default; what is special about sessions is in mysql/session.test.ts.
 import { after, describe, it } from 'node:test'
 import { conformance } from 'holdfast/conformance'
 import { leakCheck } from '../support/leaks.js'

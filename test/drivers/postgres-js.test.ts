@@ -1,8 +1,10 @@
-// The suite every driver passes, with postgres.js and the strategy `row`.
+// What of the suite depends on the connection, with postgres.js and the strategy `row`.
+// Second tier because postgres.test.ts shows the same of pg.
 import { after } from 'node:test'
+import { connectionOnly } from '../conformance/parts.js'
 import { leakCheck } from '../support/leaks.js'
 import { conforms } from './postgres/support/suite.js'
 
-await conforms('postgres.js', 'row')
+await conforms('postgres.js', 'row', connectionOnly)
 
 after(leakCheck)

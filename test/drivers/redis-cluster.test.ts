@@ -1,6 +1,8 @@
 // The suite every driver passes, on a Redis Cluster and a Valkey Cluster.
-import { after, describe, it } from 'node:test'
+// Second tier because redis.test.ts shows the same on a single server, and redis/ what is special about a Cluster.
+import { after } from 'node:test'
 import { conformance } from 'holdfast/conformance'
+import { connectionOnly, withoutPrimitives } from '../conformance/parts.js'
 import { leakCheck } from '../support/leaks.js'
 import { hasColumn } from '../support/promises.js'
 import { startCluster } from '../support/servers/redis-cluster.js'
@@ -24,7 +26,10 @@ for (const [flavour, library] of [
       await (await cluster.ownerOf(await cluster.slotOf(key))).cli('DEL', key)
     },
   })
-  conformance({ describe, it }, { ...fixture, ...hasColumn('redis (Cluster)') })
+  conformance(library === 'ioredis' ? withoutPrimitives : connectionOnly, {
+    ...fixture,
+    ...hasColumn('redis (Cluster)'),
+  })
   after(async () => {
     await close()
     await cluster.stop()

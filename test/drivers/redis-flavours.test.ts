@@ -1,9 +1,12 @@
-// The suite every driver passes, on the newer Redis and on Valkey.
+// The suite on a newer Redis, and what depends on the connection with the second client, on Redis and on Valkey.
+// Second tier because redis.test.ts shows the same of the first client on Redis 7.
 import { after } from 'node:test'
+import { connectionOnly, withoutPrimitives } from '../conformance/parts.js'
 import { leakCheck } from '../support/leaks.js'
 import { conformsOn } from './redis/support/standalone.js'
 
-await conformsOn('redis8', 'ioredis')
-await conformsOn('valkey8', 'node-redis')
+await conformsOn('redis8', 'ioredis', withoutPrimitives)
+await conformsOn('redis7', 'node-redis', connectionOnly)
+await conformsOn('valkey8', 'node-redis', connectionOnly)
 
 after(leakCheck)

@@ -1,61 +1,8 @@
-// The suite every driver passes, over three independent servers and with both clients. What is special about Redlock is in redlock/.
+// The suite every driver passes, over three independent servers. What is special about Redlock is in redlock/.
 import { after, describe, it } from 'node:test'
-import { conformance } from 'holdfast/conformance'
 import { leakCheck } from '../support/leaks.js'
-import { hasColumn } from '../support/promises.js'
-import { type Flavour, startMany } from '../support/servers/redis.js'
-import { Cables } from './redlock/support/clients.js'
+import { conformsOn } from './redlock/support/suite.js'
 
-const runs: readonly (readonly [Flavour, 'ioredis' | 'node-redis'])[] = [
-  ['redis7', 'ioredis'],
-  ['valkey8', 'node-redis'],
-]
-
-/**
- * A process that stands still for a second is not to find that the servers were silent meanwhile: a try would be an error, and servers that
- * are met for the first time would be left out for a minute.
- */
-const options = { commandTimeout: 5_000 }
-
-for (const [flavour, library] of runs) {
-  const group = await startMany(3, { flavour })
-  const ports = group.servers.map(({ port }) => port)
-  const cables = await Cables.to(ports, 12)
-  conformance(
-    { describe, it },
-    {
-      name: `redlock (${flavour}, ${library})`,
-      traits: {
-        modes: ['exclusive', 'shared'],
-        fair: false,
-        minTtl: 100,
-        shared: true,
-        maxLockDelay: 29_400,
-      },
-      make: () => cables.factory(library, ports, options),
-      breakage: {
-        cut: (factory) => cables.cut(factory),
-        heal: () => {
-          for (const server of group.servers) server.resume()
-          cables.heal()
-        },
-        stop: () => {
-          for (const server of group.servers) server.pause()
-        },
-      },
-      taker: {
-        module: new URL('./redlock/support/in-child.js', import.meta.url).href,
-        export: 'make',
-        args: [library, ports, options],
-      },
-      handOver: 250,
-      ...hasColumn('redlock'),
-    },
-  )
-  after(async () => {
-    await cables.stop()
-    await group.stop()
-  })
-}
+await conformsOn('redis7', 'ioredis', { describe, it })
 
 after(leakCheck)

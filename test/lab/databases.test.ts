@@ -1,4 +1,5 @@
 // The fault lab against databases, with fixed seeds: seconds here, hours in the soak. And many processes that contend for few names.
+// Second tier because it keeps both processors busy for minutes; lab/quick.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
 import { printViolation } from 'holdfast/verify'

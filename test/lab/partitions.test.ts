@@ -1,4 +1,5 @@
 // Members cut off from the others, with their clients or alone: that it is done, that nobody holds twice, and that a broken lock does.
+// Second tier because every run starts clusters of its own.
 import assert from 'node:assert/strict'
 import { after, describe, it, test } from 'node:test'
 import { inspect } from 'node:util'

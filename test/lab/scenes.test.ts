@@ -1,4 +1,5 @@
 // Every scene of the lab on real servers: the plain lock really fails, holdfast stands, and the page says what was seen.
+// Second tier because every scene starts servers of its own.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'

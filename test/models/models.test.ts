@@ -1,5 +1,6 @@
 // The Spin models: the designs hold, and each design with one mistake in it breaks what it must break. Only the quick
 // part; `npm run models` walks through more.
+// Second tier because the walks are of designs, and take minutes of a processor.
 import '../support/background.js'
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'

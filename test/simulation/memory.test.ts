@@ -6,7 +6,7 @@ import { schedules } from '../support/amounts.js'
 import { leakCheck } from '../support/leaks.js'
 import { nothingFound } from './support/played.js'
 
-const runs = schedules['simulation/memory']
+const runs = schedules.first['simulation/memory']
 
 test(`memory: ${runs.toLocaleString('en')} schedules break nothing`, () => nothingFound('memory', runs))
 

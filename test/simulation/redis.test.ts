@@ -14,7 +14,7 @@ import { schedules } from '../support/amounts.js'
 import { leakCheck } from '../support/leaks.js'
 import { nothingFound } from './support/played.js'
 
-const runs = schedules['simulation/redis']
+const runs = schedules.first['simulation/redis']
 let machine: Machine
 before(async () => {
   machine = await startMachine()

@@ -1,4 +1,5 @@
 // Each business story on a real server: what is lost without the lock, with it, and with the guard when the holder was stopped.
+// Second tier because it starts several servers for each story.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { cron, skipIfHeld } from '../../examples/stories/cron.js'

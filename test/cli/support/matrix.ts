@@ -9,18 +9,35 @@ import { until } from '../../support/until.js'
 import { alive, type Bench, bench, type Ended, kill, type Running } from './cli.js'
 import { absent, type Store, type StoreName, stores } from './stores.js'
 
-/** Long enough for a heartbeat, a renewal and whatever else only happens after a while. */
+/** Seconds: long enough for a heartbeat, a renewal and whatever else only happens after a while. */
 const work = 12
 
 export function matrix(names: readonly StoreName[]): void {
-  for (const name of names) describe(name, () => onStore(name))
+  for (const name of names)
+    describe(name, () => {
+      const at = onStore(name)
+      describe('healthy', { concurrency: 3 }, () => healthy(name, at))
+      if (name !== 'local')
+        test('a store that goes away: the command is ended before its lease is over', () => gone(name, at()))
+    })
+}
+
+/** What nobody can do without: a command runs, another one waits for it and runs, and a stranger's lock is seen. */
+export function smoke(names: readonly StoreName[]): void {
+  for (const name of names)
+    describe(name, () => {
+      const at = onStore(name)
+      test('a free lock: the command runs, and nothing else is said', () => free(at()))
+      test('a lock that was waited for: the command runs to its end', () => handedOver(at(), 1))
+      test('ls and inspect tell who holds', () => looks(name, at()))
+    })
 }
 
 interface Scene extends Bench {
   readonly store: Store
 }
 
-function onStore(name: StoreName): void {
+function onStore(name: StoreName): () => Scene {
   let scene: Scene
   before(async () => {
     const store = await stores[name]()
@@ -32,18 +49,12 @@ function onStore(name: StoreName): void {
     scene.close()
     await scene.store.stop()
   })
-  describe('healthy', { concurrency: 3 }, () => healthy(name, () => scene))
-  if (name !== 'local')
-    test('a store that goes away: the command is ended before its lease is over', () => gone(name, scene))
+  return () => scene
 }
 
 function healthy(name: StoreName, at: () => Scene): void {
-  test('a free lock: the command runs, and nothing else is said', async () => {
-    const scene = at()
-    const ended = await scene.cli('run', 'free', '--', 'echo', 'hello')
-    assert.deepEqual(said(ended), [0, 'hello\n', ''])
-  })
-  test(`a lock that was waited for: a command of ${work} s runs to its end`, () => handedOver(at()))
+  test('a free lock: the command runs, and nothing else is said', () => free(at()))
+  test(`a lock that was waited for: a command of ${work} s runs to its end`, () => handedOver(at(), work))
   test('a busy lock is told of, or not', () => busy(at()))
   if (name === 'postgres session')
     test('an operator cannot take an advisory lock away, and is told so', () => notForced(at()))
@@ -68,7 +79,12 @@ async function held(scene: Scene, name: string): Promise<() => Promise<void>> {
   }
 }
 
-async function handedOver(scene: Scene): Promise<void> {
+async function free(scene: Scene): Promise<void> {
+  const ended = await scene.cli('run', 'free', '--', 'echo', 'hello')
+  assert.deepEqual(said(ended), [0, 'hello\n', ''])
+}
+
+async function handedOver(scene: Scene, work: number): Promise<void> {
   const release = await held(scene, 'handed')
   const waiter = scene.start('run', 'handed', '--', 'sh', '-c', `sleep ${work}; echo done`)
   await until(() => waiter.stderr().includes('waiting'), { within: 60_000, what: 'the run to wait' })

@@ -8,8 +8,12 @@ import { fileURLToPath } from 'node:url'
 const main = fileURLToPath(new URL('../../../lab/simulation/main.js', import.meta.url))
 
 /** @throws AssertionError with the story of a schedule that broke a promise of `store`, or when there were not as many as `runs` */
-export async function nothingFound(store: 'memory' | 'table' | 'redis', runs: number): Promise<void> {
-  const args = ['--enable-source-maps', main, store, '--runs', `${runs}`, '--seed', '1']
+export async function nothingFound(
+  store: 'memory' | 'table' | 'redis',
+  runs: number,
+  seed = 1,
+): Promise<void> {
+  const args = ['--enable-source-maps', main, store, '--runs', `${runs}`, '--seed', `${seed}`]
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   const end = () => child.kill()
   process.once('exit', end)
