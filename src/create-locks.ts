@@ -5,6 +5,7 @@ import type { DriverFactory, Standing, Traits } from './core/driver.js'
 import { Engine, systemEnv } from './core/engine.js'
 import { UnsupportedError } from './core/errors.js'
 import type { LockEvent, LockEvents } from './core/events.js'
+import { type Health, type HealthOptions, Prober } from './core/health.js'
 import type { Lease } from './core/lease.js'
 import type { ModeKind } from './core/mode.js'
 import { checkName, describe } from './core/name.js'
@@ -116,6 +117,17 @@ export interface Locks<Known extends Ability = Ability> extends AsyncDisposable 
    * TypeError, UnsupportedError, BackendError
    */
   readonly adopt: If<Known, 'cells' | 'portable', (ticket: string, options?: AdoptOptions) => Promise<Lease>>
+  /**
+   * Can this store grant now? Acquires `holdfast:health`, which the store answers like any acquisition, and releases
+   * it; calls that come meanwhile share the result. Resolves for a store that is down, too. @throws TypeError,
+   * RangeError for bad options
+   */
+  health(options?: HealthOptions): Promise<Health>
+  /**
+   * Reads one name from the store and resolves with the time that took, in ms; tells nothing about grants. @throws
+   * BackendError, with code `UNAVAILABLE` when there is no reply within `timeout`
+   */
+  ping(options?: HealthOptions): Promise<number>
   /** Calls `listener` on every such event; returns a function that removes it. */
   on<E extends LockEvent>(event: E, listener: (event: LockEvents[E]) => void): () => void
   /** Rejects all waiters, releases all holds, closes the driver. Idempotent. The client passed to a driver stays open. */
@@ -142,6 +154,7 @@ export function createLocks<T extends Traits>(
 /** The same over an engine whose clock and randomness are given: for simulation. */
 export function locksOver<Known extends Ability>(engine: Engine): Locks<Known> {
   const { driver } = engine
+  const prober = new Prober(engine)
   const missing = (ability: string) =>
     new UnsupportedError(driver.name, ability, 'use the tools of the store itself')
   const locks: Locks = {
@@ -159,26 +172,32 @@ export function locksOver<Known extends Ability>(engine: Engine): Locks<Known> {
     all: (parts) => all(engine, parts),
     inspect: async (name) => {
       engine.assertOpen()
-      return engine.awaited(driver.inspect(checkName(name)))
+      return engine.asked('inspect', name, driver.inspect(checkName(name)))
     },
     check: async (fence) => {
       engine.assertOpen()
-      return engine.awaited(isCurrent(driver, fence))
+      return engine.asked('check', fence?.name, isCurrent(driver, fence))
     },
     list: async (prefix = '') => {
       engine.assertOpen()
       if (driver.list === undefined) throw missing('list of locks')
-      return engine.awaited(driver.list(prefix === '' ? prefix : checkName(prefix, 'prefix')))
+      return engine.asked(
+        'list',
+        undefined,
+        driver.list(prefix === '' ? prefix : checkName(prefix, 'prefix')),
+      )
     },
     forceRelease: async (name) => {
       engine.assertOpen()
       if (driver.forceRelease === undefined) throw missing('forced release')
-      return engine.awaited(driver.forceRelease(checkName(name)))
+      return engine.asked('forceRelease', name, driver.forceRelease(checkName(name)))
     },
     revoke: async (name, options) => revoke(engine, name, options),
     onRevoke: (lease, listener) => onRevoke(engine, lease, listener),
     export: (lease) => exportLease(engine, lease),
     adopt: (ticket, options) => adoptLease(engine, ticket, options),
+    health: (options) => prober.health(options),
+    ping: (options) => prober.ping(options),
     on: (event, listener) => engine.events.on(event, listener),
     close: () => engine.close(),
     [Symbol.asyncDispose]: () => engine.close(),

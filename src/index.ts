@@ -32,7 +32,8 @@ export {
   UnsupportedError,
   VersionConflictError,
 } from './core/errors.js'
-export type { LockEvent, LockEvents } from './core/events.js'
+export type { DenialReason, LockEvent, LockEvents, StoreOperation } from './core/events.js'
+export type { Health, HealthOptions, HealthStatus } from './core/health.js'
 export type { Lease, LeaseState, ReleaseOutcome } from './core/lease.js'
 export type { Mode, ModeKind } from './core/mode.js'
 export type { AcquireOptions, Defaults, ParticipantDefaults, TryOptions } from './core/options.js'

@@ -11,6 +11,7 @@ import { exclusion } from './exclusion.js'
 import { fairness } from './fairness.js'
 import type { Fixture, Runner } from './fixture.js'
 import { handOver, revocation } from './giving-way.js'
+import { health } from './health.js'
 import { repeats } from './idempotency.js'
 import { jobs } from './jobs.js'
 import { latches } from './latches.js'
@@ -49,6 +50,7 @@ const aspects: Readonly<Record<string, (it: It, fixture: Fixture) => void>> = {
   semaphores: permits,
   'messages that come twice': repeats,
   'an outage of the store': outage,
+  health,
   'a crash': crash,
   'several locks': together,
   'tools for operators': operators,

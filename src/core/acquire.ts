@@ -17,6 +17,7 @@ import {
   UnsupportedError,
   unavailable,
 } from './errors.js'
+import type { AboutAcquisition, DenialReason } from './events.js'
 import type { Hold } from './hold.js'
 import { HeldLease, type Lease } from './lease.js'
 import type { Mode, ModeKind } from './mode.js'
@@ -72,6 +73,8 @@ interface Caller {
   /** Called whenever the store reports what blocks the claim. */
   blocked?(by: Blocked): void
 }
+
+let acquisitions = 0
 
 /** A report on the holder that is less than this many ms old goes into the error without another query. */
 const freshFor = 250
@@ -179,11 +182,21 @@ export class EngineLock implements Lock {
 
   #stand(terms: Terms, mode: Mode, once: boolean, caller: Caller): void {
     const line = this.engine.line(this.name)
-    if (!once && line.isFull(terms.maxPending)) throw new TooManyWaitersError(this.name, terms.maxPending)
+    if (!once && line.isFull(terms.maxPending)) throw this.#tooMany(terms, mode)
     const holds = once && caller.party?.waits !== true ? [] : heldBy(this.engine, terms.holding)
     const acquisition = new Acquisition(line, terms, mode, once, caller)
     if (holds.length > 0) this.#inside(holds, mode, acquisition, once)
     line.ask(acquisition, once)
+  }
+
+  #tooMany({ maxPending, note }: Terms, mode: Mode): TooManyWaitersError {
+    const { engine, name } = this
+    const error = new TooManyWaitersError(name, maxPending)
+    const about = { name, driver: engine.driver.name, mode, note, acquisition: ++acquisitions }
+    if (engine.events.wants('requested')) engine.events.emit('requested', about)
+    if (engine.events.wants('denied'))
+      engine.events.emit('denied', { ...about, waited: 0, why: 'failed', error })
+    return error
   }
 
   /** For a wait inside other holds: records the lock order and watches for deadlocks. */
@@ -204,6 +217,7 @@ class Acquisition implements Request, Waiting {
   readonly terms: Terms
   readonly mode: Mode
   readonly asked: number
+  readonly acquisition: number = ++acquisitions
   readonly patience: Patience
   readonly party: Party | undefined
   /** Stops the watch for deadlocks. */
@@ -228,17 +242,22 @@ class Acquisition implements Request, Waiting {
       ? Math.min(terms.ttl, longestAttempt, caller.party?.longest ?? longestAttempt)
       : terms.wait
     this.patience = new Patience(clock, unarmed, this.asked + patience, terms.signal, this)
+    const { events } = line.engine
+    if (events.wants('requested')) events.emit('requested', this.#about())
   }
 
   granted(hold: Hold | undefined): void {
     this.watched?.()
+    if (hold === undefined) this.#denied('busy')
     this.#caller.resolve(hold && new HeldLease(hold, this.mode.kind), () => this.#asOfNow(this.#notFree(0)))
   }
 
   failed(error: unknown): void {
     this.watched?.()
     const silent = error instanceof BackendError && error.code === 'BACKEND' && error.unanswered
-    this.#caller.reject(silent ? this.#unavailable(error) : error)
+    const why = silent ? this.#unavailable(error) : error
+    this.#denied('failed', why)
+    this.#caller.reject(why)
   }
 
   blocked(by: Blocked): void {
@@ -259,8 +278,26 @@ class Acquisition implements Request, Waiting {
     const why = this.#why(how)
     this.watched?.()
     this.#line.leave(this)
+    if (how === 'aborted') this.#denied('aborted', why)
+    else this.#denied(why instanceof AcquireTimeoutError ? 'timeout' : 'failed', why)
     if (how === 'deadline' && !this.#once) this.#caller.resolve(undefined, () => this.#asOfNow(why as Error))
     else this.#caller.reject(why)
+  }
+
+  /** The fields of every event about this acquisition. */
+  #about(): AboutAcquisition {
+    const { engine, name } = this.#line
+    const { mode, acquisition } = this
+    return { name, driver: engine.driver.name, mode, note: this.terms.note, acquisition }
+  }
+
+  #denied(why: DenialReason, error?: unknown): void {
+    const { events, driver, clock } = this.#line.engine
+    if (error instanceof BackendError && error.code !== 'CLOSED')
+      events.storeFailed(driver.name, this.#line.name, 'acquire', error)
+    if (!events.wants('denied')) return
+    const waited = clock.now() - this.asked
+    events.emit('denied', { ...this.#about(), waited, why, ...(error !== undefined && { error }) })
   }
 
   #why(how: WaitEnd): unknown {

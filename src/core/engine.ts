@@ -5,7 +5,7 @@ import { longestGoodbye, within } from './answer.js'
 import { type Clock, systemClock } from './clock.js'
 import type { Driver, DriverFactory, Env, Traits } from './driver.js'
 import { BackendError } from './errors.js'
-import { Events } from './events.js'
+import { Events, type StoreOperation } from './events.js'
 import { LockOrder } from './lock-order.js'
 import {
   type Defaults,
@@ -125,6 +125,16 @@ export class Engine {
     } finally {
       stop()
     }
+  }
+
+  /** One request of an operator; its failure is an event, too. */
+  asked<T>(operation: StoreOperation, name: string | undefined, work: Promise<T>): Promise<T> {
+    return this.awaited(
+      work.catch((error: unknown) => {
+        if (error instanceof BackendError) this.events.storeFailed(this.driver.name, name, operation, error)
+        throw error
+      }),
+    )
   }
 
   /** Rejects all waiters, releases all holds, then closes the driver. Idempotent. */

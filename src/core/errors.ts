@@ -266,6 +266,8 @@ export class BackendError extends HoldfastError {
   readonly tried: number | undefined
   /** For drivers: the cause is silence, not a refusal. */
   readonly unanswered: boolean
+  /** The store answers, but grants nothing yet, because it may have forgotten locks. */
+  readonly quarantined: boolean
   constructor(
     driver: string,
     message: string,
@@ -274,6 +276,7 @@ export class BackendError extends HoldfastError {
       readonly closed?: boolean
       readonly unanswered?: boolean
       readonly tried?: number
+      readonly quarantined?: boolean
     } = {},
   ) {
     super(`${driver}: ${message}`, options.cause === undefined ? undefined : { cause: options.cause })
@@ -282,6 +285,7 @@ export class BackendError extends HoldfastError {
     this.reason = reason
     this.address = address
     this.tried = options.tried
+    this.quarantined = options.quarantined ?? false
     this.unanswered = options.unanswered ?? (options.tried !== undefined || reason !== undefined)
     this.code = options.closed === true ? 'CLOSED' : options.tried === undefined ? 'BACKEND' : 'UNAVAILABLE'
   }

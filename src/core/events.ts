@@ -5,7 +5,7 @@
  */
 import { channel } from 'node:diagnostics_channel'
 import type { Blocked, GaveBack } from './driver.js'
-import type { LossCause } from './errors.js'
+import { BackendError, type LossCause } from './errors.js'
 import type { Orders } from './lock-order.js'
 import type { Mode } from './mode.js'
 import { describe } from './name.js'
@@ -20,13 +20,36 @@ export interface AboutLease extends About {
   readonly token: number
 }
 
+/** One call of `acquire`, `tryAcquire` or `run`. */
+export interface AboutAcquisition extends About {
+  /** Identifies the acquisition: unique in this process. 0: the lease was adopted from another process. */
+  readonly acquisition: number
+}
+
+/** How an acquisition ended without a lease. `busy`: a single attempt found the lock taken. */
+export type DenialReason = 'busy' | 'timeout' | 'aborted' | 'failed'
+
+/** A request to the store. */
+export type StoreOperation = 'acquire' | 'renew' | 'release' | 'inspect' | 'list' | 'forceRelease' | 'check'
+
 export interface LockEvents {
+  /**
+   * An acquisition begins, in the async context of its caller; exactly one `granted` or `denied` with the same
+   * `acquisition` follows. Not emitted for a reentrant entry, nor when the arguments are refused.
+   */
+  readonly requested: AboutAcquisition
   /** A claim has to wait; emitted again whenever the driver learns more about what blocks it. */
-  readonly waiting: About & { readonly blocked: Blocked }
+  readonly waiting: AboutAcquisition & { readonly blocked: Blocked }
+  /** An acquisition ended without a lease. `waited` in ms; `error` is what the caller gets, absent for `busy`. */
+  readonly denied: AboutAcquisition & {
+    readonly waited: number
+    readonly why: DenialReason
+    readonly error?: unknown
+  }
   /** Two locks are nested in one order here and in another elsewhere: a deadlock that has not happened yet. */
   readonly order: About & { readonly orders: Orders }
   /** `waited` in ms; `passed`: handed over inside the process, without a request to the store. */
-  readonly granted: AboutLease & { readonly waited: number; readonly passed: boolean }
+  readonly granted: AboutLease & AboutAcquisition & { readonly waited: number; readonly passed: boolean }
   /** `remaining` in ms. */
   readonly renewed: AboutLease & { readonly remaining: number }
   /** A renewal is overdue; the lease still holds for `remaining` ms. */
@@ -37,16 +60,37 @@ export interface LockEvents {
     readonly by: string
     readonly why?: string | undefined
   }
-  readonly lost: AboutLease & { readonly why: LossCause; readonly cause?: unknown }
-  /** `held` in ms; `unknown`: the store did not reply, the lease expires by its ttl. */
-  readonly released: AboutLease & { readonly held: number; readonly outcome: GaveBack | 'unknown' }
+  /** `held` in ms. */
+  readonly lost: AboutLease & { readonly held: number; readonly why: LossCause; readonly cause?: unknown }
+  /**
+   * `held` in ms; `unknown`: the store did not reply, the lease expires by its ttl; `exported`: the lease goes on in
+   * another process.
+   */
+  readonly released: AboutLease & {
+    readonly held: number
+    readonly outcome: GaveBack | 'unknown' | 'exported'
+  }
+  /**
+   * A request to the store failed or was refused; `code` and `quarantined` as in `BackendError`. `name` is absent
+   * where the request concerns no single lock. A wait that outlives a failure retries and may report several.
+   */
+  readonly storeError: {
+    readonly driver: string
+    readonly name?: string | undefined
+    readonly operation: StoreOperation
+    readonly code: BackendError['code']
+    readonly quarantined: boolean
+    readonly error: unknown
+  }
 }
 
 export type LockEvent = keyof LockEvents
 type Listener<E extends LockEvent> = (event: LockEvents[E]) => void
 
 const names = [
+  'requested',
   'waiting',
+  'denied',
   'order',
   'granted',
   'renewed',
@@ -54,6 +98,7 @@ const names = [
   'revoking',
   'lost',
   'released',
+  'storeError',
 ] as const satisfies readonly LockEvent[]
 
 /** The diagnostics channel of each event. */
@@ -92,6 +137,13 @@ export class Events {
       }
     }
     if (channels[event].hasSubscribers) channels[event].publish(payload)
+  }
+
+  /** Reports a failed request, if anybody listens. */
+  storeFailed(driver: string, name: string | undefined, operation: StoreOperation, error: unknown): void {
+    if (!this.wants('storeError')) return
+    const { code = 'BACKEND', quarantined = false } = error instanceof BackendError ? error : {}
+    this.emit('storeError', { driver, name, operation, code, quarantined, error })
   }
 
   clear(): void {

@@ -89,7 +89,8 @@ export class Hold implements WatchdogHooks {
   async close(): Promise<void> {
     if (this.#over) return
     this.#end()
-    await this.engine.releases.answered(this.watchdog, this.watchdog.release(), () => undefined)
+    const gone = (outcome: GaveBack | undefined) => this.#gone(outcome ?? 'unknown')
+    await this.engine.releases.answered(this.watchdog, this.watchdog.release(), gone)
   }
 
   /** The grant lives on in another process. @throws LeaseLostError when the lock is not held */
@@ -98,6 +99,7 @@ export class Hold implements WatchdogHooks {
     this.#end()
     this.watchdog.detach()
     this.line.ended(this)
+    this.#tellReleased('exported')
   }
 
   #end(): void {
@@ -138,7 +140,8 @@ export class Hold implements WatchdogHooks {
     this.#end()
     this.lost = this.#foreseen ?? new LeaseLostError(this.name, this.token, why, cause)
     this.line.ended(this)
-    this.engine.events.emit('lost', { ...this.about(), why, cause })
+    const held = this.engine.clock.now() - this.since
+    this.engine.events.emit('lost', { ...this.about(), held, why, cause })
     this.#controller?.abort(this.lost)
   }
 
@@ -167,10 +170,14 @@ export class Hold implements WatchdogHooks {
 
   #gone(outcome: GaveBack | 'unknown'): ReleaseOutcome {
     if (outcome === 'lost') this.lost = new LeaseLostError(this.name, this.token, 'taken')
+    this.#tellReleased(outcome)
+    // The store may have carried out the same release before, when its reply was lost.
+    return outcome === 'already-released' ? 'released' : outcome
+  }
+
+  #tellReleased(outcome: GaveBack | 'unknown' | 'exported'): void {
     const { events, clock } = this.engine
     if (events.wants('released'))
       events.emit('released', { ...this.about(), held: clock.now() - this.since, outcome })
-    // The store may have carried out the same release before, when its reply was lost.
-    return outcome === 'already-released' ? 'released' : outcome
   }
 }

@@ -39,6 +39,8 @@ export interface Request {
   readonly patience: Patience
   /** Clock reading of the call. */
   readonly asked: number
+  /** The number that its events carry. */
+  readonly acquisition: number
   /** The batch in which its claim goes to the store. */
   readonly party?: Party | undefined
   /** `undefined`: the lock was not free for a single attempt. */
@@ -113,6 +115,15 @@ export class Line {
       if (count >= most) return true
     }
     return false
+  }
+
+  /** Holds, doubtful holds and requests of this process. */
+  counts(): { held: number; doubtful: number; waiting: number } {
+    let doubtful = 0
+    for (const hold of this.#holds) if (hold.state() === 'doubtful') doubtful++
+    let waiting = this.#queue.size
+    for (const { owner } of this.#turns.keys()) if (owner !== undefined) waiting++
+    return { held: this.#holds.size, doubtful, waiting }
   }
 
   /** A single attempt (`once`) never waits behind others: if the queue is busy for it, it ends without any I/O. */
@@ -196,7 +207,7 @@ export class Line {
     const hold = new Hold(this, watchdog, token, terms, now)
     this.#holds.add(hold)
     if (hold.mode.kind === 'exclusive') this.#writer = hold
-    this.engine.events.emit('granted', { ...hold.about(), waited: 0, passed: false })
+    this.engine.events.emit('granted', { ...hold.about(), acquisition: 0, waited: 0, passed: false })
     return hold
   }
 
@@ -259,8 +270,11 @@ export class Line {
     const { driver, events, clock } = this.engine
     this.trouble = by.trouble
     this.said = by.trouble === undefined ? { by, at: clock.now() } : undefined
-    const { mode, terms } = request
-    events.emit('waiting', { name: this.name, driver: driver.name, mode, note: terms.note, blocked: by })
+    const { mode, terms, acquisition } = request
+    if (by.trouble !== undefined) events.storeFailed(driver.name, this.name, 'acquire', by.trouble)
+    if (!events.wants('waiting')) return
+    const about = { name: this.name, driver: driver.name, mode, note: terms.note, acquisition }
+    events.emit('waiting', { ...about, blocked: by })
   }
 
   /** The writer has left, its readers stay. A driver that cannot downgrade keeps the exclusive hold for them. */
@@ -447,7 +461,12 @@ export class Line {
     if (hold.mode.kind === 'exclusive') this.#writer = hold
     const { events } = this.engine
     if (events.wants('granted'))
-      events.emit('granted', { ...hold.about(), waited: now - request.asked, passed })
+      events.emit('granted', {
+        ...hold.about(),
+        acquisition: request.acquisition,
+        waited: now - request.asked,
+        passed,
+      })
     request.granted(hold)
   }
 

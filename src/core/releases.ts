@@ -9,6 +9,7 @@
 import { answerTime, within } from './answer.js'
 import type { GaveBack } from './driver.js'
 import type { Engine } from './engine.js'
+import { unavailable } from './errors.js'
 import type { Watchdog } from './watchdog.js'
 
 export class Releases {
@@ -28,7 +29,8 @@ export class Releases {
   send(watchdog: Watchdog): Promise<GaveBack> {
     const answer = watchdog.grant.release()
     this.#underWay.set(watchdog, answer)
-    const failed = () => {
+    const failed = (error: unknown) => {
+      this.#tell(watchdog, error)
       if (this.#settled(watchdog, answer)) this.#repeat(watchdog)
     }
     const done = () => {
@@ -49,7 +51,10 @@ export class Releases {
     then: (outcome: GaveBack | undefined) => T,
   ): Promise<T> {
     return within(this.#engine, answerTime(watchdog.ttl), release, (outcome) => {
-      if (outcome === undefined && this.#underWay.has(watchdog)) this.#silent.add(watchdog)
+      if (outcome === undefined && this.#underWay.has(watchdog)) {
+        this.#silent.add(watchdog)
+        this.#tell(watchdog, undefined)
+      }
       return then(outcome)
     })
   }
@@ -70,6 +75,14 @@ export class Releases {
     this.#ended = true
     for (const stop of this.#waiting.values()) stop()
     this.#waiting.clear()
+  }
+
+  /** @param error undefined: no reply in time */
+  #tell({ claim, ttl }: Watchdog, error: unknown): void {
+    const { events, driver } = this.#engine
+    if (!events.wants('storeError')) return
+    const why = error ?? unavailable(driver.name, claim.name, answerTime(ttl), undefined)
+    events.storeFailed(driver.name, claim.name, 'release', why)
   }
 
   async #last(watchdog: Watchdog): Promise<void> {

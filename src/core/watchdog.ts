@@ -299,12 +299,23 @@ export class Watchdog implements Entry, Armed {
         throw error
       },
     )
-    await Promise.race([answer, rejection(signal)])
+    try {
+      await Promise.race([answer, rejection(signal)])
+    } catch (error) {
+      this.#tellFailed(error)
+      throw error
+    }
+  }
+
+  #tellFailed(error: unknown): void {
+    if (this.ended !== undefined || wasRefused(error)) return
+    const { events, driver } = this.#engine
+    events.storeFailed(driver.name, this.claim.name, 'renew', error)
   }
 
   /** A request refused before it was sent changes nothing. The store may have carried out any other. */
   #unanswered(asked: Asked, error: unknown): void {
-    if (error instanceof RangeError || error instanceof UnsupportedError) this.#validity?.refused(asked)
+    if (wasRefused(error)) this.#validity?.refused(asked)
     else this.#validity?.failed(asked)
   }
 
@@ -367,6 +378,11 @@ export class Watchdog implements Entry, Armed {
     this.#renewAt = left > this.worth / 2 ? Math.max(now, Math.floor(at / beat) * beat) : at
     this.#overdueAt = this.#renewAt + tryTime(this.worth)
   }
+}
+
+/** Nothing was sent: the grant cannot last as long as asked. */
+function wasRefused(error: unknown): boolean {
+  return error instanceof RangeError || error instanceof UnsupportedError
 }
 
 /** How long one renewal may take, in ms. */

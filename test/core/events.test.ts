@@ -47,7 +47,7 @@ test('a listener that was taken off hears nothing, and one that throws harms nob
   assert.match((await warned).message, /a listener of 'granted' threw: Error: listener bug/)
   assert.throws(
     () => s.locks.on('grant' as never, () => {}),
-    /unknown event grant; known are waiting, order, granted/,
+    /unknown event grant; known are requested, waiting, denied, order, granted/,
   )
   assert.throws(() => s.locks.on('lost', 'log' as never), {
     name: 'TypeError',

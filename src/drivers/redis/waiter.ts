@@ -34,7 +34,7 @@ function quarantined(until: number): BackendError {
   const parts = [3_600, 60, 1].map((unit) => Math.floor(until / 1_000 / unit) % (unit === 3_600 ? 24 : 60))
   const at = parts.map((part) => String(part).padStart(2, '0')).join(':')
   const told = `quarantine until ${at} UTC by the clock of the server, which may have forgotten locks and grants none`
-  return new BackendError('redis', told)
+  return new BackendError('redis', told, { quarantined: true })
 }
 
 export class Waiter implements Asker {

@@ -470,12 +470,17 @@ export class Redlock {
         (one === undefined && (trusted || distrust === notAsked || distrust === notMet))
       )
     })
+    const barred = nodes.some(({ quarantined }) => quarantined)
+    const gone = nodes.filter(
+      ({ trusted, quarantined }, place) => !quarantined && (!trusted || said[place] instanceof Error),
+    )
     return new BackendError(
       'redlock',
       `fewer than ${majority} of ${nodes.length} servers can vote (${told.join('; ')})`,
       {
         cause: said.find((one) => one instanceof Error),
         unanswered: silent.length > nodes.length - majority,
+        quarantined: barred && gone.length <= nodes.length - majority,
       },
     )
   }

@@ -202,6 +202,7 @@ export class Group {
   #waited(one: Seen, until: number): Seen | undefined {
     const left = (until - one.node.wall) / 1_000
     if (left <= 0) return one
+    one.node.quarantined = true
     return this.#doubt(one, `it may have forgotten votes and takes part again in ${Math.ceil(left)} ms`)
   }
 
@@ -210,6 +211,7 @@ export class Group {
     if (one.marker !== identity.boot) await this.#mark(one, identity.boot)
     if (epoch !== node.epoch) return
     node.identity = identity
+    node.quarantined = false
     node.trusted = true
   }
 

@@ -33,6 +33,8 @@ export class Node {
   trusted = false
   /** Why the server is not trusted, for messages. */
   distrust: string = notAsked
+  /** The server answers, but may have forgotten votes and gives none yet. */
+  quarantined = false
   /** Clock reading before which the server need not be checked again. */
   lookAgainAt: number = Number.NEGATIVE_INFINITY
   /** The server left a round unanswered until its end, and has not replied since. */
@@ -61,6 +63,7 @@ export class Node {
   suspect(why: string): void {
     this.epoch++
     this.trusted = false
+    this.quarantined = false
     this.distrust = why
     this.lookAgainAt = Number.NEGATIVE_INFINITY
   }
