@@ -1,4 +1,8 @@
-/** `createLocks(driver)`: the object that users keep. It makes locks; each lock makes leases. */
+/**
+ * `createLocks(driver)`: the object that users keep. It makes locks; each lock makes leases.
+ *
+ * Long because every method of `Locks` is documented in one place.
+ */
 import type { Lock } from './core/acquire.js'
 import { isCurrent } from './core/check.js'
 import type { DriverFactory, Standing, Traits } from './core/driver.js'

@@ -36,6 +36,8 @@ const outside: Readonly<Record<string, readonly string[]>> = {
   'web-locks': [],
   decorators: [],
   nestjs: [],
+  otel: [],
+  health: [],
   ui: [],
   cli: ['ui'],
   // The stories of the examples are among the lab's scenes; the bench knows the public libraries.
