@@ -12,7 +12,7 @@
  * | its present boot id | – | trusted |
  * | missing | all answer and none knows a group | a new group: trusted, marked |
  * | missing | a majority answers and none knows a group | trusted `maxTtl` after its start: servers that do not answer may know one |
- * | another | known, without its boot id | it has restarted: trusted `maxTtl` after its start |
+ * | another | known, without its boot id | it has restarted: trusted `maxTtl` after its start; or a replica was promoted: `maxTtl` after that was noticed |
  * | missing | known | it has restarted without its data, or they were deleted: trusted `maxTtl` after that was noticed |
  * | `q <until> <boot id>` | – | trusted when its clock has passed `until` |
  *
