@@ -246,6 +246,41 @@ test('fairness: whoever is granted beside one that is away knows that others wai
   await (await late)?.release()
 })
 
+test('a holder whose process has never waited hears of a forced release with its next renewal, and not before', async (t) => {
+  const [a, b] = [peer(t, server.port), peer(t, server.port)]
+  const lease = await a.locks.mutex('never waited').acquire({ ttl: 60_000 })
+  assert.equal(await b.locks.forceRelease('never waited'), 1)
+  // Its connection has carried answers since.
+  assert.deepEqual((await a.driver.inspect('never waited')).holders, [])
+  assert.ok(lease.isHeld)
+  await assert.rejects(lease.extend(), { code: 'LEASE_LOST' })
+  assert.equal(lease.isHeld, false)
+})
+
+test('a waiter that stands still for longer than its ttl just as it is granted the lock queues again, at the end', async (t) => {
+  const first = await held(t, 'stands still')
+  const still = await wired(t, { env: { clock: withoutLooking() } })
+  const asked = still.driver.acquire(claim('stands still', { ttl: 1_000 }), waiting())
+  await inLine('stands still', 1)
+  const [second, third] = [driverOf(t, server.port), driverOf(t, server.port)]
+  const next = second.driver.acquire(claim('stands still', { ttl: 60_000 }), waiting())
+  await inLine('stands still', 2)
+  const last = third.driver.acquire(claim('stands still', { ttl: 60_000 }), waiting())
+  await inLine('stands still', 3)
+  still.talk.up.hold()
+  await first.release()
+  const granted = await next
+  assert.ok(granted, 'the grant ended like the lease of a silent holder')
+  still.talk.up.pass()
+  const waiters = async () => (await second.driver.inspect('stands still')).waiters.length
+  await until(async () => (await waiters()) === 2, soon)
+  await granted.release()
+  const served = await Promise.race([asked.then(() => 'it'), last.then(() => 'the one behind it')])
+  assert.equal(served, 'the one behind it')
+  await (await last)?.release()
+  await (await asked)?.release()
+})
+
 test('an operator takes it, and the order comes twice: the next holder keeps it', async (t) => {
   const [a, b] = [peer(t, server.port), peer(t, server.port)]
   const cable = await startProxy({ port: server.port })
