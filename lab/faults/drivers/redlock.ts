@@ -2,9 +2,10 @@
 
 import { redlock } from 'holdfast/redlock'
 import { Redis } from 'ioredis'
-import { startMany } from '../../../test/support/servers/redis.js'
+import { startMany, startRedis } from '../../../test/support/servers/redis.js'
 import { openLinks } from '../links.js'
 import { forgedMessages } from '../redis-forger.js'
+import { promoteStale } from '../redis-promotion.js'
 import { clockJump, flush, harmlessFaults, labServer, restart } from '../redis-servers.js'
 import { type Client, type LabDriver, lab as made } from '../store.js'
 
@@ -18,6 +19,7 @@ export const lab: LabDriver = made({
   client: (place) => open(place as Place),
   open: async ({ workers, ttl }) => {
     const group = await startMany(5, { ...labServer, persistence: 'aof-always' })
+    const spare = await startRedis()
     const ports = group.servers.map(({ port }) => port)
     const links = await openLinks(workers, ports)
     return {
@@ -29,8 +31,11 @@ export const lab: LabDriver = made({
         ...harmlessFaults(group.servers),
         restart(group.servers, { kind: 'kill and start again', keepData: true }),
         // A server that lost its data is excluded for `maxTtl`: one more at the same time still leaves a majority.
-        restart(group.servers, { kind: 'start again without data', keepData: false, apart: 4 * ttl }),
-        flush(group.servers, 4 * ttl),
+        ...[
+          restart(group.servers, { kind: 'start again without data', keepData: false, apart: 4 * ttl }),
+          flush(group.servers, 4 * ttl),
+          promoteStale(group.servers, spare, 4 * ttl),
+        ].map((fault) => ({ ...fault, family: 'forgets' })),
         clockJump(group.servers, -1),
         forgedMessages(group.servers),
       ],
@@ -40,6 +45,7 @@ export const lab: LabDriver = made({
       close: async () => {
         await links.close()
         await group.stop()
+        await spare.stop()
       },
     }
   },
