@@ -1,4 +1,5 @@
 // Redis servers with a protocol between them: what Sentinel and Cluster do to the tests on real servers.
+// Second tier because the servers of the tests seldom change.
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
 import { leakCheck } from './support/leaks.js'

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { testFiles } from '../scripts/test-files.js'
 import { entries, filesIn, manifest, read, root } from './support/checkout.js'
 import { leakCheck } from './support/leaks.js'
 
@@ -67,6 +68,64 @@ test('every test file has its leak check', () => {
     (path) => !/^after\(leakCheck\)$|^ {2}await leakCheck\(\)$/m.test(read(path)),
   )
   assert.deepEqual(lacks, [])
+})
+
+/** Lines of shell of all pages, without comments. */
+function commands(): string[] {
+  const pages = [...readdirSync(root).filter((name) => name.endsWith('.md')), ...filesIn('docs', '.md')]
+  return pages.flatMap((page) => {
+    const text = read(page)
+    const fences = [...text.matchAll(/^```sh\n([\s\S]*?)^```/gm)].flatMap(([, lines = '']) =>
+      lines.split('\n'),
+    )
+    const inline = [...text.matchAll(/`(n(?:pm|px) [^`]+)`/g)].map(([, line = '']) => line)
+    return [...fences, ...inline]
+      .map((line) => line.replace(/\s#.*/, '').trim())
+      .filter((line) => line !== '')
+  })
+}
+
+test('every command of CONTRIBUTING and the other pages that begins with npm, npx or a path is there', () => {
+  const tests = testFiles().map(({ source }) => source)
+  const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
+  const lacks = commands().flatMap((line) => {
+    const [, script] = /\bnpm run (?:--silent )?([\w:]+)/.exec(line) ?? []
+    if (script !== undefined && scripts[script] === undefined) return [`${line}: no script ${script}`]
+    const [, program = ''] = /\bnpx ([\w-]+)/.exec(line) ?? []
+    if (program !== '' && program !== 'holdfast' && !here(`node_modules/.bin/${program}`))
+      return [`${line}: no program`]
+    const [path = ''] = /^\.ci\/\S+/.exec(line) ?? []
+    if (path !== '' && !here(path)) return [`${line}: no file`]
+    return missingTests(line, tests)
+  })
+  assert.deepEqual(lacks, [])
+})
+
+/** Words of `npm test --` that select no file, and a pattern that no test of the selected files has in its name. */
+function missingTests(line: string, tests: readonly string[]): string[] {
+  const [, args] = /\bnpm test -- (.+)/.exec(line) ?? []
+  if (args === undefined) return []
+  const [, only = ''] = /--only='?([^']+)'?/.exec(args) ?? []
+  const words = args
+    .replace(/--only=('[^']*'|\S+)/, '')
+    .split(' ')
+    .filter((word) => /^[\w./-]+$/.test(word) && !word.startsWith('-'))
+  const lost = words.filter((word) => !tests.some((path) => path.includes(word)))
+  const selected = tests.filter((path) => words.some((word) => path.includes(word)))
+  const found =
+    only === '' ||
+    [...selected, ...filesIn('src/conformance', '.ts')].some((path) => read(path).includes(only))
+  return [
+    ...lost.map((word) => `${line}: no test file has ${word}`),
+    ...(found ? [] : [`${line}: no test has ${only}`]),
+  ]
+}
+
+test('the check of commands sees a word that selects no file, and a pattern that no test has', () => {
+  const tests = testFiles().map(({ source }) => source)
+  assert.deepEqual(missingTests('npm test -- core/watchdog', tests), [])
+  assert.equal(missingTests('npm test -- core/no-such-file', tests).length, 1)
+  assert.equal(missingTests("npm test -- core/watchdog --only='no such test'", tests).length, 1)
 })
 
 test('a file of more than 200 lines says at its top why it is long', () => {

@@ -17,7 +17,11 @@ export interface Fixture {
    * @default 1_000
    */
   readonly ttl?: number
-  /** The longest the store may take, in ms, for operations that are immediate while it is well; also limits the leak check. @default 10_000 */
+  /**
+   * The longest the store may take, in ms, for operations that are immediate while it is well; also limits the leak check. On a machine
+   * with more tasks than processors it may take proportionally longer.
+   * @default 10_000
+   */
   readonly patience?: number
   /** Maximum time from a release to the next waiter on another client, in ms, as a median. @default 100 */
   readonly handOver?: number

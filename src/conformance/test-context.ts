@@ -1,6 +1,7 @@
 /** The basis of every test of the suite: clients, unique names, timeouts, and a check for left-overs. */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
+import { busyFactor } from './busy.js'
 import { type Client, openClient } from './client.js'
 import type { Fixture } from './fixture.js'
 
@@ -68,7 +69,7 @@ export class Stage {
 
   /**
    * Polls until the condition holds, less and less often: a poll costs time in client and server.
-   * @throws Error naming `what` after `within` ms
+   * @throws Error naming `what` after `within` ms, or more on a busy machine
    */
   async until(
     what: string,
@@ -78,7 +79,7 @@ export class Stage {
     const began = performance.now()
     while (!(await condition())) {
       const waited = performance.now() - began
-      if (waited > within) throw new Error(`waited ${within} ms in vain: ${what}`)
+      if (waited > within * busyFactor()) throw new Error(`waited ${within} ms in vain: ${what}`)
       await pause(Math.min(5 + waited / 10, 50))
     }
   }
@@ -103,11 +104,17 @@ export class Stage {
     this.#others.push(count)
   }
 
-  /** Rejects unless `promise` settles in time. */
+  /** Rejects unless `promise` settles within so many ms, or more on a busy machine. */
   async soon<T>(what: string, promise: Promise<T>, within: number = this.patience): Promise<T> {
+    const began = performance.now()
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error(`waited ${within} ms in vain: ${what}`)), within)
+      const check = () => {
+        const left = began + within * busyFactor() - performance.now()
+        if (left > 0) timer = setTimeout(check, left)
+        else reject(new Error(`waited ${within} ms in vain: ${what}`))
+      }
+      check()
     })
     return Promise.race([promise, late]).finally(() => clearTimeout(timer))
   }

@@ -1,4 +1,5 @@
 // `holdfast doctor` where something else answers than the URL says: another kind of store, TLS or none, a server that stands still.
+// Second tier because it starts what only answers wrongly, and waits for it.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'

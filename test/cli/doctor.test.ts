@@ -1,5 +1,6 @@
 // `holdfast doctor` on every kind of store: set up for locks, down, with a wrong login. It leaves nothing behind,
 // ends with a code that scripts can use, and prints no password.
+// Second tier because it starts every kind of server; smoke.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,6 +1,7 @@
 // TLS to every kind of store a URL can name: the server's certificate is believed only if an authority that was named signed it, and only
 // for the host that was asked for.
 // Long because each kind of store is started with TLS in a way of its own.
+// Second tier because it starts every kind of server with certificates.
 import assert from 'node:assert/strict'
 import { chmodSync, copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

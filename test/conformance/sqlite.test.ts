@@ -1,4 +1,5 @@
 // The driver of examples/sqlite-driver passes the suite that every driver passes.
+// Second tier because it is an example; sqlite-file.test.ts is the part for every change.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,5 @@
 // What a process awaits keeps it alive until it is answered, when the store has died, too: otherwise Node ends it with 0 in the middle.
+// Second tier because it starts and stops every kind of server; the suite asks the same of healthy ones (closing).
 import assert from 'node:assert/strict'
 import { fork } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,5 +1,6 @@
 // Values that a stranger chose, through every SQL guard and every client: they are data, whatever they look like.
 // Long because every guard, client and kind of value stands beside the others.
+// Second tier because it repeats for every client and SQL guard what sql.test.ts shows with ordinary values.
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import fc from 'fast-check'

@@ -1,8 +1,13 @@
 // The tests' only way to wait: look again until it is so, and say what was awaited when it never is.
 
+import { busyFactor } from '../../src/conformance/busy.js'
+
 /** How long and how often `until` looks. */
 export interface UntilOptions {
-  /** Give up after this many milliseconds. Default 20 000: a machine may be busy, and only what hangs waits for so long. */
+  /**
+   * Give up after this many milliseconds, or proportionally more on a machine with more tasks than processors. Default 20 000: only what
+   * hangs waits for so long.
+   */
   readonly within?: number
   /** Milliseconds between two looks. Default: 5, and more the longer it takes, up to 50: each look has a price in a client, a proxy and a server. */
   readonly every?: number
@@ -26,28 +31,33 @@ export async function until<T>(
   { within = 20_000, every, what = sourceOf(condition) }: UntilOptions = {},
 ): Promise<Truthy<T>> {
   const began = performance.now()
-  const deadline = began + within
   let last = 'it was never answered'
   for (;;) {
-    const left = deadline - performance.now()
+    const left = () => began + within * busyFactor() - performance.now()
     const result = await beforeDeadline(condition, left)
     if (result === expired) break
     if (result) return result as Truthy<T>
     last = `the last answer was ${show(result)}`
-    const now = performance.now()
-    const pause = every ?? Math.min(5 + (now - began) / 10, 50)
-    if (now + pause > deadline) break
+    const pause = every ?? Math.min(5 + (performance.now() - began) / 10, 50)
+    if (pause > left()) break
     await new Promise((resolve) => setTimeout(resolve, pause))
   }
   throw new Error(`waited ${within} ms in vain for ${what}: ${last}`)
 }
 
-async function beforeDeadline<T>(condition: () => T | Promise<T>, left: number): Promise<T | typeof expired> {
+async function beforeDeadline<T>(
+  condition: () => T | Promise<T>,
+  left: () => number,
+): Promise<T | typeof expired> {
   const answer = condition()
   if (!(answer instanceof Promise)) return answer
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<typeof expired>((resolve) => {
-    timer = setTimeout(resolve, Math.max(0, left), expired)
+    const check = () => {
+      if (left() > 0) timer = setTimeout(check, left())
+      else resolve(expired)
+    }
+    check()
   })
   try {
     return await Promise.race([answer, late])

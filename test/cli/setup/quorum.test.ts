@@ -1,5 +1,6 @@
 // What `holdfast verify` says of stores that decide by majority: each setting that weakens locks is found on real servers, and sound ones
 // are called so.
+// Second tier because it starts clusters.
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
 import type { Check } from '../../../src/cli/setup/check.js'

@@ -1,5 +1,6 @@
 // A server that comes back from an older copy of its data, in which a hold is missing or ends too soon. Nothing is renewed for minutes
 // here: what holders hear, they hear because somebody asked.
+// Second tier because it makes copies of the data and restores them.
 import assert from 'node:assert/strict'
 import { after, describe, type TestContext, test } from 'node:test'
 import type { Lease, Locks } from 'holdfast'

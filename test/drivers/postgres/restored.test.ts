@@ -1,5 +1,6 @@
 // A server that comes back from an older base backup, in which a hold is missing or ends too soon. Nothing is renewed for minutes here: what
 // holders hear, they hear because somebody asked.
+// Second tier because it makes base backups and restores them.
 import assert from 'node:assert/strict'
 import { after, describe, type TestContext, test } from 'node:test'
 import { createLocks, type Lease, type Locks } from 'holdfast'

@@ -1,5 +1,6 @@
 // Two primaries: a standby that streams asynchronously is promoted while the old primary goes on. What a client can know of it, it is told;
 // what nobody can know is shown as it is, with what keeps the resource safe then.
+// Second tier because two primaries are a topology of their own.
 import assert from 'node:assert/strict'
 import { after, describe, type TestContext, test } from 'node:test'
 import { createLocks, type Lease, type Locks, StaleTokenError } from 'holdfast'

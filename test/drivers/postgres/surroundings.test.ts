@@ -1,5 +1,6 @@
 // What applications and databases do around the locks: poolers, exhausted pools, isolation levels, relaxed durability, many
 // processes at once, missing rights.
+// Second tier because it repeats with poolers and settings what the others show.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { Client } from 'pg'

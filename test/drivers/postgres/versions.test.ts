@@ -1,4 +1,5 @@
 // Every client at the oldest version of its range, at one that most people run, and at the newest; with the options people set.
+// Second tier because it repeats for other versions of the clients what the others show.
 import assert from 'node:assert/strict'
 import { after, describe, type TestContext, test } from 'node:test'
 import { createLocks, type Locks } from '../../../src/create-locks.js'

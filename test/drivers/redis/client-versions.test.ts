@@ -1,5 +1,6 @@
 // Every version of ioredis and node-redis that package.json admits, oldest to newest, standalone, over Sentinels and in a Cluster:
 // one short contract each, and the options of a client that change what it answers.
+// Second tier because it repeats for other versions of the clients what the others show.
 import assert from 'node:assert/strict'
 import { fork } from 'node:child_process'
 import { readFileSync } from 'node:fs'

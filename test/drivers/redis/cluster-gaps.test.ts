@@ -1,4 +1,5 @@
 // A slot that no node owns for a moment, as after a fail-over: with every version of the clients.
+// Second tier because Cluster is a topology of its own, and a change seldom concerns it alone.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { createLocks, type Locks } from '../../../src/create-locks.js'

@@ -1,4 +1,5 @@
 // A lock whose slot is being moved, has moved, or has another master: with and without replicas, with every version of the clients.
+// Second tier because Cluster is a topology of its own, and a change seldom concerns it alone.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { createLocks, type Locks } from '../../../src/create-locks.js'

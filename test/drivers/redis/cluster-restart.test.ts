@@ -1,4 +1,5 @@
 // A node of a Cluster that comes back without its data: what it does not know any more it must not take for free.
+// Second tier because Cluster is a topology of its own, and a change seldom concerns it alone.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { createLocks, type Locks } from '../../../src/create-locks.js'

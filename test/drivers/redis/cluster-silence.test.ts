@@ -1,4 +1,5 @@
 // A node of a Cluster that neither serves the lock nor answers any more, but through which a process hears of its grants.
+// Second tier because Cluster is a topology of its own, and a change seldom concerns it alone.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { createLocks } from '../../../src/create-locks.js'

@@ -1,4 +1,5 @@
 // What only a Cluster does: redirections while slots move, slots chosen by names, a master replaced.
+// Second tier because Cluster is a topology of its own, and a change seldom concerns it alone.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { Worker } from 'node:worker_threads'

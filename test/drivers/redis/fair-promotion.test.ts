@@ -1,4 +1,5 @@
 // A fair line on a master that is replaced: agreed, so that the new one has the line, and with a loss, so that it has neither the line nor who holds.
+// Second tier because Sentinels are a topology of their own, and a promotion takes a while.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import type { Lease } from '../../../src/core/lease.js'

@@ -1,5 +1,6 @@
 // A master that stood still and was replaced meanwhile, asked by a client that has hardly noticed: it was idle, and did not wait for long. While that
 // master takes itself for one, what it grants must not count.
+// Second tier because Sentinels are a topology of their own, and a promotion takes a while.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import type { Lease } from '../../../src/core/lease.js'
