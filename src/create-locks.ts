@@ -10,10 +10,11 @@ import { Engine, systemEnv } from './core/engine.js'
 import { UnsupportedError } from './core/errors.js'
 import type { LockEvent, LockEvents } from './core/events.js'
 import { type Health, type HealthOptions, Prober } from './core/health.js'
+import { type LeakWarningOptions, leakTerms } from './core/leaks.js'
 import type { Lease } from './core/lease.js'
 import type { ModeKind } from './core/mode.js'
 import { checkName, describe } from './core/name.js'
-import type { Defaults, ParticipantDefaults } from './core/options.js'
+import { checkOptions, type Defaults, type ParticipantDefaults } from './core/options.js'
 import { type Barrier, barrier } from './locks/barrier.js'
 import { type Election, election } from './locks/election.js'
 import { type AdoptOptions, adoptLease, exportLease } from './locks/handing.js'
@@ -42,6 +43,15 @@ export type AbilitiesOf<T extends Traits> =
 type If<Known extends Ability, Needed extends Ability, Yes> = [Needed] extends [Known]
   ? Yes
   : (name: never) => never
+
+export interface LocksOptions extends Defaults {
+  /**
+   * Report leases that were probably forgotten, once each, as the event `leaked` and as a process warning with the
+   * code `HOLDFAST_LEAK`: those that the garbage collector finds without a release, and those held much longer than
+   * their name usually is. Costs a stack trace for each acquisition. @default true if NODE_ENV is `development`
+   */
+  readonly leakWarning?: boolean | LeakWarningOptions
+}
 
 /** `Known`: the abilities of the driver, so that what it does not support does not compile. */
 export interface Locks<Known extends Ability = Ability> extends AsyncDisposable {
@@ -141,17 +151,20 @@ export interface Locks<Known extends Ability = Ability> extends AsyncDisposable 
 /**
  * Makes locks over one store. No I/O happens before the first acquisition.
  * @param driver `memory()`, `local()`, `redis({ client })`, …
- * @param defaults for every lock made from it; the built-in ones are those of `AcquireOptions`.
- * @throws TypeError, RangeError for bad defaults; UnsupportedError for a default the driver cannot meet.
+ * @param options defaults for every lock made from it (the built-in ones are those of `AcquireOptions`), and
+ * `leakWarning`
+ * @throws TypeError, RangeError for bad options; UnsupportedError for a default the driver cannot meet.
  */
 export function createLocks<T extends Traits>(
   driver: DriverFactory<T>,
-  defaults?: Defaults,
+  options?: LocksOptions,
 ): Locks<AbilitiesOf<T>> {
   if (typeof driver !== 'function') {
     throw new TypeError(`createLocks takes a driver such as memory() or local(), got ${describe(driver)}`)
   }
-  const engine = new Engine(driver, defaults, systemEnv())
+  checkOptions(options)
+  const { leakWarning, ...defaults } = options ?? {}
+  const engine = new Engine(driver, options && defaults, systemEnv(), leakTerms(leakWarning))
   return locksOver<AbilitiesOf<T>>(engine)
 }
 

@@ -176,8 +176,9 @@ export class EngineLock implements Lock {
     const mode = this.#modeOf(terms)
     terms.signal?.throwIfAborted()
     const nested = reenter(engine, name, mode, terms, once)
-    if (nested === undefined) this.#stand(terms, mode, once, caller)
-    else caller.resolve(nested, () => new AcquireTimeoutError(name, 0, undefined))
+    if (nested === undefined) return this.#stand(terms, mode, once, caller)
+    engine.leaks?.watch(nested, engine.leaks.stack())
+    caller.resolve(nested, () => new AcquireTimeoutError(name, 0, undefined))
   }
 
   #stand(terms: Terms, mode: Mode, once: boolean, caller: Caller): void {
@@ -228,6 +229,8 @@ class Acquisition implements Request, Waiting {
   /** The store's last report on who holds the lock, and the clock reading then. */
   #said: { readonly by: Blocked; readonly at: number } | undefined
   #trouble: BackendError | undefined
+  /** Of the call, where leaks are looked for. */
+  readonly #stack: string | undefined
 
   constructor(line: Line, terms: Terms, mode: Mode, once: boolean, caller: Caller) {
     const { clock, unarmed } = line.engine
@@ -238,6 +241,7 @@ class Acquisition implements Request, Waiting {
     this.mode = mode
     this.party = caller.party
     this.asked = clock.now()
+    this.#stack = line.engine.leaks?.stack()
     const patience = once
       ? Math.min(terms.ttl, longestAttempt, caller.party?.longest ?? longestAttempt)
       : terms.wait
@@ -249,7 +253,9 @@ class Acquisition implements Request, Waiting {
   granted(hold: Hold | undefined): void {
     this.watched?.()
     if (hold === undefined) this.#denied('busy')
-    this.#caller.resolve(hold && new HeldLease(hold, this.mode.kind), () => this.#asOfNow(this.#notFree(0)))
+    const lease = hold && new HeldLease(hold, this.mode.kind)
+    if (lease !== undefined && this.#stack !== undefined) this.#line.engine.leaks?.watch(lease, this.#stack)
+    this.#caller.resolve(lease, () => this.#asOfNow(this.#notFree(0)))
   }
 
   failed(error: unknown): void {

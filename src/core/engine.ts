@@ -6,6 +6,7 @@ import { type Clock, systemClock } from './clock.js'
 import type { Driver, DriverFactory, Env, Traits } from './driver.js'
 import { BackendError } from './errors.js'
 import { Events, type StoreOperation } from './events.js'
+import { Leaks, type LeakTerms } from './leaks.js'
 import { LockOrder } from './lock-order.js'
 import {
   type Defaults,
@@ -39,18 +40,21 @@ export class Engine {
   readonly pending: Pending = new Pending()
   readonly limits: PermitLimits = new PermitLimits()
   readonly releases: Releases = new Releases(this)
+  /** Undefined: leaks are not looked for. */
+  readonly leaks: Leaks | undefined
   /** The local queues by name: those with holders or waiters in this process, and a few idle ones that may be needed again. */
   readonly lines: Map<string, Line> = new Map()
   readonly #later = new Set<() => void>()
   #closing: Promise<void> | undefined
 
-  constructor(factory: DriverFactory, defaults: Defaults | undefined, env: Env) {
+  constructor(factory: DriverFactory, defaults: Defaults | undefined, env: Env, leaks?: LeakTerms) {
     this.env = env
     this.clock = env.clock
     this.random = env.random
     this.timetable = new Timetable(env.clock)
     this.unarmed = new Unarmed(env.clock)
     this.driver = driverOf(factory, env)
+    this.leaks = leaks && new Leaks(this, leaks)
     this.defaults = resolveDefaults(this.driver.name, this.driver.traits, defaults)
   }
 

@@ -71,6 +71,17 @@ export interface LockEvents {
     readonly outcome: GaveBack | 'unknown' | 'exported'
   }
   /**
+   * A lease was probably forgotten; reported once, where `leakWarning` is on. `unreachable`: it was collected without
+   * a release. `long`: it is held much longer than leases of its name usually are, `usual` ms. `held` in ms; `stack`
+   * is that of its `acquire`.
+   */
+  readonly leaked: AboutLease & {
+    readonly why: 'unreachable' | 'long'
+    readonly held: number
+    readonly usual?: number
+    readonly stack: string
+  }
+  /**
    * A request to the store failed or was refused; `code` and `quarantined` as in `BackendError`. `name` is absent
    * where the request concerns no single lock. A wait that outlives a failure retries and may report several.
    */
@@ -98,6 +109,7 @@ const names = [
   'revoking',
   'lost',
   'released',
+  'leaked',
   'storeError',
 ] as const satisfies readonly LockEvent[]
 

@@ -6,6 +6,7 @@
 import { type Duration, duration } from './duration.js'
 import { LeaseLostError } from './errors.js'
 import type { Hold } from './hold.js'
+import type { Watched } from './leaks.js'
 import { quote } from './name.js'
 
 export type LeaseState = 'held' | 'doubtful' | 'lost' | 'released'
@@ -62,6 +63,8 @@ export interface Lease extends AsyncDisposable {
 export class HeldLease implements Lease {
   readonly hold: Hold
   readonly mode: 'exclusive' | 'shared' | 'permits'
+  /** Where leaks are looked for. */
+  watched: Watched | undefined
   #released: Promise<ReleaseOutcome> | undefined
 
   constructor(hold: Hold, mode: HeldLease['mode']) {
@@ -131,6 +134,7 @@ export class HeldLease implements Lease {
   release(): Promise<ReleaseOutcome> {
     if (this.#released !== undefined)
       return this.#released.then((first) => (first === 'lost' ? first : 'already-released'))
+    this.watched?.released()
     this.#released = this.hold.leave(this.mode)
     return this.#released
   }

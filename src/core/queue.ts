@@ -368,7 +368,9 @@ export class Line {
       this.said = undefined
       this.trouble = undefined
     }
-    return turn.owner
+    const { owner } = turn
+    turn.answered()
+    return owner
   }
 
   #failed(turn: Turn, error: unknown): void {

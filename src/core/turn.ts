@@ -47,6 +47,11 @@ export class Turn implements Wait {
     if (this.#owner !== undefined) this.#line.blocked(this.#owner, by)
   }
 
+  /** The driver has answered. It may keep this object with the grant, which must not keep the caller and its lease. */
+  answered(): void {
+    this.#owner = undefined
+  }
+
   adopt(owner: Request): void {
     this.#owner = owner
     this.adopted = true

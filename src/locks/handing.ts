@@ -102,7 +102,9 @@ export async function adoptLease(engine: Engine, text: string, options: AdoptOpt
   const claim = claimOf(name, attempt, mode, { ...terms, fair: false })
   const hold = await within(engine, name, (wait) => engine.line(name).adopt(claim, token, terms, wait))
   if (hold === undefined) throw new LeaseLostError(name, token, 'expired')
-  return new HeldLease(hold, mode.kind)
+  const lease = new HeldLease(hold, mode.kind)
+  engine.leaks?.watch(lease, engine.leaks.stack())
+  return lease
 }
 
 /** A single attempt; the driver may try for as long as a single attempt may take. */

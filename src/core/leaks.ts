@@ -1,0 +1,175 @@
+/**
+ * Finds leases that somebody forgot to release: the watchdog renews them for ever, and everybody else waits. A lease
+ * that nobody can reach any more cannot be released, which only the garbage collector can tell; one that is held far
+ * longer than its name usually is may be forgotten, too. Each is reported once, with the stack of its `acquire`.
+ */
+import { type Duration, duration } from './duration.js'
+import type { Engine } from './engine.js'
+import type { Hold } from './hold.js'
+import { checkKnown } from './known.js'
+import type { HeldLease } from './lease.js'
+import { describe, quote } from './name.js'
+import type { Entry } from './timetable.js'
+
+export interface LeakWarningOptions {
+  /** A lease is reported when it is held so many times as long as its name usually is. @default 10 */
+  readonly times?: number
+  /** No lease is reported for its length before it is held for so long, in ms. @default 10_000 */
+  readonly atLeast?: Duration
+}
+
+export interface LeakTerms {
+  readonly times: number
+  readonly atLeast: number
+}
+
+/** Fewer holds of a name do not tell what is usual. */
+const leastHolds = 5
+/** Names whose usual length is remembered. */
+const mostNames = 1_000
+/** Weight of the newest hold in the moving average. */
+const newest = 0.2
+
+/** @returns undefined: do not look for leaks. @throws TypeError, RangeError */
+export function leakTerms(given: unknown): LeakTerms | undefined {
+  if (given === false) return undefined
+  if (given === undefined && process.env.NODE_ENV !== 'development') return undefined
+  const options: LeakWarningOptions | undefined = given === undefined || given === true ? {} : objectOf(given)
+  checkKnown('leakWarning', options, ['times', 'atLeast'])
+  const { times = 10, atLeast = 10_000 } = options
+  if (typeof times !== 'number' || !(times >= 2))
+    throw new RangeError(`leakWarning.times must be a number from 2, got ${describe(times)}`)
+  return { times, atLeast: duration('leakWarning.atLeast', atLeast, 1, true) }
+}
+
+function objectOf(given: unknown): LeakWarningOptions {
+  if (typeof given === 'object' && given !== null && !Array.isArray(given)) return given
+  throw new TypeError(
+    `leakWarning must be true, false or an object such as { atLeast: '1m' }, got ${describe(given)}`,
+  )
+}
+
+/** Frames of this library above the caller's, at most. */
+const ownFrames = 8
+/** The folder of this library as stacks name it, with source maps or without; undefined in a bundle. */
+const [, library] = /at (?:.*\()?(.+?)core\/leaks\.[jt]s:/.exec(new Error('here').stack ?? '') ?? []
+
+/** The lines of a stack from the caller's own on. */
+function callersOf(stack: string): string {
+  const lines = stack.split('\n').slice(1)
+  const isOurs = (line: string) =>
+    (library !== undefined && line.includes(library)) || line.includes('at new Promise (<anonymous>)')
+  while (lines[0] !== undefined && isOurs(lines[0])) lines.shift()
+  return lines.join('\n')
+}
+
+export class Leaks {
+  readonly #engine: Engine
+  readonly #terms: LeakTerms
+  /** The moving average of the time a name is held, in ms, and the number of holds. */
+  readonly #usual = new Map<string, { average: number; holds: number }>()
+  readonly #registry = new FinalizationRegistry<Watched>((watched) => watched.unreachable())
+
+  constructor(engine: Engine, terms: LeakTerms) {
+    this.#engine = engine
+    this.#terms = terms
+  }
+
+  /** The stack of the present call, as text: until it is made, V8 keeps what the frames refer to, the lease included. */
+  stack(): string {
+    const caught: { readonly stack?: string } = {}
+    const { stackTraceLimit } = Error
+    Error.stackTraceLimit = stackTraceLimit + ownFrames
+    Error.captureStackTrace(caught, this.stack)
+    const { stack = '' } = caught
+    Error.stackTraceLimit = stackTraceLimit
+    return stack
+  }
+
+  watch(lease: HeldLease, stack: string): void {
+    const { clock, timetable } = this.#engine
+    const watched = new Watched(this, lease.hold, stack, clock.now())
+    lease.watched = watched
+    this.#registry.register(lease, watched, watched)
+    const usual = this.#usualOf(lease.name)
+    if (usual === undefined) return
+    const longest = Math.max(this.#terms.atLeast, this.#terms.times * usual)
+    if (longest < Number.POSITIVE_INFINITY) timetable.set(watched, clock.now() + longest)
+  }
+
+  /** The lease was released. */
+  ended(watched: Watched): void {
+    this.#registry.unregister(watched)
+    this.#engine.timetable.remove(watched)
+    const { name } = watched.hold
+    const { average, holds } = this.#usual.get(name) ?? { average: 0, holds: 0 }
+    const held = this.#engine.clock.now() - watched.since
+    // Until there are enough, every hold counts the same.
+    const share = Math.max(newest, 1 / (holds + 1))
+    this.#usual.delete(name)
+    this.#usual.set(name, { average: average + share * (held - average), holds: holds + 1 })
+    if (this.#usual.size > mostNames)
+      for (const oldest of this.#usual.keys()) return void this.#usual.delete(oldest)
+  }
+
+  report({ hold, since, stack }: Watched, why: 'unreachable' | 'long'): void {
+    const { clock, events, closed } = this.#engine
+    // A lease that is lost blocks nobody.
+    if (closed || hold.over || hold.state() === 'lost') return
+    const held = clock.now() - since
+    const usual = this.#usualOf(hold.name)
+    const what =
+      why === 'unreachable'
+        ? 'was not released, and nobody can reach it any more; it blocks others until this process ends'
+        : `has been held for ${Math.round(held)} ms; leases of this name usually last ${Math.round(usual ?? 0)} ms`
+    const callers = callersOf(stack)
+    process.emitWarning(`the lease of ${quote(hold.name)} with token ${hold.token} ${what}`, {
+      type: 'HoldfastWarning',
+      code: 'HOLDFAST_LEAK',
+      detail: `acquired:\n${callers}`,
+    })
+    const told = { ...hold.about(), why, held, stack: callers }
+    events.emit('leaked', usual === undefined ? told : { ...told, usual })
+  }
+
+  #usualOf(name: string): number | undefined {
+    const known = this.#usual.get(name)
+    return known === undefined || known.holds < leastHolds ? undefined : known.average
+  }
+}
+
+/** One lease. It must not refer to the lease itself, which could never be collected then. */
+export class Watched implements Entry {
+  slot: number | undefined
+  readonly hold: Hold
+  readonly stack: string
+  /** Clock reading of the grant. */
+  readonly since: number
+  readonly #leaks: Leaks
+  #told = false
+
+  constructor(leaks: Leaks, hold: Hold, stack: string, since: number) {
+    this.#leaks = leaks
+    this.hold = hold
+    this.stack = stack
+    this.since = since
+  }
+
+  due(): void {
+    this.#tell('long')
+  }
+
+  unreachable(): void {
+    this.#tell('unreachable')
+  }
+
+  released(): void {
+    this.#leaks.ended(this)
+  }
+
+  #tell(why: 'unreachable' | 'long'): void {
+    if (this.#told) return
+    this.#told = true
+    this.#leaks.report(this, why)
+  }
+}
