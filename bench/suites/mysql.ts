@@ -22,7 +22,7 @@ export async function measureMysql(scale: Scale): Promise<readonly Figure[]> {
     ...(await uncontended(url, scale, count)),
     await session(url, scale),
     await handOver('row, the next polls', url, scale, {}),
-    await handOver('row, with the bell', url, scale, { bell: true }),
+    await handOver('row, woken with GET_LOCK', url, scale, { wakeWithGetLock: true }),
   ]
 }
 
@@ -97,7 +97,7 @@ async function handOver(
   how: string,
   url: string,
   { effort }: Scale,
-  options: { readonly bell?: boolean },
+  options: { readonly wakeWithGetLock?: boolean },
 ): Promise<Figure> {
   const crew = [ours(url, options), ours(url, options)] as const
   const floor = [await bareGetLock(url), await bareGetLock(url)] as const
@@ -119,7 +119,7 @@ async function handOver(
     ours: spread(mine),
     floor: { what: 'bare GET_LOCK that blocks on a connection', value: spread(theirs), ratio: of },
     counts: { 'hand-overs in a round': handOversInRound },
-    aim: atMost(spread(mine).median, options.bell === true ? 15 : 60, 'ms'),
+    aim: atMost(spread(mine).median, options.wakeWithGetLock === true ? 15 : 60, 'ms'),
     note: 'median of a round, from the call of release to the resolved acquire; both ends in one process.',
   }
 }

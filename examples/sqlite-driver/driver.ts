@@ -82,7 +82,7 @@ function sqliteDriver(file: SqliteFile, env: Env): Driver<SqliteTraits> {
       if (answer.is === 'granted' && !wait.over) return grantOf(claim, answer.hold, deadline(sent, ttl))
       if (answer.is !== 'waiting' && answer.is !== 'busy') return undefined
       const row = file.row(name)
-      const [holder] = table.standingOf(row, monotonic()).holders
+      const [holder] = table.toLockStatus(row, monotonic()).holders
       const position = answer.is === 'waiting' ? answer.position : undefined
       wait.blocked?.({ ...(holder && { holder }), ...(position && { position }) })
       if (answer.is === 'busy') return undefined
@@ -161,7 +161,7 @@ function sqliteDriver(file: SqliteFile, env: Env): Driver<SqliteTraits> {
   function cleaned<A>(command: Command<A>): Command<A> {
     return (before, now, wall) => {
       let row = before
-      for (const { attempt, by } of before.line)
+      for (const { attempt, by } of before.queue)
         if (isDead(by)) row = table.cancel(row, attempt, now, wall, true).row
       return command(row, now, wall)
     }
@@ -178,7 +178,7 @@ function sqliteDriver(file: SqliteFile, env: Env): Driver<SqliteTraits> {
 
   async function inspect(name: string) {
     await file.run(name, table.expire)
-    return table.standingOf(file.row(name), monotonic())
+    return table.toLockStatus(file.row(name), monotonic())
   }
 
   return {
@@ -190,7 +190,7 @@ function sqliteDriver(file: SqliteFile, env: Env): Driver<SqliteTraits> {
       const all = await Promise.all(file.names(prefix).map(inspect))
       return all.filter(({ holders, waiters }) => holders.length + waiters.length > 0)
     },
-    forceRelease: async (name) => (await file.run(name, table.force)).length,
+    forceRelease: async (name) => (await file.run(name, table.forceRelease)).length,
     async close() {
       closed = true
       await Promise.all(owed)

@@ -80,8 +80,8 @@ export class SqliteFile {
   /** False when the attempt may have been granted; also when the file cannot be read, so that the waiter asks and gets the error. */
   isWaiting(name: string, attempt: string): boolean {
     try {
-      const { held, line } = this.row(name)
-      return held.length > 0 && line.some((entry) => entry.attempt === attempt)
+      const { holds, queue } = this.row(name)
+      return holds.length > 0 && queue.some((entry) => entry.attempt === attempt)
     } catch {
       return false
     }

@@ -30,7 +30,7 @@ export function mysqlLab({ about, flavour, library, strategy, leastTtl }: Kind):
       const place = (n: number, port: number): MysqlPlace => ({
         port,
         library,
-        options: { strategy, ...(strategy === 'row' && { bell: n % 2 === 1 }) },
+        options: { strategy, ...(strategy === 'row' && { wakeWithGetLock: n % 2 === 1 }) },
         // The strategy `session` keeps one connection for its locks and needs another for the rest.
         ...(strategy === 'row' && n % 4 === 2 && { size: 1 }),
       })

@@ -3,7 +3,7 @@
  *
  * ```
  * mysql://[user[:password]@]host[:3306]/database      mysqls:// does not exist: ?tls=true
- * ?strategy=row|session  &bell=true  &prefix=holdfast_  &create=false  &tls=true  &ca=FILE  &cert=FILE  &key=FILE
+ * ?strategy=row|session  &wakeWithGetLock=true  &prefix=holdfast_  &create=false  &tls=true  &ca=FILE  &cert=FILE  &key=FILE
  * ```
  * A password missing from the URL comes from `MYSQL_PWD`.
  */
@@ -14,7 +14,7 @@ import { badInput, CliError, exits } from './exit.js'
 import { type Keys, keysOf, type Tls, tlsOf, tlsSettings } from './tls.js'
 import { addressesOf, decoded, loginOf, partsOf, settingsOf } from './url.js'
 
-type Settings = Pick<MysqlOptions, 'strategy' | 'bell' | 'prefix' | 'create'>
+type Settings = Pick<MysqlOptions, 'strategy' | 'wakeWithGetLock' | 'prefix' | 'create'>
 
 export interface MysqlPlace {
   readonly host: string
@@ -31,9 +31,9 @@ const yes = (text: string) => (text === 'true' ? true : text === 'false' ? false
 /** Settings a URL may contain. `undefined`: wrong format. */
 const settings: Readonly<Record<string, (text: string) => Settings | undefined>> = {
   strategy: (text) => (text === 'row' || text === 'session' ? { strategy: text } : undefined),
-  bell: (text) => {
-    const bell = yes(text)
-    return bell === undefined ? undefined : { bell }
+  wakeWithGetLock: (text) => {
+    const wakeWithGetLock = yes(text)
+    return wakeWithGetLock === undefined ? undefined : { wakeWithGetLock }
   },
   prefix: (prefix) => (/^\w{1,40}$/.test(prefix) ? { prefix } : undefined),
   create: (text) => {

@@ -63,7 +63,7 @@ function shownHosts(hosts: string): string {
 
 /** Settings that are not secret; for any other, even the name is hidden. */
 const open = new Set(
-  'prefix replicas quarantine maxTtl strategy schema create listen bell tls ca cert key datacenter min-ttl names sessionTimeout tickTime acl'.split(
+  'prefix replicas quarantine maxTtl strategy schema create listen wakeWithGetLock tls ca cert key datacenter min-ttl names sessionTimeout tickTime acl'.split(
     ' ',
   ),
 )

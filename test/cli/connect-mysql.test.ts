@@ -18,9 +18,9 @@ test('a URL says host, port, login, database and settings', () => {
       options: { strategy: 'session', prefix: 'app_', create: false },
     },
   )
-  assert.deepEqual(place('mysql://[::1]/a%20b?bell=true'), {
+  assert.deepEqual(place('mysql://[::1]/a%20b?wakeWithGetLock=true'), {
     ...{ host: '::1', port: 3306, user: 'root', password: undefined, database: 'a b', tls: undefined },
-    options: { bell: true },
+    options: { wakeWithGetLock: true },
   })
 })
 
@@ -31,7 +31,7 @@ const bad: readonly [url: string, complaint: RegExp][] = [
   ['mysql://h', /names no database/],
   [
     'mysql://h/d?ttl=5',
-    /unknown setting 'ttl'; known are strategy, bell, prefix, create, tls, ca, cert, key/,
+    /unknown setting 'ttl'; known are strategy, wakeWithGetLock, prefix, create, tls, ca, cert, key/,
   ],
   ['mysql://h/d?strategy=transaction', /has strategy=transaction, which makes no sense/],
   ['mysql://h/d?prefix=a-b', /has prefix=a-b/],

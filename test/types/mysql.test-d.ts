@@ -7,7 +7,7 @@ import { createPool } from 'mysql2/promise'
 
 export function whatCompiles(): readonly MysqlPool[] {
   createLocks(mysql({ pool: createPool({}) })).readWrite('x')
-  createLocks(mysql({ pool: createPool({}), bell: true })).semaphore('x', { permits: 3 })
+  createLocks(mysql({ pool: createPool({}), wakeWithGetLock: true })).semaphore('x', { permits: 3 })
   return [createPool({}), createPlain({}).promise(), createMariadb({})]
 }
 

@@ -20,7 +20,7 @@ export interface Mistake {
 }
 
 const grants = (before: table.Row, { row }: table.Step<unknown>) =>
-  row.held.filter((hold) => !before.held.some((old) => old.attempt === hold.attempt))
+  row.holds.filter((hold) => !before.holds.some((old) => old.attempt === hold.attempt))
 
 /** Made anew for every world, because some remember. */
 export const mistakes: readonly (() => Mistake)[] = [
@@ -29,8 +29,8 @@ export const mistakes: readonly (() => Mistake)[] = [
     breaks: ['exclusion', 'read-write', 'permits'],
     // As DEL without a look at whose it is: also when the caller's own hold has run out and another one holds.
     after(before, step) {
-      if (step.answer !== 'lost' || before.held.length === 0) return undefined
-      return { ...step, row: { ...step.row, held: [] } }
+      if (step.answer !== 'lost' || before.holds.length === 0) return undefined
+      return { ...step, row: { ...step.row, holds: [] } }
     },
   }),
   () => ({
@@ -50,7 +50,7 @@ export const mistakes: readonly (() => Mistake)[] = [
     breaks: ['exclusion', 'read-write', 'permits'],
     // After half of the time it was asked for.
     after(before, step) {
-      const until = new Map(before.held.map(({ attempt, expires }) => [attempt, expires]))
+      const until = new Map(before.holds.map(({ attempt, expires }) => [attempt, expires]))
       return changed(step, (hold) =>
         until.get(hold.attempt) === hold.expires ? hold : { ...hold, expires: hold.expires - hold.ttl / 2 },
       )
@@ -62,10 +62,10 @@ export const mistakes: readonly (() => Mistake)[] = [
     is: 'serves the newest first',
     breaks: ['fifo'],
     after(before, step) {
-      const { line } = step.row
-      const newest = line.at(-1)
-      if (newest === undefined || line.length <= before.line.length) return undefined
-      return { ...step, row: { ...step.row, line: [newest, ...line.slice(0, -1)] } }
+      const { queue } = step.row
+      const newest = queue.at(-1)
+      if (newest === undefined || queue.length <= before.queue.length) return undefined
+      return { ...step, row: { ...step.row, queue: [newest, ...queue.slice(0, -1)] } }
     },
   }),
   () => ({
@@ -107,9 +107,9 @@ export const mistakes: readonly (() => Mistake)[] = [
 ]
 
 function changed(step: table.Step<unknown>, swap: (hold: table.Hold) => table.Hold): table.Step<unknown> {
-  const held = step.row.held.map(swap)
-  const of = (hold: table.Hold) => held.find((one) => one.attempt === hold.attempt) ?? hold
+  const holds = step.row.holds.map(swap)
+  const of = (hold: table.Hold) => holds.find((one) => one.attempt === hold.attempt) ?? hold
   const answer = step.answer as { is?: string; hold?: table.Hold } | undefined
   const told = answer?.hold === undefined ? answer : { ...answer, hold: of(answer.hold) }
-  return { ...step, row: { ...step.row, held }, granted: step.granted.map(of), answer: told }
+  return { ...step, row: { ...step.row, holds }, granted: step.granted.map(of), answer: told }
 }

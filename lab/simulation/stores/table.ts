@@ -74,7 +74,7 @@ function makeStore(world: World, mistake: Mistake | undefined): SimulatedStore {
   function lookLater(): void {
     look?.cancel()
     let next = Number.POSITIVE_INFINITY
-    for (const row of rows.values()) if (row.line.length > 0) next = Math.min(next, table.nextExpiry(row))
+    for (const row of rows.values()) if (row.queue.length > 0) next = Math.min(next, table.nextExpiry(row))
     if (next === Number.POSITIVE_INFINITY) return
     look = world.atServer(next, () => {
       for (const name of [...rows.keys()]) apply(name, table.expire)
@@ -96,7 +96,7 @@ function makeStore(world: World, mistake: Mistake | undefined): SimulatedStore {
       )
     }
     const { name } = ask
-    if (verb === 'inspect') return table.standingOf(rows.get(name) ?? table.emptyRow(name), world.now)
+    if (verb === 'inspect') return table.toLockStatus(rows.get(name) ?? table.emptyRow(name), world.now)
     const { attempt } = ask
     if (verb === 'renew')
       return apply(name, (row, now, wall) => table.renew(row, attempt, ask.ttl, now, wall)) !== undefined
@@ -109,11 +109,11 @@ function makeStore(world: World, mistake: Mistake | undefined): SimulatedStore {
   /** Whoever has gone does not stand in line; what it holds runs out. */
   function left(from: Remote<Reply>): void {
     for (const [name, row] of [...rows]) {
-      for (const { attempt } of row.line) {
+      for (const { attempt } of row.queue) {
         if (owners.get(attempt) === from) apply(name, (row, now, wall) => waiterGone(row, attempt, now, wall))
       }
       if (mistake?.is !== 'lets go when the connection breaks') continue
-      for (const { attempt } of row.held) {
+      for (const { attempt } of row.holds) {
         if (owners.get(attempt) === from)
           apply(name, (row, now, wall) => table.cancel(row, attempt, now, wall))
       }
@@ -131,15 +131,15 @@ function makeStore(world: World, mistake: Mistake | undefined): SimulatedStore {
     killed: (process) => network.cut(process),
     left: () =>
       [...rows.values()]
-        .filter((row) => row.line.length > 0 || row.held.some((hold) => hold.expires > world.now))
+        .filter((row) => row.queue.length > 0 || row.holds.some((hold) => hold.expires > world.now))
         .map(({ name }) => name),
   }
 }
 
 /** Out of the line, but not ended: it may ask again when it is back. */
 function waiterGone(row: table.Row, attempt: string, now: number, wall: number): table.Step<boolean> {
-  const line = row.line.filter((place) => place.attempt !== attempt)
-  const { granted, expired, row: after } = table.expire({ ...row, line }, now, wall)
+  const queue = row.queue.filter((place) => place.attempt !== attempt)
+  const { granted, expired, row: after } = table.expire({ ...row, queue }, now, wall)
   // Those behind it may fit now that it is not in their way.
   const freed = table.cancel(after, '', now, wall)
   return {
@@ -243,7 +243,7 @@ function client(
       const ask = () => {
         forget()
         stopAsking()
-        const answered = (answer: table.Acquired, sent: number) => {
+        const answered = (answer: table.AcquireResult, sent: number) => {
           if (answer.is === 'granted') return end(grantOf(claim, answer.hold, sent))
           if (answer.is === 'limit') {
             end(undefined)

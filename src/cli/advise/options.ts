@@ -28,7 +28,7 @@ export function optionsOf(driver: DriverName, { section, waiters, double }: Answ
     })
   if (driver === 'mysql' && waiters > 0)
     options.push({
-      name: 'bell',
+      name: 'wakeWithGetLock',
       value: true,
       why: 'wakes the next waiter at once, for two statements more in each hold',
     })

@@ -6,7 +6,7 @@
  * Long because every notification to clients, and its time, is in one place.
  */
 import type { Clock } from '../../core/clock.js'
-import type { NamedAsk } from '../memory/acquire-many.js'
+import type { NamedRequest } from '../memory/acquire-many.js'
 import * as table from '../memory/table.js'
 import { type Client, type Connection, makeClients } from './clients.js'
 import { messageOf } from './home.js'
@@ -47,7 +47,7 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
   const { clock, wall, uptime, here, open } = parts
   const clients = makeClients(clock, here, {
     giveBack: (name, attempt, comesBack) => void end(name, attempt, comesBack),
-    holds: (name, attempt) => ledger.row(name).held.some((hold) => hold.attempt === attempt),
+    holds: (name, attempt) => ledger.row(name).holds.some((hold) => hold.attempt === attempt),
     look: (name) => void apply(name, table.expire),
   })
   const { entries } = clients
@@ -114,13 +114,13 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
   }
 
   /** A long queue is not searched: it has entries of many processes or of `fair` requests, and neither kind hands over within the process. */
-  function othersWait({ line }: table.Row, client: Client): boolean {
-    return line.length > longLine || line.some(({ attempt }) => entries.get(attempt)?.client !== client)
+  function othersWait({ queue }: table.Row, client: Client): boolean {
+    return queue.length > longLine || queue.some(({ attempt }) => entries.get(attempt)?.client !== client)
   }
 
   /** Only an exclusive holder hands over within its process, so only it needs to know whether other clients wait. */
   function tellContended(row: table.Row, anyway = false): void {
-    const hold = row.held[0]
+    const hold = row.holds[0]
     const entry = hold?.mode.kind === 'exclusive' ? entries.get(hold.attempt) : undefined
     if (hold === undefined || entry === undefined) return
     const contended = othersWait(row, entry.client)
@@ -150,7 +150,7 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
     const entry = entries.get(attempt) ?? clients.add(client, name, attempt, id)
     entry.call = id
     entry.asked = clock.now()
-    const ask: table.Ask = {
+    const ask: table.AcquireRequest = {
       attempt,
       mode: decodeMode(mode),
       ttl,
@@ -164,7 +164,7 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
     if (outcome.refused.includes(attempt)) return
     again(client, name, attempt, id)
     if (acquired.is === 'granted' && failure === undefined) return tellGrant(acquired.hold, row)
-    const holder = row.held[0] ? table.holderOf(row.held[0], clock.now()) : null
+    const holder = row.holds[0] ? table.toHolder(row.holds[0], clock.now()) : null
     if (acquired.is === 'waiting') {
       answer(attempt, ['waiting', acquired.position, acquired.ticket, holder])
       clients.nominate(client)
@@ -183,7 +183,7 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
 
   /** Grants all or none, with one answer. If the claims cannot be granted, ends what an earlier try left of them. */
   function together(client: Client, [id, , items]: CallOf<'together'>): Answer {
-    const asks = items.map(([name, attempt, mode, ttl, note]): NamedAsk => {
+    const asks = items.map(([name, attempt, mode, ttl, note]): NamedRequest => {
       const entry = entries.get(attempt) ?? clients.add(client, name, attempt, id)
       Object.assign(entry, { call: id, asked: clock.now() })
       const ask = {
@@ -206,7 +206,7 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
       return ['all', answer.holds.map((hold, i) => termsOf(hold, ledger.row(asks[i]?.[0] ?? '')))]
     }
     for (const [name, { attempt }] of asks) {
-      if (ledger.row(name).held.some((hold) => hold.attempt === attempt)) end(name, attempt)
+      if (ledger.row(name).holds.some((hold) => hold.attempt === attempt)) end(name, attempt)
       else clients.forget(attempt)
     }
     if (answer.is === 'granted') return ['failed', refusal({ failure })]
@@ -234,13 +234,13 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
   }
 
   function force([, , name, attempts]: CallOf<'force'>): Answer {
-    const { answer } = apply(name, (row, now, wall) => table.force(row, now, wall, attempts))
+    const { answer } = apply(name, (row, now, wall) => table.forceRelease(row, now, wall, attempts))
     for (const { attempt } of answer) lose(attempt)
     return ['done', answer.length]
   }
 
   function standing(name: string) {
-    return table.standingOf(apply(name, table.expire).row, clock.now())
+    return table.toLockStatus(apply(name, table.expire).row, clock.now())
   }
 
   function write([, , key, seen, value, keep, id]: CallOf<'write'>): Answer {
@@ -276,7 +276,7 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
         return ['done', standing(call[2])]
       case 'list': {
         for (const row of ledger.used(call[2])) apply(row.name, table.expire)
-        return ['done', ledger.used(call[2]).map((row) => table.standingOf(row, clock.now()))]
+        return ['done', ledger.used(call[2]).map((row) => table.toLockStatus(row, clock.now()))]
       }
     }
   }

@@ -12,9 +12,9 @@ export function endsBetween(
   before: Row,
   after: Row,
 ): { readonly line: string; readonly byClient: boolean }[] {
-  if (before.held === after.held) return []
-  const is = finder(after.held)
-  return before.held
+  if (before.holds === after.holds) return []
+  const is = finder(after.holds)
+  return before.holds
     .filter(({ attempt }) => is(attempt) === undefined)
     .map(({ attempt }) => {
       const byClient = after.ended.includes(attempt)
@@ -24,11 +24,11 @@ export function endsBetween(
 
 /** The journal lines of new and changed holds. */
 export function changesBetween(before: Row, after: Row, ownerOf: (attempt: string) => Owner): string {
-  if (before.held === after.held) return ''
+  if (before.holds === after.holds) return ''
   const { name } = after
-  const was = finder(before.held)
+  const was = finder(before.holds)
   let lines = ''
-  for (const hold of after.held) {
+  for (const hold of after.holds) {
     const old = was(hold.attempt)
     if (old === undefined) lines += lineOf.granted({ name, hold, ...ownerOf(hold.attempt) })
     else if (hold.mode !== old.mode) lines += lineOf.downgraded(name, hold)

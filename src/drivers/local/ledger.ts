@@ -8,7 +8,11 @@
  * Long because rows, cells and journal must change together.
  */
 import type { Clock } from '../../core/clock.js'
-import { together as decideTogether, type NamedAsk, type Together } from '../memory/acquire-many.js'
+import {
+  type AcquireManyResult,
+  acquireMany as decideTogether,
+  type NamedRequest,
+} from '../memory/acquire-many.js'
 import { type CellTable, type Entry, makeCellTable } from '../memory/cell-table.js'
 import { makeRowTimers } from '../memory/row-timers.js'
 import * as table from '../memory/table.js'
@@ -59,7 +63,7 @@ export interface Ledger {
   noteOwner(name: string, attempt: string): void
   apply<A>(name: string, command: Command<A>): Outcome<A>
   /** Several rows in one step and one write. `failure`: it could not be written, and nothing has changed. */
-  together(asks: readonly NamedAsk[]): { readonly answer: Together; readonly failure: unknown }
+  together(asks: readonly NamedRequest[]): { readonly answer: AcquireManyResult; readonly failure: unknown }
   row(name: string): table.Row
   /** Rows with holders or waiters. */
   used(prefix: string): readonly table.Row[]
@@ -93,8 +97,8 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
     const before = row(name)
     const now = clock.now()
     // The last renewal is unknown: a full ttl from now is never before the end by the client's count.
-    const held = [...before.held, { ...hold, since: now, expires: now + hold.ttl }]
-    rows.set(name, { ...before, held })
+    const holds = [...before.holds, { ...hold, since: now, expires: now + hold.ttl }]
+    rows.set(name, { ...before, holds })
   }
   const cells = makeCellTable(clock, wall)
   // The machine's uptime clock is the same for every broker until the machine restarts, and is never set.
@@ -128,7 +132,7 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
     return { row: step.row, answer, granted, expired, failure: undefined, refused: [] }
   }
 
-  function together(asks: readonly NamedAsk[]) {
+  function together(asks: readonly NamedRequest[]) {
     const now = clock.now()
     const answer = decideTogether(row, asks, now, wall())
     if (answer.is === 'refused') return { answer, failure: undefined }
@@ -182,10 +186,10 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
 
   /** `after` without its grants and renewals: what could not be written must not be sent. */
   function withoutGrants(before: table.Row, after: table.Row, now: number) {
-    const was = finder(before.held)
+    const was = finder(before.holds)
     const refused: string[] = []
-    const fresh = after.held.filter((hold) => was(hold.attempt) === undefined)
-    let row: table.Row = { ...after, held: after.held.map((hold) => was(hold.attempt) ?? hold) }
+    const fresh = after.holds.filter((hold) => was(hold.attempt) === undefined)
+    let row: table.Row = { ...after, holds: after.holds.map((hold) => was(hold.attempt) ?? hold) }
     for (let hold = fresh.shift(); hold !== undefined; hold = fresh.shift()) {
       const step = table.cancel(row, hold.attempt, now, 0)
       refused.push(hold.attempt)
@@ -206,9 +210,9 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
     let lines = ended.slice(-endedKept).join('')
     let top = Math.max(floor, cells.top)
     for (const [key, entry] of cells.entries()) lines += cellLine(key, entry)
-    for (const { name, held, token } of rows.values()) {
+    for (const { name, holds, token } of rows.values()) {
       top = Math.max(top, token)
-      for (const hold of held) lines += lineOf.granted({ name, hold, ...ownerOf(hold.attempt) })
+      for (const hold of holds) lines += lineOf.granted({ name, hold, ...ownerOf(hold.attempt) })
     }
     return { lines, floor: top }
   }
@@ -216,7 +220,7 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
   return {
     cells,
     noteOwner(name, attempt) {
-      const hold = row(name).held.find((one) => one.attempt === attempt)
+      const hold = row(name).holds.find((one) => one.attempt === attempt)
       if (hold !== undefined) owed += lineOf.granted({ name, hold, ...ownerOf(attempt) })
       try {
         write('', clock.now())

@@ -1,25 +1,29 @@
 /** Several attempts of `table.ts` as one step: at rows of different names, all granted or nothing changed. */
-import { type Acquired, type Ask, acquire, type Hold, type Row, type Step } from './table.js'
+import { type AcquireRequest, type AcquireResult, acquire, type Hold, type Row, type Step } from './table.js'
 
-export type NamedAsk = readonly [name: string, ask: Ask]
+export type NamedRequest = readonly [name: string, ask: AcquireRequest]
 
-export type Together =
+export type AcquireManyResult =
   /** In the order of the asks. */
-  | { readonly is: 'granted'; readonly steps: readonly Step<Acquired>[]; readonly holds: readonly Hold[] }
+  | {
+      readonly is: 'granted'
+      readonly steps: readonly Step<AcquireResult>[]
+      readonly holds: readonly Hold[]
+    }
   /** The answer to the ask at this index. */
-  | { readonly is: 'refused'; readonly at: number; readonly why: Exclude<Acquired, { is: 'granted' }> }
+  | { readonly is: 'refused'; readonly at: number; readonly why: Exclude<AcquireResult, { is: 'granted' }> }
 
 /** Decides, but changes nothing: storing the rows of all steps grants all. Overdue holds found on the way will be found again. */
-export function together(
+export function acquireMany(
   rowOf: (name: string) => Row,
-  asks: readonly NamedAsk[],
+  requests: readonly NamedRequest[],
   now: number,
   wall: number,
-): Together {
-  const steps: Step<Acquired>[] = []
+): AcquireManyResult {
+  const steps: Step<AcquireResult>[] = []
   const holds: Hold[] = []
-  for (const [at, [name, ask]] of asks.entries()) {
-    const step = acquire(rowOf(name), { ...ask, wait: false }, now, wall)
+  for (const [at, [name, request]] of requests.entries()) {
+    const step = acquire(rowOf(name), { ...request, wait: false }, now, wall)
     if (step.answer.is !== 'granted') return { is: 'refused', at, why: step.answer }
     steps.push(step)
     holds.push(step.answer.hold)

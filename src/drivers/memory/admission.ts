@@ -2,10 +2,10 @@
 import type { Mode, ModeKind } from '../../core/mode.js'
 import { nextToken, tokenReserve } from '../../core/token.js'
 import { withoutHead } from './queue.js'
-import { type Ask, type Hold, none, type Place, type Row } from './row.js'
+import { type AcquireRequest, emptyList, type Hold, type QueueEntry, type Row } from './row.js'
 
 /** A row brought up to date, and the changes that made. */
-export interface Look {
+export interface RefreshedRow {
   readonly row: Row
   readonly granted: readonly Hold[]
   readonly expired: readonly Hold[]
@@ -13,49 +13,55 @@ export interface Look {
 
 /** May `asked` hold beside the present holders? `admits` of `core/mode.ts`, for a row. */
 export function fits(row: Row, asked: Mode): boolean {
-  return joins(loadOf(row.held), asked)
+  return joins(loadOf(row.holds), asked)
 }
 
 /** Drops overdue holds and grants what then fits. Returns the same row when nothing is overdue. */
-export function look(row: Row, now: number, wall: number): Look {
-  if (!row.held.some((hold) => hold.expires <= now)) return { row, granted: none, expired: none }
-  const expired = row.held.filter((hold) => hold.expires <= now)
-  const held = expired.length === row.held.length ? none : row.held.filter((hold) => hold.expires > now)
-  const admitted = admit({ ...row, held }, now, wall)
+export function refresh(row: Row, now: number, wall: number): RefreshedRow {
+  if (!row.holds.some((hold) => hold.expires <= now)) return { row, granted: emptyList, expired: emptyList }
+  const expired = row.holds.filter((hold) => hold.expires <= now)
+  const holds =
+    expired.length === row.holds.length ? emptyList : row.holds.filter((hold) => hold.expires > now)
+  const admitted = grantFromHead({ ...row, holds }, now, wall)
   return { row: admitted.row, granted: admitted.granted, expired }
 }
 
 /** Grants the head of the queue for as long as it fits, all in one step. */
-export function admit(row: Row, now: number, wall: number): { row: Row; granted: readonly Hold[] } {
-  const head = row.line[0]
-  const load = loadOf(row.held)
-  if (head === undefined || !joins(load, head.mode)) return { row, granted: none }
+export function grantFromHead(row: Row, now: number, wall: number): { row: Row; granted: readonly Hold[] } {
+  const head = row.queue[0]
+  const load = loadOf(row.holds)
+  if (head === undefined || !joins(load, head.mode)) return { row, granted: emptyList }
   const granted: Hold[] = []
   let token = row.token
-  for (const place of row.line) {
-    if (!joins(load, place.mode)) break
-    const hold = mint(place, token, now, wall)
+  for (const entry of row.queue) {
+    if (!joins(load, entry.mode)) break
+    const hold = mintHold(entry, token, now, wall)
     token = hold.upTo
     granted.push(hold)
-    count(load, place.mode)
+    count(load, entry.mode)
   }
-  const held = row.held.length === 0 ? granted : [...row.held, ...granted]
-  return { row: { ...row, token, held, line: withoutHead(row.line, granted.length) }, granted }
+  const holds = row.holds.length === 0 ? granted : [...row.holds, ...granted]
+  return { row: { ...row, token, holds, queue: withoutHead(row.queue, granted.length) }, granted }
 }
 
 /** Makes the hold for `ask` with the token after `last`. An exclusive hold includes its reserve of tokens. */
-export function mint(ask: Ask | Place, last: number, now: number, wall: number): Hold {
+export function mintHold(
+  request: AcquireRequest | QueueEntry,
+  last: number,
+  now: number,
+  wall: number,
+): Hold {
   const token = nextToken(last, wall)
   return {
-    attempt: ask.attempt,
-    mode: ask.mode,
-    ttl: ask.ttl,
+    attempt: request.attempt,
+    mode: request.mode,
+    ttl: request.ttl,
     token,
-    upTo: ask.mode.kind === 'exclusive' ? token + tokenReserve : token,
+    upTo: request.mode.kind === 'exclusive' ? token + tokenReserve : token,
     since: now,
-    expires: now + ask.ttl,
-    note: ask.note,
-    by: ask.by,
+    expires: now + request.ttl,
+    note: request.note,
+    by: request.by,
   }
 }
 

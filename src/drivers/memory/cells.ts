@@ -3,7 +3,11 @@ import type { Cells } from '../../core/cell.js'
 import type { CellTable } from './cell-table.js'
 
 /** @param waits functions that end the waits of this client when it closes; `closed`: the error once the client is closed */
-export function cellsOf(table: CellTable, waits: Set<() => void>, closed: () => Error | undefined): Cells {
+export function createCells(
+  table: CellTable,
+  waits: Set<() => void>,
+  closed: () => Error | undefined,
+): Cells {
   const check = (signal: AbortSignal) => {
     const error = closed()
     if (error !== undefined) throw error

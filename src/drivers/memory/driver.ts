@@ -3,10 +3,10 @@ import type { Clock } from '../../core/clock.js'
 import { deadline } from '../../core/clock.js'
 import type { Claim, Driver, DriverFactory, Grant, Traits, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
-import { cellsOf } from './cells.js'
-import { grantOf } from './grant.js'
+import { createCells } from './cells.js'
+import { createGrant } from './grant.js'
 import { makeStore, type Store } from './store.js'
-import { type Hold, holderOf } from './table.js'
+import { type Hold, toHolder } from './table.js'
 
 export interface MemoryTraits extends Traits {
   readonly modes: readonly ('exclusive' | 'shared' | 'permits')[]
@@ -58,7 +58,7 @@ function memoryDriver(store: Store, clock: Clock, by: string): Driver<MemoryTrai
     const answer = store.acquire(name, { attempt, mode, ttl, wait: wait.remaining() > 0, note, by })
     switch (answer.is) {
       case 'granted':
-        return Promise.resolve(grantOf(store, clock, claim, answer.hold, ends(answer.hold)))
+        return Promise.resolve(createGrant(store, clock, claim, answer.hold, ends(answer.hold)))
       case 'waiting':
         return park(claim, wait, answer.position)
       case 'limit':
@@ -74,7 +74,7 @@ function memoryDriver(store: Store, clock: Clock, by: string): Driver<MemoryTrai
   function together(claims: readonly Claim[], wait: Wait): Promise<readonly Grant[] | undefined> {
     if (closed) return Promise.reject(closed)
     if (wait.over) return Promise.resolve(undefined)
-    const answer = store.together(
+    const answer = store.acquireMany(
       claims.map(({ name, attempt, mode, ttl, note }) => [
         name,
         { attempt, mode, ttl, wait: false, note, by },
@@ -86,7 +86,7 @@ function memoryDriver(store: Store, clock: Clock, by: string): Driver<MemoryTrai
       return Promise.reject(permitLimitError(name, answer.why.limit, mode.kind === 'permits' ? mode.of : 0))
     }
     return Promise.resolve(
-      answer.holds.map((hold, i) => grantOf(store, clock, claims[i] as Claim, hold, ends(hold))),
+      answer.holds.map((hold, i) => createGrant(store, clock, claims[i] as Claim, hold, ends(hold))),
     )
   }
 
@@ -110,7 +110,7 @@ function memoryDriver(store: Store, clock: Clock, by: string): Driver<MemoryTrai
       }
       store.park(claim.attempt, (hold) => {
         unpark()
-        resolve(grantOf(store, clock, claim, hold, ends(hold)))
+        resolve(createGrant(store, clock, claim, hold, ends(hold)))
       })
       waits.add(end)
       signal.addEventListener('abort', end)
@@ -122,7 +122,7 @@ function memoryDriver(store: Store, clock: Clock, by: string): Driver<MemoryTrai
   function tellHolder(name: string, wait: Wait, position?: number): void {
     const hold = store.holder(name)
     wait.blocked?.({
-      ...(hold && { holder: holderOf(hold, store.clock.now()) }),
+      ...(hold && { holder: toHolder(hold, store.clock.now()) }),
       ...(position !== undefined && { position }),
     })
   }
@@ -132,10 +132,10 @@ function memoryDriver(store: Store, clock: Clock, by: string): Driver<MemoryTrai
     traits,
     acquire,
     together,
-    inspect: async (name) => store.standing(name),
-    list: async (prefix) => store.standings(prefix),
-    forceRelease: async (name) => store.force(name).length,
-    cells: cellsOf(store.cells, waits, () => closed),
+    inspect: async (name) => store.status(name),
+    list: async (prefix) => store.statuses(prefix),
+    forceRelease: async (name) => store.forceRelease(name).length,
+    cells: createCells(store.cells, waits, () => closed),
     async close() {
       closed = new BackendError('memory', 'this driver was closed', { closed: true })
       for (const end of [...waits]) end()

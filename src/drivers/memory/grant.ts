@@ -4,7 +4,7 @@ import type { Claim, GaveBack, Grant } from '../../core/driver.js'
 import type { Store } from './store.js'
 import type { Hold } from './table.js'
 
-export function grantOf(store: Store, clock: Clock, claim: Claim, hold: Hold, validUntil: number): Grant {
+export function createGrant(store: Store, clock: Clock, claim: Claim, hold: Hold, validUntil: number): Grant {
   const Kind = hold.mode.kind === 'exclusive' ? ExclusiveGrant : MemoryGrant
   return new Kind(store, clock, claim, hold, validUntil)
 }

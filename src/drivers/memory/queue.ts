@@ -3,54 +3,57 @@
  * attempt with thousands of others. The index moves to each new version of the queue; an older version that is used again builds a
  * new one.
  */
-import type { Place } from './row.js'
+import type { QueueEntry } from './row.js'
 
 /** A shorter queue is searched without an index. */
 const indexedFrom = 64
 
-const indexes = new WeakMap<readonly Place[], Map<string, Place>>()
+const indexes = new WeakMap<readonly QueueEntry[], Map<string, QueueEntry>>()
 
 /** The queue entry of `attempt` and its index, 0 = first. */
-export function placeIn(
-  line: readonly Place[],
+export function findEntry(
+  queue: readonly QueueEntry[],
   attempt: string,
-): { readonly place: Place; readonly index: number } | undefined {
-  const place =
-    line.length < indexedFrom ? line.find((one) => one.attempt === attempt) : indexOf(line).get(attempt)
-  return place && { place, index: line.indexOf(place) }
+): { readonly entry: QueueEntry; readonly index: number } | undefined {
+  const entry =
+    queue.length < indexedFrom ? queue.find((one) => one.attempt === attempt) : indexOf(queue).get(attempt)
+  return entry && { entry, index: queue.indexOf(entry) }
 }
 
 /** Inserts `place` before the first entry with a later ticket. */
-export function withPlace(
-  line: readonly Place[],
-  place: Place,
-): { readonly line: readonly Place[]; readonly index: number } {
-  const last = line.at(-1)?.ticket ?? 0
-  const later = place.ticket > last ? -1 : line.findIndex((other) => other.ticket > place.ticket)
-  const index = later < 0 ? line.length : later
-  const next = later < 0 ? line.concat(place) : [...line.slice(0, later), place, ...line.slice(later)]
-  passIndex(line, next)?.set(place.attempt, place)
-  return { line: next, index }
+export function withEntry(
+  queue: readonly QueueEntry[],
+  entry: QueueEntry,
+): { readonly queue: readonly QueueEntry[]; readonly index: number } {
+  const last = queue.at(-1)?.ticket ?? 0
+  const later = entry.ticket > last ? -1 : queue.findIndex((other) => other.ticket > entry.ticket)
+  const index = later < 0 ? queue.length : later
+  const next = later < 0 ? queue.concat(entry) : [...queue.slice(0, later), entry, ...queue.slice(later)]
+  moveIndex(queue, next)?.set(entry.attempt, entry)
+  return { queue: next, index }
 }
 
-export function withoutPlace(
-  line: readonly Place[],
-  { place, index }: { place: Place; index: number },
-): readonly Place[] {
-  const next = line.slice(0, index).concat(line.slice(index + 1))
-  passIndex(line, next)?.delete(place.attempt)
+export function withoutEntry(
+  queue: readonly QueueEntry[],
+  { entry, index }: { entry: QueueEntry; index: number },
+): readonly QueueEntry[] {
+  const next = queue.slice(0, index).concat(queue.slice(index + 1))
+  moveIndex(queue, next)?.delete(entry.attempt)
   return next
 }
 
 /** Removes the first `count` entries. */
-export function withoutHead(line: readonly Place[], count: number): readonly Place[] {
-  const next = line.slice(count)
-  const index = passIndex(line, next)
-  if (index !== undefined) for (const { attempt } of line.slice(0, count)) index.delete(attempt)
+export function withoutHead(queue: readonly QueueEntry[], count: number): readonly QueueEntry[] {
+  const next = queue.slice(count)
+  const index = moveIndex(queue, next)
+  if (index !== undefined) for (const { attempt } of queue.slice(0, count)) index.delete(attempt)
   return next
 }
 
-function passIndex(from: readonly Place[], to: readonly Place[]): Map<string, Place> | undefined {
+function moveIndex(
+  from: readonly QueueEntry[],
+  to: readonly QueueEntry[],
+): Map<string, QueueEntry> | undefined {
   const index = indexes.get(from)
   if (index === undefined) return undefined
   indexes.delete(from)
@@ -58,11 +61,11 @@ function passIndex(from: readonly Place[], to: readonly Place[]): Map<string, Pl
   return index
 }
 
-function indexOf(line: readonly Place[]): Map<string, Place> {
-  let index = indexes.get(line)
+function indexOf(queue: readonly QueueEntry[]): Map<string, QueueEntry> {
+  let index = indexes.get(queue)
   if (index === undefined) {
-    index = new Map(line.map((place) => [place.attempt, place]))
-    indexes.set(line, index)
+    index = new Map(queue.map((entry) => [entry.attempt, entry]))
+    indexes.set(queue, index)
   }
   return index
 }

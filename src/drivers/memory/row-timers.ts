@@ -13,7 +13,7 @@ export function makeRowTimers(clock: Clock, due: (name: string) => void): RowTim
   const timers = new Map<string, { readonly at: number; readonly stop: () => void }>()
 
   function follow(row: Row): void {
-    const waited = row.line.length > 0
+    const waited = row.queue.length > 0
     if (!waited && timers.size === 0) return
     const { name } = row
     const at = waited ? nextExpiry(row) : Number.POSITIVE_INFINITY

@@ -3,7 +3,7 @@ import type { Holder, Standing } from '../../core/driver.js'
 import type { Mode } from '../../core/mode.js'
 
 /** The request of one attempt. */
-export interface Ask {
+export interface AcquireRequest {
   readonly attempt: string
   readonly mode: Mode
   /** How long a proof of ownership is valid, in ms. */
@@ -17,7 +17,7 @@ export interface Ask {
 }
 
 /** A queue entry. */
-export interface Place {
+export interface QueueEntry {
   readonly attempt: string
   readonly mode: Mode
   readonly ttl: number
@@ -46,71 +46,71 @@ export interface Row {
   readonly name: string
   /** The greatest token minted or reserved so far. */
   readonly token: number
-  readonly held: readonly Hold[]
-  readonly line: readonly Place[]
-  /** Attempts that ended by release or cancel, newest first, at most {@link remembered}. */
+  readonly holds: readonly Hold[]
+  readonly queue: readonly QueueEntry[]
+  /** Attempts that ended by release or cancel, newest first, at most {@link endedKept}. */
   readonly ended: readonly string[]
 }
 
 /** How many ended attempts a row remembers: about one for each process that might resend a release. */
-export const remembered = 16
+export const endedKept = 16
 
-export const none: readonly never[] = Object.freeze([])
+export const emptyList: readonly never[] = Object.freeze([])
 
 /** The row of an unused name. `token` is a floor: every token will be greater. */
 export function emptyRow(name: string, token = 0): Row {
-  return { name, token, held: none, line: none, ended: none }
+  return { name, token, holds: emptyList, queue: emptyList, ended: emptyList }
 }
 
 /** Written out, not spread: this is most of the work of an uncontended acquire and release. */
-export function rowOf(
+export function createRow(
   name: string,
   token: number,
-  held: readonly Hold[],
-  line: readonly Place[],
+  holds: readonly Hold[],
+  queue: readonly QueueEntry[],
   ended: readonly string[],
 ): Row {
-  return { name, token, held, line, ended }
+  return { name, token, holds, queue, ended }
 }
 
 /** No holders and no waiters: the row may be forgotten if its token is kept as a floor. */
 export function isIdle(row: Row): boolean {
-  return row.held.length === 0 && row.line.length === 0
+  return row.holds.length === 0 && row.queue.length === 0
 }
 
 /** When the next hold is overdue; Infinity when there is no hold. */
 export function nextExpiry(row: Row): number {
   let least = Infinity
-  for (const hold of row.held) if (hold.expires < least) least = hold.expires
+  for (const hold of row.holds) if (hold.expires < least) least = hold.expires
   return least
 }
 
 /** The limit of the semaphore, while any attempt holds or waits for permits. */
 export function limitOf(row: Row): number | undefined {
-  for (const { mode } of row.held) if (mode.kind === 'permits') return mode.of
-  for (const { mode } of row.line) if (mode.kind === 'permits') return mode.of
+  for (const { mode } of row.holds) if (mode.kind === 'permits') return mode.of
+  for (const { mode } of row.queue) if (mode.kind === 'permits') return mode.of
   return undefined
 }
 
 /** Holders and waiters, as `inspect` shows them. */
-export function standingOf(row: Row, now: number): Standing {
-  const holder = row.held[0]
+export function toLockStatus(row: Row, now: number): Standing {
+  const holder = row.holds[0]
   return {
     name: row.name,
-    holders: row.held.map((hold) => holderOf(hold, now)),
-    waiters: row.line.map((place) => ({
-      attempt: place.attempt,
-      mode: place.mode,
-      waitedFor: now - place.since,
-      ...(place.note === undefined ? undefined : { note: place.note }),
-      ...(place.by === undefined ? undefined : { by: place.by }),
+    holders: row.holds.map((hold) => toHolder(hold, now)),
+    waiters: row.queue.map((entry) => ({
+      attempt: entry.attempt,
+      mode: entry.mode,
+      waitedFor: now - entry.since,
+      ...(entry.note === undefined ? undefined : { note: entry.note }),
+      ...(entry.by === undefined ? undefined : { by: entry.by }),
     })),
     // The reserve is minted, but not used yet.
     lastToken: holder?.mode.kind === 'exclusive' ? holder.token : row.token,
   }
 }
 
-export function holderOf(hold: Hold, now: number): Holder {
+export function toHolder(hold: Hold, now: number): Holder {
   return {
     attempt: hold.attempt,
     mode: hold.mode,

@@ -8,7 +8,7 @@
 import type { Clock } from '../../core/clock.js'
 import type { GaveBack, Standing } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
-import { together as decideTogether, type NamedAsk, type Together } from './acquire-many.js'
+import { type AcquireManyResult, acquireMany as decideTogether, type NamedRequest } from './acquire-many.js'
 import { type CellTable, makeCellTable } from './cell-table.js'
 import { makeRowTimers } from './row-timers.js'
 import * as table from './table.js'
@@ -19,20 +19,20 @@ const idleRowsKept = 1024
 export interface Store {
   readonly clock: Clock
   readonly cells: CellTable
-  acquire(name: string, ask: table.Ask): table.Acquired
+  acquire(name: string, request: table.AcquireRequest): table.AcquireResult
   /** Grants all asks, for different names, in one step, or none. */
-  together(asks: readonly NamedAsk[]): Together
+  acquireMany(requests: readonly NamedRequest[]): AcquireManyResult
   /** Call it right after the answer `waiting`: the store calls `granted` in the step that grants the attempt. */
   park(attempt: string, granted: (hold: table.Hold) => void): void
   renew(name: string, attempt: string, ttl: number): table.Hold | undefined
   release(name: string, attempt: string, last: number): GaveBack
   cancel(name: string, attempt: string): boolean
   downgrade(name: string, attempt: string, last: number): table.Hold | undefined
-  force(name: string): readonly table.Hold[]
+  forceRelease(name: string): readonly table.Hold[]
   /** Are there waiters? */
   contended(name: string): boolean
-  standing(name: string): Standing
-  standings(prefix: string): readonly Standing[]
+  status(name: string): Standing
+  statuses(prefix: string): readonly Standing[]
   holder(name: string): table.Hold | undefined
   holds(name: string, attempt: string): boolean
   /** Aborts when the hold is force-released; already aborted when there is no such hold. */
@@ -58,10 +58,10 @@ export function makeStore(clock: Clock, wallAtStart: number): Store {
     return step.answer
   }
 
-  function together(asks: readonly NamedAsk[]): Together {
+  function acquireMany(requests: readonly NamedRequest[]): AcquireManyResult {
     const now = clock.now()
     const rowOf = (name: string) => rows.get(name) ?? table.emptyRow(name, floor)
-    const answer = decideTogether(rowOf, asks, now, wallAtZero + now)
+    const answer = decideTogether(rowOf, requests, now, wallAtZero + now)
     if (answer.is === 'refused') return answer
     for (const { row } of answer.steps) keep(row)
     for (const { granted } of answer.steps) for (const hold of granted) tell(hold)
@@ -78,7 +78,7 @@ export function makeStore(clock: Clock, wallAtStart: number): Store {
   }
 
   function holds(name: string, attempt: string): boolean {
-    return rows.get(name)?.held.some((hold) => hold.attempt === attempt) ?? false
+    return rows.get(name)?.holds.some((hold) => hold.attempt === attempt) ?? false
   }
 
   function tell(hold: table.Hold): void {
@@ -90,8 +90,8 @@ export function makeStore(clock: Clock, wallAtStart: number): Store {
   return {
     clock,
     cells,
-    acquire: (name, ask) => apply((row, now, wall) => table.acquire(row, ask, now, wall), name),
-    together,
+    acquire: (name, request) => apply((row, now, wall) => table.acquire(row, request, now, wall), name),
+    acquireMany,
     park: (attempt, granted) => void parked.set(attempt, granted),
     renew: (name, attempt, ttl) => apply((row, now, wall) => table.renew(row, attempt, ttl, now, wall), name),
     release(name, attempt, last) {
@@ -104,16 +104,16 @@ export function makeStore(clock: Clock, wallAtStart: number): Store {
     },
     downgrade: (name, attempt, last) =>
       apply((row, now, wall) => table.downgrade(row, attempt, last, now, wall), name),
-    force(name) {
-      const forced = apply(table.force, name)
+    forceRelease(name) {
+      const forced = apply(table.forceRelease, name)
       for (const { attempt } of forced) {
         notices.get(attempt)?.abort(new BackendError('memory', 'an operator released this hold'))
         notices.delete(attempt)
       }
       return forced
     },
-    contended: (name) => (rows.get(name)?.line.length ?? 0) > 0,
-    holder: (name) => rows.get(name)?.held[0],
+    contended: (name) => (rows.get(name)?.queue.length ?? 0) > 0,
+    holder: (name) => rows.get(name)?.holds[0],
     holds,
     notice(name, attempt) {
       const known = notices.get(attempt)
@@ -123,14 +123,14 @@ export function makeStore(clock: Clock, wallAtStart: number): Store {
       else notice.abort(new BackendError('memory', 'this hold has ended'))
       return notice.signal
     },
-    standing(name) {
+    status(name) {
       apply(table.expire, name)
-      return table.standingOf(rows.get(name) ?? table.emptyRow(name, floor), clock.now())
+      return table.toLockStatus(rows.get(name) ?? table.emptyRow(name, floor), clock.now())
     },
-    standings(prefix) {
+    statuses(prefix) {
       for (const name of [...rows.keys()]) if (name.startsWith(prefix)) apply(table.expire, name)
       const used = [...rows.values()].filter((row) => row.name.startsWith(prefix) && !table.isIdle(row))
-      return used.map((row) => table.standingOf(row, clock.now()))
+      return used.map((row) => table.toLockStatus(row, clock.now()))
     },
   }
 }

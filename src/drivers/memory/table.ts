@@ -20,12 +20,21 @@
  */
 import type { GaveBack } from '../../core/driver.js'
 import { shared } from '../../core/mode.js'
-import { admit, fits, type Look, look, mint } from './admission.js'
-import { placeIn, withoutPlace, withPlace } from './queue.js'
-import { type Ask, type Hold, limitOf, none, type Place, type Row, remembered, rowOf } from './row.js'
+import { fits, grantFromHead, mintHold, type RefreshedRow, refresh } from './admission.js'
+import { findEntry, withEntry, withoutEntry } from './queue.js'
+import {
+  type AcquireRequest,
+  createRow,
+  emptyList,
+  endedKept,
+  type Hold,
+  limitOf,
+  type QueueEntry,
+  type Row,
+} from './row.js'
 
-export { emptyRow, holderOf, isIdle, nextExpiry, standingOf } from './row.js'
-export type { Ask, Hold, Place, Row }
+export { emptyRow, isIdle, nextExpiry, toHolder, toLockStatus } from './row.js'
+export type { AcquireRequest, Hold, QueueEntry, Row }
 
 /** The result of a command. */
 export interface Step<Answer> {
@@ -37,7 +46,7 @@ export interface Step<Answer> {
   readonly expired: readonly Hold[]
 }
 
-export type Acquired =
+export type AcquireResult =
   | { readonly is: 'granted'; readonly hold: Hold }
   /** `position` 1 is next. */
   | { readonly is: 'waiting'; readonly position: number; readonly ticket: number }
@@ -47,30 +56,35 @@ export type Acquired =
   /** A semaphore of this name is in use with another limit. */
   | { readonly is: 'limit'; readonly limit: number }
 
-export function acquire(before: Row, ask: Ask, now: number, wall: number): Step<Acquired> {
-  const seen = look(before, now, wall)
+export function acquire(
+  before: Row,
+  request: AcquireRequest,
+  now: number,
+  wall: number,
+): Step<AcquireResult> {
+  const seen = refresh(before, now, wall)
   const { row } = seen
-  const { attempt, mode } = ask
+  const { attempt, mode } = request
   if (row.ended.includes(attempt)) return step(seen, { is: 'over' })
   const held = holdOf(row, attempt)
   if (held !== undefined) {
-    const hold: Hold = { ...held, ttl: ask.ttl, expires: now + ask.ttl }
+    const hold: Hold = { ...held, ttl: request.ttl, expires: now + request.ttl }
     return step(seen, { is: 'granted', hold }, swap(row, held, hold), attempt)
   }
-  const lined = placeIn(row.line, attempt)
+  const lined = findEntry(row.queue, attempt)
   if (lined !== undefined) {
-    return step(seen, { is: 'waiting', position: lined.index + 1, ticket: lined.place.ticket })
+    return step(seen, { is: 'waiting', position: lined.index + 1, ticket: lined.entry.ticket })
   }
   if (mode.kind === 'permits') {
     const limit = limitOf(row)
     if (limit !== undefined && limit !== mode.of) return step(seen, { is: 'limit', limit })
   }
-  if (row.line.length === 0 && fits(row, mode)) {
-    const hold = mint(ask, row.token, now, wall)
-    const held = row.held.length === 0 ? [hold] : [...row.held, hold]
-    return step(seen, { is: 'granted', hold }, rowOf(row.name, hold.upTo, held, row.line, row.ended))
+  if (row.queue.length === 0 && fits(row, mode)) {
+    const hold = mintHold(request, row.token, now, wall)
+    const held = row.holds.length === 0 ? [hold] : [...row.holds, hold]
+    return step(seen, { is: 'granted', hold }, createRow(row.name, hold.upTo, held, row.queue, row.ended))
   }
-  return ask.wait ? standInLine(seen, ask, now, wall) : step(seen, { is: 'busy' })
+  return request.wait ? enqueue(seen, request, now, wall) : step(seen, { is: 'busy' })
 }
 
 /** Renews a hold for `ttl` ms from now. Answers the hold; undefined: the attempt does not hold the lock (any more). */
@@ -81,7 +95,7 @@ export function renew(
   now: number,
   wall: number,
 ): Step<Hold | undefined> {
-  const seen = look(before, now, wall)
+  const seen = refresh(before, now, wall)
   const held = holdOf(seen.row, attempt)
   if (held === undefined) return step(seen, undefined)
   const hold: Hold = { ...held, ttl, expires: now + ttl }
@@ -96,7 +110,7 @@ export function release(
   now: number,
   wall: number,
 ): Step<GaveBack> {
-  const seen = look(before, now, wall)
+  const seen = refresh(before, now, wall)
   const held = holdOf(seen.row, attempt)
   if (held === undefined) {
     return step(seen, seen.row.ended.includes(attempt) ? 'already-released' : 'lost')
@@ -115,20 +129,20 @@ export function cancel(
   wall: number,
   comesBack = false,
 ): Step<boolean> {
-  const seen = look(before, now, wall)
+  const seen = refresh(before, now, wall)
   const { row } = seen
   const held = holdOf(row, attempt)
   if (held !== undefined) {
     const gone = withoutHold(row, held, held.token)
     const { name, token } = gone
     // The attempt was granted in this very step, and has not been notified.
-    const forgotten = comesBack ? rowOf(name, token, gone.held, gone.line, row.ended) : gone
+    const forgotten = comesBack ? createRow(name, token, gone.holds, gone.queue, row.ended) : gone
     return leave(seen, true, forgotten, attempt, now, wall)
   }
-  const lined = placeIn(row.line, attempt)
-  const line = lined === undefined ? row.line : withoutPlace(row.line, lined)
+  const lined = findEntry(row.queue, attempt)
+  const queue = lined === undefined ? row.queue : withoutEntry(row.queue, lined)
   const ended = comesBack ? row.ended : remember(row, attempt)
-  return leave(seen, lined !== undefined, { ...row, line, ended }, attempt, now, wall)
+  return leave(seen, lined !== undefined, { ...row, queue, ended }, attempt, now, wall)
 }
 
 /**
@@ -142,51 +156,59 @@ export function downgrade(
   now: number,
   wall: number,
 ): Step<Hold | undefined> {
-  const seen = look(before, now, wall)
+  const seen = refresh(before, now, wall)
   const held = holdOf(seen.row, attempt)
   if (held?.mode.kind !== 'exclusive') {
     return step(seen, held?.mode.kind === 'shared' ? held : undefined, seen.row, attempt)
   }
   const token = lastUsed(held, last)
   const hold: Hold = { ...held, mode: shared, token, upTo: token }
-  return leave(seen, hold, { ...seen.row, token, held: [hold] }, attempt, now, wall)
+  return leave(seen, hold, { ...seen.row, token, holds: [hold] }, attempt, now, wall)
 }
 
 /**
  * Ends every hold: an operator's decision. Returns the holds it ended.
  * @param whose the attempts whose holds to end; absent: all
  */
-export function force(
+export function forceRelease(
   before: Row,
   now: number,
   wall: number,
   whose?: readonly string[],
 ): Step<readonly Hold[]> {
   const meant = (hold: Hold) => whose?.includes(hold.attempt) ?? true
-  const held = before.held.filter((hold) => hold.expires > now && meant(hold))
-  const seen: Look = {
+  const held = before.holds.filter((hold) => hold.expires > now && meant(hold))
+  const seen: RefreshedRow = {
     row: before,
-    granted: none,
-    expired: before.held.filter((hold) => hold.expires <= now),
+    granted: emptyList,
+    expired: before.holds.filter((hold) => hold.expires <= now),
   }
-  const others = before.held.filter((hold) => hold.expires > now && !meant(hold))
-  return leave(seen, held, { ...before, held: others }, undefined, now, wall)
+  const others = before.holds.filter((hold) => hold.expires > now && !meant(hold))
+  return leave(seen, held, { ...before, holds: others }, undefined, now, wall)
 }
 
 /** Brings the row up to date: only time has passed. */
 export function expire(before: Row, now: number, wall: number): Step<undefined> {
-  return step(look(before, now, wall), undefined)
+  return step(refresh(before, now, wall), undefined)
 }
 
-function standInLine(seen: Look, ask: Ask, now: number, wall: number): Step<Acquired> {
+function enqueue(
+  seen: RefreshedRow,
+  request: AcquireRequest,
+  now: number,
+  wall: number,
+): Step<AcquireResult> {
   const { row } = seen
-  const { attempt, mode, ttl, note, by } = ask
-  const ticket = ask.ticket ?? nextTicket(row.line.at(-1)?.ticket ?? 0, wall)
-  const { line, index } = withPlace(row.line, { attempt, mode, ttl, since: now, ticket, note, by })
+  const { attempt, mode, ttl, note, by } = request
+  const ticket = request.ticket ?? nextTicket(row.queue.at(-1)?.ticket ?? 0, wall)
+  const { queue, index } = withEntry(row.queue, { attempt, mode, ttl, since: now, ticket, note, by })
   // Only an entry at the very head can fit: the present head does not fit, and blocks those behind it.
-  const next = index === 0 ? admit({ ...row, line }, now, wall) : { row: { ...row, line }, granted: none }
+  const next =
+    index === 0 ? grantFromHead({ ...row, queue }, now, wall) : { row: { ...row, queue }, granted: emptyList }
   const hold = next.granted.find((one) => one.attempt === attempt)
-  const answer: Acquired = hold ? { is: 'granted', hold } : { is: 'waiting', position: index + 1, ticket }
+  const answer: AcquireResult = hold
+    ? { is: 'granted', hold }
+    : { is: 'waiting', position: index + 1, ticket }
   return step({ ...seen, granted: [...seen.granted, ...next.granted] }, answer, next.row, attempt)
 }
 
@@ -197,37 +219,41 @@ function nextTicket(last: number, wall: number): number {
 
 /** `row` has just lost a hold or a queue entry: grants what fits now. */
 function leave<Answer>(
-  seen: Look,
+  seen: RefreshedRow,
   answer: Answer,
   row: Row,
   about: string | undefined,
   now: number,
   wall: number,
 ): Step<Answer> {
-  if (row.line.length === 0) return step(seen, answer, row, about)
-  const next = admit(row, now, wall)
+  if (row.queue.length === 0) return step(seen, answer, row, about)
+  const next = grantFromHead(row, now, wall)
   const granted = seen.granted.length === 0 ? next.granted : [...seen.granted, ...next.granted]
   return step({ ...seen, granted }, answer, next.row, about)
 }
 
-function step<Answer>(seen: Look, answer: Answer, row: Row = seen.row, about?: string): Step<Answer> {
+function step<Answer>(seen: RefreshedRow, answer: Answer, row: Row = seen.row, about?: string): Step<Answer> {
   const { expired } = seen
-  const granted = seen.granted.length === 0 ? none : seen.granted.filter((hold) => hold.attempt !== about)
+  const granted =
+    seen.granted.length === 0 ? emptyList : seen.granted.filter((hold) => hold.attempt !== about)
   return { row, answer, granted, expired }
 }
 
 function holdOf(row: Row, attempt: string): Hold | undefined {
-  return row.held.find((hold) => hold.attempt === attempt)
+  return row.holds.find((hold) => hold.attempt === attempt)
 }
 
 function swap(row: Row, old: Hold, hold: Hold): Row {
-  return { ...row, held: row.held.length === 1 ? [hold] : row.held.map((one) => (one === old ? hold : one)) }
+  return {
+    ...row,
+    holds: row.holds.length === 1 ? [hold] : row.holds.map((one) => (one === old ? hold : one)),
+  }
 }
 
 function withoutHold(row: Row, hold: Hold, last: number | undefined): Row {
   const token = hold.mode.kind === 'exclusive' ? lastUsed(hold, last) : row.token
-  const held = row.held.length === 1 ? none : row.held.filter((one) => one !== hold)
-  return rowOf(row.name, token, held, row.line, remember(row, hold.attempt))
+  const held = row.holds.length === 1 ? emptyList : row.holds.filter((one) => one !== hold)
+  return createRow(row.name, token, held, row.queue, remember(row, hold.attempt))
 }
 
 /** The last token its process reports, clamped to the reserve: a mistake of a client must not move tokens back or far ahead. */
@@ -237,5 +263,5 @@ function lastUsed(hold: Hold, last = hold.upTo): number {
 
 function remember(row: Row, attempt: string): readonly string[] {
   if (row.ended.includes(attempt)) return row.ended
-  return [attempt, ...row.ended.slice(0, remembered - 1)]
+  return [attempt, ...row.ended.slice(0, endedKept - 1)]
 }

@@ -15,78 +15,78 @@ import type { Claim, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
 import { unlessAborted } from '../../core/unless-aborted.js'
 import { AutoResetEvent } from '../kit/auto-reset-event.js'
-import { giveUp } from './cleanup.js'
+import { cleanUp } from './cleanup.js'
 import { number } from './client.js'
-import { type Decision, decide, guardOf, rowOf } from './decision.js'
-import { troubleOf } from './failure.js'
-import type { Proven } from './hold.js'
-import type { Desk } from './runtime.js'
+import { type Decision, decide, parseRow, toPrecondition } from './decision.js'
+import { toFailure } from './failure.js'
+import type { Proof } from './hold.js'
+import type { Runtime } from './runtime.js'
 import * as sql from './sql.js'
 import { takeAll } from './sql-acquire-many.js'
-import type { Taker } from './waiter.js'
+import type { Strategy } from './waiter.js'
 
-const first: sql.Guard = { is: 'first' }
+const first: sql.Precondition = { is: 'first' }
 
 /** Undefined: one is not free, or the wait is over, and nothing of the claims is left. @throws BackendError, RangeError */
-export async function takeTogether(
-  desk: Desk,
-  { undo }: Pick<Taker, 'undo'>,
+export async function acquireMany(
+  runtime: Runtime,
+  { rollback }: Pick<Strategy, 'rollback'>,
   claims: readonly Claim[],
   wait: Wait,
-): Promise<readonly Proven[] | undefined> {
+): Promise<readonly Proof[] | undefined> {
   if (wait.over) return undefined
   const longest = Math.max(...claims.map(({ ttl }) => ttl))
   const end = async () => {
-    for (const claim of claims) await undo(claim)
+    for (const claim of claims) await rollback(claim)
   }
   const { signal } = wait
   try {
-    const proven = await unlessAborted(untilKnown(desk, claims, signal), signal)
-    if (proven === 'in part') await giveUp(desk, end, longest, false)
+    const proven = await unlessAborted(untilKnown(runtime, claims, signal), signal)
+    if (proven === 'in part') await cleanUp(runtime, end, longest, false)
     return proven === 'in part' ? undefined : proven
   } catch (error) {
     if (error instanceof RangeError) throw error
-    const { unknown, error: told } = troubleOf(error)
-    if (signal.aborted || unknown) void giveUp(desk, end, longest, true)
+    const { ambiguous, error: told } = toFailure(error)
+    if (signal.aborted || ambiguous) void cleanUp(runtime, end, longest, true)
     if (signal.aborted) return undefined
     throw told
   }
 }
 
 async function untilKnown(
-  desk: Desk,
+  runtime: Runtime,
   claims: readonly Claim[],
   over: AbortSignal,
-): Promise<readonly Proven[] | 'in part' | undefined> {
-  const { ask, clock, tables, by, settings } = desk
+): Promise<readonly Proof[] | 'in part' | undefined> {
+  const { execute, clock, tables, by, settings } = runtime
   const began = clock.now()
-  let guards: readonly sql.Guard[] = claims.map(() => first)
-  for (let misses = 1; !over.aborted && !desk.closed; misses++) {
-    const latest = await desk.latest()
+  let guards: readonly sql.Precondition[] = claims.map(() => first)
+  for (let misses = 1; !over.aborted && !runtime.closed; misses++) {
+    const latest = await runtime.serverDeadline()
     const takings = claims.map((claim, i) => ({ claim, by, guard: guards[i] ?? first, latest }))
-    const { id, sent } = await ask(takeAll(tables, takings))
+    const { id, sent } = await execute(takeAll(tables, takings))
     if (id !== 0) return claims.map(({ ttl }) => ({ token: id, validUntil: deadline(sent, ttl), since: id }))
-    const seen = await lookAtAll(desk, claims, began)
+    const seen = await readAll(runtime, claims, began)
     if (!('guards' in seen)) return seen.held
     guards = seen.guards
     // All are free, and were each time: a stranger's transaction keeps a row locked.
     if (clock.now() - began > settings.commandTimeout) throw locked()
-    if (misses > 1) await rest(desk, Math.min(2 ** misses, 20) * (0.5 + desk.random()))
+    if (misses > 1) await rest(runtime, Math.min(2 ** misses, 20) * (0.5 + runtime.random()))
   }
   return undefined
 }
 
-type Seen =
-  | { readonly guards: readonly sql.Guard[] }
+type LockedRows =
+  | { readonly guards: readonly sql.Precondition[] }
   /** Undefined: one is not free. `in part`: an earlier statement of these claims took them, and not all are there any more. */
-  | { readonly held: readonly Proven[] | 'in part' | undefined }
+  | { readonly held: readonly Proof[] | 'in part' | undefined }
 
 /** @param began clock reading before the first statement was sent @throws RangeError when a semaphore has a different limit */
-async function lookAtAll(desk: Desk, claims: readonly Claim[], began: number): Promise<Seen> {
-  const guards: sql.Guard[] = []
-  const held: Proven[] = []
+async function readAll(runtime: Runtime, claims: readonly Claim[], began: number): Promise<LockedRows> {
+  const guards: sql.Precondition[] = []
+  const held: Proof[] = []
   for (const claim of claims) {
-    const { decision, sent } = await lookAt(desk, claim)
+    const { decision, sent } = await readOne(runtime, claim)
     if (decision.is === 'limit')
       throw permitLimitError(claim.name, decision.limit, claim.mode.kind === 'permits' ? claim.mode.of : 0)
     if (decision.is === 'busy') return { held: held.length > 0 ? 'in part' : undefined }
@@ -102,29 +102,29 @@ async function lookAtAll(desk: Desk, claims: readonly Claim[], began: number): P
 }
 
 /** Creates the row if there is none. */
-async function lookAt(
-  { ask, tables, heard }: Desk,
+async function readOne(
+  { execute, tables, noteServerTime }: Runtime,
   claim: Claim,
 ): Promise<{ readonly decision: Decision; readonly sent: number }> {
-  const { rows, sent } = await ask(sql.look(tables, claim, undefined))
+  const { rows, sent } = await execute(sql.readRow(tables, claim, undefined))
   const values = rows[0]
   if (values === undefined) {
-    await ask(sql.create(tables, claim.name))
+    await execute(sql.create(tables, claim.name))
     return { decision: { is: 'take', guard: first }, sent }
   }
-  const row = rowOf(values)
-  heard(row.now, sent)
+  const row = parseRow(values)
+  noteServerTime(row.now, sent)
   const [ahead, wanted] = [number(values[16]), number(values[17])]
-  const decision = decide(row, claim, { ahead, wanted, standing: false, once: true, silent: 0 })
+  const decision = decide(row, claim, { ahead, wanted, queued: false, once: true, unchangedFor: 0 })
   if (decision.is !== 'take') return { decision, sent }
-  return { decision: { ...decision, guard: guardOf(row, claim, decision.guard) }, sent }
+  return { decision: { ...decision, guard: toPrecondition(row, claim, decision.guard) }, sent }
 }
 
-async function rest(desk: Desk, ms: number): Promise<void> {
-  const pause = new AutoResetEvent(desk.clock)
-  desk.pauses.add(pause.set)
-  if (!desk.closed) await pause.wait(ms)
-  desk.pauses.delete(pause.set)
+async function rest(runtime: Runtime, ms: number): Promise<void> {
+  const pause = new AutoResetEvent(runtime.clock)
+  runtime.closeListeners.add(pause.set)
+  if (!runtime.closed) await pause.wait(ms)
+  runtime.closeListeners.delete(pause.set)
 }
 
 const locked = () =>

@@ -4,18 +4,18 @@ import { BackendError } from '../../core/errors.js'
 import { unlessAborted } from '../../core/unless-aborted.js'
 import { AutoResetEvent } from '../kit/auto-reset-event.js'
 import { number, text } from './client.js'
-import { troubleOf } from './failure.js'
-import type { Desk } from './runtime.js'
+import { toFailure } from './failure.js'
+import type { Runtime } from './runtime.js'
 import * as sql from './sql-cells.js'
 
 /** Poll interval of a cell, in ms. */
 const lookEvery = 250
 
-export function cellsOver(desk: Desk): Cells {
-  const { tables } = desk
+export function createCells(runtime: Runtime): Cells {
+  const { tables } = runtime
 
   const assertOpen = () => {
-    if (desk.closed) throw new BackendError('mysql', 'these locks were closed', { closed: true })
+    if (runtime.closed) throw new BackendError('mysql', 'these locks were closed', { closed: true })
   }
 
   async function told<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
@@ -26,35 +26,35 @@ export function cellsOver(desk: Desk): Cells {
     } catch (error) {
       if (signal.aborted && error === signal.reason) throw error
       assertOpen()
-      throw troubleOf(error).error
+      throw toFailure(error).error
     }
   }
 
   const look = async (key: string) => {
-    const { rows } = await desk.ask(sql.read(tables, key))
+    const { rows } = await runtime.execute(sql.read(tables, key))
     return rows[0]
   }
 
   const write = async (key: string, change: CellChange): Promise<Cell | undefined> => {
     const value = change.value ?? ''
     for (let tries = 0; tries < 5; tries++) {
-      const latest = await desk.latest()
-      const { id } = await desk.ask(sql.write(tables, { key, ...change, latest }))
+      const latest = await runtime.serverDeadline()
+      const { id } = await runtime.execute(sql.write(tables, { key, ...change, latest }))
       if (id !== 0) return { version: id, value }
-      const { rows, sent } = await desk.ask(sql.last(tables, key))
+      const { rows, sent } = await runtime.execute(sql.last(tables, key))
       const [version, by, present, time] = rows[0] ?? []
       if (text(by) === change.id) return { version: number(version), value }
-      if (rows.length === 0) await desk.ask(sql.create(tables, key))
+      if (rows.length === 0) await runtime.execute(sql.create(tables, key))
       else if (number(present) !== change.seen) return undefined
       // Nobody was faster: the write came too late, by a server clock that is ahead of its last report.
-      else desk.heard(time, sent)
+      else runtime.noteServerTime(time, sent)
     }
     throw new Error('each time it was sent, the change came too late to be wanted any more')
   }
 
   const changed = async (key: string, version: number, signal: AbortSignal): Promise<void> => {
-    const pause = new AutoResetEvent(desk.clock)
-    desk.pauses.add(pause.set)
+    const pause = new AutoResetEvent(runtime.clock)
+    runtime.closeListeners.add(pause.set)
     signal.addEventListener('abort', pause.set)
     try {
       while (!signal.aborted) {
@@ -62,10 +62,10 @@ export function cellsOver(desk: Desk): Cells {
         const row = await look(key)
         if (number(row?.[0]) !== version) return
         const left = row === undefined ? Number.POSITIVE_INFINITY : number(row[2]) / 1000
-        await pause.wait(Math.min(lookEvery * (0.8 + 0.4 * desk.random()), left + 1))
+        await pause.wait(Math.min(lookEvery * (0.8 + 0.4 * runtime.random()), left + 1))
       }
     } finally {
-      desk.pauses.delete(pause.set)
+      runtime.closeListeners.delete(pause.set)
       signal.removeEventListener('abort', pause.set)
     }
   }

@@ -2,14 +2,14 @@
 import type { Connection } from './client.js'
 
 /** Listeners for the end of a connection that stays in the pool: each connection is watched once, however many drivers use the pool. */
-const hearing = new WeakMap<object, Set<() => void>>()
+const endListeners = new WeakMap<object, Set<() => void>>()
 
 /** Like `watch`, for a connection that is returned to the pool and borrowed again. */
-export function hearEnd({ identity, watch }: Connection, ended: () => void): () => void {
-  let all = hearing.get(identity)
+export function onConnectionEnd({ identity, watch }: Connection, ended: () => void): () => void {
+  let all = endListeners.get(identity)
   if (all === undefined) {
     const listeners = new Set<() => void>()
-    hearing.set(identity, listeners)
+    endListeners.set(identity, listeners)
     watch(() => {
       for (const listener of listeners) listener()
     })

@@ -8,9 +8,9 @@
 import type { Clock } from '../../core/clock.js'
 import { BackendError } from '../../core/errors.js'
 import { type Answer, type Connection, connect, type MysqlPool, text } from './client.js'
-import { hearEnd } from './connection-end.js'
+import { onConnectionEnd } from './connection-end.js'
 import { isConflict } from './failure.js'
-import type { LinkEvents } from './hold-check.js'
+import type { ConnectionEvents } from './hold-check.js'
 import { lifeOf } from './sql.js'
 
 export interface Reply extends Answer {
@@ -18,26 +18,26 @@ export interface Reply extends Answer {
   readonly sent: number
 }
 
-export interface Link {
+export interface Connections {
   /** @throws what the client throws; Error when no answer arrives in time */
-  ask(sql: string, urgent?: boolean): Promise<Reply>
+  execute(sql: string, urgent?: boolean): Promise<Reply>
 }
 
 /** How often a statement may be rolled back for others before the error is reported. */
-const mostConflicts = 50
+const maxConflicts = 50
 
 /** @param events notified of connections that are new here */
-export function createLink(
+export function createConnections(
   pool: MysqlPool,
   clock: Clock,
   timeout: number,
   connections: number,
-  events: LinkEvents,
-): Link & { close(): void } {
+  events: ConnectionEvents,
+): Connections & { close(): void } {
   let out = 0
   const met = new WeakSet<object>()
   /** Functions that end the watch over each live connection. */
-  const heard = new Set<() => void>()
+  const watches = new Set<() => void>()
   let closed = false
   const urgently: (() => void)[] = []
   const later: (() => void)[] = []
@@ -60,19 +60,19 @@ export function createLink(
   const meet = async (connection: Connection) => {
     const { identity, query } = connection
     if (met.has(identity)) return
-    const { rows } = await inTime(clock, timeout, query(lifeOf)).catch((error) => {
+    const { rows } = await withTimeout(clock, timeout, query(lifeOf)).catch((error) => {
       if (isRefusal(error)) return { rows: [] }
       throw error
     })
     if (closed || met.has(identity)) return
     met.add(identity)
-    const deaf = hearEnd(connection, () => {
-      heard.delete(deaf)
+    const unwatch = onConnectionEnd(connection, () => {
+      watches.delete(unwatch)
       events.ended()
     })
-    heard.add(deaf)
+    watches.add(unwatch)
     const life = text(rows[0]?.[0])
-    if (life !== '') events.met(life)
+    if (life !== '') events.connected(life)
   }
 
   const once = async (sql: string): Promise<Reply> => {
@@ -81,7 +81,7 @@ export function createLink(
     try {
       await meet(connection)
       const sent = clock.now()
-      const answer = await inTime(clock, timeout, connection.query(sql))
+      const answer = await withTimeout(clock, timeout, connection.query(sql))
       answered = true
       assertCommitted(answer)
       return { ...answer, sent }
@@ -96,14 +96,14 @@ export function createLink(
   }
 
   return {
-    async ask(sql, urgent = false) {
+    async execute(sql, urgent = false) {
       await enter(urgent)
       try {
         for (let n = 0; ; n++) {
           try {
             return await once(sql)
           } catch (error) {
-            if (!isConflict(error) || n === mostConflicts) throw error
+            if (!isConflict(error) || n === maxConflicts) throw error
           }
         }
       } finally {
@@ -112,8 +112,8 @@ export function createLink(
     },
     close() {
       closed = true
-      for (const deaf of heard) deaf()
-      heard.clear()
+      for (const unwatch of watches) unwatch()
+      watches.clear()
     },
   }
 }
@@ -122,7 +122,7 @@ export function createLink(
 async function borrowed(pool: MysqlPool, clock: Clock, timeout: number): Promise<Connection> {
   const coming = connect(pool)
   try {
-    return await inTime(clock, timeout, coming)
+    return await withTimeout(clock, timeout, coming)
   } catch (error) {
     coming.then(
       (connection) => connection.release(),
@@ -149,13 +149,13 @@ function assertCommitted({ inTransaction }: Answer): void {
 }
 
 /** The server sent neither an answer nor the end of the connection. */
-export class Silence extends Error {}
+export class NoAnswerError extends Error {}
 
 /** Gives up after `ms`. An answer that arrived while the event loop was blocked is read first. */
-export async function inTime<T>(clock: Clock, ms: number, answer: Promise<T>): Promise<T> {
+export async function withTimeout<T>(clock: Clock, ms: number, answer: Promise<T>): Promise<T> {
   let stop = () => {}
   const late = new Promise<never>((_, reject) => {
-    const silent = () => reject(new Silence(`no answer within ${ms} ms`))
+    const silent = () => reject(new NoAnswerError(`no answer within ${ms} ms`))
     stop = clock.at(clock.now() + ms, () => clock.soon(silent), { ref: false })
   })
   try {

@@ -6,10 +6,10 @@
 import type { Claim, Holder, Standing, Waiter } from '../../core/driver.js'
 import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
 import { number, text, type Value } from './client.js'
-import { type Guard, letters, limitOf, takeOf } from './sql.js'
+import { letters, limitOf, type Precondition, takeOf } from './sql.js'
 
 /** A holder beside others. Times in µs by the server's clock. */
-export interface Sharer {
+export interface SharedHold {
   readonly attempt: string
   readonly take: number
   readonly token: number
@@ -32,16 +32,16 @@ export interface Row {
   /** In ms. */
   readonly ttl: number
   readonly since: number
-  readonly sharers: readonly Sharer[]
+  readonly sharedHolds: readonly SharedHold[]
   readonly permits: number
-  readonly lineUntil: number
+  readonly queueUntil: number
   readonly by: string
   readonly note: string
   /** Held by a session whose connection has ended. */
   readonly orphaned: boolean
 }
 
-export function rowOf(values: readonly Value[]): Row {
+export function parseRow(values: readonly Value[]): Row {
   const [
     now,
     kind,
@@ -70,16 +70,16 @@ export function rowOf(values: readonly Value[]): Row {
     version: number(version),
     ttl: number(ttl) / 1000,
     since: number(since),
-    sharers: sharersOf(text(sharers)),
+    sharedHolds: parseSharedHolds(text(sharers)),
     permits: number(of),
-    lineUntil: number(lineUntil),
+    queueUntil: number(lineUntil),
     by: text(by),
     note: text(note),
     orphaned: number(orphaned) === 1,
   }
 }
 
-function sharersOf(json: string): readonly Sharer[] {
+function parseSharedHolds(json: string): readonly SharedHold[] {
   if (json === '') return []
   return Object.entries(JSON.parse(json) as Record<string, string>).map(([attempt, entry]) => {
     const [take, token, since, until, , by = '-', note = '-'] = entry.split(' ')
@@ -101,53 +101,57 @@ const decoded = (word: string) => (word === '-' ? '' : decodeURIComponent(word))
 export type Decision =
   /** The claim already holds, until `left` ms from now. */
   | { readonly is: 'mine'; readonly token: number; readonly left: number; readonly since: number }
-  | { readonly is: 'take'; readonly guard: Guard }
+  | { readonly is: 'take'; readonly guard: Precondition }
   /** A semaphore of this name is in use with a different limit. */
   | { readonly is: 'limit'; readonly limit: number }
   /** `left`: ms until another look may be worthwhile. */
   | { readonly is: 'busy'; readonly holder: Holder | undefined; readonly left: number }
 
 /** What a look shows besides the row. */
-export interface Seen {
+export interface QueueView {
   /** How many waiters are ahead in the queue. */
   readonly ahead: number
   /** How many permits those waiters wait for. */
   readonly wanted: number
   /** True if the claim is itself queued. */
-  readonly standing: boolean
+  readonly queued: boolean
   /** True for a single attempt, which blocks nobody. */
   readonly once: boolean
   /** How long the row has not changed, in ms by the clock of this process. */
-  readonly silent: number
+  readonly unchangedFor: number
 }
 
-export function decide(row: Row, claim: Claim, { ahead, wanted, standing, once, silent }: Seen): Decision {
-  const mine = holdOf(row, claim)
+export function decide(
+  row: Row,
+  claim: Claim,
+  { ahead, wanted, queued, once, unchangedFor }: QueueView,
+): Decision {
+  const mine = ownHold(row, claim)
   if (mine !== undefined) return mine
   // No hold was proven for longer than the longest ttl, measured here: so every hold is over, whatever a clock that was put
   // back says. Without this, a jump of an hour would keep the lock of a dead process for an hour.
-  const over = row.kind !== 'g' && silent > row.ttl + 50
-  const held = over ? [] : holdersOf(row)
-  const beside = over ? [] : row.sharers.filter(({ until }) => until > row.now)
+  const over = row.kind !== 'g' && unchangedFor > row.ttl + 50
+  const held = over ? [] : toHolders(row)
+  const beside = over ? [] : row.sharedHolds.filter(({ until }) => until > row.now)
   const { mode } = claim
   const { kind } = row
   const [first] = held
   const least = Math.min(...held.map(({ expiresIn }) => expiresIn))
   // Queued waiters find out by themselves, a little later, that there is room. A try for permits that leaves enough for all of
   // them overtakes nobody, unless the claim asks for strict order.
-  const besideLine = ahead > 0 && once && !claim.fair && mode.kind === 'permits'
+  const besideQueue = ahead > 0 && once && !claim.fair && mode.kind === 'permits'
   const fits = (taken: number) =>
-    mode.kind !== 'permits' || taken + (besideLine ? wanted : 0) + takeOf(mode) <= limitOf(mode)
-  if (ahead > 0 && !(besideLine && fits(0))) return { is: 'busy', holder: first, left: least }
-  const lineUntil = standing ? undefined : row.lineUntil
-  const alone: Guard = {
-    is: 'seen',
+    mode.kind !== 'permits' || taken + (besideQueue ? wanted : 0) + takeOf(mode) <= limitOf(mode)
+  if (ahead > 0 && !(besideQueue && fits(0))) return { is: 'busy', holder: first, left: least }
+  const queueUntil = queued ? undefined : row.queueUntil
+  const alone: Precondition = {
+    is: 'unchanged',
     version: row.version,
     beside: '{}',
     taken: 0,
     until: 0,
-    lineUntil,
-    besideLine,
+    queueUntil,
+    besideQueue,
   }
   if (held.length === 0) return { is: 'take', guard: alone }
   if (mode.kind === 'permits' && kind === 'p' && row.permits !== mode.of)
@@ -163,17 +167,17 @@ export function decide(row: Row, claim: Claim, { ahead, wanted, standing, once, 
 /**
  * Readers and permits come and go beside each other and change the row: if its content suffices to decide, the row may have changed since.
  */
-export function guardOf(row: Row, { mode }: Claim, seen: Guard): Guard {
-  if (row.lineUntil > row.now) return seen
-  const first: Guard = { is: 'first' }
+export function toPrecondition(row: Row, { mode }: Claim, seen: Precondition): Precondition {
+  if (row.queueUntil > row.now) return seen
+  const first: Precondition = { is: 'first' }
   if (row.until <= row.now) return first
   if (row.kind !== letters[mode.kind] || mode.kind === 'exclusive') return seen
-  const taken = row.sharers.reduce((sum, { take }) => sum + take, 0)
+  const taken = row.sharedHolds.reduce((sum, { take }) => sum + take, 0)
   return mode.kind === 'shared' || taken + mode.take <= mode.of ? first : seen
 }
 
-function holdOf(row: Row, { attempt, mode }: Claim): Decision | undefined {
-  const one = row.sharers.find((sharer) => sharer.attempt === attempt)
+function ownHold(row: Row, { attempt, mode }: Claim): Decision | undefined {
+  const one = row.sharedHolds.find((sharer) => sharer.attempt === attempt)
   if (mode.kind !== 'exclusive') {
     if (one === undefined || one.until <= row.now) return undefined
     return { is: 'mine', token: one.token, left: (one.until - row.now) / 1000, since: one.since }
@@ -182,13 +186,13 @@ function holdOf(row: Row, { attempt, mode }: Claim): Decision | undefined {
   return { is: 'mine', token: row.token, left: (row.until - row.now) / 1000, since: row.since }
 }
 
-const modeOf = (kind: string, take: number, of: number): Mode =>
+const parseMode = (kind: string, take: number, of: number): Mode =>
   kind === 's' ? shared : kind === 'p' ? permits(take, of) : exclusive
 
 const described = (by: string, note: string) => ({ ...(by !== '' && { by }), ...(note !== '' && { note }) })
 
 /** The present holders. */
-export function holdersOf(row: Row): readonly Holder[] {
+export function toHolders(row: Row): readonly Holder[] {
   const { now, kind, owner, until, token, since, by, note } = row
   if (kind === 'x' || kind === 'g') {
     if (owner === '' || until <= now || row.orphaned) return []
@@ -205,11 +209,11 @@ export function holdersOf(row: Row): readonly Holder[] {
     ]
   }
   if (kind === '-') return []
-  return row.sharers
+  return row.sharedHolds
     .filter((one) => one.until > now)
     .map((one) => ({
       attempt: one.attempt,
-      mode: modeOf(kind, one.take, row.permits),
+      mode: parseMode(kind, one.take, row.permits),
       token: one.token,
       heldFor: Math.max(0, (now - one.since) / 1000),
       expiresIn: (one.until - now) / 1000,
@@ -218,21 +222,21 @@ export function holdersOf(row: Row): readonly Holder[] {
 }
 
 /** @param rest the rows of `line()` for this name */
-export function standingOf(
+export function toLockStatus(
   name: string,
   row: Row | undefined,
   rest: readonly (readonly Value[])[],
 ): Standing {
-  const holders = row === undefined ? [] : holdersOf(row)
+  const holders = row === undefined ? [] : toHolders(row)
   const in_ = new Set(holders.map(({ attempt }) => attempt))
-  const waiters = rest.map(waiterOf).filter(({ attempt }) => !in_.has(attempt))
+  const waiters = rest.map(toWaiter).filter(({ attempt }) => !in_.has(attempt))
   return { name, holders, waiters, lastToken: row === undefined ? 0 : row.token }
 }
 
-function waiterOf([now, , attempt, kind, take, of, since, by, note]: readonly Value[]): Waiter {
+function toWaiter([now, , attempt, kind, take, of, since, by, note]: readonly Value[]): Waiter {
   return {
     attempt: text(attempt),
-    mode: modeOf(text(kind), number(take), number(of)),
+    mode: parseMode(text(kind), number(take), number(of)),
     waitedFor: Math.max(0, (number(now) - number(since)) / 1000),
     ...described(text(by), text(note)),
   }

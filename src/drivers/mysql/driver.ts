@@ -1,22 +1,22 @@
 /** `mysql()` and the drivers it makes. `sql.ts` decides who holds a lock; `waiter.ts` and `hold.ts` send the statements. */
 import type { Claim, Driver, DriverFactory, Grant, Traits, Wait } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
-import { takeTogether } from './acquire-many.js'
-import { cellsOver } from './cells.js'
-import { createLink } from './connections.js'
-import { createBell } from './get-lock-notifier.js'
-import { Hold, type Proven } from './hold.js'
-import { createRollCall } from './hold-check.js'
+import { acquireMany } from './acquire-many.js'
+import { createCells } from './cells.js'
+import { createConnections } from './connections.js'
+import { createGetLockNotifier } from './get-lock-notifier.js'
+import { Hold, type Proof } from './hold.js'
+import { createHoldCheck } from './hold-check.js'
 import { forceRelease, inspect, list } from './inspect.js'
 import { type MysqlOptions, type Settings, settingsOf } from './options.js'
 import { createRenewer } from './renewer.js'
-import { rowTaker } from './row-strategy.js'
-import { assertOpen, createDesk, type Desk, told } from './runtime.js'
+import { rowStrategy } from './row-strategy.js'
+import { assertOpen, createRuntime, type Runtime, withBackendErrors } from './runtime.js'
 import { Heartbeat, SessionHold } from './session/hold.js'
 import { createSessions, type Session } from './session/session.js'
-import { sessionTaker } from './session/strategy.js'
+import { sessionStrategy } from './session/strategy.js'
 import { lifeOf } from './sql.js'
-import { type Taker, Waiter } from './waiter.js'
+import { type Strategy, Waiter } from './waiter.js'
 
 export interface MysqlTraits extends Traits {
   readonly modes: readonly ['exclusive', 'shared', 'permits']
@@ -74,34 +74,40 @@ function rowDriver(settings: Settings): DriverFactory<MysqlTraits> {
   return (env) => {
     const { clock } = env
     const holds = new Map<string, Hold>()
-    const call = createRollCall({ clock, holds, ask: () => link.ask(lifeOf, true) })
-    const link = createLink(settings.pool, clock, settings.commandTimeout, settings.connections, call)
-    const desk = createDesk(settings, env, link)
-    const bell = settings.bell ? createBell(desk, settings, clock) : undefined
-    const renewer = createRenewer(desk)
-    const make = (claim: Claim, proven: Proven, ended: () => void) =>
-      new Hold(desk, renewer, claim, proven, () => {
-        bell?.ring(claim.name)
+    const call = createHoldCheck({ clock, holds, probe: () => connections.execute(lifeOf, true) })
+    const connections = createConnections(
+      settings.pool,
+      clock,
+      settings.commandTimeout,
+      settings.connections,
+      call,
+    )
+    const runtime = createRuntime(settings, env, connections)
+    const notifier = settings.wakeWithGetLock ? createGetLockNotifier(runtime, settings, clock) : undefined
+    const renewer = createRenewer(runtime)
+    const make = (claim: Claim, proven: Proof, ended: () => void) =>
+      new Hold(runtime, renewer, claim, proven, () => {
+        notifier?.notify(claim.name)
         ended()
       })
-    const taker = rowTaker(desk, bell)
+    const strategy = rowStrategy(runtime, notifier)
     const closed = () => {
       call.stop()
-      link.close()
-      bell?.close()
+      connections.close()
+      notifier?.close()
     }
-    const over = driverOver({ desk, taker, make, holds, closed })
+    const over = driverOver({ runtime, strategy, make, holds, closed })
     return {
       traits,
       ...over,
       async together(claims, wait) {
-        assertOpen(desk)
+        assertOpen(runtime)
         const known = claims.map(({ attempt }) => holds.get(attempt)).filter((grant) => grant !== undefined)
         if (known.length > 0) return known.length === claims.length ? known : undefined
-        const proven = await takeTogether(desk, taker, claims, wait)
+        const proven = await acquireMany(runtime, strategy, claims, wait)
         return proven?.map((one, i) => {
           const claim = claims[i] as Claim
-          if (claim.mode.kind === 'exclusive') bell?.keep(claim.name)
+          if (claim.mode.kind === 'exclusive') notifier?.hold(claim.name)
           return kept(
             holds,
             claim,
@@ -116,32 +122,32 @@ function rowDriver(settings: Settings): DriverFactory<MysqlTraits> {
 function sessionDriver(settings: Settings): DriverFactory<MysqlSessionTraits> {
   return (env) => {
     const sessions = createSessions(settings, env.clock)
-    const desk = createDesk(settings, env, sessions)
-    const taker = sessionTaker(desk, sessions)
+    const runtime = createRuntime(settings, env, sessions)
+    const strategy = sessionStrategy(runtime, sessions)
     const heartbeats = new WeakMap<Session, Heartbeat>()
-    const make = (claim: Claim, proven: Proven, ended: () => void) => {
-      const session = taker.sessionOf(claim.attempt)
+    const make = (claim: Claim, proven: Proof, ended: () => void) => {
+      const session = strategy.sessionOf(claim.attempt)
       if (session === undefined)
         throw new BackendError('mysql', 'the connection ended as the lock was granted')
-      const heartbeat = heartbeats.get(session) ?? new Heartbeat(desk, session)
+      const heartbeat = heartbeats.get(session) ?? new Heartbeat(runtime, session)
       heartbeats.set(session, heartbeat)
-      return new SessionHold(desk, claim, session, heartbeat, proven, () => {
-        taker.forget(claim.attempt)
+      return new SessionHold(runtime, claim, session, heartbeat, proven, () => {
+        strategy.forget(claim.attempt)
         ended()
       })
     }
     const closed = () => sessions.close()
     return {
       traits: sessionTraits,
-      ...driverOver({ desk, taker, make, holds: new Map<string, Grant>(), closed }),
+      ...driverOver({ runtime, strategy, make, holds: new Map<string, Grant>(), closed }),
     }
   }
 }
 
 interface Parts<G extends Grant> {
-  readonly desk: Desk
-  readonly taker: Taker
-  readonly make: (claim: Claim, proven: Proven, ended: () => void) => G
+  readonly runtime: Runtime
+  readonly strategy: Strategy
+  readonly make: (claim: Claim, proven: Proof, ended: () => void) => G
   /** By attempt. */
   readonly holds: Map<string, G>
   readonly closed: () => void
@@ -153,15 +159,15 @@ function kept<G extends Grant>(holds: Map<string, G>, { attempt }: Claim, grant:
 }
 
 function driverOver<G extends Grant>(parts: Parts<G>): Omit<Driver, 'traits'> {
-  const { desk, taker, make, holds, closed } = parts
+  const { runtime, strategy, make, holds, closed } = parts
   return {
     name: 'mysql',
 
     async acquire(claim: Claim, wait: Wait): Promise<Grant | undefined> {
-      assertOpen(desk)
+      assertOpen(runtime)
       const known = holds.get(claim.attempt)
       if (known !== undefined) return known
-      const proven = await new Waiter(desk, taker, claim, wait).run()
+      const proven = await new Waiter(runtime, strategy, claim, wait).run()
       if (proven === undefined) return undefined
       return kept(
         holds,
@@ -170,13 +176,13 @@ function driverOver<G extends Grant>(parts: Parts<G>): Omit<Driver, 'traits'> {
       )
     },
 
-    inspect: (name) => told(inspect(desk, name)),
-    list: (prefix) => told(list(desk, prefix)),
-    forceRelease: (name) => told(forceRelease(desk, name)),
-    cells: cellsOver(desk),
+    inspect: (name) => withBackendErrors(inspect(runtime, name)),
+    list: (prefix) => withBackendErrors(list(runtime, prefix)),
+    forceRelease: (name) => withBackendErrors(forceRelease(runtime, name)),
+    cells: createCells(runtime),
 
     async close() {
-      await desk.close()
+      await runtime.close()
       holds.clear()
       closed()
     },

@@ -4,11 +4,11 @@
  */
 import { BackendError } from '../../core/errors.js'
 
-export interface Trouble {
+export interface Failure {
   /** Worth retrying while the wait lasts. */
-  readonly passing: boolean
+  readonly transient: boolean
   /** True if the statement may have been executed all the same. */
-  readonly unknown: boolean
+  readonly ambiguous: boolean
   readonly error: BackendError
 }
 
@@ -28,7 +28,7 @@ export function isMissingTable(error: unknown): boolean {
 }
 
 /** Refusals that pass by themselves, and the message for a caller who waits in vain. */
-const passing: Readonly<Record<number, string>> = {
+const transientErrors: Readonly<Record<number, string>> = {
   1040: 'it has too many connections; raise max_connections or make the pools smaller',
   1203: 'this user has too many connections; raise max_user_connections or make the pools smaller',
   1226: 'this user has used up a resource limit',
@@ -46,7 +46,7 @@ const passing: Readonly<Record<number, string>> = {
 }
 
 /** Refusals that last until somebody acts. */
-const lasting: Readonly<Record<number, string>> = {
+const permanentErrors: Readonly<Record<number, string>> = {
   1044: 'the user may not use this database',
   1045: 'the user or the password is wrong',
   1046: 'no database is chosen; name one in the options of the pool',
@@ -60,20 +60,20 @@ const lasting: Readonly<Record<number, string>> = {
 /** The pool itself ran out or was closed: codes of mysql2 and of mariadb. */
 const exhausted = /pool is closed|pool timeout|retrieve connection from pool|queue limit reached/i
 
-export function troubleOf(error: unknown): Trouble {
-  if (error instanceof BackendError) return { passing: false, unknown: false, error }
-  if (error instanceof TypeError) return told(false, false, error.message, error)
+export function toFailure(error: unknown): Failure {
+  if (error instanceof BackendError) return { transient: false, ambiguous: false, error }
+  if (error instanceof TypeError) return failure(false, false, error.message, error)
   const { errno, sqlState, message, fatal } = fieldsOf(error)
   if (exhausted.test(message)) {
     if (/closed/i.test(message))
-      return told(false, false, 'the pool is closed; close it after the locks', error)
+      return failure(false, false, 'the pool is closed; close it after the locks', error)
     // While the server is silent, the pool runs out, and this may be the only sign of it. Nothing was sent.
-    return told(true, false, `no connection: ${message}`, error, true)
+    return failure(true, false, `no connection: ${message}`, error, true)
   }
-  const soon = errno === undefined ? undefined : passing[errno]
-  if (soon !== undefined) return told(true, false, `the server refused (${errno}): ${soon}`, error)
-  const never = errno === undefined ? undefined : lasting[errno]
-  if (never !== undefined) return told(false, false, `the server refused (${errno}): ${never}`, error)
+  const soon = errno === undefined ? undefined : transientErrors[errno]
+  if (soon !== undefined) return failure(true, false, `the server refused (${errno}): ${soon}`, error)
+  const never = errno === undefined ? undefined : permanentErrors[errno]
+  if (never !== undefined) return failure(false, false, `the server refused (${errno}): ${never}`, error)
   // Errors of a broken connection carry SQLSTATE 08S01 in one client and none in the other.
   if (
     errno !== undefined &&
@@ -83,27 +83,27 @@ export function troubleOf(error: unknown): Trouble {
     sqlState !== undefined &&
     !lost.has(errno)
   ) {
-    return told(false, false, `the server refused (${errno}): ${message}`, error)
+    return failure(false, false, `the server refused (${errno}): ${message}`, error)
   }
-  return told(true, true, `no answer: ${message}`, error)
+  return failure(true, true, `no answer: ${message}`, error)
 }
 
 /** The connection was killed, timed out or broke: whether the statement was executed is not known. */
 const lost = new Set([1152, 1158, 1159, 1160, 1161, 1184, 1927, 1835, 2006, 2013, 4031])
 
 /** The server's last message on a connection: it was killed, or idle for too long. */
-export function tellsEnd(error: unknown): boolean {
+export function isConnectionEnd(error: unknown): boolean {
   return lost.has(fieldsOf(error).errno ?? 0)
 }
 
-function told(
-  passing: boolean,
-  unknown: boolean,
+function failure(
+  transient: boolean,
+  ambiguous: boolean,
   message: string,
   cause: unknown,
-  unanswered: boolean = passing && unknown,
-): Trouble {
-  return { passing, unknown, error: new BackendError('mysql', message, { cause, unanswered }) }
+  unanswered: boolean = transient && ambiguous,
+): Failure {
+  return { transient, ambiguous, error: new BackendError('mysql', message, { cause, unanswered }) }
 }
 
 interface Fields {

@@ -8,43 +8,43 @@
  * each hold again: the older copy may know the hold with an end that is long past.
  */
 import type { Clock } from '../../core/clock.js'
-import { errnoOf, troubleOf } from './failure.js'
+import { errnoOf, toFailure } from './failure.js'
 
 /** What a connection reports about itself, beginning with its first use. */
-export interface LinkEvents {
+export interface ConnectionEvents {
   /** The connection is new here. @param life the life of the server that it is in */
-  met(life: string): void
+  connected(life: string): void
   /** The connection has ended. */
   ended(): void
 }
 
-export interface RollCall extends LinkEvents {
+export interface HoldCheck extends ConnectionEvents {
   stop(): void
 }
 
-interface Held {
+interface CheckedHold {
   readonly validUntil: number
   /** @throws when it cannot be known */
-  keep(): Promise<void>
+  reprove(): Promise<void>
 }
 
-interface RollCallSettings {
+interface HoldCheckSettings {
   readonly clock: Clock
-  readonly holds: ReadonlyMap<string, Held>
+  readonly holds: ReadonlyMap<string, CheckedHold>
   /** Any statement that the server answers. */
-  readonly ask: () => Promise<unknown>
+  readonly probe: () => Promise<unknown>
 }
 
 /** Pause between two tries while the server is away, in ms: the first, the longest. */
 const pauses = { first: 50, longest: 1_000 }
 /** The shortest interval between two checks when a pool closes its connections one after another, in ms. */
-const seldom = 1_000
+const minInterval = 1_000
 
-export function createRollCall({ clock, holds, ask }: RollCallSettings): RollCall {
+export function createHoldCheck({ clock, holds, probe }: HoldCheckSettings): HoldCheck {
   let life: string | undefined
   let stop: (() => void) | undefined
   /** True while a check of every hold is due. */
-  let owed = false
+  let due = false
   let answeredAt = Number.NEGATIVE_INFINITY
   let stopped = false
 
@@ -55,7 +55,7 @@ export function createRollCall({ clock, holds, ask }: RollCallSettings): RollCal
         stop = undefined
         if (error !== undefined && isForGood(error)) return
         if (error !== undefined) plan(clock.now() + pause, Math.min(2 * pause, pauses.longest))
-        else if (owed) plan(clock.now(), pauses.first)
+        else if (due) plan(clock.now(), pauses.first)
       }
       round().then(() => again(undefined), again)
     }
@@ -65,33 +65,33 @@ export function createRollCall({ clock, holds, ask }: RollCallSettings): RollCal
   const round = async () => {
     const held = [...holds.values()].filter(({ validUntil }) => validUntil > clock.now())
     if (held.length === 0) {
-      owed = false
+      due = false
       return
     }
-    if (!owed) {
+    if (!due) {
       // Over a new connection this reports another life, if there is one.
-      await ask()
+      await probe()
       answeredAt = clock.now()
     }
-    if (!owed) return
-    owed = false
-    const asked = await Promise.allSettled([...holds.values()].map((hold) => hold.keep()))
+    if (!due) return
+    due = false
+    const asked = await Promise.allSettled([...holds.values()].map((hold) => hold.reprove()))
     const failed = asked.find((one) => one.status === 'rejected')
     if (failed === undefined) return
-    owed = true
+    due = true
     throw failed.reason
   }
 
   return {
-    met(present) {
+    connected(present) {
       const another = life !== undefined && life !== present
       life = present
       if (!another) return
-      owed = true
+      due = true
       plan(clock.now(), pauses.first)
     },
     ended() {
-      if (holds.size > 0) plan(Math.max(clock.now() + pauses.first, answeredAt + seldom), pauses.first)
+      if (holds.size > 0) plan(Math.max(clock.now() + pauses.first, answeredAt + minInterval), pauses.first)
     },
     stop() {
       stopped = true
@@ -103,5 +103,5 @@ export function createRollCall({ clock, holds, ask }: RollCallSettings): RollCal
 /** A closed pool stays closed. What the server refuses now, it may grant once it is wholly restored. */
 function isForGood(error: unknown): boolean {
   const refused = (errnoOf(error) ?? Number.POSITIVE_INFINITY) < 45_000
-  return !refused && !troubleOf(error).passing
+  return !refused && !toFailure(error).transient
 }

@@ -6,12 +6,12 @@ import { shared } from '../../core/mode.js'
 import { quote } from '../../core/name.js'
 import { tokenReserve } from '../../core/token.js'
 import type { Reply } from './connections.js'
-import { troubleOf } from './failure.js'
+import { toFailure } from './failure.js'
 import type { Renewer } from './renewer.js'
-import type { Desk } from './runtime.js'
+import type { Runtime } from './runtime.js'
 import * as sql from './sql.js'
 
-export interface Proven {
+export interface Proof {
   readonly token: number
   readonly validUntil: number
   /** When the hold began, in µs by the server's clock; only sharers need it. */
@@ -23,7 +23,7 @@ export interface Proven {
 export class Hold implements Grant {
   readonly token: number
   validUntil: number
-  readonly #desk: Desk
+  readonly #runtime: Runtime
   readonly #renewer: Renewer
   readonly #since: number
   readonly #left: Promise<void> | undefined
@@ -35,8 +35,8 @@ export class Hold implements Grant {
   #gone: AbortController | undefined
 
   /** @param ended called when the grant has been released */
-  constructor(desk: Desk, renewer: Renewer, claim: Claim, proven: Proven, ended: () => void) {
-    this.#desk = desk
+  constructor(runtime: Runtime, renewer: Renewer, claim: Claim, proven: Proof, ended: () => void) {
+    this.#runtime = runtime
     this.#renewer = renewer
     this.#claim = claim
     this.#since = proven.since
@@ -53,11 +53,11 @@ export class Hold implements Grant {
   }
 
   /** Called when another life of the server answers. @throws when it cannot be known whether the hold is still there */
-  async keep(): Promise<void> {
-    const left = this.validUntil - this.#desk.clock.now()
+  async reprove(): Promise<void> {
+    const left = this.validUntil - this.#runtime.clock.now()
     if (this.#asked || left <= 0) return
     const { name, mode } = this.#claim
-    const { held } = await this.#renewer.keep(this.#held(), left)
+    const { held } = await this.#renewer.reprove(this.#held(), left)
     if (held || this.#asked) return
     // The hold may exist in the mode it is changing to.
     if (this.#downgrading || this.#claim.mode !== mode) throw new Error('asked while it was downgraded')
@@ -79,13 +79,13 @@ export class Hold implements Grant {
   async release(): Promise<GaveBack> {
     const again = this.#asked
     this.#asked = true
-    const { id } = await this.#ask(sql.release(this.#desk.tables, this.#claim, this.#last))
+    const { id } = await this.#ask(sql.release(this.#runtime.tables, this.#claim, this.#last))
     this.#ended()
     await this.#left
     if (id !== 0) return 'released'
     // The first release may have been executed and its reply lost. While nobody else can have taken the lock, "not yours" can
     // only mean that.
-    return again && this.#desk.clock.now() < this.validUntil ? 'already-released' : 'lost'
+    return again && this.#runtime.clock.now() < this.validUntil ? 'already-released' : 'lost'
   }
 
   pass(): number | undefined {
@@ -100,27 +100,29 @@ export class Hold implements Grant {
 
   async downgrade(): Promise<void> {
     this.#downgrading = true
-    const { id } = await this.#ask(sql.downgrade(this.#desk.tables, this.#held(), this.#last)).finally(() => {
-      this.#downgrading = false
-    })
+    const { id } = await this.#ask(sql.downgrade(this.#runtime.tables, this.#held(), this.#last)).finally(
+      () => {
+        this.#downgrading = false
+      },
+    )
     if (id === 0) throw new BackendError('mysql', `cannot downgrade ${this.#claim.name}: it is not held`)
     this.#claim = { ...this.#claim, mode: shared }
   }
 
-  #held(): sql.Held {
-    return { claim: this.#claim, token: this.#last, since: this.#since, by: this.#desk.by }
+  #held(): sql.HoldRow {
+    return { claim: this.#claim, token: this.#last, since: this.#since, by: this.#runtime.by }
   }
 
   #ask(statement: string): Promise<Reply> {
-    return this.#told(this.#desk.ask(statement, true))
+    return this.#told(this.#runtime.execute(statement, true))
   }
 
   async #told<T>(answer: Promise<T>): Promise<T> {
     try {
       return await answer
     } catch (error) {
-      if (this.#asked && this.#desk.clock.now() >= this.validUntil) this.#ended()
-      throw troubleOf(error).error
+      if (this.#asked && this.#runtime.clock.now() >= this.validUntil) this.#ended()
+      throw toFailure(error).error
     }
   }
 }

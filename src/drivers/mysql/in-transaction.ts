@@ -4,7 +4,7 @@ import { systemClock } from '../../core/clock.js'
 import { AcquireTimeoutError, BackendError, DeadlockError } from '../../core/errors.js'
 import { checkName, describe } from '../../core/name.js'
 import { type Answer, checkPool, type MysqlPool, number, queryOn } from './client.js'
-import { errnoOf, troubleOf } from './failure.js'
+import { errnoOf, toFailure } from './failure.js'
 import { prefixOf } from './options.js'
 import { tablesOf } from './schema.js'
 import * as sql from './sql-transaction.js'
@@ -100,7 +100,7 @@ async function take(
         'the server rolled this transaction back to end a deadlock; begin it again',
       )
     }
-    throw troubleOf(error).error
+    throw toFailure(error).error
   }
 }
 

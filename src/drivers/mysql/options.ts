@@ -21,7 +21,7 @@ export interface MysqlOptions {
    * Wakes the next waiter at once instead of within 50 ms: the holder keeps a `GET_LOCK` that the next waiter waits for. Costs one
    * connection for holding and one for waiting in each process, and two more statements per hold. `row` only. Default false.
    */
-  readonly bell?: boolean
+  readonly wakeWithGetLock?: boolean
   /** Prefix of the table names. Letters, digits and `_`. Default `holdfast_`. */
   readonly prefix?: string
   /** Whether the driver creates what is missing on first use. Default true. `false`: it uses only what `migration()` printed. */
@@ -37,7 +37,7 @@ export interface MysqlOptions {
 export interface Settings {
   readonly pool: MysqlPool
   readonly strategy: 'row' | 'session'
-  readonly bell: boolean
+  readonly wakeWithGetLock: boolean
   readonly prefix: string
   readonly create: boolean
   readonly connections: number
@@ -48,7 +48,7 @@ export interface Settings {
 const known: readonly (keyof MysqlOptions)[] = [
   'pool',
   'strategy',
-  'bell',
+  'wakeWithGetLock',
   'prefix',
   'create',
   'connections',
@@ -62,15 +62,17 @@ export function settingsOf(options: MysqlOptions): Settings {
     throw new TypeError(`mysql() takes options such as { pool }, got ${describe(options)}`)
   }
   const strategy = strategyOf(options.strategy ?? 'row')
-  const bell = flag('bell', options.bell ?? false)
-  if (bell && strategy === 'session') {
-    throw new RangeError(`mysql: bell is for strategy 'row'; with 'session' the lock itself is a GET_LOCK`)
+  const wakeWithGetLock = flag('wakeWithGetLock', options.wakeWithGetLock ?? false)
+  if (wakeWithGetLock && strategy === 'session') {
+    throw new RangeError(
+      `mysql: wakeWithGetLock is for strategy 'row'; with 'session' the lock itself is a GET_LOCK`,
+    )
   }
   checkKnown('mysql()', options, known)
   return {
     pool: checkPool(options.pool),
     strategy,
-    bell,
+    wakeWithGetLock,
     prefix: prefixOf(options.prefix ?? 'holdfast_'),
     create: flag('create', options.create ?? true),
     connections: whole('connections', options.connections ?? 4, 1, 100),

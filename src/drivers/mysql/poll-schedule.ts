@@ -26,21 +26,21 @@ export function turnTime(before: Progress, after: Progress): number | undefined 
 /**
  * Milliseconds until it is worth polling again.
  * @param ahead how many waiters are ahead
- * @param looks how often the waiter has polled as the first in the queue
+ * @param polls how often the waiter has polled as the first in the queue
  * @param left ms until the blocking hold expires
  * @param turn how long a turn takes, in ms; undefined: not known
  * @param chance in [0, 1)
  */
-export function nextLook(
+export function nextPollIn(
   ahead: number,
-  looks: number,
+  polls: number,
   left: number,
   turn: number | undefined,
   chance: number,
 ): number {
   const jitter = 0.8 + chance * 0.4
   if (ahead === 0) {
-    const pause = (firstPauses[Math.min(looks, firstPauses.length - 1)] ?? 50) * jitter
+    const pause = (firstPauses[Math.min(polls, firstPauses.length - 1)] ?? 50) * jitter
     return Math.max(1, Math.min(pause, left + 1))
   }
   return Math.min(

@@ -5,42 +5,42 @@
  * others their leases. It reports only how many rows it renewed. If that is fewer than requested, each half is sent again separately; a
  * renewal that is left alone waits for its row and gets a definite answer.
  */
-import type { Desk } from './runtime.js'
+import type { Runtime } from './runtime.js'
 import * as sql from './sql.js'
 import { keepAll, renewAll } from './sql-renewals.js'
 
-export interface Renewed {
+export interface RenewResult {
   readonly held: boolean
   /** Clock reading before the statement was sent. */
   readonly sent: number
 }
 
 export interface Renewer {
-  /** @throws what `desk.ask` throws */
-  renew(held: sql.Held): Promise<Renewed>
+  /** @throws what `runtime.execute` throws */
+  renew(held: sql.HoldRow): Promise<RenewResult>
   /** Like `renew`, for a hold already proven for `left` ms, which another life of the server may not know. It shortens nothing. */
-  keep(held: sql.Held, left: number): Promise<Renewed>
+  reprove(held: sql.HoldRow, left: number): Promise<RenewResult>
 }
 
 interface Item {
-  readonly held: sql.Held
+  readonly held: sql.HoldRow
   /** Undefined: renewed for its ttl. */
   readonly left: number | undefined
-  readonly resolve: (renewed: Renewed) => void
+  readonly resolve: (renewed: RenewResult) => void
   readonly reject: (error: unknown) => void
 }
 
-const most = 100
+const maxBatch = 100
 
-export function createRenewer({ clock, tables, ask }: Desk): Renewer {
+export function createRenewer({ clock, tables, execute }: Runtime): Renewer {
   let items: Item[] = []
 
   const alone = async ({ held, left, resolve }: Item) => {
     if (left === undefined) {
-      const { id, sent } = await ask(sql.renew(tables, held), true)
+      const { id, sent } = await execute(sql.renew(tables, held), true)
       return resolve({ held: id !== 0, sent })
     }
-    const { changed, sent } = await ask(keepAll(tables, [{ held, left }]).text, true)
+    const { changed, sent } = await execute(keepAll(tables, [{ held, left }]).text, true)
     resolve({ held: changed === 1, sent })
   }
 
@@ -51,7 +51,7 @@ export function createRenewer({ clock, tables, ask }: Desk): Renewer {
           tables,
           batch.map(({ held }) => held),
         )
-    const { changed, sent } = await ask(text, true)
+    const { changed, sent } = await execute(text, true)
     if (changed === rows) return batch.forEach(({ resolve }) => void resolve({ held: true, sent }))
     const half = Math.ceil(batch.length / 2)
     send(batch.slice(0, half))
@@ -75,16 +75,16 @@ export function createRenewer({ clock, tables, ask }: Desk): Renewer {
     }
     items = []
     for (const same of alike.values())
-      for (let i = 0; i < same.length; i += most) send(same.slice(i, i + most))
+      for (let i = 0; i < same.length; i += maxBatch) send(same.slice(i, i + maxBatch))
   }
 
-  const add = (held: sql.Held, left: number | undefined) =>
-    new Promise<Renewed>((resolve, reject) => {
+  const add = (held: sql.HoldRow, left: number | undefined) =>
+    new Promise<RenewResult>((resolve, reject) => {
       items.push({ held, left, resolve, reject })
       if (items.length === 1) clock.soon(flush)
     })
 
-  return { renew: (held) => add(held, undefined), keep: add }
+  return { renew: (held) => add(held, undefined), reprove: add }
 }
 
 const isKept = (batch: readonly Item[]): batch is readonly (Item & { readonly left: number })[] =>

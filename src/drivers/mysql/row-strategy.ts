@@ -1,28 +1,28 @@
 /** The strategy `row`: a row with an expiry holds a lock, and renewing the row proves the hold. No connection is kept. */
 import { deadline } from '../../core/clock.js'
 import type { Claim } from '../../core/driver.js'
-import type { Bell } from './get-lock-notifier.js'
-import type { Proven } from './hold.js'
-import type { Desk } from './runtime.js'
+import type { GetLockNotifier } from './get-lock-notifier.js'
+import type { Proof } from './hold.js'
+import type { Runtime } from './runtime.js'
 import * as sql from './sql.js'
-import type { Taker } from './waiter.js'
+import type { Strategy } from './waiter.js'
 
-export function rowTaker(desk: Desk, bell: Bell | undefined): Taker {
+export function rowStrategy(runtime: Runtime, notifier: GetLockNotifier | undefined): Strategy {
   return {
-    async take(claim: Claim, guard: sql.Guard): Promise<Proven | undefined> {
-      const { tables, by } = desk
-      const latest = await desk.latest()
-      const { id, sent } = await desk.ask(sql.take(tables, { claim, by, guard, latest }))
-      if (id !== 0 && claim.mode.kind === 'exclusive') bell?.keep(claim.name)
+    async acquire(claim: Claim, guard: sql.Precondition): Promise<Proof | undefined> {
+      const { tables, by } = runtime
+      const latest = await runtime.serverDeadline()
+      const { id, sent } = await runtime.execute(sql.take(tables, { claim, by, guard, latest }))
+      if (id !== 0 && claim.mode.kind === 'exclusive') notifier?.hold(claim.name)
       // The token is the server's time in µs or a little ahead of it, which is close enough to the start of the hold.
       return id === 0 ? undefined : { token: id, validUntil: deadline(sent, claim.ttl), since: id }
     },
     // The row itself shows it: see `decide`.
-    recover: () => undefined,
-    async undo(claim) {
-      await desk.ask(sql.release(desk.tables, claim, 0), true)
-      bell?.ring(claim.name)
+    claimFromRow: () => undefined,
+    async rollback(claim) {
+      await runtime.execute(sql.release(runtime.tables, claim, 0), true)
+      notifier?.notify(claim.name)
     },
-    listen: (name, seconds) => bell?.listen(name, seconds),
+    notified: (name, seconds) => notifier?.wait(name, seconds),
   }
 }

@@ -4,14 +4,14 @@ import type { Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { Retries } from '../kit/retries.js'
 import { number, text, type Value } from './client.js'
-import { inTime, type Link, type Reply } from './connections.js'
-import { isMissingTable, troubleOf } from './failure.js'
+import { type Connections, type Reply, withTimeout } from './connections.js'
+import { isMissingTable, toFailure } from './failure.js'
 import type { Settings } from './options.js'
 import { creation, type Tables, tablesOf } from './schema.js'
 import * as sql from './sql.js'
 import * as cells from './sql-cells.js'
 
-export interface Desk {
+export interface Runtime {
   readonly clock: Clock
   readonly random: () => number
   readonly settings: Settings
@@ -19,21 +19,21 @@ export interface Desk {
   readonly by: string
   readonly closed: boolean
   /** Sends one statement; creates the tables if they are missing. @throws errors that only `toFailure` turns into a BackendError */
-  ask(statement: string, urgent?: boolean): Promise<Reply>
+  execute(statement: string, urgent?: boolean): Promise<Reply>
   /** Creates the tables if the error says that they are missing. True: it did, and the statement can be sent again. */
-  made(error: unknown): Promise<boolean>
+  createTablesAfter(error: unknown): Promise<boolean>
   /** Records the server's time: µs, from the first column of the answer to a look. */
-  heard(now: Value, sent: number): void
+  noteServerTime(now: Value, sent: number): void
   /** The last moment, by the server's clock, at which a statement sent now is still wanted, in µs. */
-  latest(): Promise<number>
+  serverDeadline(): Promise<number>
   /** Work that only `close()` waits for. Its errors are not reported. */
-  behind(work: Promise<unknown>): void
+  background(work: Promise<unknown>): void
   /** Ends of attempts that were given up; each is tried once more when the driver closes. */
-  readonly ends: Retries
+  readonly cleanups: Retries
   /** Calls `work` once after `ms`, unless the driver closes first. */
-  later(ms: number, work: () => void): void
+  schedule(ms: number, work: () => void): void
   /** Functions that cut the pauses short when the driver closes. */
-  readonly pauses: Set<() => void>
+  readonly closeListeners: Set<() => void>
   close(): Promise<void>
 }
 
@@ -44,15 +44,15 @@ const anchorFor = 60_000
 /** The approximate interval between searches for idle rows, in ms. */
 const reapEvery = 600_000
 
-/** @param link sends all statements */
-export function createDesk(settings: Settings, env: Env, link: Link): Desk {
+/** @param connections sends all statements */
+export function createRuntime(settings: Settings, env: Env, connections: Connections): Runtime {
   const { clock } = env
   const { commandTimeout, prefix, retention } = settings
   const tables = tablesOf(prefix)
   const working = new Set<Promise<unknown>>()
-  const ends = new Retries(clock, () => true)
+  const cleanups = new Retries(clock, () => true)
   const timers = new Set<() => void>()
-  const pauses = new Set<() => void>()
+  const closeListeners = new Set<() => void>()
   let anchor: { readonly at: number; readonly server: number } | undefined
   let asking: Promise<void> | undefined
   let making: Promise<void> | undefined
@@ -60,10 +60,10 @@ export function createDesk(settings: Settings, env: Env, link: Link): Desk {
   let closed = false
 
   const create = async () => {
-    for (const statement of creation(prefix)) await link.ask(statement)
+    for (const statement of creation(prefix)) await connections.execute(statement)
   }
 
-  const made = async (error: unknown): Promise<boolean> => {
+  const createTablesAfter = async (error: unknown): Promise<boolean> => {
     if (!isMissingTable(error) || !settings.create) return false
     making ??= create().finally(() => {
       making = undefined
@@ -72,17 +72,17 @@ export function createDesk(settings: Settings, env: Env, link: Link): Desk {
     return true
   }
 
-  const ask: Desk['ask'] = async (statement, urgent) => {
+  const execute: Runtime['execute'] = async (statement, urgent) => {
     try {
-      return await link.ask(statement, urgent)
+      return await connections.execute(statement, urgent)
     } catch (error) {
-      if (await made(error)) return link.ask(statement, urgent)
+      if (await createTablesAfter(error)) return connections.execute(statement, urgent)
       throw error
     }
   }
 
   const greet = async () => {
-    const { rows, sent } = await link.ask(sql.hello)
+    const { rows, sent } = await connections.execute(sql.hello)
     const [time, version, autocommit] = rows[0] ?? []
     assertCommitting({ rows: [[autocommit]] })
     if (text(version) === '') throw new BackendError('mysql', 'the server does not say what it is')
@@ -90,15 +90,15 @@ export function createDesk(settings: Settings, env: Env, link: Link): Desk {
   }
 
   const reap = async () => {
-    const { rows } = await ask(sql.idle(tables, retention))
-    for (const [name] of rows) await ask(sql.drop(tables, text(name), retention))
-    const old = await ask(sql.gone(tables))
-    for (const [attempt] of old.rows) await ask(sql.leave(tables, text(attempt)))
-    const empty = await ask(cells.idle(tables, retention))
-    for (const [key] of empty.rows) await ask(cells.drop(tables, text(key), retention))
+    const { rows } = await execute(sql.idle(tables, retention))
+    for (const [name] of rows) await execute(sql.drop(tables, text(name), retention))
+    const old = await execute(sql.gone(tables))
+    for (const [attempt] of old.rows) await execute(sql.leave(tables, text(attempt)))
+    const empty = await execute(cells.idle(tables, retention))
+    for (const [key] of empty.rows) await execute(cells.drop(tables, text(key), retention))
   }
 
-  const desk: Desk = {
+  const runtime: Runtime = {
     clock,
     random: env.random,
     settings,
@@ -107,12 +107,12 @@ export function createDesk(settings: Settings, env: Env, link: Link): Desk {
     get closed() {
       return closed
     },
-    ask,
-    made,
-    heard(time, sent) {
+    execute,
+    createTablesAfter,
+    noteServerTime(time, sent) {
       anchor = { at: sent, server: number(time) }
     },
-    async latest() {
+    async serverDeadline() {
       if (anchor === undefined || clock.now() - anchor.at > anchorFor) {
         asking ??= greet().finally(() => {
           asking = undefined
@@ -121,12 +121,12 @@ export function createDesk(settings: Settings, env: Env, link: Link): Desk {
       }
       if (clock.now() > reapAt && !closed) {
         reapAt = clock.now() + reapEvery * (0.5 + env.random())
-        desk.behind(reap())
+        runtime.background(reap())
       }
       const { at, server } = anchor ?? { at: clock.now(), server: 0 }
       return server + (clock.now() - at + commandTimeout) * 1000 + slack
     },
-    behind(work) {
+    background(work) {
       const settled = work.then(
         () => undefined,
         () => undefined,
@@ -134,8 +134,8 @@ export function createDesk(settings: Settings, env: Env, link: Link): Desk {
       working.add(settled)
       void settled.finally(() => working.delete(settled))
     },
-    ends,
-    later(ms, work) {
+    cleanups,
+    schedule(ms, work) {
       if (closed) return
       const stop = clock.at(
         clock.now() + ms,
@@ -147,17 +147,17 @@ export function createDesk(settings: Settings, env: Env, link: Link): Desk {
       )
       timers.add(stop)
     },
-    pauses,
+    closeListeners,
     async close() {
       closed = true
-      for (const cut of pauses) cut()
+      for (const cut of closeListeners) cut()
       for (const stop of timers) stop()
       timers.clear()
-      const worked = inTime(clock, commandTimeout, Promise.all(working)).catch(() => undefined)
-      await Promise.all([worked, ends.close(commandTimeout)])
+      const worked = withTimeout(clock, commandTimeout, Promise.all(working)).catch(() => undefined)
+      await Promise.all([worked, cleanups.close(commandTimeout)])
     },
   }
-  return desk
+  return runtime
 }
 
 /** @param rows `@@autocommit` @throws BackendError if writes would be invisible to everybody else, and stay locked */
@@ -167,15 +167,15 @@ export function assertCommitting({ rows }: Pick<Reply, 'rows'>): void {
 }
 
 /** Turns an error into what every public verb of the driver throws. */
-export async function told<T>(work: Promise<T>): Promise<T> {
+export async function withBackendErrors<T>(work: Promise<T>): Promise<T> {
   try {
     return await work
   } catch (error) {
-    throw troubleOf(error).error
+    throw toFailure(error).error
   }
 }
 
 /** @throws BackendError once the locks are closed */
-export function assertOpen(desk: Desk): void {
-  if (desk.closed) throw new BackendError('mysql', 'these locks were closed', { closed: true })
+export function assertOpen(runtime: Runtime): void {
+  if (runtime.closed) throw new BackendError('mysql', 'these locks were closed', { closed: true })
 }

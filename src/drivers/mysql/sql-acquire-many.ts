@@ -7,7 +7,7 @@
  * only within a name, and `LAST_INSERT_ID()` reports one number.
  */
 import type { Tables } from './schema.js'
-import { type Beginning, beginning, bytes, now, type Taking } from './sql.js'
+import { type AcquireParameters, bytes, type HoldStart, holdStart, now } from './sql.js'
 
 /** The server identifies rows only by their place in the index: a table scan would lock the rows of others. */
 const byKey = 'FORCE INDEX (PRIMARY)'
@@ -16,8 +16,8 @@ const byKey = 'FORCE INDEX (PRIMARY)'
 const token = `GREATEST(d.most + 1, ${now})`
 
 /** @returns id: the token of all; 0: none was taken, because one is not free, is locked at that moment, or has no row */
-export function takeAll(tables: Tables, takings: readonly Taking[]): string {
-  const begins = takings.map((taking) => [taking.claim.name, beginning(taking, token)] as const)
+export function takeAll(tables: Tables, takings: readonly AcquireParameters[]): string {
+  const begins = takings.map((taking) => [taking.claim.name, holdStart(taking, token)] as const)
   const names = begins.map(([name]) => bytes(name)).join(', ')
   const guards = begins.map(([name, { guard }]) => `WHEN ${bytes(name)} THEN ${guard}`).join(' ')
   return `UPDATE (SELECT name, COUNT(*) OVER () AS found, MAX(top) OVER () AS most FROM (
@@ -28,7 +28,7 @@ SET ${written(begins)}
 WHERE d.found = ${begins.length}`
 }
 
-function written(begins: readonly (readonly [name: string, Beginning])[]): string {
+function written(begins: readonly (readonly [name: string, HoldStart])[]): string {
   const columns = new Set(begins.flatMap(([, one]) => Object.keys(one.columns)))
   return [...columns]
     .map((column) => {

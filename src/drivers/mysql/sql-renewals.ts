@@ -5,22 +5,22 @@
  * Every matching row is changed (`version`), so the count of rows means the same with and without the client's flag `FOUND_ROWS`.
  */
 import type { Tables } from './schema.js'
-import { bytes, entryOf, type Held, now, pathOf } from './sql.js'
+import { bytes, entryOf, type HoldRow, now, pathOf } from './sql.js'
 
 /** A hold and how long it is proven to be valid, in ms. */
 export interface Kept {
-  readonly held: Held
+  readonly held: HoldRow
   readonly left: number
 }
 
 interface Sorted {
   readonly names: ReadonlySet<string>
-  readonly alone: readonly Held[]
-  readonly sharing: ReadonlyMap<string, readonly Held[]>
+  readonly alone: readonly HoldRow[]
+  readonly sharing: ReadonlyMap<string, readonly HoldRow[]>
 }
 
-function sorted(holds: readonly Held[]): Sorted {
-  const sharing = new Map<string, Held[]>()
+function sorted(holds: readonly HoldRow[]): Sorted {
+  const sharing = new Map<string, HoldRow[]>()
   for (const held of holds)
     if (held.claim.mode.kind !== 'exclusive') {
       const { name } = held.claim
@@ -46,9 +46,9 @@ const rowsOf = (tables: Tables, names: ReadonlySet<string>, passing: 'SKIP LOCKE
 /** @param holds with one ttl @returns `rows`: this many are changed if, and only if, all are held and none was skipped */
 export function renewAll(
   tables: Tables,
-  holds: readonly Held[],
+  holds: readonly HoldRow[],
 ): { readonly text: string; readonly rows: number } {
-  const [{ claim }] = holds as readonly [Held, ...Held[]]
+  const [{ claim }] = holds as readonly [HoldRow, ...HoldRow[]]
   const all = sorted(holds)
   const ttl = String(Math.round(claim.ttl * 1000))
   const ends = `${now} + ${ttl}`
@@ -73,7 +73,7 @@ export function keepAll(
   const all = sorted(kept.map(({ held }) => held))
   const { names, sharing } = all
   const left = new Map(kept.map(({ held, left }) => [held.claim.attempt, micros(left)]))
-  const leftOf = ({ claim }: Held) => left.get(claim.attempt) ?? 0
+  const leftOf = ({ claim }: HoldRow) => left.get(claim.attempt) ?? 0
   const longest = new Map<string, number>()
   for (const { held, left } of kept) {
     const { name } = held.claim
@@ -81,7 +81,7 @@ export function keepAll(
   }
   const cases = [...longest].map(([name, left]) => `WHEN ${bytes(name)} THEN ${left}`)
   const lasts = `CASE l.name ${cases.join(' ')} ELSE 0 END`
-  const lengthened = (holds: readonly Held[]) =>
+  const lengthened = (holds: readonly HoldRow[]) =>
     `JSON_REPLACE(l.sharers, ${holds.map((one) => `${pathOf(one.claim.attempt)}, ${entryOf(one, laterOf(one, leftOf(one)))}`).join(', ')})`
   const sharers = sharing.size === 0 ? '' : `, l.sharers = ${each(sharing, lengthened, 'l.sharers')}`
   const text = `UPDATE ${rowsOf(tables, names, kept.length > 1 ? 'SKIP LOCKED' : '')}
@@ -93,23 +93,23 @@ WHERE ${ours(all)}`
 const micros = (ms: number) => Math.round(ms * 1000)
 
 /** The end in its entry, or the end `left` µs from now, whichever is later. */
-function laterOf({ claim }: Held, left: number): string {
+function laterOf({ claim }: HoldRow, left: number): string {
   const entry = `JSON_UNQUOTE(JSON_EXTRACT(l.sharers, ${pathOf(claim.attempt)}))`
   return `GREATEST(CAST(SUBSTRING_INDEX(SUBSTRING_INDEX(${entry}, ' ', 4), ' ', -1) AS SIGNED), ${now} + ${left})`
 }
 
 /** An expression that depends on the name of the row. */
 function each(
-  sharing: ReadonlyMap<string, readonly Held[]>,
-  what: (held: readonly Held[]) => string,
+  sharing: ReadonlyMap<string, readonly HoldRow[]>,
+  what: (held: readonly HoldRow[]) => string,
   otherwise: string,
 ): string {
   const cases = [...sharing].map(([name, held]) => `WHEN ${bytes(name)} THEN ${what(held)}`)
   return `CASE l.name ${cases.join(' ')} ELSE ${otherwise} END`
 }
 
-const containsAll = (held: readonly Held[]) =>
+const containsAll = (held: readonly HoldRow[]) =>
   `JSON_CONTAINS_PATH(COALESCE(l.sharers, '{}'), 'all', ${held.map(({ claim }) => pathOf(claim.attempt)).join(', ')})`
 
-const replaced = (held: readonly Held[]) =>
+const replaced = (held: readonly HoldRow[]) =>
   `JSON_REPLACE(l.sharers, ${held.map((one) => `${pathOf(one.claim.attempt)}, ${entryOf(one)}`).join(', ')})`

@@ -56,55 +56,56 @@ export const takeOf = (mode: Mode): number => (mode.kind === 'permits' ? mode.ta
 export const limitOf = (mode: Mode): number => (mode.kind === 'permits' ? mode.of : 0)
 
 /** The condition on which a hold begins. */
-export type Guard =
+export type Precondition =
   /** Nothing is known: only if the lock is free, or can be shared, and nobody waits. */
   | { readonly is: 'first' }
   /** The row was read and the claim fits: only if the row is still as it was then. */
   | {
-      readonly is: 'seen'
+      readonly is: 'unchanged'
       readonly version: number
       /** Sharers that hold beside it, as JSON, with the sum of their permits and the end of the last one in µs. */
       readonly beside: string
       readonly taken: number
       readonly until: number
       /** Only if nobody has entered the queue since; undefined for a claim that is itself queued. */
-      readonly lineUntil: number | undefined
+      readonly queueUntil: number | undefined
       /** The claim goes in beside waiters: newcomers must still see them. */
-      readonly besideLine?: boolean
+      readonly besideQueue?: boolean
     }
 
 /** The request, as every take statement needs it. */
-export interface Taking {
+export interface AcquireParameters {
   readonly claim: Claim
   readonly by: string
-  readonly guard: Guard
+  readonly guard: Precondition
   /** By the server's clock, in µs. */
   readonly latest: number
 }
 
-function guarded({ guard, latest }: Taking, fits: string): string {
+function guarded({ guard, latest }: AcquireParameters, fits: string): string {
   const timely = `${now} + ${delayed} <= ${whole(latest)}`
   if (guard.is === 'first') return `${timely} AND line_until <= ${now} AND (${fits})`
-  const line = guard.lineUntil === undefined ? '' : ` AND line_until = ${whole(guard.lineUntil)}`
+  const line = guard.queueUntil === undefined ? '' : ` AND line_until = ${whole(guard.queueUntil)}`
   return `${timely} AND version = ${whole(guard.version)}${line}`
 }
 
 /** A newcomer that has looked and seen no fresh waiter ends the time in which others must look. */
-const clearsLine = (guard: Guard) => guard.is === 'seen' && guard.lineUntil !== undefined && !guard.besideLine
-const clearedLine = (guard: Guard) => (clearsLine(guard) ? { line_until: '0' } : {})
+const clearsLine = (guard: Precondition) =>
+  guard.is === 'unchanged' && guard.queueUntil !== undefined && !guard.besideQueue
+const clearedLine = (guard: Precondition) => (clearsLine(guard) ? { line_until: '0' } : {})
 
 /** How a hold begins: what is written, and on what condition. In this order no right side depends on a column to its left. */
-export interface Beginning {
+export interface HoldStart {
   readonly columns: Readonly<Record<string, string>>
   readonly guard: string
 }
 
 /** @param token the expression by which the server computes its token */
-export function beginning(taking: Taking, token: string): Beginning {
+export function holdStart(taking: AcquireParameters, token: string): HoldStart {
   return taking.claim.mode.kind === 'exclusive' ? exclusiveOf(taking, token) : shareOf(taking, token)
 }
 
-const written = ({ columns }: Beginning) =>
+const written = ({ columns }: HoldStart) =>
   Object.entries(columns)
     .map(([column, value]) => `${column} = ${value}`)
     .join(', ')
@@ -115,15 +116,15 @@ const nextToken = `GREATEST(top + 1, ${now})`
  * Begins a hold, alone or beside those that share the lock.
  * @returns id: its token; 0: not taken
  */
-export function take(tables: Tables, taking: Taking): string {
-  const begins = beginning(taking, nextToken)
+export function take(tables: Tables, taking: AcquireParameters): string {
+  const begins = holdStart(taking, nextToken)
   const told = { ...begins, columns: { ...begins.columns, token: `LAST_INSERT_ID(${nextToken})` } }
   return `UPDATE ${tables.locks} SET ${written(told)}
 WHERE name = ${bytes(taking.claim.name)} AND ${begins.guard}`
 }
 
 /** An exclusive hold, with tokens reserved for hand-overs inside its process. */
-function exclusiveOf(taking: Taking, token: string): Beginning {
+function exclusiveOf(taking: AcquireParameters, token: string): HoldStart {
   const { claim, by, guard } = taking
   return {
     columns: {
@@ -143,7 +144,7 @@ export const forever: number = Number.MAX_SAFE_INTEGER
  * The same for a claim that has the GET_LOCK of the row: whatever had it before has ended.
  * @returns id: its token; 0: not taken
  */
-export function takeSession(tables: Tables, taking: Taking): string {
+export function takeSession(tables: Tables, taking: AcquireParameters): string {
   const { claim, by, guard } = taking
   return `UPDATE ${tables.locks} SET kind = 'g', owner = ${bytes(claim.attempt)}, sharers = NULL, taken = 0, permits = 0,
   version = version + 1, since = ${now}, ttl = ${micros(claim.ttl)}, by_whom = ${bytes(by)}, note = ${bytes(claim.note ?? '')},
@@ -166,11 +167,11 @@ function entry(
 }
 
 /** A shared hold or permits, beside existing ones. */
-function shareOf(taking: Taking, token: string): Beginning {
+function shareOf(taking: AcquireParameters, token: string): HoldStart {
   const { claim, by, guard } = taking
   const { mode, attempt } = claim
   const [take, of, kind] = [takeOf(mode), limitOf(mode), letters[mode.kind]]
-  const seen = guard.is === 'seen'
+  const seen = guard.is === 'unchanged'
   const beside = seen ? chars(guard.beside) : `IF(until <= ${now}, '{}', COALESCE(sharers, '{}'))`
   const taken = seen ? whole(guard.taken) : `IF(until <= ${now}, 0, taken)`
   const until = seen ? whole(guard.until) : 'until'
@@ -189,7 +190,7 @@ function shareOf(taking: Taking, token: string): Beginning {
 }
 
 /** A hold as its owner knows it, for the statements that prove or end it. */
-export interface Held {
+export interface HoldRow {
   readonly claim: Claim
   readonly token: number
   /** When it began, in µs; only sharers carry it along. */
@@ -198,12 +199,12 @@ export interface Held {
 }
 
 /** A sharer's entry, as it is after a renewal. @param until the expression by which the server computes its end; default: after its ttl */
-export function entryOf({ claim, token, since, by }: Held, until?: string): string {
+export function entryOf({ claim, token, since, by }: HoldRow, until?: string): string {
   return entry(takeOf(claim.mode), `'${whole(token)}'`, `'${whole(since)}'`, claim, by, until)
 }
 
 /** @returns id: the new end, in µs; 0: no longer held */
-export function renew(tables: Tables, held: Held): string {
+export function renew(tables: Tables, held: HoldRow): string {
   const { claim } = held
   const ends = `${now} + ${micros(claim.ttl)}`
   if (claim.mode.kind === 'exclusive') {
@@ -236,7 +237,7 @@ WHERE name = ${bytes(name)} AND kind IN ('s', 'p') AND ${holds(attempt)}`
  * Turns an exclusive hold into a shared one in one step.
  * @returns id: not 0 if it was held
  */
-export function downgrade(tables: Tables, { claim, since, by }: Held, last: number): string {
+export function downgrade(tables: Tables, { claim, since, by }: HoldRow, last: number): string {
   const alone = `JSON_SET('{}', ${pathOf(claim.attempt)}, ${entry(1, `'${whole(last)}'`, `'${whole(since)}'`, claim, by)})`
   return `UPDATE ${tables.locks} SET version = version + 1, kind = 's', owner = NULL, sharers = ${alone}, taken = 1, permits = 0,
   until = ${now} + ${micros(claim.ttl)}, token = ${whole(last)}, top = LAST_INSERT_ID(${whole(last)})
@@ -244,7 +245,7 @@ WHERE name = ${bytes(claim.name)} AND kind = 'x' AND owner = ${bytes(claim.attem
 }
 
 /** Ends every hold: an operator's decision. @param token the newest that was seen @returns id: 0: there is a newer hold since */
-export function force(tables: Tables, name: string, token: number): string {
+export function forceRelease(tables: Tables, name: string, token: number): string {
   return `UPDATE ${tables.locks} SET version = version + 1, kind = '-', owner = NULL, sharers = NULL, taken = 0, until = 0,
   top = LAST_INSERT_ID(GREATEST(top, 1)) WHERE name = ${bytes(name)} AND token = ${whole(token)}`
 }
@@ -258,9 +259,10 @@ const lockColumns = `l.kind, l.owner, l.until, l.token, l.top, l.version, l.ttl,
   l.line_until, l.by_whom, l.note`
 
 /** How long a waiter is presumed alive after a refresh, in µs. */
-export const freshFor = 3_000_000
+export const livenessWindow = 3_000_000
 /** A time ahead of the clock was set before the clock was put back; a live waiter refreshes its entry within a second. */
-const fresh = (row: string) => `${row}.seen > ${now} - ${freshFor} AND ${row}.seen <= ${now} + ${freshFor}`
+const fresh = (row: string) =>
+  `${row}.seen > ${now} - ${livenessWindow} AND ${row}.seen <= ${now} + ${livenessWindow}`
 
 /**
  * Looks, without any lock.
@@ -269,7 +271,7 @@ const fresh = (row: string) => `${row}.seen > ${now} - ${freshFor} AND ${row}.se
  *   not overtake (a reader may enter beside readers); how many permits they wait for, counting all for each that waits for something else;
  *   and, for a queued waiter, ticket and `seen` of the first of them
  */
-export function look(tables: Tables, { name, mode }: Claim, ticket: number | undefined): string {
+export function readRow(tables: Tables, { name, mode }: Claim, ticket: number | undefined): string {
   const reader = mode.kind === 'shared' ? ` AND w.kind <> 's'` : ''
   const before = `${reader}${ticket === undefined ? '' : ` AND w.id < ${whole(ticket)}`}`
   const of = whole(limitOf(mode))
@@ -282,8 +284,8 @@ FROM ${tables.locks} l WHERE l.name = ${bytes(name)}`
 }
 
 /** From now on newcomers look for a queue before they take. @returns id: not 0 if there is such a row */
-export function mark(tables: Tables, name: string): string {
-  return `UPDATE ${tables.locks} SET line_until = LAST_INSERT_ID(${now} + ${freshFor}) WHERE name = ${bytes(name)}`
+export function setWaitersFlag(tables: Tables, name: string): string {
+  return `UPDATE ${tables.locks} SET line_until = LAST_INSERT_ID(${now} + ${livenessWindow}) WHERE name = ${bytes(name)}`
 }
 
 /** Inserts a queue entry; the same again keeps it. @returns id: the ticket */
@@ -299,7 +301,7 @@ export function refresh(tables: Tables, ticket: number): string {
 }
 
 /** A waiter that has not refreshed its entry since blocks nobody until it does; it keeps its entry. @param stamp ticket and `seen` */
-export function passOver(tables: Tables, stamp: string): string {
+export function skip(tables: Tables, stamp: string): string {
   const [id, seen] = stamp.split(' ').map(Number)
   return `UPDATE ${tables.waiters} SET seen = 0 WHERE id = ${whole(Number(id))} AND seen = ${whole(Number(seen))}`
 }
@@ -317,7 +319,7 @@ FROM ${tables.locks} l WHERE ${matching('l', name, how)}${how === 'one' ? '' : `
 }
 
 /** @returns now and the fresh waiters, in queue order */
-export function line(tables: Tables, name: string, how: 'one' | 'beginning'): string {
+export function readQueue(tables: Tables, name: string, how: 'one' | 'beginning'): string {
   return `SELECT ${now}, ${waiterColumns} FROM ${tables.waiters} w WHERE ${matching('w', name, how)} AND ${fresh('w')} ORDER BY w.id`
 }
 
@@ -354,7 +356,7 @@ export function getLock(tables: Tables, name: string): string {
   return `SELECT GET_LOCK(${userLockOf(tables, name)}, 0)`
 }
 
-export function letGo(tables: Tables, name: string): string {
+export function unlock(tables: Tables, name: string): string {
   return `DO RELEASE_LOCK(${userLockOf(tables, name)})`
 }
 
@@ -366,10 +368,10 @@ export function owners(tables: Tables, names: readonly string[]): string {
 const bellOf = (tables: Tables, name: string) => `CONCAT('hb', SUBSTRING(${userLockOf(tables, name)}, 3))`
 
 /** @returns 1: acquired within `seconds` */
-export function takeBell(tables: Tables, name: string, seconds: number): string {
+export function getNotifierLock(tables: Tables, name: string, seconds: number): string {
   return `SELECT GET_LOCK(${bellOf(tables, name)}, ${whole(seconds)})`
 }
 
-export function giveBell(tables: Tables, name: string): string {
+export function releaseNotifierLock(tables: Tables, name: string): string {
   return `DO RELEASE_LOCK(${bellOf(tables, name)})`
 }

@@ -8,7 +8,7 @@ import { systemClock } from '../../core/clock.js'
 import { BackendError } from '../../core/errors.js'
 import { quote } from '../../core/name.js'
 import { type Connection, connect, type MysqlPool, text } from './client.js'
-import { inTime } from './connections.js'
+import { withTimeout } from './connections.js'
 import { errnoOf, isMissingTable } from './failure.js'
 import { assertCommitting } from './runtime.js'
 import { creation, tablesOf } from './schema.js'
@@ -17,12 +17,12 @@ import * as sql from './sql-transaction.js'
 const clock = systemClock()
 
 /** How long to wait for a spare connection of the pool, and how long not to ask again after there was none, in ms. */
-const patience = { spare: 500, again: 10_000 }
+const lockTimeout = { spare: 500, again: 10_000 }
 /** How long all statements on that connection may take together, in ms. */
 const answerTime = 5_000
 /** How long an unused row is kept, and how often old rows are searched for, in ms. */
 const kept = { for: 86_400_000, look: 60_000 }
-const mostKnown = 100_000
+const maxKnown = 100_000
 
 /** What is known about a pool. */
 interface Known {
@@ -50,13 +50,13 @@ export async function rowOf(pool: MysqlPool, prefix: string, name: string, creat
   if (known.names.has(id) || clock.now() < known.usedUpUntil) return
   const connection = await spare(pool)
   if (connection === undefined) {
-    known.usedUpUntil = clock.now() + patience.again
+    known.usedUpUntil = clock.now() + lockTimeout.again
     return
   }
   let answered = false
   try {
-    await inTime(clock, answerTime, makeOn(connection, prefix, name, create))
-    if (known.names.size >= mostKnown) known.names.clear()
+    await withTimeout(clock, answerTime, makeOn(connection, prefix, name, create))
+    if (known.names.size >= maxKnown) known.names.clear()
     known.names.add(id)
     answered = true
   } catch (error) {
@@ -76,7 +76,7 @@ export async function rowOf(pool: MysqlPool, prefix: string, name: string, creat
 /** After an error, the next try is a minute later. */
 async function forget(connection: Connection, prefix: string): Promise<void> {
   try {
-    await inTime(clock, answerTime, forgetOn(connection, prefix))
+    await withTimeout(clock, answerTime, forgetOn(connection, prefix))
     connection.release()
   } catch {
     connection.destroy()
@@ -89,7 +89,7 @@ async function spare(pool: MysqlPool): Promise<Connection | undefined> {
   let late = false
   let stop = () => {}
   const none = new Promise<undefined>((resolve) => {
-    stop = clock.at(clock.now() + patience.spare, () => resolve(undefined))
+    stop = clock.at(clock.now() + lockTimeout.spare, () => resolve(undefined))
   })
   const given = coming.then(
     (connection) => {

@@ -5,22 +5,23 @@
 import { deadline } from '../../core/clock.js'
 import type { Claim, Wait } from '../../core/driver.js'
 import { permitLimitError } from '../../core/errors.js'
-import type { Told } from './connections.js'
-import { troubleOf } from './failure.js'
+import type { StatementResult } from './connections.js'
+import { toFailure } from './failure.js'
 import { Hold } from './hold.js'
 import { letters } from './inspect.js'
-import type { Desk } from './runtime.js'
+import type { Runtime } from './runtime.js'
 
 type Granted = readonly ['granted', token: number]
 
-export async function takeTogether(
-  desk: Desk,
+export async function acquireMany(
+  runtime: Runtime,
   claims: readonly Claim[],
   wait: Wait,
 ): Promise<readonly Hold[] | undefined> {
   if (wait.over) return undefined
-  const { lane, calls, ear, by } = desk
-  const end = () => Promise.all(claims.map(({ attempt, name, ttl }) => desk.cancel(attempt, name, ttl, true)))
+  const { connections, calls, subscriber, by } = runtime
+  const end = () =>
+    Promise.all(claims.map(({ attempt, name, ttl }) => runtime.cancel(attempt, name, ttl, true)))
   const { signal } = wait
   let stop = () => {}
   const over = new Promise<undefined>((resolve) => {
@@ -29,9 +30,9 @@ export async function takeTogether(
   })
   try {
     const items = JSON.stringify(claims.map(itemOf))
-    const asked = lane.ask(calls.together, [items, ear.channel, by])
+    const asked = connections.execute(calls.together, [items, subscriber.channel, by])
     const told = await Promise.race([asked, over])
-    if (told !== undefined) return grantsOf(desk, claims, told)
+    if (told !== undefined) return createGrants(runtime, claims, told)
     await end()
     // The statement was in flight for so long that the server has forgotten that the attempts had ended.
     asked.then(
@@ -43,7 +44,7 @@ export async function takeTogether(
     if (error instanceof RangeError) throw error
     // In the background: a server that left the request unanswered will not answer the cancellation sooner.
     void end()
-    throw troubleOf(error).error
+    throw toFailure(error).error
   } finally {
     signal.removeEventListener('abort', stop)
   }
@@ -55,13 +56,17 @@ function itemOf({ name, attempt, mode, ttl, note = '' }: Claim): readonly (strin
 }
 
 /** @throws RangeError when a semaphore has a different limit */
-function grantsOf(desk: Desk, claims: readonly Claim[], { answer, sent }: Told): Hold[] | undefined {
+function createGrants(
+  runtime: Runtime,
+  claims: readonly Claim[],
+  { answer, sent }: StatementResult,
+): Hold[] | undefined {
   if ((answer as readonly unknown[])[0] !== 'none') {
     return (answer as readonly Granted[]).map(([, token], i) => {
       const claim = claims[i] as Claim
       const validUntil = deadline(sent, claim.ttl)
       // A notification that others wait may have arrived before this answer and found no hold: assume that others wait.
-      return new Hold(desk, claim, { token, contended: true, validUntil, reachable: true })
+      return new Hold(runtime, claim, { token, contended: true, validUntil, reachable: true })
     })
   }
   const [, place, [what, limit]] = answer as readonly ['none', number, readonly [string, number]]

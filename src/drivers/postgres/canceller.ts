@@ -3,33 +3,38 @@
  * server does not answer, the canceller retries in the background for as long as the attempts could block others.
  */
 import type { Clock } from '../../core/clock.js'
-import type { Lane } from './connections.js'
-import { codeOf, troubleOf } from './failure.js'
+import type { Connections } from './connections.js'
+import { codeOf, toFailure } from './failure.js'
 import type { Calls } from './sql.js'
 
 export interface Canceller {
-  /** Resolves after the first try. @param ghost true if a request of the attempt may still arrive */
-  cancel(attempt: string, name: string, ttl: number, ghost: boolean): Promise<void>
+  /** Resolves after the first try. @param tombstone true if a request of the attempt may still arrive */
+  cancel(attempt: string, name: string, ttl: number, tombstone: boolean): Promise<void>
   /** Waits for what is in flight, then stops trying. */
   close(): Promise<void>
 }
 
 /** How long the server refuses late requests of an abandoned attempt, in ms: longer than TCP keeps trying. */
-const ghostFor = 180_000
-const most = 500
+const tombstoneTtl = 180_000
+const maxBatch = 500
 const again = 250
 /** How long tries go on after `close()`, in ms: a row that somebody locks for a moment must not leave a queue entry behind. */
-const goodbye = 4_000
+const closeTimeout = 4_000
 
 interface Batch {
   readonly name: string
-  readonly ghost: boolean
+  readonly tombstone: boolean
   readonly attempts: string[]
   until: number
   readonly sent: Promise<void>
 }
 
-export function createCanceller(lane: Lane, calls: Calls, clock: Clock, commandTimeout: number): Canceller {
+export function createCanceller(
+  connections: Connections,
+  calls: Calls,
+  clock: Clock,
+  commandTimeout: number,
+): Canceller {
   const batches = new Map<string, Batch>()
   /** First tries and background retries. */
   const sending = new Set<Promise<void>>()
@@ -40,12 +45,12 @@ export function createCanceller(lane: Lane, calls: Calls, clock: Clock, commandT
 
   /** @param last true if a try since `close()` went unanswered */
   const send = async (batch: Batch, last = false): Promise<void> => {
-    const { name, attempts, ghost } = batch
-    const values = [name, JSON.stringify(attempts), ghost ? ghostFor * 1000 : 0]
+    const { name, attempts, tombstone } = batch
+    const values = [name, JSON.stringify(attempts), tombstone ? tombstoneTtl * 1000 : 0]
     try {
-      await lane.ask(calls.cancel, values, commandTimeout)
+      await connections.execute(calls.cancel, values, commandTimeout)
     } catch (error) {
-      if (!troubleOf(error).passing || clock.now() >= Math.min(batch.until, ends)) return
+      if (!toFailure(error).transient || clock.now() >= Math.min(batch.until, ends)) return
       // A locked row will be free again. A server that does not answer gets one more try: a new connection may be slow to open.
       if (closed) return codeOf(error) === '55P03' ? send(batch, last) : last ? undefined : send(batch, true)
       const retry = () => {
@@ -62,7 +67,7 @@ export function createCanceller(lane: Lane, calls: Calls, clock: Clock, commandT
     void sent.finally(() => sending.delete(sent))
   }
 
-  const begin = (name: string, ghost: boolean, key: string): Batch => {
+  const begin = (name: string, tombstone: boolean, key: string): Batch => {
     const attempts: string[] = []
     const sent = new Promise<void>((resolve) => {
       clock.soon(() => {
@@ -70,25 +75,25 @@ export function createCanceller(lane: Lane, calls: Calls, clock: Clock, commandT
         void send(batch).then(resolve)
       })
     })
-    const batch = { name, ghost, attempts, until: 0, sent }
+    const batch = { name, tombstone, attempts, until: 0, sent }
     batches.set(key, batch)
     track(sent)
     return batch
   }
 
   return {
-    cancel(attempt, name, ttl, ghost) {
-      const key = `${ghost ? 1 : 0} ${name}`
+    cancel(attempt, name, ttl, tombstone) {
+      const key = `${tombstone ? 1 : 0} ${name}`
       const present = batches.get(key)
       const batch =
-        present !== undefined && present.attempts.length < most ? present : begin(name, ghost, key)
+        present !== undefined && present.attempts.length < maxBatch ? present : begin(name, tombstone, key)
       batch.attempts.push(attempt)
       batch.until = Math.max(batch.until, clock.now() + ttl)
       return batch.sent
     },
     async close() {
       closed = true
-      ends = clock.now() + goodbye
+      ends = clock.now() + closeTimeout
       const late = [...timers].map(([batch, stop]) => {
         stop()
         return send(batch)

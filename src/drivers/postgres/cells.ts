@@ -5,23 +5,23 @@
 import type { Cells } from '../../core/cell.js'
 import { Hints } from '../kit/hints.js'
 import type { Value } from './client.js'
-import { troubleOf } from './failure.js'
-import type { Desk } from './runtime.js'
+import { toFailure } from './failure.js'
+import type { Runtime } from './runtime.js'
 import type { Call, Calls } from './sql.js'
 
 /** Poll interval of a cell, in ms: where a notification may be lost, and where there is none. */
 const lookEvery = { pushed: 5_000, polling: 250 }
 
-export function cellsOver(open: () => Desk): Cells {
+export function createCells(open: () => Runtime): Cells {
   async function told(
     signal: AbortSignal,
     call: (calls: Calls) => Call,
     values: readonly Value[],
   ): Promise<unknown> {
-    const desk = open()
+    const runtime = open()
     signal.throwIfAborted()
-    const { lane, calls, settings } = desk
-    const asked = lane.ask(call(calls), values, settings.commandTimeout)
+    const { connections, calls, settings } = runtime
+    const asked = connections.execute(call(calls), values, settings.commandTimeout)
     const { promise: aborted, stop } = abortOf(signal)
     try {
       return (await Promise.race([asked, aborted])).answer
@@ -30,7 +30,7 @@ export function cellsOver(open: () => Desk): Cells {
       if (signal.aborted && error === signal.reason) throw error
       // If the driver was closed meanwhile, this throws that error instead.
       open()
-      throw troubleOf(error).error
+      throw toFailure(error).error
     } finally {
       stop()
     }
@@ -52,16 +52,16 @@ export function cellsOver(open: () => Desk): Cells {
     },
 
     async changed(key, version, signal) {
-      const desk = open()
-      desk.ear.open()
+      const runtime = open()
+      runtime.subscriber.open()
       let wake = () => {}
-      const hints = new Hints(desk.clock, () => wake())
+      const hints = new Hints(runtime.clock, () => wake())
       for (;;) {
         open()
-        const { channel } = desk.ear
+        const { channel } = runtime.subscriber
         const every = channel === null ? lookEvery.polling : lookEvery.pushed
         // Listens before the request is sent: a notification may arrive before the answer.
-        const heard = hears(desk, key, hints, signal)
+        const heard = subscribe(runtime, key, hints, signal)
         wake = heard.wake
         try {
           const values = [key, version, channel, 2 * every * 1000]
@@ -90,8 +90,8 @@ function abortOf(signal: AbortSignal): { readonly promise: Promise<never>; stop(
 }
 
 /** Listens for notifications about one cell. */
-function hears(desk: Desk, key: string, hints: Hints, signal: AbortSignal) {
-  const { clock, cellListeners } = desk
+function subscribe(runtime: Runtime, key: string, hints: Hints, signal: AbortSignal) {
+  const { clock, cellListeners } = runtime
   const { promise: aborted, stop: stopAborted } = abortOf(signal)
   let stop = () => {}
   let resolve = () => {}

@@ -12,15 +12,15 @@ export type Value = string | number | null
 /** Every statement of the driver returns one text. */
 export type Answer = string
 
-export interface WireEvents {
+export interface ConnectionEvents {
   /** A notification arrived on a channel this connection listens to. */
   notified(payload: string): void
   /** Either side or the network ended the connection; no statement is answered any more. */
-  gone(): void
+  closed(): void
 }
 
 /** The driver's own connection, outside the client's pool. */
-export interface Wire {
+export interface Connection {
   /** The server process id that the protocol reported; a pooler reports something else. Undefined: the client does not report it. */
   readonly pid: number | undefined
   /** Statements sent and not yet answered. */
@@ -39,7 +39,7 @@ export interface Database {
   /** Present if it cannot carry a session: what to do instead. */
   readonly unfit?: string
   /** Opens a connection for the driver. */
-  open(events: WireEvents): Promise<Wire>
+  open(events: ConnectionEvents): Promise<Connection>
   /** Present if the client opens no connections for others but runs statements on those of its pool. */
   readonly shared?: {
     query(text: string, values: readonly Value[]): Promise<Answer>
@@ -82,7 +82,7 @@ export interface PostgresJs {
 export type PostgresPool = PgPool | PostgresJs
 
 /** @throws TypeError when `pool` is neither a pg `Pool` nor a postgres.js instance */
-export function databaseOf(pool: unknown, what = 'pool'): Database {
+export function toDatabase(pool: unknown, what = 'pool'): Database {
   if (typeof pool === 'function' && 'unsafe' in pool && 'listen' in pool && 'options' in pool) {
     return fromPostgresJs(pool as unknown as PostgresJs)
   }

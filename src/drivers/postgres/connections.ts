@@ -10,71 +10,71 @@
  * Long because opening, closing and abandoning a connection should be seen together.
  */
 import type { Clock } from '../../core/clock.js'
-import type { Database, Value, Wire } from './client.js'
-import { codeOf, troubleOf } from './failure.js'
+import type { Connection, Database, Value } from './client.js'
+import { codeOf, toFailure } from './failure.js'
 import type { Settings } from './options.js'
 import { assertTrusted, strangersIn } from './schema-trust.js'
 import { type Call, creation } from './sql.js'
 
-export interface Told {
+export interface StatementResult {
   /** The parsed JSON. */
   readonly answer: unknown
   /** Clock reading before the answered statement was sent. */
   readonly sent: number
   /** It was sent more than once, and the first may have been executed. */
-  readonly again: boolean
+  readonly retried: boolean
 }
 
-export interface Lane {
+export interface Connections {
   /** @param patience how many ms from now it may still be sent again after the connection broke; default 0 */
-  ask(call: Call, values: readonly Value[], patience?: number): Promise<Told>
+  execute(call: Call, values: readonly Value[], patience?: number): Promise<StatementResult>
   /** The connection that stays open; opens it if needed. */
-  main(): Promise<Wire>
+  main(): Promise<Connection>
   close(): void
 }
 
-export interface LaneEvents {
+export interface ConnectionsEvents {
   notified(payload: string): void
   /** The connection that stays open has ended. */
-  mainGone(): void
+  mainLost(): void
   /** A statement was answered. */
   answered(): void
   /** Where statements run on the client's pool: a connection of the pool has ended, perhaps because it was idle. */
-  sharedGone(): void
+  pooledLost(): void
   /** The server was restarted, or it is another one: it may know less than the server that answered before. */
-  anotherLife(): void
+  serverRestarted(): void
 }
 
 /** Unanswered statements on each connection before another is opened. */
-const crowded = 6
+const maxInFlight = 6
 /** A statement unanswered for this many ms holds up the statements sent behind it. */
 const stuckAfter = 50
 const idleFor = 10_000
 /** How long a statement is retried while somebody else has its row locked, in ms; the server waits a tenth of a second each time. */
-const rowPatience = 1_500
+const rowLockTimeout = 1_500
 const missing = ['42883', '42P01', '3F000']
 
-export function createLane(
+export function createConnections(
   database: Database,
   clock: Clock,
   settings: Settings,
   random: () => number,
-  events: LaneEvents,
-): Lane {
+  events: ConnectionsEvents,
+): Connections {
   const { commandTimeout, connections } = settings
-  let main: Promise<Wire> | undefined
-  const extras = new Set<Wire>()
-  const opened = new Set<Wire>()
+  let main: Promise<Connection> | undefined
+  const extras = new Set<Connection>()
+  const opened = new Set<Connection>()
   /** Send times of the unanswered statements, by connection, oldest first. */
-  const unanswered = new WeakMap<Wire, Set<{ readonly sent: number; readonly over: Promise<void> }>>()
+  const unanswered = new WeakMap<Connection, Set<{ readonly sent: number; readonly over: Promise<void> }>>()
   let opening: Promise<void> | undefined
   let closed = false
   let created: Promise<void> | undefined
   let trusted: Promise<void> | undefined
   /** The server's life in its last answer, on any connection; `lives`: on each. A life is one start of the server. */
   let life: string | undefined
-  const lives = new WeakMap<Wire, string>()
-  const forget = database.shared?.ended(() => events.sharedGone())
+  const lives = new WeakMap<Connection, string>()
+  const forget = database.shared?.ended(() => events.pooledLost())
   const timers = new Set<() => void>()
   const flights = new Set<{ readonly due: number; readonly late: () => void }>()
   let disarm: (() => void) | undefined
@@ -95,34 +95,34 @@ export function createLane(
     }
   }
 
-  async function open(gone: (wire: Wire | undefined) => void): Promise<Wire> {
+  async function open(gone: (connection: Connection | undefined) => void): Promise<Connection> {
     if (database.ended) throw Object.assign(new Error('the pool was ended'), { code: 'POOL_ENDED' })
-    let wire: Wire | undefined
+    let connection: Connection | undefined
     const connecting = database.open({
       notified: events.notified,
-      gone: () => {
-        if (wire !== undefined) opened.delete(wire)
-        gone(wire)
+      closed: () => {
+        if (connection !== undefined) opened.delete(connection)
+        gone(connection)
       },
     })
-    wire = await withTimeout(
+    connection = await withTimeout(
       connecting,
       (late) => void late.then(({ destroy }) => destroy()).catch(() => undefined),
     )
     if (closed) {
-      wire.destroy()
+      connection.destroy()
       throw new Error('the locks were closed')
     }
-    opened.add(wire)
-    return wire
+    opened.add(connection)
+    return connection
   }
 
-  function mainWire(): Promise<Wire> {
+  function mainWire(): Promise<Connection> {
     if (main !== undefined) return main
-    const mine: Promise<Wire> = open(() => {
+    const mine: Promise<Connection> = open(() => {
       if (main !== mine) return
       main = undefined
-      events.mainGone()
+      events.mainLost()
     })
     main = mine
     mine.catch(() => {
@@ -133,17 +133,17 @@ export function createLane(
 
   function openExtra(): Promise<void> | undefined {
     if (opening !== undefined || extras.size + 1 >= connections) return opening
-    const gone = (wire: Wire | undefined) => wire !== undefined && extras.delete(wire)
+    const gone = (connection: Connection | undefined) => connection !== undefined && extras.delete(connection)
     opening = open(gone)
       .then(
-        (wire) => {
-          extras.add(wire)
+        (connection) => {
+          extras.add(connection)
           const retire = () => {
-            if (!extras.has(wire)) return
-            if (wire.busy > 0) later(idleFor, retire)
+            if (!extras.has(connection)) return
+            if (connection.busy > 0) later(idleFor, retire)
             else {
-              extras.delete(wire)
-              wire.destroy()
+              extras.delete(connection)
+              connection.destroy()
             }
           }
           later(idleFor, retire)
@@ -156,41 +156,41 @@ export function createLane(
     return opening
   }
 
-  async function pick(): Promise<Wire> {
+  async function pick(): Promise<Connection> {
     let best = await mainWire()
     if (best.busy === 0) return best
     best = least(best)
-    if (best.busy >= crowded) void openExtra()
+    if (best.busy >= maxInFlight) void openExtra()
     if (!isStuck(best)) return best
     // On a busy machine, opening another connection may take longer than the stuck statement.
     await Promise.race([openExtra(), oldest(best)?.over])
     return least(best)
   }
 
-  function least(best: Wire): Wire {
+  function least(best: Connection): Connection {
     let [found, stuck] = [best, isStuck(best)]
-    for (const wire of extras) {
-      const other = isStuck(wire)
-      if (other === stuck ? wire.busy < found.busy : stuck) [found, stuck] = [wire, other]
+    for (const connection of extras) {
+      const other = isStuck(connection)
+      if (other === stuck ? connection.busy < found.busy : stuck) [found, stuck] = [connection, other]
     }
     return found
   }
 
-  function oldest(wire: Wire) {
-    const [first] = unanswered.get(wire) ?? []
+  function oldest(connection: Connection) {
+    const [first] = unanswered.get(connection) ?? []
     return first
   }
 
-  function isStuck(wire: Wire): boolean {
-    const first = oldest(wire)
+  function isStuck(connection: Connection): boolean {
+    const first = oldest(connection)
     return first !== undefined && clock.now() - first.sent > stuckAfter
   }
 
-  function note(wire: Wire, sent: number, answer: Promise<unknown>): void {
-    let all = unanswered.get(wire)
+  function note(connection: Connection, sent: number, answer: Promise<unknown>): void {
+    let all = unanswered.get(connection)
     if (all === undefined) {
       all = new Set()
-      unanswered.set(wire, all)
+      unanswered.set(connection, all)
     }
     const done = () => void all.delete(one)
     const one = { sent, over: answer.then(done, done) }
@@ -237,8 +237,8 @@ export function createLane(
   }
 
   /** If connections lead to different servers, the one opened last leads to the right one: gives up the others. */
-  function met(wire: Wire | undefined, present: string): void {
-    if (wire !== undefined) lives.set(wire, present)
+  function met(connection: Connection | undefined, present: string): void {
+    if (connection !== undefined) lives.set(connection, present)
     if (present === life) return
     const before = life
     const last = [...opened].findLast((one) => lives.has(one))
@@ -248,7 +248,7 @@ export function createLane(
     // Nothing is known about the tables of this server or their owners.
     created = undefined
     trusted = undefined
-    events.anotherLife()
+    events.serverRestarted()
   }
 
   /** @param tells the answer follows a life and a space */
@@ -258,17 +258,17 @@ export function createLane(
     tells = false,
   ): Promise<{ answer: unknown; sent: number }> {
     const { shared } = database
-    const wire = shared === undefined ? await pick() : undefined
+    const connection = shared === undefined ? await pick() : undefined
     const sent = clock.now()
-    const running = (wire ?? (shared as NonNullable<typeof shared>)).query(text, values)
-    if (wire !== undefined) note(wire, sent, running)
+    const running = (connection ?? (shared as NonNullable<typeof shared>)).query(text, values)
+    if (connection !== undefined) note(connection, sent, running)
     const answer = await withTimeout(running, () => {
-      wire?.destroy()
+      connection?.destroy()
       running.catch(() => undefined)
     })
     if (!tells) return { answer: JSON.parse(answer), sent }
     const end = answer.indexOf(' ')
-    met(wire, answer.slice(0, end))
+    met(connection, answer.slice(0, end))
     return { answer: JSON.parse(answer.slice(end + 1)), sent }
   }
 
@@ -299,16 +299,16 @@ export function createLane(
 
   return {
     main: mainWire,
-    async ask(call, values, patience = 0) {
+    async execute(call, values, patience = 0) {
       const begin = clock.now()
       let quiet = 0
-      let again = false
+      let retried = false
       for (let tries = 1; ; tries++) {
         try {
           await (trusted ?? trust())
           const told = await once(call.textWithLife, call.notifies ? [...values, quiet] : values, true)
           events.answered()
-          return { ...told, again }
+          return { ...told, retried }
         } catch (error) {
           if (closed) throw error
           const code = codeOf(error)
@@ -322,9 +322,9 @@ export function createLane(
             await create()
           } else if (missing.includes(code) && created !== undefined && tries < 3) await created
           else if (code === '54000' && quiet === 0) quiet = 1
-          else if (code === '55P03' && call.insists && clock.now() - begin < rowPatience) continue
-          else if (patience > 0 && inTime && troubleOf(error).unknown && tries < 5) {
-            again = true
+          else if (code === '55P03' && call.insists && clock.now() - begin < rowLockTimeout) continue
+          else if (patience > 0 && inTime && toFailure(error).ambiguous && tries < 5) {
+            retried = true
             await pause(tries * 10)
           } else throw error
         }
@@ -334,7 +334,7 @@ export function createLane(
       closed = true
       main = undefined
       forget?.()
-      for (const wire of opened) wire.destroy()
+      for (const connection of opened) connection.destroy()
       disarm?.()
       for (const flight of flights) flight.late()
       flights.clear()

@@ -1,13 +1,13 @@
 /** `postgres()` and the driver it makes. `sql.ts` decides who holds a lock; `waiter.ts` and `hold.ts` send the statements. */
 import type { Driver, DriverFactory, Grant, Traits } from '../../core/driver.js'
 import { BackendError, UnsupportedError } from '../../core/errors.js'
-import { takeTogether } from './acquire-many.js'
-import { cellsOver } from './cells.js'
-import { type Database, databaseOf } from './client.js'
-import { troubleOf } from './failure.js'
-import { standingOf } from './inspect.js'
+import { acquireMany } from './acquire-many.js'
+import { createCells } from './cells.js'
+import { type Database, toDatabase } from './client.js'
+import { toFailure } from './failure.js'
+import { toLockStatus } from './inspect.js'
 import { type PostgresOptions, type Settings, settingsOf } from './options.js'
-import { createDesk, type Desk } from './runtime.js'
+import { createRuntime, type Runtime } from './runtime.js'
 import { sessionDriver } from './session/driver.js'
 import { Waiter } from './waiter.js'
 
@@ -51,19 +51,19 @@ export function postgres(options: PostgresOptions): DriverFactory
 export function postgres(options: PostgresOptions): DriverFactory {
   const settings = settingsOf(options)
   // Checks the client now, so that a wrong one is reported at once; sends nothing.
-  const database = databaseOf(options.pool)
+  const database = toDatabase(options.pool)
   if (settings.strategy === 'session') {
     const { unfit } = database
     if (unfit !== undefined)
       throw new UnsupportedError('postgres', "strategy 'session' over this instance", unfit)
     return sessionDriver(database, settings)
   }
-  return rowDriver(database, listenerOf(database, settings), settings)
+  return rowDriver(database, chooseListener(database, settings), settings)
 }
 
-function listenerOf(database: Database, { listen }: Settings): Database | undefined {
+function chooseListener(database: Database, { listen }: Settings): Database | undefined {
   if (listen === false) return undefined
-  return listen === undefined ? database : databaseOf(listen, 'listen')
+  return listen === undefined ? database : toDatabase(listen, 'listen')
 }
 
 function rowDriver(
@@ -72,19 +72,19 @@ function rowDriver(
   settings: Settings,
 ): DriverFactory<PostgresTraits> {
   return (env): Driver<PostgresTraits> => {
-    let desk: Desk | undefined
+    let runtime: Runtime | undefined
     let closed = false
-    const open = (): Desk => {
+    const open = (): Runtime => {
       if (closed) throw new BackendError('postgres', 'these locks were closed', { closed: true })
-      desk ??= createDesk(database, listener, settings, env)
-      return desk
+      runtime ??= createRuntime(database, listener, settings, env)
+      return runtime
     }
-    const told = async (ask: (desk: Desk) => Promise<{ answer: unknown }>): Promise<unknown> => {
+    const told = async (ask: (runtime: Runtime) => Promise<{ answer: unknown }>): Promise<unknown> => {
       const at = open()
       try {
         return (await ask(at)).answer
       } catch (error) {
-        throw troubleOf(error).error
+        throw toFailure(error).error
       }
     }
     return {
@@ -95,19 +95,23 @@ function rowDriver(
           new Waiter(open(), claim, wait, resolve, reject).ask()
         })
       },
-      together: async (claims, wait) => takeTogether(open(), claims, wait),
+      together: async (claims, wait) => acquireMany(open(), claims, wait),
       inspect: async (name) =>
-        standingOf(name, await told(({ lane, calls }) => lane.ask(calls.inspect, [name]))),
+        toLockStatus(
+          name,
+          await told(({ connections, calls }) => connections.execute(calls.inspect, [name])),
+        ),
       async list(prefix) {
-        const rows = await told(({ lane, calls }) => lane.ask(calls.list, [prefix]))
-        const all = (rows as [string, unknown][]).map(([name, standing]) => standingOf(name, standing))
+        const rows = await told(({ connections, calls }) => connections.execute(calls.list, [prefix]))
+        const all = (rows as [string, unknown][]).map(([name, standing]) => toLockStatus(name, standing))
         return all.filter(({ holders, waiters }) => holders.length + waiters.length > 0)
       },
-      forceRelease: async (name) => Number(await told(({ lane, calls }) => lane.ask(calls.force, [name]))),
-      cells: cellsOver(open),
+      forceRelease: async (name) =>
+        Number(await told(({ connections, calls }) => connections.execute(calls.force, [name]))),
+      cells: createCells(open),
       async close() {
         closed = true
-        await desk?.close()
+        await runtime?.close()
       },
     }
   }

@@ -4,16 +4,16 @@
  */
 import { BackendError } from '../../core/errors.js'
 
-export interface Trouble {
+export interface Failure {
   /** Worth retrying while the wait lasts. */
-  readonly passing: boolean
+  readonly transient: boolean
   /** True if the statement may have been executed all the same. */
-  readonly unknown: boolean
+  readonly ambiguous: boolean
   readonly error: BackendError
 }
 
 /** SQLSTATEs (or their classes) of conditions that pass by themselves, and the message for a caller who waits in vain. */
-const passing: Readonly<Record<string, string>> = {
+const transientCodes: Readonly<Record<string, string>> = {
   '40': 'it was in the way of another transaction',
   '53300': 'it has no connection left (max_connections)',
   '53': 'it lacks memory, disk or connections',
@@ -24,7 +24,7 @@ const passing: Readonly<Record<string, string>> = {
 }
 
 /** SQLSTATEs of conditions that last until somebody acts. */
-const lasting: Readonly<Record<string, string>> = {
+const permanentCodes: Readonly<Record<string, string>> = {
   '42501': 'the role lacks a right; `holdfast schema --role NAME` prints what it needs',
   '42883': 'its schema is missing or older than this driver; run what `holdfast schema` prints',
   '42P01': 'its tables are missing; run what `holdfast schema` prints',
@@ -34,28 +34,28 @@ const lasting: Readonly<Record<string, string>> = {
 }
 
 /** SQLSTATEs after which the connection is gone, and the answer with it. */
-const broken = ['57P01', '57P02', '57P04', '57P05', '08']
+const brokenCodes = ['57P01', '57P02', '57P04', '57P05', '08']
 
-export function troubleOf(error: unknown): Trouble {
-  if (error instanceof BackendError) return { passing: false, unknown: false, error }
+export function toFailure(error: unknown): Failure {
+  if (error instanceof BackendError) return { transient: false, ambiguous: false, error }
   const code = codeOf(error)
   const message = error instanceof Error ? error.message : String(error)
   // Must not match EPIPE, which has five letters too.
   const sqlState = /^(?:\d[\dA-Z]|F0|HV|P0|XX)[\dA-Z]{3}$/.test(code)
-  if (sqlState && !broken.some((start) => code.startsWith(start))) {
+  if (sqlState && !brokenCodes.some((start) => code.startsWith(start))) {
     const known = (table: Readonly<Record<string, string>>) => table[code] ?? table[code.slice(0, 2)]
-    const soon = known(passing)
-    const why = soon ?? known(lasting) ?? message
+    const soon = known(transientCodes)
+    const why = soon ?? known(permanentCodes) ?? message
     const told = new BackendError('postgres', `the server refused (${code}): ${why}`, { cause: error })
-    return { passing: soon !== undefined, unknown: false, error: told }
+    return { transient: soon !== undefined, ambiguous: false, error: told }
   }
   if (code === 'CONNECTION_ENDED' || code === 'POOL_ENDED') {
     const told = 'the pool was ended; end it after the locks'
-    return { passing: false, unknown: true, error: new BackendError('postgres', told, { cause: error }) }
+    return { transient: false, ambiguous: true, error: new BackendError('postgres', told, { cause: error }) }
   }
   return {
-    passing: true,
-    unknown: true,
+    transient: true,
+    ambiguous: true,
     error: new BackendError('postgres', `no answer: ${message || code}`, { cause: error, unanswered: true }),
   }
 }

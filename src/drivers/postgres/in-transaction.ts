@@ -2,12 +2,12 @@
 import { AcquireTimeoutError, UnsupportedError } from '../../core/errors.js'
 import { checkName, describe } from '../../core/name.js'
 import type { Value } from './client.js'
-import { troubleOf } from './failure.js'
-import { answerOf, holderOf } from './inspect.js'
+import { toFailure } from './failure.js'
+import { parseAnswer, toHolder } from './inspect.js'
 import { checkedNamespace } from './options.js'
 import { assertTrusted, strangersIn } from './schema-trust.js'
 import { lockKey, rowName, usualNamespace } from './session/key.js'
-import { callsOf, checkedIdentifier } from './sql.js'
+import { checkedIdentifier, createCalls } from './sql.js'
 
 /** A pg `Client` or `PoolClient` on which `begin` was sent. */
 export interface PgTransaction {
@@ -60,7 +60,7 @@ export async function inTransaction(
   }
   const [is, value] = await ask(client, name, options, Math.ceil(wait))
   if (is === 'granted') return { name, token: Number(value) }
-  throw new AcquireTimeoutError(name, wait, Array.isArray(value) ? { holder: holderOf(value) } : undefined)
+  throw new AcquireTimeoutError(name, wait, Array.isArray(value) ? { holder: toHolder(value) } : undefined)
 }
 
 /** Like `inTransaction`, without waiting: resolves with `undefined` when the lock is not free. */
@@ -83,7 +83,7 @@ async function ask(
   if (mode !== 'exclusive' && mode !== 'shared') {
     throw new RangeError(`mode must be 'exclusive' or 'shared', got ${describe(mode)}`)
   }
-  const { text } = callsOf(checkedIdentifier('schema', schema)).transaction
+  const { text } = createCalls(checkedIdentifier('schema', schema)).transaction
   const run = runnerOf(client)
   checkedNamespace(namespace)
   const values = [rowName(namespace, name), lockKey(namespace, name), mode === 'shared' ? 's' : 'x', wait]
@@ -97,7 +97,7 @@ async function ask(
     if (answer[0] !== 'isolation') return answer
   } catch (error) {
     if (error instanceof TypeError) throw error
-    throw troubleOf(error).error
+    throw toFailure(error).error
   }
   throw new UnsupportedError(
     'postgres',
@@ -123,7 +123,7 @@ function runnerOf(client: PgTransaction | PostgresJsTransaction): Runner {
     return {
       check: async () => undefined,
       query: async (text, values) =>
-        answerOf(
+        parseAnswer(
           await unsafe(text, values.map((value) => (value === null ? null : String(value))) as never[]),
         ),
     }
@@ -143,7 +143,7 @@ function runnerOf(client: PgTransaction | PostgresJsTransaction): Runner {
   return {
     check: () => checkPg(pg),
     query: async (text, values) =>
-      answerOf(((await pg.query(text, [...values] as never[])) as { rows: unknown }).rows),
+      parseAnswer(((await pg.query(text, [...values] as never[])) as { rows: unknown }).rows),
   }
 }
 

@@ -4,7 +4,7 @@ import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
 
 export const letters = { exclusive: 'x', shared: 's', permits: 'p' } as const
 
-function modeOf(letter: unknown, take: unknown, of: unknown): Mode {
+function parseMode(letter: unknown, take: unknown, of: unknown): Mode {
   if (letter === 's') return shared
   return letter === 'p' ? permits(Number(take), Number(of)) : exclusive
 }
@@ -12,11 +12,11 @@ function modeOf(letter: unknown, take: unknown, of: unknown): Mode {
 const ms = (micros: unknown) => Number(micros) / 1000
 
 /** [attempt, kind, take, limit, token, µs held, µs left or null, by, note] */
-export function holderOf(row: readonly unknown[]): Holder {
+export function toHolder(row: readonly unknown[]): Holder {
   const [attempt, letter, take, of, token, held, left, by, note] = row
   return {
     attempt: String(attempt),
-    mode: modeOf(letter, take, of),
+    mode: parseMode(letter, take, of),
     token: Number(token),
     heldFor: ms(held),
     expiresIn: left === null ? Number.POSITIVE_INFINITY : ms(left),
@@ -25,22 +25,22 @@ export function holderOf(row: readonly unknown[]): Holder {
 }
 
 /** [attempt, kind, take, limit, µs waited, by, note] */
-function waiterOf([attempt, letter, take, of, waited, by, note]: readonly unknown[]): Waiter {
+function toWaiter([attempt, letter, take, of, waited, by, note]: readonly unknown[]): Waiter {
   return {
     attempt: String(attempt),
-    mode: modeOf(letter, take, of),
+    mode: parseMode(letter, take, of),
     waitedFor: ms(waited),
     ...described(by, note),
   }
 }
 
 /** [newest token, [holder, ...], [waiter, ...]] */
-export function standingOf(name: string, answer: unknown): Standing {
+export function toLockStatus(name: string, answer: unknown): Standing {
   const [token, holders, waiters] = answer as readonly [unknown, readonly unknown[][], readonly unknown[][]]
   return {
     name,
-    holders: holders.map(holderOf),
-    waiters: waiters.map(waiterOf),
+    holders: holders.map(toHolder),
+    waiters: waiters.map(toWaiter),
     lastToken: Number(token),
   }
 }
@@ -52,7 +52,7 @@ function described(by: unknown, note: unknown): { by?: string; note?: string } {
   }
 }
 
-export type Acquired =
+export type AcquireReply =
   | { readonly is: 'granted'; readonly token: number; readonly contended: boolean }
   /** The attempt was released or cancelled before. */
   | { readonly is: 'over' }
@@ -68,7 +68,7 @@ export type Acquired =
     }
 
 /** Parses the answer of `holdfast_acquire_v1`. */
-export function acquiredOf(answer: unknown): Acquired {
+export function parseAcquireReply(answer: unknown): AcquireReply {
   const [is, first, second, third, holder] = answer as readonly unknown[]
   if (is === 'granted') return { is, token: Number(first), contended: second === 1 }
   if (is === 'over') return { is }
@@ -78,12 +78,12 @@ export function acquiredOf(answer: unknown): Acquired {
     place: Number(first),
     ticket: Number(second),
     left: ms(third),
-    holder: Array.isArray(holder) ? holderOf(holder) : undefined,
+    holder: Array.isArray(holder) ? toHolder(holder) : undefined,
   }
 }
 
 /** The one column of the one row, whatever its name: some clients rename columns. */
-export function answerOf(rows: unknown): string {
+export function parseAnswer(rows: unknown): string {
   const [row] = rows as readonly object[]
   return String(Object.values(row ?? {})[0])
 }

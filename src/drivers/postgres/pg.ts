@@ -2,9 +2,9 @@
  * Support for a pg `Pool`. The driver opens its own connections with the pool's settings. So it never waits for a pool connection, which
  * lock holders may all be using, and never meets a transaction left open on one.
  */
-import type { Database, PgPool, Value, Wire, WireEvents } from './client.js'
+import type { Connection, ConnectionEvents, Database, PgPool, Value } from './client.js'
 import { codeOf } from './failure.js'
-import { answerOf } from './inspect.js'
+import { parseAnswer } from './inspect.js'
 
 /** The parts of a pg connection that the driver uses, including those that only some versions have. */
 interface PgClient {
@@ -42,13 +42,13 @@ function passwordOf({ options }: PgPool): object {
   return 'password' in options ? { password: options.password } : {}
 }
 
-async function wireOf(client: PgClient, events: WireEvents): Promise<Wire> {
+async function wireOf(client: PgClient, events: ConnectionEvents): Promise<Connection> {
   let gone = false
   let busy = 0
   const end = () => {
     if (gone) return
     gone = true
-    events.gone()
+    events.closed()
   }
   const destroy = () => {
     const stream = client.connection?.stream
@@ -83,7 +83,7 @@ async function wireOf(client: PgClient, events: WireEvents): Promise<Wire> {
       if (--busy === 0 && !gone) client.unref?.()
     }
   }
-  const rowsOf = (result: unknown) => answerOf((result as { rows: unknown }).rows)
+  const rowsOf = (result: unknown) => parseAnswer((result as { rows: unknown }).rows)
   return {
     pid: client.processID ?? undefined,
     get busy() {

@@ -4,9 +4,9 @@
  * from a larger pool will not do: if it has ended and is then used, postgres.js 3.4 throws an error that cannot be caught.) The end of
  * that connection is not reported; the next statement detects it, because it runs on another connection or fails.
  */
-import type { Database, PostgresJs, Value, Wire, WireEvents } from './client.js'
+import type { Connection, ConnectionEvents, Database, PostgresJs, Value } from './client.js'
 import { codeOf } from './failure.js'
-import { answerOf } from './inspect.js'
+import { parseAnswer } from './inspect.js'
 
 export function fromPostgresJs(sql: PostgresJs): Database {
   const { unsafe } = sql
@@ -15,7 +15,7 @@ export function fromPostgresJs(sql: PostgresJs): Database {
     ...unfit(sql),
     open: async (events) => only(sql, events),
     shared: {
-      query: async (text, values) => answerOf(await unsafe(text, values.map(asText) as never[])),
+      query: async (text, values) => parseAnswer(await unsafe(text, values.map(asText) as never[])),
       script: async (text) => void (await unsafe(text).simple()),
       ended: (gone) => hearEnds(sql.options, gone),
       async listen(channel, heard, up) {
@@ -58,14 +58,14 @@ function unfit({ options }: PostgresJs): { unfit?: string } {
   return { unfit: 'make an instance of its own for it: postgres(url, { max: 1, max_lifetime: null })' }
 }
 
-function only({ unsafe }: PostgresJs, events: WireEvents): Wire {
+function only({ unsafe }: PostgresJs, events: ConnectionEvents): Connection {
   let busy = 0
   let pid: number | undefined
   let gone = false
   const end = () => {
     if (gone) return
     gone = true
-    events.gone()
+    events.closed()
   }
   const asked = async (query: PromiseLike<unknown>): Promise<unknown> => {
     busy++
@@ -91,7 +91,7 @@ function only({ unsafe }: PostgresJs, events: WireEvents): Wire {
     get busy() {
       return busy
     },
-    query: async (text, values) => answerOf(await asked(unsafe(text, values.map(asText) as never[]))),
+    query: async (text, values) => parseAnswer(await asked(unsafe(text, values.map(asText) as never[]))),
     script: async (text) => void (await asked(unsafe(text).simple())),
     destroy: () => {
       end()

@@ -9,7 +9,7 @@ import type { Call, Calls } from './sql.js'
 
 export interface Reaper {
   /** Starts a run if one is due; otherwise costs nothing. */
-  look(): void
+  sweepIfDue(): void
   close(): Promise<void>
 }
 
@@ -36,7 +36,7 @@ export function createReaper(
     }
   }
   return {
-    look() {
+    sweepIfDue() {
       if (retention === Number.POSITIVE_INFINITY || running !== undefined || clock.now() < next) return
       next = clock.now() + every * (0.5 + random())
       running = reap().finally(() => {

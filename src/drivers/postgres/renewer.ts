@@ -4,11 +4,11 @@
  * such a row, and is asked three times.
  */
 import type { Clock } from '../../core/clock.js'
-import type { Lane } from './connections.js'
+import type { Connections } from './connections.js'
 import { codeOf } from './failure.js'
 import type { Calls } from './sql.js'
 
-export interface Renewed {
+export interface RenewResult {
   readonly held: boolean
   /** Clock reading before the statement was sent. */
   readonly sent: number
@@ -16,26 +16,26 @@ export interface Renewed {
 
 export interface Renewer {
   /** @param ttl in ms; 0: only asks whether the lock is held; below 0: has it last at least that long (`-ttl`) and shortens nothing */
-  renew(name: string, attempt: string, ttl: number): Promise<Renewed>
+  renew(name: string, attempt: string, ttl: number): Promise<RenewResult>
 }
 
 interface Item {
   readonly name: string
   readonly attempt: string
   readonly ttl: number
-  readonly resolve: (renewed: Renewed) => void
+  readonly resolve: (renewed: RenewResult) => void
   readonly reject: (error: unknown) => void
 }
 
-const most = 200
+const maxBatch = 200
 const triesAlone = 3
 
-export function createRenewer(lane: Lane, calls: Calls, clock: Clock): Renewer {
+export function createRenewer(connections: Connections, calls: Calls, clock: Clock): Renewer {
   let items: Item[] = []
   const send = async (batch: readonly Item[], tries = 1): Promise<void> => {
     try {
       const rows = batch.map(({ name, attempt, ttl }) => [name, attempt, Math.round(ttl * 1000)])
-      const { answer, sent } = await lane.ask(calls.renew, [JSON.stringify(rows)])
+      const { answer, sent } = await connections.execute(calls.renew, [JSON.stringify(rows)])
       for (const [i, item] of batch.entries()) {
         const held = (answer as number[])[i]
         if (held === 2) void send([item])
@@ -50,7 +50,7 @@ export function createRenewer(lane: Lane, calls: Calls, clock: Clock): Renewer {
     // The same order everywhere: two batches that lock the same rows in different orders would wait for each other.
     const all = items.sort((a, b) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)))
     items = []
-    for (let i = 0; i < all.length; i += most) void send(all.slice(i, i + most))
+    for (let i = 0; i < all.length; i += maxBatch) void send(all.slice(i, i + maxBatch))
   }
   return {
     renew(name, attempt, ttl) {

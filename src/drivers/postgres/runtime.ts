@@ -4,14 +4,14 @@ import type { Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { type Canceller, createCanceller } from './canceller.js'
 import type { Database, Value } from './client.js'
-import { createLane, type Lane } from './connections.js'
+import { type Connections, createConnections } from './connections.js'
 import { createGate, type Gate } from './gate.js'
 import type { Hold } from './hold.js'
 import type { Settings } from './options.js'
 import { createReaper } from './reaper.js'
 import { createRenewer, type Renewer } from './renewer.js'
-import { type Call, type Calls, callsOf } from './sql.js'
-import { createEar, type Ear, type Push } from './subscriber.js'
+import { type Call, type Calls, createCalls } from './sql.js'
+import { createSubscriber, type Notification, type Subscriber } from './subscriber.js'
 import type { Waiter } from './waiter.js'
 
 /** A waiter for changes of one cell. */
@@ -20,14 +20,14 @@ export interface CellListener {
   closed(error: unknown): void
 }
 
-export interface Desk {
+export interface Runtime {
   readonly clock: Clock
   readonly random: () => number
   readonly by: string
   readonly settings: Settings
   readonly calls: Calls
-  readonly lane: Lane
-  readonly ear: Ear
+  readonly connections: Connections
+  readonly subscriber: Subscriber
   readonly renewer: Renewer
   readonly waiters: Map<string, Waiter>
   readonly holds: Map<string, Hold>
@@ -39,58 +39,59 @@ export interface Desk {
 }
 
 /** Waiter requests in flight at once: what the connections carry with little queueing. */
-const mostAsks = 48
+const maxRequests = 48
 /** Pause between two checks of every hold, in ms: the first, the longest. */
 const checks = { first: 50, longest: 1_000 }
 
 /** @param listener where the connections to listen on come from; undefined: never listen */
-export function createDesk(
+export function createRuntime(
   database: Database,
   listener: Database | undefined,
   settings: Settings,
   env: Env,
-): Desk {
+): Runtime {
   const { clock } = env
   const waiters = new Map<string, Waiter>()
   const holds = new Map<string, Hold>()
   const cellListeners = new Map<string, Set<CellListener>>()
-  const calls = callsOf(settings.schema)
+  const calls = createCalls(settings.schema)
   let closed = false
-  const lane = createLane(database, clock, settings, env.random, {
-    notified: (payload) => ear.heard(payload),
-    mainGone: () => {
-      if (listener === database) ear.broke()
+  const connections = createConnections(database, clock, settings, env.random, {
+    notified: (payload) => subscriber.onPayload(payload),
+    mainLost: () => {
+      if (listener === database) subscriber.onConnectionEnd()
       check(checks.first)
     },
-    answered: () => reaper.look(),
+    answered: () => reaper.sweepIfDue(),
     // A pool may close idle connections one after another.
-    sharedGone: () => check(Math.max(checks.first, askedAt + checks.longest - clock.now())),
-    anotherLife: () => check(0),
+    pooledLost: () => check(Math.max(checks.first, askedAt + checks.longest - clock.now())),
+    serverRestarted: () => check(0),
   })
-  const ear = createEar({
+  const subscriber = createSubscriber({
     clock,
     channel: `holdfast_${env.id()}`,
     database: listener,
-    main: listener === database && database.shared === undefined ? () => lane.main() : undefined,
-    push: (push) => hear(push),
-    up: () => {
+    main: listener === database && database.shared === undefined ? () => connections.main() : undefined,
+    onNotification: (push) => dispatch(push),
+    onUp: () => {
       for (const waiter of [...waiters.values()]) waiter.ask()
       // They ask again and tell the server where to notify them now.
       for (const listener of allListeners()) listener.changed()
     },
-    down: () => check(checks.first),
-    needed: () => waiters.size + holds.size + cellListeners.size > 0,
+    onDown: () => check(checks.first),
+    isNeeded: () => waiters.size + holds.size + cellListeners.size > 0,
   })
 
   const allListeners = () => [...cellListeners.values()].flatMap((listeners) => [...listeners])
 
-  function hear(push: Push): void {
+  function dispatch(push: Notification): void {
     if (push.is === 'cell')
       for (const listener of [...(cellListeners.get(push.key) ?? [])]) listener.changed()
-    else if (push.is === 'next') waiters.get(push.attempt)?.foretold(push.left / 1000)
-    else if (push.is === 'turn') waiters.get(push.attempt)?.hear(push.is)
+    else if (push.is === 'next') waiters.get(push.attempt)?.expectTurnIn(push.left / 1000)
+    else if (push.is === 'turn') waiters.get(push.attempt)?.onNotification(push.is)
     // The answer that makes it a holder comes over another connection and may arrive later.
-    else if (push.is !== 'try') (holds.get(push.attempt) ?? waiters.get(push.attempt))?.hear(push.is)
+    else if (push.is !== 'try')
+      (holds.get(push.attempt) ?? waiters.get(push.attempt))?.onNotification(push.is)
   }
 
   let checking: (() => void) | undefined
@@ -119,23 +120,23 @@ export function createDesk(
     checking = clock.at(clock.now() + pause, () => void ask(), { ref: false })
   }
 
-  const renewer = createRenewer(lane, calls, clock)
-  const ask = (call: Call, values: readonly Value[]) => lane.ask(call, values)
+  const renewer = createRenewer(connections, calls, clock)
+  const ask = (call: Call, values: readonly Value[]) => connections.execute(call, values)
   const reaper = createReaper(ask, calls, settings, env)
-  const canceller = createCanceller(lane, calls, clock, settings.commandTimeout)
-  const desk: Desk = {
+  const canceller = createCanceller(connections, calls, clock, settings.commandTimeout)
+  const runtime: Runtime = {
     clock,
     random: env.random,
     by: env.by,
     settings,
     calls,
-    lane,
-    ear,
+    connections,
+    subscriber,
     renewer,
     waiters,
     holds,
     cellListeners,
-    gate: createGate(mostAsks),
+    gate: createGate(maxRequests),
     cancel: canceller.cancel,
     async close() {
       closed = true
@@ -145,9 +146,9 @@ export function createDesk(
       checking?.()
       await Promise.allSettled([canceller.close(), reaper.close()])
       for (const hold of [...holds.values()]) hold.drop()
-      await ear.close()
-      lane.close()
+      await subscriber.close()
+      connections.close()
     },
   }
-  return desk
+  return runtime
 }

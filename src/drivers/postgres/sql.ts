@@ -8,7 +8,7 @@
  */
 import { describe } from '../../core/name.js'
 import { cellFunctions } from './sql/cells.js'
-import { lineFunctions } from './sql/queue.js'
+import { queueFunctions } from './sql/queue.js'
 import { sessionFunctions } from './sql/session.js'
 import { tables } from './sql/tables.js'
 import { transactionFunctions } from './sql/transaction.js'
@@ -69,7 +69,7 @@ const functionOf = (verb: string) =>
   `holdfast_${verb.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}_v1`
 
 const functionsText: string = [
-  lineFunctions,
+  queueFunctions,
   verbs,
   sessionFunctions,
   transactionFunctions,
@@ -97,7 +97,7 @@ const calls: readonly (readonly [keyof Calls, string, string])[] = verbsOfCalls.
 /** Start time of the server, in seconds. */
 const life = 'extract(epoch from pg_catalog.pg_postmaster_start_time())'
 
-export function callsOf(schema: string): Calls {
+export function createCalls(schema: string): Calls {
   const entries = calls.map(([verb, name, list]) => {
     const called = `${quoted(schema)}.${name}(${list})`
     const text = `select ${called} as answer`
@@ -152,7 +152,7 @@ end $$;`
     turn,
     ...made,
     tables,
-    lineFunctions,
+    queueFunctions,
     verbs,
     sessionFunctions,
     transactionFunctions,

@@ -6,9 +6,9 @@
  * ends, the channel opens again for as long as anybody waits, and every waiter asks again, because notifications sent meanwhile are lost.
  */
 import type { Clock } from '../../core/clock.js'
-import type { Database, Wire } from './client.js'
+import type { Connection, Database } from './client.js'
 
-export type Push =
+export type Notification =
   /** What is ahead of it ends in `left` µs. */
   | { readonly is: 'next'; readonly attempt: string; readonly left: number }
   /** A cell that this process watches was written. */
@@ -16,7 +16,7 @@ export type Push =
   /** Its turn has come · somebody waits for its lock · an operator took its lock · try again (`session`). */
   | { readonly is: 'turn' | 'contended' | 'taken' | 'try'; readonly attempt: string }
 
-export interface Ear {
+export interface Subscriber {
   /** The channel on which this process can be notified now; null while it cannot. */
   readonly channel: string | null
   /** The server process of the listening connection and its start time; null if unknown: no waiter may then be presumed dead by it. */
@@ -26,31 +26,40 @@ export interface Ear {
   /** Idempotent. */
   open(): void
   /** For the owner of the connection it listens on, here and below: a payload arrived; the connection ended. */
-  heard(payload: string): void
-  broke(): void
+  onPayload(payload: string): void
+  onConnectionEnd(): void
   close(): Promise<void>
 }
 
-export interface EarSettings {
+export interface SubscriberSettings {
   readonly clock: Clock
   readonly channel: string
   /** Undefined: never listen. */
   readonly database: Database | undefined
   /** The connection to listen on, if it also carries statements; undefined: a separate one. */
-  readonly main: (() => Promise<Wire>) | undefined
-  readonly push: (push: Push) => void
+  readonly main: (() => Promise<Connection>) | undefined
+  readonly onNotification: (push: Notification) => void
   /** The channel is up: waiters should now tell the server where to notify them. */
-  readonly up: () => void
+  readonly onUp: () => void
   /** The connection has ended. */
-  readonly down: () => void
+  readonly onDown: () => void
   /** True while anybody still needs the channel. */
-  readonly needed: () => boolean
+  readonly isNeeded: () => boolean
 }
 
-const whoListens = `select pid || ' ' || (extract(epoch from backend_start) * 1000000)::bigint as answer
+const listenerQuery = `select pid || ' ' || (extract(epoch from backend_start) * 1000000)::bigint as answer
   from pg_stat_get_activity(pg_backend_pid())`
 
-export function createEar({ clock, channel, database, main, push, up, down, needed }: EarSettings): Ear {
+export function createSubscriber({
+  clock,
+  channel,
+  database,
+  main,
+  onNotification,
+  onUp,
+  onDown,
+  isNeeded,
+}: SubscriberSettings): Subscriber {
   let isUp = false
   let listener: string | null = null
   let epoch = 0
@@ -60,28 +69,28 @@ export function createEar({ clock, channel, database, main, push, up, down, need
   let breaks = 0
   let stop: (() => void) | undefined
   let end: (() => Promise<void> | void) | undefined
-  const heard = (payload: string) => {
-    const parsed = parsePush(payload)
-    if (parsed !== undefined && !closed) push(parsed)
+  const onPayload = (payload: string) => {
+    const parsed = parseNotification(payload)
+    if (parsed !== undefined && !closed) onNotification(parsed)
   }
-  const risen = () => {
+  const cameUp = () => {
     if (closed) return
     // Up again: postgres.js reconnected after a break that it did not report.
     if (isUp) {
       epoch++
-      down()
+      onDown()
     }
     isUp = true
     failures = 0
-    up()
+    onUp()
   }
-  const broke = () => {
+  const onConnectionEnd = () => {
     breaks++
     if (isUp) epoch++
     isUp = false
     listener = null
     if (closed) return
-    down()
+    onDown()
     if (wanted) again()
   }
   const again = () => {
@@ -90,7 +99,7 @@ export function createEar({ clock, channel, database, main, push, up, down, need
       clock.now() + Math.min(1_000, 20 * 2 ** Math.min(failures++, 6)),
       () => {
         stop = undefined
-        if (needed()) void listen()
+        if (isNeeded()) void listen()
         else wanted = false
       },
       { ref: false },
@@ -100,19 +109,22 @@ export function createEar({ clock, channel, database, main, push, up, down, need
     const before = breaks
     try {
       if (database?.shared !== undefined) {
-        end = await database.shared.listen(channel, heard, risen)
+        end = await database.shared.listen(channel, onPayload, cameUp)
         if (closed) await end()
         return
       }
-      const wire = main === undefined ? await database?.open({ notified: heard, gone: broke }) : await main()
-      if (main === undefined) end = () => wire?.destroy()
-      await wire?.script(`listen "${channel}"`)
-      const present = (await wire?.query(whoListens, [])) ?? ''
+      const connection =
+        main === undefined
+          ? await database?.open({ notified: onPayload, closed: onConnectionEnd })
+          : await main()
+      if (main === undefined) end = () => connection?.destroy()
+      await connection?.script(`listen "${channel}"`)
+      const present = (await connection?.query(listenerQuery, [])) ?? ''
       // Different pids mean a pooler in between: the server process that answers now need not be the one that listens.
-      listener = wire?.pid === Number(present.split(' ')[0]) ? present : null
+      listener = connection?.pid === Number(present.split(' ')[0]) ? present : null
       if (closed) await end?.()
       // The connection that confirmed the LISTEN may have ended at the same moment.
-      else if (breaks === before) risen()
+      else if (breaks === before) cameUp()
     } catch {
       if (!closed) again()
     }
@@ -132,8 +144,8 @@ export function createEar({ clock, channel, database, main, push, up, down, need
       wanted = true
       void listen()
     },
-    heard,
-    broke,
+    onPayload,
+    onConnectionEnd,
     async close() {
       closed = true
       isUp = false
@@ -145,7 +157,7 @@ export function createEar({ clock, channel, database, main, push, up, down, need
 }
 
 /** @param text sent by any role that may notify: of any shape, up to 8,000 bytes */
-export function parsePush(text: string): Push | undefined {
+export function parseNotification(text: string): Notification | undefined {
   if (text.startsWith('k ')) return { is: 'cell', key: text.slice(2) }
   const [what, attempt = '', left] = text.split(' ', 3)
   if (what === 'g') return { is: 'turn', attempt }

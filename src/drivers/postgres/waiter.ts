@@ -16,11 +16,11 @@ import type { Claim, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
 import { Hints } from '../kit/hints.js'
 import { livenessWindow, nextPollIn } from '../kit/push-schedule.js'
-import type { Told } from './connections.js'
-import { type Trouble, troubleOf } from './failure.js'
-import { Hold, type Proven } from './hold.js'
-import { type Acquired, acquiredOf, letters } from './inspect.js'
-import type { Desk } from './runtime.js'
+import type { StatementResult } from './connections.js'
+import { type Failure, toFailure } from './failure.js'
+import { Hold, type Proof } from './hold.js'
+import { type AcquireReply, letters, parseAcquireReply } from './inspect.js'
+import type { Runtime } from './runtime.js'
 
 const micros = (ms: number) => Math.round(ms * 1000)
 /** Waiters further back in the queue than this poll less often, as the server expects. */
@@ -29,7 +29,7 @@ const farBack = 100
 const soonest = 25
 
 export class Waiter {
-  readonly #desk: Desk
+  readonly #runtime: Runtime
   readonly #claim: Claim
   readonly #wait: Wait
   readonly #once: boolean
@@ -45,30 +45,30 @@ export class Waiter {
   #ticket = 0
   #settled = false
   #listening = false
-  #doubtful = false
+  #ambiguous = false
   #disarm: (() => void) | undefined
   /** Notifications about the hold that arrived before the answer that makes it. */
   #othersWait = false
   #revoked: 'told' | 'asked' | undefined
   /** When the next poll is due. */
-  #lookAt = Number.NEGATIVE_INFINITY
+  #pollAt = Number.NEGATIVE_INFINITY
   readonly #over = () => this.#giveUp()
 
   constructor(
-    desk: Desk,
+    runtime: Runtime,
     claim: Claim,
     wait: Wait,
     settle: (hold: Hold | undefined) => void,
     fail: (error: unknown) => void,
   ) {
-    this.#desk = desk
+    this.#runtime = runtime
     this.#claim = claim
     this.#wait = wait
     this.#once = wait.remaining() === 0
     this.#settle = settle
     this.#fail = fail
-    this.#hints = new Hints(desk.clock, () => this.#send())
-    desk.waiters.set(claim.attempt, this)
+    this.#hints = new Hints(runtime.clock, () => this.#send())
+    runtime.waiters.set(claim.attempt, this)
   }
 
   /** Sends one request at a time: over another connection, a second could run long after the first was answered. Its answer asks again. */
@@ -76,53 +76,53 @@ export class Waiter {
     if (this.#settled || this.#queued || this.#open > 0) return
     if (this.#once) return void this.#send()
     this.#queued = true
-    this.#desk.gate.enter(() => (this.#queued ? this.#send() : undefined))
+    this.#runtime.gate.enter(() => (this.#queued ? this.#send() : undefined))
   }
 
   #send(): Promise<unknown> | undefined {
     this.#queued = false
     if (this.#settled) return undefined
     this.#disarm?.()
-    this.#lookAt = Number.NEGATIVE_INFINITY
-    const { ear, lane, calls } = this.#desk
-    const reachable = ear.channel !== null
+    this.#pollAt = Number.NEGATIVE_INFINITY
+    const { subscriber, connections, calls } = this.#runtime
+    const reachable = subscriber.channel !== null
     this.#asked = true
     this.#open++
-    const asked = lane.ask(calls.acquire, this.#values())
+    const asked = connections.execute(calls.acquire, this.#values())
     asked.then(
       (told) => this.#answered(told, reachable),
       (error) => {
         this.#open--
         this.#hints.queryDone()
-        this.#trouble(troubleOf(error))
+        this.#onFailure(toFailure(error))
       },
     )
     return asked
   }
 
   #values(): (string | number | null)[] {
-    const { ear, by } = this.#desk
+    const { subscriber, by } = this.#runtime
     const { name, attempt, mode, ttl, note = '' } = this.#claim
     const [take, of] = mode.kind === 'permits' ? [mode.take, mode.of] : [1, 1]
-    const alive = ear.channel === null ? livenessWindow.polling : livenessWindow.reachable
+    const alive = subscriber.channel === null ? livenessWindow.polling : livenessWindow.reachable
     return [
       ...[name, attempt, letters[mode.kind], micros(ttl), take, of, this.#once ? 0 : 1],
-      ...[micros(alive), this.#ticket, ear.channel, ear.listener, by, note],
+      ...[micros(alive), this.#ticket, subscriber.channel, subscriber.listener, by, note],
     ]
   }
 
   /** Handles a notification: its turn has come, or it holds without knowing yet and somebody waits for the lock or an operator took it. */
-  hear(what: 'turn' | 'contended' | 'taken'): void {
+  onNotification(what: 'turn' | 'contended' | 'taken'): void {
     if (what === 'contended') this.#othersWait = true
     else if (what === 'taken') this.#revoked ??= 'told'
     else if (!this.#once) this.#hints.notify()
   }
 
   /** What is ahead of it ends in `ms` ms: polls then, unless notified before. */
-  foretold(ms: number): void {
-    const { clock } = this.#desk
+  expectTurnIn(ms: number): void {
+    const { clock } = this.#runtime
     const wait = Math.max(ms, soonest) + 5
-    if (!this.#settled && clock.now() + wait < this.#lookAt) this.#later(wait)
+    if (!this.#settled && clock.now() + wait < this.#pollAt) this.#later(wait)
   }
 
   /** Called when the driver closes. */
@@ -130,9 +130,9 @@ export class Waiter {
     this.#giveUp(new BackendError('postgres', 'the locks were closed', { closed: true }))
   }
 
-  #answered({ answer, sent }: Told, reachable: boolean): void {
+  #answered({ answer, sent }: StatementResult, reachable: boolean): void {
     this.#open--
-    const acquired = acquiredOf(answer)
+    const acquired = parseAcquireReply(answer)
     if (this.#settled) return this.#late(acquired)
     this.#hints.queryDone()
     this.#failures = 0
@@ -153,23 +153,23 @@ export class Waiter {
   }
 
   /** The server remembers only a few ended attempts; a request long in flight may arrive after the server has forgotten this one. */
-  #late(acquired: Acquired): void {
-    const { holds, cancel } = this.#desk
+  #late(acquired: AcquireReply): void {
+    const { holds, cancel } = this.#runtime
     const { attempt, name, ttl } = this.#claim
     const stands = acquired.is === 'granted' || (acquired.is === 'blocked' && acquired.place > 0)
     if (stands && !holds.has(attempt)) void cancel(attempt, name, ttl, this.#open > 0)
   }
 
-  #blocked({ place, left, holder, ticket }: Acquired & { is: 'blocked' }, reachable: boolean): void {
+  #blocked({ place, left, holder, ticket }: AcquireReply & { is: 'blocked' }, reachable: boolean): void {
     this.#wait.blocked?.({ ...(holder && { holder }), ...(place > 0 && { position: place }) })
     if (this.#once) return this.#end(undefined)
     if (this.#wait.over) return this.#giveUp()
     this.#ticket = ticket
     this.#listen()
-    const { ear, random } = this.#desk
-    ear.open()
+    const { subscriber, random } = this.#runtime
+    subscriber.open()
     // The channel came up meanwhile: the queue entry must record it.
-    if (!reachable && ear.channel !== null) return this.ask()
+    if (!reachable && subscriber.channel !== null) return this.ask()
     const pause = nextPollIn(place, left, reachable, reachable ? 0 : this.#polls++, random())
     this.#later(reachable && place > farBack ? (pause * place) / farBack : pause)
   }
@@ -181,24 +181,24 @@ export class Waiter {
   }
 
   #later(ms: number): void {
-    const { clock } = this.#desk
+    const { clock } = this.#runtime
     this.#disarm?.()
-    this.#lookAt = clock.now() + Math.max(ms, 2)
-    this.#disarm = clock.at(this.#lookAt, () => this.ask())
+    this.#pollAt = clock.now() + Math.max(ms, 2)
+    this.#disarm = clock.at(this.#pollAt, () => this.ask())
   }
 
-  #trouble({ passing, unknown, error }: Trouble): void {
+  #onFailure({ transient, ambiguous, error }: Failure): void {
     if (this.#settled) return
-    if (unknown) this.#doubtful = true
+    if (ambiguous) this.#ambiguous = true
     this.#wait.blocked?.({ trouble: error })
-    const pause = Math.min(1_000, 25 * 2 ** Math.min(this.#failures++, 8)) * (0.5 + this.#desk.random())
-    if (!passing || this.#once || this.#wait.remaining() <= pause) return this.#giveUp(error)
+    const pause = Math.min(1_000, 25 * 2 ** Math.min(this.#failures++, 8)) * (0.5 + this.#runtime.random())
+    if (!transient || this.#once || this.#wait.remaining() <= pause) return this.#giveUp(error)
     this.#listen()
     if (this.#wait.over) this.#giveUp()
     else this.#later(pause)
   }
 
-  #granted(proven: Proven): void {
+  #granted(proven: Proof): void {
     if (this.#wait.over) return this.#giveUp()
     // If the notification is true, the grant is gone: asks once more here; after that the hold checks.
     if (this.#revoked === 'told') {
@@ -206,7 +206,7 @@ export class Waiter {
       return void this.#send()
     }
     const contended = proven.contended || this.#othersWait
-    this.#end(new Hold(this.#desk, this.#claim, { ...proven, contended }))
+    this.#end(new Hold(this.#runtime, this.#claim, { ...proven, contended }))
   }
 
   /** Leaves the queue or releases what was granted meanwhile, and has requests still in flight refused. */
@@ -215,11 +215,11 @@ export class Waiter {
     this.#leave()
     const { attempt, name, ttl } = this.#claim
     const ended = () => (error === undefined ? this.#settle(undefined) : this.#fail(error))
-    const doubtful = this.#doubtful || this.#open > 0
+    const doubtful = this.#ambiguous || this.#open > 0
     if (!this.#asked) return ended()
-    const gone = this.#desk.cancel(attempt, name, ttl, doubtful)
+    const gone = this.#runtime.cancel(attempt, name, ttl, doubtful)
     // A server that left a request unanswered will not answer this one sooner: cancels in the background.
-    if (this.#doubtful) ended()
+    if (this.#ambiguous) ended()
     else gone.then(ended, ended)
   }
 
@@ -230,7 +230,7 @@ export class Waiter {
 
   #leave(): void {
     this.#settled = true
-    this.#desk.waiters.delete(this.#claim.attempt)
+    this.#runtime.waiters.delete(this.#claim.attempt)
     this.#disarm?.()
     this.#hints.stop()
     if (this.#listening) this.#wait.signal.removeEventListener('abort', this.#over)

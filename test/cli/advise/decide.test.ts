@@ -88,7 +88,7 @@ describe('advise decides', () => {
     assert.equal(option(decide({ ...usual, section: s, waiters: 5 }), 'wait'), undefined)
     assert.equal(option(decide({ ...usual, waiters: 0 }), 'wait'), 0)
     assert.equal(option(decide({ ...usual, run: ['redlock'], waiters: 15 }), 'fair'), undefined)
-    assert.equal(option(decide({ ...usual, run: ['mysql'], waiters: 15 }), 'bell'), true)
+    assert.equal(option(decide({ ...usual, run: ['mysql'], waiters: 15 }), 'wakeWithGetLock'), true)
     assert.match(decide({ ...usual, section: 60 * s, waiters: 100 }).weak[0] ?? '', /waits for about 100m/)
     assert.match(
       decide({ ...usual, run: ['mysql'], section: s, waiters: 500 }).weak.join('\n'),

@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
-import { placeIn, withoutHead, withoutPlace, withPlace } from '../../../src/drivers/memory/queue.js'
-import type { Place } from '../../../src/drivers/memory/row.js'
+import { findEntry, withEntry, withoutEntry, withoutHead } from '../../../src/drivers/memory/queue.js'
+import type { QueueEntry } from '../../../src/drivers/memory/row.js'
 import { leakCheck } from '../../support/leaks.js'
 
 after(leakCheck)
 
-const placeOf = (n: number, ticket: number): Place => ({
+const placeOf = (n: number, ticket: number): QueueEntry => ({
   attempt: `attempt ${n}`,
   mode: { kind: 'exclusive' },
   ttl: 1_000,
@@ -30,8 +30,8 @@ test('a line of any version tells the place of each attempt as a search through 
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
       let n = 0
-      let line: readonly Place[] = []
-      while (n < begin) line = withPlace(line, placeOf(n, 10 * ++n)).line
+      let line: readonly QueueEntry[] = []
+      while (n < begin) line = withEntry(line, placeOf(n, 10 * ++n)).queue
       const versions = [line]
       for (const { what, version, which } of steps) {
         const from = versions.at(-1 - (version % versions.length)) ?? line
@@ -39,9 +39,9 @@ test('a line of any version tells the place of each attempt as a search through 
         const chosen = from[at]
         let to = from
         if (what === 'take out' && chosen !== undefined) {
-          const found = placeIn(from, chosen.attempt)
+          const found = findEntry(from, chosen.attempt)
           assert.deepEqual(found, { place: chosen, index: at })
-          to = withoutPlace(from, found)
+          to = withoutEntry(from, found)
           assert.deepEqual(to, from.toSpliced(at, 1))
         } else if (what === 'take the head') {
           to = withoutHead(from, which % 8)
@@ -49,19 +49,19 @@ test('a line of any version tells the place of each attempt as a search through 
         } else {
           const ticket = what === 'add' ? (from.at(-1)?.ticket ?? 0) + 10 : (chosen?.ticket ?? 10) - 5
           const place = placeOf(n++, ticket)
-          const added = withPlace(from, place)
-          to = added.line
+          const added = withEntry(from, place)
+          to = added.queue
           assert.equal(to[added.index], place)
           assert.deepEqual(to, from.toSpliced(added.index, 0, place))
         }
         versions.push(to)
         for (const one of [to, from, versions[0] ?? to]) {
           for (const [index, place] of one.entries()) {
-            if (index % 9 === 0) assert.deepEqual(placeIn(one, place.attempt), { place, index })
+            if (index % 9 === 0) assert.deepEqual(findEntry(one, place.attempt), { place, index })
           }
-          assert.equal(placeIn(one, 'nobody'), undefined)
+          assert.equal(findEntry(one, 'nobody'), undefined)
           for (const gone of versions[0] ?? [])
-            if (!one.includes(gone)) assert.equal(placeIn(one, gone.attempt), undefined)
+            if (!one.includes(gone)) assert.equal(findEntry(one, gone.attempt), undefined)
         }
       }
     }),

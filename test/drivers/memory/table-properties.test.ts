@@ -60,7 +60,7 @@ function run(row: table.Row, command: Command, now: number, wall: number): table
       return table.renew(row, command.attempt, command.ttl, now, wall)
     case 'release':
     case 'downgrade': {
-      const hold = row.held.find((one) => one.attempt === command.attempt)
+      const hold = row.holds.find((one) => one.attempt === command.attempt)
       const last = hold && command.used !== undefined ? hold.token + command.used : undefined
       const verb = command.do === 'release' ? table.release : table.downgrade
       return verb(row, command.attempt, last, now, wall)
@@ -68,7 +68,7 @@ function run(row: table.Row, command: Command, now: number, wall: number): table
     case 'cancel':
       return table.cancel(row, command.attempt, now, wall)
     case 'force':
-      return table.force(row, now, wall)
+      return table.forceRelease(row, now, wall)
     case 'pass':
       return table.expire(row, now, wall)
   }
@@ -76,7 +76,7 @@ function run(row: table.Row, command: Command, now: number, wall: number): table
 
 /** Holds for every row after every command. */
 function checkRow(row: table.Row, now: number): void {
-  const modes = row.held.map((hold) => hold.mode)
+  const modes = row.holds.map((hold) => hold.mode)
   for (const [i, asked] of modes.entries()) {
     assert.ok(
       admits(
@@ -86,15 +86,15 @@ function checkRow(row: table.Row, now: number): void {
       'two holds that may not stand beside each other',
     )
   }
-  const head = row.line[0]
+  const head = row.queue[0]
   if (head) assert.ok(!admits(modes, head.mode), 'a waiter that fits was not woken')
-  const tickets = row.line.map((place) => place.ticket)
+  const tickets = row.queue.map((place) => place.ticket)
   for (const [i, ticket] of tickets.entries())
     assert.ok(i === 0 || (tickets[i - 1] ?? 0) <= ticket, 'the line is out of order')
-  const everybody = [...row.held, ...row.line].map((one) => one.attempt)
+  const everybody = [...row.holds, ...row.queue].map((one) => one.attempt)
   assert.equal(new Set(everybody).size, everybody.length, 'one attempt is in two places')
   for (const gone of row.ended) assert.ok(!everybody.includes(gone), 'an ended attempt came back')
-  for (const hold of row.held) {
+  for (const hold of row.holds) {
     assert.ok(hold.expires > now, 'an overdue hold was left')
     assert.ok(hold.upTo <= row.token, 'a reserve reaches beyond the row')
   }
@@ -122,16 +122,16 @@ function follow(list: readonly Command[], wallOf: (now: number) => number): tabl
 }
 
 function checkTokens(before: table.Row, step: table.Step<unknown>, command: Command, newest: number): number {
-  const old = new Set(before.held.map((hold) => hold.attempt))
-  for (const gone of before.held) {
-    if (step.row.held.some((hold) => hold.attempt === gone.attempt)) continue
+  const old = new Set(before.holds.map((hold) => hold.attempt))
+  for (const gone of before.holds) {
+    if (step.row.holds.some((hold) => hold.attempt === gone.attempt)) continue
     // Whoever lost its hold without giving it back may have used its whole reserve.
     const gaveBack = (command.do === 'release' || command.do === 'cancel') && command.attempt === gone.attempt
     const spare = command.do === 'cancel' ? 0 : command.do === 'release' ? command.used : undefined
     const used = gaveBack && spare !== undefined ? Math.min(gone.token + spare, gone.upTo) : gone.upTo
     newest = Math.max(newest, used)
   }
-  for (const hold of step.row.held) {
+  for (const hold of step.row.holds) {
     if (old.has(hold.attempt)) continue
     assert.ok(hold.token > newest, `token ${hold.token} was given after ${newest}`)
     newest = hold.token
@@ -141,9 +141,9 @@ function checkTokens(before: table.Row, step: table.Step<unknown>, command: Comm
 
 function checkOrder(before: table.Row, step: table.Step<unknown>): void {
   for (const hold of step.granted) {
-    const place = before.line.find((one) => one.attempt === hold.attempt)
+    const place = before.queue.find((one) => one.attempt === hold.attempt)
     assert.ok(place, 'a grant to somebody who did not wait')
-    for (const still of step.row.line) assert.ok(still.ticket >= place.ticket, 'somebody was overtaken')
+    for (const still of step.row.queue) assert.ok(still.ticket >= place.ticket, 'somebody was overtaken')
   }
 }
 
@@ -216,10 +216,10 @@ test('when holders give back, everybody who waits is served, in order', () => {
   fc.assert(
     fc.property(commands, (list) => {
       let row = follow(list, (now) => 1000 + now)
-      const waiting = row.line.map((place) => place.attempt)
+      const waiting = row.queue.map((place) => place.attempt)
       const served: string[] = []
-      while (row.held.length > 0) {
-        const holder = row.held[0]!
+      while (row.holds.length > 0) {
+        const holder = row.holds[0]!
         const step = table.release(row, holder.attempt, undefined, 0, 0)
         served.push(...step.granted.map((hold) => hold.attempt))
         row = step.row

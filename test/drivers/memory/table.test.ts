@@ -3,20 +3,20 @@ import { after, test } from 'node:test'
 import { exclusive, type Mode, permits, shared } from '../../../src/core/mode.js'
 import { tokenReserve } from '../../../src/core/token.js'
 import {
-  type Acquired,
+  type AcquireResult,
   acquire,
   cancel,
   downgrade,
   emptyRow,
   expire,
-  force,
+  forceRelease,
   isIdle,
   nextExpiry,
   type Row,
   release,
   renew,
   type Step,
-  standingOf,
+  toLockStatus,
 } from '../../../src/drivers/memory/table.js'
 import { leakCheck } from '../../support/leaks.js'
 
@@ -43,16 +43,16 @@ function table(row: Row = emptyRow('x')) {
     renew: (attempt: string, ttl = 100) => keep(renew(row, attempt, ttl, now, wall)),
     cancel: (attempt: string) => keep(cancel(row, attempt, now, wall)),
     downgrade: (attempt: string, last?: number) => keep(downgrade(row, attempt, last, now, wall)),
-    force: () => keep(force(row, now, wall)),
+    force: () => keep(forceRelease(row, now, wall)),
     expire: () => keep(expire(row, now, wall)),
-    standing: () => standingOf(row, now),
+    standing: () => toLockStatus(row, now),
   }
 }
 
 const who = (step: { granted: readonly { attempt: string }[] }) => step.granted.map((hold) => hold.attempt)
-const holders = (row: Row) => row.held.map((hold) => hold.attempt)
+const holders = (row: Row) => row.holds.map((hold) => hold.attempt)
 
-function tokenOf(answer: Acquired): number {
+function tokenOf(answer: AcquireResult): number {
   assert.equal(answer.is, 'granted')
   return answer.hold.token
 }
@@ -293,7 +293,7 @@ test('a ticket from an earlier line puts its owner back where it stood', () => {
   const t = table()
   t.ask('a')
   for (const name of ['one', 'two', 'three']) t.ask(name)
-  const [one, two, three] = t.row.line.map((place) => place.ticket)
+  const [one, two, three] = t.row.queue.map((place) => place.ticket)
   const again = table()
   again.ask('a')
   again.ask('new')
@@ -301,7 +301,7 @@ test('a ticket from an earlier line puts its owner back where it stood', () => {
   again.ask('one', exclusive, { ticket: one! - 2 })
   const answer = again.ask('two', exclusive, { ticket: two! - 2 }).answer
   assert.deepEqual(
-    again.row.line.map((place) => place.attempt),
+    again.row.queue.map((place) => place.attempt),
     ['one', 'two', 'new', 'three'],
   )
   assert.equal((answer as { position: number }).position, 2)

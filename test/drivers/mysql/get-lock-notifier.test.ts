@@ -1,5 +1,5 @@
 // Runs alone because it measures how long a hand-over takes.
-// The bell: wakes the next at once, and is never needed.
+// wakeWithGetLock: wakes the next waiter at once, and is never needed.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { Locks } from 'holdfast'
@@ -41,7 +41,7 @@ async function bellKept(server: MysqlServer, name: string): Promise<boolean> {
 const median = (sorted: readonly number[]) => sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
 
 for (const flavour of ['mariadb', 'mysql'] as const satisfies readonly Flavour[]) {
-  describe(`the bell (${flavour})`, { concurrency: false }, () => {
+  describe(`wakeWithGetLock (${flavour})`, { concurrency: false }, () => {
     let server: MysqlServer
     before(async () => {
       server = await startMysql({ flavour })
@@ -49,19 +49,22 @@ for (const flavour of ['mariadb', 'mysql'] as const satisfies readonly Flavour[]
     after(() => server.stop())
 
     it('wakes the next without polling, and costs two statements and one connection to keep, one to hear', async (t) => {
-      const [a, b] = [peer(t, server.port, { bell: true }), peer(t, server.port, { bell: true })]
+      const [a, b] = [
+        peer(t, server.port, { wakeWithGetLock: true }),
+        peer(t, server.port, { wakeWithGetLock: true }),
+      ]
       const [c, d] = [peer(t, server.port), peer(t, server.port)]
       const rung = median(await handOvers(a, b, 'rung', 25))
       const polled = median(await handOvers(c, d, 'polled', 25))
-      t.diagnostic(`median of 25: ${rung.toFixed(1)} ms with the bell, ${polled.toFixed(1)} ms without`)
-      // Who is woken does not look meanwhile: so what is quicker than the second between two looks was the bell.
+      t.diagnostic(`median of 25: ${rung.toFixed(1)} ms with it, ${polled.toFixed(1)} ms without`)
+      // Who is woken does not look meanwhile: so what is quicker than the second between two looks was the notification.
       const looks = async (
         holder: Pick<Locks, 'mutex' | 'inspect'>,
         waiter: Pick<Locks, 'mutex'>,
         meanwhile: () => Promise<unknown>,
       ) => {
         const lease = await holder.mutex('looks').acquire()
-        // Nobody waits for that. Who listens before it hears that nobody keeps the bell, and looks.
+        // Nobody waits for that. Who listens before it hears that nobody holds the GET_LOCK, and reads the row.
         if (holder === a) await until(() => bellKept(server, 'looks'))
         const next = waiter.mutex('looks').acquire()
         await until(async () => (await holder.inspect('looks')).waiters.length === 1)
@@ -73,14 +76,14 @@ for (const flavour of ['mariadb', 'mysql'] as const satisfies readonly Flavour[]
       const selects = async () =>
         Number((await server.query(`show global status like 'Com_select'`))[0]?.['Value'])
       const few = await looks(a, b, () => new Promise((resolve) => void setTimeout(resolve, 1_000)))
-      // Two a second, and some while the answer of a bell that was not rung is late; a poller takes twenty.
-      assert.ok(few <= 12, `${few} looks in a second with the bell`)
+      // Two a second, and some while the answer of a notification that did not come is late; a poller takes twenty.
+      assert.ok(few <= 12, `${few} looks in a second with it`)
       // Without it there are as many as one waits for.
       await looks(c, d, async () => {
         const before = await selects()
         await until(async () => (await selects()) > before + 6, { within: 30_000 })
       })
-      assert.ok(rung < 300, `${rung} ms with the bell, ${polled} ms without`)
+      assert.ok(rung < 300, `${rung} ms with it, ${polled} ms without`)
       const lock = a.mutex('alone')
       const rings = async () => Number((await server.query(`show global status like 'Com_do'`))[0]?.['Value'])
       const rungBefore = await rings()
@@ -98,7 +101,10 @@ for (const flavour of ['mariadb', 'mysql'] as const satisfies readonly Flavour[]
     })
 
     it('is not needed: killed connections, one that never rings, one that hears nothing', async (t) => {
-      const [a, b] = [peer(t, server.port, { bell: true }), peer(t, server.port, { bell: true })]
+      const [a, b] = [
+        peer(t, server.port, { wakeWithGetLock: true }),
+        peer(t, server.port, { wakeWithGetLock: true }),
+      ]
       const deaf = peer(t, server.port)
       const lease = await a.mutex('fallback').acquire({ ttl: 120_000 })
       const next = b.mutex('fallback').acquire({ wait: 60_000 })
@@ -117,7 +123,9 @@ for (const flavour of ['mariadb', 'mysql'] as const satisfies readonly Flavour[]
     })
 
     it('serves a line of eight in order, each served once', async (t) => {
-      const clients = Array.from({ length: 8 }, () => peer(t, server.port, { bell: true, size: 6 }))
+      const clients = Array.from({ length: 8 }, () =>
+        peer(t, server.port, { wakeWithGetLock: true, size: 6 }),
+      )
       const [first] = clients
       assert.ok(first !== undefined)
       const lease = await first.mutex('line').acquire({ fair: true })

@@ -16,7 +16,7 @@ it('bad options are told before any I/O, with what to do', () => {
     [{ pool: 'mysql://h' }, /pool must be a pool made by createPool of mysql2\/promise or mariadb, got/],
     [{ pool, strategy: 'rows' }, /strategy must be one of row, session, got "rows"/],
     [{ pool, strategy: 'transaction' }, /call inTransaction\(connection, name\)/],
-    [{ pool, strategy: 'session', bell: true }, /bell is for strategy 'row'/],
+    [{ pool, strategy: 'session', wakeWithGetLock: true }, /wakeWithGetLock is for strategy 'row'/],
     [{ pool, prefix: 'a`b' }, /prefix must be 1 to 40 letters, digits and _, got "a`b"/],
     [{ pool, connections: 0 }, /connections must be a whole number from 1 to 100, got 0/],
     [{ pool, commandTimeout: 1.5 }, /commandTimeout must be a whole number/],

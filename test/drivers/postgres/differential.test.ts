@@ -2,15 +2,15 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { Client } from 'pg'
-import { standingOf } from '../../../src/drivers/postgres/inspect.js'
-import { type Calls, callsOf, migration } from '../../../src/drivers/postgres/sql.js'
+import { toLockStatus } from '../../../src/drivers/postgres/inspect.js'
+import { type Calls, createCalls, migration } from '../../../src/drivers/postgres/sql.js'
 import { sequences } from '../../support/amounts.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startPostgres } from '../../support/servers/postgres.js'
 import { by, letters, sameAsTable, type Twin } from '../support/twins.js'
 
 const channel = 'differential'
-const calls: Calls = callsOf('public')
+const calls: Calls = createCalls('public')
 const { each } = sequences['drivers/postgres/differential']
 
 for (const shortCuts of [true, false]) {
@@ -60,7 +60,7 @@ function twinOf(client: Client, name: string): Twin {
     cancel: (now, attempt) => run(now, calls.cancel, [name, JSON.stringify([attempt]), 1e15, 0]),
     downgrade: (now, attempt, last) => run(now, calls.downgrade, [name, attempt, last, 0]),
     force: (now) => run(now, calls.force, [name, 0]),
-    inspect: async (now) => standingOf(name, await run(now, calls.inspect, [name])),
+    inspect: async (now) => toLockStatus(name, await run(now, calls.inspect, [name])),
   }
 }
 

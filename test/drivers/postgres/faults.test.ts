@@ -236,7 +236,7 @@ async function hearing({ a, b }: Awaited<ReturnType<typeof twoWays>>, name: stri
 }
 
 test('“somebody waits” before the answer to the request: the lock is not kept for this process alone', async (t) => {
-  const ways = await twoWays(t, 'ear')
+  const ways = await twoWays(t, 'channel')
   const { a, b } = ways
   const hasHeard = await hearing(ways, 'heard after it')
   a.cable.down.hold((bytes) => bytes.includes('granted'))
@@ -250,7 +250,7 @@ test('“somebody waits” before the answer to the request: the lock is not kep
 })
 
 test('“an operator took it” before the answer to the request: the lease that comes of it is another one', async (t) => {
-  const ways = await twoWays(t, 'other ear')
+  const ways = await twoWays(t, 'other channel')
   const { a, b } = ways
   const hasHeard = await hearing(ways, 'heard last')
   a.cable.down.hold((bytes) => bytes.includes('granted'))

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { Pool } from 'pg'
 import { systemClock } from '../../../src/core/clock.js'
-import type { WireEvents } from '../../../src/drivers/postgres/client.js'
-import { troubleOf } from '../../../src/drivers/postgres/failure.js'
+import type { ConnectionEvents } from '../../../src/drivers/postgres/client.js'
+import { toFailure } from '../../../src/drivers/postgres/failure.js'
 import { migration, postgres } from '../../../src/drivers/postgres/index.js'
 import { lockKey } from '../../../src/drivers/postgres/session/key.js'
-import { createEar, parsePush } from '../../../src/drivers/postgres/subscriber.js'
+import { createSubscriber, parseNotification } from '../../../src/drivers/postgres/subscriber.js'
 import { leakCheck } from '../../support/leaks.js'
 import { until } from '../../support/until.js'
 
@@ -15,8 +15,8 @@ const coded = (code: string) => Object.assign(new Error(`it said ${code}`), { co
 
 test('an error of the network is passing, and its statement may have been carried out', () => {
   for (const code of ['EPIPE', 'ECONNRESET', 'ECONNREFUSED', 'CONNECTION_CLOSED', '57P01', '08006', '']) {
-    const { passing, unknown } = troubleOf(code === '' ? new Error('Connection terminated') : coded(code))
-    assert.deepEqual([passing, unknown], [true, true], code)
+    const { transient, ambiguous } = toFailure(code === '' ? new Error('Connection terminated') : coded(code))
+    assert.deepEqual([transient, ambiguous], [true, true], code)
   }
 })
 
@@ -34,18 +34,21 @@ test('a refusal is known not to have been carried out; some pass, some stay', ()
     ['XX000', true],
     ['P0001', true],
   ] as const) {
-    const { passing, unknown, error } = troubleOf(coded(code))
-    assert.deepEqual([passing, unknown], [!stays, false], code)
+    const { transient, ambiguous, error } = toFailure(coded(code))
+    assert.deepEqual([transient, ambiguous], [!stays, false], code)
     assert.match(error.message, new RegExp(code))
   }
-  assert.equal(troubleOf(coded('POOL_ENDED')).passing, false)
+  assert.equal(toFailure(coded('POOL_ENDED')).transient, false)
 })
 
 test('of a message nothing but what it is about is read', () => {
-  assert.deepEqual(parsePush('g abc 9007199254740991 200 1 1000 1 a name'), { is: 'turn', attempt: 'abc' })
-  assert.deepEqual(parsePush('k a key of words'), { is: 'cell', key: 'a key of words' })
+  assert.deepEqual(parseNotification('g abc 9007199254740991 200 1 1000 1 a name'), {
+    is: 'turn',
+    attempt: 'abc',
+  })
+  assert.deepEqual(parseNotification('k a key of words'), { is: 'cell', key: 'a key of words' })
   for (const text of ['', 'g', 'somebody else', 'g'.repeat(8_000)]) {
-    const push = parsePush(text)
+    const push = parseNotification(text)
     assert.ok(push === undefined || (push.is === 'turn' && push.attempt === ''), text)
   }
 })
@@ -54,22 +57,27 @@ test('a channel whose connection ends as it says that it listens is not up', asy
   let opened = 0
   let rises = 0
   let risesBefore: number | undefined
-  const open = async ({ gone }: WireEvents) => {
+  const open = async ({ closed }: ConnectionEvents) => {
     const first = ++opened === 1
     if (!first) risesBefore = rises
     const query = async () => ''
-    return { pid: 1, busy: 0, query, script: async () => void (first && gone()), destroy: () => undefined }
+    return { pid: 1, busy: 0, query, script: async () => void (first && closed()), destroy: () => undefined }
   }
-  const ear = createEar({
+  const subscriber = createSubscriber({
     ...{ clock: systemClock(), channel: 'heard', database: { ended: false, open }, main: undefined },
-    ...{ push: () => undefined, up: () => void rises++, down: () => undefined, needed: () => opened === 1 },
+    ...{
+      onNotification: () => undefined,
+      onUp: () => void rises++,
+      onDown: () => undefined,
+      isNeeded: () => opened === 1,
+    },
   })
-  ear.open()
+  subscriber.open()
   await until(() => opened === 2)
   assert.equal(risesBefore, 0)
-  await until(() => ear.channel === 'heard')
+  await until(() => subscriber.channel === 'heard')
   assert.equal(rises, 1)
-  await ear.close()
+  await subscriber.close()
 })
 
 test('keys of advisory locks are 64 bits, apart by namespace', () => {

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { Client } from 'pg'
 import postgresJs from 'postgres'
-import { callsOf } from '../../../src/drivers/postgres/sql.js'
+import { createCalls } from '../../../src/drivers/postgres/sql.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startPgBouncer } from '../../support/servers/pgbouncer.js'
 import { startPostgres } from '../../support/servers/postgres.js'
@@ -150,7 +150,7 @@ test('a release that is repeatable read tells a waiter whose channel came up aft
     }),
   )
   assert.ok(holder && waiter && stranger)
-  const calls = callsOf('public')
+  const calls = createCalls('public')
   const ask = async (client: Client, attempt: string, channel: string | null) => {
     const minute = 60_000_000
     const values = ['began', attempt, 'x', minute, 1, 1, 1, minute, 0, channel, null, 'test', '', 0]

@@ -115,7 +115,7 @@ class Twins {
       return this.#same(twin, attempt)
     }
     if (verb === 'force') {
-      const twin = table.force(this.#row, now, now)
+      const twin = table.forceRelease(this.#row, now, now)
       assert.equal(await this.#real.force(now), twin.answer.length)
       return this.#same(twin)
     }
@@ -130,7 +130,7 @@ class Twins {
     ms: number,
   ): Promise<table.Step<unknown>> {
     const now = this.#now
-    const held = this.#row.held.find((hold) => hold.attempt === attempt)
+    const held = this.#row.holds.find((hold) => hold.attempt === attempt)
     const last = (held?.token ?? 0) + (ms % 5)
     if (verb === 'renew') {
       const twin = table.renew(this.#row, attempt, ttl, now, now)
@@ -171,7 +171,7 @@ class Twins {
   async #same(twin: table.Step<unknown>, about?: string): Promise<void> {
     this.#row = twin.row
     const real = await this.#real.inspect(this.#now)
-    assert.deepEqual(inOrder(real), inOrder(table.standingOf(this.#row, this.#now)))
+    assert.deepEqual(inOrder(real), inOrder(table.toLockStatus(this.#row, this.#now)))
     const pushed = this.#pushes
       .splice(0)
       .filter((push) => push.startsWith('g ') && push.split(' ')[1] !== about)
@@ -188,7 +188,7 @@ function inOrder(standing: Standing): unknown {
   return { ...standing, holders }
 }
 
-function expected(answer: table.Acquired): string {
+function expected(answer: table.AcquireResult): string {
   if (answer.is === 'granted') return `granted ${answer.hold.token}`
   if (answer.is === 'waiting') return `waiting ${answer.position}`
   return answer.is === 'limit' ? `limit ${answer.limit}` : answer.is

@@ -3,26 +3,26 @@ import { deadline } from '../../../core/clock.js'
 import type { Claim, GaveBack, Grant } from '../../../core/driver.js'
 import { tokenReserve } from '../../../core/token.js'
 import { text } from '../client.js'
-import { troubleOf } from '../failure.js'
-import type { Proven } from '../hold.js'
-import type { Desk } from '../runtime.js'
+import { toFailure } from '../failure.js'
+import type { Proof } from '../hold.js'
+import type { Runtime } from '../runtime.js'
 import * as sql from '../sql.js'
 import type { Session } from './session.js'
 
 /** One statement proves all locks of one session: it reads the owners of the rows, and keeps the connection alive. */
 export class Heartbeat {
-  readonly #desk: Desk
+  readonly #runtime: Runtime
   readonly #session: Session
   #names: Set<string> = new Set()
   #next: Promise<{ readonly owners: ReadonlyMap<string, string>; readonly sent: number }> | undefined
 
-  constructor(desk: Desk, session: Session) {
-    this.#desk = desk
+  constructor(runtime: Runtime, session: Session) {
+    this.#runtime = runtime
     this.#session = session
   }
 
   /** All requests of one tick share a statement. */
-  beat(name: string): Promise<{ readonly owners: ReadonlyMap<string, string>; readonly sent: number }> {
+  prove(name: string): Promise<{ readonly owners: ReadonlyMap<string, string>; readonly sent: number }> {
     this.#names.add(name)
     this.#next ??= new Promise<void>((resolve) => process.nextTick(resolve)).then(() => this.#send())
     return this.#next
@@ -32,7 +32,7 @@ export class Heartbeat {
     const names = [...this.#names]
     this.#names = new Set()
     this.#next = undefined
-    const { rows, sent } = await this.#session.ask(sql.owners(this.#desk.tables, names))
+    const { rows, sent } = await this.#session.execute(sql.owners(this.#runtime.tables, names))
     return { owners: new Map(rows.map(([name, owner]) => [text(name), text(owner)])), sent }
   }
 }
@@ -41,7 +41,7 @@ export class SessionHold implements Grant {
   readonly token: number
   #until: number
   readonly lost: AbortSignal
-  readonly #desk: Desk
+  readonly #runtime: Runtime
   readonly #claim: Claim
   readonly #session: Session
   readonly #heartbeat: Heartbeat
@@ -52,14 +52,14 @@ export class SessionHold implements Grant {
 
   /** @param ended called when the grant has been released */
   constructor(
-    desk: Desk,
+    runtime: Runtime,
     claim: Claim,
     session: Session,
     heartbeat: Heartbeat,
-    proven: Proven,
+    proven: Proof,
     ended: () => void,
   ) {
-    this.#desk = desk
+    this.#runtime = runtime
     this.#claim = claim
     this.#session = session
     this.#heartbeat = heartbeat
@@ -80,13 +80,13 @@ export class SessionHold implements Grant {
     if (this.#session.isOver || this.#asked) return undefined
     try {
       await this.#session.atLeast(ttl)
-      const { owners, sent } = await this.#heartbeat.beat(name)
+      const { owners, sent } = await this.#heartbeat.prove(name)
       if (owners.get(name) !== attempt) return undefined
       this.#until = deadline(sent, ttl)
       return this.validUntil
     } catch (error) {
       if (this.#session.isOver) return undefined
-      throw troubleOf(error).error
+      throw toFailure(error).error
     }
   }
 
@@ -94,17 +94,17 @@ export class SessionHold implements Grant {
     const { name, attempt } = this.#claim
     const again = this.#asked
     this.#asked = true
-    const { tables, clock } = this.#desk
+    const { tables, clock } = this.#runtime
     const session = this.#session
     if (session.isOver) {
       this.#ended()
       return again && clock.now() < this.validUntil ? 'already-released' : 'lost'
     }
     try {
-      const row = session.ask(sql.release(tables, this.#claim, this.#last))
+      const row = session.execute(sql.release(tables, this.#claim, this.#last))
       const mine = session.owners.get(name) === attempt
       // Both are in flight before the first is answered: no other statement of this process can come in between.
-      const lock = mine ? session.ask(sql.letGo(tables, name)) : undefined
+      const lock = mine ? session.execute(sql.unlock(tables, name)) : undefined
       lock?.catch(() => undefined)
       // The next request comes behind them on the same connection, even if their answers come too late.
       if (mine) session.owners.delete(name)
@@ -115,7 +115,7 @@ export class SessionHold implements Grant {
       if (id !== 0) return 'released'
       return again && clock.now() < this.validUntil ? 'already-released' : 'lost'
     } catch (error) {
-      throw troubleOf(error).error
+      throw toFailure(error).error
     }
   }
 

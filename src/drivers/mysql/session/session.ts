@@ -8,8 +8,8 @@
 import { setMaxListeners } from 'node:events'
 import type { Clock } from '../../../core/clock.js'
 import { type Answer, type Connection, connect, number } from '../client.js'
-import { inTime, type Link, type Reply, Silence } from '../connections.js'
-import { isConflict, tellsEnd } from '../failure.js'
+import { type Connections, NoAnswerError, type Reply, withTimeout } from '../connections.js'
+import { isConflict, isConnectionEnd } from '../failure.js'
 import type { Settings } from '../options.js'
 
 export class Session {
@@ -20,7 +20,7 @@ export class Session {
   /** Clock reading before the last answered statement was sent. */
   provenAt: number
   /** The current `wait_timeout`, in ms. */
-  patience: number
+  waitTimeout: number
   readonly #connection: Connection
   readonly #clock: Clock
   readonly #timeout: number
@@ -28,12 +28,12 @@ export class Session {
   /** Rejects the unanswered statements: a client that closes a connection may leave them unsettled. */
   readonly #unanswered = new Set<(why: unknown) => void>()
 
-  constructor(connection: Connection, clock: Clock, timeout: number, provenAt: number, patience: number) {
+  constructor(connection: Connection, clock: Clock, timeout: number, provenAt: number, waitTimeout: number) {
     this.#connection = connection
     this.#clock = clock
     this.#timeout = timeout
     this.provenAt = provenAt
-    this.patience = patience
+    this.waitTimeout = waitTimeout
     // Each held lock adds a listener.
     setMaxListeners(0, this.ended.signal)
     this.#unwatch = connection.watch((error) => this.end(error))
@@ -43,17 +43,17 @@ export class Session {
     return this.ended.signal.aborted
   }
 
-  async ask(statement: string): Promise<Reply> {
+  async execute(statement: string): Promise<Reply> {
     if (this.isOver) throw this.ended.signal.reason
     const sent = this.#clock.now()
     try {
-      const answer = await inTime(this.#clock, this.#timeout, this.#answerTo(statement))
+      const answer = await withTimeout(this.#clock, this.#timeout, this.#answerTo(statement))
       this.provenAt = Math.max(this.provenAt, sent)
       return { ...answer, sent }
     } catch (error) {
       // It has ended. Or no lock depends on it, or can any more: a new connection is better than a silent one.
-      const useless = error instanceof Silence ? this.owners.size === 0 : !isRefusal(error)
-      if (useless || this.#clock.now() > this.provenAt + this.patience) this.end(error)
+      const useless = error instanceof NoAnswerError ? this.owners.size === 0 : !isRefusal(error)
+      if (useless || this.#clock.now() > this.provenAt + this.waitTimeout) this.end(error)
       throw error
     }
   }
@@ -68,10 +68,10 @@ export class Session {
 
   /** Has the server keep the silent connection for at least `ttl` ms. */
   async atLeast(ttl: number): Promise<void> {
-    if (ttl <= this.patience) return
+    if (ttl <= this.waitTimeout) return
     const seconds = Math.ceil(ttl / 1000)
-    await this.ask(`SET SESSION wait_timeout = ${seconds}`)
-    this.patience = Math.max(this.patience, seconds * 1000)
+    await this.execute(`SET SESSION wait_timeout = ${seconds}`)
+    this.waitTimeout = Math.max(this.waitTimeout, seconds * 1000)
   }
 
   end(error?: unknown): void {
@@ -88,18 +88,20 @@ export class Session {
 /** A refusal by the server leaves the connection as it was. */
 const isRefusal = (error: unknown) => {
   const { sqlState, fatal } = error as { readonly sqlState?: unknown; readonly fatal?: unknown }
-  return typeof sqlState === 'string' && fatal !== true && !sqlState.startsWith('08') && !tellsEnd(error)
+  return (
+    typeof sqlState === 'string' && fatal !== true && !sqlState.startsWith('08') && !isConnectionEnd(error)
+  )
 }
 
 /**
  * True if the connection ended while a statement was in flight, as the server ends an idle connection. The statement may be sent once more
  * over another one: whatever was executed all the same is known by its attempt, and a GET_LOCK ended with the connection.
  */
-export function endedUnder(session: Session, error: unknown): boolean {
-  return session.isOver && !(error instanceof Silence)
+export function endedDuring(session: Session, error: unknown): boolean {
+  return session.isOver && !(error instanceof NoAnswerError)
 }
 
-export interface Sessions extends Link {
+export interface Sessions extends Connections {
   /** The present session, or a new one. */
   current(): Promise<Session>
   close(): void
@@ -113,7 +115,7 @@ export function createSessions({ pool, commandTimeout }: Settings, clock: Clock,
 
   const open = async (): Promise<Session> => {
     const coming = connect(pool)
-    const connection = await inTime(clock, commandTimeout, coming).catch((error) => {
+    const connection = await withTimeout(clock, commandTimeout, coming).catch((error) => {
       coming.then(
         (late) => late.release(),
         () => undefined,
@@ -122,10 +124,10 @@ export function createSessions({ pool, commandTimeout }: Settings, clock: Clock,
     })
     const sent = clock.now()
     try {
-      const answer = await inTime(clock, commandTimeout, connection.query('SELECT @@autocommit'))
+      const answer = await withTimeout(clock, commandTimeout, connection.query('SELECT @@autocommit'))
       if (number(answer.rows[0]?.[0]) !== 1)
-        await inTime(clock, commandTimeout, connection.query('SET autocommit = 1'))
-      await inTime(clock, commandTimeout, connection.query(`SET SESSION wait_timeout = ${seconds}`))
+        await withTimeout(clock, commandTimeout, connection.query('SET autocommit = 1'))
+      await withTimeout(clock, commandTimeout, connection.query(`SET SESSION wait_timeout = ${seconds}`))
     } catch (error) {
       connection.destroy()
       throw error
@@ -145,14 +147,14 @@ export function createSessions({ pool, commandTimeout }: Settings, clock: Clock,
 
   return {
     current,
-    async ask(statement) {
+    async execute(statement) {
       let again = false
       for (let n = 0; ; n++) {
         const one = await current()
         try {
-          return await one.ask(statement)
+          return await one.execute(statement)
         } catch (error) {
-          if (!again && !closed && endedUnder(one, error)) again = true
+          if (!again && !closed && endedDuring(one, error)) again = true
           else if (!isConflict(error) || n === 50) throw error
         }
       }

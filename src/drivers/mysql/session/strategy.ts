@@ -3,78 +3,88 @@ import { deadline } from '../../../core/clock.js'
 import type { Claim } from '../../../core/driver.js'
 import { number } from '../client.js'
 import type { Row } from '../decision.js'
-import type { Proven } from '../hold.js'
-import type { Desk } from '../runtime.js'
+import type { Proof } from '../hold.js'
+import type { Runtime } from '../runtime.js'
 import * as sql from '../sql.js'
-import type { Taker } from '../waiter.js'
-import { endedUnder, type Session, type Sessions } from './session.js'
+import type { Strategy } from '../waiter.js'
+import { endedDuring, type Session, type Sessions } from './session.js'
 
-export interface SessionTaker extends Taker {
+export interface SessionStrategy extends Strategy {
   /** The session in which this attempt holds. */
   sessionOf(attempt: string): Session | undefined
   forget(attempt: string): void
 }
 
-export function sessionTaker(desk: Desk, sessions: Sessions): SessionTaker {
-  const { tables } = desk
+export function sessionStrategy(runtime: Runtime, sessions: Sessions): SessionStrategy {
+  const { tables } = runtime
   const holding = new Map<string, Session>()
 
   /** Runs after the statement it undoes, on the same connection, whether or not that was answered. */
-  const letGo = (session: Session, { name, attempt }: Claim) => {
+  const unlock = (session: Session, { name, attempt }: Claim) => {
     if (session.owners.get(name) !== attempt) return
     session.owners.delete(name)
     holding.delete(attempt)
-    session.ask(sql.letGo(tables, name)).catch(() => undefined)
+    session.execute(sql.unlock(tables, name)).catch(() => undefined)
   }
 
-  const begin = async (session: Session, claim: Claim, guard: sql.Guard): Promise<Proven | undefined> => {
-    const latest = await desk.latest()
+  const begin = async (
+    session: Session,
+    claim: Claim,
+    guard: sql.Precondition,
+  ): Promise<Proof | undefined> => {
+    const latest = await runtime.serverDeadline()
     await session.atLeast(claim.ttl)
-    const { rows } = await session.ask(sql.getLock(tables, claim.name))
+    const { rows } = await session.execute(sql.getLock(tables, claim.name))
     if (number(rows[0]?.[0]) !== 1) return undefined
-    const { id, sent } = await session.ask(sql.takeSession(tables, { claim, by: desk.by, guard, latest }))
+    const { id, sent } = await session.execute(
+      sql.takeSession(tables, { claim, by: runtime.by, guard, latest }),
+    )
     if (id === 0) return undefined
     return { token: id, validUntil: deadline(sent, claim.ttl), since: id }
   }
 
-  const takeIn = async (session: Session, claim: Claim, guard: sql.Guard): Promise<Proven | undefined> => {
+  const takeIn = async (
+    session: Session,
+    claim: Claim,
+    guard: sql.Precondition,
+  ): Promise<Proof | undefined> => {
     // Another attempt in this process has it: the server would let both in.
     if (session.owners.has(claim.name)) return undefined
     session.owners.set(claim.name, claim.attempt)
-    let proven: Proven | undefined
+    let proven: Proof | undefined
     try {
       proven = await begin(session, claim, guard)
       if (proven !== undefined) holding.set(claim.attempt, session)
       return proven
     } finally {
-      if (proven === undefined) letGo(session, claim)
+      if (proven === undefined) unlock(session, claim)
     }
   }
 
   return {
-    async take(claim, guard) {
+    async acquire(claim, guard) {
       const session = await sessions.current()
       try {
         return await takeIn(session, claim, guard)
       } catch (error) {
-        if (await desk.made(error)) return undefined
-        if (desk.closed || !endedUnder(session, error)) throw error
+        if (await runtime.createTablesAfter(error)) return undefined
+        if (runtime.closed || !endedDuring(session, error)) throw error
       }
       return takeIn(await sessions.current(), claim, guard)
     },
 
     /** The same claim was sent twice: the other request has the lock. */
-    recover(row: Row, claim: Claim): Proven | undefined {
+    claimFromRow(row: Row, claim: Claim): Proof | undefined {
       const session = holding.get(claim.attempt)
       if (session === undefined || session.isOver || row.kind !== 'g' || row.owner !== claim.attempt)
         return undefined
       return { token: row.token, validUntil: deadline(session.provenAt, claim.ttl), since: row.since }
     },
 
-    async undo(claim) {
-      await desk.ask(sql.release(tables, claim, 0), true)
+    async rollback(claim) {
+      await runtime.execute(sql.release(tables, claim, 0), true)
       const session = holding.get(claim.attempt)
-      if (session !== undefined) letGo(session, claim)
+      if (session !== undefined) unlock(session, claim)
     },
 
     sessionOf: (attempt) => holding.get(attempt),

@@ -3,11 +3,11 @@ import type { Driver, DriverFactory, Grant, Standing } from '../../../core/drive
 import { BackendError } from '../../../core/errors.js'
 import type { Database, Value } from '../client.js'
 import type { PostgresSessionTraits } from '../driver.js'
-import { troubleOf } from '../failure.js'
-import { standingOf } from '../inspect.js'
+import { toFailure } from '../failure.js'
+import { toLockStatus } from '../inspect.js'
 import type { Settings } from '../options.js'
 import type { Call } from '../sql.js'
-import type { Push } from '../subscriber.js'
+import type { Notification } from '../subscriber.js'
 import { nameOfRow, rowName } from './key.js'
 import { createSession, type Session } from './session.js'
 import { SessionWaiter } from './waiter.js'
@@ -25,8 +25,8 @@ export function sessionDriver(database: Database, settings: Settings): DriverFac
     const waiters = new Map<string, SessionWaiter>()
     let session: Session | undefined
     let closed = false
-    const hear = (push: Push) => {
-      if (push.is === 'try') waiters.get(push.attempt)?.hear()
+    const hear = (push: Notification) => {
+      if (push.is === 'try') waiters.get(push.attempt)?.onNotification()
     }
     const open = (): Session => {
       if (closed) throw new BackendError('postgres', 'these locks were closed', { closed: true })
@@ -36,9 +36,9 @@ export function sessionDriver(database: Database, settings: Settings): DriverFac
     const told = async (call: (session: Session) => Call, values: readonly Value[]): Promise<unknown> => {
       const at = open()
       try {
-        return (await at.ask(call(at), () => values)).answer
+        return (await at.execute(call(at), () => values)).answer
       } catch (error) {
-        throw troubleOf(error).error
+        throw toFailure(error).error
       }
     }
     return {
@@ -51,12 +51,12 @@ export function sessionDriver(database: Database, settings: Settings): DriverFac
         })
       },
       inspect: async (name) =>
-        standingOf(name, await told(({ calls }) => calls.sessionInspect, [rowName(namespace, name)])),
+        toLockStatus(name, await told(({ calls }) => calls.sessionInspect, [rowName(namespace, name)])),
       async list(prefix) {
         const rows = await told(({ calls }) => calls.sessionList, [rowName(namespace, prefix)])
         const all = (rows as [string, unknown][]).flatMap(([row, standing]): Standing[] => {
           const name = nameOfRow(namespace, row)
-          return name === undefined ? [] : [standingOf(name, standing)]
+          return name === undefined ? [] : [toLockStatus(name, standing)]
         })
         return all.filter(({ holders, waiters }) => holders.length + waiters.length > 0)
       },

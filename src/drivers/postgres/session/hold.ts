@@ -2,14 +2,14 @@
 import { deadline } from '../../../core/clock.js'
 import type { Claim, GaveBack, Grant } from '../../../core/driver.js'
 import { BackendError } from '../../../core/errors.js'
-import { troubleOf } from '../failure.js'
+import { toFailure } from '../failure.js'
 import { rowName } from './key.js'
-import type { Life, Session } from './session.js'
+import type { ConnectionLifetime, Session } from './session.js'
 
 export class SessionHold implements Grant {
   readonly #session: Session
   readonly #claim: Claim
-  readonly #life: Life
+  readonly #lifetime: ConnectionLifetime
   readonly token: number
   readonly lost: AbortSignal
   #until: number
@@ -18,31 +18,35 @@ export class SessionHold implements Grant {
   constructor(
     session: Session,
     claim: Claim,
-    { token, validUntil, life }: { readonly token: number; readonly validUntil: number; readonly life: Life },
+    {
+      token,
+      validUntil,
+      lifetime,
+    }: { readonly token: number; readonly validUntil: number; readonly lifetime: ConnectionLifetime },
   ) {
     this.#session = session
     this.#claim = claim
-    this.#life = life
+    this.#lifetime = lifetime
     this.token = token
-    this.lost = life.ended
+    this.lost = lifetime.ended
     this.#until = validUntil
   }
 
   get validUntil(): number {
-    return this.#life.ended.aborted ? Number.NEGATIVE_INFINITY : this.#until
+    return this.#lifetime.ended.aborted ? Number.NEGATIVE_INFINITY : this.#until
   }
 
   async renew(ttl: number): Promise<number | undefined> {
-    if (this.#released || this.#life.ended.aborted) return undefined
+    if (this.#released || this.#lifetime.ended.aborted) return undefined
     this.#session.ttls.set(this.#claim.attempt, ttl)
     try {
-      const { sent } = await this.#session.beat(this.#life)
-      if (this.#released || this.#life.ended.aborted) return undefined
+      const { sent } = await this.#session.heartbeat(this.#lifetime)
+      if (this.#released || this.#lifetime.ended.aborted) return undefined
       this.#until = deadline(sent, ttl)
       return this.validUntil
     } catch (error) {
-      if (this.#life.ended.aborted) return undefined
-      throw troubleOf(error).error
+      if (this.#lifetime.ended.aborted) return undefined
+      throw toFailure(error).error
     }
   }
 
@@ -51,23 +55,23 @@ export class SessionHold implements Grant {
     this.#released = true
     this.#session.ttls.delete(this.#claim.attempt)
     // The end of the old connection has released the lock, and a new connection does not have it.
-    if (this.#life.ended.aborted) return again ? 'already-released' : 'lost'
+    if (this.#lifetime.ended.aborted) return again ? 'already-released' : 'lost'
     const { name, attempt } = this.#claim
     try {
       const { answer } = await this.#session.release(rowName(this.#session.namespace, name), attempt)
       if (answer === 1) return 'released'
       return again ? 'already-released' : 'lost'
     } catch (error) {
-      throw troubleOf(error).error
+      throw toFailure(error).error
     }
   }
 
   async downgrade(): Promise<void> {
     const { name, attempt } = this.#claim
     const { calls, namespace } = this.#session
-    const asked = this.#session.ask(calls.sessionDowngrade, () => [rowName(namespace, name), attempt])
+    const asked = this.#session.execute(calls.sessionDowngrade, () => [rowName(namespace, name), attempt])
     const { answer } = await asked.catch((error) => {
-      throw troubleOf(error).error
+      throw toFailure(error).error
     })
     if (answer !== 1) throw new BackendError('postgres', `cannot downgrade ${name}: it is not held`)
   }

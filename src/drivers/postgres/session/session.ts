@@ -13,26 +13,26 @@
 import { setMaxListeners } from 'node:events'
 import type { Env } from '../../../core/driver.js'
 import { BackendError } from '../../../core/errors.js'
-import type { Database, Value, Wire } from '../client.js'
-import { codeOf, troubleOf } from '../failure.js'
+import type { Connection, Database, Value } from '../client.js'
+import { codeOf, toFailure } from '../failure.js'
 import type { Settings } from '../options.js'
 import { createReaper } from '../reaper.js'
 import { assertTrusted, strangersIn } from '../schema-trust.js'
-import { type Call, type Calls, callsOf, creation } from '../sql.js'
-import { type Push, parsePush } from '../subscriber.js'
+import { type Call, type Calls, createCalls, creation } from '../sql.js'
+import { type Notification, parseNotification } from '../subscriber.js'
 
 /** A connection and the signal of its end. */
-export interface Life {
-  readonly wire: Wire
+export interface ConnectionLifetime {
+  readonly connection: Connection
   /** Aborts when the connection has ended. */
   readonly ended: AbortSignal
 }
 
-export interface Told {
+export interface SessionResult {
   readonly answer: unknown
   /** Clock reading before the statement was sent. */
   readonly sent: number
-  readonly life: Life
+  readonly lifetime: ConnectionLifetime
 }
 
 export interface Session {
@@ -45,11 +45,11 @@ export interface Session {
   /** Silence after which the server is to end the session, in ms. */
   idle(): number
   /** Calls `values` when it sends the statement. Sends it again on a new connection if the old one broke. */
-  ask(call: Call, values: () => readonly Value[]): Promise<Told>
+  execute(call: Call, values: () => readonly Value[]): Promise<SessionResult>
   /** Ends an attempt, now or as soon as possible. @param name as stored in the rows @throws as `ask`, when it could not end it now */
-  release(name: string, attempt: string): Promise<Told>
+  release(name: string, attempt: string): Promise<SessionResult>
   /** One statement for all callers in one tick. Never opens a connection: a new one would prove nothing. */
-  beat(life: Life): Promise<{ readonly sent: number }>
+  heartbeat(lifetime: ConnectionLifetime): Promise<{ readonly sent: number }>
   close(): Promise<void>
 }
 
@@ -67,21 +67,21 @@ export function createSession(
   database: Database,
   settings: Settings,
   env: Env,
-  push: (push: Push) => void,
+  push: (push: Notification) => void,
 ): Session {
   const { clock, id, random } = env
   const { commandTimeout, schema } = settings
-  const calls = callsOf(schema)
+  const calls = createCalls(schema)
   const takes = [calls.sessionAcquire, calls.sessionDowngrade]
   const channel = `holdfast_${id()}`
   const ttls = new Map<string, number>()
   const timers = new Set<() => void>()
   const pending = new Set<Promise<unknown>>()
-  let current: Promise<Life> | undefined
+  let current: Promise<ConnectionLifetime> | undefined
   let beating: Promise<{ sent: number }> | undefined
   /** Connections on which a statement was rolled back: they may hold a lock once more than the rows record. */
-  const rolledBack = new WeakSet<Life>()
-  let tidying: Life | undefined
+  const rolledBack = new WeakSet<ConnectionLifetime>()
+  let tidying: ConnectionLifetime | undefined
   let listens = false
   let unlisten: (() => Promise<void>) | undefined
   let closed = false
@@ -99,20 +99,20 @@ export function createSession(
     }
   }
   const heard = (payload: string) => {
-    const parsed = parsePush(payload)
+    const parsed = parseNotification(payload)
     if (parsed !== undefined && !closed) push(parsed)
   }
   const idle = () => Math.max(1_000, ...[...ttls.values()].map(Math.ceil))
 
-  async function begin(gone: () => void): Promise<Life> {
+  async function begin(gone: () => void): Promise<ConnectionLifetime> {
     if (database.ended) throw Object.assign(new Error('the pool was ended'), { code: 'POOL_ENDED' })
     const controller = new AbortController()
     // Every hold adds a listener.
     setMaxListeners(0, controller.signal)
-    const wire = await inTime(
+    const connection = await inTime(
       database.open({
         notified: heard,
-        gone: () => {
+        closed: () => {
           gone()
           controller.abort(new BackendError('postgres', 'the connection of this session has ended'))
         },
@@ -120,30 +120,30 @@ export function createSession(
       commandTimeout,
     )
     try {
-      const pid = Number(await inTime(wire.query(greeting, []), commandTimeout))
-      if (wire.pid !== undefined && wire.pid !== pid) throw pooled()
-      assertTrusted(schema, JSON.parse(await inTime(wire.query(strangersIn, [schema]), commandTimeout)))
+      const pid = Number(await inTime(connection.query(greeting, []), commandTimeout))
+      if (connection.pid !== undefined && connection.pid !== pid) throw pooled()
+      assertTrusted(schema, JSON.parse(await inTime(connection.query(strangersIn, [schema]), commandTimeout)))
       if (settings.listen !== false && database.shared === undefined) {
-        await inTime(wire.script(`listen "${channel}"`), commandTimeout)
+        await inTime(connection.script(`listen "${channel}"`), commandTimeout)
         listens = true
       } else if (settings.listen !== false && unlisten === undefined) {
         unlisten = await database.shared?.listen(channel, heard, () => undefined)
         listens = true
       }
     } catch (error) {
-      wire.destroy()
+      connection.destroy()
       throw error
     }
-    if (closed) wire.destroy()
-    return { wire, ended: controller.signal }
+    if (closed) connection.destroy()
+    return { connection, ended: controller.signal }
   }
 
-  function life(): Promise<Life> {
+  function currentLifetime(): Promise<ConnectionLifetime> {
     if (current !== undefined) return current
     const drop = () => {
       if (current === mine) current = undefined
     }
-    const mine: Promise<Life> = begin(drop)
+    const mine: Promise<ConnectionLifetime> = begin(drop)
     current = mine
     mine.catch(drop)
     return mine
@@ -158,12 +158,12 @@ export function createSession(
     })
   }
 
-  async function send(at: Life, call: Call, values: readonly Value[]): Promise<Told> {
+  async function send(at: ConnectionLifetime, call: Call, values: readonly Value[]): Promise<SessionResult> {
     const sent = clock.now()
-    const running = at.wire.query(call.text, call.notifies ? [...values, 0] : values)
+    const running = at.connection.query(call.text, call.notifies ? [...values, 0] : values)
     // By then the server has ended the connection, or the connection holds nothing.
     const hopeless = later(ttls.size === 0 ? commandTimeout : idle() + commandTimeout, () =>
-      at.wire.destroy(),
+      at.connection.destroy(),
     )
     const told = running.finally(hopeless)
     const answer = inTime(told, commandTimeout)
@@ -172,11 +172,11 @@ export function createSession(
       () => pending.delete(done),
     )
     pending.add(done)
-    return { answer: JSON.parse(await answer), sent, life: at }
+    return { answer: JSON.parse(await answer), sent, lifetime: at }
   }
 
   /** Statements on one connection run in order: a tidy in flight runs after everything refused by now. */
-  function tidy(at: Life): void {
+  function tidy(at: ConnectionLifetime): void {
     if (at.ended.aborted || closed || tidying === at) return
     tidying = at
     send(at, calls.sessionTidy, []).then(
@@ -192,15 +192,15 @@ export function createSession(
     )
   }
 
-  async function ask(call: Call, values: () => readonly Value[]): Promise<Told> {
+  async function execute(call: Call, values: () => readonly Value[]): Promise<SessionResult> {
     let created = false
     for (let tries = 1; ; tries++) {
-      let at: Life | undefined
+      let at: ConnectionLifetime | undefined
       try {
-        at = await life()
+        at = await currentLifetime()
         const told = await send(at, call, values())
         if (call === calls.sessionRelease && rolledBack.has(at)) tidy(at)
-        reaper.look()
+        reaper.sweepIfDue()
         return told
       } catch (error) {
         const code = codeOf(error)
@@ -208,7 +208,7 @@ export function createSession(
           at !== undefined &&
           takes.includes(call) &&
           !missing.includes(code) &&
-          !troubleOf(error).unknown
+          !toFailure(error).ambiguous
         ) {
           rolledBack.add(at)
           tidy(at)
@@ -216,18 +216,18 @@ export function createSession(
         if (closed || tries === 8) throw error
         if (missing.includes(code) && settings.create && !created) {
           created = true
-          const { wire } = await life()
-          await wire.script(creation(schema))
-          assertTrusted(schema, JSON.parse(await wire.query(strangersIn, [schema])))
+          const { connection } = await currentLifetime()
+          await connection.script(creation(schema))
+          assertTrusted(schema, JSON.parse(await connection.query(strangersIn, [schema])))
         } else if (code === '40001' || code === '40P01') {
           await new Promise<void>((resolve) => later(random() * 10 * tries, resolve))
-        } else if (!troubleOf(error).unknown || current !== undefined || tries > 2) throw error
+        } else if (!toFailure(error).ambiguous || current !== undefined || tries > 2) throw error
       }
     }
   }
 
   /** Retries on that connection only: if it has ended, so has the hold. */
-  function owe(at: Life, values: readonly Value[], pause: number): void {
+  function owe(at: ConnectionLifetime, values: readonly Value[], pause: number): void {
     later(pause, () => {
       if (at.ended.aborted || closed) return
       send(at, calls.sessionRelease, values).then(
@@ -237,7 +237,12 @@ export function createSession(
     })
   }
 
-  const reaper = createReaper(async (call, values) => send(await life(), call, values), calls, settings, env)
+  const reaper = createReaper(
+    async (call, values) => send(await currentLifetime(), call, values),
+    calls,
+    settings,
+    env,
+  )
 
   return {
     calls,
@@ -247,11 +252,11 @@ export function createSession(
     },
     ttls,
     idle,
-    ask,
+    execute,
     async release(name, attempt) {
       const values = [name, attempt]
       try {
-        return await ask(calls.sessionRelease, () => values)
+        return await execute(calls.sessionRelease, () => values)
       } catch (error) {
         current?.then(
           (at) => owe(at, values, tidyAgain),
@@ -260,11 +265,11 @@ export function createSession(
         throw error
       }
     },
-    beat(at) {
+    heartbeat(at) {
       if (at.ended.aborted) return Promise.reject(at.ended.reason)
       beating ??= new Promise<void>((resolve) => clock.soon(resolve)).then(() => {
         beating = undefined
-        return send(at, calls.sessionBeat, [idle()]).finally(() => reaper.look())
+        return send(at, calls.sessionBeat, [idle()]).finally(() => reaper.sweepIfDue())
       })
       return beating
     },
@@ -273,7 +278,7 @@ export function createSession(
       await Promise.allSettled([...pending, reaper.close()])
       closed = true
       const open = await current?.catch(() => undefined)
-      open?.wire.destroy()
+      open?.connection.destroy()
       await unlisten?.()
       for (const stop of timers) stop()
       timers.clear()

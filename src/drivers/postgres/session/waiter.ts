@@ -6,14 +6,14 @@ import { deadline } from '../../../core/clock.js'
 import type { Claim, Env, Grant, Wait } from '../../../core/driver.js'
 import { BackendError } from '../../../core/errors.js'
 import { Hints } from '../../kit/hints.js'
-import { type Trouble, troubleOf } from '../failure.js'
-import { acquiredOf } from '../inspect.js'
+import { type Failure, toFailure } from '../failure.js'
+import { parseAcquireReply } from '../inspect.js'
 import { SessionHold } from './hold.js'
 import { lockKey, rowName } from './key.js'
-import type { Session, Told } from './session.js'
+import type { Session, SessionResult } from './session.js'
 
 /** Poll interval in ms: with notifications, and without. */
-const looks = { told: 400, polling: [5, 10, 20, 50, 100] }
+const pollPauses = { told: 400, polling: [5, 10, 20, 50, 100] }
 /** How long a waiter is presumed alive after a request, in ms: if its process stalls for a second or two, it keeps its queue entry. */
 const alive = 3_000
 
@@ -69,7 +69,7 @@ export class SessionWaiter {
     this.#asked = true
     const { name, attempt, mode, ttl, note = '' } = this.#claim
     const session = this.#session
-    const asked = session.ask(session.calls.sessionAcquire, () => [
+    const asked = session.execute(session.calls.sessionAcquire, () => [
       ...[
         rowName(session.namespace, name),
         attempt,
@@ -81,12 +81,12 @@ export class SessionWaiter {
     ])
     asked.then(
       (told) => this.#answered(told),
-      (error) => this.#trouble(troubleOf(error)),
+      (error) => this.#onFailure(toFailure(error)),
     )
   }
 
   /** Handles a notification, which anybody with the right to notify may have sent: it is worth a try. */
-  hear(): void {
+  onNotification(): void {
     if (!this.#once) this.#hints.notify()
   }
 
@@ -95,10 +95,10 @@ export class SessionWaiter {
     this.#giveUp(new BackendError('postgres', 'the locks were closed', { closed: true }))
   }
 
-  #answered({ answer, sent, life }: Told): void {
+  #answered({ answer, sent, lifetime }: SessionResult): void {
     this.#asking = false
     this.#hints.queryDone()
-    const acquired = acquiredOf(answer)
+    const acquired = parseAcquireReply(answer)
     if (this.#settled) {
       // It was sent again after the claim was given up. If the claim was granted before, the lock is its holder's.
       if (acquired.is === 'granted' && this.#gaveUp) void this.#release().catch(() => undefined)
@@ -106,9 +106,9 @@ export class SessionWaiter {
     }
     this.#failures = 0
     if (acquired.is === 'granted') {
-      if (life.ended.aborted) return this.ask()
+      if (lifetime.ended.aborted) return this.ask()
       if (this.#wait.over) return this.#giveUp()
-      const proven = { token: acquired.token, validUntil: deadline(sent, this.#claim.ttl), life }
+      const proven = { token: acquired.token, validUntil: deadline(sent, this.#claim.ttl), lifetime }
       this.#leave()
       this.#settle(new SessionHold(this.#session, this.#claim, proven))
       return
@@ -122,7 +122,7 @@ export class SessionWaiter {
     this.#listen()
     if (this.#again) return this.ask()
     const told = this.#session.channel !== null
-    const pause = told ? looks.told : (looks.polling[Math.min(this.#polls++, 4)] ?? 100)
+    const pause = told ? pollPauses.told : (pollPauses.polling[Math.min(this.#polls++, 4)] ?? 100)
     this.#later(pause * (0.8 + 0.4 * this.#env.random()))
   }
 
@@ -138,13 +138,13 @@ export class SessionWaiter {
     this.#disarm = clock.at(clock.now() + ms, () => this.ask())
   }
 
-  #trouble({ passing, error }: Trouble): void {
+  #onFailure({ transient, error }: Failure): void {
     this.#asking = false
     this.#hints.queryDone()
     if (this.#settled) return
     this.#wait.blocked?.({ trouble: error })
     const pause = Math.min(1_000, 25 * 2 ** Math.min(this.#failures++, 8)) * (0.5 + this.#env.random())
-    if (!passing || this.#once || this.#wait.remaining() <= pause) return this.#giveUp(error)
+    if (!transient || this.#once || this.#wait.remaining() <= pause) return this.#giveUp(error)
     this.#listen()
     if (this.#wait.over) this.#giveUp()
     else this.#later(pause)

@@ -8,7 +8,7 @@
  *
  * Long because the rules that decide who holds are read together.
  */
-export const lineFunctions = `
+export const queueFunctions = `
 -- What every verb begins with: its commit is on disk before it is answered, and no wait for a row is longer than lock_timeout, because
 -- what is sent behind it on the same connection waits as long. The client asks again.
 create or replace function S.holdfast_begin_v1() returns bigint language plpgsql as $$
