@@ -38,6 +38,7 @@ const outside: Readonly<Record<string, readonly string[]>> = {
   nestjs: [],
   otel: [],
   health: [],
+  compat: [],
   ui: [],
   cli: ['ui'],
   // The stories of the examples are among the lab's scenes; the bench knows the public libraries.
