@@ -270,6 +270,17 @@ test('“an operator took it” before the answer to the request: the lease that
   await heardLast.release()
 })
 
+test('a holder whose process has never waited hears of a forced release with its next renewal, and not before', async (t) => {
+  const [a, b] = [peer(t, server.port), peer(t, server.port)]
+  const lease = await a.locks.mutex('never waited').acquire({ ttl: 60_000 })
+  assert.equal(await b.locks.forceRelease('never waited'), 1)
+  // Its connection has carried answers since.
+  assert.deepEqual((await a.locks.inspect('never waited')).holders, [])
+  assert.ok(lease.isHeld)
+  await assert.rejects(lease.extend(), { code: 'LEASE_LOST' })
+  assert.equal(lease.isHeld, false)
+})
+
 test('a try whose reply is lost is an error, and nobody holds it longer than a moment', async (t) => {
   const a = await cabled(t, server, { commandTimeout: 300 })
   const b = peer(t, server.port)
