@@ -24,7 +24,7 @@ function needTypes(words) {
   return tests.some(
     (path) =>
       words.some((word) => path.includes(word)) &&
-      /typescript\/bin\/tsc|build\/dist/.test(readFileSync(join(root, path), 'utf8')),
+      /typescript\/bin\/tsc|build\/dist|build\/src\/ui\/page/.test(readFileSync(join(root, path), 'utf8')),
   )
 }
 

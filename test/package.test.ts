@@ -88,6 +88,21 @@ test('the command works without any other package', () => {
   assert.equal((demo as { ok: boolean }).ok, true)
 })
 
+test('the published page is served with its files', () => {
+  const text = `
+    import { createLocks } from 'holdfast'
+    import { memory } from 'holdfast/memory'
+    import { lockPage } from 'holdfast/ui'
+    const locks = createLocks(memory())
+    const page = lockPage({ stores: { main: locks } })
+    for (const path of ['', 'page.js', 'page.css', 'icon.svg']) {
+      const { status } = await page.fetch(new Request('http://localhost/' + path, { headers: { host: 'localhost' } }))
+      console.log(status)
+    }
+    await locks.close()`
+  assert.equal(program(text), '200\n200\n200\n200\n')
+})
+
 test('the published driver passes the published conformance suite', () => {
   const command = join(installed, manifest.bin['holdfast'] ?? '')
   const on = `local:${join(project, 'verified')}`
@@ -109,6 +124,7 @@ test('the package has the bundle, its declarations and its papers, and nothing e
     'README.md',
     'build/dist/*.js',
     'build/dist/LICENSES.txt',
+    ...['icon.svg', 'index.html', 'page.css', 'page.js'].map((name) => `build/src/ui/page/${name}`),
     'package.json',
   ])
 })

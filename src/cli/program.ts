@@ -9,6 +9,7 @@ import { labCommandLine } from './commands/lab.js'
 import { runCommandLine, withoutCommand } from './commands/run.js'
 import { schemaCommandLine } from './commands/schema.js'
 import { storeCommandLines } from './commands/store.js'
+import { uiCommandLine } from './commands/ui.js'
 import { verifyCommandLine } from './commands/verify.js'
 import { exitCodeOf, exits } from './exit.js'
 import { addHelp } from './help/help.js'
@@ -33,6 +34,7 @@ async function called(argv: readonly string[]): Promise<void> {
   runCommandLine(program, rest)
   holdCommandLine(program)
   storeCommandLines(program)
+  uiCommandLine(program)
   schemaCommandLine(program)
   demoCommandLine(program)
   labCommandLine(program)

@@ -99,6 +99,19 @@ export const pages: Readonly<Record<string, Page>> = {
     ],
     environment: storeVariables,
   },
+  ui: {
+    examples: [
+      ['holdfast ui --on redis://10.0.0.5', 'then open the address it prints'],
+      ['holdfast ui --on redis://a --on postgres://b/app', 'side by side'],
+      ['holdfast ui --allow-release', 'locks can be taken from their holders'],
+      ['holdfast ui --listen 0.0.0.0 --host-name ops1', 'for other machines; asks for a token'],
+    ],
+    exits: failed('the port cannot be listened on'),
+    environment: [
+      ...storeVariables,
+      ['HOLDFAST_UI_TOKEN', 'the token that browsers must bring (default: a new one, where one is needed)'],
+    ],
+  },
   schema: {
     examples: [
       ['holdfast schema --on postgres://localhost/app --role app | psql app', 'make what the driver needs'],

@@ -1,0 +1,154 @@
+/** The routes, as a function from a web `Request` to a `Response`. */
+import { readFileSync } from 'node:fs'
+import { cookieOf, equal, hasToken, headers, hostAllowed, sameOrigin } from './guard.js'
+import type { Hub } from './hub.js'
+import type { Watch } from './watch.js'
+import type { Init } from './wire.js'
+
+export interface Access {
+  readonly hosts: readonly string[]
+  readonly token?: string | undefined
+  readonly authorize?: ((request: Request) => boolean | Promise<boolean>) | undefined
+}
+
+/** A forced release that was asked for on the page. */
+export interface Release {
+  readonly store: string
+  readonly name: string
+  /** The reason that was given. */
+  readonly why: string
+  /** The tokens of the holds it was meant for. */
+  readonly tokens: readonly number[]
+  readonly outcome: 'free' | 'released' | 'forced'
+}
+
+export interface Site {
+  readonly watches: ReadonlyMap<string, Watch>
+  readonly hub: Hub
+  readonly access: Access
+  readonly allowRelease: boolean
+  readonly onRelease: (release: Release) => void
+  readonly init: () => Init
+  readonly key: string
+}
+
+const files: Readonly<Record<string, readonly [file: string, type: string]>> = {
+  '': ['index.html', 'text/html; charset=utf-8'],
+  'page.js': ['page.js', 'text/javascript; charset=utf-8'],
+  'page.css': ['page.css', 'text/css; charset=utf-8'],
+  'icon.svg': ['icon.svg', 'image/svg+xml'],
+}
+
+/** @param path of the route below the page, without a slash in front; @param base of the page, with a slash at its end */
+export async function respond(site: Site, request: Request, path: string, base: string): Promise<Response> {
+  const { access } = site
+  if (!hostAllowed(request.headers.get('host'), access.hosts))
+    return text(
+      403,
+      'This page is not served under that host name. Start it with the name in `hosts` (holdfast ui --host-name NAME).',
+    )
+  const url = new URL(request.url)
+  if (access.token !== undefined) {
+    const given = url.searchParams.get('token')
+    if (request.method === 'GET' && path === '' && given !== null && equal(given, access.token))
+      return welcome(access.token, base)
+    if (!hasToken(request, access.token))
+      return text(401, 'This page needs its token. Open the address that was printed when it was started.')
+  }
+  if (access.authorize !== undefined && !(await access.authorize(request)))
+    return text(403, 'You may not see this page.')
+  if (path === 'events') return request.method === 'GET' ? events(site, url) : wrongMethod('GET')
+  if (path === 'release')
+    return request.method === 'POST' ? await release(site, request) : wrongMethod('POST')
+  const file = Object.hasOwn(files, path) ? files[path] : undefined
+  if (file === undefined) return text(404, 'There is nothing here.')
+  if (request.method !== 'GET' && request.method !== 'HEAD') return wrongMethod('GET')
+  return new Response(asset(file[0]), { headers: { ...headers, 'content-type': file[1] } })
+}
+
+const assets = new Map<string, Uint8Array<ArrayBuffer>>()
+
+function asset(name: string): Uint8Array<ArrayBuffer> {
+  const known = assets.get(name)
+  if (known !== undefined) return known
+  const folder = new URL('./page/', import.meta.url)
+  const read = new Uint8Array(readFileSync(new URL(name, folder)))
+  assets.set(name, read)
+  return read
+}
+
+/** Puts the token into a cookie and out of the address, which is kept in histories and shown on screens. */
+function welcome(token: string, base: string): Response {
+  const { name, value } = cookieOf(token)
+  const cookie = `${name}=${value}; Path=${base}; HttpOnly; SameSite=Lax; Max-Age=604800`
+  return new Response(null, { status: 303, headers: { ...headers, location: base, 'set-cookie': cookie } })
+}
+
+function events({ hub, watches, init }: Site, url: URL): Response {
+  if (hub.full) return text(503, 'Too many browsers look at this page already.')
+  const watch = watches.get(url.searchParams.get('store') ?? '')
+  const name = url.searchParams.get('name')
+  const unfollow = watch !== undefined && name !== null ? watch.follow(name) : () => undefined
+  const type = { 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' }
+  return new Response(hub.open(init, unfollow), { headers: { ...headers, ...type } })
+}
+
+async function release(site: Site, request: Request): Promise<Response> {
+  if (!site.allowRelease)
+    return text(403, 'This page is read-only. Start it with allowRelease (holdfast ui --allow-release).')
+  const key = request.headers.get('x-holdfast-key')
+  if (!sameOrigin(request) || key === null || !equal(key, site.key))
+    return text(403, 'This did not come from the page itself. Reload the page.')
+  const wanted = wish(await request.json().catch(() => undefined))
+  if (typeof wanted === 'string') return text(400, wanted)
+  const { store, name, tokens, why, grace } = wanted
+  const watch = site.watches.get(store)
+  if (watch === undefined) return text(404, 'There is no such store.')
+  try {
+    const outcome = await watch.release(name, tokens, why, grace)
+    if (outcome === 'changed') return text(409, 'Somebody else holds it by now. Nothing was released.')
+    site.onRelease({ store, name, tokens, why, outcome })
+    return Response.json({ outcome }, { headers })
+  } catch (error) {
+    return text(502, `Nothing is known to be released: ${String((error as Error).message ?? error)}`)
+  }
+}
+
+interface Wish {
+  readonly store: string
+  readonly name: string
+  readonly tokens: readonly number[]
+  readonly why: string
+  readonly grace?: number
+}
+
+/** The longest grace period, in ms, and the longest reason, in characters. */
+const mostGrace = 60_000
+const mostWhy = 200
+
+/** @returns what to say if it is not well formed */
+function wish(body: unknown): Wish | string {
+  if (typeof body !== 'object' || body === null) return 'Send JSON: store, name, tokens, why, grace.'
+  const { store, name, tokens, why, grace } = body as Record<string, unknown>
+  if (typeof store !== 'string' || typeof name !== 'string') return 'store and name must be texts.'
+  if (!Array.isArray(tokens) || tokens.length === 0 || !tokens.every(Number.isSafeInteger))
+    return 'tokens must be a list of the tokens that are to lose the lock.'
+  if (typeof why !== 'string' || why.trim() === '' || why.length > mostWhy || /[\p{Cc}\p{Cf}]/u.test(why))
+    return `why must say, in at most ${mostWhy} characters, why the lock is taken.`
+  if (grace !== undefined && !(typeof grace === 'number' && grace >= 0 && grace <= mostGrace))
+    return `grace must be between 0 and ${mostGrace} ms.`
+  return { store, name, tokens, why: why.trim(), ...(grace !== undefined && { grace }) }
+}
+
+function wrongMethod(allow: string): Response {
+  return new Response(`Only ${allow} is answered here.\n`, {
+    status: 405,
+    headers: { ...headers, allow, 'content-type': plain },
+  })
+}
+
+const plain = 'text/plain; charset=utf-8'
+
+function text(status: number, words: string): Response {
+  return new Response(`${words}\n`, { status, headers: { ...headers, 'content-type': plain } })
+}

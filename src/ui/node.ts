@@ -1,0 +1,68 @@
+/** Between Node's HTTP server and the web's `Request` and `Response`. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Readable } from 'node:stream'
+import { headers as ours } from './guard.js'
+
+/** As Express, Connect and their middleware extend it. */
+export type NodeRequest = IncomingMessage & {
+  readonly originalUrl?: string
+  /** What a body parser before us made of it. */
+  readonly body?: unknown
+}
+
+/** The most bytes that a body may have. */
+const mostBody = 16 * 1024
+
+/** @throws RangeError for a body that is too long */
+export async function requestOf(message: NodeRequest): Promise<Request> {
+  const headers = new Headers()
+  for (const [name, value] of Object.entries(message.headers)) {
+    if (typeof value === 'string') headers.set(name, value)
+    else for (const one of value ?? []) headers.append(name, one)
+  }
+  const method = message.method ?? 'GET'
+  // The authority is not looked at: the Host header is.
+  const url = `http://localhost${(message.originalUrl ?? message.url ?? '/').replace(/^[^/].*$/, '/')}`
+  if (method === 'GET' || method === 'HEAD') return new Request(url, { method, headers })
+  return new Request(url, { method, headers, body: await bodyOf(message) })
+}
+
+async function bodyOf(message: NodeRequest): Promise<string> {
+  if (message.body !== undefined)
+    return typeof message.body === 'string' ? message.body : JSON.stringify(message.body)
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of message) {
+    size += (chunk as Buffer).length
+    if (size > mostBody) throw new RangeError('the body is too long')
+    chunks.push(chunk as Buffer)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+/** Writes the answer; resolves when it has ended, or the browser is gone. */
+export async function write(response: Response, to: ServerResponse): Promise<void> {
+  to.writeHead(response.status, Object.fromEntries(response.headers))
+  const { body } = response
+  if (body === null) return void to.end()
+  if (response.headers.get('content-type')?.startsWith('text/event-stream') !== true)
+    return void to.end(Buffer.from(await response.arrayBuffer()))
+  to.flushHeaders()
+  const stream = Readable.fromWeb(body as Parameters<typeof Readable.fromWeb>[0])
+  await new Promise<void>((resolve) => {
+    const over = () => {
+      stream.destroy()
+      to.destroy()
+      resolve()
+    }
+    stream.on('error', over).on('close', over)
+    to.on('close', over).on('error', over)
+    stream.pipe(to)
+  })
+}
+
+export function refuse(to: ServerResponse, status: number, words: string): void {
+  to.writeHead(status, { ...ours, 'content-type': 'text/plain; charset=utf-8', connection: 'close' }).end(
+    `${words}\n`,
+  )
+}

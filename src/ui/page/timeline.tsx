@@ -1,0 +1,146 @@
+/** Who held a name when: a row for every process, as in the timelines of `holdfast verify`. */
+import type { StoreModel } from '../model.js'
+import { lasted } from '../stats.js'
+import type { Hold, Past } from '../wire.js'
+import { kindOf } from './strip.js'
+
+const width = 1000
+const left = 190
+const rowHeight = 26
+const mostRows = 16
+const mostBars = 600
+
+type Bar = (Hold | Past) & { readonly to: number }
+
+export function Timeline({
+  store,
+  name,
+  now,
+  keeps,
+}: {
+  store: StoreModel
+  name: string
+  now: number
+  keeps: number
+}) {
+  const from = now - keeps
+  const past = (store.pastOf.get(name) ?? []).filter(({ to }) => to >= from)
+  const present: Bar[] = (store.entries.get(name)?.holders ?? []).map((hold) => ({ ...hold, to: now }))
+  const bars: Bar[] = [...past, ...present].slice(-mostBars)
+  const rows = rowsOf(bars)
+  const bottom = 24 + rows.length * rowHeight
+  const x = (t: number) => Math.max(left, Math.min(width, left + ((t - from) / keeps) * (width - left)))
+  const words = `${bars.length} holds by ${rows.length} processes in the last ${lasted(keeps)}; the table below lists the newest`
+  return (
+    <svg class="timeline" viewBox={`0 0 ${width} ${bottom + 30}`} role="img" aria-label={words}>
+      {store.gaps.map((gap) => (
+        <g key={gap.from}>
+          <rect
+            class="gap"
+            x={x(gap.from)}
+            y={18}
+            width={Math.max(1, x(gap.to) - x(gap.from))}
+            height={bottom - 18}
+          />
+          {x(gap.to) - x(gap.from) > 70 && (
+            <text class="small" x={x(gap.from) + 4} y={13}>
+              nobody looked
+            </text>
+          )}
+        </g>
+      ))}
+      {rows.map((row, i) => (
+        <g key={row.label}>
+          {i % 2 === 0 && (
+            <rect class="stripe" x={left} y={18 + i * rowHeight} width={width - left} height={rowHeight} />
+          )}
+          <text x={0} y={18 + i * rowHeight + 17}>
+            {cut(row.label)}
+          </text>
+          {row.bars.map((bar) => (
+            <HoldBar key={`${bar.attempt} ${bar.token}`} bar={bar} x={x} y={18 + i * rowHeight} />
+          ))}
+        </g>
+      ))}
+      <Axis from={from} to={now} x={x} y={bottom} />
+    </svg>
+  )
+}
+
+function rowsOf(bars: readonly Bar[]): { label: string; bars: Bar[] }[] {
+  const rows = new Map<string, Bar[]>()
+  for (const bar of bars) {
+    const label = bar.by ?? 'unknown'
+    const row = rows.get(label)
+    if (row === undefined) rows.set(label, [bar])
+    else row.push(bar)
+  }
+  const all = [...rows].map(([label, own]) => ({ label, bars: own }))
+  if (all.length <= mostRows) return all
+  const kept = all.slice(-mostRows + 1)
+  const others = all.slice(0, -mostRows + 1)
+  return [{ label: `${others.length} other processes`, bars: others.flatMap((row) => row.bars) }, ...kept]
+}
+
+function HoldBar({ bar, x, y }: { bar: Bar; x: (t: number) => number; y: number }) {
+  const begin = x(bar.since)
+  const end = Math.max(begin + 1.5, x(bar.to))
+  const over = 'end' in bar ? bar.end : 'held'
+  const token = `${bar.token}`
+  const note = bar.note === undefined ? '' : `, ${bar.note}`
+  const waited = bar.waited ?? 0
+  return (
+    <g>
+      <title>{`token ${token}, ${bar.mode}, waited ${lasted(waited)}, held ${lasted(bar.to - bar.since)}, ${over}${note}`}</title>
+      {waited > 0 && (
+        <rect
+          class="waited"
+          x={x(bar.since - waited)}
+          y={y + 10}
+          width={begin - x(bar.since - waited)}
+          height={6}
+        />
+      )}
+      <rect
+        class={`bar ${kindOf(bar.mode)} ${over}`}
+        x={begin}
+        y={y + 4}
+        width={end - begin}
+        height={18}
+        rx={2}
+      />
+      {end - begin > token.length * 6.4 + 8 && (
+        <text class="token" x={(begin + end) / 2} y={y + 17}>
+          {token}
+        </text>
+      )}
+      {over === 'lost' && <path class="lost" d={`M${end} ${y + 1}v24`} />}
+      {over === 'forced' && <path class="forced" d={`M${end - 4} ${y + 9}l8 8m0 -8l-8 8`} />}
+    </g>
+  )
+}
+
+function Axis({ from, to, x, y }: { from: number; to: number; x: (t: number) => number; y: number }) {
+  const step =
+    [5, 10, 30, 60, 300, 600, 1_800].map((s) => s * 1_000).find((s) => (to - from) / s <= 8) ?? 3_600_000
+  const ticks = Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, i) => to - i * step)
+  return (
+    <g class="axis">
+      {ticks.map((t, i) => (
+        <g key={t}>
+          <path class="grid" d={`M${x(t)} 18V${y}`} />
+          <text
+            class="small"
+            x={x(t)}
+            y={y + 18}
+            text-anchor={i === 0 ? 'end' : x(t) < left + 30 ? 'start' : 'middle'}
+          >
+            {i === 0 ? 'now' : `${lasted(to - t)} ago`}
+          </text>
+        </g>
+      ))}
+    </g>
+  )
+}
+
+const cut = (text: string) => (text.length > 26 ? `…${text.slice(-25)}` : text)
