@@ -22,8 +22,9 @@ const atOnce: Readonly<Record<Way, number>> = {
   computes: Math.min(processors, 8),
   alone: 1,
 }
-/** So many ready tasks for each processor are enough; two files run in any case. */
-const fullLoad = 2.5
+/** So many ready tasks for each processor are enough; but some files run in any case, because they mostly wait. */
+const fullLoad = 3
+const atLeast = 2 * processors
 
 interface Choice {
   readonly words: readonly string[]
@@ -67,14 +68,14 @@ async function runAll(way: Way): Promise<void> {
     const end = runOne(file).finally(() => ends.delete(end))
     ends.add(end)
     // The machine shows what a file costs only after a moment.
-    if (way === 'waits' && ends.size > 2) await Promise.race([nextSample(), ...ends])
+    if (way === 'waits' && ends.size >= atLeast) await Promise.race([nextSample(), ...ends])
   }
   await Promise.all(ends)
 }
 
 function mayStart(way: Way, count: number): boolean {
   if (count >= atOnce[way]) return false
-  return way !== 'waits' || count < 2 || machine.load < fullLoad
+  return way !== 'waits' || count < atLeast || machine.load < fullLoad
 }
 
 function nextSample(): Promise<void> {
