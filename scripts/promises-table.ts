@@ -1,7 +1,7 @@
 // The table driver × promise in docs/promises.md. What stands in it is what the drivers answered: the test of each driver plays the scenario
 // of the conformance suite on real servers, compares its column with docs/promises.json, and leaves what it got in build/promises.
 //
-//   npm test -- drivers conformance --only='the scenario'
+//   npm test -- conformance --only='the scenario'
 //   node build/scripts/promises-table.js            tells whether page and record are what the last tests got
 //   node build/scripts/promises-table.js --write    writes both
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'

@@ -20,7 +20,7 @@ for (const name of drivers) {
     if (entries.find(({ specifier }) => specifier === `holdfast/${name}`)?.source !== source) {
       lacks.push(`exports["./${name}"] in package.json`)
     }
-    for (const path of [`test/drivers/${name}.test.ts`, `docs/drivers/${name}.md`])
+    for (const path of [`test/conformance/${name}.test.ts`, `docs/drivers/${name}.md`])
       if (!here(path)) lacks.push(path)
     const rows = here('README.md')
       ? read('README.md')

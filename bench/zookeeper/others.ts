@@ -1,5 +1,5 @@
 /** Curator and kazoo in separate processes, on the same server: pairs of acquire and release in sequence. */
-import { curator, kazoo, type Other, tidy } from '../../test/drivers/zookeeper/interop/others.js'
+import { curator, kazoo, type Other, tidy } from '../../test/interop/zookeeper/others.js'
 
 export interface Others {
   readonly names: readonly string[]

@@ -47,7 +47,7 @@ function clientOf({ is, hosts, master = '', through }: RedisPlace): Redis | Clus
 /**
  * Before a command redirected with ASK, an ioredis Cluster sends ASKING and drops its promise: if the connection breaks first, the
  * unhandled rejection ends the process. This handles that promise alone, so that every other one still shows:
- * test/drivers/redis/cluster.test.ts shows it without holdfast.
+ * test/topology/redis-cluster.test.ts shows it without holdfast.
  */
 function hearAsking(node: Redis): void {
   const asking = node.asking.bind(node)

@@ -21,7 +21,7 @@ const name = 'full'
 async function almostFull(data: string, next: number): Promise<void> {
   const [programs, jars] = [await javaPrograms(), await classPath('zookeeper', zookeeperJars)]
   const folder = makeFolder('almost-full')
-  const source = join(checkout, 'test/drivers/zookeeper/interop/AlmostFull.java')
+  const source = join(checkout, 'test/interop/zookeeper/AlmostFull.java')
   await run(join(programs, 'javac'), ['-nowarn', '-cp', jars, '-d', folder.path, source])
   const args = ['AlmostFull', data, '/holdfast', `/holdfast/${name}`, String(next)]
   await run(join(programs, 'java'), ['-cp', `${jars}:${folder.path}`, ...args], { cwd: folder.path })

@@ -1,0 +1,9 @@
+// The suite every driver passes, on a single server. Other clients, versions and topologies stand in files of their own, what is special
+// about Redis in drivers/redis/.
+import { after } from 'node:test'
+import { conformsOn } from '../drivers/redis/support/standalone.js'
+import { leakCheck } from '../support/leaks.js'
+
+await conformsOn('redis7', 'ioredis')
+
+after(leakCheck)

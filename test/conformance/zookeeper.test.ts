@@ -1,0 +1,8 @@
+// The suite every driver passes, on a single server. Ensembles and what is special about ZooKeeper stand in drivers/zookeeper/.
+import { after } from 'node:test'
+import { conformsWith } from '../drivers/zookeeper/support/suite.js'
+import { leakCheck } from '../support/leaks.js'
+
+conformsWith('line')
+
+after(leakCheck)

@@ -1,0 +1,68 @@
+// A node of a Cluster that neither serves the lock nor answers any more, but through which a process hears of its grants.
+// Second tier because Cluster is a topology of its own, and a change seldom concerns it alone.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { createLocks } from '../../src/create-locks.js'
+import { redis } from '../../src/drivers/redis/index.js'
+import type { Place } from '../drivers/redis/support/place.js'
+import { versions } from '../drivers/redis/support/versions.js'
+import { leakCheck } from '../support/leaks.js'
+import { startCluster } from '../support/servers/redis-cluster.js'
+import type { RedisServer } from '../support/servers/redis-node.js'
+import { until } from '../support/until.js'
+
+// The others do not take it for down while it is silent.
+const cluster = await startCluster({ nodeTimeout: 60_000 })
+after(() => cluster.stop())
+const place: Place = { is: 'cluster', ports: cluster.nodes.map(({ port }) => port) }
+
+const isListenedTo = async (node: RedisServer) =>
+  ((await node.cli('PUBSUB', 'CHANNELS', 'hf:*')) as readonly unknown[]).length > 0
+
+async function nodeOfName(prefix: string, wanted: (node: RedisServer) => boolean): Promise<string> {
+  for (let i = 0; ; i++) {
+    const name = `${prefix} ${i}`
+    if (wanted(await cluster.ownerOf(await cluster.slotOf(`hf:{${name}}`)))) return name
+  }
+}
+
+for (const version of versions) {
+  test(`a process that listens at a node which falls silent hears of its grants again soon (${version.name})`, async (t) => {
+    const [one, two] = [await version.open(place), await version.open(place)]
+    const holder = createLocks(redis({ client: one.client, subscriber: false, quarantine: 'off' }))
+    const waiter = createLocks(redis({ client: two.client, quarantine: 'off' }))
+    t.after(async () => {
+      await Promise.all([holder.close(), waiter.close()])
+      one.close()
+      two.close()
+    })
+    await Promise.all([one.start(), two.start()])
+
+    const first = await holder.mutex(version.name).acquire()
+    const next = waiter.mutex(version.name).acquire()
+    let silent: RedisServer | undefined
+    await until(async () => {
+      for (const node of cluster.nodes) if (await isListenedTo(node)) silent = node
+      return silent !== undefined
+    })
+    await first.release()
+    await (await next).release()
+    const name = await nodeOfName(version.name, (node) => node !== silent)
+    silent?.pause()
+    t.after(() => silent?.resume())
+    const others = cluster.nodes.filter((node) => node !== silent)
+    await until(async () => (await Promise.all(others.map(isListenedTo))).includes(true), { within: 20_000 })
+
+    const lease = await holder.mutex(name).acquire()
+    const asked = waiter.mutex(name).acquire()
+    await until(async () => (await holder.inspect(name)).waiters.length === 1)
+    const began = performance.now()
+    assert.equal(await lease.release(), 'released')
+    await (await asked).release()
+    const took = performance.now() - began
+    // By polling it would be 2 s at best: the lock is kept for a waiter that may have been told.
+    assert.ok(took < 1_500, `handed over after ${took} ms`)
+  })
+}
+
+after(leakCheck)

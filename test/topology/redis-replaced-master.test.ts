@@ -1,0 +1,57 @@
+// A client of Sentinels leaves a master that was replaced, although nothing closes its connection.
+import assert from 'node:assert/strict'
+import { after, type TestContext, test } from 'node:test'
+import { createLocks } from '../../src/create-locks.js'
+import { redis } from '../../src/drivers/redis/index.js'
+import { type Version, versions } from '../drivers/redis/support/versions.js'
+import { leakCheck } from '../support/leaks.js'
+import { startSentinel } from '../support/servers/redis-sentinel.js'
+import { until } from '../support/until.js'
+
+async function setUp(t: TestContext, version: Version) {
+  const setup = await startSentinel()
+  t.after(() => setup.stop())
+  const ports = setup.nodes.map(({ port }) => port)
+  const place = { is: 'sentinel', name: setup.name, sentinels: setup.addresses, ports } as const
+  const { client, start, close } = await version.open(place)
+  await start()
+  const locks = createLocks(redis({ client, maxTtl: 3_000 }), { ttl: 3_000 })
+  t.after(async () => {
+    await locks.close()
+    close()
+  })
+  await locks.mutex('used before').run(() => undefined)
+  return { setup, locks, old: setup.master() }
+}
+
+const role = async (server: { cli(...command: string[]): Promise<unknown> }) =>
+  String(await server.cli('ROLE').catch(String)).split(',')[0]
+
+for (const version of versions.filter(({ places }) => places.includes('sentinel'))) {
+  test(`a replaced master that no Sentinel demotes is left (${version.name})`, async (t) => {
+    const { setup, locks, old } = await setUp(t, version)
+    await setup.promote({ sync: true, how: 'freeze' })
+    // Sentinels that stood still for more than two seconds demote nobody for the next thirty (TILT).
+    for (const sentinel of setup.sentinels) sentinel.pause()
+    const stopped = performance.now()
+    await until(() => performance.now() > stopped + 2_500)
+    for (const sentinel of setup.sentinels) sentinel.resume()
+    const tilted = async (sentinel: (typeof setup.sentinels)[number]) =>
+      /sentinel_tilt:1/.test(String(await sentinel.cli('INFO', 'sentinel')))
+    await until(async () => (await Promise.all(setup.sentinels.map(tilted))).every(Boolean))
+    old.resume()
+    const lease = await locks.mutex('x').acquire({ wait: 60_000 })
+    assert.equal(await role(old), 'master', 'granted only once the old master had been demoted')
+    assert.equal(await role(setup.master()), 'master')
+    await lease.release()
+  })
+
+  test(`a replaced master that never wakes is left (${version.name})`, async (t) => {
+    const { setup, locks } = await setUp(t, version)
+    await setup.promote({ sync: true, how: 'freeze' })
+    const lease = await locks.mutex('x').acquire({ wait: 60_000 })
+    await lease.release()
+  })
+}
+
+after(leakCheck)

@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict'
+import { after, describe, it } from 'node:test'
+import { exclusion, historyOf, printViolation } from 'holdfast/verify'
+import { leakCheck } from '../../support/leaks.js'
+import { event, held, hunt, neighbours, pick, prolong } from '../bugs.js'
+
+describe('the exclusion checker', () => {
+  it('sees two holders at once and tells both stories', () => {
+    const events = [
+      ...held('a', 'a:1', [0, 1, 10], { token: 1 }),
+      ...held('b', 'b:1', [2, 8, 20], { token: 2 }),
+    ]
+    const [found, ...more] = exclusion(historyOf(events))
+    assert.equal(more.length, 0)
+    assert.equal(found?.at, 8e6)
+    assert.equal(found?.lasted, 2e6)
+    assert.deepEqual(
+      found?.parties.map((party) => party.attempt),
+      ['a:1', 'b:1'],
+    )
+    const text = printViolation(found!)
+    assert.match(text, /"x" was held twice at once for 2\.000 ms: tokens 1 and 2/)
+    assert.match(
+      text,
+      /acquisition a:1[\s\S]*release invoke[\s\S]*acquisition b:1[\s\S]*\+0\.000 ms {2}acquire ok "x" token 2/,
+    )
+  })
+
+  it('has nothing against holders who follow each other, nor against other names and modes', () => {
+    const events = [
+      ...held('a', 'a:1', [0, 1, 8]),
+      ...held('b', 'b:1', [2, 8, 20]),
+      ...held('c', 'c:1', [2, 9, 20], { name: 'y' }),
+      ...held('d', 'd:1', [30, 31, 40], { mode: 'shared' }),
+      ...held('e', 'e:1', [30, 32, 40], { mode: 'shared' }),
+    ]
+    assert.deepEqual(exclusion(historyOf(events)), [])
+  })
+
+  it('ends a claim at its last deadline, also when the holder says nothing because it is paused', () => {
+    const paused = held('a', 'a:1', [0, 1, 100], { until: 50 })
+    assert.deepEqual(exclusion(historyOf([...paused, ...held('b', 'b:1', [2, 50, 60])])), [])
+    assert.equal(exclusion(historyOf([...paused, ...held('b', 'b:1', [2, 49, 60])])).length, 1)
+    const renewed = event(40, 'a', 'a:1', { op: 'renew', phase: 'ok', until: 70e6 })
+    assert.equal(exclusion(historyOf([...paused, renewed, ...held('b', 'b:1', [2, 60, 65])])).length, 1)
+  })
+
+  it('ends a claim at the shorter deadline that its holder asked for, from the call on', () => {
+    const holder = held('a', 'a:1', [0, 1, 100], { until: 90 })
+    const shorter = event(20, 'a', 'a:1', { op: 'renew', phase: 'invoke', until: 30e6 })
+    const next = held('b', 'b:1', [2, 40, 60])
+    assert.deepEqual(exclusion(historyOf([...holder, shorter, ...next])), [])
+    // A holder that goes on believing in the longer one.
+    const stays = event(21, 'a', 'a:1', { op: 'renew', phase: 'ok', until: 90e6 })
+    assert.equal(exclusion(historyOf([...holder, shorter, stays, ...next])).length, 1)
+  })
+
+  it('ends claims when an operator takes the lock, and only those of that moment', () => {
+    const holder = held('a', 'a:1', [0, 1, 100], { until: 90 })
+    const force = (phase: 'invoke' | 'ok' | 'info', t: number) => {
+      const { attempt: _, ...rest } = event(t, 'o', '', { op: 'force', phase })
+      return rest
+    }
+    const next = held('b', 'b:1', [2, 40, 60])
+    const third = held('c', 'c:1', [2, 50, 60])
+    const answered = [force('invoke', 30), force('ok', 35)]
+    assert.deepEqual(exclusion(historyOf([...holder, ...answered, ...next])), [])
+    assert.equal(exclusion(historyOf([...holder, ...answered, ...next, ...third])).length, 1)
+    // It was granted before the operator asked, and another one as well.
+    assert.equal(exclusion(historyOf([...holder, force('invoke', 45), force('ok', 46), ...next])).length, 1)
+    // Nobody knows when it was carried out.
+    assert.deepEqual(exclusion(historyOf([...holder, force('invoke', 30), force('info', 31), ...next])), [])
+  })
+
+  it('ends a claim when its process is killed, but not before its last word', () => {
+    const [invoke, ok] = held('a', 'a:1', [0, 1, 100], { until: 1000 })
+    const kill = event(10, 'nemesis', 'kill', {
+      op: 'fault',
+      phase: 'invoke',
+      kind: 'kill',
+      target: invoke!.pid,
+    })
+    const after = held('b', 'b:1', [2, 12, 60])
+    assert.deepEqual(exclusion(historyOf([invoke!, ok!, kill, ...after])), [])
+    const word = event(13, 'a', 'a:1', { op: 'renew', phase: 'ok' })
+    assert.equal(exclusion(historyOf([invoke!, ok!, kill, word, ...after])).length, 1)
+    const paused = { ...kill, kind: 'pause' }
+    assert.equal(exclusion(historyOf([invoke!, ok!, paused, ...after])).length, 1)
+  })
+
+  it('sees an overlap with a hold that began long before, not only with the last one', () => {
+    const events = [
+      ...held('a', 'a:1', [0, 1, 100]),
+      ...held('b', 'b:1', [2, 10, 20]),
+      ...held('c', 'c:1', [2, 30, 40]),
+    ]
+    assert.equal(exclusion(historyOf(events)).length, 2)
+  })
+
+  it('catches a holder that stays in any random history', () => {
+    hunt({
+      check: exclusion,
+      rule: 'exclusion',
+      bug: (history, random) => {
+        const pairs = neighbours(history, (a, b) => a.mode === 'exclusive' && b.mode === 'exclusive')
+        const [a, b] = pick(pairs, random) ?? []
+        return a && b && prolong(history, a, b.granted! + 1)
+      },
+    })
+  })
+})
+
+after(leakCheck)

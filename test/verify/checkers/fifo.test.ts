@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict'
+import { after, describe, it } from 'node:test'
+import { fifo, historyOf } from 'holdfast/verify'
+import { leakCheck } from '../../support/leaks.js'
+import { edit, event, held, hunt, pick } from '../bugs.js'
+
+const fair = (token: number) => ({ token, fair: true })
+const queued = (at: number, client: string) =>
+  event(at, client, `${client}:1`, { op: 'acquire', phase: 'info' })
+
+describe('the first come, first served checker', () => {
+  const overtaken = [
+    ...held('w', 'w:1', [0, 20, 21], fair(3)),
+    queued(1, 'w'),
+    ...held('x', 'x:1', [2, 5, 6], fair(1)),
+    ...held('y', 'y:1', [3, 7, 8], fair(2)),
+  ]
+
+  it('counts who came later and was served before', () => {
+    const [found] = fifo(historyOf(overtaken))
+    assert.match(found?.message ?? '', /2 that came later were served before a waiter; 0 may be/)
+    assert.deepEqual(fifo(historyOf(overtaken), { bound: 2 }), [])
+  })
+
+  it('goes by the order of grants, not by who heard of it first', () => {
+    const slow = [
+      ...held('w', 'w:1', [0, 20, 21], fair(1)),
+      queued(1, 'w'),
+      ...held('x', 'x:1', [2, 5, 6], fair(2)),
+    ]
+    assert.deepEqual(fifo(historyOf(slow)), [])
+  })
+
+  it('does not count calls made before the waiter was known to be in line', () => {
+    const early = overtaken.filter((one) => one.phase !== 'info')
+    assert.deepEqual(fifo(historyOf(early)), [])
+    assert.equal(fifo(historyOf(early), { settle: 1 }).length, 1)
+  })
+
+  it('counts for a waiter that gave up, too', () => {
+    const gaveUp = overtaken.filter((one) => one.client !== 'w' || one.phase === 'info')
+    const [invoke] = held('w', 'w:1', [0, 20, 21], fair(3))
+    const failed = event(20, 'w', 'w:1', { op: 'acquire', phase: 'fail', kind: 'ACQUIRE_TIMEOUT' })
+    assert.match(fifo(historyOf([...gaveUp, invoke!, failed]))[0]?.message ?? '', /2 that came later/)
+  })
+
+  it('counts nobody who was served when the time of the waiter was over, however late that was noticed', () => {
+    const of = (wait: number) => {
+      const invoke = event(0, 'w', 'w:1', { op: 'acquire', phase: 'invoke', fair: true, wait })
+      const failed = event(20, 'w', 'w:1', { op: 'acquire', phase: 'fail', kind: 'ACQUIRE_TIMEOUT' })
+      return historyOf([
+        ...overtaken.filter((one) => one.client !== 'w' || one.phase === 'info'),
+        invoke,
+        failed,
+      ])
+    }
+    assert.match(fifo(of(6))[0]?.message ?? '', /1 that came later/)
+    assert.deepEqual(fifo(of(4)), [])
+  })
+
+  it('counts nobody who was let in beside a reader that gave up just before it heard of its own grant', () => {
+    const of = (mode: 'shared' | 'exclusive') =>
+      historyOf(
+        [
+          ...overtaken.filter((one) => one.client !== 'w' || one.phase === 'info'),
+          event(0, 'w', 'w:1', { op: 'acquire', phase: 'invoke', fair: true, mode }),
+          event(20, 'w', 'w:1', { op: 'acquire', phase: 'fail', kind: 'ACQUIRE_TIMEOUT' }),
+        ].map((one) => (one.client !== 'w' && one.phase === 'invoke' ? { ...one, mode } : one)),
+      )
+    assert.deepEqual(fifo(of('shared')), [])
+    assert.match(fifo(of('shared'), { onItsWay: 1 })[0]?.message ?? '', /2 that came later/)
+    // It would have had to leave before anybody else was let in.
+    assert.match(fifo(of('exclusive'))[0]?.message ?? '', /2 that came later/)
+  })
+
+  it('lets those who did not ask for it pass a fair waiter, up to a bound for all', () => {
+    const mixed = historyOf(overtaken.map((one) => (one.client === 'w' ? one : { ...one, fair: false })))
+    assert.deepEqual(fifo(mixed), [])
+    assert.equal(fifo(mixed, { unfairBound: 1 }).length, 1)
+  })
+
+  it('judges the others by a bound of their own', () => {
+    const unfair = overtaken.map(({ fair: _, ...one }) => one)
+    assert.deepEqual(fifo(historyOf(unfair)), [])
+    assert.equal(fifo(historyOf(unfair), { unfairBound: 1 }).length, 1)
+  })
+
+  it('is lenient with a waiter to whom something was done, as far as it is told to be', () => {
+    const pause = event(4, 'nemesis', 'pause', {
+      op: 'fault',
+      phase: 'invoke',
+      kind: 'pause',
+      target: overtaken[0]!.pid,
+    })
+    const history = historyOf([...overtaken, pause])
+    assert.deepEqual(fifo(history), [])
+    assert.equal(fifo(history, { perFault: 1 }).length, 1)
+    assert.deepEqual(fifo(history, { perFault: 2 }), [])
+    const elsewhere = historyOf([...overtaken, { ...pause, target: 1 }])
+    assert.equal(fifo(elsewhere).length, 1)
+  })
+
+  it('catches somebody let in ahead of the line in any random history', () => {
+    hunt({
+      check: (history) => fifo(history, { perFault: 0 }),
+      rule: 'fifo',
+      simulation: { names: ['a'], clients: 6 },
+      bug: (history, random) => {
+        const cases = history.acquisitions.flatMap((w) => {
+          if (w.queued === undefined || w.token === undefined) return []
+          const before = history.acquisitions.filter(
+            (x) => x.token !== undefined && x.token < w.token! && x.granted! > w.queued! + 2,
+          )
+          return before.map((x) => ({ w, x }))
+        })
+        const chosen = pick(cases, random)
+        if (chosen === undefined) return undefined
+        const { w, x } = chosen
+        return edit(history, x.attempt, (event) => {
+          if (event.op !== 'acquire' || event.phase === 'ok') return event
+          return { ...event, t: w.queued! + 1 }
+        })
+      },
+    })
+  })
+})
+
+after(leakCheck)
