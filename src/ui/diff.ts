@@ -150,8 +150,7 @@ function over(
     const { until, ...rest } = hold
     const why = forced?.attempts.includes(hold.attempt) ? forced.why : undefined
     const end = why !== undefined ? 'forced' : blind ? 'unseen' : ranOut(hold, old.at, at) ? 'lost' : 'ended'
-    // A hand-over is one step of the store: the next hold began when this one ended.
-    const later = entry?.holders.map(({ since }) => since).filter((since) => since > old.at) ?? []
+    const later = entry?.holders.filter((one) => took(one, hold, old)).map(({ since }) => since) ?? []
     const upper = end === 'unseen' ? old.at : Math.min(at, until ?? at, ...later)
     const to = Math.max(hold.since, upper)
     past.push({ ...rest, name, to, end, ...(why !== undefined && { why }) })
@@ -168,6 +167,12 @@ function over(
 function sameExclusive(old: Entry, entry: Entry): boolean {
   const [hold] = old.holders
   return hold?.mode === 'exclusive' && entry.holders.some((one) => idOf(one) === idOf(hold))
+}
+
+/** A hand-over is one step of the store: `hold` ended when the next one began. Others that share the lock tell that only if they came later. */
+function took(next: Hold, hold: Hold, old: Entry): boolean {
+  if (hold.mode === 'exclusive') return next.since >= hold.since
+  return next.since > old.at
 }
 
 const idOf = (hold: Hold) => `${hold.attempt} ${hold.token}`

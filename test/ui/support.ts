@@ -16,8 +16,8 @@ export async function serving(
   return await listening(createServer(handler))
 }
 
-export async function listening(server: Server): Promise<Served> {
-  server.listen(0, '127.0.0.1')
+export async function listening(server: Server, wanted = 0): Promise<Served> {
+  server.listen(wanted, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
   return {
