@@ -1,5 +1,6 @@
 import type { Result } from './figure.js'
 import type { Scale } from './suite.js'
+import { measureCli } from './suites/cli.js'
 import { measureConsul } from './suites/consul.js'
 import { measureEtcd } from './suites/etcd.js'
 import { measureLocal } from './suites/local.js'
@@ -22,6 +23,7 @@ export type SuiteName =
   | 'postgres'
   | 'etcd'
   | 'consul'
+  | 'cli'
   | 'peers'
   | 'sql-peers'
 
@@ -35,6 +37,7 @@ export const suites: Readonly<Record<SuiteName, (scale: Scale) => Promise<readon
   postgres: measurePostgres,
   etcd: measureEtcd,
   consul: measureConsul,
+  cli: measureCli,
   peers: measurePeers,
   'sql-peers': measureSqlPeers,
 }

@@ -16,6 +16,7 @@ const out = join(root, 'build/dist')
 
 interface Manifest {
   readonly engines: { readonly node: string }
+  readonly peerDependencies: Readonly<Record<string, string>>
   readonly exports: Readonly<Record<string, string | { readonly default: string }>>
 }
 
@@ -91,7 +92,7 @@ async function bundle(): Promise<Metafile> {
     target: `node${manifest.engines.node.replace('>=', '')}`,
     chunkNames: 'chunk-[hash]',
     plugins: [ours],
-    external: ['ioredis', 'redis', 'pg', 'mysql2', 'mariadb', 'postgres', '@nestjs/*', 'rxjs'],
+    external: [...Object.keys(manifest.peerDependencies), '@nestjs/*', 'rxjs'],
     legalComments: 'none',
     metafile: true,
     logLevel: 'warning',

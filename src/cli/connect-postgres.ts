@@ -7,7 +7,7 @@
  * ```
  * A password missing from the URL comes from `PGPASSWORD`; for other variables see `tools-environment.ts`.
  */
-import { type ConnectionOptions, checkServerIdentity } from 'node:tls'
+import type { ConnectionOptions } from 'node:tls'
 import type { PostgresOptions } from 'holdfast/postgres'
 import type { Connection } from './connect.js'
 import { badInput, CliError, exits } from './exit.js'
@@ -35,7 +35,8 @@ const settings: Readonly<Record<string, (text: string) => Settings | undefined>>
 }
 
 /** If the host is an address, older versions of pg compare the name in the certificate with `localhost`. */
-export function postgresTls(tls: Tls, host: string): ConnectionOptions {
+export async function postgresTls(tls: Tls, host: string): Promise<ConnectionOptions> {
+  const { checkServerIdentity } = await import('node:tls')
   return {
     ...keysOf(tls),
     rejectUnauthorized: true,
@@ -88,7 +89,7 @@ export async function connectPostgres(place: PostgresPlace): Promise<Connection>
   const pool = new pg.Pool({
     ...{ host, port, user, database, connectionTimeoutMillis: 5_000 },
     ...(password !== undefined && { password }),
-    ...(tls !== undefined && { ssl: postgresTls(tls, host) }),
+    ...(tls !== undefined && { ssl: await postgresTls(tls, host) }),
   })
   const { postgres } = await import('holdfast/postgres')
   return { driver: postgres({ pool, ...options }), close: () => pool.end() }

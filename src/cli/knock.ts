@@ -1,6 +1,5 @@
 /** Does any server accept connections? Clients hide for seconds that a connection was refused, or why. */
 import { connect, isIP } from 'node:net'
-import { connect as connectSecurely } from 'node:tls'
 import { CliError, exits } from './exit.js'
 import { plain } from './print.js'
 import type { Keys } from './tls.js'
@@ -36,11 +35,13 @@ export function unreachable(shown: string, refused: string, cause?: unknown): Cl
   return new CliError(exits.unavailable, `the store cannot be reached: ${refused} (${shown})`, { cause })
 }
 
-function refusal({ host, port }: Address, keys: Keys | undefined): Promise<string | undefined> {
-  return new Promise((resolve) => {
+async function refusal({ host, port }: Address, keys: Keys | undefined): Promise<string | undefined> {
+  // Loaded only where it is needed: that takes a while.
+  const connectSecurely = keys && (await import('node:tls')).connect
+  return await new Promise((resolve) => {
     const at = { host, port, timeout: patience }
     const name = isIP(host) === 0 ? { servername: host } : {}
-    const socket = keys === undefined ? connect(at) : connectSecurely({ ...at, ...name, ...keys })
+    const socket = connectSecurely === undefined ? connect(at) : connectSecurely({ ...at, ...name, ...keys })
     const end = (why: string | undefined) => {
       socket.destroy()
       resolve(why)

@@ -41,7 +41,7 @@ export async function postgresSetup(url: string, shown: string): Promise<Check[]
     user,
     password,
     database,
-    ssl: tls && postgresTls(tls, host),
+    ssl: tls && (await postgresTls(tls, host)),
     connectionTimeoutMillis: patience,
     query_timeout: patience,
   }
