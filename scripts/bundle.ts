@@ -7,7 +7,15 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { isBuiltin } from 'node:module'
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { build, type Metafile, type OnLoadArgs, type OnLoadResult, type Plugin } from 'esbuild'
+import {
+  type BuildOptions,
+  type BuildResult as BuildResultOf,
+  build,
+  type Metafile,
+  type OnLoadArgs,
+  type OnLoadResult,
+  type Plugin,
+} from 'esbuild'
 import { fileOf } from './dist-files.js'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
@@ -29,18 +37,32 @@ const publicEntries = Object.entries(manifest.exports).flatMap(([path, target]) 
     : [[path, join(root, target.default.replace('/build/', '/').replace(/\.js$/, '.ts'))] as const],
 )
 
+type BuildResult = BuildResultOf<BuildOptions & { readonly metafile: true; readonly write: false }>
+
 const nameOf = (source: string) => relative(src, source).replace(/\.ts$/, '').replaceAll('/', '-')
 
 /** Files that are started by their URL: found while bundling. */
-const started = new Set<string>([join(src, 'cli/main.ts')])
+const started = new Set<string>()
 
-const ours: Plugin = {
-  name: 'holdfast',
+/** The library: `holdfast` within it is itself. */
+const library: Plugin = {
+  name: 'library',
   setup({ onResolve, onLoad }) {
-    onResolve({ filter: /^holdfast(\/|$)/ }, ({ path }) => {
-      const [, source] = publicEntries.find(([key]) => path === `holdfast${key.slice(1)}`) ?? []
-      return source === undefined ? undefined : { path: source, sideEffects: false }
-    })
+    onResolve({ filter: /^holdfast(\/|$)/ }, ({ path }) => ({ path: sourceOf(path), sideEffects: false }))
+    onLoad({ filter: /\/src\/.+\.ts$/ }, withFlatUrls)
+  },
+}
+
+/** The command line loads the library as users do, and only once it needs it: the process that the user starts never does. */
+const commandLine: Plugin = {
+  name: 'command line',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^holdfast(\/|$)/ }, ({ path, importer }) =>
+      // It uses one function.
+      importer === join(src, 'cli/duration.ts')
+        ? { path: sourceOf(path), sideEffects: false }
+        : { path: `./${fileOf(`.${path.slice('holdfast'.length)}`)}`, external: true },
+    )
     onLoad({ filter: /\/src\/.+\.ts$/ }, withFlatUrls)
     // CommonJS libraries require built-in modules, which a bundle of ES modules can only import.
     onLoad({ filter: /\/node_modules\/.+\.js$/ }, ({ path }) => ({
@@ -56,6 +78,12 @@ const ours: Plugin = {
       contents: `export { default } from ${JSON.stringify(path)}`,
     }))
   },
+}
+
+function sourceOf(specifier: string): string {
+  const [, source] = publicEntries.find(([key]) => specifier === `holdfast${key.slice(1)}`) ?? []
+  if (source === undefined) throw new Error(`${specifier} is not among the exports of package.json`)
+  return source
 }
 
 function withFlatUrls({ path }: OnLoadArgs): OnLoadResult {
@@ -75,13 +103,10 @@ function withFlatUrls({ path }: OnLoadArgs): OnLoadResult {
   return { contents, loader: 'ts' }
 }
 
-async function bundle(): Promise<Metafile> {
-  const before = started.size
-  const points = Object.fromEntries([
-    ...publicEntries.map(([path, source]) => [fileOf(path).slice(0, -3), source]),
-    ...[...started].map((source) => [nameOf(source), source]),
-  ])
-  const { metafile, outputFiles } = await build({
+/** @returns the files, with those that were found to be started by their URL. @param points sources, by file name without `.js` */
+async function bundle(plugin: Plugin, points: Readonly<Record<string, string>>): Promise<BuildResult> {
+  started.clear()
+  const result = await build({
     absWorkingDir: root,
     entryPoints: points,
     outdir: out,
@@ -91,19 +116,15 @@ async function bundle(): Promise<Metafile> {
     platform: 'node',
     target: `node${manifest.engines.node.replace('>=', '')}`,
     chunkNames: 'chunk-[hash]',
-    plugins: [ours],
+    plugins: [plugin],
     external: [...Object.keys(manifest.peerDependencies), '@nestjs/*', 'rxjs'],
     legalComments: 'none',
     metafile: true,
     logLevel: 'warning',
     write: false,
   })
-  // Files found on the way are entries of the next round.
-  if (started.size > before) return await bundle()
-  rmSync(out, { recursive: true, force: true })
-  mkdirSync(out, { recursive: true })
-  for (const { path, contents } of outputFiles) writeFileSync(path, contents)
-  return metafile
+  const all = { ...points, ...Object.fromEntries([...started].map((source) => [nameOf(source), source])) }
+  return Object.keys(all).length > Object.keys(points).length ? await bundle(plugin, all) : result
 }
 
 /** What the licences of the bundled libraries ask for. */
@@ -123,5 +144,13 @@ function licences({ inputs }: Metafile): string {
   return `The command line includes these libraries.\n\n${texts.join(`\n${'-'.repeat(40)}\n\n`)}`
 }
 
-const metafile = await bundle()
-writeFileSync(join(out, 'LICENSES.txt'), licences(metafile))
+const entries = publicEntries.map(([path, source]) => [fileOf(path).slice(0, -'.js'.length), source])
+const [forUsers, forShells] = await [
+  await bundle(library, Object.fromEntries(entries)),
+  await bundle(commandLine, { 'cli-main': join(src, 'cli/main.ts') }),
+]
+rmSync(out, { recursive: true, force: true })
+mkdirSync(out, { recursive: true })
+for (const { path, contents } of [...forUsers.outputFiles, ...forShells.outputFiles])
+  writeFileSync(path, contents)
+writeFileSync(join(out, 'LICENSES.txt'), licences(forShells.metafile))
