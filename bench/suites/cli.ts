@@ -9,7 +9,7 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { manifest, root } from '../../test/support/checkout.js'
 import { consulProgram, startConsul } from '../../test/support/servers/consul.js'
 import { etcdctl, startEtcd } from '../../test/support/servers/etcd.js'
 import { startPostgres } from '../../test/support/servers/postgres.js'
@@ -32,7 +32,7 @@ interface Taken {
   readonly processor: number
 }
 
-const holdfast = fileURLToPath(new URL('../../dist/cli-main.js', import.meta.url))
+const holdfast = join(root, manifest.bin['holdfast'] ?? '')
 
 export async function measureCli({ effort: { rounds } }: Scale): Promise<readonly Comparison[]> {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-bench-'))
