@@ -1,4 +1,4 @@
-// The line and its index, also of older versions that are used again, beside a plain array.
+// The queue and its index, also of older versions that are used again, beside a plain array.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
@@ -8,7 +8,7 @@ import { leakCheck } from '../../support/leaks.js'
 
 after(leakCheck)
 
-const placeOf = (n: number, ticket: number): QueueEntry => ({
+const entryOf = (n: number, ticket: number): QueueEntry => ({
   attempt: `attempt ${n}`,
   mode: { kind: 'exclusive' },
   ttl: 1_000,
@@ -21,7 +21,7 @@ const placeOf = (n: number, ticket: number): QueueEntry => ({
 /** Long enough for an index most of the time, and short enough to go without one now and then. */
 const begin = 80
 
-test('a line of any version tells the place of each attempt as a search through it would', () => {
+test('a queue of any version tells the entry of each attempt as a search through it would', () => {
   const step = fc.record({
     what: fc.constantFrom('add', 'add before', 'take out', 'take the head'),
     version: fc.nat({ max: 3 }),
@@ -30,17 +30,17 @@ test('a line of any version tells the place of each attempt as a search through 
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
       let n = 0
-      let line: readonly QueueEntry[] = []
-      while (n < begin) line = withEntry(line, placeOf(n, 10 * ++n)).queue
-      const versions = [line]
+      let queue: readonly QueueEntry[] = []
+      while (n < begin) queue = withEntry(queue, entryOf(n, 10 * ++n)).queue
+      const versions = [queue]
       for (const { what, version, which } of steps) {
-        const from = versions.at(-1 - (version % versions.length)) ?? line
+        const from = versions.at(-1 - (version % versions.length)) ?? queue
         const at = from.length === 0 ? 0 : which % from.length
         const chosen = from[at]
         let to = from
         if (what === 'take out' && chosen !== undefined) {
           const found = findEntry(from, chosen.attempt)
-          assert.deepEqual(found, { place: chosen, index: at })
+          assert.deepEqual(found, { entry: chosen, index: at })
           to = withoutEntry(from, found)
           assert.deepEqual(to, from.toSpliced(at, 1))
         } else if (what === 'take the head') {
@@ -48,16 +48,16 @@ test('a line of any version tells the place of each attempt as a search through 
           assert.deepEqual(to, from.slice(which % 8))
         } else {
           const ticket = what === 'add' ? (from.at(-1)?.ticket ?? 0) + 10 : (chosen?.ticket ?? 10) - 5
-          const place = placeOf(n++, ticket)
-          const added = withEntry(from, place)
+          const entry = entryOf(n++, ticket)
+          const added = withEntry(from, entry)
           to = added.queue
-          assert.equal(to[added.index], place)
-          assert.deepEqual(to, from.toSpliced(added.index, 0, place))
+          assert.equal(to[added.index], entry)
+          assert.deepEqual(to, from.toSpliced(added.index, 0, entry))
         }
         versions.push(to)
         for (const one of [to, from, versions[0] ?? to]) {
-          for (const [index, place] of one.entries()) {
-            if (index % 9 === 0) assert.deepEqual(findEntry(one, place.attempt), { place, index })
+          for (const [index, entry] of one.entries()) {
+            if (index % 9 === 0) assert.deepEqual(findEntry(one, entry.attempt), { entry, index })
           }
           assert.equal(findEntry(one, 'nobody'), undefined)
           for (const gone of versions[0] ?? [])
