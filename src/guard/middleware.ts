@@ -1,7 +1,7 @@
 /** The guard over HTTP for Fetch handlers (Deno, Bun, Workers, Next.js), Hono, and Express or plain Node servers. */
-import { fetchVisit } from './fetch-visit.js'
+import { fetchVisit } from './fetch-request.js'
 import type { HttpGuardOptions } from './http.js'
-import { hangUp, nodeVisit, onAnswered } from './node-visit.js'
+import { hangUp, nodeVisit, onAnswered } from './node-request.js'
 import { type Refusal, refusalOf, refusals } from './rejection.js'
 import { Gatekeeper } from './request-gate.js'
 
