@@ -19,7 +19,7 @@ export function pairsOf(pair: () => Promise<unknown>): Contender['rate'] {
   }
 }
 
-export async function besideEachOther(
+export async function compareLibraries(
   suite: string,
   contenders: readonly Contender[],
   { effort }: Scale,

@@ -1,6 +1,6 @@
 /**
  * Worker processes that execute orders: one reply per order. A worker module passes its duties to `serve`; the bench starts it with
- * `enlist` and sends orders.
+ * `startWorker` and sends orders.
  */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -28,7 +28,7 @@ interface Reply {
   readonly error?: string
 }
 
-export function enlist<D extends Duties>(module: URL, args: readonly string[]): Member<D> {
+export function startWorker<D extends Duties>(module: URL, args: readonly string[]): Member<D> {
   const child = fork(module, args, { serialization: 'advanced' })
   const { pid } = child
   if (pid === undefined) throw new Error(`${module.pathname} could not be started`)

@@ -25,12 +25,15 @@ const end = '\n`\n'
 async function transcript(directory: string): Promise<string> {
   const store = memory()
   const options = { directory }
-  const taker = {
+  const childClient = {
     module: import.meta.resolve('../src/drivers/local/index.js'),
     export: 'local',
     args: [options],
   }
-  const fixtures = [fixtureOf('memory', () => store), fixtureOf('local', () => local(options), { taker })]
+  const fixtures = [
+    fixtureOf('memory', () => store),
+    fixtureOf('local', () => local(options), { childClient }),
+  ]
   const told = new Map<string, readonly Answer[]>()
   for (const fixture of fixtures) {
     const declared = await differencesOf(fixture)
@@ -46,7 +49,7 @@ async function transcript(directory: string): Promise<string> {
 
 function fixtureOf(name: string, open: () => DriverFactory, more: Partial<Fixture> = {}): Fixture {
   const { traits } = open()(systemEnv())
-  return { name, traits, tellsLoss: true, ...inProcess(open), ...more }
+  return { name, traits, reportsLoss: true, ...inProcess(open), ...more }
 }
 
 async function differencesOf(fixture: Fixture) {

@@ -11,7 +11,7 @@ import { ratio } from '../rounds.js'
 import { quantile, spread } from '../spread.js'
 import { stamp } from '../stamp.js'
 import type { Scale } from '../suite.js'
-import { enlist, type Member } from '../worker-process.js'
+import { type Member, startWorker } from '../worker-process.js'
 import type { LocalMember } from '../workers/local-member.js'
 import { name, requests, suite } from './wire.js'
 
@@ -23,7 +23,7 @@ export async function betweenProcesses(
 ): Promise<Figure[]> {
   // The first process to connect hosts the broker: here neither of the two that hand over.
   await using _keeps = await locks.mutex('bench:host').acquire()
-  const members = [enlistMember(directory, server), enlistMember(directory, server)]
+  const members = [startMember(directory, server), startMember(directory, server)]
   const [one, two] = members as [Member<LocalMember>, Member<LocalMember>]
   const ours: number[] = []
   const floor: number[] = []
@@ -82,7 +82,7 @@ export async function killed(
   { kills }: Scale,
 ): Promise<Figure> {
   await using _keeps = await locks.mutex('bench:host').acquire()
-  const waiter = enlistMember(directory, server)
+  const waiter = startMember(directory, server)
   const times: Kill[] = []
   try {
     for (let i = 0; i < kills; i++) times.push(await killHolder(directory, server, waiter))
@@ -104,7 +104,7 @@ export async function killedWithBroker(
   const times: Kill[] = []
   for (let i = 0; i < kills; i++) {
     const directory = await mkdtemp(join(tmpdir(), 'holdfast-bench-'))
-    const waiter = enlistMember(directory, server)
+    const waiter = startMember(directory, server)
     try {
       times.push(await killHolder(directory, server, waiter, waited))
     } finally {
@@ -128,7 +128,7 @@ async function killHolder(
   waiter: Member<LocalMember>,
   waited = 0,
 ): Promise<Kill> {
-  const holder = enlistMember(directory, server)
+  const holder = startMember(directory, server)
   await holder.ask('hold', name)
   await waiter.ask('standInLine', name)
   await sleep(waited)
@@ -152,9 +152,9 @@ function killFigure(what: string, kills: readonly Kill[], aimed = true): Figure 
   }
 }
 
-function enlistMember(directory: string, server: ReplyServer): Member<LocalMember> {
+function startMember(directory: string, server: ReplyServer): Member<LocalMember> {
   const module = new URL('../workers/local-member.js', import.meta.url)
-  return enlist<LocalMember>(module, [directory, server.path.replace('\0', '@')])
+  return startWorker<LocalMember>(module, [directory, server.path.replace('\0', '@')])
 }
 
 function median(values: readonly number[]): number {

@@ -5,17 +5,17 @@ import { spread } from '../spread.js'
 import type { Scale } from '../suite.js'
 import { countCommands } from './commands.js'
 import { compete } from './fairness.js'
-import { burst, withCrew } from './hand-off.js'
+import { burst, withWorkers } from './hand-off.js'
 
 const suite = 'redis'
 
 export async function fairness(port: number, { effort, competing, processes }: Scale): Promise<Figure[]> {
   const figures: Figure[] = []
   for (const id of ['ours-fair', 'ours']) {
-    const found = await withCrew(id, port, processes, async (crew) => {
+    const found = await withWorkers(id, port, processes, async (members) => {
       const all = []
       for (let run = 0; run < Math.min(3, effort.rounds); run++)
-        all.push(await compete(crew, 64, 1, competing))
+        all.push(await compete(members, 64, 1, competing))
       return all
     })
     const jain = spread(found.map(({ jain }) => jain))
@@ -39,7 +39,7 @@ export async function fairness(port: number, { effort, competing, processes }: S
 }
 
 export async function holding(port: number, { leases, holding }: Scale): Promise<Figure[]> {
-  return withCrew('ours', port, 1, async ([member]) => {
+  return withWorkers('ours', port, 1, async ([member]) => {
     if (member === undefined) return []
     const heap = await member.ask('hold', 'bench:held', leases, false)
     const counter = await countCommands(port)
@@ -86,8 +86,8 @@ export async function longLine(port: number, { longLine, processes }: Scale): Pr
   await admin.send('CONFIG', 'SET', 'slowlog-log-slower-than', 0)
   await admin.send('CONFIG', 'SET', 'slowlog-max-len', longLine * 4)
   await admin.send('SLOWLOG', 'RESET')
-  const { handOffs, rate } = await withCrew('ours-fair', port, processes, (crew) =>
-    burst('ours-fair', port, crew, longLine, 0),
+  const { handOffs, rate } = await withWorkers('ours-fair', port, processes, (members) =>
+    burst('ours-fair', port, members, longLine, 0),
   )
   const log = (await admin.send('SLOWLOG', 'GET', -1)) as unknown as readonly Slow[]
   await admin.send('CONFIG', 'SET', 'slowlog-log-slower-than', 10_000)

@@ -1,7 +1,7 @@
 /** Fairness under constant contention: 64 workers in four processes, in a closed loop. */
 import { randomUUID } from 'node:crypto'
 import type { Share } from '../workers/redis-member.js'
-import type { Crew } from './hand-off.js'
+import type { WorkerProcesses } from './hand-off.js'
 
 export interface Fairness {
   /** (Σx)² ÷ n Σx² over each worker's grants: 1 if all got the same number, 1 ÷ n if one got all. */
@@ -19,11 +19,16 @@ export interface Fairness {
 /** Two requests this close together, in ms, may reach the server in either order. */
 export const margin = 50
 
-export async function compete(crew: Crew, workers: number, hold: number, lasting: number): Promise<Fairness> {
+export async function compete(
+  members: WorkerProcesses,
+  workers: number,
+  hold: number,
+  lasting: number,
+): Promise<Fairness> {
   const key = `bench:fair:${randomUUID()}`
-  const each = workers / crew.length
+  const each = workers / members.length
   const shares = (
-    await Promise.all(crew.map((member) => member.ask('compete', key, each, hold, lasting)))
+    await Promise.all(members.map((member) => member.ask('compete', key, each, hold, lasting)))
   ).flat()
   return judge(shares, lasting)
 }

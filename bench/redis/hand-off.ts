@@ -2,26 +2,26 @@
 import { randomUUID } from 'node:crypto'
 import { gaps } from '../hand-over.js'
 import { quantile } from '../spread.js'
-import { enlist, type Member } from '../worker-process.js'
+import { type Member, startWorker } from '../worker-process.js'
 import type { RedisMember } from '../workers/redis-member.js'
 import { type Counted, countCommands } from './commands.js'
 import { recipeOf } from './recipes.js'
 
-export type Crew = readonly Member<RedisMember>[]
+export type WorkerProcesses = readonly Member<RedisMember>[]
 
-export async function withCrew<R>(
+export async function withWorkers<R>(
   id: string,
   port: number,
   processes: number,
-  use: (crew: Crew) => Promise<R>,
+  use: (members: WorkerProcesses) => Promise<R>,
 ): Promise<R> {
   const module = new URL('../workers/redis-member.js', import.meta.url)
-  const crew = Array.from({ length: processes }, () => enlist<RedisMember>(module, [id, `${port}`]))
+  const members = Array.from({ length: processes }, () => startWorker<RedisMember>(module, [id, `${port}`]))
   try {
-    await Promise.all(crew.map((member) => member.ask('open')))
-    return await use(crew)
+    await Promise.all(members.map((member) => member.ask('open')))
+    return await use(members)
   } finally {
-    await Promise.all(crew.map((member) => member.stop()))
+    await Promise.all(members.map((member) => member.stop()))
   }
 }
 
@@ -37,7 +37,7 @@ export interface Burst {
 export async function burst(
   id: string,
   port: number,
-  crew: Crew,
+  members: WorkerProcesses,
   waiters: number,
   busy: number,
   whileWaiting: () => Promise<void> = async () => undefined,
@@ -45,11 +45,11 @@ export async function burst(
   const key = `bench:burst:${randomUUID()}`
   const holder = await recipeOf(id).make([port])
   const held = await holder.take(key)
-  const each = Math.ceil(waiters / crew.length)
-  await Promise.all(crew.map((member) => member.ask('standInLine', key, each, busy)))
+  const each = Math.ceil(waiters / members.length)
+  await Promise.all(members.map((member) => member.ask('standInLine', key, each, busy)))
   await whileWaiting()
   await held.release()
-  const turns = (await Promise.all(crew.map((member) => member.ask('turns')))).flat()
+  const turns = (await Promise.all(members.map((member) => member.ask('turns')))).flat()
   await holder.close()
   const found = gaps(turns)
   const first = Math.min(...turns.map(({ released }) => released))
@@ -72,13 +72,13 @@ export interface BurstCount {
 }
 
 /**
- * Like `burst`, but counts commands instead of measuring time. The crew must have run a burst before: connecting and subscribing cost
+ * Like `burst`, but counts commands instead of measuring time. The workers must have run a burst before: connecting and subscribing cost
  * commands once. `still`: ms of observation while all of them wait.
  */
 export async function countBurst(
   id: string,
   port: number,
-  crew: Crew,
+  members: WorkerProcesses,
   waiters: number,
   still: number,
 ): Promise<BurstCount> {
@@ -86,15 +86,15 @@ export async function countBurst(
   const holder = await recipeOf(id).make([port])
   const held = await holder.take(key)
   const counter = await countCommands(port)
-  const each = Math.ceil(waiters / crew.length)
-  await Promise.all(crew.map((member) => member.ask('standInLine', key, each, 0)))
+  const each = Math.ceil(waiters / members.length)
+  await Promise.all(members.map((member) => member.ask('standInLine', key, each, 0)))
   // After this pause all requests have been sent.
   await new Promise((resolve) => setTimeout(resolve, still))
   const asking = await counter.look()
   await new Promise((resolve) => setTimeout(resolve, still))
   const waiting = await counter.look()
   await held.release()
-  const turns = (await Promise.all(crew.map((member) => member.ask('turns')))).flat()
+  const turns = (await Promise.all(members.map((member) => member.ask('turns')))).flat()
   const passing = await counter.look()
   await counter.stop()
   await holder.close()

@@ -2,7 +2,7 @@
 import { createLocks } from 'holdfast'
 import { consul } from 'holdfast/consul'
 import { startConsul } from '../../test/support/servers/consul.js'
-import { besideEachOther, pairsOf } from '../comparison.js'
+import { compareLibraries, pairsOf } from '../comparison.js'
 import type { Comparison, Result } from '../figure.js'
 import { BareHttp } from '../floors/http.js'
 import { installPeers, loadPeer, peerVersion } from '../peer-packages.js'
@@ -82,7 +82,7 @@ async function compare(
     await client.kv.set({ key, value: 'x', release: ID })
   }
   try {
-    return await besideEachOther(
+    return await compareLibraries(
       'consul',
       [
         { library: 'holdfast', settings: 'defaults', rate: pairsOf(() => ours('beside')) },

@@ -2,7 +2,7 @@
 import { createLocks } from 'holdfast'
 import { etcd } from 'holdfast/etcd'
 import { startEtcd } from '../../test/support/servers/etcd.js'
-import { besideEachOther, pairsOf } from '../comparison.js'
+import { compareLibraries, pairsOf } from '../comparison.js'
 import type { Comparison, Result } from '../figure.js'
 import { BareHttp } from '../floors/http.js'
 import { installPeers, loadPeer, peerVersion } from '../peer-packages.js'
@@ -68,7 +68,7 @@ async function compare(
     await lock.release()
   }
   try {
-    return await besideEachOther(
+    return await compareLibraries(
       'etcd',
       [
         { library: 'holdfast', settings: 'defaults', rate: pairsOf(() => ours('beside')) },

@@ -99,18 +99,18 @@ async function handOver(
   { effort }: Scale,
   options: { readonly wakeWithGetLock?: boolean },
 ): Promise<Figure> {
-  const crew = [ours(url, options), ours(url, options)] as const
+  const members = [ours(url, options), ours(url, options)] as const
   const floor = [await bareGetLock(url), await bareGetLock(url)] as const
   const mine: number[] = []
   const theirs: number[] = []
   const rounds = Math.max(2, effort.rounds)
   for (let round = -1; round < rounds; round++) {
-    const [one, other] = [await passes(crew, `${how} ${round}`), await passes(floor, `floor ${round}`)]
+    const [one, other] = [await passes(members, `${how} ${round}`), await passes(floor, `floor ${round}`)]
     if (round < 0) continue
     mine.push(one)
     theirs.push(other)
   }
-  await Promise.all([...crew, ...floor].map((one) => one.close()))
+  await Promise.all([...members, ...floor].map((one) => one.close()))
   const of = ratio(mine, theirs)
   return {
     suite,

@@ -4,7 +4,7 @@ import type { Comparison, Row } from '../figure.js'
 import { installPeers } from '../peer-packages.js'
 import { countCommands } from '../redis/commands.js'
 import { compete } from '../redis/fairness.js'
-import { at, burst, countBurst, withCrew } from '../redis/hand-off.js'
+import { at, burst, countBurst, withWorkers } from '../redis/hand-off.js'
 import { peerIds, quorumPeerIds, renewingPeerIds } from '../redis/peers.js'
 import { measureQuorum, openQuorum, quorumSize } from '../redis/quorum.js'
 import { recipeOf } from '../redis/recipes.js'
@@ -58,12 +58,12 @@ async function handOffs(ids: readonly string[], port: number, scale: Scale): Pro
   const lengths = scale.lines.filter((waiters) => waiters >= 4 && waiters <= 128)
   const rows = new Map<number, Row[]>(lengths.map((waiters) => [waiters, []]))
   for (const id of ids) {
-    await withCrew(id, port, scale.processes, async (crew) => {
+    await withWorkers(id, port, scale.processes, async (members) => {
       for (const waiters of lengths) {
         const runs = []
-        for (let run = 0; run < runsOf(scale); run++) runs.push(await burst(id, port, crew, waiters, 0))
-        const { each, waitingPerSecond } = await countBurst(id, port, crew, waiters, scale.still)
-        const gaveUp = await Promise.all(crew.map((member) => member.ask('gaveUp')))
+        for (let run = 0; run < runsOf(scale); run++) runs.push(await burst(id, port, members, waiters, 0))
+        const { each, waitingPerSecond } = await countBurst(id, port, members, waiters, scale.still)
+        const gaveUp = await Promise.all(members.map((member) => member.ask('gaveUp')))
         rows
           .get(waiters)
           ?.push(
@@ -100,7 +100,9 @@ async function handOffs(ids: readonly string[], port: number, scale: Scale): Pro
 async function fairness(ids: readonly string[], port: number, scale: Scale): Promise<Comparison> {
   const rows: Row[] = []
   for (const id of ids) {
-    const found = await withCrew(id, port, scale.processes, (crew) => compete(crew, 64, 1, scale.competing))
+    const found = await withWorkers(id, port, scale.processes, (members) =>
+      compete(members, 64, 1, scale.competing),
+    )
     rows.push(
       row(id, [
         one(found.perSecond),
@@ -128,7 +130,7 @@ async function holding(
 ): Promise<Comparison> {
   const rows: Row[] = []
   for (const id of ids) {
-    const values = await withCrew(id, port, 1, async ([member]) => {
+    const values = await withWorkers(id, port, 1, async ([member]) => {
       if (member === undefined) return []
       const heap = await member.ask('hold', `bench:kept:${id}`, leases, true)
       const counter = await countCommands(port)

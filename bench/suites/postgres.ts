@@ -9,7 +9,7 @@ import { gaps } from '../hand-over.js'
 import { ratio, takeTurns } from '../rounds.js'
 import { quantile, spread } from '../spread.js'
 import type { Scale } from '../suite.js'
-import { enlist } from '../worker-process.js'
+import { startWorker } from '../worker-process.js'
 import type { PostgresMember } from '../workers/postgres-member.js'
 
 const suite = 'postgres'
@@ -86,9 +86,9 @@ async function uncontended(server: PostgresServer, { effort }: Scale, durable: s
 
 async function handOver(server: PostgresServer, scale: Scale): Promise<Figure> {
   const module = new URL('../workers/postgres-member.js', import.meta.url)
-  const [one, two] = [1, 2].map(() => enlist<PostgresMember>(module, [server.url])) as [
-    ReturnType<typeof enlist<PostgresMember>>,
-    ReturnType<typeof enlist<PostgresMember>>,
+  const [one, two] = [1, 2].map(() => startWorker<PostgresMember>(module, [server.url])) as [
+    ReturnType<typeof startWorker<PostgresMember>>,
+    ReturnType<typeof startWorker<PostgresMember>>,
   ]
   const times = Math.max(2, Math.ceil(scale.handOvers / scale.effort.rounds / 2))
   const ours: number[] = []

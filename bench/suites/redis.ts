@@ -6,7 +6,7 @@ import { BareQueue } from '../floors/in-process.js'
 import { countCommands } from '../redis/commands.js'
 import type { ClientKind } from '../redis/contender.js'
 import { fairness, holding, longLine } from '../redis/crowds.js'
-import { at, burst, type Crew, countBurst, withCrew } from '../redis/hand-off.js'
+import { at, burst, countBurst, type WorkerProcesses, withWorkers } from '../redis/hand-off.js'
 import { recipeOf } from '../redis/recipes.js'
 import { measureUncontended } from '../redis/uncontended.js'
 import { ratio } from '../rounds.js'
@@ -74,9 +74,9 @@ async function uncontended(port: number, scale: Scale): Promise<Figure[]> {
 async function handOffCommands(port: number, { lines, still, processes }: Scale): Promise<Figure[]> {
   const figures: Figure[] = []
   for (const waiters of lines) {
-    const found = await withCrew('ours-fair', port, Math.min(processes, waiters), async (crew) => {
-      await burst('ours-fair', port, crew, crew.length, 0)
-      return countBurst('ours-fair', port, crew, waiters, still)
+    const found = await withWorkers('ours-fair', port, Math.min(processes, waiters), async (members) => {
+      await burst('ours-fair', port, members, members.length, 0)
+      return countBurst('ours-fair', port, members, waiters, still)
     })
     figures.push({
       suite,
@@ -99,8 +99,8 @@ async function handOffCommands(port: number, { lines, still, processes }: Scale)
 async function handOffTime(port: number, { effort, handOvers, processes }: Scale): Promise<Figure> {
   const waiters = Math.max(processes, Math.min(64, Math.ceil(handOvers / effort.rounds)))
   const ids = ['ours-fair', 'push'] as const
-  const p50s = await alternate(port, ids, processes, effort.rounds, async (id, crew) => {
-    const { gaps } = await burst(id, port, crew, waiters, 0.3)
+  const p50s = await alternate(port, ids, processes, effort.rounds, async (id, members) => {
+    const { gaps } = await burst(id, port, members, waiters, 0.3)
     return at(gaps, 0.5) * 1000
   })
   const [ours = [], floor = []] = p50s
@@ -123,11 +123,11 @@ async function alternate(
   ids: readonly [string, string],
   processes: number,
   rounds: number,
-  measure: (id: string, crew: Crew) => Promise<number>,
+  measure: (id: string, members: WorkerProcesses) => Promise<number>,
 ): Promise<number[][]> {
   const found: number[][] = [[], []]
-  await withCrew(ids[0], port, processes, (one) =>
-    withCrew(ids[1], port, processes, async (two) => {
+  await withWorkers(ids[0], port, processes, (one) =>
+    withWorkers(ids[1], port, processes, async (two) => {
       for (let round = -1; round < rounds; round++) {
         const order = round % 2 === 0 ? [0, 1] : [1, 0]
         for (const place of order) {

@@ -9,7 +9,7 @@ import { ratio, takeTurns, type Work } from '../rounds.js'
 import { quantile, type Spread, spread } from '../spread.js'
 import { type Contender, recipeOf, recipes } from '../sql/recipes.js'
 import type { Scale } from '../suite.js'
-import { enlist, type Member } from '../worker-process.js'
+import { type Member, startWorker } from '../worker-process.js'
 import type { SqlMember } from '../workers/sql-member.js'
 
 const suite = 'sql-peers'
@@ -52,10 +52,10 @@ async function uncontended(url: string, { effort }: Scale): Promise<Comparison> 
 async function handOffs(quiet: PostgresServer, logging: PostgresServer, scale: Scale): Promise<Comparison> {
   const rows: Row[] = []
   for (const id of ids) {
-    const timed = await withCrew(id, quiet.url, async (crew) => {
+    const timed = await withWorkers(id, quiet.url, async (members) => {
       const bursts = []
       for (let run = 0; run < Math.min(3, scale.effort.rounds); run++)
-        bursts.push(await burst(id, quiet.url, crew))
+        bursts.push(await burst(id, quiet.url, members))
       return bursts
     })
     rows.push(row(id, [...times(timed), ...(await countWhileWaiting(id, logging, scale.still))]))
@@ -86,28 +86,32 @@ function times(bursts: readonly (readonly number[])[]): Spread[] {
   return [spread(perSecond), at(0.5), at(0.99)]
 }
 
-type Crew = readonly Member<SqlMember>[]
+type WorkerProcesses = readonly Member<SqlMember>[]
 
-async function withCrew<R>(id: string, url: string, use: (crew: Crew) => Promise<R>): Promise<R> {
+async function withWorkers<R>(
+  id: string,
+  url: string,
+  use: (members: WorkerProcesses) => Promise<R>,
+): Promise<R> {
   const module = new URL('../workers/sql-member.js', import.meta.url)
-  const crew = Array.from({ length: processes }, () => enlist<SqlMember>(module, [id, url]))
+  const members = Array.from({ length: processes }, () => startWorker<SqlMember>(module, [id, url]))
   try {
-    for (const member of crew) await member.ask('open')
-    return await use(crew)
+    for (const member of members) await member.ask('open')
+    return await use(members)
   } finally {
-    await Promise.all(crew.map((member) => member.stop()))
+    await Promise.all(members.map((member) => member.stop()))
   }
 }
 
 /** Milliseconds from each release to the next grant: all waiters queue behind one holder, which then releases. */
-async function burst(id: string, url: string, crew: Crew): Promise<readonly number[]> {
+async function burst(id: string, url: string, members: WorkerProcesses): Promise<readonly number[]> {
   const holder = await recipeOf(id).open(url)
   const name = `burst ${randomUUID()}`
   const release = await holder.take(name)
-  await Promise.all(crew.map((member) => member.ask('standInLine', name, each)))
+  await Promise.all(members.map((member) => member.ask('standInLine', name, each)))
   await setTimeout(500)
   await release()
-  const turns = (await Promise.all(crew.map((member) => member.ask('turns')))).flat()
+  const turns = (await Promise.all(members.map((member) => member.ask('turns')))).flat()
   await holder.close()
   return gaps(turns)
 }
@@ -128,8 +132,8 @@ async function countWhileWaiting(
   const name = `count ${randomUUID()}`
   const release = await holder.take(name)
   const ofTheHolder = await connections()
-  return withCrew(id, server.url, async (crew) => {
-    await Promise.all(crew.map((member) => member.ask('standInLine', name, each)))
+  return withWorkers(id, server.url, async (members) => {
+    await Promise.all(members.map((member) => member.ask('standInLine', name, each)))
     await setTimeout(1000)
     const before = logged()
     await setTimeout(still)
@@ -137,7 +141,7 @@ async function countWhileWaiting(
     const open = (await connections()) - ofTheHolder
     const start = logged()
     await release()
-    await Promise.all(crew.map((member) => member.ask('turns')))
+    await Promise.all(members.map((member) => member.ask('turns')))
     const passing = logged() - start
     await holder.close()
     return [one((waiting / still) * 1000), one(passing / (processes * each)), one(open)]

@@ -2,7 +2,7 @@
 import { createLocks, type DriverFactory, type Lease, type Locks } from 'holdfast'
 import { zookeeper } from 'holdfast/zookeeper'
 import { startZookeeper } from '../../test/support/servers/zookeeper.js'
-import { besideEachOther, pairsOf } from '../comparison.js'
+import { compareLibraries, pairsOf } from '../comparison.js'
 import { atLeast, type Comparison, type Figure, type Result } from '../figure.js'
 import { type ZookeeperWire, zookeeperWire } from '../floors/zookeeper-wire.js'
 import { type Rates, ratio, takeTurns } from '../rounds.js'
@@ -154,7 +154,7 @@ async function compare(locks: Locks, server: string, scale: Scale): Promise<Comp
   const note =
     'The server does not wait for its disk here, so that the clients are compared and not the disk.'
   try {
-    return await besideEachOther(
+    return await compareLibraries(
       suite,
       [{ library: 'holdfast', settings: 'defaults', rate: ours }, ...all],
       scale,

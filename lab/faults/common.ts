@@ -13,8 +13,8 @@ export function workerFaults(workers: number, shared: boolean): Fault[] {
       lasts: [0.05, 0.1],
       apart: 1_000,
       gentle: true,
-      begin: ({ crew, amount }) => {
-        crew.send(Math.floor(amount * crew.size), { do: 'force', choice: amount * 1_000 })
+      begin: ({ workerPool, amount }) => {
+        workerPool.send(Math.floor(amount * workerPool.size), { do: 'force', choice: amount * 1_000 })
         return undefined
       },
     },
@@ -22,17 +22,17 @@ export function workerFaults(workers: number, shared: boolean): Fault[] {
       kind: 'pause worker',
       subjects,
       weight: 2,
-      begin: ({ n, crew }) => {
-        crew.pause(n)
-        return () => crew.resume(n)
+      begin: ({ n, workerPool }) => {
+        workerPool.pause(n)
+        return () => workerPool.resume(n)
       },
     },
     {
       kind: 'block worker',
       subjects,
       weight: 2,
-      begin: ({ n, crew, lasts }) => {
-        crew.send(n, { do: 'block', ms: lasts })
+      begin: ({ n, workerPool, lasts }) => {
+        workerPool.send(n, { do: 'block', ms: lasts })
         return undefined
       },
     },
@@ -41,8 +41,8 @@ export function workerFaults(workers: number, shared: boolean): Fault[] {
       subjects,
       weight: 2,
       lasts: [0.01, 0.02],
-      begin: async ({ n, crew }) => {
-        await crew.kill(n)
+      begin: async ({ n, workerPool }) => {
+        await workerPool.kill(n)
         return undefined
       },
     },
@@ -50,10 +50,10 @@ export function workerFaults(workers: number, shared: boolean): Fault[] {
       kind: 'wall clock of a worker',
       subjects,
       lasts: [0.5, 3],
-      begin: ({ n, crew, amount, ttl }) => {
+      begin: ({ n, workerPool, amount, ttl }) => {
         const ms = Math.round((amount - 0.5) * 20 * ttl)
-        crew.send(n, { do: 'wall', ms })
-        return () => crew.send(n, { do: 'wall', ms: -ms })
+        workerPool.send(n, { do: 'wall', ms })
+        return () => workerPool.send(n, { do: 'wall', ms: -ms })
       },
     },
   ]
@@ -67,8 +67,8 @@ function crowds(subjects: readonly string[]): Fault[] {
       subjects,
       lasts: [0.05, 0.5],
       gentle: true,
-      begin: ({ n, crew, lasts }) => {
-        crew.send(n, { do: 'crowd', size: 200, abortWithin: lasts })
+      begin: ({ n, workerPool, lasts }) => {
+        workerPool.send(n, { do: 'crowd', size: 200, abortWithin: lasts })
         return undefined
       },
     },
@@ -78,8 +78,8 @@ function crowds(subjects: readonly string[]): Fault[] {
       lasts: [0.5, 3],
       apart: 2_000,
       gentle: true,
-      begin: ({ n, crew }) => {
-        crew.send(n, { do: 'crowd', size: 40 })
+      begin: ({ n, workerPool }) => {
+        workerPool.send(n, { do: 'crowd', size: 40 })
         return undefined
       },
     },
@@ -92,5 +92,5 @@ const latecomer: Fault = {
   subjects: ['latecomer'],
   lasts: [0.5, 6],
   gentle: true,
-  begin: ({ crew, amount }) => crew.join(crew.size + Math.floor(amount * 1_000)),
+  begin: ({ workerPool, amount }) => workerPool.join(workerPool.size + Math.floor(amount * 1_000)),
 }

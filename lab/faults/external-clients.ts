@@ -2,7 +2,7 @@
 import type { Fault, Undo } from './store.js'
 
 /** Another client's transaction locks our rows for a while, then rolls back. @param lock starts one kind of it */
-export function strangers<W>(ways: readonly W[], lock: (way: W) => Undo): Fault {
+export function externalTransactions<W>(ways: readonly W[], lock: (way: W) => Undo): Fault {
   return {
     kind: 'a stranger locks rows',
     subjects: ['stranger'],
@@ -16,7 +16,7 @@ export function strangers<W>(ways: readonly W[], lock: (way: W) => Undo): Fault 
 }
 
 /** All connections are closed, and another client takes the free ones first. @param connect rejects if no connection is left */
-export function full<C>(
+export function connectionsTaken<C>(
   throwOut: () => Promise<unknown>,
   connect: () => Promise<C>,
   leave: (connection: C) => unknown,

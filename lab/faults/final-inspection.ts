@@ -6,18 +6,18 @@ import type { Store } from './store.js'
 import { locksAmong, permitsOf, type Subject, subjectsFor } from './workload.js'
 
 /** How long a store may treat a killed waiter as alive, in ms; at the end nobody waits behind it. */
-const forgotten = 20_000
+const deadWaiterTimeout = 20_000
 
 /**
  * At the end each lock is acquired once, completely: whatever killed processes left behind, the wait is no longer than the store needs to
  * settle. Only then is the store inspected, because a lock not used since still shows its state from that time.
  */
-export async function lookAround(store: Store, journal: Recorder, ttl: number): Promise<string[]> {
+export async function inspectFinally(store: Store, journal: Recorder, ttl: number): Promise<string[]> {
   if (store.direct === undefined) return []
   const client = await store.direct()
   const locks = recorded(createLocks(client.driver, { ttl }), journal)
   const subjects = locksAmong(subjectsFor(locks.driver.traits))
-  const within = store.settles + forgotten
+  const within = store.settles + deadWaiterTimeout
   try {
     const signal = AbortSignal.timeout(within)
     // An endless wait that is given up shows as one that was not served in time.

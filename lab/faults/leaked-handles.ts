@@ -4,18 +4,18 @@ import { Server, Socket } from 'node:net'
 import '../../test/support/end-at-once.js'
 
 /** Sockets and processes that are closing need less, in ms. */
-const patience = 20_000
+const closeTimeout = 20_000
 
 /** Call it at the very end. Anything that still keeps the process alive after a while is reported, as an error. */
-export function tellWhatIsLeft(): void {
+export function reportLeakedHandles(): void {
   const late = () => {
-    console.error(`faults: the process does not end; left open: ${whatIsLeft().join(', ')}`)
+    console.error(`faults: the process does not end; left open: ${leakedHandles().join(', ')}`)
     process.exit(1)
   }
-  setTimeout(late, patience).unref()
+  setTimeout(late, closeTimeout).unref()
 }
 
-function whatIsLeft(): string[] {
+function leakedHandles(): string[] {
   // The kind of each, and details of those that Node reports, though through an undocumented function.
   const { _getActiveHandles: handles } = process as { _getActiveHandles?: () => readonly object[] }
   return [...process.getActiveResourcesInfo(), ...(handles?.call(process) ?? []).map(shown)]

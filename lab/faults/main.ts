@@ -19,7 +19,7 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { tellWhatIsLeft } from './leaked-handles.js'
+import { reportLeakedHandles } from './leaked-handles.js'
 import { summaryOf, writeReport } from './report.js'
 import { runLab } from './run.js'
 
@@ -90,4 +90,4 @@ main()
     console.error(`faults: ${error instanceof Error ? error.message : error}`)
     process.exitCode = 1
   })
-  .finally(tellWhatIsLeft)
+  .finally(reportLeakedHandles)

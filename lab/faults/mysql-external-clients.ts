@@ -1,15 +1,15 @@
 /** Interference by other clients of the same MySQL or MariaDB server. */
 import { type Connection, type ConnectionOptions, createConnection } from 'mysql2/promise'
 import type { MysqlServer } from '../../test/support/servers/mysql.js'
-import { full as fullOf, strangers } from './external-clients.js'
-import { kill, order } from './mysql-admin-commands.js'
+import { externalTransactions, connectionsTaken as fullOf } from './external-clients.js'
+import { adminCommand, kill } from './mysql-admin-commands.js'
 import { user } from './mysql-client.js'
-import { again, forgottenAfter } from './sequences.js'
+import { forgottenAfter, repeatEvery } from './sequences.js'
 import type { Fault } from './store.js'
 
 const ignore = () => undefined
 
-export function stranger(server: MysqlServer): Fault {
+export function externalClient(server: MysqlServer): Fault {
   const ways = [
     ['begin', 'select * from holdfast_locks for update'],
     ['lock tables holdfast_locks write'],
@@ -17,7 +17,7 @@ export function stranger(server: MysqlServer): Fault {
     ['begin', `select * from holdfast_locks where name in ('ledger', 'report') for update`],
     ['begin', `select * from holdfast_waiters for update`],
   ]
-  return strangers(ways, (way) => {
+  return externalTransactions(ways, (way) => {
     let connection: Connection | undefined
     let over = false
     const begin = async () => {
@@ -30,7 +30,7 @@ export function stranger(server: MysqlServer): Fault {
       over = true
       // The server does not check the socket of a connection that waits for a lock, so the connection is killed.
       const { threadId } = (connection ?? {}) as { threadId?: number }
-      if (threadId !== undefined) await order(server, `kill connection ${threadId}`)
+      if (threadId !== undefined) await adminCommand(server, `kill connection ${threadId}`)
       // Do not wait for its statement: on a destroyed connection it never settles.
       connection?.destroy()
     }
@@ -44,7 +44,7 @@ async function connected(place: ConnectionOptions): Promise<Connection> {
   return connection
 }
 
-export function full(server: MysqlServer): Fault {
+export function connectionsTaken(server: MysqlServer): Fault {
   const { host, port } = server
   return fullOf(
     () => kill(server, 'connection'),
@@ -62,7 +62,10 @@ export function reaper(server: MysqlServer): Fault {
       .query(`select hex(name) name from holdfast_locks where ${unused}`)
       .catch(() => [])
     for (const row of rows) {
-      await order(server, `delete from holdfast_locks where name = x'${String(row['name'])}' and ${unused}`)
+      await adminCommand(
+        server,
+        `delete from holdfast_locks where name = x'${String(row['name'])}' and ${unused}`,
+      )
     }
   }
   return {
@@ -70,6 +73,6 @@ export function reaper(server: MysqlServer): Fault {
     subjects: ['reaper'],
     weight: 2,
     lasts: [0.5, 3],
-    begin: ({ ttl }) => again(25, () => reap(forgottenAfter * ttl)),
+    begin: ({ ttl }) => repeatEvery(25, () => reap(forgottenAfter * ttl)),
   }
 }

@@ -4,7 +4,7 @@ import { clockAhead, clockJump } from './database-servers.js'
 import { openLinks } from './links.js'
 import { type MysqlPlace, openMysql } from './mysql-client.js'
 import { mysqlFaults, startLabServer } from './mysql-servers.js'
-import { strain } from './pool-exhaustion.js'
+import { exhaustPool } from './pool-exhaustion.js'
 import { endsSessions } from './sessions.js'
 import { type LabDriver, lab } from './store.js'
 
@@ -43,7 +43,7 @@ export function mysqlLab({ about, flavour, library, strategy, leastTtl }: Kind):
       return {
         place: (n) => place(n, links.through(n, server.port)),
         direct: () => openMysql(place(0, server.port)),
-        faults: [...faults, strain(workers)],
+        faults: [...faults, exhaustPool(workers)],
         // A dead waiter is skipped after three seconds, a dead holder after its ttl; a lost reply to a statement costs two seconds.
         settles: 2 * ttl + 7_000,
         check: { falseBusy: { lag: 2 * ttl + 4_000 } },

@@ -3,10 +3,10 @@ import { migration } from 'holdfast/mysql'
 import { type Flavour, type MysqlServer, startMysql } from '../../test/support/servers/mysql.js'
 import { until } from '../../test/support/until.js'
 import { outages, subjects, told } from './database-servers.js'
-import { kill, order } from './mysql-admin-commands.js'
+import { adminCommand, kill } from './mysql-admin-commands.js'
 import { user } from './mysql-client.js'
-import { full, reaper, stranger } from './mysql-external-clients.js'
-import { again, inTurn } from './sequences.js'
+import { connectionsTaken, externalClient, reaper } from './mysql-external-clients.js'
+import { inSequence, repeatEvery } from './sequences.js'
 import type { Fault } from './store.js'
 
 export async function startLabServer(flavour: Flavour): Promise<MysqlServer> {
@@ -27,10 +27,13 @@ function setting(kind: string, server: MysqlServer, name: string, value: string,
     subjects,
     lasts: [0.2, 2],
     begin: async () => {
-      await order(server, `set global ${name} = ${value}`)
+      await adminCommand(server, `set global ${name} = ${value}`)
       if (name !== 'read_only') await kill(server, 'connection')
       const back = async () => {
-        await until(() => order(server, `set global ${name} = ${usual}`), { within: 20_000, what: name })
+        await until(() => adminCommand(server, `set global ${name} = ${usual}`), {
+          within: 20_000,
+          what: name,
+        })
         if (name !== 'read_only') await kill(server, 'connection')
       }
       return back
@@ -44,7 +47,7 @@ export function mysqlFaults(server: MysqlServer): Fault[] {
     server.flavour === 'mariadb'
       ? setting('short max_statement_time', server, 'max_statement_time', '0.004', '0')
       : setting('short max_execution_time', server, 'max_execution_time', '3', '0')
-  return inTurn([
+  return inSequence([
     // It takes a second or two to come back.
     ...outages(server, 1_000),
     told('kill connections', 2, () => kill(server, 'connection')),
@@ -53,14 +56,14 @@ export function mysqlFaults(server: MysqlServer): Fault[] {
       kind: 'server: cancel statements',
       subjects,
       lasts: [0.1, 1],
-      begin: () => again(15, () => kill(server, 'query')),
+      begin: () => repeatEvery(15, () => kill(server, 'query')),
     },
     timeout,
     setting('closes idle connections', server, 'wait_timeout', '1', '28800'),
     setting('short innodb_lock_wait_timeout', server, 'innodb_lock_wait_timeout', '1', '50'),
     setting('read-only', server, 'read_only', '1', '0'),
-    full(server),
-    stranger(server),
+    connectionsTaken(server),
+    externalClient(server),
     reaper(server),
   ])
 }

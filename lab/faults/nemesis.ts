@@ -2,7 +2,7 @@
 import type { Recorder } from 'holdfast/verify'
 import { occupied, type Planned } from './plan.js'
 import type { Fault } from './store.js'
-import type { Crew } from './workers.js'
+import type { WorkerPool } from './workers.js'
 
 export interface Nemesis {
   readonly journal: Recorder
@@ -19,7 +19,7 @@ const nobody = 0
 export async function nemesis(
   plan: readonly Planned[],
   faults: readonly Fault[],
-  crew: Crew,
+  workerPool: WorkerPool,
   { journal, ttl, span, seen }: Nemesis,
 ): Promise<{ complaints: string[]; stopped: boolean; begun: number }> {
   const complaints: string[] = []
@@ -43,10 +43,10 @@ export async function nemesis(
   }
   const inflict = async (fault: Fault, { at, lasts, kind, subject, amount }: Planned) => {
     const [n = 0, m = 0] = [...subject.matchAll(/\d+/g)].map(Number)
-    const target = fault.gentle ? nobody : /^(?:worker|link)/.test(subject) ? crew.pid(n) : undefined
+    const target = fault.gentle ? nobody : /^(?:worker|link)/.test(subject) ? workerPool.pid(n) : undefined
     const over = journal.fault(kind, target)
     try {
-      const undo = await fault.begin({ subject, n, m, lasts, amount, ttl, crew })
+      const undo = await fault.begin({ subject, n, m, lasts, amount, ttl, workerPool })
       await sleepUntil(at + lasts)
       await undo?.()
     } catch (error) {

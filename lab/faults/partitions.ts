@@ -108,10 +108,10 @@ function sides(
   { workers, cutOff }: Links,
   ports: readonly number[],
   port: number,
-  { amount, lasts, crew }: Act,
+  { amount, lasts, workerPool }: Act,
 ): Heal {
   const isWith = withIt(workers, amount)
-  for (let n = 0; n < workers; n++) if (isWith(n)) crew.send(n, { do: 'stay', ms: lasts })
+  for (let n = 0; n < workers; n++) if (isWith(n)) workerPool.send(n, { do: 'stay', ms: lasts })
   const how = digits(amount, 6) < 0.5 ? 'silent' : 'refused'
   const healed = Array.from({ length: workers }, (_, n) =>
     ports.filter((one) => (one === port) !== isWith(n)).map((one) => cutOff(n, one, how)),

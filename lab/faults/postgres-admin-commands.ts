@@ -9,7 +9,10 @@ const ignore = () => undefined
 export const ofWorkers: string = `from pg_stat_activity where usename = '${role}' and pid <> pg_backend_pid()`
 
 /** Runs an administrator's statements in sequence. A server that is down does not execute them, which is fine. */
-export async function order(server: PostgresServer, ...statements: readonly string[]): Promise<boolean> {
+export async function adminCommand(
+  server: PostgresServer,
+  ...statements: readonly string[]
+): Promise<boolean> {
   const client = new Client({ connectionString: server.url, options: '-c statement_timeout=0' })
   client.on('error', ignore)
   try {

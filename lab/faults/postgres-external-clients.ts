@@ -1,21 +1,21 @@
 /** Interference by other clients of the same PostgreSQL server. */
 import { Client } from 'pg'
 import type { PostgresServer } from '../../test/support/servers/postgres.js'
-import { full as fullOf, strangers } from './external-clients.js'
-import { ofWorkers, order } from './postgres-admin-commands.js'
+import { externalTransactions, connectionsTaken as fullOf } from './external-clients.js'
+import { adminCommand, ofWorkers } from './postgres-admin-commands.js'
 import { role } from './postgres-client.js'
 import type { Fault } from './store.js'
 
 const ignore = () => undefined
 
-export function stranger(server: PostgresServer): Fault {
+export function externalClient(server: PostgresServer): Fault {
   const ways = [
     'select * from holdfast_locks order by name for update',
     'lock table holdfast_locks in share mode',
     'lock table holdfast_waiters in access exclusive mode',
     'select * from holdfast_locks order by random() limit 1 for update',
   ]
-  return strangers(ways, (way) => {
+  return externalTransactions(ways, (way) => {
     const client = new Client({ connectionString: server.url, options: '-c statement_timeout=0' })
     client.on('error', ignore)
     const locked = client.connect().then(async () => {
@@ -27,7 +27,7 @@ export function stranger(server: PostgresServer): Fault {
   })
 }
 
-export function full(server: PostgresServer): Fault {
+export function connectionsTaken(server: PostgresServer): Fault {
   const { host, port } = server
   const connect = async () => {
     const client = new Client({ host, port, user: role, database: 'postgres' })
@@ -36,7 +36,7 @@ export function full(server: PostgresServer): Fault {
     return client
   }
   return fullOf(
-    () => order(server, `select pg_terminate_backend(pid) ${ofWorkers}`),
+    () => adminCommand(server, `select pg_terminate_backend(pid) ${ofWorkers}`),
     connect,
     (client) => client.end().catch(ignore),
   )

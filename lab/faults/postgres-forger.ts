@@ -3,7 +3,7 @@ import { Client } from 'pg'
 import type { PostgresServer } from '../../test/support/servers/postgres.js'
 import { chance } from './chance.js'
 import { forge, Listener } from './forger.js'
-import { again } from './sequences.js'
+import { repeatEvery } from './sequences.js'
 import type { Fault, Undo } from './store.js'
 
 const ignore = () => undefined
@@ -46,7 +46,7 @@ function forgeAt({ host, port }: PostgresServer, amount: number): Undo {
     client = next
     return next
   }
-  const undo = again(4, async () => {
+  const undo = repeatEvery(4, async () => {
     const sender = await connected().catch(ignore)
     if (sender === undefined) return
     if (listening.size === 0 || dice.next() < 0.05) await look(sender, listener, listening).catch(ignore)

@@ -2,7 +2,7 @@
 import { migration } from 'holdfast/postgres'
 import { clockAhead, clockJump } from './database-servers.js'
 import { openLinks } from './links.js'
-import { strain } from './pool-exhaustion.js'
+import { exhaustPool } from './pool-exhaustion.js'
 import { openPostgres, type PostgresPlace, role } from './postgres-client.js'
 import { createReader, forgedNotifications } from './postgres-forger.js'
 import { postgresFaults, startLabServer } from './postgres-servers.js'
@@ -48,7 +48,7 @@ export function postgresLab({ about, strategy }: Kind): LabDriver {
       return {
         place: (n) => place(n, links.through(n, server.port)),
         direct: () => openPostgres(place(workers, server.port)),
-        faults: [...faults, strain(workers), forgedNotifications(server)],
+        faults: [...faults, exhaustPool(workers), forgedNotifications(server)],
         settles: 2 * ttl + settles,
         check: { falseBusy: { lag: 2 * ttl + lag } },
         versions: { PostgreSQL: String((await server.sql('show server_version'))[0]?.['server_version']) },

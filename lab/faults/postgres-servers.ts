@@ -2,9 +2,9 @@
 import { type PostgresServer, startPostgres } from '../../test/support/servers/postgres.js'
 import { until } from '../../test/support/until.js'
 import { outages, subjects, told } from './database-servers.js'
-import { ofWorkers, order } from './postgres-admin-commands.js'
-import { full, stranger } from './postgres-external-clients.js'
-import { again, forgottenAfter, inTurn } from './sequences.js'
+import { adminCommand, ofWorkers } from './postgres-admin-commands.js'
+import { connectionsTaken, externalClient } from './postgres-external-clients.js'
+import { forgottenAfter, inSequence, repeatEvery } from './sequences.js'
 import type { Fault } from './store.js'
 
 /** Small enough to exhaust, and durable: everything acknowledged survives a kill or a power cut. */
@@ -30,45 +30,50 @@ function setting(kind: string, server: PostgresServer, name: string, value: stri
     subjects,
     lasts: [0.2, 2],
     begin: async () => {
-      await order(server, `alter system set ${name} = ${value}`, reload)
+      await adminCommand(server, `alter system set ${name} = ${value}`, reload)
       // It must not stay so for ever.
       const what = `${name} to be reset`
       return () =>
-        until(() => order(server, `alter system reset ${name}`, reload), { within: 20_000, what }).then(
-          ignore,
-        )
+        until(() => adminCommand(server, `alter system reset ${name}`, reload), {
+          within: 20_000,
+          what,
+        }).then(ignore)
     },
   }
 }
 
 /** Data survive all of these, and no clock moves. */
 export function postgresFaults(server: PostgresServer): Fault[] {
-  return inTurn([
+  return inSequence([
     ...outages(server, 0),
-    told('kill connections', 2, () => order(server, `select pg_terminate_backend(pid) ${ofWorkers}`)),
+    told('kill connections', 2, () => adminCommand(server, `select pg_terminate_backend(pid) ${ofWorkers}`)),
     told('kill some connections', 2, () =>
-      order(server, `select pg_terminate_backend(pid) ${ofWorkers} and random() < 0.4`),
+      adminCommand(server, `select pg_terminate_backend(pid) ${ofWorkers} and random() < 0.4`),
     ),
-    told('kill listeners', 2, () => order(server, `select pg_terminate_backend(pid) ${listening}`)),
+    told('kill listeners', 2, () => adminCommand(server, `select pg_terminate_backend(pid) ${listening}`)),
     {
       kind: 'server: cancel statements',
       subjects,
       lasts: [0.1, 1],
       begin: () =>
-        again(15, () => order(server, `select pg_cancel_backend(pid) ${ofWorkers} and state = 'active'`)),
+        repeatEvery(15, () =>
+          adminCommand(server, `select pg_cancel_backend(pid) ${ofWorkers} and state = 'active'`),
+        ),
     },
     setting('short statement_timeout', server, 'statement_timeout', "'5ms'"),
     setting('short idle_session_timeout', server, 'idle_session_timeout', "'30ms'"),
     setting('read-only', server, 'default_transaction_read_only', 'on'),
-    full(server),
-    stranger(server),
+    connectionsTaken(server),
+    externalClient(server),
     {
       kind: 'idle rows are reaped',
       subjects: ['reaper'],
       weight: 2,
       lasts: [0.5, 3],
       begin: ({ ttl }) =>
-        again(25, () => order(server, `select holdfast_reap_v1(${forgottenAfter * ttl * 1000})`)),
+        repeatEvery(25, () =>
+          adminCommand(server, `select holdfast_reap_v1(${forgottenAfter * ttl * 1000})`),
+        ),
     },
   ])
 }

@@ -4,7 +4,7 @@ import type { RedisServer } from '../../test/support/servers/redis.js'
 import { chance } from './chance.js'
 import { forge, Listener } from './forger.js'
 import { subjectsOf } from './redis-servers.js'
-import { again } from './sequences.js'
+import { repeatEvery } from './sequences.js'
 import type { Fault, Undo } from './store.js'
 
 const ignore = () => undefined
@@ -31,7 +31,7 @@ function forgeAt({ host, port }: RedisServer, amount: number): Undo {
   for (const client of [sender, subscriber]) client.on('error', ignore)
   subscriber.on('pmessage', (_, channel, text) => listener.hears(channel, text))
   subscriber.on('ready', () => subscriber.psubscribe('*').catch(ignore))
-  const undo = again(4, async () => {
+  const undo = repeatEvery(4, async () => {
     if (dice.next() < 0.05) await look(sender, listener).catch(ignore)
     const forged = forge(listener, dice)
     if (forged === undefined) return

@@ -5,12 +5,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type History, readHistory, recorder } from 'holdfast/verify'
 import { workerFaults } from './common.js'
-import { lookAround } from './final-inspection.js'
+import { inspectFinally } from './final-inspection.js'
 import { nemesis, pause } from './nemesis.js'
 import { type Planned, planOf } from './plan.js'
 import type { Fault, LabDriver } from './store.js'
-import { type Judged, judge } from './verdict.js'
-import { type Crew, makeCrew } from './workers.js'
+import { judgeRun, type Verdict } from './verdict.js'
+import { startWorkers, type WorkerPool } from './workers.js'
 import type { Task } from './workload.js'
 
 export interface RunOptions {
@@ -39,7 +39,7 @@ export interface RunOptions {
   readonly stopWhen?: (history: History) => boolean
 }
 
-export interface RunResult extends Judged {
+export interface RunResult extends Verdict {
   readonly name: string
   readonly about: string
   readonly seed: number
@@ -89,20 +89,20 @@ export async function runLab(options: RunOptions): Promise<RunResult> {
     seed: seed + 1000 * round + n,
     tellsStanding: store.direct === undefined,
   })
-  let crew: Crew | undefined
+  let workerPool: WorkerPool | undefined
   try {
-    crew = makeCrew(workers, journal, task)
-    await crew.ready()
+    workerPool = startWorkers(workers, journal, task)
+    await workerPool.ready()
     const { stopWhen } = options
     const seen = stopWhen && (() => stopWhen(readHistory(folder)))
-    const done = await nemesis(plan, faults, crew, { journal, ttl, span: seconds * 1000, seen })
+    const done = await nemesis(plan, faults, workerPool, { journal, ttl, span: seconds * 1000, seen })
     const { complaints } = done
     if (!done.stopped) await pause(calm)
-    await crew.asked(acquisitions)
-    complaints.push(...(await crew.finish(store.settles + goodbye)))
-    complaints.push(...(await lookAround(store, journal, ttl)))
+    await workerPool.asked(acquisitions)
+    complaints.push(...(await workerPool.finish(store.settles + goodbye)))
+    complaints.push(...(await inspectFinally(store, journal, ttl)))
     const history = readHistory(folder)
-    const judged = judge(history, faults, store, complaints)
+    const judged = judgeRun(history, faults, store, complaints)
     if (judged.violations.length + complaints.length > 0) keep(folder, options.keep)
     return {
       ...judged,
@@ -113,7 +113,7 @@ export async function runLab(options: RunOptions): Promise<RunResult> {
       took: (performance.now() - began) / 1000,
     }
   } finally {
-    crew?.end()
+    workerPool?.end()
     journal.close()
     await store.close()
     rmSync(folder, { recursive: true, force: true })

@@ -8,7 +8,7 @@ import type { Fault, Undo } from './store.js'
 export const forgottenAfter = 12
 
 /** Repeats an action, `ms` apart, until it is undone. */
-export function again(ms: number, work: () => Promise<unknown>): Undo {
+export function repeatEvery(ms: number, work: () => Promise<unknown>): Undo {
   let over = false
   const loop = async () => {
     while (!over) {
@@ -24,7 +24,7 @@ export function again(ms: number, work: () => Promise<unknown>): Undo {
 }
 
 /** Finishes a slow undo (a database that starts) before the next fault of the same subject. */
-export function inTurn(faults: readonly Fault[]): Fault[] {
+export function inSequence(faults: readonly Fault[]): Fault[] {
   const last = new Map<string, Promise<void>>()
   return faults.map((fault) => ({
     ...fault,

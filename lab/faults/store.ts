@@ -4,7 +4,7 @@
  */
 import type { DriverFactory } from 'holdfast'
 import type { CheckOptions, Rule } from 'holdfast/verify'
-import type { Crew } from './workers.js'
+import type { WorkerPool } from './workers.js'
 
 /** Plain data from which a worker process creates its client. */
 export type Place = unknown
@@ -106,7 +106,7 @@ export interface Act {
   /** In [0, 1), from the plan: strength or extent. */
   readonly amount: number
   readonly ttl: number
-  readonly crew: Crew
+  readonly workerPool: WorkerPool
 }
 
 export function lab(driver: LabDriver): LabDriver {

@@ -2,7 +2,7 @@
 import { type Acquisition, check, type History, type Violation } from 'holdfast/verify'
 import type { Fault, Store } from './store.js'
 
-export interface Excused {
+export interface ExcusedViolation {
   readonly violation: Violation
   readonly fault: string
   readonly why: string
@@ -21,9 +21,9 @@ export interface Counts {
   readonly events: number
 }
 
-export interface Judged {
+export interface Verdict {
   readonly violations: readonly Violation[]
-  readonly excused: readonly Excused[]
+  readonly excused: readonly ExcusedViolation[]
   /** Failures of the run itself: a fault that could not be done, a worker that crashed. */
   readonly complaints: readonly string[]
   readonly counts: Counts
@@ -39,15 +39,15 @@ interface Span {
 /** How long after a fault order may be violated, in ms: an affected worker comes back in its own time. */
 const aftermath = 1_000
 
-export function judge(
+export function judgeRun(
   history: History,
   faults: readonly Fault[],
   store: Pick<Store, 'settles' | 'check'>,
   complaints: readonly string[],
-): Judged {
+): Verdict {
   const spans = spansOf(history)
   const violations: Violation[] = []
-  const excused: Excused[] = []
+  const excused: ExcusedViolation[] = []
   for (const violation of check(history, { liveness: { within: store.settles }, ...store.check })) {
     if (violation.rule === 'fifo' && violation.parties.some((one) => touched(one, spans, history.end)))
       continue

@@ -19,7 +19,7 @@ import {
   type Subject,
   subjectsFor,
   type Task,
-  type Told,
+  type WorkerReport,
 } from './workload.js'
 
 const task: Task = JSON.parse(process.argv[2] ?? '')
@@ -37,7 +37,7 @@ const answers = new Map<number, (answer: GuardAnswer) => void>()
 const realNow = Date.now
 Date.now = () => realNow() + wallJump
 
-const tell = (told: Told) => process.send?.(told)
+const tell = (told: WorkerReport) => process.send?.(told)
 process.on('disconnect', () => process.exit(0))
 process.on('message', (order: Order) => {
   if (order.do === 'stop') stopping = true

@@ -5,14 +5,14 @@ import { fileURLToPath } from 'node:url'
 import type { Recorder } from 'holdfast/verify'
 import { until } from '../../test/support/until.js'
 import { makeGuard } from './guard.js'
-import type { Order, Task, Told } from './workload.js'
+import type { Order, Task, WorkerReport } from './workload.js'
 
 /** Maximum start-up time of a child on a busy machine, in ms. */
 const startUp = 30_000
 /** Maximum time to reach the requested number of acquisitions, in ms; an otherwise idle machine needs seconds. */
-const patience = 300_000
+const roundTimeout = 300_000
 
-export interface Crew {
+export interface WorkerPool {
   readonly size: number
   pid(n: number): number | undefined
   send(n: number, order: Order): void
@@ -40,7 +40,11 @@ interface Member {
 }
 
 // Longer than a function should be: everything here shares the list of processes.
-export function makeCrew(size: number, journal: Recorder, taskOf: (n: number, round: number) => Task): Crew {
+export function startWorkers(
+  size: number,
+  journal: Recorder,
+  taskOf: (n: number, round: number) => Task,
+): WorkerPool {
   const guard = makeGuard()
   const complaints: string[] = []
   let started = 0
@@ -57,7 +61,7 @@ export function makeCrew(size: number, journal: Recorder, taskOf: (n: number, ro
     child.stderr?.on('data', (chunk) => {
       said = (said + chunk).slice(-2000)
     })
-    child.on('message', (told: Told) => {
+    child.on('message', (told: WorkerReport) => {
       if (told.is === 'ready') member.ready = true
       else if (told.is === 'asked') asked += told.more
       else send(child, { do: 'answer', id: told.id, answer: guard(told) })
@@ -83,7 +87,7 @@ export function makeCrew(size: number, journal: Recorder, taskOf: (n: number, ro
     size,
     async asked(count) {
       const enough = () => asked >= count || complaints.length > 0
-      await until(enough, { within: patience, every: 50, what: `${count} acquisitions to be asked for` })
+      await until(enough, { within: roundTimeout, every: 50, what: `${count} acquisitions to be asked for` })
     },
     pid: (n) => member(n).child.pid,
     send: (n, order) => send(member(n).child, order),

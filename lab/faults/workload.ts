@@ -79,7 +79,7 @@ export type Order =
 
 export type OrderOf<K extends Order['do']> = Extract<Order, { readonly do: K }>
 
-export type Told =
+export type WorkerReport =
   | { readonly is: 'ready' }
   /** That many more acquisitions were requested. */
   | { readonly is: 'asked'; readonly more: number }

@@ -15,7 +15,7 @@ import { parseArgs } from 'node:util'
 import { tables } from './page.js'
 import { findTools } from './spin.js'
 import { type Effort, type Row, table } from './table.js'
-import { inTurn, judge, type Outcome, outcomeOf } from './verdict.js'
+import { checkRow, inTurn, type Outcome, outcomeOf } from './verdict.js'
 
 const efforts: readonly Effort[] = ['quick', 'full', 'soak']
 
@@ -84,7 +84,7 @@ async function main(): Promise<void> {
   await inTurn(
     rows,
     jobs,
-    (row) => outcomeOf(row, () => judge(row, { memory, time: 3_600_000, signal: stop.signal }, tools)),
+    (row) => outcomeOf(row, () => checkRow(row, { memory, time: 3_600_000, signal: stop.signal }, tools)),
     (outcome) => {
       console.log(line(outcome))
       if (outcome.failure !== undefined) bad++

@@ -1,6 +1,6 @@
 /** What the program that walks through a model writes, read. */
 
-export interface Told {
+export interface SpinOutput {
   /** See `Answer.verdict`. */
   readonly verdict: string
   /** It found an error, and the way to it. */
@@ -20,7 +20,7 @@ const endedEarly = [
 ]
 
 /** @param asks `safety` or the name of the formula that was asked for */
-export function verdictOf(said: string, asks: string): Told {
+export function verdictOf(said: string, asks: string): SpinOutput {
   const states = Number(/^\s*([\d.e+]+) states, stored/m.exec(said)?.[1] ?? 0)
   const megabytes = Number(/^\s*([\d.]+)\s+total actual memory usage/m.exec(said)?.[1] ?? 0)
   const found = brokenIn(said, asks)

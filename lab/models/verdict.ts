@@ -12,7 +12,7 @@ export interface Outcome {
 }
 
 /** @throws Error when the verdict, or the number of states of a run that holds, differs from the table */
-export async function judge(row: Row, bounds: Bounds, tools: Tools): Promise<Answer> {
+export async function checkRow(row: Row, bounds: Bounds, tools: Tools): Promise<Answer> {
   const { model, defines, asks, states, way } = row
   const answer = await check(
     { file: fileOf(model), defines, asks, states, shortest: way === 'shortest' },

@@ -1,6 +1,6 @@
 /** A player that is a process of its own, so that it can be killed or can stand still. */
 
-import { recorderTo, type Sent } from './history.js'
+import { recorderTo, type SentEntry } from './history.js'
 import { holdfastRedis, holdfastRedlock } from './holdfast-locks.js'
 import { patience } from './lock.js'
 import { plainLocks } from './naive-redis-locks.js'
@@ -16,7 +16,7 @@ const clients = ports.map(connect)
 const [client] = clients
 if (client === undefined) throw new Error('no server was given')
 const recorder = recorderTo(`child ${process.pid}`, (t, { until, ...entry }) => {
-  const sent: Sent = { ...entry, t: `${t}`, ...(until !== undefined && { until: `${until}` }) }
+  const sent: SentEntry = { ...entry, t: `${t}`, ...(until !== undefined && { until: `${until}` }) }
   process.send?.(sent)
 })
 const lock = way.open(clients, recorder)

@@ -1,13 +1,13 @@
 /** Those who play in a scene with a store that several scenes share. Each has a cable of its own that can be pulled. */
 import type { TcpProxy } from '../../test/support/proxy.js'
 import type { At, Lock, SharedWay } from './lock.js'
-import type { Place } from './scene-context.js'
+import type { SceneContext } from './scene-context.js'
 
 export interface Located {
   readonly port: number
 }
 
-export interface Member {
+export interface SceneClient {
   /** For `fault`. */
   readonly pid: number
   readonly at: At
@@ -15,14 +15,14 @@ export interface Member {
   readonly cable: TcpProxy
 }
 
-export class Company<Server extends Located, Way extends SharedWay> {
-  readonly place: Place
+export class SceneClients<Server extends Located, Way extends SharedWay> {
+  readonly place: SceneContext
   readonly server: Server
   readonly way: Way
   readonly #session: number | undefined
   #members = 0
 
-  constructor(place: Place, server: Server, way: Way, session?: number) {
+  constructor(place: SceneContext, server: Server, way: Way, session?: number) {
     this.place = place
     this.server = server
     this.way = way
@@ -30,15 +30,15 @@ export class Company<Server extends Located, Way extends SharedWay> {
   }
 
   /** One that has used locks before, and is connected. */
-  readonly member = async (name: string): Promise<Member> => {
+  readonly member = async (name: string): Promise<SceneClient> => {
     const pid = ++this.#members
     const cable = await this.place.cable(this.server)
     const at = {
       address: `${cable.host}:${cable.port}`,
-      room: this.place.room,
+      room: this.place.prefix,
       ...(this.#session && { session: this.#session }),
     }
-    const lock = this.way.open(at, this.place.diary.recorder(name, pid))
+    const lock = this.way.open(at, this.place.history.recorder(name, pid))
     this.place.keep(() => lock.close())
     await (await lock.take(`rehearsal ${pid}`, 3_000, 3_000))?.release()
     return { pid, at, lock, cable }

@@ -3,7 +3,7 @@ import type { ConsulServer } from '../../test/support/servers/consul.js'
 import { until } from '../../test/support/until.js'
 import { holdfastConsul, holdfastLockDelay } from './holdfast-shared.js'
 import { patience, resource } from './lock.js'
-import { lockOf, sessionByHand } from './naive-consul-locks.js'
+import { lockOf, naiveSessionLock } from './naive-consul-locks.js'
 import { first, onShared, type Scene } from './scene.js'
 import { elapsed, order } from './scene-context.js'
 
@@ -29,19 +29,19 @@ export const lockDelay: Scene = onShared({
   holdfastDoes:
     'With `lockDelay` a lock stays taken for a while after its holder’s session was ended: time for what was on its way. For resources that can check tokens, a guard is better.',
   page: 'drivers/consul.md#how-it-works',
-  naive: sessionByHand,
+  naive: naiveSessionLock,
   holdfast: holdfastLockDelay,
   server: ({ servers }) => servers.consul(),
-  async run({ place: { diary, room }, server, member, way }) {
+  async run({ place: { history, prefix }, server, member, way }) {
     const [a, b] = [await member('A'), await member('B')]
     const held = await first(a, 10_000)
     // Neither of them checks a token here.
-    const write = ({ at }: typeof a, value: string) => sessionByHand.write(at, value, held)
+    const write = ({ at }: typeof a, value: string) => naiveSessionLock.write(at, value, held)
     a.cable.up.hold()
     const older = write(a, 'older')
     await a.cable.up.holding()
-    diary.fault('its session is ended', a.pid)
-    await endSession(server, room)
+    history.fault('its session is ended', a.pid)
+    await endSession(server, prefix)
     const follows = async () => {
       const next = await until(() => b.lock.take(order, 10_000, patience), { within: patience })
       await write(b, 'newer')
@@ -49,13 +49,13 @@ export const lockDelay: Scene = onShared({
     }
     const newer = follows()
     // By hand nothing keeps B from being the first, but a busy machine could.
-    const arrives = Promise.all([elapsed(1_000), way === sessionByHand && newer]).then(() => {
+    const arrives = Promise.all([elapsed(1_000), way === naiveSessionLock && newer]).then(() => {
       a.cable.up.letGo()
       return older
     })
     const [next] = await Promise.all([newer, arrives])
     a.cable.up.pass()
-    const stands = (await kept(server, room)) === 'newer'
+    const stands = (await kept(server, prefix)) === 'newer'
     await elapsed(300)
     await next.release()
     return stands
@@ -73,21 +73,21 @@ export const sessionEnded: Scene = onShared({
   holdfastDoes:
     'Both hold until A’s next renewal: that much no lock in Consul prevents. Then A is told, and its older token is refused by the guard. Sessions of holdfast have no health checks.',
   page: 'guard.md#etcd-zookeeper-and-consul',
-  naive: sessionByHand,
+  naive: naiveSessionLock,
   holdfast: holdfastConsul,
   server: ({ servers }) => servers.consul(),
-  async run({ place: { diary, room }, server, member, way }) {
+  async run({ place: { history, prefix }, server, member, way }) {
     const [a, b] = [await member('A'), await member('B')]
     const held = await first(a, 3_000)
-    diary.fault('its session is ended', a.pid)
-    await endSession(server, room)
+    history.fault('its session is ended', a.pid)
+    await endSession(server, prefix)
     const next = await until(() => b.lock.take(order, 10_000, patience), { within: patience })
     await way.write(b.at, 'newer', next)
     const late = await way.write(a.at, 'older', held)
     // A renewal is due every second.
     await until(() => !held.isHeld, { within: 3_000 }).catch(() => undefined)
     const told = !held.isHeld
-    const stands = (await kept(server, room)) === 'newer'
+    const stands = (await kept(server, prefix)) === 'newer'
     await next.release()
     const wrote = stands ? `was ${late}` : 'has replaced the newer one'
     return {
@@ -105,7 +105,7 @@ export const missedWakeUp: Scene = onShared({
   holdfastDoes:
     'The question begins with the index of what was read when the lock was found taken, so a change since then answers it at once. By hand it begins with the index of a later look.',
   page: 'drivers/consul.md#how-it-works',
-  naive: sessionByHand,
+  naive: naiveSessionLock,
   holdfast: holdfastConsul,
   server: ({ servers }) => servers.consul(),
   async run({ member }) {

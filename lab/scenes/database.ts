@@ -3,19 +3,19 @@ import type { Locks } from 'holdfast'
 import type { ModeKind } from 'holdfast/verify'
 import { createPool, type Pool } from 'mysql2/promise'
 import { type Held, patience } from './lock.js'
-import { type Free, noted } from './recorded-lock.js'
-import { order, type Place } from './scene-context.js'
+import { type Release, recordedLock } from './recorded-lock.js'
+import { order, type SceneContext } from './scene-context.js'
 
 /** A database of one's own on the shared server. */
-export async function databaseUrl({ servers, room }: Place): Promise<string> {
+export async function databaseUrl({ servers, prefix }: SceneContext): Promise<string> {
   const server = await servers.mariadb()
-  await server.query(`create database ${room}`)
+  await server.query(`create database ${prefix}`)
   const url = new URL(server.url)
-  url.pathname = room
+  url.pathname = prefix
   return url.href
 }
 
-export async function mariadb(place: Place): Promise<Pool> {
+export async function mariadb(place: SceneContext): Promise<Pool> {
   const pool = createPool({ uri: await databaseUrl(place), connectionLimit: 10 })
   place.keep(() => pool.end())
   return pool
@@ -23,23 +23,23 @@ export async function mariadb(place: Place): Promise<Pool> {
 
 type Used = Pick<Locks, 'mutex' | 'inspect'>
 
-export function locksOf(place: Place, locks: Used & Pick<Locks, 'close'>): Used {
+export function locksOf(place: SceneContext, locks: Used & Pick<Locks, 'close'>): Used {
   place.keep(() => locks.close())
   return locks
 }
 
 /** Somebody's visit, as written down: takes, and gives back when released. */
 export function visit(
-  place: Place,
+  place: SceneContext,
   who: string,
-  take: () => Promise<Free | undefined>,
+  take: () => Promise<Release | undefined>,
   mode: ModeKind = 'exclusive',
 ): Promise<Held | undefined> {
-  const recorder = place.diary.recorder(who, who.charCodeAt(0))
-  return noted(recorder, { name: order, wait: patience, mode }, take)
+  const recorder = place.history.recorder(who, who.charCodeAt(0))
+  return recordedLock(recorder, { name: order, wait: patience, mode }, take)
 }
 
-export async function underLock(locks: Pick<Locks, 'mutex'>, name: string): Promise<Free> {
+export async function underLock(locks: Pick<Locks, 'mutex'>, name: string): Promise<Release> {
   const lease = await locks.mutex(name).acquire({ wait: patience })
   return () => lease.release()
 }

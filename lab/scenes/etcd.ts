@@ -3,7 +3,7 @@ import type { EtcdServer } from '../../test/support/servers/etcd.js'
 import { until } from '../../test/support/until.js'
 import { electionEtcd, holdfastEtcd } from './holdfast-shared.js'
 import { patience } from './lock.js'
-import { everyPlace, lineByHandEtcd } from './naive-etcd-locks.js'
+import { everyPlace, naiveQueueEtcd } from './naive-etcd-locks.js'
 import { believedBy, first, onShared, type Scene } from './scene.js'
 import { elapsed, order } from './scene-context.js'
 
@@ -34,14 +34,14 @@ export const deadLeader: Scene = onShared({
   holdfastDoes:
     'A term ends by the own clock, counted from what was answered last, before etcd can give the lease up. By hand the keepalive fails in the background, and two lead.',
   page: 'primitives.md#elections',
-  naive: lineByHandEtcd,
+  naive: naiveQueueEtcd,
   holdfast: electionEtcd,
   server: ({ servers }) => servers.etcd(),
   async run(company) {
     const [a, b] = [await company.member('A'), await company.member('B')]
     const held = await first(a, ttl)
     const asked = b.lock.take(order, ttl, patience)
-    company.place.diary.fault('cut off', a.pid)
+    company.place.history.fault('cut off', a.pid)
     a.cable.blackHole()
     return believedBy(held, await asked)
   },
@@ -56,7 +56,7 @@ export const endedInLine: Scene = onShared({
   holdfastDoes:
     'Who has waited looks whether its own place is still there before it believes to be first. B stands in line anew, behind C.',
   page: 'drivers/etcd.md#how-it-works',
-  naive: lineByHandEtcd,
+  naive: naiveQueueEtcd,
   holdfast: holdfastEtcd,
   server: ({ servers }) => servers.etcd(),
   async run({ place, server, member }) {
@@ -74,10 +74,10 @@ export const endedInLine: Scene = onShared({
         await next?.release()
       }
       takes.push(visit())
-      await stand(server, place.room, many + 2)
+      await stand(server, place.prefix, many + 2)
     }
-    place.diary.fault('the lease ends', b.pid)
-    const second = (await line(server, place.room))[1]
+    place.history.fault('the lease ends', b.pid)
+    const second = (await line(server, place.prefix))[1]
     await server.ask('/v3/lease/revoke', { ID: second?.lease })
     // Time to find out, for who looks.
     await elapsed(ttl)
@@ -97,7 +97,7 @@ export const compaction: Scene = onShared({
   holdfastDoes:
     'A watch that the server has cancelled is no reason to wait: the line is read anew. By hand it is a watch like any other, and nothing ever comes.',
   page: 'drivers/etcd.md#guarantees',
-  naive: lineByHandEtcd,
+  naive: naiveQueueEtcd,
   holdfast: holdfastEtcd,
   server: ({ servers }) => servers.etcd(),
   async run({ place, server, member }) {
@@ -110,7 +110,7 @@ export const compaction: Scene = onShared({
     // Of the next ones some write, too: what is compacted is in the past.
     for (let i = 0; i < 3; i++) await server.ask('/v3/kv/put', { key: 'YQ==' })
     const { header } = (await server.ask('/v3/kv/range', { key: 'YQ==' })) as { header: { revision: string } }
-    place.diary.fault('compaction')
+    place.history.fault('compaction')
     await server.ask('/v3/kv/compaction', { revision: header.revision, physical: true })
     b.cable.up.pass()
     const next = await asked

@@ -4,7 +4,7 @@ import { startRedis } from '../../test/support/servers/redis.js'
 import { until } from '../../test/support/until.js'
 import { holdfastRedisShort, holdfastRedlock } from './holdfast-locks.js'
 import { longestTtl, patience } from './lock.js'
-import { majorityByHand, setNxCompare } from './naive-redis-locks.js'
+import { naiveMajority, setNxCompare } from './naive-redis-locks.js'
 import { answering } from './redis-scene.js'
 import { first, type RedisScene, secondHolder } from './scene.js'
 
@@ -21,7 +21,7 @@ export const restart: RedisScene = {
   async run(stage) {
     const [a, b] = [await stage.player('A'), await stage.player('B')]
     const held = await first(a, longestTtl)
-    const back = stage.diary.fault('restart, empty')
+    const back = stage.history.fault('restart, empty')
     await stage.server.kill9()
     await stage.server.restart({ keepData: false })
     back()
@@ -44,7 +44,7 @@ export const failOver: RedisScene = {
   holdfast: holdfastRedisShort,
   servers: 1,
   async run(stage) {
-    const { server, diary } = stage
+    const { server, history } = stage
     const line = await startProxy({ port: server.port })
     stage.keep(() => line.stop())
     const replica = await startRedis({ args: ['--replicaof', line.host, String(line.port)] })
@@ -58,7 +58,7 @@ export const failOver: RedisScene = {
     await until(synced, { within: patience })
     line.blackHole()
     const held = await first(a, longestTtl)
-    diary.fault('fail-over')
+    history.fault('fail-over')
     await server.kill9()
     await replica.cli('REPLICAOF', 'NO', 'ONE')
     const b = await stage.newcomer('B', [replica])
@@ -76,14 +76,14 @@ export const forgetfulServer: RedisScene = {
   holdfastDoes:
     'Servers remember each other. One that may have forgotten votes is left out until they have all run out.',
   page: 'hazards.md#several-servers',
-  naive: majorityByHand,
+  naive: naiveMajority,
   holdfast: holdfastRedlock,
   servers: 3,
   async run(stage) {
     const [a, b] = [await stage.player('A'), await stage.player('B')]
     a.cables[2]?.blackHole()
     const held = await first(a, longestTtl)
-    const back = stage.diary.fault('server 2 restarts, empty')
+    const back = stage.history.fault('server 2 restarts, empty')
     const [, forgetful] = stage.servers
     await forgetful?.kill9()
     await forgetful?.restart({ keepData: false })

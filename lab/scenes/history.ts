@@ -2,9 +2,9 @@
 import { type Entry, type Event, type History, historyOf, type Recorder } from 'holdfast/verify'
 
 /** An entry on its way from a child process: JSON has no bigint. */
-export type Sent = Omit<Entry, 'until'> & { readonly t: string; readonly until?: string }
+export type SentEntry = Omit<Entry, 'until'> & { readonly t: string; readonly until?: string }
 
-export class Diary {
+export class SceneHistory {
   readonly #origin: bigint = process.hrtime.bigint()
   readonly #events: Event[] = []
   #faults = 0
@@ -18,7 +18,7 @@ export class Diary {
   }
 
   /** What a child has sent. */
-  take(player: string, pid: number, { t, until, ...entry }: Sent): void {
+  take(player: string, pid: number, { t, until, ...entry }: SentEntry): void {
     const told = until === undefined ? entry : { ...entry, until: BigInt(until) }
     this.recorder(player, pid).write(told, BigInt(t))
   }

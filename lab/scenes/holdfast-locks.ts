@@ -5,7 +5,7 @@ import { redis } from 'holdfast/redis'
 import { redlock } from 'holdfast/redlock'
 import { type Recorder, recorded } from 'holdfast/verify'
 import type { Redis } from 'ioredis'
-import { mutexOf, type Ours } from './holdfast-shared.js'
+import { type HoldfastLocks, mutexOf } from './holdfast-shared.js'
 import { longestTtl, type OnceLock, resource, type Way } from './lock.js'
 
 /** Redlock has none. */
@@ -13,7 +13,7 @@ type Once = Locks['once']
 
 function holdfast(
   title: string,
-  locksOver: (clients: readonly Redis[], recorder: Recorder) => readonly [locks: Ours, once?: Once],
+  locksOver: (clients: readonly Redis[], recorder: Recorder) => readonly [locks: HoldfastLocks, once?: Once],
 ): Way {
   return {
     title,
@@ -48,7 +48,7 @@ export const holdfastRedlock: Way = holdfast('holdfast/redlock', (clients, recor
   return [recorded(locks, recorder)]
 })
 
-function ours(locks: Ours, once: Once | undefined, recorder: Recorder): OnceLock {
+function ours(locks: HoldfastLocks, once: Once | undefined, recorder: Recorder): OnceLock {
   return {
     ...mutexOf(locks),
     async once(name, work) {

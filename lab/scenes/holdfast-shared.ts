@@ -8,9 +8,9 @@ import { type ZookeeperOptions, zookeeper } from 'holdfast/zookeeper'
 import { type At, type Held, type Lock, longestTtl, resource, type SharedWay } from './lock.js'
 import type { ConsulWay } from './naive-consul-locks.js'
 
-export type Ours = Pick<Locks, 'mutex' | 'close'>
+export type HoldfastLocks = Pick<Locks, 'mutex' | 'close'>
 
-export function mutexOf(locks: Ours): Lock {
+export function mutexOf(locks: HoldfastLocks): Lock {
   return {
     async take(name, ttl, wait) {
       if (wait === 0) return locks.mutex(name).tryAcquire({ ttl })

@@ -6,7 +6,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { renderSvg, renderText } from 'holdfast/verify'
-import { asTold, type Played, play, scenes, type Take } from './run-scene.js'
+import { asExpected, runScene, type SceneResult, scenes, type Take } from './run-scene.js'
 import type { Scene } from './scene.js'
 import { recipes, Servers } from './servers.js'
 
@@ -34,7 +34,7 @@ if (values.list === true) {
 
 const wanted = scenes.filter(({ name }) => positionals.length === 0 || positionals.includes(name))
 const servers = new Servers()
-const all: Played[] = []
+const all: SceneResult[] = []
 const broken: Scene[] = []
 for await (const { scene, played, error } of inOrder(wanted)) {
   if (played === undefined) {
@@ -47,14 +47,14 @@ for await (const { scene, played, error } of inOrder(wanted)) {
   all.push(played)
 }
 await servers[Symbol.asyncDispose]()
-const seen = all.filter(asTold).length
+const seen = all.filter(asExpected).length
 console.log(`\n${seen} of ${wanted.length}: the failure was seen, and holdfast stood`)
 if (broken.length > 0) console.error(`\n${howToGetServers(broken)}`)
 process.exitCode = seen === all.length ? (broken.length > 0 ? unavailable : 0) : 1
 
 interface Tried {
   readonly scene: Scene
-  readonly played?: Played
+  readonly played?: SceneResult
   readonly error?: unknown
 }
 
@@ -62,7 +62,7 @@ async function* inOrder(list: readonly Scene[]): AsyncGenerator<Tried> {
   const playing: Promise<Tried>[] = []
   const rest = [...list]
   const begin = (scene: Scene): Promise<Tried> =>
-    play(scene, servers).then(
+    runScene(scene, servers).then(
       (played) => ({ scene, played }),
       (error: unknown) => ({ scene, error }),
     )
@@ -81,7 +81,7 @@ function howToGetServers(of: readonly Scene[]): string {
   ].join('\n')
 }
 
-function tell({ scene, naive, holdfast }: Played): void {
+function tell({ scene, naive, holdfast }: SceneResult): void {
   const { name, title, story, holdfastDoes, page } = scene
   console.log(`\n${'─'.repeat(78)}\n${title} (${name})\n\n${story}\n`)
   show(scene.naive.title, naive)
@@ -99,7 +99,7 @@ function indented(text: string): string {
   return text.replace(/^(?=.)/gm, '    ')
 }
 
-function draw(folder: string, { scene, naive, holdfast }: Played): void {
+function draw(folder: string, { scene, naive, holdfast }: SceneResult): void {
   mkdirSync(folder, { recursive: true })
   for (const [way, { timeline }] of Object.entries({ naive, holdfast })) {
     writeFileSync(join(folder, `${scene.name}-${way}.svg`), renderSvg(timeline))

@@ -5,16 +5,16 @@ import type { Pool, PoolConnection } from 'mysql2/promise'
 import { until } from '../../test/support/until.js'
 import { locksOf, mariadb, underLock, visit } from './database.js'
 import { patience } from './lock.js'
-import type { Free } from './recorded-lock.js'
+import type { Release } from './recorded-lock.js'
 import type { Outcome, Scene, Side } from './scene.js'
-import { elapsed, order, type Place } from './scene-context.js'
+import { elapsed, order, type SceneContext } from './scene-context.js'
 
 type Names = 'A' | 'B' | 'C'
 
 async function inTransaction(
   pool: Pool,
   work: (connection: PoolConnection) => Promise<unknown>,
-): Promise<Free> {
+): Promise<Release> {
   const connection = await pool.getConnection()
   const end = async (how: 'commit' | 'rollback') => {
     await connection[how]()
@@ -32,7 +32,7 @@ async function inTransaction(
 
 function twoTickets(
   title: string,
-  lockOver: (place: Place, pool: Pool) => (code: string) => Promise<Free>,
+  lockOver: (place: SceneContext, pool: Pool) => (code: string) => Promise<Release>,
 ): Side {
   return {
     title,
@@ -80,8 +80,8 @@ export const noIndex: Scene = {
 }
 
 async function threeInserts(
-  place: Place,
-  take: (who: Names) => Promise<Free>,
+  place: SceneContext,
+  take: (who: Names) => Promise<Release>,
   waiting: () => Promise<number>,
 ): Promise<Outcome> {
   const a = await visit(place, 'A', () => take('A'))
@@ -114,7 +114,7 @@ export const duplicateInsert: Scene = {
     async play(place) {
       const pool = await mariadb(place)
       await pool.query('create table locks (name varchar(40) primary key)')
-      const insert = `insert into ${place.room}.locks values ('${order}')`
+      const insert = `insert into ${place.prefix}.locks values ('${order}')`
       const waiting = async () => {
         const [rows] = await pool.query<never[]>(
           `select 1 from information_schema.innodb_trx where trx_state = 'LOCK WAIT' and trx_query = ?`,

@@ -1,6 +1,6 @@
 /** The lock of Consul's guide, written down without what goes wrong in mind: a session, a key, and a blocking query. */
 import { type At, type Held, patience, resource, type SharedWay } from './lock.js'
-import { Limits, noted } from './recorded-lock.js'
+import { Limits, recordedLock } from './recorded-lock.js'
 
 export interface ConsulWay extends SharedWay {
   write(at: At, value: string, held: Held): Promise<'written' | 'refused'>
@@ -9,13 +9,13 @@ export interface ConsulWay extends SharedWay {
 /** How long a query waits for news at most; Consul's default is five minutes. */
 const longestQuery = 60
 
-export const sessionByHand: ConsulWay = {
+export const naiveSessionLock: ConsulWay = {
   title: 'a session and a key by hand',
   open(at, recorder) {
     const limits = new Limits()
     return {
       take: (name, ttl, wait) =>
-        noted(recorder, { name, wait }, async () => {
+        recordedLock(recorder, { name, wait }, async () => {
           const signal = limits.after(wait)
           const session = { TTL: `${ttl}ms`, LockDelay: '0s' }
           const created = await ask(at, 'PUT', '/v1/session/create', { body: JSON.stringify(session) })

@@ -1,6 +1,6 @@
 /** A line in etcd, written down without what goes wrong in mind: a key with a lease, and a watch on the key before it. */
 import { type At, patience, type SharedWay } from './lock.js'
-import { Limits, noted } from './recorded-lock.js'
+import { Limits, recordedLock } from './recorded-lock.js'
 
 interface KeyValue {
   readonly key: string
@@ -12,13 +12,13 @@ interface Range {
   readonly kvs?: readonly KeyValue[]
 }
 
-export const lineByHandEtcd: SharedWay = {
+export const naiveQueueEtcd: SharedWay = {
   title: 'a key with a lease by hand',
   open(at, recorder) {
     const limits = new Limits()
     return {
       take: (name, ttl, wait) =>
-        noted(recorder, { name, wait }, async () => {
+        recordedLock(recorder, { name, wait }, async () => {
           const { ID } = (await ask(at, '/v3/lease/grant', { TTL: String(ttl / 1000) })) as { ID: string }
           const stop = limits.beat(ttl / 3, () => ask(at, '/v3/lease/keepalive', { ID }))
           const key = base64(`${at.room}/${name}/${ID}`)

@@ -5,7 +5,7 @@ import type { Recorder } from 'holdfast/verify'
 import type { Redis } from 'ioredis'
 import { until } from '../../test/support/until.js'
 import { type OnceLock, patience, resource, type Way } from './lock.js'
-import { type Free, noted } from './recorded-lock.js'
+import { type Release, recordedLock } from './recorded-lock.js'
 
 /** KEYS: the lock. ARGV: 1 id of the attempt. Result: 1 it was ours and is gone, 0 it was not ours. */
 const deleteIfMine = `
@@ -13,9 +13,9 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) 
 return 0
 `
 
-type Take = (name: string, ttl: number) => Promise<Free | undefined>
+type Take = (name: string, ttl: number) => Promise<Release | undefined>
 
-function byHand(title: string, takeWith: (clients: readonly [Redis, ...Redis[]]) => Take): Way {
+function naiveLock(title: string, takeWith: (clients: readonly [Redis, ...Redis[]]) => Take): Way {
   return {
     title,
     open: (clients, recorder) => polling(takeWith(clients as [Redis, ...Redis[]]), recorder),
@@ -26,24 +26,24 @@ function byHand(title: string, takeWith: (clients: readonly [Redis, ...Redis[]])
   }
 }
 
-export const setnxExpire: Way = byHand('SETNX, EXPIRE', ([client]) => async (name, ttl) => {
+export const setnxExpire: Way = naiveLock('SETNX, EXPIRE', ([client]) => async (name, ttl) => {
   if ((await client.setnx(name, 'taken')) === 0) return undefined
   await client.pexpire(name, ttl)
   return () => client.del(name)
 })
 
-export const setNxDel: Way = byHand('SET NX PX, DEL', ([client]) => async (name, ttl) => {
+export const setNxDel: Way = naiveLock('SET NX PX, DEL', ([client]) => async (name, ttl) => {
   if ((await client.set(name, 'taken', 'PX', ttl, 'NX')) === null) return undefined
   return () => client.del(name)
 })
 
-export const setNxCompare: Way = byHand('SET NX PX, delete if mine', ([client]) => async (name, ttl) => {
+export const setNxCompare: Way = naiveLock('SET NX PX, delete if mine', ([client]) => async (name, ttl) => {
   const id = randomUUID()
   if ((await client.set(name, id, 'PX', ttl, 'NX')) === null) return undefined
   return () => client.eval(deleteIfMine, 1, name, id)
 })
 
-export const majorityByHand: Way = byHand('SET NX PX on most of three', (clients) => async (name, ttl) => {
+export const naiveMajority: Way = naiveLock('SET NX PX on most of three', (clients) => async (name, ttl) => {
   const id = randomUUID()
   const votes = clients.map((client) => client.set(name, id, 'PX', ttl, 'NX').then((reply) => reply === 'OK'))
   // One server may be out of reach: nobody waits for it.
@@ -77,7 +77,7 @@ function most(votes: readonly Promise<boolean>[]): Promise<boolean> {
 function polling(take: Take, recorder: Recorder): OnceLock {
   const lock: OnceLock = {
     take: (name, ttl, wait) =>
-      noted(recorder, { name, wait }, async () => {
+      recordedLock(recorder, { name, wait }, async () => {
         const end = performance.now() + wait
         let free = await take(name, ttl)
         while (free === undefined && performance.now() < end) {
@@ -99,4 +99,4 @@ function polling(take: Take, recorder: Recorder): OnceLock {
   return lock
 }
 
-export const plainLocks: readonly Way[] = [setnxExpire, setNxDel, setNxCompare, majorityByHand]
+export const plainLocks: readonly Way[] = [setnxExpire, setNxDel, setNxCompare, naiveMajority]

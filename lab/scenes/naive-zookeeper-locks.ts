@@ -12,16 +12,16 @@ import {
   zookeeperSession,
 } from '../../test/support/zookeeper-session.js'
 import { longestTtl, patience, type SharedWay } from './lock.js'
-import { Limits, noted } from './recorded-lock.js'
+import { Limits, recordedLock } from './recorded-lock.js'
 
-export const lineByHand: SharedWay = {
+export const naiveQueue: SharedWay = {
   title: 'a sequential node by hand',
   open({ address, room, session: timeout = longestTtl }, recorder) {
     const session = zookeeperSession(address, timeout)
     const limits = new Limits()
     return {
       take: (name, _, wait) =>
-        noted(recorder, { name, wait }, async () => {
+        recordedLock(recorder, { name, wait }, async () => {
           const signal = limits.after(wait)
           const soon = limits.after(patience)
           const lock = `/${room}/${name}`

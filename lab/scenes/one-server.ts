@@ -17,13 +17,13 @@ export const noExpiry: RedisScene = {
   holdfast: holdfastRedis,
   servers: 1,
   async run(stage) {
-    const { diary, server } = stage
+    const { history, server } = stage
     const b = await stage.player('B')
     const cable = await stage.cable()
     cable.up.hold((bytes) => /\$7\r\npexpire\r\n/i.test(bytes.toString()))
     const a = stage.child('A', 'hold', 1_000, [cable.port])
     await Promise.race([cable.up.holding(), a.holds()])
-    diary.fault('kill', a.pid)
+    history.fault('kill', a.pid)
     await a.kill()
     cable.up.drop()
     const held = await b.lock.take(order, 1_000, 4_000)
@@ -49,7 +49,7 @@ export const wrongDelete: RedisScene = {
     const [a, b, c] = [await stage.player('A'), await stage.player('B'), await stage.player('C')]
     // A single attempt has no longer than its ttl for the answer, on a busy machine, too.
     const held = await first(a, 3_000)
-    const healed = stage.diary.fault('cut off', a.pid)
+    const healed = stage.history.fault('cut off', a.pid)
     for (const cable of a.cables) cable.blackHole()
     const next = await b.lock.take(order, 30_000, patience)
     for (const cable of a.cables) cable.heal()
@@ -111,11 +111,11 @@ export const longPause: RedisScene = {
   holdfast: holdfastRedis,
   servers: 1,
   async run(stage) {
-    const { diary, server, way } = stage
+    const { history, server, way } = stage
     const b = await stage.player('B')
     const a = stage.child('A', 'pause', 1_000, [server.port])
     await a.standsStill()
-    const goesOn = diary.fault('stopped', a.pid)
+    const goesOn = history.fault('stopped', a.pid)
     const next = await until(() => b.lock.take(order, 30_000, patience), { within: patience })
     await way.write(b.client, 'newer', next)
     goesOn()
@@ -143,10 +143,10 @@ export const clockJump: RedisScene = {
   servers: 1,
   options: { preload: ['clock'] },
   async run(stage) {
-    const { diary, server, way } = stage
+    const { history, server, way } = stage
     const [a, b] = [await stage.player('A'), await stage.player('B')]
     const held = await first(a, 6_000)
-    diary.fault('clock + 60 s')
+    history.fault('clock + 60 s')
     server.clockJump(60_000)
     const next = await until(() => b.lock.take(order, 30_000, patience), { within: patience })
     await way.write(b.client, 'newer', next)

@@ -5,27 +5,31 @@ import pg from 'pg'
 import { until } from '../../test/support/until.js'
 import { locksOf, underLock, visit } from './database.js'
 import { patience } from './lock.js'
-import type { Free } from './recorded-lock.js'
+import type { Release } from './recorded-lock.js'
 import type { Scene, Side } from './scene.js'
-import { order, type Place } from './scene-context.js'
+import { order, type SceneContext } from './scene-context.js'
 
 const connections = 4
 
 /** @param lock over the same pool that the work uses */
-function fivePay(title: string, lockOver: (place: Place, pool: pg.Pool) => () => Promise<Free>): Side {
+function fivePay(
+  title: string,
+  lockOver: (place: SceneContext, pool: pg.Pool) => () => Promise<Release>,
+): Side {
   return {
     title,
     async play(place) {
       const { url } = await place.servers.postgres()
       const options = { connectionString: url, max: connections, connectionTimeoutMillis: 2_000 }
-      const pool = new pg.Pool({ ...options, options: `-c search_path=${place.room}` })
+      const pool = new pg.Pool({ ...options, options: `-c search_path=${place.prefix}` })
       place.keep(() => pool.end())
-      await pool.query(`create schema ${place.room}`)
+      await pool.query(`create schema ${place.prefix}`)
       await pool.query('create table accounts (id int primary key)')
       await pool.query('create table ledger (who text)')
       await pool.query('insert into accounts values (7)')
       const take = lockOver(place, pool)
-      const standing = () => place.diary.history().acquisitions.filter(({ granted }) => granted === undefined)
+      const standing = () =>
+        place.history.history().acquisitions.filter(({ granted }) => granted === undefined)
       const pay = async (who: string, othersCame?: () => Promise<unknown>) => {
         const held = await visit(place, who, take)
         await othersCame?.()
@@ -36,7 +40,7 @@ function fivePay(title: string, lockOver: (place: Place, pool: pg.Pool) => () =>
         }
       }
       const first = pay('A', () => until(() => standing().length === 4, { within: patience }))
-      await until(() => standing().length === 0 && place.diary.history().acquisitions.length === 1)
+      await until(() => standing().length === 0 && place.history.history().acquisitions.length === 1)
       const ends = await Promise.allSettled([first, ...['B', 'C', 'D', 'E'].map((who) => pay(who))])
       const { rows } = await pool.query('select who from ledger')
       const failed = ends.filter(({ status }) => status === 'rejected').length
@@ -65,7 +69,7 @@ export const poolExhausted: Scene = {
     }
   }),
   holdfast: fivePay('holdfast/postgres', (place, pool) => {
-    const locks = locksOf(place, createLocks(postgres({ pool, schema: place.room })))
+    const locks = locksOf(place, createLocks(postgres({ pool, schema: place.prefix })))
     return () => underLock(locks, order)
   }),
 }

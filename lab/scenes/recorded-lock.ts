@@ -2,7 +2,7 @@
 import type { ModeKind, Recorder } from 'holdfast/verify'
 import type { Held } from './lock.js'
 
-export interface Asked {
+export interface LockRequest {
   readonly name: string
   /** ms */
   readonly wait: number
@@ -11,15 +11,15 @@ export interface Asked {
 }
 
 /** What gives it back. */
-export type Free = () => Promise<unknown>
+export type Release = () => Promise<unknown>
 
 let attempts = 0
 
 /** @param take resolves with nothing when it was not to be had */
-export async function noted(
+export async function recordedLock(
   recorder: Recorder,
-  { name, wait, mode = 'exclusive' }: Asked,
-  take: () => Promise<Free | undefined>,
+  { name, wait, mode = 'exclusive' }: LockRequest,
+  take: () => Promise<Release | undefined>,
 ): Promise<Held | undefined> {
   const about = { name, attempt: `${recorder.client}:${process.pid}:${++attempts}` }
   recorder.write({ ...about, op: 'acquire', phase: 'invoke', mode, wait })

@@ -10,10 +10,10 @@ import { Redis } from 'ioredis'
 import { startProxy, type TcpProxy } from '../../test/support/proxy.js'
 import { type RedisOptions, type RedisServer, startMany } from '../../test/support/servers/redis.js'
 import { until } from '../../test/support/until.js'
-import type { Diary, Sent } from './history.js'
+import type { SceneHistory, SentEntry } from './history.js'
 import { type OnceLock, patience, type Way } from './lock.js'
 
-export interface Player {
+export interface RedisClientOfScene {
   /** For `fault`. */
   readonly pid: number
   readonly lock: OnceLock
@@ -46,24 +46,29 @@ export interface Part {
 }
 
 /** What a child says. */
-export type Message = Sent | { readonly wrote: string } | { readonly ready: true }
+export type Message = SentEntry | { readonly wrote: string } | { readonly ready: true }
 
-export class Stage implements AsyncDisposable {
+export class RedisSceneContext implements AsyncDisposable {
   readonly way: Way
-  readonly diary: Diary
+  readonly history: SceneHistory
   readonly servers: readonly RedisServer[]
   readonly #stack: (() => unknown)[] = []
   #players = 0
 
-  private constructor(diary: Diary, way: Way, servers: readonly RedisServer[]) {
-    this.diary = diary
+  private constructor(history: SceneHistory, way: Way, servers: readonly RedisServer[]) {
+    this.history = history
     this.way = way
     this.servers = servers
   }
 
-  static async open(diary: Diary, way: Way, count: number, options?: RedisOptions): Promise<Stage> {
+  static async open(
+    history: SceneHistory,
+    way: Way,
+    count: number,
+    options?: RedisOptions,
+  ): Promise<RedisSceneContext> {
     const { servers, stop } = await startMany(count, options)
-    const stage = new Stage(diary, way, servers)
+    const stage = new RedisSceneContext(history, way, servers)
     stage.keep(stop)
     return stage
   }
@@ -85,7 +90,7 @@ export class Stage implements AsyncDisposable {
   }
 
   /** One that has used locks before: connected, scripts loaded, acquainted with the servers. */
-  async player(name: string): Promise<Player> {
+  async player(name: string): Promise<RedisClientOfScene> {
     const player = await this.newcomer(name, this.servers)
     for (const time of [1, 2])
       await (await player.lock.take(`rehearsal ${player.pid}.${time}`, 1_000, 1_000))?.release()
@@ -93,13 +98,13 @@ export class Stage implements AsyncDisposable {
   }
 
   /** One that has not. */
-  async newcomer(name: string, onto: readonly RedisServer[]): Promise<Player> {
+  async newcomer(name: string, onto: readonly RedisServer[]): Promise<RedisClientOfScene> {
     const pid = ++this.#players
     const cables = await Promise.all(onto.map((server) => this.cable(server)))
     const clients = cables.map(({ port }) => connect(port))
     this.keep(() => clients.map((client) => client.disconnect()))
     await answering(clients)
-    const lock = this.way.open(clients, this.diary.recorder(name, pid))
+    const lock = this.way.open(clients, this.history.recorder(name, pid))
     this.keep(() => lock.close())
     return { pid, lock, client: clients[0] as Redis, clients, cables }
   }
@@ -124,7 +129,7 @@ export class Stage implements AsyncDisposable {
     child.on('message', (message: Message) => {
       if ('wrote' in message) return said(message.wrote)
       if ('ready' in message) return
-      this.diary.take(name, pid, message)
+      this.history.take(name, pid, message)
       if (message.op === 'acquire' && message.phase === 'ok') holding()
     })
     const early = gone.then(() => Promise.reject(new Error(`the process of ${name} ended too early`)))

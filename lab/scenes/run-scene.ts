@@ -7,7 +7,7 @@ import { duplicateInsert, noIndex } from './mysql.js'
 import { clockJump, doubleSubmit, longPause, longWork, noExpiry, wrongDelete } from './one-server.js'
 import { poolExhausted } from './postgres.js'
 import { type Outcome, onRedis, type Scene, type Side } from './scene.js'
-import { order, Place } from './scene-context.js'
+import { order, SceneContext } from './scene-context.js'
 import type { Servers } from './servers.js'
 import { duplicateOrder, pointsRace, releaseBeforeCommit } from './stories.js'
 import { herd, leaderLoss, lostReply, sessionExpiry } from './zookeeper.js'
@@ -28,27 +28,27 @@ export interface Take {
   readonly timeline: Timeline
 }
 
-export interface Played {
+export interface SceneResult {
   readonly scene: Scene
   readonly naive: Take
   readonly holdfast: Take
 }
 
-export async function play(scene: Scene, servers: Servers): Promise<Played> {
+export async function runScene(scene: Scene, servers: Servers): Promise<SceneResult> {
   const take = (side: Side) => takeOf(scene, side, servers)
   const [naive, holdfast] = await Promise.all([take(scene.naive), take(scene.holdfast)])
   return { scene, naive, holdfast }
 }
 
 /** Was the failure really seen, and did holdfast stand? */
-export function asTold({ naive, holdfast }: Played): boolean {
+export function asExpected({ naive, holdfast }: SceneResult): boolean {
   return !naive.outcome.ok && holdfast.outcome.ok
 }
 
 async function takeOf(scene: Scene, side: Side, servers: Servers): Promise<Take> {
-  await using place = new Place(servers)
+  await using place = new SceneContext(servers)
   const outcome = await inTime(side.play(place))
-  const history = place.diary.history()
+  const history = place.history.history()
   const violations = exclusion(history)
   const title = `${scene.title}: ${side.title}`
   return { outcome, history, timeline: timelineOf(history, { name: scene.lock ?? order, title, violations }) }

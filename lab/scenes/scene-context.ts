@@ -1,7 +1,7 @@
 /** Where one lock is seen through a scene: what is written down, what has to be undone, and which servers there are. */
 import { startProxy, type TcpProxy } from '../../test/support/proxy.js'
 import { until } from '../../test/support/until.js'
-import { Diary } from './history.js'
+import { SceneHistory } from './history.js'
 import { patience } from './lock.js'
 import type { Servers } from './servers.js'
 
@@ -10,11 +10,11 @@ export const order = 'order:7'
 
 let rooms = 0
 
-export class Place implements AsyncDisposable {
-  readonly diary: Diary = new Diary()
+export class SceneContext implements AsyncDisposable {
+  readonly history: SceneHistory = new SceneHistory()
   readonly servers: Servers
   /** Several scenes use a server at a time: names of nodes, keys and databases begin with this. */
-  readonly room: string = `lab${++rooms}`
+  readonly prefix: string = `lab${++rooms}`
   readonly #stack: (() => unknown)[] = []
 
   constructor(servers: Servers) {

@@ -1,9 +1,9 @@
 /** A scene: one thing that happens to a lock, done to a plain one and to holdfast. */
 import type { RedisOptions } from '../../test/support/servers/redis.js'
-import { Company, type Located } from './clients.js'
+import { type Located, SceneClients } from './clients.js'
 import type { Held, Lock, SharedWay, Way } from './lock.js'
-import { Stage } from './redis-scene.js'
-import { elapsed, order, type Place } from './scene-context.js'
+import { RedisSceneContext } from './redis-scene.js'
+import { elapsed, order, type SceneContext } from './scene-context.js'
 import type { Store } from './servers.js'
 
 /** What came of it with one lock. */
@@ -15,7 +15,7 @@ export interface Outcome {
 }
 
 /** What stands on the page. */
-interface Told {
+interface SceneText {
   /** On the command line. */
   readonly name: string
   readonly title: string
@@ -30,10 +30,10 @@ interface Told {
 /** One of the two locks, and what happens to it. */
 export interface Side {
   readonly title: string
-  play(place: Place): Promise<Outcome>
+  play(place: SceneContext): Promise<Outcome>
 }
 
-export interface Scene extends Told {
+export interface Scene extends SceneText {
   readonly store: Store
   /** Whose holders are in the picture. Default `order`. */
   readonly lock?: string
@@ -42,19 +42,19 @@ export interface Scene extends Told {
 }
 
 /** The same is done to both locks, each on Redis servers of its own. */
-export interface RedisScene extends Told {
+export interface RedisScene extends SceneText {
   readonly naive: Way
   readonly holdfast: Way
   readonly servers: number
   readonly options?: RedisOptions
-  run(stage: Stage): Promise<Outcome>
+  run(stage: RedisSceneContext): Promise<Outcome>
 }
 
 export function onRedis({ servers, options, run, ...told }: RedisScene): Scene {
   const side = (way: Way): Side => ({
     title: way.title,
-    async play({ diary }) {
-      await using stage = await Stage.open(diary, way, servers, options)
+    async play({ history }) {
+      await using stage = await RedisSceneContext.open(history, way, servers, options)
       return await run(stage)
     },
   })
@@ -62,14 +62,14 @@ export function onRedis({ servers, options, run, ...told }: RedisScene): Scene {
 }
 
 /** The same is done to both locks, in a store that other scenes use as well. */
-export interface SharedScene<Server extends Located, Way extends SharedWay> extends Told {
+export interface SharedScene<Server extends Located, Way extends SharedWay> extends SceneText {
   readonly store: Store
   readonly naive: Way
   readonly holdfast: Way
   /** Of ZooKeeper: how long sessions last, in ms. */
   readonly session?: number
-  server(place: Place): Promise<Server>
-  run(company: Company<Server, Way>): Promise<Outcome>
+  server(place: SceneContext): Promise<Server>
+  run(company: SceneClients<Server, Way>): Promise<Outcome>
 }
 
 export function onShared<Server extends Located, Way extends SharedWay>({
@@ -80,7 +80,7 @@ export function onShared<Server extends Located, Way extends SharedWay>({
 }: SharedScene<Server, Way>): Scene {
   const side = (way: Way): Side => ({
     title: way.title,
-    play: async (place) => run(new Company(place, await server(place), way, session)),
+    play: async (place) => run(new SceneClients(place, await server(place), way, session)),
   })
   return { ...told, naive: side(told.naive), holdfast: side(told.holdfast) }
 }

@@ -7,14 +7,14 @@ import { points } from '../../examples/stories/points.js'
 import { crowd } from '../../examples/stories/run-story.js'
 import type { Host, Mode, Story as Told } from '../../examples/stories/story.js'
 import { databaseUrl } from './database.js'
-import { noted } from './recorded-lock.js'
+import { recordedLock } from './recorded-lock.js'
 import type { Scene, Side } from './scene.js'
 
 const workers = 6
 
 /** One of the stories, with a few workers. */
 interface Story extends Pick<Scene, 'name' | 'title' | 'story' | 'holdfastDoes' | 'page'> {
-  readonly told: Told
+  readonly text: Told
   /** The name of its lock. */
   readonly lock: string
   readonly naive: string
@@ -23,13 +23,13 @@ interface Story extends Pick<Scene, 'name' | 'title' | 'story' | 'holdfastDoes' 
   readonly loss: (count: number) => string
 }
 
-function watched({ told, naive, lock, locked = false, loss, ...telling }: Story): Scene {
+function watched({ text, naive, lock, locked = false, loss, ...telling }: Story): Scene {
   const side = (mode: Mode, title: string): Side => ({
     title,
     async play(place) {
       const work: Told['work'] = (host, _, worker, pause) => {
-        const recorder = place.diary.recorder(String.fromCharCode(65 + worker), worker + 1)
-        const part = (as: Host) => told.work(as, mode, worker, pause)
+        const recorder = place.history.recorder(String.fromCharCode(65 + worker), worker + 1)
+        const part = (as: Host) => text.work(as, mode, worker, pause)
         if (mode === 'locked') return part({ ...host, locks: recorded(host.locks as Locks, recorder) })
         if (locked) return believing(recorder, lock, (entered) => part(entering(host, entered)))
         return believing(recorder, lock, (entered) => {
@@ -37,7 +37,7 @@ function watched({ told, naive, lock, locked = false, loss, ...telling }: Story)
           return part(host)
         })
       }
-      const lost = await crowd(await databaseUrl(place), { ...told, workers, work }, mode)
+      const lost = await crowd(await databaseUrl(place), { ...text, workers, work }, mode)
       return { ok: lost === 0, saw: loss(lost) }
     },
   })
@@ -60,7 +60,7 @@ async function believing(
   const inside = new Promise<void>((resolve) => {
     entered = resolve
   })
-  const held = noted(recorder, { name, wait: 60_000 }, async () => {
+  const held = recordedLock(recorder, { name, wait: 60_000 }, async () => {
     await inside
     return async () => 'done'
   })
@@ -95,7 +95,7 @@ export const releaseBeforeCommit: Scene = watched({
   holdfastDoes:
     'The lock goes around the transaction, or lives in it (`inTransaction`). No lock can help where it is given back too early: what the next one reads is not committed yet.',
   page: 'stories.md#release-before-commit',
-  told: earlyRelease,
+  text: earlyRelease,
   lock: 'account:42',
   naive: 'lock inside, transaction around',
   locked: true,
@@ -108,7 +108,7 @@ export const pointsRace: Scene = watched({
   story: `${workers} change one balance, half of them up and half of them down. Each reads it, computes, and writes what it has computed.`,
   holdfastDoes: 'From reading to writing each has the account to itself.',
   page: 'stories.md',
-  told: points,
+  text: points,
   lock: 'account:42',
   naive: 'read, compute, write',
   loss: (count) => `the balance is ${count} points away from what the ledger says`,
@@ -121,7 +121,7 @@ export const duplicateOrder: Scene = watched({
   holdfastDoes:
     'Looking and inserting is one section under the lock of that order. A unique key belongs there as well.',
   page: 'stories.md#duplicate-order-five-ways-to-insert-only-once',
-  told: orders,
+  text: orders,
   lock: 'order:981',
   naive: 'look, then insert',
   loss: (count) => `${count} orders too many`,

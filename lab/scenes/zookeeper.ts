@@ -3,9 +3,9 @@ import { startZookeeper, type ZookeeperServer } from '../../test/support/servers
 import { until } from '../../test/support/until.js'
 import { holdfastZookeeper, simpleZookeeper } from './holdfast-shared.js'
 import { longestTtl, patience, type SharedWay } from './lock.js'
-import { lineByHand } from './naive-zookeeper-locks.js'
+import { naiveQueue } from './naive-zookeeper-locks.js'
 import { believedBy, first, type Outcome, onShared, type Scene } from './scene.js'
-import { elapsed, order, type Place } from './scene-context.js'
+import { elapsed, order, type SceneContext } from './scene-context.js'
 
 const page = 'hazards.md#zookeeper'
 const store = 'zookeeper'
@@ -74,14 +74,14 @@ export const sessionExpiry: Scene = onShared({
   holdfastDoes:
     'A session is relied upon until the leader could end it, by the own clock and less a tick. So A is told before B can have the lock.',
   page,
-  naive: lineByHand,
+  naive: naiveQueue,
   holdfast: holdfastZookeeper,
   server: ({ servers }) => servers.zookeeper(),
   async run(company) {
     const [a, b] = [await company.member('A'), await company.member('B')]
     const held = await first(a, longestTtl)
     const asked = b.lock.take(order, longestTtl, patience)
-    company.place.diary.fault('cut off', a.pid)
+    company.place.history.fault('cut off', a.pid)
     a.cable.blackHole()
     return believedBy(held, await asked)
   },
@@ -97,7 +97,7 @@ export const lostReply: Scene = onShared({
     'The id of the attempt is in the name of its node, so A finds the one it has made. By hand there are two, and the second waits for the first, which goes only with the session.',
   page,
   session: calm,
-  naive: lineByHand,
+  naive: naiveQueue,
   holdfast: holdfastZookeeper,
   server: ({ servers }) => servers.zookeeper(),
   async run(company) {
@@ -106,7 +106,7 @@ export const lostReply: Scene = onShared({
     a.cable.down.hold((bytes) => /\/(n|_c_[\da-f-]+-lock)-/.test(bytes.toString('latin1')))
     const mine = a.lock.take(order, longestTtl, 4_000)
     await a.cable.down.holding()
-    company.place.diary.fault('the reply is lost', a.pid)
+    company.place.history.fault('the reply is lost', a.pid)
     a.cable.reset()
     a.cable.down.pass()
     const next = b.lock.take(order, longestTtl, 4_000)
@@ -132,11 +132,11 @@ function withoutLeader(way: SharedWay, addresses: 'the leader’s' | 'all'): Sce
   }
 }
 
-async function loseLeader(place: Place, way: SharedWay, all: boolean): Promise<Outcome> {
+async function loseLeader(place: SceneContext, way: SharedWay, all: boolean): Promise<Outcome> {
   const ensemble = await place.servers.ensemble()
   const leader = await ensemble.leader()
   const join = (name: string, pid: number, address: string) => {
-    const lock = way.open({ address, room: place.room, session }, place.diary.recorder(name, pid))
+    const lock = way.open({ address, room: place.prefix, session }, place.history.recorder(name, pid))
     place.keep(() => lock.close())
     return { lock }
   }
@@ -144,7 +144,7 @@ async function loseLeader(place: Place, way: SharedWay, all: boolean): Promise<O
   const [a, b] = [join('A', 1, all ? everywhere : leader.address), join('B', 2, everywhere)]
   const held = await first(a, session)
   const asked = b.lock.take(order, session, patience)
-  const back = place.diary.fault('the leader is killed')
+  const back = place.history.fault('the leader is killed')
   await leader.kill9()
   // With one address the session of A ends, in its time after the election; with all of them it must not, so B gets nothing.
   const early = await (all ? Promise.race([asked, elapsed(session + 3_000)]) : asked)
@@ -173,6 +173,6 @@ export const leaderLoss: Scene = {
   holdfastDoes:
     'A goes to another server with the same session: its place and its lease stay. Were there none left, A would be told before B could have the lock.',
   page: 'drivers/zookeeper.md#the-session',
-  naive: withoutLeader(lineByHand, 'the leader’s'),
+  naive: withoutLeader(naiveQueue, 'the leader’s'),
   holdfast: withoutLeader(holdfastZookeeper, 'all'),
 }

@@ -21,7 +21,7 @@ import { setTimeout } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { canaries } from '../canaries/mistakes.js'
 import { tryCanary } from '../canaries/run.js'
-import { tellWhatIsLeft } from '../faults/leaked-handles.js'
+import { reportLeakedHandles } from '../faults/leaked-handles.js'
 import { isBad, machine, missed, type Result, write } from './page.js'
 import { Runs } from './runs.js'
 import { playSchedules } from './schedules.js'
@@ -116,4 +116,4 @@ main()
     console.error(`soak: ${error instanceof Error ? error.message : error}`)
     process.exitCode = 1
   })
-  .finally(tellWhatIsLeft)
+  .finally(reportLeakedHandles)

@@ -26,7 +26,7 @@ export async function storm(store: StoreName, seconds: number, processes = 16): 
   await using server = await startStore(store)
   const before = await server.deadlocks()
   const file = fileURLToPath(new URL('./process.js', import.meta.url))
-  const children: Told[] = []
+  const children: ProcessReport[] = []
   try {
     for (let n = 0; n < processes; n++) {
       const task: Task = { store, port: server.port, n }
@@ -53,13 +53,13 @@ export async function storm(store: StoreName, seconds: number, processes = 16): 
   }
 }
 
-interface Told {
+interface ProcessReport {
   readonly child: ChildProcess
   /** The next one. @throws Error when the process ends instead */
   message<T>(): Promise<T>
 }
 
-function listened(child: ChildProcess): Told {
+function listened(child: ChildProcess): ProcessReport {
   // Not 'exit', which may come before its last words.
   const ended = once(child, 'close').then(([code]) => {
     throw new Error(`a process of the storm ended with ${code}`)

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { takeInChild } from './child-process.js'
+import { acquireInChild } from './child-process.js'
 import { type Client, cellsOf } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
-import { notYet, type Stage } from './test-context.js'
+import { notYet, type TestContext } from './test-context.js'
 
 const forEver = { wait: Number.POSITIVE_INFINITY }
 
@@ -68,7 +68,7 @@ const kinds = {
       return cell !== undefined && JSON.parse(cell.value).members.length === 1
     })
     await assert.rejects(
-      b.locks.barrier(name, 3).enter({ wait: stage.patience }),
+      b.locks.barrier(name, 3).enter({ wait: stage.timeout }),
       /has 2 parties for those who use it now, got 3|did not open/,
     )
     controller.abort(reason)
@@ -89,20 +89,23 @@ const kinds = {
     const caught = gone.catch((error: unknown) => error)
     await stage.until('it to stand there', async () => (await holding(b, name)) === 1)
     // Others may see its lease before it does. Cut off by then, it would have no lease to lose, and would wait for the reply.
-    await stage.soon('it to have its lease', granted)
+    await stage.settlesInTime('it to have its lease', granted)
     await stage.cut(a)
     await stage.until('it to be seen as gone', async () => (await holding(b, name)) === 0)
     const one = b.locks.barrier(name, 2).enter(forEver)
     await stage.until('the next to stand there', async () => (await holding(c, name)) === 1)
-    const two = await stage.soon('the last to come in', c.locks.barrier(name, 2).enter())
-    const first = await stage.soon('the one before it to come in', one)
-    await stage.soon('both to leave', Promise.all([two.leave(), first.leave()]))
-    assert.equal(((await stage.soon('it to hear of it', caught)) as { code?: string }).code, 'LEASE_LOST')
+    const two = await stage.settlesInTime('the last to come in', c.locks.barrier(name, 2).enter())
+    const first = await stage.settlesInTime('the one before it to come in', one)
+    await stage.settlesInTime('both to leave', Promise.all([two.leave(), first.leave()]))
+    assert.equal(
+      ((await stage.settlesInTime('it to hear of it', caught)) as { code?: string }).code,
+      'LEASE_LOST',
+    )
     await stage.heal()
   },
-} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+} satisfies Record<string, (stage: TestContext, client: Client) => Promise<void>>
 
-export function barriers(it: It, { traits, taker }: Fixture): void {
+export function barriers(it: It, { traits, childClient }: Fixture): void {
   if (traits.cells !== true || !traits.modes.includes('shared')) {
     it('are refused when they are made', async (stage) => {
       const { locks } = stage.client()
@@ -111,19 +114,19 @@ export function barriers(it: It, { traits, taker }: Fixture): void {
     return
   }
   for (const [name, test] of Object.entries(kinds)) it(name, (stage) => test(stage, stage.client()))
-  if (!traits.shared || taker === undefined) return
+  if (!traits.shared || childClient === undefined) return
 
   it('do not wait for a process that was killed with -9 inside', async (stage) => {
     const client = stage.client()
     const name = stage.name()
     // It must still be inside when the other one leaves, even on a busy machine.
     const ttl = Math.max(stage.ttl, 2_000)
-    const child = takeInChild(stage, taker, name, ttl, 'barrier')
+    const child = acquireInChild(stage, childClient, name, ttl, 'barrier')
     const inside = await client.locks.barrier(name, 2).enter(forEver)
-    await child.heard('granted')
+    await child.received('granted')
     assert.equal(await notYet(inside.leave({ wait: 20 })), false)
     await child.kill()
-    assert.equal(await inside.leave({ wait: 2 * ttl + stage.patience }), true)
+    assert.equal(await inside.leave({ wait: 2 * ttl + stage.timeout }), true)
     const cell = await cellsOf(client).read(`barrier:${name}`, new AbortController().signal)
     assert.match(cell?.value ?? '', /"open":false,"members":\[\]/, 'the store keeps a round that is over')
   })

@@ -7,7 +7,7 @@ import type { Lease } from 'holdfast'
 import { type Client, claimOf, waitOf } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
-import { inVain, pause, type Stage } from './test-context.js'
+import { inVain, pause, type TestContext } from './test-context.js'
 
 const rounds = 40
 
@@ -24,13 +24,13 @@ export function cancelling(it: It, _fixture: Fixture): void {
         const stop = new AbortController()
         const reason = new Error(`round ${round}`)
         const counted = settledOnce(b.locks.mutex(name).acquire({ signal: stop.signal }))
-        if (round % 3 !== 0) await stage.inLine(a, name, 1)
+        if (round % 3 !== 0) await stage.queued(a, name, 1)
         if (abortFirst) stop.abort(reason)
         const released = abortFirst ? jitter(round).then(() => first.release()) : first.release()
         if (!abortFirst) await jitter(round)
         stop.abort(reason)
         await released
-        const outcome = await stage.soon('the race to be decided', counted)
+        const outcome = await stage.settlesInTime('the race to be decided', counted)
         if ('lease' in outcome) {
           assert.equal(abortFirst, false, 'a lease was given to a caller who had gone')
           assert.equal(outcome.lease.isHeld, true)
@@ -50,7 +50,7 @@ export function cancelling(it: It, _fixture: Fixture): void {
       const counted = settledOnce(b.locks.mutex(name).acquire({ wait }))
       await pause(wait - 2)
       await first.release()
-      const outcome = await stage.soon('the race to be decided', counted)
+      const outcome = await stage.settlesInTime('the race to be decided', counted)
       if ('lease' in outcome) await outcome.lease.release()
       else assert.match(String((outcome.error as { code?: unknown }).code), inVain.code)
       await isFreeFor(stage, c, name)
@@ -64,11 +64,11 @@ export function cancelling(it: It, _fixture: Fixture): void {
       const first = await a.locks.mutex(name).acquire()
       const b = stage.client()
       const counted = settledOnce(b.locks.mutex(name).acquire())
-      await stage.inLine(a, name, 1)
+      await stage.queued(a, name, 1)
       const released = first.release()
       await jitter(round)
       await Promise.all([released, b.locks.close()])
-      const outcome = await stage.soon('the race to be decided', counted)
+      const outcome = await stage.settlesInTime('the race to be decided', counted)
       if ('error' in outcome) assert.equal((outcome.error as { code?: unknown }).code, 'CLOSED')
       await isFreeFor(stage, c, name)
     }
@@ -82,7 +82,7 @@ export function cancelling(it: It, _fixture: Fixture): void {
       const counted = settledOnce(b.locks.mutex(name).acquire({ signal: stop.signal }))
       await jitter(round)
       stop.abort(new Error('gone'))
-      const outcome = await stage.soon('the race to be decided', counted)
+      const outcome = await stage.settlesInTime('the race to be decided', counted)
       if ('lease' in outcome) await outcome.lease.release()
       await isFreeFor(stage, c, name)
     }
@@ -96,7 +96,7 @@ export function cancelling(it: It, _fixture: Fixture): void {
       const answer = a.driver.acquire(claimOf(a, name), wait)
       await jitter(round)
       wait.end()
-      const grant = await stage.soon('the driver to answer', answer)
+      const grant = await stage.settlesInTime('the driver to answer', answer)
       await grant?.release()
       await isFreeFor(stage, c, name)
     }
@@ -121,7 +121,7 @@ async function settledOnce(promise: Promise<Lease>): Promise<Outcome> {
   )
 }
 
-async function isFreeFor(stage: Stage, client: Client, name: string): Promise<void> {
-  const lease = await client.locks.mutex(name).acquire({ wait: stage.patience })
+async function isFreeFor(stage: TestContext, client: Client, name: string): Promise<void> {
+  const lease = await client.locks.mutex(name).acquire({ wait: stage.timeout })
   await lease.release()
 }

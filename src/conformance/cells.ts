@@ -8,7 +8,7 @@ import { maxCellBytes, maxKeyBytes } from 'holdfast/driver'
 import { type Client, cellsOf } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
-import type { Stage } from './test-context.js'
+import type { TestContext } from './test-context.js'
 
 /** Long enough for a test, short enough not to linger after a failed one. */
 const forNow = 60_000
@@ -82,7 +82,7 @@ const kinds = {
     const [key, ms] = [stage.name(), 400]
     const from = performance.now()
     await made(a, key, 0, 'brief', ms)
-    await stage.until('it to be gone', async () => (await read(a, key)) === undefined, ms + stage.patience)
+    await stage.until('it to be gone', async () => (await read(a, key)) === undefined, ms + stage.timeout)
     const lasted = performance.now() - from
     assert.ok(lasted >= ms - 20, `kept for ${lasted} ms instead of ${ms}`)
     await made(a, key, 0, 'another')
@@ -119,7 +119,7 @@ const kinds = {
     const next = async (what: string, act: () => Promise<Cell | undefined>) => {
       const left = leaves(stage, b, key, version)
       const cell = await act()
-      await stage.soon(`to hear that the cell was ${what}`, left)
+      await stage.settlesInTime(`to hear that the cell was ${what}`, left)
       version = cell?.value ? cell.version : 0
     }
     await next('made', () => write(a, key, 0, 'one'))
@@ -129,7 +129,7 @@ const kinds = {
     // A late notification finds the cell already expired: either way it has left the previous version.
     await next('made to run out', () => write(a, key, version, 'brief', 500))
     await leaves(stage, b, key, version)
-    await stage.soon('an answer about what has changed already', cellsOf(b).changed(key, 1, never))
+    await stage.settlesInTime('an answer about what has changed already', cellsOf(b).changed(key, 1, never))
   },
 
   'are waited for without asking all the time': async (stage, a) => {
@@ -161,7 +161,7 @@ const kinds = {
     const waits = [1, 2, 3].map(() => cellsOf(a).changed(key, 0, signal))
     const heard = Promise.allSettled(waits)
     controller.abort(reason)
-    for (const one of await stage.soon('the waits to end', heard)) {
+    for (const one of await stage.settlesInTime('the waits to end', heard)) {
       assert.ok(one.status === 'rejected' && one.reason === reason)
     }
     await assert.rejects(cellsOf(a).read(key, signal), (error) => error === reason)
@@ -176,11 +176,11 @@ const kinds = {
       .changed(stage.name(), 0, never)
       .catch((error: unknown) => error)
     await b.locks.close()
-    assert.equal(((await stage.soon('the wait to end', wait)) as { code?: string }).code, 'CLOSED')
+    assert.equal(((await stage.settlesInTime('the wait to end', wait)) as { code?: string }).code, 'CLOSED')
     await assert.rejects(cellsOf(b).read('x', never), { code: 'CLOSED' })
     assert.equal(await read(a, stage.name()), undefined)
   },
-} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+} satisfies Record<string, (stage: TestContext, client: Client) => Promise<void>>
 
 export function cells(it: It, { traits }: Fixture): void {
   if (traits.cells !== true) {
@@ -222,8 +222,8 @@ async function adds(client: Client, key: string, times: number): Promise<void> {
 }
 
 /** Resolves once the cell has certainly left `version`, with a real wait in between. */
-async function leaves(stage: Stage, client: Client, key: string, version: number): Promise<void> {
-  const limit = AbortSignal.timeout(stage.patience)
+async function leaves(stage: TestContext, client: Client, key: string, version: number): Promise<void> {
+  const limit = AbortSignal.timeout(stage.timeout)
   while (((await read(client, key))?.version ?? 0) === version) {
     await cellsOf(client).changed(key, version, limit)
   }

@@ -5,11 +5,11 @@
 import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createLocks, type DriverFactory, type Lease, type Locks } from 'holdfast'
-import type { FromTaker, ToTaker } from './child-process.js'
-import type { Taker } from './fixture.js'
+import type { FromChild, ToChild } from './child-process.js'
+import type { ChildClient } from './fixture.js'
 
 export interface Task {
-  readonly taker: Taker
+  readonly client: ChildClient
   readonly name: string
   readonly ttl: number
   /** What the child does; default: a mutex. */
@@ -34,14 +34,14 @@ export type Part =
 
 async function main(): Promise<void> {
   const [task] = (await once(process, 'message')) as [Task]
-  const { module, export: name, args = [] } = task.taker
+  const { module, export: name, args = [] } = task.client
   const make: (...args: unknown[]) => DriverFactory | Promise<DriverFactory> = (await import(module))[name]
   const locks = createLocks(await make(...args))
-  const say = (message: FromTaker) => process.send?.(message)
+  const say = (message: FromChild) => process.send?.(message)
   let lease: Lease | undefined
   locks.on('waiting', () => say({ is: 'waiting' }))
   process.on('disconnect', () => process.exit(0))
-  process.on('message', async (message: ToTaker) => {
+  process.on('message', async (message: ToChild) => {
     if (message === 'state') say({ is: 'state', isHeld: lease?.isHeld ?? false })
     if (message === 'release') {
       await lease?.release()
@@ -91,7 +91,7 @@ const parts: Readonly<Record<Part, (locks: Locks, task: Task) => Promise<Lease>>
     }),
   revocable: async (locks, task) => {
     const lease = await mutex(locks, task)
-    locks.onRevoke(lease, () => process.send?.({ is: 'waiting' } satisfies FromTaker))
+    locks.onRevoke(lease, () => process.send?.({ is: 'waiting' } satisfies FromChild))
     return lease
   },
   // Does not hold that name: the lock it reports is a different one, so that there is something to report.

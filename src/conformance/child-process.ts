@@ -3,22 +3,22 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import type { Part, Task } from './child-client.js'
-import type { Taker } from './fixture.js'
-import type { Stage } from './test-context.js'
+import type { ChildClient } from './fixture.js'
+import type { TestContext } from './test-context.js'
 
-export type FromTaker =
+export type FromChild =
   | { readonly is: 'ready' }
   | { readonly is: 'waiting' }
   | { readonly is: 'granted'; readonly token: number; readonly ticket?: string }
   | { readonly is: 'state'; readonly isHeld: boolean }
 
-export type ToTaker = 'state' | 'release'
+export type ToChild = 'state' | 'release'
 
 export interface Child {
   readonly process: ChildProcess
   /** Resolves with the first such message, even if it has already arrived. */
-  heard<K extends FromTaker['is']>(is: K): Promise<Extract<FromTaker, { is: K }>>
-  send(message: ToTaker): void
+  received<K extends FromChild['is']>(is: K): Promise<Extract<FromChild, { is: K }>>
+  send(message: ToChild): void
   /** Sends a signal; `SIGKILL` resolves once the process is gone. */
   kill(): Promise<void>
 }
@@ -26,21 +26,27 @@ export interface Child {
 /** Maximum start-up time of a child on a busy machine, in ms. */
 export const startUp = 20_000
 /** Minimum ttl of a child's hold, in ms: even on a busy machine, it must still hold when that is checked. */
-const leastTtl = 2_000
+const minTtl = 2_000
 
 /**
  * @param ttl of its hold; raised to at least two seconds
  * @param as what the child does; a mutex by default
  */
-export function takeInChild(stage: Stage, taker: Taker, name: string, ttl: number, as?: Part): Child {
-  const task: Task = { taker, name, ttl: Math.max(ttl, leastTtl), ...(as !== undefined && { as }) }
+export function acquireInChild(
+  stage: TestContext,
+  client: ChildClient,
+  name: string,
+  ttl: number,
+  as?: Part,
+): Child {
+  const task: Task = { client, name, ttl: Math.max(ttl, minTtl), ...(as !== undefined && { as }) }
   const file = fileURLToPath(new URL('./child-client.js', import.meta.url))
   const child = fork(file, [], { execArgv: [], stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
   // Not as an argument: everybody on the machine can read arguments, and the fixture's own may contain a password.
   child.send(task, () => undefined)
-  const told = new Map<string, FromTaker>()
+  const told = new Map<string, FromChild>()
   const listeners = new Set<() => void>()
-  child.on('message', (message: FromTaker) => {
+  child.on('message', (message: FromChild) => {
     told.set(message.is, message)
     for (const listener of listeners) listener()
   })
@@ -48,7 +54,7 @@ export function takeInChild(stage: Stage, taker: Taker, name: string, ttl: numbe
   // All messages have arrived only after 'close': at 'exit' the channel may still contain some.
   const closed = once(child, 'close')
   let killed = false
-  stage.joinedBy((other) => {
+  stage.addWaiterCount((other) => {
     const waits = !killed && told.has('waiting') && !told.has('granted')
     return waits && other === name ? 1 : 0
   })
@@ -63,7 +69,7 @@ export function takeInChild(stage: Stage, taker: Taker, name: string, ttl: numbe
     process: child,
     kill,
     send: (message) => void child.send(message),
-    heard: (is) => {
+    received: (is) => {
       const heard = new Promise<never>((resolve, reject) => {
         const look = () => {
           const message = told.get(is)
@@ -78,7 +84,7 @@ export function takeInChild(stage: Stage, taker: Taker, name: string, ttl: numbe
             reject(new Error(`the child ended with code ${code} before it said '${is}'; see what it printed`))
         })
       })
-      return stage.soon(`the child to say '${is}'`, heard, startUp)
+      return stage.settlesInTime(`the child to say '${is}'`, heard, startUp)
     },
   }
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { startUp, takeInChild } from './child-process.js'
+import { acquireInChild, startUp } from './child-process.js'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
 import { inVain, pause } from './test-context.js'
@@ -9,16 +9,16 @@ const closed = { code: 'CLOSED' }
 /** Locks, releases and driver each have 5 s to end, and the machine may be busy. In ms. */
 const longestClose = 20_000
 
-export function closing(it: It, { make, traits, taker }: Fixture): void {
+export function closing(it: It, { make, traits, childClient }: Fixture): void {
   it('gives back what is held, so that others can have it', async (stage) => {
     const [a, b] = [stage.client(), stage.client()]
     const name = stage.name()
     const lease = await a.locks.mutex(name).acquire()
     const next = b.locks.mutex(name).acquire()
-    await stage.inLine(b, name, 1)
+    await stage.queued(b, name, 1)
     await a.locks.close()
     assert.equal(lease.isHeld, false)
-    await (await stage.soon('the waiter', next)).release()
+    await (await stage.settlesInTime('the waiter', next)).release()
   })
 
   it('rejects who waits and leaves no place in line', async (stage) => {
@@ -26,7 +26,7 @@ export function closing(it: It, { make, traits, taker }: Fixture): void {
     const name = stage.name()
     const lease = await b.locks.mutex(name).acquire()
     const waits = Array.from({ length: 3 }, () => assert.rejects(a.locks.mutex(name).acquire(), closed))
-    await stage.inLine(b, name, 1)
+    await stage.queued(b, name, 1)
     const closing = performance.now()
     await a.locks.close()
     const took = Math.round(performance.now() - closing)
@@ -48,12 +48,12 @@ export function closing(it: It, { make, traits, taker }: Fixture): void {
       const name = stage.name()
       const lease = await a.locks.mutex(name).acquire()
       const next = [b.locks.mutex(name).acquire()]
-      if (round % 2 === 0) await stage.inLine(b, name, 1)
+      if (round % 2 === 0) await stage.queued(b, name, 1)
       const released = lease.release()
       const closing = a.locks.close()
       assert.equal(await released, 'released')
       await closing
-      for (const lease of await stage.soon('the waiter', Promise.all(next))) await lease.release()
+      for (const lease of await stage.settlesInTime('the waiter', Promise.all(next))) await lease.release()
     }
   })
 
@@ -66,11 +66,11 @@ export function closing(it: It, { make, traits, taker }: Fixture): void {
     const granted = performance.now()
     await stage.cut(a)
     const released = lease.release()
-    const outcome = await stage.soon('the release to answer', released, ttl + stage.patience)
+    const outcome = await stage.settlesInTime('the release to answer', released, ttl + stage.timeout)
     assert.match(outcome, /^(unknown|lost)$/)
     await stage.heal()
     await Promise.all([a.locks.close(), a.locks.close()])
-    await (await b.locks.mutex(name).acquire({ wait: ttl + stage.patience })).release()
+    await (await b.locks.mutex(name).acquire({ wait: ttl + stage.timeout })).release()
     const took = performance.now() - granted
     assert.ok(took < 0.8 * ttl, `the lock was free after ${Math.round(took)} ms of a ttl of ${ttl} ms`)
   })
@@ -86,8 +86,8 @@ export function closing(it: It, { make, traits, taker }: Fixture): void {
     const closing = a.locks.close()
     await pause(200)
     await stage.heal()
-    await stage.soon('the end', closing, longestClose)
-    await (await b.locks.mutex(name).acquire({ wait: ttl + stage.patience })).release()
+    await stage.settlesInTime('the end', closing, longestClose)
+    await (await b.locks.mutex(name).acquire({ wait: ttl + stage.timeout })).release()
     const took = performance.now() - granted
     assert.ok(took < 0.8 * ttl, `the lock was free after ${Math.round(took)} ms of a ttl of ${ttl} ms`)
   })
@@ -102,9 +102,9 @@ export function closing(it: It, { make, traits, taker }: Fixture): void {
     await stage.cut(client)
     const released = lease.release()
     const closing = client.locks.close()
-    const outcome = await stage.soon('the release to answer', released, ttl + stage.patience)
+    const outcome = await stage.settlesInTime('the release to answer', released, ttl + stage.timeout)
     assert.match(outcome, /^(unknown|lost)$/)
-    await stage.soon('the end', closing, longestClose)
+    await stage.settlesInTime('the end', closing, longestClose)
   })
 
   it('refuses whatever is asked afterwards, and may be repeated', async (stage) => {
@@ -134,7 +134,7 @@ export function closing(it: It, { make, traits, taker }: Fixture): void {
   it('of a client that was never used does nothing', async (stage) => {
     const client = stage.client()
     client.locks.mutex('x')
-    await stage.soon('the end', client.locks.close())
+    await stage.settlesInTime('the end', client.locks.close())
     assert.equal(client.asked(), 0)
   })
 
@@ -158,18 +158,18 @@ export function closing(it: It, { make, traits, taker }: Fixture): void {
     assert.ok(rest() <= 0, `left: ${process.getActiveResourcesInfo().join(', ')}`)
   })
 
-  if (traits.shared && taker !== undefined) {
+  if (traits.shared && childClient !== undefined) {
     it('is not needed by a process that only waits: the wait keeps it alive, without an end, too', async (stage) => {
       const client = stage.client()
       const name = stage.name()
       const lease = await client.locks.mutex(name).acquire()
-      const child = takeInChild(stage, taker, name, stage.ttl, 'alone')
-      await stage.inLine(client, name, 1, startUp)
+      const child = acquireInChild(stage, childClient, name, stage.ttl, 'alone')
+      await stage.queued(client, name, 1, startUp)
       // A process that nothing keeps alive ends before this timer fires.
       await Promise.race([pause(300), once(child.process, 'exit')])
       assert.equal(child.process.exitCode, null, 'it ended although it waited')
       await lease.release()
-      await child.heard('granted')
+      await child.received('granted')
     })
   }
 
@@ -186,7 +186,7 @@ export function closing(it: It, { make, traits, taker }: Fixture): void {
 const resources = () => process.getActiveResourcesInfo().filter((kind) => kind !== 'Immediate').length
 
 /** Sockets of previously closed clients take a moment to disappear. */
-async function settled(stage: import('./test-context.js').Stage): Promise<void> {
+async function settled(stage: import('./test-context.js').TestContext): Promise<void> {
   let last = -1
   await stage.until('resources to settle', async () => {
     const now = resources()

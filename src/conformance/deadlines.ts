@@ -16,7 +16,7 @@ export function deadlines(it: It, { traits }: Fixture): void {
     const asked = a.locks.mutex(name).acquire({ ttl: stage.ttl, autoRenew: false })
     block(stage.ttl * 0.6)
     const lease = await asked
-    const second = await b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.patience })
+    const second = await b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.timeout })
     assert.equal(lease.isHeld, false, 'two clients believed to hold it')
     await second.release()
   })
@@ -36,11 +36,11 @@ export function deadlines(it: It, { traits }: Fixture): void {
         return granted
       })
     // If the lease ends before the other client is queued, that client gets the lock at once.
-    await Promise.race([next, stage.inLine(b, name, 1)])
+    await Promise.race([next, stage.queued(b, name, 1)])
     const extended = lease.extend().catch(() => undefined)
     block(ttl * 0.6)
     await extended
-    const second = await stage.soon('the lock to be free again', next, 3 * ttl + stage.patience)
+    const second = await stage.settlesInTime('the lock to be free again', next, 3 * ttl + stage.timeout)
     assert.equal(heldAtGrant, false, 'two clients believed to hold it')
     await second.release()
   })
@@ -57,14 +57,14 @@ export function deadlines(it: It, { traits }: Fixture): void {
     const asked = a.locks.mutex(name).acquire({ ttl })
     let released = Number.POSITIVE_INFINITY
     const waited = asked.then((lease) => share(lease, Math.min(released, performance.now())))
-    await stage.inLine(b, name, 1)
+    await stage.queued(b, name, 1)
     await pause(older.ttl / 4)
     const began = performance.now()
     const free = share(await a.locks.mutex(stage.name()).acquire({ ttl }), began)
     assert.ok(free >= 0.9, `${free} of its ttl was left when a free lock was granted`)
     released = performance.now()
     await held.release()
-    const left = await stage.soon('the lock to be granted', waited)
+    const left = await stage.settlesInTime('the lock to be granted', waited)
     assert.ok(left >= 0.9, `${left} of its ttl was left when it had waited`)
     await (await asked).release()
   })
@@ -82,7 +82,7 @@ export function deadlines(it: It, { traits }: Fixture): void {
     // Adds back the time spent by machine and store.
     const left = next.then((granted) => (granted.remaining() + performance.now() - released) / granted.ttl)
     await lease.release()
-    const share = await stage.soon('the lock to be handed over', left, 3 * ttl + stage.patience)
+    const share = await stage.settlesInTime('the lock to be handed over', left, 3 * ttl + stage.timeout)
     assert.ok(share >= 0.6, `${share} of its ttl was left when it was granted`)
     await (await next).release()
   })
@@ -93,7 +93,7 @@ export function deadlines(it: It, { traits }: Fixture): void {
     const begin = performance.now()
     const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl, autoRenew: false })
     assert.ok(lease.remaining() > 0 && lease.remaining() <= stage.ttl)
-    const second = await b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.patience })
+    const second = await b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.timeout })
     const took = performance.now() - begin
     assert.equal(lease.isHeld, false)
     assert.ok(took >= stage.ttl * 0.95, `another client had it after ${took} ms of a ttl of ${stage.ttl} ms`)
@@ -132,10 +132,10 @@ export function deadlines(it: It, { traits }: Fixture): void {
       assert.ok(left <= stage.momentary, `${left} ms are left of ${stage.momentary}`)
       assert.ok(lease.remaining() <= left)
       const began = performance.now()
-      const second = await b.locks.mutex(name).acquire({ wait: long + stage.patience })
+      const second = await b.locks.mutex(name).acquire({ wait: long + stage.timeout })
       assert.equal(lease.isHeld, false, 'two clients believed to hold it')
       const took = performance.now() - began
-      assert.ok(took < stage.momentary + stage.patience, `another client had it only after ${took} ms`)
+      assert.ok(took < stage.momentary + stage.timeout, `another client had it only after ${took} ms`)
       await second.release()
     })
 
@@ -151,7 +151,7 @@ export function deadlines(it: It, { traits }: Fixture): void {
     await pause(ttl * 1.3)
     assert.equal(lease.isHeld, true)
     await stage.assertTaken(b, name)
-    const second = await b.locks.mutex(name).acquire({ wait: 4 * ttl + stage.patience })
+    const second = await b.locks.mutex(name).acquire({ wait: 4 * ttl + stage.timeout })
     assert.equal(lease.isHeld, false, 'two clients believed to hold it')
     await second.release()
   })
@@ -169,7 +169,7 @@ export function deadlines(it: It, { traits }: Fixture): void {
     await stage.cut(a)
     await extending
     assert.ok(lease.remaining() <= ttl, `${lease.remaining()} ms are left of ${ttl}`)
-    const second = await b.locks.mutex(name).acquire({ wait: 4 * ttl + stage.patience })
+    const second = await b.locks.mutex(name).acquire({ wait: 4 * ttl + stage.timeout })
     assert.equal(lease.isHeld, false, 'two clients believed to hold it')
     await second.release()
   })
@@ -196,7 +196,7 @@ export function deadlines(it: It, { traits }: Fixture): void {
       const begin = performance.now()
       const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl, lockDelay, autoRenew: false })
       assert.ok(lease.remaining() <= stage.ttl)
-      const second = await b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.patience })
+      const second = await b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.timeout })
       // Measured from before the request: the remaining time when it is checked depends on how busy the machine is.
       const took = performance.now() - begin
       const least = stage.ttl * 0.95 + lockDelay
@@ -212,8 +212,8 @@ export function deadlines(it: It, { traits }: Fixture): void {
       await (await a.locks.mutex(name).acquire(options)).release()
       await stage.assertFree(b, name)
       const lease = await a.locks.mutex(name).acquire(options)
-      const next = b.locks.mutex(name).acquire({ wait: 2 * stage.ttl + stage.patience })
-      await stage.until('the loss', () => !lease.isHeld, stage.ttl + stage.patience)
+      const next = b.locks.mutex(name).acquire({ wait: 2 * stage.ttl + stage.timeout })
+      await stage.until('the loss', () => !lease.isHeld, stage.ttl + stage.timeout)
       assert.equal(await lease.release(), 'lost')
       await (await next).release()
     })
@@ -231,9 +231,9 @@ export function deadlines(it: It, { traits }: Fixture): void {
     const ttl = Math.max(stage.ttl, 2_000)
     await stage.connected(a, b)
     const lease = await a.locks.mutex(name).acquire({ ttl, maxHold: 100 })
-    await stage.until('the loss', () => !lease.isHeld, ttl + stage.patience)
+    await stage.until('the loss', () => !lease.isHeld, ttl + stage.timeout)
     assert.throws(() => lease.assertHeld(), { why: 'max-hold' })
-    const second = await b.locks.mutex(name).acquire({ wait: 2 * ttl + stage.patience })
+    const second = await b.locks.mutex(name).acquire({ wait: 2 * ttl + stage.timeout })
     await second.release()
   })
 }

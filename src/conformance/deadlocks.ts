@@ -3,10 +3,13 @@ import type { DeadlockError } from 'holdfast'
 import type { Client } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
-import { pause, type Stage } from './test-context.js'
+import { pause, type TestContext } from './test-context.js'
 
 /** Each client takes its own name, then requests the next client's: a ring. */
-async function ringOf(stage: Stage, clients: readonly Client[]): Promise<PromiseSettledResult<string>[]> {
+async function ringOf(
+  stage: TestContext,
+  clients: readonly Client[],
+): Promise<PromiseSettledResult<string>[]> {
   const names = clients.map(() => stage.name())
   let inside = 0
   const enter = async ({ locks }: Client, i: number) => {
@@ -17,7 +20,11 @@ async function ringOf(stage: Stage, clients: readonly Client[]): Promise<Promise
       return locks.mutex(next).run(() => 'done', { wait: Number.POSITIVE_INFINITY })
     })
   }
-  return stage.soon('the ring to be broken', Promise.allSettled(clients.map(enter)), 8_000 + stage.patience)
+  return stage.settlesInTime(
+    'the ring to be broken',
+    Promise.allSettled(clients.map(enter)),
+    8_000 + stage.timeout,
+  )
 }
 
 const kinds = {
@@ -58,10 +65,10 @@ const kinds = {
     }
     let held = 0
     const both = stage.until('both to hold', () => held === 2)
-    const results = await stage.soon(
+    const results = await stage.settlesInTime(
       'the ring to be broken',
       Promise.allSettled([enter(a, x, y, both), enter(b, y, x, both)]),
-      8_000 + stage.patience,
+      8_000 + stage.timeout,
     )
     const broken = results.filter((one) => one.status === 'rejected')
     assert.deepEqual(
@@ -81,15 +88,15 @@ const kinds = {
       other = a.locks
         .all([a.locks.mutex(x), a.locks.mutex(y)])
         .run(() => 'both', { wait: Number.POSITIVE_INFINITY })
-      await stage.inLine(b, y, 1)
+      await stage.queued(b, y, 1)
       return b.locks.mutex(x).run(() => 'inner', { wait: Number.POSITIVE_INFINITY })
     })
-    const first = await stage.soon(
+    const first = await stage.settlesInTime(
       'the ring to be broken',
       ring.catch((error) => error.code),
-      8_000 + stage.patience,
+      8_000 + stage.timeout,
     )
-    const second = await stage.soon(
+    const second = await stage.settlesInTime(
       'the other',
       other.catch((error) => error.code),
     )
@@ -107,13 +114,13 @@ const kinds = {
       b.locks.mutex(y).run(() => b.locks.mutex(z).run(() => 'b')),
       c.locks.mutex(x).run(() => c.locks.mutex(y).run(() => 'c')),
     ]
-    assert.deepEqual(await stage.soon('the queue', Promise.all(chain), 2_000 + 2 * stage.patience), [
+    assert.deepEqual(await stage.settlesInTime('the queue', Promise.all(chain), 2_000 + 2 * stage.timeout), [
       'b',
       'c',
     ])
     await slow
   },
-} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+} satisfies Record<string, (stage: TestContext, client: Client) => Promise<void>>
 
 export function deadlocks(it: It, { traits }: Fixture): void {
   it('are foretold when locks are taken in two orders, even if nobody waits', async (stage) => {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import type { Leader } from 'holdfast'
-import { takeInChild } from './child-process.js'
+import { acquireInChild } from './child-process.js'
 import type { Client } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
-import { inVain, type Stage } from './test-context.js'
+import { inVain, type TestContext } from './test-context.js'
 
 const patient = { wait: Number.POSITIVE_INFINITY }
 
@@ -16,12 +16,12 @@ const kinds = {
     const term = await first.campaign('10.0.0.1', { candidate: 'a' })
     assert.deepEqual([first.isLeader, second.isLeader], [true, false])
     const waits = second.campaign('10.0.0.2', { candidate: 'b', ...patient })
-    await stage.inLine(c, name, 1)
+    await stage.queued(c, name, 1)
     const { value, token, candidate } = (await c.locks.election(name).leader()) ?? {}
     assert.deepEqual([value, token, candidate], ['10.0.0.1', term.token, 'a'])
     assert.equal(await term.resign(), 'released')
     assert.equal(first.isLeader, false)
-    const next = await stage.soon('the next leader', waits)
+    const next = await stage.settlesInTime('the next leader', waits)
     assert.ok(next.token > term.token)
     assert.equal((await first.leader())?.value, '10.0.0.2')
     await next.resign()
@@ -56,7 +56,7 @@ const kinds = {
     }
     const reason = new Error('seen enough')
     controller.abort(reason)
-    assert.equal(await stage.soon('the observer to end', observing), reason)
+    assert.equal(await stage.settlesInTime('the observer to end', observing), reason)
     await second.resign()
   },
 
@@ -66,7 +66,7 @@ const kinds = {
     const ttl = stage.momentary
     const term = await first.campaign('one', { ttl })
     await stage.cut(a)
-    const next = await b.locks.election(name).campaign('two', { wait: 2 * ttl + stage.patience })
+    const next = await b.locks.election(name).campaign('two', { wait: 2 * ttl + stage.timeout })
     assert.deepEqual([first.isLeader, term.isHeld], [false, false], 'two leaders')
     assert.throws(() => term.assertHeld(), { code: 'LEASE_LOST' })
     await assert.rejects(term.proclaim('still me'), { code: 'LEASE_LOST' })
@@ -77,7 +77,7 @@ const kinds = {
 
   'cannot be spoken for by a leader whose hold was taken away': async (stage, a) => {
     const [b, name] = [stage.client(), stage.name()]
-    const { loseHold } = stage.fixture.breakage
+    const { loseHold } = stage.fixture.faults
     const term = await a.locks.election(name).campaign('one', { ttl: stage.momentary })
     await (loseHold?.(name) ?? b.locks.forceRelease(name))
     const next = await b.locks.election(name).campaign('two')
@@ -94,10 +94,10 @@ const kinds = {
     assert.equal(await term.handOver('nobody'), false)
     assert.equal(term.isHeld, true, 'it leads on when there is nobody to follow')
     const impatient = b.locks.election(name).campaign('b', { candidate: 'b', priority: 5, ...patient })
-    await stage.inLine(b, name, 1)
+    await stage.queued(b, name, 1)
     const named = c.locks.election(name).campaign('c', { candidate: 'c', ...patient })
-    await stage.inLine(b, name, 2)
-    assert.equal(await stage.soon('the hand-over', term.handOver('c')), true)
+    await stage.queued(b, name, 2)
+    assert.equal(await stage.settlesInTime('the hand-over', term.handOver('c')), true)
     const next = await named
     assert.equal((await a.locks.election(name).leader())?.candidate, 'c')
     assert.ok(next.token > term.token)
@@ -120,10 +120,10 @@ const kinds = {
         await mine.resign()
       }
       all.push(run())
-      await stage.inLine(a, name, place + 1)
+      await stage.queued(a, name, place + 1)
     }
     await term.resign()
-    await stage.soon('all to have led', Promise.all(all))
+    await stage.settlesInTime('all to have led', Promise.all(all))
     if (stage.fixture.traits.fair) assert.deepEqual(won, [7, 3, 3, 0, -1])
     else assert.equal(won.length, 5)
   },
@@ -140,9 +140,9 @@ const kinds = {
     assert.equal(await term.resign(), 'already-released')
     assert.equal(other.isLeader, false)
   },
-} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+} satisfies Record<string, (stage: TestContext, client: Client) => Promise<void>>
 
-export function elections(it: It, { traits, taker }: Fixture): void {
+export function elections(it: It, { traits, childClient }: Fixture): void {
   if (traits.cells !== true) {
     it('are refused when they are made', async (stage) => {
       const { locks } = stage.client()
@@ -151,20 +151,20 @@ export function elections(it: It, { traits, taker }: Fixture): void {
     return
   }
   for (const [name, test] of Object.entries(kinds)) it(name, (stage) => test(stage, stage.client()))
-  if (!traits.shared || taker === undefined) return
+  if (!traits.shared || childClient === undefined) return
 
   it('have nobody lead in the name of the dead', async (stage) => {
     const client = stage.client()
     const name = stage.name()
     const mine = client.locks.election(name)
-    const child = takeInChild(stage, taker, name, stage.ttl, 'election')
-    const { token } = await child.heard('granted')
+    const child = acquireInChild(stage, childClient, name, stage.ttl, 'election')
+    const { token } = await child.received('granted')
     assert.equal((await mine.leader())?.candidate, 'child')
     await child.kill()
     await stage.until(
       'nobody to lead',
       async () => (await mine.leader()) === undefined,
-      2 * stage.ttl + stage.patience,
+      2 * stage.ttl + stage.timeout,
     )
     const term = await mine.campaign('next')
     assert.ok(term.token > token)

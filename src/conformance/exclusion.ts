@@ -21,7 +21,7 @@ export function exclusion(it: It, { traits }: Fixture): void {
   it('lets different names be held at once', async (stage) => {
     const [a, b] = [stage.client(), stage.client()]
     const first = await a.locks.mutex(stage.name()).acquire()
-    const second = await b.locks.mutex(stage.name()).acquire({ wait: stage.patience })
+    const second = await b.locks.mutex(stage.name()).acquire({ wait: stage.timeout })
     assert.equal(first.isHeld && second.isHeld, true)
     await Promise.all([first.release(), second.release()])
   })
@@ -41,7 +41,7 @@ export function exclusion(it: It, { traits }: Fixture): void {
       if (i % 4 === 3) return await (await lock.tryAcquire())?.release()
       if (i % 6 === 5) return await lock.run(section, { wait: 20 }).catch(timedOut)
       // A fair request goes to the store, even if its own process could hand over the lock.
-      return await lock.run(section, { wait: stage.patience * 4, fair: traits.fair && i % 2 === 0 })
+      return await lock.run(section, { wait: stage.timeout * 4, fair: traits.fair && i % 2 === 0 })
     }
     const clients = Array.from({ length: 4 }, () => recorded(stage.client().locks, recorder).mutex(name))
     const work = clients.flatMap((lock) =>
@@ -52,7 +52,7 @@ export function exclusion(it: It, { traits }: Fixture): void {
     await Promise.all(work)
     const violations = check(recorder.history(), {
       falseBusy: false,
-      liveness: { within: stage.patience * 4 },
+      liveness: { within: stage.timeout * 4 },
     })
     assert.equal(violations.slice(0, 3).map(printViolation).join('\n\n'), '')
     assert.equal(counter, served, 'increments were lost')

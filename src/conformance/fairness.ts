@@ -29,11 +29,11 @@ export function fairness(it: It, { make, traits }: Fixture): void {
         },
         { fair: true, ttl },
       )
-      await stage.inLine(holder, name, 1)
+      await stage.queued(holder, name, 1)
       const second = holder.locks.mutex(name).run(() => void served.push('second'), { fair: true })
-      await stage.inLine(holder, name, 2)
+      await stage.queued(holder, name, 2)
       await lease.release()
-      await stage.soon('both to be served', Promise.all([first, second]), 3 * stage.patience)
+      await stage.settlesInTime('both to be served', Promise.all([first, second]), 3 * stage.timeout)
       assert.deepEqual(served, ['first, fresh', 'second'])
     })
 
@@ -48,10 +48,10 @@ export function fairness(it: It, { make, traits }: Fixture): void {
       for (let i = 0; i < 9; i++) {
         const client = clients[(i * 2) % 3] ?? holder
         waits.push(client.locks.mutex(name).run(() => void served.push(i), { fair: true }))
-        await stage.inLine(holder, name, i + 1)
+        await stage.queued(holder, name, i + 1)
       }
       await lease.release()
-      await stage.soon('nine waiters to be served', Promise.all(waits), 4 * stage.patience)
+      await stage.settlesInTime('nine waiters to be served', Promise.all(waits), 4 * stage.timeout)
       assert.deepEqual(served, [0, 1, 2, 3, 4, 5, 6, 7, 8])
     })
 
@@ -68,7 +68,7 @@ export function fairness(it: It, { make, traits }: Fixture): void {
         const options = i === 1 ? { fair: true, signal: stop.signal } : { fair: true }
         const wait = client.locks.mutex(name).run(() => void served.push(i), options)
         waits.push(i === 1 ? assert.rejects(wait, { message: 'gave up' }) : wait)
-        await stage.inLine(holder, name, i + 1)
+        await stage.queued(holder, name, i + 1)
       }
       stop.abort(new Error('gave up'))
       await stage.until(
@@ -76,7 +76,7 @@ export function fairness(it: It, { make, traits }: Fixture): void {
         async () => (await holder.locks.inspect(name)).waiters.length === 2,
       )
       await lease.release()
-      await stage.soon('the others to be served', Promise.all(waits))
+      await stage.settlesInTime('the others to be served', Promise.all(waits))
       assert.deepEqual(served, [0, 2])
     })
   } else {
@@ -101,7 +101,7 @@ export function fairness(it: It, { make, traits }: Fixture): void {
       servedBusy++
       if (servedBusy === 5) {
         waits = other.locks.mutex(name).acquire()
-        await stage.inLine(other, name, 1)
+        await stage.queued(other, name, 1)
         // The holder is notified over a separate path, which may be slower: until then it rightly passes the lock on locally.
         await stage.until('the holder to hear of it', () => busy.contended(name))
         servedBefore = servedBusy
@@ -111,7 +111,7 @@ export function fairness(it: It, { make, traits }: Fixture): void {
     }
     const all = Promise.all(Array.from({ length: 300 }, () => busy.locks.mutex(name).run(section, patient)))
     await Promise.race([all, begun])
-    const lease = await stage.soon(
+    const lease = await stage.settlesInTime(
       'the other client to be served',
       waits ?? Promise.reject(new Error('never asked')),
     )

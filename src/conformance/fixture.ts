@@ -9,9 +9,9 @@ export interface Fixture {
   readonly traits: Traits
   /** Creates another client of the same store, independent as if it ran in its own process. No I/O. */
   make(): DriverFactory
-  readonly breakage: Breakage
+  readonly faults: Faults
   /** How a child process gets a client of the same store. Required if `traits.shared`. */
-  readonly taker?: Taker
+  readonly childClient?: ChildClient
   /**
    * A ttl in ms short enough to wait for its end, long enough to be renewed reliably. Raised to `traits.minTtl`.
    * @default 1_000
@@ -22,25 +22,25 @@ export interface Fixture {
    * with more tasks than processors it may take proportionally longer.
    * @default 10_000
    */
-  readonly patience?: number
+  readonly timeout?: number
   /** Maximum time from a release to the next waiter on another client, in ms, as a median. @default 100 */
   readonly handOver?: number
   /**
    * After a forced release, the store notifies a holder that waited for its lease at once; otherwise the holder learns it at the next renewal.
    * @default false
    */
-  readonly tellsLoss?: boolean
+  readonly reportsLoss?: boolean
   /**
    * Called after the whole scenario, with the driver's column of the table driver × promise: to print it with `promiseTable`, or to compare
    * it with a printed one. An exception fails the test.
    */
   promises?(column: PromiseColumn): void | Promise<void>
   /** Timeout of a single test, in ms. @default 180_000 */
-  readonly limit?: number
+  readonly testTimeout?: number
 }
 
 /** How to break this store, for tests of what must hold while it is broken. */
-export interface Breakage {
+export interface Faults {
   /**
    * Cuts off the client that `make` returned: its requests get no reply any more. Closing the connections instead is a weaker test, but allowed.
    */
@@ -56,7 +56,7 @@ export interface Breakage {
 }
 
 /** Names a function in a module that creates a driver; a child process imports and calls it. */
-export interface Taker {
+export interface ChildClient {
   /** URL of the module: `import.meta.resolve('holdfast/local')`, `new URL('./x.js', import.meta.url).href`. */
   readonly module: string
   /** The exported function; returns a `DriverFactory` or a promise of one. */

@@ -4,11 +4,11 @@
  */
 import assert from 'node:assert/strict'
 import type { Revocation } from 'holdfast'
-import { startUp, takeInChild } from './child-process.js'
+import { acquireInChild, startUp } from './child-process.js'
 import type { Client } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
-import type { Stage } from './test-context.js'
+import type { TestContext } from './test-context.js'
 
 const revoking = {
   'is asked of the holder first, who may give way in time': async (stage, a) => {
@@ -24,7 +24,10 @@ const revoking = {
     })
     // Queued behind it in the same process: it must not inherit the revoked lock.
     const heir = a.locks.mutex(name).acquire()
-    const outcome = await stage.soon('it to give way', b.locks.revoke(name, { grace: 30_000, why: 'deploy' }))
+    const outcome = await stage.settlesInTime(
+      'it to give way',
+      b.locks.revoke(name, { grace: 30_000, why: 'deploy' }),
+    )
     assert.equal(outcome, 'released')
     assert.deepEqual(
       asked.map(({ grace, why }) => [grace, why]),
@@ -69,14 +72,14 @@ const revoking = {
     const [b, c, name] = [stage.client(), stage.client(), stage.name()]
     const lease = await a.locks.mutex(name).acquire()
     const next = b.locks.mutex(name).acquire()
-    await stage.inLine(c, name, 1)
+    await stage.queued(c, name, 1)
     const heard = new Promise<void>((resolve) => void a.locks.onRevoke(lease, () => resolve()))
     const revoked = c.locks.revoke(name, { grace: 30_000 })
     // If it were released earlier, the request could find the next waiter as holder.
-    await stage.soon('the holder to be asked', heard)
+    await stage.settlesInTime('the holder to be asked', heard)
     await lease.release()
     const mine = await next
-    assert.equal(await stage.soon('it to be told', revoked), 'released')
+    assert.equal(await stage.settlesInTime('it to be told', revoked), 'released')
     let asked = 0
     b.locks.onRevoke(mine, () => asked++)
     await stage.assertTaken(c, name)
@@ -84,7 +87,7 @@ const revoking = {
     assert.equal(asked, 0)
     await mine.release()
   },
-} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+} satisfies Record<string, (stage: TestContext, client: Client) => Promise<void>>
 
 const handing = {
   'keeps lease and token, and works once': async (stage, a) => {
@@ -137,7 +140,7 @@ const handing = {
     // A renewal attempt may take a sixth of that, even on a busy machine.
     const ttl = Math.max(stage.ttl, 2_000)
     const ticket = await a.locks.export(await a.locks.mutex(name).acquire({ ttl }))
-    const next = await b.locks.mutex(name).acquire({ wait: 2 * ttl + stage.patience })
+    const next = await b.locks.mutex(name).acquire({ wait: 2 * ttl + stage.timeout })
     await assert.rejects(a.locks.adopt(ticket), { code: 'LEASE_LOST' })
     assert.equal(next.isHeld, true)
     await next.release()
@@ -153,9 +156,9 @@ const handing = {
     assert.ok((await adopted.extend()) > 0)
     await adopted.release()
   },
-} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+} satisfies Record<string, (stage: TestContext, client: Client) => Promise<void>>
 
-export function revocation(it: It, { traits, taker }: Fixture): void {
+export function revocation(it: It, { traits, childClient }: Fixture): void {
   if (traits.cells !== true) {
     it('is refused without cells', async (stage) => {
       const { locks } = stage.client()
@@ -164,20 +167,20 @@ export function revocation(it: It, { traits, taker }: Fixture): void {
     return
   }
   for (const [name, test] of Object.entries(revoking)) it(name, (stage) => test(stage, stage.client()))
-  if (!traits.shared || taker === undefined) return
+  if (!traits.shared || childClient === undefined) return
 
   it('is over when the holder is killed with -9 after it was asked', async (stage) => {
     const client = stage.client()
     const name = stage.name()
     // It must still hold when it is asked, even on a busy machine.
     const ttl = Math.max(stage.ttl, 2_000)
-    const child = takeInChild(stage, taker, name, ttl, 'revocable')
-    await child.heard('granted')
+    const child = acquireInChild(stage, childClient, name, ttl, 'revocable')
+    await child.received('granted')
     const outcome = client.locks.revoke(name, { grace: 60_000 })
-    const early = await Promise.race([child.heard('waiting').then(() => undefined), outcome])
+    const early = await Promise.race([child.received('waiting').then(() => undefined), outcome])
     assert.equal(early, undefined, 'its hold was over before it was asked')
     await child.kill()
-    assert.equal(await stage.soon('it to be told', outcome, 2 * ttl + stage.patience), 'released')
+    assert.equal(await stage.settlesInTime('it to be told', outcome, 2 * ttl + stage.timeout), 'released')
     await stage.assertFree(client, name)
   })
 
@@ -186,19 +189,19 @@ export function revocation(it: It, { traits, taker }: Fixture): void {
     const lease = await a.locks.mutex(name).acquire()
     const asked: (string | undefined)[] = []
     a.locks.onRevoke(lease, ({ why }) => asked.push(why))
-    const child = takeInChild(stage, taker, name, stage.ttl, 'revoker')
+    const child = acquireInChild(stage, childClient, name, stage.ttl, 'revoker')
     await stage.until('the holder to be asked', () => asked.length === 1, startUp)
     await child.kill()
     assert.equal(lease.isHeld, true)
     const again = b.locks.revoke(name, { grace: 60_000, why: 'again' })
     await stage.until('it to be asked again', () => asked.length === 2)
     await lease.release()
-    assert.equal(await stage.soon('the second to be told', again), 'released')
+    assert.equal(await stage.settlesInTime('the second to be told', again), 'released')
     assert.deepEqual(asked, ['asked by one that dies', 'again'])
   })
 }
 
-export function handOver(it: It, { traits, taker }: Fixture): void {
+export function handOver(it: It, { traits, childClient }: Fixture): void {
   if (traits.cells !== true || traits.portable !== true) {
     it('is refused where holds are bound to processes', async (stage) => {
       const { locks } = stage.client()
@@ -210,13 +213,13 @@ export function handOver(it: It, { traits, taker }: Fixture): void {
     return
   }
   for (const [name, test] of Object.entries(handing)) it(name, (stage) => test(stage, stage.client()))
-  if (!traits.shared || taker === undefined) return
+  if (!traits.shared || childClient === undefined) return
 
   it('is not undone when the process that took it is killed with -9', async (stage) => {
     const [a, b, name] = [stage.client(), stage.client(), stage.name()]
     // Nothing may expire here: a renewal may take a sixth of the ttl.
-    const child = takeInChild(stage, taker, name, 30_000, 'export')
-    const { token, ticket = '' } = await child.heard('granted')
+    const child = acquireInChild(stage, childClient, name, 30_000, 'export')
+    const { token, ticket = '' } = await child.received('granted')
     const adopted = await a.locks.adopt(ticket)
     await child.kill()
     assert.equal(adopted.token, token)

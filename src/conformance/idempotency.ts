@@ -4,7 +4,7 @@ import type { Grant } from 'holdfast/driver'
 import { type Client, claimOf, waitOf } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
-import type { Stage } from './test-context.js'
+import type { TestContext } from './test-context.js'
 
 export function repeats(it: It, _fixture: Fixture): void {
   it('give the same token to a repeated claim, one after the other', async (stage) => {
@@ -25,18 +25,18 @@ export function repeats(it: It, _fixture: Fixture): void {
     const holder = await take(stage, b, claimOf(b, name))
     const wait = waitOf()
     const asked = a.driver.acquire(claimOf(a, name, { ttl: stage.ttl }), wait).catch(() => undefined)
-    await stage.inLine(b, name, 1)
+    await stage.queued(b, name, 1)
     await stage.cut(a)
     await holder.release()
     await stage.heal()
     const next = b.driver.acquire(claimOf(b, name), waitOf())
-    const within = 3 * stage.ttl + stage.patience
-    const grant = await stage.soon('an answer after the cut', Promise.race([asked, next]), within)
+    const within = 3 * stage.ttl + stage.timeout
+    const grant = await stage.settlesInTime('an answer after the cut', Promise.race([asked, next]), within)
     const { holders } = await c.locks.inspect(name)
     assert.ok(holders.length <= 1, `${holders.length} holders`)
     await grant?.release()
     wait.end()
-    for (const late of await stage.soon('both answers', Promise.all([asked, next]), within))
+    for (const late of await stage.settlesInTime('both answers', Promise.all([asked, next]), within))
       await late?.release()
     await (await c.locks.mutex(name).acquire({ wait: within })).release()
   })
@@ -48,16 +48,16 @@ export function repeats(it: It, _fixture: Fixture): void {
     const claim = claimOf(a, name)
     const waits = [waitOf(), waitOf()] as const
     const answers = [a.driver.acquire(claim, waits[0]), a.driver.acquire(claim, waits[1])]
-    await stage.inLine(b, name, 1)
+    await stage.queued(b, name, 1)
     await holder.release()
     // Only one of the two may get the reply: the store knows one claim.
-    const grant = await stage.soon('one answer', Promise.race(answers))
+    const grant = await stage.settlesInTime('one answer', Promise.race(answers))
     assert.ok(grant !== undefined)
     assert.equal(await stage.waiters(b, name), 0)
     assert.equal(await grant.release(), 'released')
     for (const wait of waits) wait.end()
     // A call still waiting at the release may have been granted again: that is another grant.
-    for (const other of await stage.soon('both answers', Promise.all(answers))) {
+    for (const other of await stage.settlesInTime('both answers', Promise.all(answers))) {
       if (other === undefined || other.token === grant.token) continue
       assert.ok(other.token > grant.token, `${other.token} came after ${grant.token}`)
       assert.equal(await other.release(), 'released')
@@ -84,14 +84,15 @@ export function repeats(it: It, _fixture: Fixture): void {
     const first = await take(stage, a, claimOf(a, name))
     const [one, two] = [waitOf(), waitOf()]
     const waiting = [b.driver.acquire(claimOf(b, name), one), c.driver.acquire(claimOf(c, name), two)]
-    await stage.inLine(a, name, 2)
+    await stage.queued(a, name, 2)
     await Promise.all([first.release(), first.release(), first.release()])
-    const granted = await stage.soon('one waiter', Promise.race(waiting))
-    await stage.inLine(a, name, 1)
+    const granted = await stage.settlesInTime('one waiter', Promise.race(waiting))
+    await stage.queued(a, name, 1)
     const { holders } = await a.locks.inspect(name)
     assert.equal(holders.length, 1, 'one release let two in')
     await granted?.release()
-    for (const grant of await stage.soon('the other waiter', Promise.all(waiting))) await grant?.release()
+    for (const grant of await stage.settlesInTime('the other waiter', Promise.all(waiting)))
+      await grant?.release()
   })
 
   it('do not renew what was released', async (stage) => {
@@ -131,7 +132,7 @@ export function repeats(it: It, _fixture: Fixture): void {
     // For so short a ttl the reply may come too late. What it leaves behind is the same.
     await a.driver.acquire(claim, wait).catch((error) => assert.equal(error.code, 'BACKEND'))
     wait.end()
-    const lease = await b.locks.mutex(claim.name).acquire({ wait: 2 * stage.ttl + stage.patience })
+    const lease = await b.locks.mutex(claim.name).acquire({ wait: 2 * stage.ttl + stage.timeout })
     await lease.release()
   })
 
@@ -149,8 +150,8 @@ export function repeats(it: It, _fixture: Fixture): void {
   })
 }
 
-async function take(stage: Stage, client: Client, claim: ReturnType<typeof claimOf>): Promise<Grant> {
-  const grant = await stage.soon('a grant', client.driver.acquire(claim, waitOf()))
+async function take(stage: TestContext, client: Client, claim: ReturnType<typeof claimOf>): Promise<Grant> {
+  const grant = await stage.settlesInTime('a grant', client.driver.acquire(claim, waitOf()))
   assert.ok(grant !== undefined, 'the driver gave nothing although the wait had not ended')
   return grant
 }

@@ -4,12 +4,10 @@
  */
 import { BackendError, type DriverFactory } from 'holdfast'
 import type { Cells, Claim, Driver, GaveBack, Grant, Wait } from 'holdfast/driver'
-import type { Breakage, Fixture } from './fixture.js'
+import type { Faults, Fixture } from './fixture.js'
 
-/** `make` and `breakage` for a store inside this process: each call of `open` creates another client of it. */
-export function inProcess(
-  open: () => DriverFactory,
-): Pick<Fixture, 'make'> & { readonly breakage: Breakage } {
+/** `make` and `faults` for a store inside this process: each call of `open` creates another client of it. */
+export function inProcess(open: () => DriverFactory): Pick<Fixture, 'make'> & { readonly faults: Faults } {
   const gates = new Map<DriverFactory, Gate>()
   const make = () => {
     const gate = new Gate()
@@ -17,13 +15,13 @@ export function inProcess(
     gates.set(factory, gate)
     return factory
   }
-  const breakage: Breakage = {
+  const faults: Faults = {
     cut: (client) => gates.get(client)?.shut(),
     heal: () => {
       for (const gate of gates.values()) gate.open()
     },
   }
-  return { make, breakage }
+  return { make, faults }
 }
 
 class Gate {

@@ -12,7 +12,7 @@
  * ```
  * @module
  */
-export type { Breakage, Fixture, Runner, Taker } from './fixture.js'
+export type { ChildClient, Faults, Fixture, Runner } from './fixture.js'
 export { inProcess } from './in-process.js'
 export type { PromiseCell, PromiseColumn } from './scenario/column.js'
 export { promiseTable } from './scenario/table.js'

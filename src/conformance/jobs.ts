@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { takeInChild } from './child-process.js'
+import { acquireInChild } from './child-process.js'
 import type { Client } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
-import type { Stage } from './test-context.js'
+import type { TestContext } from './test-context.js'
 
 const kinds = {
   'run on one of many hosts, and are skipped by the others': async (stage, a) => {
@@ -78,9 +78,9 @@ const kinds = {
     assert.throws(() => locks.job(name, { maxHold: 0 }), /maxHold must be from 1/)
     assert.deepEqual(await locks.job(name).run(() => undefined), { ran: true, result: undefined })
   },
-} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+} satisfies Record<string, (stage: TestContext, client: Client) => Promise<void>>
 
-export function jobs(it: It, { traits, taker }: Fixture): void {
+export function jobs(it: It, { traits, childClient }: Fixture): void {
   for (const [name, test] of Object.entries(kinds)) it(name, (stage) => test(stage, stage.client()))
   if (traits.cells !== true) return
 
@@ -91,16 +91,16 @@ export function jobs(it: It, { traits, taker }: Fixture): void {
     await a.locks.close()
     assert.deepEqual(await b.locks.job(name).run(() => 2), { ran: false, why: 'too-soon' })
   })
-  if (!traits.shared || taker === undefined) return
+  if (!traits.shared || childClient === undefined) return
 
   it('keep minHold, and nothing else, of a process that was killed with -9 in the middle', async (stage) => {
     const client = stage.client()
     const name = stage.name()
     // A job makes a single attempt, which may not take longer than its ttl.
     const ttl = stage.lasting
-    const child = takeInChild(stage, taker, name, ttl, 'job')
+    const child = acquireInChild(stage, childClient, name, ttl, 'job')
     await stage.connected(client)
-    await child.heard('granted')
+    await child.received('granted')
     const run = () => client.locks.job(name).run(() => 1)
     assert.deepEqual(await run(), { ran: false, why: 'held' })
     await child.kill()
@@ -110,7 +110,7 @@ export function jobs(it: It, { traits, taker }: Fixture): void {
       last = outcome
       return !outcome.ran && outcome.why === 'too-soon'
     }
-    await stage.until('the lock of the dead to be free', tooSoon, 2 * ttl + stage.patience).catch((error) => {
+    await stage.until('the lock of the dead to be free', tooSoon, 2 * ttl + stage.timeout).catch((error) => {
       throw new Error(`${error.message}; the last outcome was ${JSON.stringify(last)}`)
     })
     await stage.assertFree(client, name)

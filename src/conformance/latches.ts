@@ -3,11 +3,11 @@
  * Long because what opens a latch, and what does not, are read together.
  */
 import assert from 'node:assert/strict'
-import { takeInChild } from './child-process.js'
+import { acquireInChild } from './child-process.js'
 import { beforeInspect, type Client, cellsOf } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
-import { notYet, type Stage } from './test-context.js'
+import { notYet, type TestContext } from './test-context.js'
 
 const forEver = { wait: Number.POSITIVE_INFINITY }
 const gone = (lock: string) => ({ name: 'LatchGoneError', code: 'LATCH_GONE', lock })
@@ -47,7 +47,7 @@ const kinds = {
     assert.equal(await c.locks.latch(name).wait({ wait: 0 }), false)
     assert.equal(await notYet(c.locks.latch(name).wait({ wait: 40 })), false)
     assert.equal(await latch.countDown(7), 0)
-    assert.deepEqual(await stage.soon('all to go on', Promise.all([early, ...waits])), [
+    assert.deepEqual(await stage.settlesInTime('all to go on', Promise.all([early, ...waits])), [
       true,
       true,
       true,
@@ -78,7 +78,8 @@ const kinds = {
     await mine.setCount(2)
     const waits = [await parked(a, () => mine.wait(forEver)), await parked(b, () => theirs.wait(forEver))]
     assert.equal(await theirs.delete(), true)
-    for (const { waits: one } of waits) await assert.rejects(stage.soon('to hear of it', one), gone(name))
+    for (const { waits: one } of waits)
+      await assert.rejects(stage.settlesInTime('to hear of it', one), gone(name))
     assert.equal(await mine.count(), 0)
     assert.equal(await mine.wait({ wait: 0 }), false, 'it is as if it had never been')
     await assert.rejects(mine.countDown(), /is not closed/)
@@ -97,11 +98,11 @@ const kinds = {
     const opened = await parked(b, () => theirs.wait(forEver))
     await mine.countDown()
     await mine.setCount(1)
-    assert.equal(await stage.soon('to hear that it opened', opened.waits), true)
+    assert.equal(await stage.settlesInTime('to hear that it opened', opened.waits), true)
     const deleted = await parked(b, () => theirs.wait(forEver))
     await mine.delete()
     await mine.setCount(1)
-    await assert.rejects(stage.soon('to hear that it was deleted', deleted.waits), gone(name))
+    await assert.rejects(stage.settlesInTime('to hear that it was deleted', deleted.waits), gone(name))
     await mine.delete()
   },
 
@@ -117,7 +118,7 @@ const kinds = {
     await assert.rejects(waits, (error) => error === reason)
     assert.equal(await latch.count(), 0)
   },
-} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+} satisfies Record<string, (stage: TestContext, client: Client) => Promise<void>>
 
 const joined = {
   'that are deleted leave their leases to those who joined': async (stage, a) => {
@@ -141,7 +142,7 @@ const joined = {
     assert.equal(await a.locks.latch(name).countDown(), 0)
     assert.equal(await a.locks.latch(name).wait({ wait: 0 }), false)
     assert.equal(await work.release(), 'released')
-    assert.equal(await stage.soon('it to open', waits), true)
+    assert.equal(await stage.settlesInTime('it to open', waits), true)
     await assert.rejects(b.locks.latch(name).join(), /is not closed/)
   },
 
@@ -175,7 +176,7 @@ const joined = {
     const work = await b.locks.latch(name).join({ ttl: stage.ttl })
     await a.locks.latch(name).countDown()
     await stage.cut(b)
-    assert.equal(await a.locks.latch(name).wait({ wait: 2 * stage.ttl + stage.patience }), true)
+    assert.equal(await a.locks.latch(name).wait({ wait: 2 * stage.ttl + stage.timeout }), true)
     assert.equal(work.isHeld, false, 'it opened while somebody who joined was at work')
   },
 
@@ -206,9 +207,9 @@ const joined = {
     await stage.until('the store to forget one that was counted down', () => forgotten(before))
     await stage.until('the store to forget one that was found open', () => forgotten(after))
   },
-} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+} satisfies Record<string, (stage: TestContext, client: Client) => Promise<void>>
 
-export function latches(it: It, { traits, taker }: Fixture): void {
+export function latches(it: It, { traits, childClient }: Fixture): void {
   if (traits.cells !== true) {
     it('are refused when they are made', async (stage) => {
       const { locks } = stage.client()
@@ -228,18 +229,18 @@ export function latches(it: It, { traits, taker }: Fixture): void {
     })
     return
   }
-  if (!traits.shared || taker === undefined) return
+  if (!traits.shared || childClient === undefined) return
 
   it('do not count for ever a process that joined and was killed with -9', async (stage) => {
     const client = stage.client()
     const name = stage.name()
     const latch = client.locks.latch(name)
     await latch.setCount(1, { keep: 20_000 })
-    const child = takeInChild(stage, taker, name, stage.lasting, 'latch')
-    await child.heard('granted')
+    const child = acquireInChild(stage, childClient, name, stage.lasting, 'latch')
+    await child.received('granted')
     await latch.countDown()
     assert.equal(await latch.count(), 1)
     await child.kill()
-    assert.equal(await latch.wait({ wait: 2 * stage.lasting + stage.patience }), true)
+    assert.equal(await latch.wait({ wait: 2 * stage.lasting + stage.timeout }), true)
   })
 }

@@ -53,7 +53,7 @@ export function leaks(it: It, _fixture: Fixture): void {
     await stage.until(
       'the losses',
       () => leases.every((lease) => !lease.isHeld),
-      2 * stage.ttl + stage.patience,
+      2 * stage.ttl + stage.timeout,
     )
     await stage.heal()
     await pause(50)

@@ -22,7 +22,7 @@ export function localQueue(it: It, { traits }: Fixture): void {
         ),
       ),
     )
-    await stage.inLine(b, name, 1)
+    await stage.queued(b, name, 1)
     assert.equal(await stage.waiters(b, name), 1)
     assert.equal(a.asked(), 1)
     await lease.release()
@@ -36,12 +36,12 @@ export function localQueue(it: It, { traits }: Fixture): void {
     const lease = await b.locks.mutex(name).acquire()
     const stop = new AbortController()
     const first = assert.rejects(a.locks.mutex(name).acquire({ signal: stop.signal }), { message: 'gone' })
-    await stage.inLine(b, name, 1)
+    await stage.queued(b, name, 1)
     const second = a.locks.mutex(name).acquire()
     stop.abort(new Error('gone'))
     await first
     await lease.release()
-    await (await stage.soon('the second request', second)).release()
+    await (await stage.settlesInTime('the second request', second)).release()
   })
 
   it('are refused beyond maxPending before anything is sent, until one of those who wait has ended', async (stage) => {
@@ -52,7 +52,7 @@ export function localQueue(it: It, { traits }: Fixture): void {
     const tooMany = { name: 'TooManyWaitersError', code: 'TOO_MANY_WAITERS', lock: name, maxPending: 2 }
     const stop = new AbortController()
     const [first, gone] = [lock.acquire(), lock.acquire({ signal: stop.signal })]
-    await stage.inLine(b, name, 1)
+    await stage.queued(b, name, 1)
     const asked = a.asked()
     await assert.rejects(lock.acquire(), tooMany)
     await assert.rejects(
@@ -69,7 +69,7 @@ export function localQueue(it: It, { traits }: Fixture): void {
     const third = lock.acquire({ maxPending: 3 })
     await assert.rejects(lock.acquire(), tooMany)
     await held.release()
-    for (const lease of [first, second, third]) await (await stage.soon('its turn', lease)).release()
+    for (const lease of [first, second, third]) await (await stage.settlesInTime('its turn', lease)).release()
     await (await lock.acquire({ maxPending: 1 })).release()
   })
 
@@ -80,12 +80,12 @@ export function localQueue(it: It, { traits }: Fixture): void {
     const timedOut = { code: 'ACQUIRE_TIMEOUT' }
     await stage.connected(a)
     const patient = a.locks.mutex(name).acquire()
-    await stage.inLine(b, name, 1)
+    await stage.queued(b, name, 1)
     const waits = [60, 100, 200].map((wait) =>
       assert.rejects(a.locks.mutex(name).acquire({ wait }), timedOut),
     )
-    await stage.soon('three deadlines', Promise.all(waits))
+    await stage.settlesInTime('three deadlines', Promise.all(waits))
     await lease.release()
-    await (await stage.soon('the patient one', patient)).release()
+    await (await stage.settlesInTime('the patient one', patient)).release()
   })
 }

@@ -3,7 +3,7 @@ import { LeaseLostError, type LossCause } from 'holdfast'
 import type { Client } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
-import { block, pause, type Stage } from './test-context.js'
+import { block, pause, type TestContext } from './test-context.js'
 
 export function loss(it: It, fixture: Fixture): void {
   it('is told to a holder that is cut off before anybody else can have the lock', async (stage) => {
@@ -23,9 +23,9 @@ export function loss(it: It, fixture: Fixture): void {
         heldAtGrant = lease.isHeld
         return granted
       })
-    await stage.inLine(b, name, 1)
+    await stage.queued(b, name, 1)
     await stage.cut(a)
-    const second = await stage.soon('the lock to be free again', next, 3 * ttl + stage.patience)
+    const second = await stage.settlesInTime('the lock to be free again', next, 3 * ttl + stage.timeout)
     assert.equal(heldAtGrant, false, 'two clients believed to hold it')
     assert.equal(lease.state, 'lost')
     assert.throws(() => lease.assertHeld(), LeaseLostError)
@@ -66,7 +66,7 @@ export function loss(it: It, fixture: Fixture): void {
     assert.equal(lease.isHeld, false)
     assert.equal(lease.remaining(), 0)
     await stage.until('the signal', () => signal.aborted)
-    await stage.soon('the lock to be free', stage.assertFree(b, name))
+    await stage.settlesInTime('the lock to be free', stage.assertFree(b, name))
     assert.equal(await lease.release(), 'lost')
   })
 
@@ -78,7 +78,7 @@ export function loss(it: It, fixture: Fixture): void {
     await assert.rejects(lease.extend(), LeaseLostError)
     assert.equal(lease.state, 'lost')
     assert.equal(lease.isHeld, false)
-    const second = await b.locks.mutex(name).acquire({ wait: stage.ttl + stage.patience })
+    const second = await b.locks.mutex(name).acquire({ wait: stage.ttl + stage.timeout })
     assert.equal(await lease.release(), 'lost')
     assert.equal(await lease.release(), 'lost')
     await stage.assertTaken(a, name)
@@ -93,7 +93,7 @@ export function loss(it: It, fixture: Fixture): void {
     const answer = a.locks.mutex(name).run(
       async (lease) => {
         await takeAway(stage, a, name)
-        await stage.until('the loss to be noticed', () => !lease.isHeld, stage.momentary + stage.patience)
+        await stage.until('the loss to be noticed', () => !lease.isHeld, stage.momentary + stage.timeout)
         return 'receipt'
       },
       { ttl: stage.momentary },
@@ -112,7 +112,7 @@ export function loss(it: It, fixture: Fixture): void {
     await stage.connected(a, b)
     const lease = await a.locks.mutex(name).acquire({ ttl: stage.momentary })
     await takeAway(stage, b, name)
-    await stage.until('the loss', () => lease.state === 'lost', stage.momentary + stage.patience)
+    await stage.until('the loss', () => lease.state === 'lost', stage.momentary + stage.timeout)
     await stage.until('the event', () => lost.length > 0)
     assert.equal(lost.length, 1)
     assert.notEqual(lost[0], 'max-hold')
@@ -124,12 +124,12 @@ export function loss(it: It, fixture: Fixture): void {
     const [a, b] = [stage.client(), stage.client()]
     const name = stage.name()
     if (a.driver.forceRelease === undefined) return
-    const told = fixture.tellsLoss === true
+    const told = fixture.reportsLoss === true
     const ttl = told ? 60_000 : Math.max(stage.ttl, 3_000)
     const waited = async () => {
       const first = await b.locks.mutex(name).acquire()
       const next = a.locks.mutex(name).acquire({ ttl })
-      await stage.inLine(b, name, 1)
+      await stage.queued(b, name, 1)
       await first.release()
       return next
     }
@@ -143,7 +143,7 @@ export function loss(it: It, fixture: Fixture): void {
       signal.addEventListener('abort', () => resolve(), { once: true })
     })
     assert.equal(await b.locks.forceRelease(name), 1)
-    await stage.soon('the signal', aborted, told ? stage.patience / 2 : ttl + stage.patience)
+    await stage.settlesInTime('the signal', aborted, told ? stage.timeout / 2 : ttl + stage.timeout)
     assert.ok(signal.reason instanceof LeaseLostError)
     const { why } = signal.reason
     assert.match(why, told ? /^revoked$/ : /^(revoked|taken)$/)
@@ -173,15 +173,15 @@ export function loss(it: It, fixture: Fixture): void {
     assert.equal(signal.reason.why, 'expired')
   })
 
-  async function loseByCut(stage: Stage, client: Client, name: string) {
+  async function loseByCut(stage: TestContext, client: Client, name: string) {
     const lease = await client.locks.mutex(name).acquire({ ttl: stage.ttl })
     await stage.cut(client)
-    await stage.until('the loss', () => !lease.isHeld, 2 * stage.ttl + stage.patience)
+    await stage.until('the loss', () => !lease.isHeld, 2 * stage.ttl + stage.timeout)
     return lease
   }
 
-  async function takeAway(stage: Stage, client: Client, name: string): Promise<void> {
-    const { loseHold } = fixture.breakage
+  async function takeAway(stage: TestContext, client: Client, name: string): Promise<void> {
+    const { loseHold } = fixture.faults
     if (loseHold !== undefined) return loseHold(name)
     assert.ok(
       (await client.locks.forceRelease(name)) > 0,

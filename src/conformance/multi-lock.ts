@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { takeInChild } from './child-process.js'
+import { acquireInChild } from './child-process.js'
 import { type Client, claimOf, waitOf } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
-import type { Stage } from './test-context.js'
+import type { TestContext } from './test-context.js'
 
 const all = ({ locks }: Client, names: readonly string[]) => locks.all(names.map((name) => locks.mutex(name)))
 
@@ -50,9 +50,9 @@ const everywhere = {
     await assert.rejects(all(a, names).acquire({ wait: 2_500 }), { code: 'ACQUIRE_TIMEOUT', lock: second })
     await stage.assertFree(b, first)
     const waiting = all(a, names).acquire({ wait: Number.POSITIVE_INFINITY })
-    await stage.inLine(b, second, 1)
+    await stage.queued(b, second, 1)
     await held.release()
-    const lease = await stage.soon('both', waiting)
+    const lease = await stage.settlesInTime('both', waiting)
     assert.equal(await lease.release(), 'released')
   },
 
@@ -73,13 +73,13 @@ const everywhere = {
         })
     }
     const orders = [names.slice(0, 2), names.slice(1).reverse(), [names[2] ?? '', names[0] ?? '']]
-    await stage.soon(
+    await stage.settlesInTime(
       'all to have come and gone',
       Promise.all(clients.map((client, i) => visit(client, orders[i] ?? []))),
-      4 * stage.patience,
+      4 * stage.timeout,
     )
   },
-} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+} satisfies Record<string, (stage: TestContext, client: Client) => Promise<void>>
 
 /** For drivers that can take several locks in one step of the store. */
 const inOneStep = {
@@ -113,13 +113,13 @@ const inOneStep = {
       : b.locks.mutex(first)
     const held = await reader.acquire()
     const writer = c.locks.mutex(first).acquire({ wait: Number.POSITIVE_INFINITY })
-    await stage.inLine(b, first, 1)
+    await stage.queued(b, first, 1)
     const readers = names.map((name) =>
       a.driver.traits.modes.includes('shared') ? a.locks.readWrite(name).read : a.locks.mutex(name),
     )
     assert.equal(await a.locks.all(readers).tryAcquire(), undefined)
     await held.release()
-    await (await stage.soon('the one who waited', writer)).release()
+    await (await stage.settlesInTime('the one who waited', writer)).release()
   },
 
   'answer a repeated request with the same tokens, and a release of one is not undone by it': async (
@@ -154,31 +154,31 @@ const inOneStep = {
     const asked = a.driver.together?.(claims, wait).catch(() => undefined)
     wait.end()
     await stage.heal()
-    const grants = await stage.soon('an end', Promise.resolve(asked), 2 * stage.patience)
+    const grants = await stage.settlesInTime('an end', Promise.resolve(asked), 2 * stage.timeout)
     for (const grant of grants ?? []) await grant.release()
     for (const { name } of claims)
-      await (await b.locks.mutex(name).acquire({ wait: 2 * stage.ttl + stage.patience })).release()
+      await (await b.locks.mutex(name).acquire({ wait: 2 * stage.ttl + stage.timeout })).release()
   },
-} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+} satisfies Record<string, (stage: TestContext, client: Client) => Promise<void>>
 
-export function together(it: It, { traits, taker }: Fixture): void {
+export function together(it: It, { traits, childClient }: Fixture): void {
   const tests = { ...everywhere, ...(traits.together === true && inOneStep) }
   for (const [name, test] of Object.entries(tests)) it(name, (stage) => test(stage, stage.client()))
 
   it(`${traits.together === true ? 'have' : 'have no'} request of their own`, async (stage) => {
     assert.equal(stage.client().driver.together !== undefined, traits.together === true)
   })
-  if (!traits.shared || taker === undefined) return
+  if (!traits.shared || childClient === undefined) return
 
   it('of a process killed with -9 are all free again', async (stage) => {
     const client = stage.client()
     const name = stage.name()
     const names = [name, `${name} too`]
-    const child = takeInChild(stage, taker, name, stage.lasting, 'all')
-    await child.heard('granted')
+    const child = acquireInChild(stage, childClient, name, stage.lasting, 'all')
+    await child.received('granted')
     for (const one of names) await stage.assertTaken(client, one)
     await child.kill()
-    const lease = await all(client, names).acquire({ wait: 2 * stage.lasting + stage.patience })
+    const lease = await all(client, names).acquire({ wait: 2 * stage.lasting + stage.timeout })
     await lease.release()
   })
 }

@@ -81,7 +81,7 @@ export function names(it: It, _fixture: Fixture): void {
     const names = similar.map((name) => `${suffix}${name}`)
     names.push(`${suffix}`, `${suffix} `, ` ${suffix}`, `${suffix}.`)
     const leases = []
-    for (const name of names) leases.push(await client.locks.mutex(name).acquire({ wait: stage.patience }))
+    for (const name of names) leases.push(await client.locks.mutex(name).acquire({ wait: stage.timeout }))
     assert.equal(leases.filter((lease) => lease.isHeld).length, names.length)
     await Promise.all(leases.map((lease) => lease.release()))
   })
@@ -96,7 +96,7 @@ export function names(it: It, _fixture: Fixture): void {
       [wide, `${wide.slice(0, -2)}🔓`],
     ] as const) {
       const lease = await a.locks.mutex(one).acquire()
-      const second = await b.locks.mutex(other).acquire({ wait: stage.patience })
+      const second = await b.locks.mutex(other).acquire({ wait: stage.timeout })
       await stage.assertTaken(b, one)
       await Promise.all([lease.release(), second.release()])
     }

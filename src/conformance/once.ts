@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { takeInChild } from './child-process.js'
+import { acquireInChild } from './child-process.js'
 import type { Client } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
-import { inVain, pause, type Stage } from './test-context.js'
+import { inVain, pause, type TestContext } from './test-context.js'
 
 const kinds = {
   'runs once for many who ask at the same time, and all get the result': async (stage, a) => {
@@ -31,7 +31,7 @@ const kinds = {
     let runs = 0
     const pay = async () => {
       runs++
-      await stage.inLine(a, key, 1)
+      await stage.queued(a, key, 1)
       throw refused
     }
     const first = a.locks.once(key, pay).catch((error: unknown) => error)
@@ -76,7 +76,7 @@ const kinds = {
 
   'does not let a holder that lost its lease replace the result of a later one': async (stage, a) => {
     const [b, key] = [stage.client(), stage.name()]
-    const { loseHold } = stage.fixture.breakage
+    const { loseHold } = stage.fixture.faults
     let go = () => {}
     const gate = new Promise<void>((resolve) => {
       go = resolve
@@ -128,9 +128,9 @@ const kinds = {
     end?.()
     await first
   },
-} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+} satisfies Record<string, (stage: TestContext, client: Client) => Promise<void>>
 
-export function once(it: It, { traits, taker }: Fixture): void {
+export function once(it: It, { traits, childClient }: Fixture): void {
   if (traits.cells !== true) {
     it('is refused without cells', async (stage) => {
       await assert.rejects(
@@ -141,17 +141,17 @@ export function once(it: It, { traits, taker }: Fixture): void {
     return
   }
   for (const [name, test] of Object.entries(kinds)) it(name, (stage) => test(stage, stage.client()))
-  if (!traits.shared || taker === undefined) return
+  if (!traits.shared || childClient === undefined) return
 
   it('lets the next one run when the process in the middle of it is killed with -9', async (stage) => {
     const client = stage.client()
     const key = stage.name()
-    const child = takeInChild(stage, taker, key, stage.lasting, 'once')
-    const { token } = await child.heard('granted')
+    const child = acquireInChild(stage, childClient, key, stage.lasting, 'once')
+    const { token } = await child.received('granted')
     const next = client.locks.once(key, (lease) => lease.token, { wait: Number.POSITIVE_INFINITY })
-    await stage.inLine(client, key, 1)
+    await stage.queued(client, key, 1)
     await child.kill()
-    const mine = await stage.soon('the next run', next, 2 * stage.lasting + stage.patience)
+    const mine = await stage.settlesInTime('the next run', next, 2 * stage.lasting + stage.timeout)
     assert.ok(mine > token, `token ${mine} came after ${token}`)
   })
 }

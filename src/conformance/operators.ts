@@ -12,7 +12,7 @@ export function operators(it: It, _fixture: Fixture): void {
     const waits = []
     for (const [i, client] of [b, c].entries()) {
       waits.push(client.locks.mutex(name).run(() => undefined, { note: `waiter ${i}`, fair }))
-      await stage.inLine(a, name, i + 1)
+      await stage.queued(a, name, i + 1)
     }
     await pause(30)
     const standing = await c.locks.inspect(name)
@@ -25,7 +25,7 @@ export function operators(it: It, _fixture: Fixture): void {
     )
     assert.equal(holder?.mode.kind, 'exclusive')
     assert.ok(
-      (holder?.heldFor ?? 0) >= 20 && (holder?.heldFor ?? 0) < stage.patience * 2,
+      (holder?.heldFor ?? 0) >= 20 && (holder?.heldFor ?? 0) < stage.timeout * 2,
       `held for ${holder?.heldFor} ms`,
     )
     assert.ok((holder?.expiresIn ?? 0) > 10_000, `expires in ${holder?.expiresIn} ms`)
@@ -78,14 +78,14 @@ export function operators(it: It, _fixture: Fixture): void {
     await stage.connected(a, c)
     const lease = await a.locks.mutex(name).acquire({ ttl: stage.lasting })
     const next = c.locks.mutex(name).acquire()
-    await stage.inLine(b, name, 1)
+    await stage.queued(b, name, 1)
     assert.equal(await b.locks.forceRelease(name), 1)
-    const second = await stage.soon('the waiter to be granted', next)
+    const second = await stage.settlesInTime('the waiter to be granted', next)
     assert.ok(second.token > lease.token)
     await stage.until(
       'the old holder to be told',
       () => lease.state === 'lost',
-      stage.lasting + stage.patience,
+      stage.lasting + stage.timeout,
     )
     assert.equal(await lease.release(), 'lost')
     await stage.assertTaken(a, name)

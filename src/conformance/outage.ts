@@ -4,7 +4,7 @@ import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
 import { pause } from './test-context.js'
 
-export function outage(it: It, { breakage, traits }: Fixture): void {
+export function outage(it: It, { faults, traits }: Fixture): void {
   it('of one client ends its wait with an error, in time, and leaves no place in line', async (stage) => {
     const [a, b] = [stage.client(), stage.client()]
     const name = stage.name()
@@ -17,11 +17,11 @@ export function outage(it: It, { breakage, traits }: Fixture): void {
       .acquire({ wait: 200, ttl: stage.ttl })
       .catch((error: unknown) => error)
     const took = performance.now() - begin
-    assert.ok(took < 200 + stage.patience, `took ${took} ms`)
+    assert.ok(took < 200 + stage.timeout, `took ${took} ms`)
     assert.equal((error as { code?: unknown }).code, 'UNAVAILABLE', String(error))
     await stage.heal()
     await lease.release()
-    await (await a.locks.mutex(name).acquire({ wait: 2 * stage.ttl + stage.patience })).release()
+    await (await a.locks.mutex(name).acquire({ wait: 2 * stage.ttl + stage.timeout })).release()
   })
 
   it('of one client makes a try an error, not "not free"', async (stage) => {
@@ -29,7 +29,7 @@ export function outage(it: It, { breakage, traits }: Fixture): void {
     await a.locks.mutex(stage.name()).run(() => undefined)
     await stage.cut(a)
     const tried = a.locks.mutex(stage.name()).tryAcquire({ ttl: stage.ttl })
-    await assert.rejects(stage.soon('the try to end', tried, stage.ttl + stage.patience + 10_000), {
+    await assert.rejects(stage.settlesInTime('the try to end', tried, stage.ttl + stage.timeout + 10_000), {
       code: 'UNAVAILABLE',
     })
   })
@@ -39,13 +39,17 @@ export function outage(it: It, { breakage, traits }: Fixture): void {
     const name = stage.name()
     const lease = await a.locks.mutex(name).acquire({ ttl: stage.ttl })
     await stage.cut(a)
-    const outcome = await stage.soon('the release to answer', lease.release(), stage.ttl + stage.patience)
+    const outcome = await stage.settlesInTime(
+      'the release to answer',
+      lease.release(),
+      stage.ttl + stage.timeout,
+    )
     assert.match(outcome, /^(unknown|lost)$/)
     assert.equal(lease.isHeld, false)
-    await (await b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.patience })).release()
+    await (await b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.timeout })).release()
   })
 
-  const { stop } = breakage
+  const { stop } = faults
   if (stop === undefined) return
 
   it('of all loses leases by their deadline, and ends waits in time', async (stage) => {
@@ -56,7 +60,7 @@ export function outage(it: It, { breakage, traits }: Fixture): void {
     await stop()
     const refused = b.locks.mutex(name).acquire({ wait: stage.ttl })
     const error = await stage
-      .soon('the wait to end', refused, stage.ttl + stage.patience)
+      .settlesInTime('the wait to end', refused, stage.ttl + stage.timeout)
       .catch((error: unknown) => error)
     // The store's last reply may have named the holder.
     assert.match(String((error as { code?: unknown }).code), /^(ACQUIRE_TIMEOUT|UNAVAILABLE)$/)
@@ -97,7 +101,7 @@ export function outage(it: It, { breakage, traits }: Fixture): void {
       assert.equal(error.code, 'UNAVAILABLE', `${verb}: ${error}`)
       assert.ok((error.tried ?? -1) >= 0)
     })
-    await stage.soon('every verb to end', Promise.all(refused), 30_000 + stage.patience)
+    await stage.settlesInTime('every verb to end', Promise.all(refused), 30_000 + stage.timeout)
     await stage.heal()
   })
 
@@ -116,7 +120,7 @@ export function outage(it: It, { breakage, traits }: Fixture): void {
       await stage.until('a grant after the outage', async () => {
         lease = await client.locks
           .mutex(name)
-          .acquire({ wait: stage.patience })
+          .acquire({ wait: stage.timeout })
           .catch(() => undefined)
         return lease !== undefined
       })

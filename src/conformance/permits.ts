@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
-import { takeInChild } from './child-process.js'
+import { acquireInChild } from './child-process.js'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
 import { pause } from './test-context.js'
 
-export function permits(it: It, { traits, taker }: Fixture): void {
+export function permits(it: It, { traits, childClient }: Fixture): void {
   if (!traits.modes.includes('permits')) {
     it('are refused when they are made', async (stage) => {
       const { locks } = stage.client()
@@ -21,9 +21,9 @@ export function permits(it: It, { traits, taker }: Fixture): void {
     for (const client of [a, b, a]) leases.push(await client.locks.semaphore(name, { permits: 3 }).acquire())
     assert.equal(await c.locks.semaphore(name, { permits: 3 }).tryAcquire(), undefined)
     const next = c.locks.semaphore(name, { permits: 3 }).acquire()
-    await stage.inLine(a, name, 1)
+    await stage.queued(a, name, 1)
     await leases[1]?.release()
-    const fourth = await stage.soon('a permit', next)
+    const fourth = await stage.settlesInTime('a permit', next)
     assert.equal(await b.locks.semaphore(name, { permits: 3 }).tryAcquire(), undefined)
     for (const lease of [leases[0], leases[2], fourth]) await lease?.release()
   })
@@ -40,7 +40,7 @@ export function permits(it: It, { traits, taker }: Fixture): void {
     assert.equal(await a.locks.semaphore(name, of).tryAcquire(), undefined)
     await three.release()
     await two.release()
-    const five = await b.locks.semaphore(name, of).acquire({ permits: 5, wait: stage.patience })
+    const five = await b.locks.semaphore(name, of).acquire({ permits: 5, wait: stage.timeout })
     await five.release()
   })
 
@@ -59,14 +59,14 @@ export function permits(it: It, { traits, taker }: Fixture): void {
           most = Math.max(most, taken)
           together = Math.max(together, ++inside)
           // The first holder stays until another joins: it has one permit, and any other request fits beside it.
-          await stage.until('two to be in at once', () => together > 1, stage.patience * 2)
+          await stage.until('two to be in at once', () => together > 1, stage.timeout * 2)
           await pause(2)
           inside--
           taken -= weight
         }
         return client.locks
           .semaphore(name, { permits: 4 })
-          .run(section, { permits: weight, wait: stage.patience * 4 })
+          .run(section, { permits: weight, wait: stage.timeout * 4 })
       }),
     )
     await Promise.all(work)
@@ -88,7 +88,7 @@ export function permits(it: It, { traits, taker }: Fixture): void {
       await Promise.all(work)
     })
     await pause(30)
-    const large = await stage.client().locks.semaphore(name, of).acquire({ permits: 3, wait: stage.patience })
+    const large = await stage.client().locks.semaphore(name, of).acquire({ permits: 3, wait: stage.timeout })
     await large.release()
   })
 
@@ -96,7 +96,7 @@ export function permits(it: It, { traits, taker }: Fixture): void {
     const [a, b] = [stage.client(), stage.client()]
     const name = stage.name()
     const lease = await a.locks.semaphore(name, { permits: 3 }).acquire()
-    const refused = b.locks.semaphore(name, { permits: 4 }).acquire({ wait: stage.patience })
+    const refused = b.locks.semaphore(name, { permits: 4 }).acquire({ wait: stage.timeout })
     await assert.rejects(
       refused,
       (error: Error) => error instanceof RangeError && /3/.test(error.message) && /4/.test(error.message),
@@ -112,11 +112,11 @@ export function permits(it: It, { traits, taker }: Fixture): void {
     const lease = await a.locks.semaphore(name, { permits: 3 }).acquire()
     const [right, wrong] = [b.locks.semaphore(name, { permits: 3 }), c.locks.semaphore(name, { permits: 4 })]
     const rightly = async () => {
-      for (let n = 0; n < 20; n++) await right.run(() => undefined, { wait: 2 * stage.patience })
+      for (let n = 0; n < 20; n++) await right.run(() => undefined, { wait: 2 * stage.timeout })
     }
     const wrongly = async () => {
       for (let n = 0; n < 20; n++)
-        await assert.rejects(wrong.acquire({ wait: 2 * stage.patience }), { name: 'RangeError' })
+        await assert.rejects(wrong.acquire({ wait: 2 * stage.timeout }), { name: 'RangeError' })
     }
     await Promise.all([rightly(), wrongly(), wrongly()])
     await lease.release()
@@ -125,7 +125,7 @@ export function permits(it: It, { traits, taker }: Fixture): void {
   it('refuse a wrong limit, and then give the right one to the same client', async (stage) => {
     const [a, b] = [stage.client(), stage.client()]
     await stage.connected(b)
-    const { patience: wait } = stage
+    const { timeout: wait } = stage
     for (const single of [false, true]) {
       const name = stage.name()
       const right = { permits: 5 }
@@ -172,25 +172,25 @@ export function permits(it: It, { traits, taker }: Fixture): void {
     const held = async () => (await holders()).map(({ token, mode, note }) => [token, mode, note])
     assert.deepEqual(await held(), both)
     const older = async () => ((await holders())[0]?.heldFor ?? 0) > 1.2 * ttl
-    await stage.until('it to be held for longer than its ttl', older, 2 * ttl + stage.patience)
+    await stage.until('it to be held for longer than its ttl', older, 2 * ttl + stage.timeout)
     two.assertHeld()
     assert.deepEqual(await held(), both)
     assert.equal(await b.locks.semaphore(name, of).tryAcquire(), undefined)
     await two.release()
     await one.release()
   })
-  if (!traits.shared || taker === undefined) return
+  if (!traits.shared || childClient === undefined) return
 
   it('of a process killed with -9 are free again', async (stage) => {
     const client = stage.client()
     const { locks } = client
     const name = stage.name()
-    const child = takeInChild(stage, taker, name, stage.ttl, 'semaphore')
+    const child = acquireInChild(stage, childClient, name, stage.ttl, 'semaphore')
     await stage.connected(client)
-    const { token } = await child.heard('granted')
+    const { token } = await child.received('granted')
     assert.equal(await locks.semaphore(name, { permits: 3 }).tryAcquire(), undefined)
     await child.kill()
-    const wait = 2 * stage.ttl + stage.patience
+    const wait = 2 * stage.ttl + stage.timeout
     const lease = await locks.semaphore(name, { permits: 3 }).acquire({ wait })
     assert.ok(lease.token > token)
     await lease.release()

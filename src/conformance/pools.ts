@@ -4,11 +4,11 @@
  */
 import assert from 'node:assert/strict'
 import type { Lease } from 'holdfast'
-import { takeInChild } from './child-process.js'
+import { acquireInChild } from './child-process.js'
 import { beforeInspect, type Client, cellsOf } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
-import type { Stage } from './test-context.js'
+import type { TestContext } from './test-context.js'
 
 const forEver = { wait: Number.POSITIVE_INFINITY }
 
@@ -40,7 +40,7 @@ const kinds = {
     assert.equal(await theirs.tryAcquire(), undefined)
     const waits = theirs.acquire({ permits: 2, note: 'two', ...forEver })
     await mine.resize(3)
-    const two = await stage.soon('the pool to have grown', waits)
+    const two = await stage.settlesInTime('the pool to have grown', waits)
     assert.equal(await theirs.size(), 3)
     assert.deepEqual(
       (await mine.holders()).map(({ permits, note }) => [permits, note]),
@@ -96,13 +96,13 @@ const kinds = {
       waits.catch(() => undefined)
       await stage.until('it to stand there', async () => (await lineOf(a, name)) === 2)
       const draining = mine.close(forEver)
-      await assert.rejects(stage.soon('to hear that it is closed', waits), closed)
+      await assert.rejects(stage.settlesInTime('to hear that it is closed', waits), closed)
       await assert.rejects(theirs.acquire(), closed)
       await assert.rejects(mine.tryAcquire(), closed)
       assert.equal(await theirs.close({ wait: 0 }), false, 'one permit is out')
       lease.assertHeld()
       await lease.release()
-      assert.equal(await stage.soon('all to be back', draining), true)
+      assert.equal(await stage.settlesInTime('all to be back', draining), true)
       assert.equal(await theirs.close(), true, 'it is closed already')
       await theirs.resize(3)
       await assert.rejects(mine.acquire(), closed)
@@ -123,12 +123,12 @@ const kinds = {
     const draining = pool.close(forEver)
     await stage.until('it to be closed', async () => (await stateOf(b, name))?.closed === true)
     await pool.open()
-    assert.equal(await stage.soon('to hear that it was opened', draining), false)
+    assert.equal(await stage.settlesInTime('to hear that it was opened', draining), false)
     await stays.release()
     const ttl = stage.momentary
     const lease = await a.locks.pool(name, { permits: 1 }).acquire({ ttl })
     await stage.cut(a)
-    assert.equal(await pool.close({ wait: 2 * ttl + stage.patience }), true)
+    assert.equal(await pool.close({ wait: 2 * ttl + stage.timeout }), true)
     assert.equal(lease.isHeld, false, 'it was said to be drained while a permit was out')
     assert.equal(await pool.delete(), true)
   },
@@ -180,7 +180,7 @@ const kinds = {
     const ttl = stage.momentary
     const lease = await a.locks.pool(name, { permits: 1 }).acquire({ ttl })
     await stage.cut(a)
-    const next = await b.locks.pool(name, { permits: 1 }).acquire({ wait: 2 * ttl + stage.patience })
+    const next = await b.locks.pool(name, { permits: 1 }).acquire({ wait: 2 * ttl + stage.timeout })
     assert.equal(lease.isHeld, false, 'two holders of one permit')
     await next.release()
   },
@@ -202,7 +202,7 @@ const kinds = {
     const second = pool.acquire({ maxPending: 2 })
     await assert.rejects(pool.acquire(), tooMany)
     await lease.release()
-    for (const next of [first, second]) await (await stage.soon('its permit', next)).release()
+    for (const next of [first, second]) await (await stage.settlesInTime('its permit', next)).release()
   },
 
   'refuse what makes no sense, and wait no longer than they are told': async (stage, a) => {
@@ -219,14 +219,14 @@ const kinds = {
       /1 permits of pool .* not free within/,
     )
     await lease.release()
-    await (await b.locks.pool(name, { permits: 1 }).acquire({ wait: stage.patience })).release()
+    await (await b.locks.pool(name, { permits: 1 }).acquire({ wait: stage.timeout })).release()
     const mutex = await a.locks.mutex(name).acquire()
     assert.equal(await b.locks.pool(name, { permits: 1 }).tryAcquire(), undefined, 'a mutex is in the way')
     await mutex.release()
   },
-} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+} satisfies Record<string, (stage: TestContext, client: Client) => Promise<void>>
 
-export function pools(it: It, { traits, taker }: Fixture): void {
+export function pools(it: It, { traits, childClient }: Fixture): void {
   if (traits.cells !== true || !traits.modes.includes('shared')) {
     it('are refused when they are made', async (stage) => {
       const { locks } = stage.client()
@@ -235,7 +235,7 @@ export function pools(it: It, { traits, taker }: Fixture): void {
     return
   }
   for (const [name, test] of Object.entries(kinds)) it(name, (stage) => test(stage, stage.client()))
-  if (!traits.shared || taker === undefined) return
+  if (!traits.shared || childClient === undefined) return
 
   it('give back the permits of a process that was killed with -9', async (stage) => {
     const client = stage.client()
@@ -243,12 +243,12 @@ export function pools(it: It, { traits, taker }: Fixture): void {
     const name = stage.name()
     // It must still hold when the other client tries, even on a busy machine.
     const ttl = Math.max(stage.ttl, 2_000)
-    const child = takeInChild(stage, taker, name, ttl, 'pool')
+    const child = acquireInChild(stage, childClient, name, ttl, 'pool')
     await stage.connected(client)
-    await child.heard('granted')
+    await child.received('granted')
     assert.equal(await locks.pool(name, { permits: 1 }).tryAcquire(), undefined)
     await child.kill()
-    const wait = 2 * ttl + stage.patience
+    const wait = 2 * ttl + stage.timeout
     await (await locks.pool(name, { permits: 1 }).acquire({ wait })).release()
   })
 }

@@ -6,11 +6,11 @@ import { judge, type PromiseCell } from './scenario/column.js'
 import { declaredBy } from './scenario/differences.js'
 import { type Answer, type Chapter, play } from './scenario/story.js'
 import type { It } from './suite.js'
-import { Stage } from './test-context.js'
+import { TestContext } from './test-context.js'
 
 export function scenario(it: It, fixture: Fixture): void {
   const cells = new Map<Chapter, Promise<PromiseCell>>()
-  const cellOf = (chapter: Chapter, stage: Stage) => {
+  const cellOf = (chapter: Chapter, stage: TestContext) => {
     const cell = judged(chapter, stage)
     cells.set(chapter, cell)
     return cell
@@ -32,7 +32,7 @@ export function scenario(it: It, fixture: Fixture): void {
   })
 }
 
-async function judged(chapter: Chapter, stage: Stage): Promise<PromiseCell> {
+async function judged(chapter: Chapter, stage: TestContext): Promise<PromiseCell> {
   const { driver } = stage.client()
   return judge(chapter.promise, await play(chapter, stage), declaredBy(driver, stage.fixture))
 }
@@ -45,8 +45,8 @@ export async function answersOf(fixture: Fixture): Promise<ReadonlyMap<string, r
   return told
 }
 
-async function onOwnStage<T>(fixture: Fixture, use: (stage: Stage) => Promise<T>): Promise<T> {
-  const stage = new Stage(fixture)
+async function onOwnStage<T>(fixture: Fixture, use: (stage: TestContext) => Promise<T>): Promise<T> {
+  const stage = new TestContext(fixture)
   try {
     return await use(stage)
   } finally {

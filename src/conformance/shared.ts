@@ -16,7 +16,7 @@ export function shared(it: It, { traits }: Fixture): void {
     const [a, b] = [stage.client(), stage.client()]
     const name = stage.name()
     const readers = await Promise.all(
-      [a, b, a].map((client) => client.locks.readWrite(name).read.acquire({ wait: stage.patience })),
+      [a, b, a].map((client) => client.locks.readWrite(name).read.acquire({ wait: stage.timeout })),
     )
     assert.ok(readers.every((lease) => lease.isHeld))
     for (const lease of readers) await lease.release()
@@ -36,13 +36,13 @@ export function shared(it: It, { traits }: Fixture): void {
       .finally(() => {
         written = true
       })
-    await stage.inLine(a, name, 1)
+    await stage.queued(a, name, 1)
     await readers[0]?.release()
     await pause(20)
     assert.equal(written, false)
     assert.equal(await b.locks.readWrite(name).write.tryAcquire(), undefined)
     await readers[1]?.release()
-    await (await stage.soon('the writer', writer)).release()
+    await (await stage.settlesInTime('the writer', writer)).release()
   })
 
   it('let all waiting readers in when the writer leaves', async (stage) => {
@@ -60,9 +60,9 @@ export function shared(it: It, { traits }: Fixture): void {
         inside--
       }),
     )
-    await stage.inLine(a, name, 2)
+    await stage.queued(a, name, 2)
     await writer.release()
-    await stage.soon('both readers', Promise.all(readers))
+    await stage.settlesInTime('both readers', Promise.all(readers))
     assert.equal(most, 2)
   })
 
@@ -80,7 +80,7 @@ export function shared(it: It, { traits }: Fixture): void {
       await Promise.all(readers)
     })
     await pause(30)
-    const writer = await stage.client().locks.readWrite(name).write.acquire({ wait: stage.patience })
+    const writer = await stage.client().locks.readWrite(name).write.acquire({ wait: stage.timeout })
     await writer.release()
   })
 
@@ -91,14 +91,14 @@ export function shared(it: It, { traits }: Fixture): void {
     const writer = await write.acquire()
     const order: string[] = []
     const second = b.locks.readWrite(name).write.run(() => void order.push('second writer'))
-    await stage.inLine(a, name, 1)
+    await stage.queued(a, name, 1)
     const reader = await read.acquire({ reentrant: writer })
     assert.equal(await writer.release(), 'released')
     assert.equal(reader.isHeld, true)
     await pause(20)
     order.push('reader leaves')
     await reader.release()
-    await stage.soon('the second writer', second)
+    await stage.settlesInTime('the second writer', second)
     assert.deepEqual(order, ['reader leaves', 'second writer'])
   })
 
@@ -108,7 +108,7 @@ export function shared(it: It, { traits }: Fixture): void {
     const writer = await a.locks.readWrite(name).write.acquire()
     const reader = await a.locks.readWrite(name).read.acquire({ reentrant: writer })
     await writer.release()
-    const other = await b.locks.readWrite(name).read.acquire({ wait: stage.patience })
+    const other = await b.locks.readWrite(name).read.acquire({ wait: stage.timeout })
     assert.equal(reader.isHeld && other.isHeld, true)
     assert.equal(await b.locks.readWrite(name).write.tryAcquire(), undefined)
     await reader.release()

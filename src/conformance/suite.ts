@@ -27,14 +27,14 @@ import { permits } from './permits.js'
 import { pools } from './pools.js'
 import { scenario } from './scenario.js'
 import { shared } from './shared.js'
-import { Stage } from './test-context.js'
+import { TestContext } from './test-context.js'
 import { tokens } from './tokens.js'
 import { untilFree } from './until-free.js'
 import { upgrades } from './upgrades.js'
 import { waiting } from './waiting.js'
 
 /** Registers one test; it gets its own stage, which is checked for left-overs afterwards. */
-export type It = (name: string, fn: (stage: Stage) => Promise<void>) => void
+export type It = (name: string, fn: (stage: TestContext) => Promise<void>) => void
 
 const aspects: Readonly<Record<string, (it: It, fixture: Fixture) => void>> = {
   'the scenario': scenario,
@@ -91,9 +91,9 @@ export function conformance(runner: Runner, fixture: Fixture): void {
 function testsOf(runner: Runner, fixture: Fixture): It {
   return (name, fn) => {
     runner.it(name, async () => {
-      const stage = new Stage(fixture)
+      const stage = new TestContext(fixture)
       try {
-        await stage.soon('the end of the test', fn(stage), fixture.limit ?? 180_000)
+        await stage.settlesInTime('the end of the test', fn(stage), fixture.testTimeout ?? 180_000)
       } catch (error) {
         // The test's own failure matters more than a failed clean-up.
         await stage.close().catch(() => undefined)

@@ -5,7 +5,7 @@ import { busyFactor } from './busy.js'
 import { type Client, openClient } from './client.js'
 import type { Fixture } from './fixture.js'
 
-export class Stage {
+export class TestContext {
   readonly fixture: Fixture
   /** Short: for leases meant to expire. Everything else uses the default, so that a slow machine loses nothing. */
   readonly ttl: number
@@ -13,7 +13,7 @@ export class Stage {
   readonly lasting: number
   /** The same if the test acts a moment later: the machine may stall for a second meanwhile. */
   readonly momentary: number
-  readonly patience: number
+  readonly timeout: number
   readonly #clients: Client[] = []
   readonly #names: string[] = []
   readonly #others: ((name: string) => number)[] = []
@@ -24,7 +24,7 @@ export class Stage {
     this.ttl = Math.max(fixture.ttl ?? 1_000, fixture.traits.minTtl)
     this.lasting = Math.max(this.ttl, 3_000)
     this.momentary = Math.max(this.ttl, 2_000)
-    this.patience = fixture.patience ?? 10_000
+    this.timeout = fixture.timeout ?? 10_000
   }
 
   client(): Client {
@@ -60,11 +60,11 @@ export class Stage {
   }
 
   async cut(client: Client): Promise<void> {
-    await this.fixture.breakage.cut(client.factory)
+    await this.fixture.faults.cut(client.factory)
   }
 
   async heal(): Promise<void> {
-    await this.fixture.breakage.heal()
+    await this.fixture.faults.heal()
   }
 
   /**
@@ -74,7 +74,7 @@ export class Stage {
   async until(
     what: string,
     condition: () => boolean | Promise<boolean>,
-    within: number = this.patience,
+    within: number = this.timeout,
   ): Promise<void> {
     const began = performance.now()
     while (!(await condition())) {
@@ -85,7 +85,7 @@ export class Stage {
   }
 
   /** Resolves once `count` waiters are queued for `name`. */
-  async inLine(client: Client, name: string, count: number, within?: number): Promise<void> {
+  async queued(client: Client, name: string, count: number, within?: number): Promise<void> {
     const waiting = async () => (await this.waiters(client, name)) >= count
     await this.until(`${count} in line for ${name}`, waiting, within)
   }
@@ -100,12 +100,12 @@ export class Stage {
   }
 
   /** Adds another possible waiter: a child process. */
-  joinedBy(count: (name: string) => number): void {
+  addWaiterCount(count: (name: string) => number): void {
     this.#others.push(count)
   }
 
   /** Rejects unless `promise` settles within so many ms, or more on a busy machine. */
-  async soon<T>(what: string, promise: Promise<T>, within: number = this.patience): Promise<T> {
+  async settlesInTime<T>(what: string, promise: Promise<T>, within: number = this.timeout): Promise<T> {
     const began = performance.now()
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<never>((_, reject) => {
@@ -170,13 +170,11 @@ export class Stage {
       overdue = holders.length > held.length
       return held.length + waiters.length === 0
     }
-    await this.until(
-      `nothing of ${name} to be left in the store`,
-      isFree,
-      2 * this.ttl + this.patience,
-    ).catch((error) => {
-      throw new Error(`${error.message}; there still is ${left}`)
-    })
+    await this.until(`nothing of ${name} to be left in the store`, isFree, 2 * this.ttl + this.timeout).catch(
+      (error) => {
+        throw new Error(`${error.message}; there still is ${left}`)
+      },
+    )
     // A store may list the hold of a dead process until another client takes the lock. Leave nothing behind to puzzle an operator.
     if (overdue) await this.assertFree(client, name)
   }

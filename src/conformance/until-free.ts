@@ -16,11 +16,11 @@ export function untilFree(it: It, { traits }: Fixture): void {
       await b.locks.mutex(name).waitUntilFree(forEver)
       ended++
     })
-    await stage.inLine(a, name, 1)
+    await stage.queued(a, name, 1)
     assert.equal(ended, 0)
     lease.assertHeld()
     await lease.release()
-    await stage.soon('all who wait until it is free', Promise.all(waits))
+    await stage.settlesInTime('all who wait until it is free', Promise.all(waits))
     await stage.assertFree(a, name)
     const { holders } = await a.locks.inspect(name)
     assert.deepEqual(
@@ -34,7 +34,7 @@ export function untilFree(it: It, { traits }: Fixture): void {
     const name = stage.name()
     const lease = await a.locks.mutex(name).acquire()
     const next = b.locks.mutex(name).acquire(forEver)
-    await stage.inLine(a, name, 1)
+    await stage.queued(a, name, 1)
     let isFree = false
     const free = b.locks
       .mutex(name)
@@ -43,11 +43,11 @@ export function untilFree(it: It, { traits }: Fixture): void {
         isFree = true
       })
     await lease.release()
-    const second = await stage.soon('the one before', next)
+    const second = await stage.settlesInTime('the one before', next)
     await a.locks.inspect(name)
     assert.equal(isFree, false)
     await second.release()
-    await stage.soon('the lock to be free', free)
+    await stage.settlesInTime('the lock to be free', free)
   })
 
   it('gives up after `wait`, looks once with 0, and ends with the reason of its signal', async (stage) => {
@@ -60,13 +60,13 @@ export function untilFree(it: It, { traits }: Fixture): void {
     await assert.rejects(lock.waitUntilFree({ wait: 1_500 }), inVain)
     const controller = new AbortController()
     const gone = lock.waitUntilFree({ ...forEver, signal: controller.signal })
-    await stage.inLine(a, name, 1)
+    await stage.queued(a, name, 1)
     controller.abort(new Error('gone'))
     await assert.rejects(gone, { message: 'gone' })
     await assert.rejects(lock.waitUntilFree({ ttl: 5_000 } as object), /unknown option "ttl"/)
     await assert.rejects(lock.waitUntilFree(5 as never), /options must be an object such as \{ wait: 5 \}/)
     await lease.release()
-    await lock.waitUntilFree({ wait: stage.patience })
+    await lock.waitUntilFree({ wait: stage.timeout })
   })
 
   it('refuses to wait for what this async context holds itself', async (stage) => {
@@ -79,9 +79,9 @@ export function untilFree(it: It, { traits }: Fixture): void {
     const [one, other] = [stage.name(), stage.name()]
     const lease = await a.locks.mutex(one).acquire()
     const free = b.locks.all([b.locks.mutex(one), b.locks.mutex(other)]).waitUntilFree(forEver)
-    await stage.inLine(a, one, 1)
+    await stage.queued(a, one, 1)
     await lease.release()
-    await stage.soon('both to be free', free)
+    await stage.settlesInTime('both to be free', free)
     for (const name of [one, other]) await stage.assertFree(a, name)
   })
 
@@ -90,11 +90,11 @@ export function untilFree(it: It, { traits }: Fixture): void {
       const [a, b] = [stage.client(), stage.client()]
       const name = stage.name()
       const reader = await a.locks.readWrite(name).read.acquire()
-      await b.locks.readWrite(name).read.waitUntilFree({ wait: stage.patience })
+      await b.locks.readWrite(name).read.waitUntilFree({ wait: stage.timeout })
       const free = b.locks.readWrite(name).write.waitUntilFree(forEver)
-      await stage.inLine(a, name, 1)
+      await stage.queued(a, name, 1)
       await reader.release()
-      await stage.soon('nobody to read', free)
+      await stage.settlesInTime('nobody to read', free)
     })
 
   if (traits.modes.includes('permits'))
@@ -104,9 +104,9 @@ export function untilFree(it: It, { traits }: Fixture): void {
       const semaphore = a.locks.semaphore(name, { permits: 2 })
       const [first, second] = [await semaphore.acquire(), await semaphore.acquire()]
       const free = b.locks.semaphore(name, { permits: 2 }).waitUntilFree(forEver)
-      await stage.inLine(a, name, 1)
+      await stage.queued(a, name, 1)
       await first.release()
-      await stage.soon('a permit to be free', free)
+      await stage.settlesInTime('a permit to be free', free)
       await second.release()
     })
 }

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { takeInChild } from './child-process.js'
+import { acquireInChild } from './child-process.js'
 import type { Client } from './client.js'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
-import { inVain, notYet, type Stage } from './test-context.js'
+import { inVain, notYet, type TestContext } from './test-context.js'
 
 const kinds = {
   'turns into writing with no other writer in between, however many try': async (stage, a) => {
@@ -39,22 +39,22 @@ const kinds = {
     assert.equal(await notYet(lease.upgrade({ wait: 50 })), false)
     assert.equal(mode(), 'read')
     lease.assertHeld()
-    const second = await b.locks.upgradeable(name).read.acquire({ wait: stage.patience })
+    const second = await b.locks.upgradeable(name).read.acquire({ wait: stage.timeout })
     await second.release()
     const { token } = lease
     const upgraded = lease.upgrade()
-    await stage.inLine(b, name, 1)
+    await stage.queued(b, name, 1)
     await reader.release()
-    assert.equal(await stage.soon('it to write', upgraded), true)
+    assert.equal(await stage.settlesInTime('it to write', upgraded), true)
     assert.equal(mode(), 'write')
     assert.ok(lease.token >= token)
     assert.equal(await b.locks.upgradeable(name).read.tryAcquire(), undefined)
     await lease.downgrade()
     assert.equal(mode(), 'read')
-    await (await b.locks.upgradeable(name).read.acquire({ wait: stage.patience })).release()
+    await (await b.locks.upgradeable(name).read.acquire({ wait: stage.timeout })).release()
     assert.equal(await b.locks.upgradeable(name).write.tryAcquire(), undefined, 'no writer yet')
     assert.equal(await lease.release(), 'released')
-    await (await b.locks.upgradeable(name).write.acquire({ wait: stage.patience })).release()
+    await (await b.locks.upgradeable(name).write.acquire({ wait: stage.timeout })).release()
   },
 
   'is over with its lease: nothing turns what was released or lost into writing': async (stage, a) => {
@@ -67,17 +67,17 @@ const kinds = {
     await assert.rejects(released.downgrade(), { code: 'LEASE_LOST' })
     const lost = await a.locks.upgradeable(other).upgradeable({ ttl: stage.ttl, autoRenew: false })
     assert.equal(await lost.upgrade(), true)
-    await stage.until('the loss', () => !lost.isHeld, stage.ttl + stage.patience)
+    await stage.until('the loss', () => !lost.isHeld, stage.ttl + stage.timeout)
     await assert.rejects(lost.upgrade(), { code: 'LEASE_LOST' })
     await assert.rejects(lost.downgrade(), { code: 'LEASE_LOST' })
     await lost.release()
-    const reader = await b.locks.upgradeable(name).read.acquire({ wait: stage.patience })
+    const reader = await b.locks.upgradeable(name).read.acquire({ wait: stage.timeout })
     const waits = await a.locks.upgradeable(name).upgradeable()
     const upgraded = waits.upgrade()
-    await stage.inLine(b, name, 1)
+    await stage.queued(b, name, 1)
     assert.equal(waits.state, 'held', 'it goes on reading')
     assert.equal(await waits.release(), 'released')
-    await assert.rejects(stage.soon('the wait to end', upgraded), { code: 'LEASE_LOST' })
+    await assert.rejects(stage.settlesInTime('the wait to end', upgraded), { code: 'LEASE_LOST' })
     assert.equal(waits.state, 'released')
     await reader.release()
   },
@@ -87,9 +87,9 @@ const kinds = {
     const one = await a.locks.upgradeable(name).upgradeable()
     await assert.rejects(b.locks.upgradeable(name).upgradeable({ wait: 50 }), inVain)
     const two = b.locks.upgradeable(name).upgradeable({ wait: Number.POSITIVE_INFINITY })
-    assert.equal(await stage.soon('the first to write', one.upgrade()), true)
+    assert.equal(await stage.settlesInTime('the first to write', one.upgrade()), true)
     await one.release()
-    const lease = await stage.soon('the second', two)
+    const lease = await stage.settlesInTime('the second', two)
     assert.ok(lease.token > one.token)
     await lease.release()
   },
@@ -99,7 +99,7 @@ const kinds = {
     const lease = await a.locks.upgradeable(name).upgradeable({ ttl: stage.ttl })
     const { signal } = lease
     await stage.cut(a)
-    const wait = 2 * stage.ttl + stage.patience
+    const wait = 2 * stage.ttl + stage.timeout
     const next = await b.locks.upgradeable(name).write.acquire({ wait })
     assert.equal(lease.isHeld, false)
     assert.throws(() => lease.assertHeld(), { code: 'LEASE_LOST' })
@@ -108,9 +108,9 @@ const kinds = {
     await assert.rejects(lease.upgrade(), { code: 'LEASE_LOST' })
     await next.release()
   },
-} satisfies Record<string, (stage: Stage, client: Client) => Promise<void>>
+} satisfies Record<string, (stage: TestContext, client: Client) => Promise<void>>
 
-export function upgrades(it: It, { traits, taker }: Fixture): void {
+export function upgrades(it: It, { traits, childClient }: Fixture): void {
   if (!traits.modes.includes('shared')) {
     it('is refused when it is made', async (stage) => {
       const { locks } = stage.client()
@@ -119,18 +119,18 @@ export function upgrades(it: It, { traits, taker }: Fixture): void {
     return
   }
   for (const [name, test] of Object.entries(kinds)) it(name, (stage) => test(stage, stage.client()))
-  if (!traits.shared || taker === undefined) return
+  if (!traits.shared || childClient === undefined) return
 
   it('and writing end with a process that is killed with -9', async (stage) => {
     const client = stage.client()
     const { locks } = client
     const name = stage.name()
-    const child = takeInChild(stage, taker, name, stage.lasting, 'upgradeable')
+    const child = acquireInChild(stage, childClient, name, stage.lasting, 'upgradeable')
     await stage.connected(client)
-    const { token } = await child.heard('granted')
+    const { token } = await child.received('granted')
     assert.equal(await locks.upgradeable(name).read.tryAcquire(), undefined)
     await child.kill()
-    const lease = await locks.upgradeable(name).write.acquire({ wait: 2 * stage.lasting + stage.patience })
+    const lease = await locks.upgradeable(name).write.acquire({ wait: 2 * stage.lasting + stage.timeout })
     assert.ok(lease.token > token)
     await lease.release()
   })

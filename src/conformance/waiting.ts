@@ -14,9 +14,9 @@ export function waiting(it: It, fixture: Fixture): void {
     const name = stage.name()
     const first = await a.locks.mutex(name).acquire()
     const next = b.locks.mutex(name).acquire({ wait: Number.POSITIVE_INFINITY })
-    await stage.inLine(a, name, 1)
+    await stage.queued(a, name, 1)
     await first.release()
-    const second = await stage.soon('the waiter to be granted', next)
+    const second = await stage.settlesInTime('the waiter to be granted', next)
     assert.equal(second.isHeld, true)
     await stage.assertTaken(a, name)
     await second.release()
@@ -31,7 +31,7 @@ export function waiting(it: It, fixture: Fixture): void {
     let lease = await a.locks.mutex(name).acquire()
     for (let i = 0; i < 15; i++) {
       const next = (i % 2 === 0 ? b : a).locks.mutex(name).acquire()
-      await stage.inLine(a, name, 1)
+      await stage.queued(a, name, 1)
       const begin = performance.now()
       const [granted] = await Promise.all([next, lease.release()])
       const end = performance.now()
@@ -66,7 +66,7 @@ export function waiting(it: It, fixture: Fixture): void {
     assert.equal(error.holder?.token, lease.token)
     assert.equal(error.holder?.note, 'nightly report')
     assert.equal(error.holder?.by, a.env.by)
-    assert.ok(took >= 1_499 && took < 1_500 + stage.patience, `took ${took} ms`)
+    assert.ok(took >= 1_499 && took < 1_500 + stage.timeout, `took ${took} ms`)
     assert.equal(lease.isHeld, true)
     await lease.release()
   })
@@ -79,13 +79,13 @@ export function waiting(it: It, fixture: Fixture): void {
       await stage.connected(a, b, c)
       const first = await a.locks.mutex(name).acquire()
       const next = b.locks.mutex(name).acquire({ fair: true, note: 'the second' })
-      await stage.inLine(a, name, 1)
+      await stage.queued(a, name, 1)
       const began = performance.now()
       const refused = c.locks
         .mutex(name)
         .acquire({ fair: true, wait })
         .catch((error: unknown) => error)
-      await stage.inLine(a, name, 2)
+      await stage.queued(a, name, 2)
       await first.release()
       const second = await next
       const inTime = performance.now() - began < wait / 2
@@ -120,11 +120,11 @@ export function waiting(it: It, fixture: Fixture): void {
     await stage.connected(c)
     const lease = await a.locks.mutex(name).acquire()
     const next = b.locks.mutex(name).acquire()
-    await stage.inLine(a, name, 1)
+    await stage.queued(a, name, 1)
     const [, tried] = await Promise.all([lease.release(), c.locks.mutex(name).tryAcquire()])
     if (line) assert.equal(tried, undefined)
     await tried?.release()
-    await (await stage.soon('the waiter to be granted', next)).release()
+    await (await stage.settlesInTime('the waiter to be granted', next)).release()
   })
 
   it('serves everybody who waits', async (stage) => {
@@ -143,7 +143,7 @@ export function waiting(it: It, fixture: Fixture): void {
         { wait: Number.POSITIVE_INFINITY },
       ),
     )
-    await stage.soon('five waiters to be served', Promise.all(serve))
+    await stage.settlesInTime('five waiters to be served', Promise.all(serve))
   })
 
   it('rejects with the reason of an abort and leaves no place in line', async (stage) => {
@@ -155,15 +155,15 @@ export function waiting(it: It, fixture: Fixture): void {
       .mutex(name)
       .acquire({ signal: stop.signal })
       .catch((reason: unknown) => reason)
-    await stage.inLine(a, name, 1)
+    await stage.queued(a, name, 1)
     const reason = new Error('the user went away')
     stop.abort(reason)
-    assert.equal(await stage.soon('the abort to be heard', gone), reason)
+    assert.equal(await stage.settlesInTime('the abort to be heard', gone), reason)
     await stage.until('the place in line to be gone', async () => (await stage.waiters(a, name)) === 0)
     const next = c.locks.mutex(name).acquire()
-    await stage.inLine(a, name, 1)
+    await stage.queued(a, name, 1)
     await lease.release()
-    await (await stage.soon('the next one to be granted', next)).release()
+    await (await stage.settlesInTime('the next one to be granted', next)).release()
   })
 
   it('sends nothing when the signal is aborted already', async (stage) => {

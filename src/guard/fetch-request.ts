@@ -1,9 +1,9 @@
 /** A Fetch request as the gatekeeper sees it. */
 
 import { fenceHeader } from './header.js'
-import type { Visit } from './request-gate.js'
+import type { IncomingRequest } from './request-gate.js'
 
-export function fetchVisit(request: Request, cutOff: () => void): Visit<Request> {
+export function fromFetchRequest(request: Request, cutOff: () => void): IncomingRequest<Request> {
   return {
     request,
     header: request.headers.get(fenceHeader) ?? undefined,

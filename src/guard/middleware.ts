@@ -1,9 +1,9 @@
 /** The guard over HTTP for Fetch handlers (Deno, Bun, Workers, Next.js), Hono, and Express or plain Node servers. */
-import { fetchVisit } from './fetch-request.js'
+import { fromFetchRequest } from './fetch-request.js'
 import type { HttpGuardOptions } from './http.js'
-import { hangUp, nodeVisit, onAnswered } from './node-request.js'
-import { type Refusal, refusalOf, refusals } from './rejection.js'
-import { Gatekeeper } from './request-gate.js'
+import { fromNodeRequest, hangUp, onAnswered } from './node-request.js'
+import { type Rejection, rejections, toRejection } from './rejection.js'
+import { RequestGate } from './request-gate.js'
 
 export type FetchHandler = (request: Request) => Response | Promise<Response>
 
@@ -12,15 +12,15 @@ export type FetchHandler = (request: Request) => Response | Promise<Response>
  * @throws TypeError, RangeError for bad options
  */
 export function guardFetch(handler: FetchHandler, options: HttpGuardOptions<Request>): FetchHandler {
-  const keeper = new Gatekeeper(options)
+  const keeper = new RequestGate(options)
   return async (request) => {
     const late = new Late()
-    const entered = await keeper.enter(fetchVisit(request, late.cutOff))
-    if (typeof entered !== 'function') return responseOf(entered ?? refusals.busy())
+    const entered = await keeper.enter(fromFetchRequest(request, late.cutOff))
+    if (typeof entered !== 'function') return responseOf(entered ?? rejections.busy())
     try {
       return await Promise.race([handler(request), late.refused])
     } catch (error) {
-      const refusal = refusalOf(error)
+      const refusal = toRejection(error)
       if (refusal === undefined) throw error
       return responseOf(refusal)
     } finally {
@@ -43,16 +43,16 @@ export interface HonoContext {
 export function honoGuard(
   options: HttpGuardOptions<Request>,
 ): (c: HonoContext, next: () => Promise<void>) => Promise<Response | undefined> {
-  const keeper = new Gatekeeper(options)
+  const keeper = new RequestGate(options)
   return async (c, next) => {
     const late = new Late()
-    const entered = await keeper.enter(fetchVisit(c.req.raw, late.cutOff))
-    if (typeof entered !== 'function') return responseOf(entered ?? refusals.busy())
+    const entered = await keeper.enter(fromFetchRequest(c.req.raw, late.cutOff))
+    if (typeof entered !== 'function') return responseOf(entered ?? rejections.busy())
     try {
       const refused = await Promise.race([next().then(() => undefined), late.refused])
       if (refused !== undefined) return refused
       // Hono has turned the handler's error into a response by then, and keeps the error.
-      const refusal = refusalOf(c.error)
+      const refusal = toRejection(c.error)
       if (refusal !== undefined) c.res = responseOf(refusal)
     } finally {
       entered()
@@ -65,7 +65,7 @@ export function honoGuard(
 class Late {
   cutOff: () => void = () => undefined
   readonly refused = new Promise<Response>((resolve) => {
-    this.cutOff = () => resolve(responseOf(refusals.late()))
+    this.cutOff = () => resolve(responseOf(rejections.late()))
   })
 }
 
@@ -103,10 +103,10 @@ export type Next = (error?: unknown) => void
 export function expressGuard<R extends NodeRequest>(
   options: HttpGuardOptions<R>,
 ): (request: R, response: NodeResponse, next: Next) => void {
-  const keeper = new Gatekeeper(options)
+  const keeper = new RequestGate(options)
   return (request, response, next) => {
     const gone = hangUp(response)
-    keeper.enter(nodeVisit(request, response, gone)).then((entered) => {
+    keeper.enter(fromNodeRequest(request, response, gone)).then((entered) => {
       if (entered === undefined) return
       if (typeof entered !== 'function') return answer(response, entered)
       onAnswered(response, entered)
@@ -125,12 +125,12 @@ export function expressStale(
   response: NodeResponse,
   next: Next,
 ): void {
-  const refusal = refusalOf(error)
+  const refusal = toRejection(error)
   if (refusal === undefined || response.headersSent) next(error)
   else answer(response, refusal)
 }
 
-function answer(response: NodeResponse, { status, body }: Refusal): void {
+function answer(response: NodeResponse, { status, body }: Rejection): void {
   response.statusCode = status
   response.setHeader('content-type', 'application/json')
   // Does not wait for the rest of an unwanted body.
@@ -138,6 +138,6 @@ function answer(response: NodeResponse, { status, body }: Refusal): void {
   response.end(JSON.stringify(body))
 }
 
-function responseOf({ status, body }: Refusal): Response {
+function responseOf({ status, body }: Rejection): Response {
   return Response.json(body, { status })
 }

@@ -2,13 +2,13 @@
 
 import { fenceHeader } from './header.js'
 import type { NodeRequest, NodeResponse } from './middleware.js'
-import type { Visit } from './request-gate.js'
+import type { IncomingRequest } from './request-gate.js'
 
-export function nodeVisit<R extends NodeRequest>(
+export function fromNodeRequest<R extends NodeRequest>(
   request: R,
   response: NodeResponse,
   gone: AbortSignal,
-): Visit<R> {
+): IncomingRequest<R> {
   const header = request.headers[fenceHeader]
   return {
     request,

@@ -10,8 +10,8 @@ import { checkOptions } from '../core/options.js'
 import type { Fence } from './fence.js'
 import { fenceHeader, readFence } from './header.js'
 import type { Fences, HttpGuardOptions } from './http.js'
-import { type Refusal, refusalOf, refusals } from './rejection.js'
-import { Turns, within } from './serial-queue.js'
+import { type Rejection, rejections, toRejection } from './rejection.js'
+import { SerialQueue, within } from './serial-queue.js'
 
 /** The fence of each admitted request. */
 const admitted = new WeakMap<object, Fence>()
@@ -22,7 +22,7 @@ export function fenceOf(request: object): Fence | undefined {
 }
 
 /** One request, as the gatekeeper sees it. */
-export interface Visit<Request> {
+export interface IncomingRequest<Request> {
   readonly request: Request
   readonly header: string | undefined
   /** Aborted when the client has gone. */
@@ -38,7 +38,7 @@ export type Leave = () => void
 
 const known = ['fences', 'name', 'optional', 'ahead', 'maxBody', 'wait', 'limit', 'onError']
 
-export class Gatekeeper<Request extends object> {
+export class RequestGate<Request extends object> {
   readonly #fences: Fences
   readonly #name: (request: Request) => string
   readonly #given: HttpGuardOptions<Request>
@@ -48,7 +48,7 @@ export class Gatekeeper<Request extends object> {
     readonly wait: number
     readonly limit: number
   }
-  readonly #turns = new Turns()
+  readonly #turns = new SerialQueue()
   #warned = false
 
   constructor(options: HttpGuardOptions<Request>) {
@@ -75,9 +75,9 @@ export class Gatekeeper<Request extends object> {
    * Resolves with the function to call once the handler is done, with the reason for a refusal, or with nothing when
    * the client has gone.
    */
-  async enter(visit: Visit<Request>): Promise<Leave | Refusal | undefined> {
+  async enter(visit: IncomingRequest<Request>): Promise<Leave | Rejection | undefined> {
     const { request, header, gone } = visit
-    if (header === undefined) return this.#given.optional ? () => undefined : refusals.missing(fenceHeader)
+    if (header === undefined) return this.#given.optional ? () => undefined : rejections.missing(fenceHeader)
     const fence = this.#read(header, this.#name(request))
     if ('status' in fence) return fence
     const late = new AbortController()
@@ -96,12 +96,12 @@ export class Gatekeeper<Request extends object> {
     }
   }
 
-  async #letIn(visit: Visit<Request>, fence: Fence, late: AbortSignal): Promise<Leave | Refusal> {
+  async #letIn(visit: IncomingRequest<Request>, fence: Fence, late: AbortSignal): Promise<Leave | Rejection> {
     const { maxBody, limit } = this.#limits
-    if (!(await visit.body(maxBody, late))) return refusals.tooLong(maxBody)
-    if (late.aborted) return refusals.slow()
-    const end = await this.#turns.take(fence.name, late)
-    if (end === undefined) return refusals.busy()
+    if (!(await visit.body(maxBody, late))) return rejections.tooLong(maxBody)
+    if (late.aborted) return rejections.slow()
+    const end = await this.#turns.enter(fence.name, late)
+    if (end === undefined) return rejections.busy()
     const refusal = await this.#admit(fence, late, visit.gone)
     if (refusal !== undefined) {
       end()
@@ -118,23 +118,27 @@ export class Gatekeeper<Request extends object> {
     }
   }
 
-  #read(header: string, wanted: string): Fence | Refusal {
+  #read(header: string, wanted: string): Fence | Rejection {
     if (typeof wanted !== 'string' || wanted === '')
       throw new TypeError(`name must tell the lock's name for every request, got ${describe(wanted)}`)
     let fence: Fence
     try {
       fence = readFence(header)
     } catch (error) {
-      return refusals.bad((error as Error).message)
+      return rejections.bad((error as Error).message)
     }
-    if (fence.name !== wanted) return refusals.wrong(wanted)
+    if (fence.name !== wanted) return rejections.wrong(wanted)
     // Tokens are revisions of a store or microseconds of its clock: none is far ahead of the present time.
     if (fence.token > (wallTime() + this.#limits.ahead) * 1000)
-      return refusals.bad('no store has given such a token')
+      return rejections.bad('no store has given such a token')
     return fence
   }
 
-  async #admit(fence: Fence, late: AbortSignal, gone: AbortSignal | undefined): Promise<Refusal | undefined> {
+  async #admit(
+    fence: Fence,
+    late: AbortSignal,
+    gone: AbortSignal | undefined,
+  ): Promise<Rejection | undefined> {
     try {
       if (await within(this.#fences.admit(fence), late)) {
         this.#warned = false
@@ -142,11 +146,11 @@ export class Gatekeeper<Request extends object> {
       }
       if (!gone?.aborted) this.#tell(new Error('the fences did not answer in time'))
     } catch (error) {
-      const refusal = refusalOf(error)
+      const refusal = toRejection(error)
       if (refusal?.status === 412) return refusal
       this.#tell(error)
     }
-    return refusals.outage()
+    return rejections.outage()
   }
 
   /** Warns once for each outage, unless there is an `onError`. */

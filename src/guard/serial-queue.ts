@@ -1,10 +1,10 @@
 /** One request at a time for each name, first come, first served. A name is remembered only while a request has or awaits its turn. */
-export class Turns {
+export class SerialQueue {
   /** The end of the last turn of each name. */
   readonly #last = new Map<string, Promise<void>>()
 
   /** Resolves with the function that ends the turn, or with `undefined` when `signal` came first. */
-  async take(name: string, signal: AbortSignal): Promise<(() => void) | undefined> {
+  async enter(name: string, signal: AbortSignal): Promise<(() => void) | undefined> {
     const before = this.#last.get(name)
     let end: () => void = () => undefined
     const mine = new Promise<void>((resolve) => (end = resolve))

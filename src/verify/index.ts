@@ -28,7 +28,7 @@ export { tokens } from './checkers/tokens.js'
 export { witness } from './checkers/witness.js'
 export { type Entry, type Event, lethal, type ModeKind, type Op, type Phase } from './event.js'
 export { type Acquisition, type History, historyOf } from './history.js'
-export { type Claim, claimEnd, claimsByName } from './intervals.js'
+export { type HoldInterval, intervalEnd, intervalsByName } from './intervals.js'
 export {
   type MemoryRecorder,
   memoryRecorder,

@@ -12,7 +12,7 @@ import type { ModeKind } from './event.js'
 import { groupBy } from './group-by.js'
 import type { Acquisition, History } from './history.js'
 
-export interface Claim {
+export interface HoldInterval {
   /** Nanoseconds since the first event; the claim includes `from` and excludes `to`. */
   readonly from: number
   readonly to: number
@@ -21,19 +21,19 @@ export interface Claim {
 }
 
 /** The end of a claim; Infinity if nothing in the history ends it. */
-export function claimEnd(acquisition: Acquisition): number {
+export function intervalEnd(acquisition: Acquisition): number {
   const { releasing, lost, forced, until, died } = acquisition
   const forever = Number.POSITIVE_INFINITY
   return Math.min(...[releasing, lost, forced, until, died].map((end) => end ?? forever))
 }
 
-const known = new WeakMap<History, ReadonlyMap<string, readonly Claim[]>>()
+const known = new WeakMap<History, ReadonlyMap<string, readonly HoldInterval[]>>()
 
 /** The claims of every name, ordered by start. Omits claims that had ended before they were reported. */
-export function claimsByName(history: History): ReadonlyMap<string, readonly Claim[]> {
+export function intervalsByName(history: History): ReadonlyMap<string, readonly HoldInterval[]> {
   let names = known.get(history)
   if (names === undefined) {
-    const sorted = groupBy(history.acquisitions.flatMap(claimsOf), (claim) => claim.of.name)
+    const sorted = groupBy(history.acquisitions.flatMap(intervalsOf), (claim) => claim.of.name)
     for (const claims of sorted.values()) claims.sort((a, b) => a.from - b.from)
     names = sorted
     known.set(history, names)
@@ -41,12 +41,12 @@ export function claimsByName(history: History): ReadonlyMap<string, readonly Cla
   return names
 }
 
-function claimsOf(of: Acquisition): Claim[] {
+function intervalsOf(of: Acquisition): HoldInterval[] {
   const { granted, mode, downgrading } = of
   if (granted === undefined) return []
-  const to = claimEnd(of)
+  const to = intervalEnd(of)
   const split = downgrading === undefined ? to : Math.min(downgrading, to)
-  const claims: Claim[] = [{ from: granted, to: split, mode, of }]
+  const claims: HoldInterval[] = [{ from: granted, to: split, mode, of }]
   if (split < to) claims.push({ from: split, to, mode: 'shared', of })
   return claims.filter((claim) => claim.from < claim.to)
 }

@@ -36,7 +36,7 @@ export class Journal {
     this.recorder = recorder
   }
 
-  asked({ name, mode, of }: Part, options: AcquireOptions): Open {
+  requested({ name, mode, of }: Part, options: AcquireOptions): Open {
     const attempt = `${this.recorder.client}:${++attempts}`
     const open: Open = { attempt, name, mode, ...fresh() }
     const set = this.#pending.get(name) ?? new Set()
@@ -93,7 +93,7 @@ export class Journal {
   }
 
   /** The holder requested another term: from now on it relies on what its lease reports, whatever the reply. */
-  relies({ name, attempt, token, lease }: Open): void {
+  extended({ name, attempt, token, lease }: Open): void {
     const now = this.recorder.now()
     const remaining = lease?.remaining() ?? 0
     if (token === undefined || remaining <= 0) return
@@ -106,7 +106,7 @@ export class Journal {
     return (phase) => this.recorder.write({ op: 'force', phase, name })
   }
 
-  told(name: string, token: number, op: 'renew' | 'lost'): void {
+  reported(name: string, token: number, op: 'renew' | 'lost'): void {
     const open = this.#held.get(key(name, token))
     if (open === undefined) return
     const { attempt } = open

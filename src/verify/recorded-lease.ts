@@ -52,7 +52,7 @@ export class RecordedLease implements MultiLease {
   extend(ttl?: Duration): Promise<number> {
     const answer = this.inner.extend(ttl)
     // A shorter term counts from the call, not from the reply.
-    for (const { held } of this.#entries) this.#journal.relies(held)
+    for (const { held } of this.#entries) this.#journal.extended(held)
     return answer
   }
 

@@ -31,8 +31,8 @@ export function recorded<M extends Ability>(locks: Locks<M>, recorder: Recorder)
       // An error is no queue entry: the store has not been reached yet.
       if (blocked.trouble === undefined) journal.waiting(name)
     }),
-    locks.on('renewed', ({ name, token }) => journal.told(name, token, 'renew')),
-    locks.on('lost', ({ name, token }) => journal.told(name, token, 'lost')),
+    locks.on('renewed', ({ name, token }) => journal.reported(name, token, 'renew')),
+    locks.on('lost', ({ name, token }) => journal.reported(name, token, 'lost')),
   ]
   const one = (lock: Lock, mode: ModeKind, of?: number) => {
     const part: Part = { name: lock.name, mode, ...(of !== undefined && { of }) }
@@ -137,7 +137,7 @@ class RecordedLock implements Lock {
   }
 
   #asked(options: AcquireOptions): Open[] {
-    return this.parts.map((part) => this.#journal.asked(part, options))
+    return this.parts.map((part) => this.#journal.requested(part, options))
   }
 
   #failed(opens: readonly Open[], error: unknown): never {

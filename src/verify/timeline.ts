@@ -5,7 +5,7 @@
 
 import { lethal, type ModeKind } from './event.js'
 import type { Acquisition, History } from './history.js'
-import { claimEnd, claimsByName } from './intervals.js'
+import { intervalEnd, intervalsByName } from './intervals.js'
 import type { Violation } from './violation.js'
 
 export interface Timeline {
@@ -83,7 +83,7 @@ export function timelineOf(history: History, options: TimelineOptions): Timeline
       marks: marksOf(history, (target) => target !== undefined && pids.has(target)),
     }
   })
-  for (const claim of claimsByName(history).get(name) ?? []) {
+  for (const claim of intervalsByName(history).get(name) ?? []) {
     const bar = claimBar(claim.of, claim.from, Math.min(claim.to, history.end), claim.mode, text(claim.of))
     rows[rowOf.get(claim.of.client) ?? 0]?.bars.push(bar)
   }
@@ -123,7 +123,7 @@ function claimBar(one: Acquisition, from: number, to: number, kind: ModeKind, te
 }
 
 function endOf(one: Acquisition): Bar['end'] {
-  const end = claimEnd(one)
+  const end = intervalEnd(one)
   if (end === one.releasing) return 'over'
   if (end === one.died) return 'killed'
   return end === Number.POSITIVE_INFINITY ? 'open' : 'lost'

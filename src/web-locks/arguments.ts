@@ -1,7 +1,7 @@
 /** What the specification does with the arguments of `request` before any lock is requested: §3.2.1, and Web IDL's conversions. */
 import type { GrantedLock, LockMode } from './types.js'
 
-export interface Asked {
+export interface LockRequest {
   readonly name: string
   readonly mode: LockMode
   readonly ifAvailable: boolean
@@ -11,7 +11,7 @@ export interface Asked {
 }
 
 /** @throws TypeError, a DOMException, or the reason of a signal that is already aborted */
-export function readArguments(args: readonly unknown[]): Asked {
+export function readArguments(args: readonly unknown[]): LockRequest {
   if (args.length < 2)
     throw new TypeError(`request(name, options?, callback) takes 2 or 3 arguments, got ${args.length}`)
   const name = toName(args[0])
@@ -24,13 +24,13 @@ export function readArguments(args: readonly unknown[]): Asked {
   const mode = toMode(options.mode)
   const signal = toSignal(options.signal)
   const steal = Boolean(options.steal)
-  const asked = { name, mode, ifAvailable, steal, signal, callback: callback as Asked['callback'] }
+  const asked = { name, mode, ifAvailable, steal, signal, callback: callback as LockRequest['callback'] }
   refuse(asked)
   signal?.throwIfAborted()
   return asked
 }
 
-function refuse({ name, mode, ifAvailable, steal, signal }: Asked): void {
+function refuse({ name, mode, ifAvailable, steal, signal }: LockRequest): void {
   if (name.startsWith('-'))
     throw notSupported("a lock's name must not begin with '-': such names are reserved")
   if (steal && ifAvailable) throw notSupported('steal and ifAvailable exclude each other')

@@ -6,26 +6,26 @@
  * Requests for different names are sent together, but none calls back before all earlier ones are decided: held, or
  * known to wait. So `query` sees every request made before it.
  */
-export interface Place {
+export interface QueuedCall {
   /** Resolves when the request may be sent. Rejects with the signal's reason. */
   turn(signal: AbortSignal | undefined): Promise<void>
   /** Its position in the queue is known, or it needs none: the next request for this name may be sent. Idempotent. */
-  taken(): void
+  queued(): void
   /** Its callback has been called, it waits in the store, or it has ended. Idempotent. */
   decided(): void
   /** Resolves once every earlier request is decided. */
   readonly earlier: Promise<unknown>
 }
 
-export class Order {
+export class CallOrder {
   /** For each name, resolves once its last request has its queue entry. */
   readonly #last = new Map<string, Promise<void>>()
   #decided: Promise<unknown> = Promise.resolve()
 
-  stand(name: string): Place {
+  enqueue(name: string): QueuedCall {
     const before = this.#last.get(name)
-    let taken: () => void = () => undefined
-    const mine = new Promise<void>((resolve) => (taken = resolve))
+    let queued: () => void = () => undefined
+    const mine = new Promise<void>((resolve) => (queued = resolve))
     // A request that gave up before its turn leaves the order of the others as it is.
     const last = before === undefined ? mine : before.then(() => mine)
     this.#last.set(name, last)
@@ -35,7 +35,7 @@ export class Order {
     let decided: () => void = () => undefined
     const earlier = this.#decided
     this.#decided = Promise.all([earlier, new Promise<void>((resolve) => (decided = resolve))])
-    return { turn: async (signal) => before && orAborted(before, signal), taken, decided, earlier }
+    return { turn: async (signal) => before && orAborted(before, signal), queued, decided, earlier }
   }
 
   /** Resolves once every request made so far is decided. */

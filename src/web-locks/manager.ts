@@ -1,11 +1,11 @@
 /** `lockManager(locks)`: the specification's LockManager over locks of any driver. */
 import { randomUUID } from 'node:crypto'
 import { type Lease, type Lock, type Locks, UnsupportedError } from 'holdfast'
-import { type Asked, abortError, notSupported, readArguments } from './arguments.js'
-import { Order, type Place } from './call-order.js'
+import { abortError, type LockRequest, notSupported, readArguments } from './arguments.js'
+import { CallOrder, type QueuedCall } from './call-order.js'
 import { HeldLock } from './held-lock.js'
 import { decode, encode, lockName, prefix } from './names.js'
-import { type Door, giveBack, type Passed, queueUp, steal, tryPass } from './queue-and-gate.js'
+import { acquire, type HeldPair, type LockPair, release, steal, tryAcquire } from './queue-and-gate.js'
 import { snapshot } from './snapshot.js'
 import type {
   LockManager,
@@ -32,10 +32,10 @@ export function lockManager(locks: LocksOfAnyDriver, options: LockManagerOptions
 class Manager {
   readonly #locks: LocksOfAnyDriver
   readonly #clientId: string
-  readonly #options: Door['options']
+  readonly #options: LockPair['options']
   readonly #held = new Map<string, Set<Lease>>()
-  readonly #order = new Order()
-  readonly #requestOf = new WeakMap<Passed, string>()
+  readonly #order = new CallOrder()
+  readonly #requestOf = new WeakMap<HeldPair, string>()
   /** The requests whose callbacks run, and the order in which they began. */
   readonly #begun = new Map<string, number>()
   readonly #longNames = new Map<string, string>()
@@ -59,7 +59,7 @@ class Manager {
   async request(...args: unknown[]): Promise<unknown> {
     const asked = readArguments(args)
     // In the order of the calls: nothing is awaited before this.
-    const place = this.#order.stand(asked.name)
+    const place = this.#order.enqueue(asked.name)
     try {
       const passed = await this.#ask(asked, place)
       await place.earlier
@@ -79,34 +79,34 @@ class Manager {
   }
 
   /** `undefined`: not free, and the request does not wait. */
-  async #ask(asked: Asked, place: Place): Promise<Passed | undefined> {
+  async #ask(asked: LockRequest, place: QueuedCall): Promise<HeldPair | undefined> {
     let unwatch = () => {}
     try {
-      const door = await supported(() => this.#door(asked))
-      unwatch = watch(this.#locks, door, place)
+      const pair = await supported(() => this.#pair(asked))
+      unwatch = watch(this.#locks, pair, place)
       // Nothing reports when a request outside the store's own queue has begun to wait.
       if (!this.#options.fair) place.decided()
       await place.turn(asked.signal)
       const passed = asked.steal
-        ? await supported(() => this.#steal(door, asked.name))
-        : await (asked.ifAvailable ? tryPass(door) : queueUp(door, asked.signal))
-      if (passed !== undefined) this.#requestOf.set(passed, door.mark.request)
+        ? await supported(() => this.#steal(pair, asked.name))
+        : await (asked.ifAvailable ? tryAcquire(pair) : acquire(pair, asked.signal))
+      if (passed !== undefined) this.#requestOf.set(passed, pair.requestNote.request)
       return passed
     } finally {
       unwatch()
-      place.taken()
+      place.queued()
     }
   }
 
-  async #steal(door: Door, name: string): Promise<Passed> {
-    const passed = await steal(door)
+  async #steal(pair: LockPair, name: string): Promise<HeldPair> {
+    const passed = await steal(pair)
     // A former holder in this very process need not wait for its next renewal to learn of it.
     for (const lease of this.#held.get(name) ?? []) lease.extend().catch(() => undefined)
     return passed
   }
 
   /** The callback runs; the first of its end and the loss of the lock settles the request. */
-  #hold({ name, mode, callback }: Asked, passed: Passed): Promise<unknown> {
+  #hold({ name, mode, callback }: LockRequest, passed: HeldPair): Promise<unknown> {
     const { gate } = passed
     const request = this.#requestOf.get(passed) ?? ''
     this.#begun.set(request, ++this.#callbacks)
@@ -115,7 +115,7 @@ class Manager {
     return new Promise((resolve, reject) => {
       const lost = () => {
         // Its hold of the line must not keep the next request waiting until the old code ends.
-        passed.line?.release().catch(() => undefined)
+        passed.queue?.release().catch(() => undefined)
         reject(abortError(`the lock ${JSON.stringify(name)} was stolen or lost`, gate.signal.reason))
       }
       gate.signal.addEventListener('abort', lost)
@@ -126,7 +126,7 @@ class Manager {
         if (mine.size === 0 && this.#held.get(name) === mine) this.#held.delete(name)
         // The synchronous check: the loss may be known to the clock before any event.
         if (!gate.isHeld) lost()
-        await giveBack(passed)
+        await release(passed)
         if (gate.state === 'lost') lost()
       }
       const settled = Promise.resolve(new HeldLock(name, mode, gate)).then(callback)
@@ -138,16 +138,16 @@ class Manager {
     })
   }
 
-  #door({ name, mode, steal }: Asked): Door {
+  #pair({ name, mode, steal }: LockRequest): LockPair {
     const encoded = encode(name)
     if (decode(encoded) === undefined) this.#remember(encoded, name)
     const gateName = lockName('gate', encoded)
-    const lineName = lockName('line', encoded)
+    const queueName = lockName('line', encoded)
     const request = `${process.pid}.${++this.#requests}`
     return {
-      mark: { clientId: this.#clientId, request: `${this.#clientId.slice(0, 8)}.${request}`, steal },
-      lineName,
-      line: this.#lock(lineName, mode),
+      requestNote: { clientId: this.#clientId, request: `${this.#clientId.slice(0, 8)}.${request}`, steal },
+      queueName,
+      queue: this.#lock(queueName, mode),
       gate: this.#lock(gateName, mode),
       options: this.#options,
       inspectGate: () => this.#locks.inspect(gateName),

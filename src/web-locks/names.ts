@@ -49,17 +49,17 @@ export function readLockName(name: string): { part: Part; encoded: string } | un
 }
 
 /** The requester, in the note that the store keeps beside each holder and waiter. */
-export interface Mark {
+export interface RequestNote {
   readonly clientId: string
   readonly request: string
   readonly steal: boolean
 }
 
-export function noteOf({ clientId, request, steal }: Mark): string {
+export function toNote({ clientId, request, steal }: RequestNote): string {
   return `${steal ? 'web lock stolen' : 'web lock'} by ${clientId}, request ${request}`
 }
 
-export function readNote(note: string | undefined): Mark | undefined {
+export function parseNote(note: string | undefined): RequestNote | undefined {
   const [, how, clientId, request] =
     /^(web lock|web lock stolen) by (\S+), request (\S+)$/.exec(note ?? '') ?? []
   if (clientId === undefined || request === undefined) return undefined

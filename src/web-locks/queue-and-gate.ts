@@ -12,12 +12,12 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { type AcquireOptions, type Lease, LeaseLostError, type Lock, type Standing } from 'holdfast'
-import { type Mark, noteOf, readNote } from './names.js'
+import { parseNote, type RequestNote, toNote } from './names.js'
 
-export interface Door {
-  readonly mark: Mark
-  readonly lineName: string
-  readonly line: Lock
+export interface LockPair {
+  readonly requestNote: RequestNote
+  readonly queueName: string
+  readonly queue: Lock
   readonly gate: Lock
   /** Without `wait` and `signal`. */
   readonly options: Omit<AcquireOptions, 'wait' | 'signal' | 'note'>
@@ -27,80 +27,81 @@ export interface Door {
 }
 
 /** Held from the first to the last moment of the callback. */
-export interface Passed {
+export interface HeldPair {
   readonly gate: Lease
   /** Absent for a thief, which never queued in the line. */
-  readonly line?: Lease
+  readonly queue?: Lease
 }
 
 /** Milliseconds between two checks of whether the store has seen the thief wait. */
-export const betweenLooks = 5
+export const checkInterval = 5
 /** A store that keeps no notes cannot report it; after that many checks it has had time enough. */
-const looksAtMost = 20
+const maxChecks = 20
 
 /** Queues until it is granted. @throws `signal.reason`; what the store throws */
-export async function queueUp(door: Door, signal: AbortSignal | undefined): Promise<Passed> {
+export async function acquire(pair: LockPair, signal: AbortSignal | undefined): Promise<HeldPair> {
   const terms = {
-    ...door.options,
-    note: noteOf(door.mark),
+    ...pair.options,
+    note: toNote(pair.requestNote),
     wait: Number.POSITIVE_INFINITY,
     ...(signal && { signal }),
   }
-  const line = await door.line.acquire(terms)
+  const queue = await pair.queue.acquire(terms)
   try {
-    return { line, gate: (await free(door, signal)) ?? (await behindThieves(door, terms)) }
+    return { queue, gate: (await tryGate(pair, signal)) ?? (await afterThieves(pair, terms)) }
   } catch (error) {
-    await line.release()
+    await queue.release()
     throw error
   }
 }
 
 /** Acquires what is free, else `undefined`. */
-export async function tryPass(door: Door): Promise<Passed | undefined> {
-  const line = await door.line.tryAcquire({ ...door.options, note: noteOf(door.mark) })
-  if (line === undefined) return undefined
+export async function tryAcquire(pair: LockPair): Promise<HeldPair | undefined> {
+  const queue = await pair.queue.tryAcquire({ ...pair.options, note: toNote(pair.requestNote) })
+  if (queue === undefined) return undefined
   try {
-    const gate = await free(door, undefined)
-    if (gate !== undefined) return { line, gate }
+    const gate = await tryGate(pair, undefined)
+    if (gate !== undefined) return { queue, gate }
   } catch (error) {
-    await line.release()
+    await queue.release()
     throw error
   }
-  await line.release()
+  await queue.release()
   return undefined
 }
 
 /** Takes the gate from its holders. */
-export async function steal(door: Door): Promise<Passed> {
+export async function steal(pair: LockPair): Promise<HeldPair> {
   const giveUp = new AbortController()
   const terms = {
-    ...door.options,
-    note: noteOf(door.mark),
+    ...pair.options,
+    note: toNote(pair.requestNote),
     wait: Number.POSITIVE_INFINITY,
     signal: giveUp.signal,
   }
   let gate: Lease | undefined
-  const granted = door.gate.acquire(terms).then((lease) => (gate = lease))
+  const granted = pair.gate.acquire(terms).then((lease) => (gate = lease))
   // Checked below; until then a rejection must not count as unhandled.
   granted.catch(() => undefined)
   try {
     let forced = false
-    for (let looks = 0; gate === undefined; looks++) {
-      const { holders, waiters } = await door.inspectGate()
+    for (let checks = 0; gate === undefined; checks++) {
+      const { holders, waiters } = await pair.inspectGate()
       const seen =
-        looks >= looksAtMost || waiters.some(({ note }) => readNote(note)?.request === door.mark.request)
+        checks >= maxChecks ||
+        waiters.some(({ note }) => parseNote(note)?.request === pair.requestNote.request)
       // An ordinary request that comes to the gate once we are queued there sees us and steps back by itself; only
       // another thief does not.
-      const inTheWay = holders.filter(({ note }) => !forced || readNote(note)?.steal)
-      const ours = holders.some(({ note }) => readNote(note)?.request === door.mark.request)
+      const inTheWay = holders.filter(({ note }) => !forced || parseNote(note)?.steal)
+      const ours = holders.some(({ note }) => parseNote(note)?.request === pair.requestNote.request)
       if (gate === undefined && seen && !ours && inTheWay.length > 0) {
         forced = true
-        await door.forceGate()
+        await pair.forceGate()
       }
-      await Promise.race([granted, pause(betweenLooks)])
+      await Promise.race([granted, pause(checkInterval)])
     }
     // What we forced may have been our own hold, granted a moment before; then nobody else has stolen it.
-    if (forced && !(await stillOurs(gate)) && !(await stolen(door, gate))) return await steal(door)
+    if (forced && !(await stillOurs(gate)) && !(await stolen(pair, gate))) return await steal(pair)
   } catch (error) {
     giveUp.abort(error)
     await granted.then(
@@ -122,27 +123,27 @@ async function stillOurs(gate: Lease): Promise<boolean> {
 }
 
 /** Another thief has it by now, as may happen to any holder: a thief that stole it back would be robbed in turn, without end. */
-async function stolen(door: Door, gate: Lease): Promise<boolean> {
-  const { holders } = await door.inspectGate()
-  return holders.some(({ note, token }) => readNote(note)?.steal && token > gate.token)
+async function stolen(pair: LockPair, gate: Lease): Promise<boolean> {
+  const { holders } = await pair.inspectGate()
+  return holders.some(({ note, token }) => parseNote(note)?.steal && token > gate.token)
 }
 
 /** The line first: its head then finds the gate already released, and until the very end the lock counts as held. */
-export async function giveBack({ line, gate }: Passed): Promise<void> {
-  await Promise.all([line?.release(), gate.release()])
+export async function release({ queue, gate }: HeldPair): Promise<void> {
+  await Promise.all([queue?.release(), gate.release()])
 }
 
-async function free(door: Door, signal: AbortSignal | undefined): Promise<Lease | undefined> {
+async function tryGate(pair: LockPair, signal: AbortSignal | undefined): Promise<Lease | undefined> {
   signal?.throwIfAborted()
-  return door.gate.tryAcquire({ ...door.options, note: noteOf(door.mark) })
+  return pair.gate.tryAcquire({ ...pair.options, note: toNote(pair.requestNote) })
 }
 
-async function behindThieves(door: Door, terms: AcquireOptions): Promise<Lease> {
+async function afterThieves(pair: LockPair, terms: AcquireOptions): Promise<Lease> {
   for (;;) {
-    const gate = await door.gate.acquire(terms)
+    const gate = await pair.gate.acquire(terms)
     try {
-      const { waiters } = await door.inspectGate()
-      const thief = waiters.some(({ note }) => readNote(note)?.steal)
+      const { waiters } = await pair.inspectGate()
+      const thief = waiters.some(({ note }) => parseNote(note)?.steal)
       if (!thief && gate.isHeld) return gate
     } catch (error) {
       await gate.release()

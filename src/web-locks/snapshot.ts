@@ -1,6 +1,6 @@
 /** §4.5, "Snapshot the lock state": derives holders and waiters from the store's report on lines and gates. */
 import type { Standing } from 'holdfast'
-import { readLockName, readNote } from './names.js'
+import { parseNote, readLockName } from './names.js'
 import type { LockInfo, LockManagerSnapshot, LockMode } from './types.js'
 
 interface Row {
@@ -70,7 +70,7 @@ function rowOf(
   name: string,
   { mode, note, by }: { mode: { kind: string }; note?: string; by?: string },
 ): Row {
-  const mark = readNote(note)
+  const mark = parseNote(note)
   const how: LockMode = mode.kind === 'shared' ? 'shared' : 'exclusive'
   return { info: { name, mode: how, clientId: mark?.clientId ?? by ?? 'unknown' }, request: mark?.request }
 }

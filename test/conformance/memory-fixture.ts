@@ -20,5 +20,5 @@ export function memoryFixture(
   broken: (factory: DriverFactory) => DriverFactory = (one) => one,
 ): Fixture {
   const store = memory()
-  return { name, traits, ttl: 300, patience: 5_000, tellsLoss: true, ...inProcess(() => broken(store)) }
+  return { name, traits, ttl: 300, timeout: 5_000, reportsLoss: true, ...inProcess(() => broken(store)) }
 }

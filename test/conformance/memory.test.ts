@@ -16,7 +16,7 @@ const lesser: DriverFactory = (env) => {
   const { name, acquire, inspect, close } = store(env)
   return { name, traits, acquire, inspect, close }
 }
-const { make, breakage } = inProcess(() => lesser)
+const { make, faults } = inProcess(() => lesser)
 conformance(
   { describe, it },
   {
@@ -24,7 +24,7 @@ conformance(
     traits,
     ttl: 300,
     make,
-    breakage: { ...breakage, loseHold: async (name) => void (await operator.forceRelease(name)) },
+    faults: { ...faults, loseHold: async (name) => void (await operator.forceRelease(name)) },
   },
 )
 

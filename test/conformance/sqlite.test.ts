@@ -24,7 +24,11 @@ conformance(
   {
     name: 'sqlite, the example',
     traits,
-    taker: { module: new URL('./sqlite-client.js', import.meta.url).href, export: 'open', args: [file] },
+    childClient: {
+      module: new URL('./sqlite-client.js', import.meta.url).href,
+      export: 'open',
+      args: [file],
+    },
     ...inProcess(() => open(file)),
   },
 )

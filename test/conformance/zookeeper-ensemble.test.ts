@@ -30,7 +30,7 @@ conformance(withoutPrimitives, {
     cells: true,
   },
   make: () => cables.factory(brisk),
-  breakage: {
+  faults: {
     cut: (factory) => cables.cut(factory),
     heal: () => {
       for (const server of ensemble.servers) server.resume()
@@ -45,7 +45,7 @@ conformance(withoutPrimitives, {
       await operator.close()
     },
   },
-  taker: {
+  childClient: {
     module: new URL('../drivers/zookeeper/support/in-child.js', import.meta.url).href,
     export: 'make',
     args: [{ servers: ensemble.addresses, ...brisk }],

@@ -5,7 +5,7 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { after, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import type { Taker } from 'holdfast/conformance'
+import type { ChildClient } from 'holdfast/conformance'
 import type { EndsTask, Step } from '../drivers/support/ends-child.js'
 import { leakCheck } from '../support/leaks.js'
 import { startConsul } from '../support/servers/consul.js'
@@ -19,10 +19,10 @@ import { startZookeeper } from '../support/servers/zookeeper.js'
 interface Store {
   stop(): Promise<void>
   /** What a child takes part with, by client and strategy. */
-  readonly takers: Readonly<Record<string, Taker>>
+  readonly takers: Readonly<Record<string, ChildClient>>
 }
 
-const taker = (driver: string, ...args: unknown[]): Taker => ({
+const childClient = (driver: string, ...args: unknown[]): ChildClient => ({
   module: new URL(`../drivers/${driver}/support/in-child.js`, import.meta.url).href,
   export: 'make',
   args,
@@ -32,45 +32,45 @@ const stores: Readonly<Record<string, () => Promise<Store>>> = {
   async postgres() {
     const { port, stop } = await startPostgres()
     const takers = {
-      'pg, row': taker('postgres', 'pg', port, { strategy: 'row' }),
-      'pg, session': taker('postgres', 'pg', port, { strategy: 'session' }),
-      'postgres.js, row': taker('postgres', 'postgres.js', port, { strategy: 'row' }),
+      'pg, row': childClient('postgres', 'pg', port, { strategy: 'row' }),
+      'pg, session': childClient('postgres', 'pg', port, { strategy: 'session' }),
+      'postgres.js, row': childClient('postgres', 'postgres.js', port, { strategy: 'row' }),
     }
     return { stop, takers }
   },
   async mysql() {
     const { port, stop } = await startMysql()
     const takers = {
-      'mysql2, row': taker('mysql', 'mysql2', port, {}),
-      'mysql2, session': taker('mysql', 'mysql2', port, { strategy: 'session' }),
-      'mariadb, row': taker('mysql', 'mariadb', port, {}),
+      'mysql2, row': childClient('mysql', 'mysql2', port, {}),
+      'mysql2, session': childClient('mysql', 'mysql2', port, { strategy: 'session' }),
+      'mariadb, row': childClient('mysql', 'mariadb', port, {}),
     }
     return { stop, takers }
   },
   async redis() {
     const { port, stop } = await startRedis()
     const takers = {
-      ioredis: taker('redis', 'ioredis', { is: 'single', port }),
-      'node-redis': taker('redis', 'node-redis', { is: 'single', port }),
+      ioredis: childClient('redis', 'ioredis', { is: 'single', port }),
+      'node-redis': childClient('redis', 'node-redis', { is: 'single', port }),
     }
     return { stop, takers }
   },
   async redlock() {
     const { servers, stop } = await startMany(3)
     const ports = servers.map(({ port }) => port)
-    return { stop, takers: { ioredis: taker('redlock', 'ioredis', ports) } }
+    return { stop, takers: { ioredis: childClient('redlock', 'ioredis', ports) } }
   },
   async etcd() {
     const { url, stop } = await startEtcd()
-    return { stop, takers: { etcd: taker('etcd', [url]) } }
+    return { stop, takers: { etcd: childClient('etcd', [url]) } }
   },
   async consul() {
     const { url, stop } = await startConsul()
-    return { stop, takers: { consul: taker('consul', [url]) } }
+    return { stop, takers: { consul: childClient('consul', [url]) } }
   },
   async zookeeper() {
     const { address, stop } = await startZookeeper()
-    return { stop, takers: { zookeeper: taker('zookeeper', { servers: address }) } }
+    return { stop, takers: { zookeeper: childClient('zookeeper', { servers: address }) } }
   },
 }
 
@@ -87,11 +87,11 @@ describe('a process that awaits what a dead store does not answer', { concurrenc
     it(`stays until it has the error: ${store}`, { timeout: 120_000 }, async () => {
       const { stop, takers } = await start()
       const children = await Promise.all(
-        Object.entries(takers).flatMap(([client, taker]) =>
+        Object.entries(takers).flatMap(([client, childClient]) =>
           ways.map(async (steps, i) => ({
             client,
             steps,
-            ...(await ender({ taker, name: `${client} ${i}`, steps })),
+            ...(await ender({ childClient, name: `${client} ${i}`, steps })),
           })),
         ),
       )

@@ -37,9 +37,13 @@ const broken = new URL('./kill/broken-locks.js', import.meta.url).href
 describe('the embedded driver under kill -9', () => {
   it(`keeps exclusion, token order and every update over ${rounds} rounds`, async (test) => {
     const directory = join(scratch, 'broker')
-    const taker = { module: import.meta.resolve('holdfast/local'), export: 'local', args: [{ directory }] }
+    const childClient = {
+      module: import.meta.resolve('holdfast/local'),
+      export: 'local',
+      args: [{ directory }],
+    }
     const { history, kills } = await killLoop({
-      taker,
+      childClient,
       make: () => local({ directory }),
       hostOf: () => hostOf(directory),
       folder: folderFor('local'),
@@ -62,8 +66,8 @@ describe('the embedded driver under kill -9', () => {
 describe('the kill loop sees', () => {
   it('a lock file that is taken for stale too early', async () => {
     const folder = folderFor('lock-file')
-    const taker = { module: broken, export: 'lockFile', args: [folder, 6] }
-    const { history } = await killLoop({ taker, make: () => lockFile(folder, 6), folder, rounds: 12 })
+    const childClient = { module: broken, export: 'lockFile', args: [folder, 6] }
+    const { history } = await killLoop({ childClient, make: () => lockFile(folder, 6), folder, rounds: 12 })
     const found = exclusion(history)
     assert.ok(found.length > 0, 'two holders went unseen')
     assert.equal(found[0]?.stories.length, 2)
@@ -73,8 +77,8 @@ describe('the kill loop sees', () => {
   it('tokens that repeat', async () => {
     const directory = join(scratch, 'seconds')
     const folder = folderFor('seconds-history')
-    const taker = { module: broken, export: 'secondsAsToken', args: [directory] }
-    const { history } = await killLoop({ taker, make: () => local({ directory }), folder, rounds: 6 })
+    const childClient = { module: broken, export: 'secondsAsToken', args: [directory] }
+    const { history } = await killLoop({ childClient, make: () => local({ directory }), folder, rounds: 6 })
     assert.ok(tokens(history).length > 0, 'repeated tokens went unseen')
     assert.deepEqual(exclusion(history), [])
   })

@@ -156,18 +156,18 @@ test('a waiter whose connection is killed hears of the release all the same', as
   await (await next).release()
 })
 
-for (const lane of ['up', 'down'] as const) {
-  const what = lane === 'up' ? 'the statement' : 'the reply to its commit'
+for (const direction of ['up', 'down'] as const) {
+  const what = direction === 'up' ? 'the statement' : 'the reply to its commit'
   test(`an acquire that loses ${what} leaves one hold or none`, async (t) => {
     const a = await cabled(t, server)
     const b = peer(t, server.port)
-    const name = `lost acquire ${lane}`
+    const name = `lost acquire ${direction}`
     await a.locks.mutex('warm').run(() => undefined)
-    a.cable[lane].hold((bytes) => bytes.includes(lane === 'up' ? 'holdfast_acquire' : 'granted'))
+    a.cable[direction].hold((bytes) => bytes.includes(direction === 'up' ? 'holdfast_acquire' : 'granted'))
     const lease = a.locks.mutex(name).acquire({ wait: 60_000 })
-    await a.cable[lane].holding()
+    await a.cable[direction].holding()
     a.cable.reset()
-    a.cable[lane].pass()
+    a.cable[direction].pass()
     const got = await lease
     assert.equal((await b.locks.inspect(name)).holders.length, 1)
     assert.equal(got.token, (await b.locks.inspect(name)).holders[0]?.token)
@@ -178,15 +178,15 @@ for (const lane of ['up', 'down'] as const) {
   test(`a release that loses ${what} is carried out once`, async (t) => {
     const a = await cabled(t, server, { commandTimeout: 20_000 })
     const b = peer(t, server.port)
-    const name = `lost release ${lane}`
+    const name = `lost release ${direction}`
     const lease = await a.locks.mutex(name).acquire()
-    a.cable[lane].hold((bytes) =>
-      lane === 'up' ? bytes.includes('holdfast_release') : bytes.includes('answer'),
+    a.cable[direction].hold((bytes) =>
+      direction === 'up' ? bytes.includes('holdfast_release') : bytes.includes('answer'),
     )
     const released = lease.release()
-    await a.cable[lane].holding()
+    await a.cable[direction].holding()
     a.cable.reset()
-    a.cable[lane].pass()
+    a.cable[direction].pass()
     assert.equal(await released, 'released')
     const second = await b.locks.mutex(name).acquire({ wait: 20_000 })
     assert.ok(second.token > lease.token)

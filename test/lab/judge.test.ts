@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { type Event, historyOf, type Rule } from 'holdfast/verify'
 import type { Fault } from '../../lab/faults/store.js'
-import { judge } from '../../lab/faults/verdict.js'
+import { judgeRun } from '../../lab/faults/verdict.js'
 import { leakCheck } from '../support/leaks.js'
 import { event, held } from '../verify/bugs.js'
 
@@ -38,7 +38,7 @@ const goesBack = [
 
 function judged(...events: readonly Event[]): { violations: string[]; excused: string[] } {
   const history = historyOf([...goesBack, ...events].sort((a, b) => a.t - b.t))
-  const { violations, excused } = judge(history, faults, { settles: 10_000, check: {} }, [])
+  const { violations, excused } = judgeRun(history, faults, { settles: 10_000, check: {} }, [])
   return {
     violations: violations.map(({ rule }) => rule),
     excused: excused.map(({ violation, fault }) => `${violation.rule} after ${fault}`),

@@ -6,7 +6,7 @@ import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
-import { asTold, type Played, play, scenes } from '../../lab/scenes/run-scene.js'
+import { asExpected, runScene, type SceneResult, scenes } from '../../lab/scenes/run-scene.js'
 import { Servers } from '../../lab/scenes/servers.js'
 import { manifest, read, root } from '../support/checkout.js'
 import { leakCheck } from '../support/leaks.js'
@@ -21,9 +21,9 @@ after(() => servers[Symbol.asyncDispose]())
 describe('the lab', { concurrency: 3 }, () => {
   for (const scene of scenes) {
     test(`${scene.name}: ${scene.naive.title} fails, ${scene.holdfast.title} stands`, async () => {
-      const played = await play(scene, servers)
+      const played = await runScene(scene, servers)
       const { naive, holdfast } = played
-      assert.ok(asTold(played), `${naive.outcome.saw} | ${holdfast.outcome.saw}`)
+      assert.ok(asExpected(played), `${naive.outcome.saw} | ${holdfast.outcome.saw}`)
       assert.deepEqual(untold(played), [])
       for (const { timeline } of [naive, holdfast]) assert.ok(timeline.rows.length >= 2)
     })
@@ -31,7 +31,7 @@ describe('the lab', { concurrency: 3 }, () => {
 })
 
 /** What was seen and does not stand in the section of its scene, counts and times aside. */
-function untold({ scene, naive, holdfast }: Played): string[] {
+function untold({ scene, naive, holdfast }: SceneResult): string[] {
   const section = page.split(/^## /m).find((text) => text.startsWith(scene.title)) ?? ''
   const plain = (text: string) => text.replace(/\s+/g, ' ').replace(/\d+(\.\d+)?/g, '#')
   const { story, holdfastDoes } = scene

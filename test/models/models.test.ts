@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url'
 import { mistakeIn, mistakesIn, propertiesOf, tables } from '../../lab/models/page.js'
 import { check, findTools, type Question, type Tools } from '../../lab/models/spin.js'
 import { type Row, table } from '../../lab/models/table.js'
-import { judge } from '../../lab/models/verdict.js'
+import { checkRow } from '../../lab/models/verdict.js'
 import { leakCheck } from '../support/leaks.js'
 
 const bounds = { memory: 2048, time: 240_000 }
@@ -30,7 +30,7 @@ function nameOf({ model, defines, asks, expected }: Row): string {
 describe('the models', { concurrency: Math.min(2, availableParallelism()) }, () => {
   for (const row of table.filter(({ effort }) => effort === 'quick')) {
     it(nameOf(row), async () => {
-      await judge(row, bounds, tools)
+      await checkRow(row, bounds, tools)
     })
   }
 })

@@ -3,7 +3,7 @@
 //   drop   swallow, also FIN and RST          hold   keep from the first match on, until let go
 // TCP never delivers a stream with a hole in it, so a link that lost bytes can only stay silent or break: going back to
 // `pass` resets it.
-import type { Chunk, Lane } from './proxy.js'
+import type { Chunk, ProxyDirection } from './proxy.js'
 import { createPipe, type Entry, type Piece, type Pipe, type Route } from './proxy-pipe.js'
 
 type Mode =
@@ -18,8 +18,8 @@ interface Waiter {
 }
 
 /** The proxy's side of a lane. */
-export interface LaneControl {
-  readonly lane: Lane
+export interface DirectionControl {
+  readonly direction: ProxyDirection
   readonly dropping: boolean
   /** Carries a new link in this direction; returns how to take it off again. */
   carry(route: Route): () => void
@@ -27,7 +27,7 @@ export interface LaneControl {
 }
 
 // Longer than a function should be: these few variables are the lane, and every verb below is a few lines on them.
-export function createLane(): LaneControl {
+export function createDirection(): DirectionControl {
   const pipes = new Set<Pipe>()
   let mode: Mode = { is: 'pass' }
   let order: Entry[] = [] // what is held, oldest first, over all links
@@ -99,7 +99,7 @@ export function createLane(): LaneControl {
     }
   }
 
-  const lane: Lane = {
+  const direction: ProxyDirection = {
     get bytes() {
       return bytes
     },
@@ -125,7 +125,7 @@ export function createLane(): LaneControl {
     for (const { reject } of waiters.splice(0)) reject(new Error('the proxy was stopped before that'))
   }
   return {
-    lane,
+    direction,
     carry,
     stop,
     get dropping() {

@@ -1,7 +1,7 @@
 // One connection through the proxy: a socket to the client, one to the server, a pipe each way.
 import { connect, type Socket } from 'node:net'
 import type { Link } from './proxy.js'
-import type { LaneControl } from './proxy-direction.js'
+import type { DirectionControl } from './proxy-direction.js'
 import { reset } from './proxy-pipe.js'
 
 /** The proxy's side of a link. */
@@ -13,8 +13,8 @@ export interface LinkControl {
 /** What a link needs to know of its proxy. */
 export interface Surroundings {
   readonly target: { readonly host?: string; readonly port: number }
-  readonly up: LaneControl
-  readonly down: LaneControl
+  readonly up: DirectionControl
+  readonly down: DirectionControl
   readonly closed: (id: number) => void
 }
 

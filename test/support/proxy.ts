@@ -7,7 +7,7 @@
 // It ends TCP on both sides, so an end that is cut off is cut off from the other end, not from the kernel: a black-holed
 // client still connects (in reality its SYN would be lost too), and then hears nothing.
 import { createServer, type Server, type Socket } from 'node:net'
-import { createLane } from './proxy-direction.js'
+import { createDirection } from './proxy-direction.js'
 import { createLink, type LinkControl } from './proxy-link.js'
 import { freePort } from './servers/ports.js'
 
@@ -33,7 +33,7 @@ export interface Chunk {
 }
 
 /** What to do with one direction of every link, those to come included. */
-export interface Lane {
+export interface ProxyDirection {
   /** Delivered since the start. */
   readonly bytes: number
   /** Back to normal: what is held or delayed goes out in order; a link that lost bytes is reset. */
@@ -60,9 +60,9 @@ export interface TcpProxy extends AsyncDisposable {
   /** Stays the same over `refuse()` and `accept()`. */
   readonly port: number
   /** Client to server. */
-  readonly up: Lane
+  readonly up: ProxyDirection
   /** Server to client. */
-  readonly down: Lane
+  readonly down: ProxyDirection
   /** Open connections, oldest first. */
   readonly links: readonly Link[]
   /** Connections accepted since the start. */
@@ -88,8 +88,8 @@ export async function startProxy(target: {
   readonly host?: string
   readonly port: number
 }): Promise<TcpProxy> {
-  const up = createLane()
-  const down = createLane()
+  const up = createDirection()
+  const down = createDirection()
   const links = new Map<number, LinkControl>()
   const surroundings = { target, up, down, closed: (id: number) => void links.delete(id) }
   let accepted = 0
@@ -109,8 +109,8 @@ export async function startProxy(target: {
   return {
     host: '127.0.0.1',
     port,
-    up: up.lane,
-    down: down.lane,
+    up: up.direction,
+    down: down.direction,
     get links() {
       return open()
     },
@@ -118,12 +118,12 @@ export async function startProxy(target: {
       return accepted
     },
     blackHole: () => {
-      up.lane.drop()
-      down.lane.drop()
+      up.direction.drop()
+      down.direction.drop()
     },
     heal: () => {
-      up.lane.pass()
-      down.lane.pass()
+      up.direction.pass()
+      down.direction.pass()
     },
     cut: () => open().forEach((link) => void link.cut()),
     reset: () => open().forEach((link) => void link.reset()),

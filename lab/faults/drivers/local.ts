@@ -29,8 +29,8 @@ function faultsIn(folder: string): Fault[] {
       subjects: ['broker'],
       weight: 3,
       lasts: [0.01, 0.02],
-      begin: async ({ crew }) => {
-        await crew.kill(host(folder, crew) ?? 0)
+      begin: async ({ workerPool }) => {
+        await workerPool.kill(host(folder, workerPool) ?? 0)
         return undefined
       },
     },
@@ -38,11 +38,11 @@ function faultsIn(folder: string): Fault[] {
       kind: 'stop the broker',
       subjects: ['broker'],
       weight: 3,
-      begin: ({ crew }) => {
-        const n = host(folder, crew)
+      begin: ({ workerPool }) => {
+        const n = host(folder, workerPool)
         if (n === undefined) return undefined
-        crew.pause(n)
-        return () => crew.resume(n)
+        workerPool.pause(n)
+        return () => workerPool.resume(n)
       },
     },
     {
@@ -68,11 +68,11 @@ function faultsIn(folder: string): Fault[] {
 }
 
 /** The worker that runs the broker, according to the journal. */
-function host(folder: string, crew: Act['crew']): number | undefined {
+function host(folder: string, workerPool: Act['workerPool']): number | undefined {
   try {
     const header = readFileSync(join(folder, 'journal'), 'utf8').split('\n')[0] ?? '[]'
     const pid = Number(JSON.parse(header)[3])
-    const n = Array.from({ length: crew.size }, (_, n) => n).find((n) => crew.pid(n) === pid)
+    const n = Array.from({ length: workerPool.size }, (_, n) => n).find((n) => workerPool.pid(n) === pid)
     return n
   } catch {
     // None: the file does not exist yet, or is just being rewritten.

@@ -3,7 +3,7 @@ import type { Claim } from 'holdfast/driver'
 import type { table } from '../../../test/support/inside.js'
 
 /** What a request says, whatever its verb. */
-export interface Told {
+export interface CommandInput {
   readonly name?: string
   readonly attempt?: string
   readonly claim?: Claim
@@ -14,7 +14,7 @@ export interface Mistake {
   /** The rules of `holdfast/verify` of which at least one must say so. */
   readonly breaks: readonly string[]
   /** A request as the server understands it. */
-  before?(request: Told): Told | undefined
+  before?(request: CommandInput): CommandInput | undefined
   /** What becomes of a row instead. */
   after?(before: table.Row, step: table.Step<unknown>): table.Step<unknown> | undefined
 }

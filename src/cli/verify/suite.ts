@@ -52,10 +52,10 @@ function fixtureOf(url: string, store: Target, like: Driver): Fixture {
     name: store.shown,
     traits: like.traits,
     ...inProcess(() => lazily(store.connect, like)),
-    taker: { module: new URL('./in-child.js', import.meta.url).href, export: 'connectIn', args: [url] },
+    childClient: { module: new URL('./in-child.js', import.meta.url).href, export: 'connectIn', args: [url] },
     // A store across a network is slower than a local one.
     ttl: Math.max(1_000, like.traits.minTtl),
-    patience: 10_000,
+    timeout: 10_000,
     handOver: 1_000,
   }
 }

@@ -20,7 +20,7 @@ export type Order = { readonly do: 'cut' | 'heal' | 'stop' } | { readonly do: 'b
 const messages = on(process, 'message')
 const task: Task = (await messages.next()).value[0]
 const connection = await target(task.url).connect()
-const { make, breakage } = inProcess(() => connection.driver)
+const { make, faults } = inProcess(() => connection.driver)
 const factory = make()
 const journal = recorder(join(task.folder, `${process.pid}-${Date.now()}.jsonl`), { label: 'worker' })
 const locks = recorded(createLocks(factory, { ttl: task.ttl, wait: 3 * task.ttl }), journal)
@@ -43,8 +43,8 @@ process.disconnect()
 async function obey(): Promise<void> {
   for await (const [order] of messages as AsyncIterable<[Order]>) {
     if (order.do === 'stop') stopping = true
-    else if (order.do === 'cut') void breakage.cut(factory)
-    else if (order.do === 'heal') void breakage.heal()
+    else if (order.do === 'cut') void faults.cut(factory)
+    else if (order.do === 'heal') void faults.heal()
     // Blocks this process without taking processor time from the servers.
     else if (order.do === 'block') Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, order.ms)
   }

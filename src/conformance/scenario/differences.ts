@@ -10,7 +10,7 @@ import type { Fixture } from '../fixture.js'
 export interface Declared {
   readonly traits: Traits
   readonly driver: Pick<Driver, 'list' | 'forceRelease'>
-  readonly tellsLoss: boolean
+  readonly reportsLoss: boolean
 }
 
 export interface Difference {
@@ -59,8 +59,8 @@ export const differences: readonly Difference[] = [
       '`traits.maxTtl` bounds what a lease can be worth. A longer `ttl` is cut to that, and `lease.ttl` says so; the watchdog still keeps the lease for as long as you hold it.',
   },
   {
-    id: 'tellsLoss',
-    isDeclared: ({ tellsLoss, driver }) => !tellsLoss && driver.forceRelease !== undefined,
+    id: 'reportsLoss',
+    isDeclared: ({ reportsLoss, driver }) => !reportsLoss && driver.forceRelease !== undefined,
     promise: 'a forced release is heard at once',
     is: 'in part',
     answers: { 'a hears of the loss': ['taken', 'revoked'] },
@@ -163,6 +163,6 @@ export const differences: readonly Difference[] = [
 ]
 
 /** The deviations that this driver and fixture declare. */
-export function declaredBy(driver: Driver, { tellsLoss = false }: Fixture): readonly Difference[] {
-  return differences.filter(({ isDeclared }) => isDeclared({ traits: driver.traits, driver, tellsLoss }))
+export function declaredBy(driver: Driver, { reportsLoss = false }: Fixture): readonly Difference[] {
+  return differences.filter(({ isDeclared }) => isDeclared({ traits: driver.traits, driver, reportsLoss }))
 }

@@ -33,12 +33,12 @@ export const handOver: Chapter = {
     const { a, b, c, name, stage } = story
     const lease = await story.need('a acquires', () => a.locks.mutex(name).acquire())
     const next = b.locks.mutex(name).acquire({ wait: Number.POSITIVE_INFINITY })
-    await stage.inLine(a, name, 1)
+    await stage.queued(a, name, 1)
     const released = lease.release()
     const passed = await story.ask('c tries while a releases', () => c.locks.mutex(name).tryAcquire())
     await passed?.release()
     await story.ask('a releases', () => released)
-    const granted = await story.need('b, who waited', () => stage.soon('the hand-over', next))
+    const granted = await story.need('b, who waited', () => stage.settlesInTime('the hand-over', next))
     story.note('b has a greater token than a had', granted.token > lease.token)
     await story.ask('c tries', () => c.locks.mutex(name).tryAcquire())
     await story.ask('b releases', () => granted.release())
@@ -61,10 +61,10 @@ export const firstSecond: Chapter = {
       (granted) => share(granted, began),
       () => 0,
     )
-    await stage.inLine(a, name, 1)
+    await stage.queued(a, name, 1)
     began = performance.now()
     await story.ask('a releases', () => lease.release())
-    const granted = await story.need('b, who waited', () => stage.soon('the hand-over', next))
+    const granted = await story.need('b, who waited', () => stage.settlesInTime('the hand-over', next))
     story.note('b: nine tenths of its ttl are left', (await left) >= 0.9)
     await story.ask('b asserts that it holds', () => granted.assertHeld())
     await pause(1_000)
@@ -93,7 +93,7 @@ export const extending: Chapter = {
     const shorter = await lease.extend(stage.momentary)
     story.note('a extends to less: no more than that is left', shorter <= stage.momentary)
     const next = await story.need('b waits for the end of it', () =>
-      b.locks.mutex(name).acquire({ wait: 30_000 + stage.patience }),
+      b.locks.mutex(name).acquire({ wait: 30_000 + stage.timeout }),
     )
     story.note('a when b has it: isHeld', lease.isHeld)
     await story.ask('b releases', () => next.release())
@@ -110,9 +110,9 @@ export const tokens: Chapter = {
     await first.extend()
     story.note('a extends: the same token', first.token === given[0])
     const next = b.locks.mutex(name).acquire()
-    await stage.inLine(a, name, 1)
+    await stage.queued(a, name, 1)
     await first.release()
-    const second = await story.need('b, who waited', () => stage.soon('the hand-over', next))
+    const second = await story.need('b, who waited', () => stage.settlesInTime('the hand-over', next))
     given.push(second.token)
     await story.ask('b releases', () => second.release())
     const enter = () => a.locks.mutex(name).run(({ token }) => void given.push(token))
@@ -124,7 +124,7 @@ export const tokens: Chapter = {
     )
     given.push(silent.token)
     const last = await story.need('b waits for the end of it', () =>
-      b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.patience }),
+      b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.timeout }),
     )
     given.push(last.token)
     await story.ask('b releases', () => last.release())

@@ -58,9 +58,9 @@ export const semaphore: Chapter = {
     const { locks } = stage.client()
     await story.ask('another client takes 1 of 4', () => locks.semaphore(name, { permits: 4 }).acquire())
     const next = c.locks.semaphore(name, of).acquire({ permits: 2 })
-    await stage.inLine(a, name, 1)
+    await stage.queued(a, name, 1)
     await story.ask('a releases', () => two.release())
-    const granted = await story.need('c, who waited for 2', () => stage.soon('the permits', next))
+    const granted = await story.need('c, who waited for 2', () => stage.settlesInTime('the permits', next))
     for (const [who, lease] of Object.entries({ b: one, c: granted }))
       await story.ask(`${who} releases`, () => lease.release())
   },
@@ -82,9 +82,9 @@ export const several: Chapter = {
     await story.ask('a tries two', () => all.tryAcquire())
     await story.ask('the other is free', () => stage.assertFree(c, names[0] ?? '').then(() => true))
     const both = all.acquire({ wait: Number.POSITIVE_INFINITY })
-    await stage.inLine(b, last, 1)
+    await stage.queued(b, last, 1)
     await story.ask('b releases', () => held.release())
-    const next = await story.need('a, who waited', () => stage.soon('both', both))
+    const next = await story.need('a, who waited', () => stage.settlesInTime('both', both))
     await story.ask('a releases', () => next.release())
   },
 }
@@ -105,7 +105,7 @@ export const inspecting: Chapter = {
     await seen('before')
     const lease = await story.need('a acquires', () => a.locks.mutex(name).acquire({ note: 'from a' }))
     const next = b.locks.mutex(name).acquire({ note: 'from b' })
-    await stage.inLine(c, name, 1)
+    await stage.queued(c, name, 1)
     await seen('meanwhile')
     const [holder] = (await c.locks.inspect(name)).holders
     story.note('token, mode and process of the holder', [
@@ -116,7 +116,7 @@ export const inspecting: Chapter = {
     await story.ask('c checks the token', () => c.locks.check(lease))
     await story.ask('c lists the name', async () => (await c.locks.list(name)).map(() => 'it is there'))
     await story.ask('a releases', () => lease.release())
-    const granted = await story.need('b, who waited', () => stage.soon('the hand-over', next))
+    const granted = await story.need('b, who waited', () => stage.settlesInTime('the hand-over', next))
     await story.ask('c checks the old token', () => c.locks.check(lease))
     await story.ask('b releases', () => granted.release())
   },

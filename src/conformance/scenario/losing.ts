@@ -1,5 +1,5 @@
 /** Chapters about a lock that its holder loses, or that becomes free with its holder's end. */
-import { takeInChild } from '../child-process.js'
+import { acquireInChild } from '../child-process.js'
 import type { Chapter, Story } from './story.js'
 
 export const expiry: Chapter = {
@@ -11,10 +11,10 @@ export const expiry: Chapter = {
     )
     const loss = story.loss(a, lease)
     const next = await story.need('b waits for the end of it', () =>
-      b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.patience }),
+      b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.timeout }),
     )
     story.note('a when b has it: isHeld', lease.isHeld)
-    story.note('a hears of the loss', await loss.told(stage.patience))
+    story.note('a hears of the loss', await loss.told(stage.timeout))
     story.note('a: state, isHeld, remaining', [lease.state, lease.isHeld, lease.remaining()])
     story.note('a: the reason of the signal', lease.signal.reason)
     await story.ask('a asserts that it holds', () => lease.assertHeld())
@@ -31,7 +31,7 @@ export const byForce: Chapter = {
   promise: 'a forced release is heard at once',
   async play(story) {
     const { a, b, c, name, stage } = story
-    const told = stage.fixture.tellsLoss === true
+    const told = stage.fixture.reportsLoss === true
     const ttl = told ? 60_000 : Math.max(stage.ttl, 3_000)
     await story.need('c releases a free lock by force', () => c.locks.forceRelease(name))
     // By the second time, a is certainly subscribed.
@@ -39,7 +39,7 @@ export const byForce: Chapter = {
     const lease = await story.need('a, who waited', () => waited(story, ttl))
     const loss = story.loss(a, lease)
     await story.ask('c releases it by force', () => c.locks.forceRelease(name))
-    story.note('a hears of the loss', await loss.told(told ? stage.patience : ttl + stage.patience))
+    story.note('a hears of the loss', await loss.told(told ? stage.timeout : ttl + stage.timeout))
     story.note('a: state, isHeld, remaining', [lease.state, lease.isHeld, lease.remaining()])
     const { reason } = lease.signal
     await story.ask('a asserts: the reason of the signal', () => {
@@ -62,9 +62,9 @@ export const byForce: Chapter = {
 async function waited({ a, b, name, stage }: Story, ttl: number) {
   const first = await b.locks.mutex(name).acquire()
   const next = a.locks.mutex(name).acquire({ ttl })
-  await stage.inLine(b, name, 1)
+  await stage.queued(b, name, 1)
   await first.release()
-  return stage.soon('the hand-over', next)
+  return stage.settlesInTime('the hand-over', next)
 }
 
 export const delay: Chapter = {
@@ -80,7 +80,7 @@ export const delay: Chapter = {
     const asked = performance.now()
     const lease = await story.need('a acquires, without renewal', () => a.locks.mutex(name).acquire(options))
     const next = await story.need('b waits for the end of it', () =>
-      b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.patience }),
+      b.locks.mutex(name).acquire({ wait: 3 * stage.ttl + stage.timeout }),
     )
     const kept = performance.now() - asked
     story.note('ttl and lockDelay have passed', kept >= stage.ttl * 0.95 + lockDelay)
@@ -93,21 +93,21 @@ export const crash: Chapter = {
   promise: 'a holder that is killed keeps nobody out for long',
   async play(story) {
     const { a, b, name, stage } = story
-    const { traits, taker } = stage.fixture
+    const { traits, childClient } = stage.fixture
     if (!traits.shared) {
       story.note('another process', 'does not see the store')
       story.end()
     }
-    if (taker === undefined) throw new Error('the fixture needs a taker')
+    if (childClient === undefined) throw new Error('the fixture needs a childClient')
     story.note('another process', 'sees the store')
-    const child = takeInChild(stage, taker, name, stage.ttl)
-    const { token } = await child.heard('granted')
+    const child = acquireInChild(stage, childClient, name, stage.ttl)
+    const { token } = await child.received('granted')
     await story.ask('a tries while that process has it', () => a.locks.mutex(name).tryAcquire())
     const next = b.locks.mutex(name).acquire({ wait: Number.POSITIVE_INFINITY })
-    await stage.inLine(a, name, 1)
+    await stage.queued(a, name, 1)
     await child.kill()
     const lease = await story.need('b, who waited, after it was killed', () =>
-      stage.soon('the lock to be free', next, 2 * Math.max(stage.ttl, 2_000) + stage.patience),
+      stage.settlesInTime('the lock to be free', next, 2 * Math.max(stage.ttl, 2_000) + stage.timeout),
     )
     story.note('b has a greater token than it had', lease.token > token)
     await story.ask('b releases', () => lease.release())
@@ -122,7 +122,7 @@ export const closing: Chapter = {
     const lease = await story.need('a acquires', () => a.locks.mutex(name).acquire())
     const theirs = await story.need('b acquires another', () => b.locks.mutex(other).acquire())
     const waits = a.locks.mutex(other).acquire()
-    await stage.inLine(b, other, 1)
+    await stage.queued(b, other, 1)
     await a.locks.close()
     await story.ask('a, who waited for that and closed', () => waits)
     story.note('a: isHeld', lease.isHeld)

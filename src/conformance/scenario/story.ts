@@ -1,7 +1,7 @@
 /** One chapter of the scenario in progress: three clients, and a record of every answer, without times. */
 import type { Lease } from 'holdfast'
 import type { Client } from '../client.js'
-import type { Stage } from '../test-context.js'
+import type { TestContext } from '../test-context.js'
 
 /** What a client requested or looked at, and the result. */
 export interface Answer {
@@ -20,7 +20,7 @@ export interface Chapter {
 class ChapterEnds extends Error {}
 
 export class Story {
-  readonly stage: Stage
+  readonly stage: TestContext
   /** The lock under test. */
   readonly name: string
   readonly a: Client
@@ -28,7 +28,7 @@ export class Story {
   readonly c: Client
   readonly answers: Answer[] = []
 
-  constructor(stage: Stage) {
+  constructor(stage: TestContext) {
     this.stage = stage
     this.name = stage.name('scenario')
     this.a = stage.client()
@@ -79,7 +79,7 @@ export class Story {
 }
 
 /** Plays one chapter. A failure is an answer, too: one that is never expected. */
-export async function play(chapter: Chapter, stage: Stage): Promise<readonly Answer[]> {
+export async function play(chapter: Chapter, stage: TestContext): Promise<readonly Answer[]> {
   const story = new Story(stage)
   try {
     await stage.connected(story.a, story.b, story.c)

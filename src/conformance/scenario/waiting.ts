@@ -12,10 +12,10 @@ export const order: Chapter = {
     const waits: Promise<unknown>[] = []
     for (const [who, client] of Object.entries({ c, b, a })) {
       waits.push(client.locks.mutex(name).run(() => void served.push(who), { fair: true }))
-      await stage.inLine(a, name, waits.length)
+      await stage.queued(a, name, waits.length)
     }
     await story.ask('a releases', () => lease.release())
-    await stage.soon('the others to be served', Promise.all(waits))
+    await stage.settlesInTime('the others to be served', Promise.all(waits))
     story.note('c, b and a waited; served were', served)
   },
 }
@@ -28,14 +28,14 @@ export const cancelled: Chapter = {
     const stop = new AbortController()
     const reason = new Error('the user went away')
     const gone = b.locks.mutex(name).acquire({ signal: stop.signal })
-    await stage.inLine(a, name, 1)
+    await stage.queued(a, name, 1)
     stop.abort(reason)
-    await story.ask('b, who went away', () => stage.soon('the abort to be heard', gone))
+    await story.ask('b, who went away', () => stage.settlesInTime('the abort to be heard', gone))
     await stage.until('the place to be gone', async () => (await stage.waiters(a, name)) === 0)
     const next = c.locks.mutex(name).acquire()
-    await stage.inLine(a, name, 1)
+    await stage.queued(a, name, 1)
     await story.ask('a releases', () => lease.release())
-    const granted = await story.need('c, who waited', () => stage.soon('the hand-over', next))
+    const granted = await story.need('c, who waited', () => stage.settlesInTime('the hand-over', next))
     await story.ask('c releases', () => granted.release())
   },
 }
@@ -44,19 +44,19 @@ export const outage: Chapter = {
   promise: 'busy is not broken',
   async play(story) {
     const { a, b, name, stage } = story
-    const { ttl, patience } = stage
+    const { ttl, timeout } = stage
     const lease = await story.need('b acquires', () => b.locks.mutex(name).acquire())
     await story.ask('a tries', () => a.locks.mutex(name).tryAcquire())
     await stage.cut(a)
     await story.ask('a, cut off, tries', () =>
-      stage.soon('the try to end', a.locks.mutex(name).tryAcquire({ ttl }), ttl + patience + 10_000),
+      stage.settlesInTime('the try to end', a.locks.mutex(name).tryAcquire({ ttl }), ttl + timeout + 10_000),
     )
     await story.ask('a, cut off, waits for 300 ms', () => a.locks.mutex(name).acquire({ ttl, wait: 300 }))
     await stage.heal()
     story.note('b, who was not cut off: isHeld', lease.isHeld)
     await story.ask('b releases', () => lease.release())
     const next = await story.need('a, healed, acquires', () =>
-      a.locks.mutex(name).acquire({ wait: 2 * ttl + patience }),
+      a.locks.mutex(name).acquire({ wait: 2 * ttl + timeout }),
     )
     await story.ask('a releases', () => next.release())
   },

@@ -1,11 +1,11 @@
 import type { History } from '../history.js'
-import { claimsByName } from '../intervals.js'
+import { intervalsByName } from '../intervals.js'
 import { ms, type Violation, violation } from '../violation.js'
 
 /** No two exclusive claims of a name overlap. One sweep over the claims, ordered by start. */
 export function exclusion(history: History): Violation[] {
   const found: Violation[] = []
-  for (const [name, claims] of claimsByName(history)) {
+  for (const [name, claims] of intervalsByName(history)) {
     let furthest: (typeof claims)[number] | undefined
     for (const claim of claims) {
       if (claim.mode !== 'exclusive') continue

@@ -1,5 +1,5 @@
 import { type Acquisition, acquisitionsByName, type History } from '../history.js'
-import { claimEnd } from '../intervals.js'
+import { intervalEnd } from '../intervals.js'
 import { type Violation, violation } from '../violation.js'
 
 export interface FalseBusyOptions {
@@ -55,7 +55,7 @@ interface Span {
 function occupiedUntil(one: Acquisition, lag: number): number {
   if (one.granted === undefined) return (one.failed ?? one.died ?? Number.POSITIVE_INFINITY) + lag
   if (one.released !== undefined) return one.released
-  return Math.max(one.until ?? 0, claimEnd(one)) + lag
+  return Math.max(one.until ?? 0, intervalEnd(one)) + lag
 }
 
 type Tally = (from: number, to: number) => number

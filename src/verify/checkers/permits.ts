@@ -1,5 +1,5 @@
 import type { History } from '../history.js'
-import { type Claim, claimsByName } from '../intervals.js'
+import { type HoldInterval, intervalsByName } from '../intervals.js'
 import { type Violation, violation } from '../violation.js'
 
 /**
@@ -8,19 +8,19 @@ import { type Violation, violation } from '../violation.js'
  */
 export function permits(history: History): Violation[] {
   const found: Violation[] = []
-  for (const [name, claims] of claimsByName(history)) {
+  for (const [name, claims] of intervalsByName(history)) {
     if (claims.some((claim) => claim.mode === 'permits')) sweep(history, name, claims, found)
   }
   return found
 }
 
-function sweep(history: History, name: string, claims: readonly Claim[], found: Violation[]): void {
+function sweep(history: History, name: string, claims: readonly HoldInterval[], found: Violation[]): void {
   const ends = [...claims].sort((a, b) => a.to - b.to)
-  const held = new Set<Claim>()
+  const held = new Set<HoldInterval>()
   let taken = 0
   let others = 0
   let next = 0
-  const count = (claim: Claim, sign: 1 | -1) => {
+  const count = (claim: HoldInterval, sign: 1 | -1) => {
     if (claim.mode === 'permits') taken += sign * claim.of.permits
     else others += sign
   }

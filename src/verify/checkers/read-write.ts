@@ -1,13 +1,13 @@
 import type { History } from '../history.js'
-import { type Claim, claimsByName } from '../intervals.js'
+import { type HoldInterval, intervalsByName } from '../intervals.js'
 import { ms, type Violation, violation } from '../violation.js'
 
 /** No shared claim overlaps an exclusive one. `exclusion` checks pairs of exclusive claims; shared claims may overlap. */
 export function readWrite(history: History): Violation[] {
   const found: Violation[] = []
-  for (const [name, claims] of claimsByName(history)) {
-    let reader: Claim | undefined
-    let writer: Claim | undefined
+  for (const [name, claims] of intervalsByName(history)) {
+    let reader: HoldInterval | undefined
+    let writer: HoldInterval | undefined
     for (const claim of claims) {
       if (claim.mode === 'permits') continue
       const other = claim.mode === 'shared' ? writer : reader
@@ -24,4 +24,4 @@ export function readWrite(history: History): Violation[] {
   return found
 }
 
-const later = (a: Claim | undefined, b: Claim) => (a === undefined || b.to > a.to ? b : a)
+const later = (a: HoldInterval | undefined, b: HoldInterval) => (a === undefined || b.to > a.to ? b : a)

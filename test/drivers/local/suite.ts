@@ -74,9 +74,9 @@ async function fixture(socket: 'abstract' | 'file'): Promise<Fixture> {
     traits,
     ...hasColumn('local'),
     make: () => client(options),
-    tellsLoss: true,
-    taker: { module: import.meta.resolve('holdfast/local'), export: 'local', args: [options] },
-    breakage: {
+    reportsLoss: true,
+    childClient: { module: import.meta.resolve('holdfast/local'), export: 'local', args: [options] },
+    faults: {
       cut(one) {
         cut.add(one)
         for (const socket of sockets.get(one) ?? []) block(socket)

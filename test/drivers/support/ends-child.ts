@@ -2,18 +2,18 @@
 // was answered, one way or the other; with the number of the step otherwise.
 import { once } from 'node:events'
 import { createLocks, type DriverFactory } from 'holdfast'
-import type { Taker } from 'holdfast/conformance'
+import type { ChildClient } from 'holdfast/conformance'
 
 export interface EndsTask {
-  readonly taker: Taker
+  readonly childClient: ChildClient
   readonly name: string
   readonly steps: readonly Step[]
 }
 
 export type Step = 'wait' | 'inspect' | 'try' | 'extend' | 'release' | 'close'
 
-async function main({ taker, name, steps }: EndsTask): Promise<void> {
-  const { module, export: exported, args = [] } = taker
+async function main({ childClient, name, steps }: EndsTask): Promise<void> {
+  const { module, export: exported, args = [] } = childClient
   const make: (...args: unknown[]) => DriverFactory | Promise<DriverFactory> = (await import(module))[
     exported
   ]

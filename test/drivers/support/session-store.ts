@@ -1,7 +1,7 @@
 // What the tests of a store with sessions, etcd or Consul, are set with: drivers alone, behind cables, on a clock of their own;
 // and the fixture of the conformance suite.
 import type { TestContext } from 'node:test'
-import type { Fixture, Taker } from '../../../src/conformance/index.js'
+import type { ChildClient, Fixture } from '../../../src/conformance/index.js'
 import type { Clock } from '../../../src/core/clock.js'
 import type { Claim, Driver, DriverFactory, Traits } from '../../../src/core/driver.js'
 import { systemEnv } from '../../../src/core/engine.js'
@@ -83,14 +83,14 @@ interface Parts {
   readonly mostTogether?: number
   make(addresses: readonly string[]): DriverFactory
   loseHold(name: string): Promise<void>
-  readonly taker: Taker
+  readonly childClient: ChildClient
 }
 
 /** Clients behind cables, on one server or a cluster. */
 export async function sessionFixture(
   parts: Parts,
 ): Promise<{ readonly fixture: Fixture; readonly close: () => Promise<void> }> {
-  const { name, servers, maxLockDelay, mostTogether, make, loseHold, taker } = parts
+  const { name, servers, maxLockDelay, mostTogether, make, loseHold, childClient } = parts
   const cables = await Cables.to(
     servers.map(({ port }) => port),
     12,
@@ -107,7 +107,7 @@ export async function sessionFixture(
       ...(mostTogether !== undefined && { together: true, mostTogether }),
     },
     make: () => cables.factory((through) => make(through.map((port) => `127.0.0.1:${port}`))),
-    breakage: {
+    faults: {
       cut: (factory) => cables.cut(factory),
       heal: () => {
         for (const server of servers) server.resume()
@@ -118,7 +118,7 @@ export async function sessionFixture(
       },
       loseHold,
     },
-    taker,
+    childClient,
   }
   const close = async () => {
     await cables.stop()

@@ -5,13 +5,13 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { createLocks, type DriverFactory } from 'holdfast'
-import type { Taker } from 'holdfast/conformance'
+import type { ChildClient } from 'holdfast/conformance'
 import { type History, readHistory, recorder } from 'holdfast/verify'
 import { until } from '../../support/until.js'
 import type { Doing, KillTask } from './kill-worker.js'
 
 export interface KillLoopOptions {
-  readonly taker: Taker
+  readonly childClient: ChildClient
   /** A client of the same store, to look at what is left at the end. */
   readonly make: () => DriverFactory
   /** The process that serves the others at the moment, for stores that live in one of them. */
@@ -57,8 +57,8 @@ class Worker {
 }
 
 export async function killLoop(options: KillLoopOptions): Promise<KillLoopResult> {
-  const { taker, folder, rounds, workers: size = 5, ttl = 5_000 } = options
-  const task: KillTask = { taker, folder, names, ttl }
+  const { childClient, folder, rounds, workers: size = 5, ttl = 5_000 } = options
+  const task: KillTask = { childClient, folder, names, ttl }
   const nemesis = recorder(join(folder, 'nemesis.jsonl'), { label: 'nemesis' })
   const kills = { holder: 0, waiter: 0, host: 0, anyone: 0 }
   // One more than needed, so that a killed one need not be waited for.

@@ -3,11 +3,11 @@
 import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { createLocks, type DriverFactory, type Lease } from 'holdfast'
-import type { Taker } from 'holdfast/conformance'
+import type { ChildClient } from 'holdfast/conformance'
 import { attemptOf, recorded, recorder } from 'holdfast/verify'
 
 export interface KillTask {
-  readonly taker: Taker
+  readonly childClient: ChildClient
   readonly folder: string
   readonly names: readonly string[]
   readonly ttl: number
@@ -22,7 +22,7 @@ process.on('message', () => {
 })
 process.on('disconnect', () => process.exit(0))
 
-const { module, export: exported, args = [] } = task.taker
+const { module, export: exported, args = [] } = task.childClient
 const make: (...args: unknown[]) => DriverFactory = (await import(module))[exported]
 const journal = recorder(join(task.folder, `${process.pid}-${Date.now()}.jsonl`), { label: 'worker' })
 const locks = recorded(createLocks(make(...args), { ttl: task.ttl, wait: 10_000 }), journal)

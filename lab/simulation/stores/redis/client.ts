@@ -12,7 +12,7 @@ export interface Command {
   readonly name: string
   readonly args: readonly string[]
 }
-export type Said =
+export type ServerMessage =
   | { readonly id: number; readonly reply: Reply }
   | { readonly id: number; readonly error: string }
   | { readonly channel: string; readonly text: string }
@@ -27,12 +27,12 @@ export class SimulatedIoredis extends EventEmitter {
   status = 'connecting'
   readonly options: { readonly keyPrefix: string } = { keyPrefix: '' }
   readonly #process: SimulatedProcess
-  readonly #network: Network<Command, Said>
+  readonly #network: Network<Command, ServerMessage>
   readonly #wire: Wire<Command>
   readonly #pending = new Map<number, Pending>()
   #last = 0
 
-  constructor(process: SimulatedProcess, network: Network<Command, Said>) {
+  constructor(process: SimulatedProcess, network: Network<Command, ServerMessage>) {
     super()
     this.#process = process
     this.#network = network
@@ -89,7 +89,7 @@ export class SimulatedIoredis extends EventEmitter {
     })
   }
 
-  #heard(said: Said): void {
+  #heard(said: ServerMessage): void {
     if ('channel' in said) {
       this.emit('message', said.channel, said.text)
       return

@@ -7,7 +7,7 @@ import { redis } from 'holdfast/redis'
 import { makeNetwork, type Remote } from '../../wire.js'
 import type { World } from '../../world.js'
 import type { SimulatedStore, StoreKind } from '../store.js'
-import { type Command, type Said, SimulatedIoredis } from './client.js'
+import { type Command, type ServerMessage, SimulatedIoredis } from './client.js'
 import type { Machine } from './machine.js'
 
 /** A mistake in the scripts: what stands there, and what stands there instead. */
@@ -45,8 +45,8 @@ function makeStore(
   strict: boolean,
 ): SimulatedStore {
   const server = machine.server(mistake?.instead)
-  const channels = new Map<string, Set<Remote<Said>>>()
-  const network = makeNetwork<Command, Said>(world, { heard, left })
+  const channels = new Map<string, Set<Remote<ServerMessage>>>()
+  const network = makeNetwork<Command, ServerMessage>(world, { heard, left })
   const drivers: { close(): void }[] = []
   let run = newRun()
   let startedAt = Number.NEGATIVE_INFINITY
@@ -62,7 +62,7 @@ function makeStore(
   }
   const wall = () => wallAt(world.now) - setBack * 1000
 
-  function heard(from: Remote<Said>, { id, name, args }: Command): void {
+  function heard(from: Remote<ServerMessage>, { id, name, args }: Command): void {
     // What was said to a server that has ended is not heard by the one after it.
     if (from.opened <= startedAt) return
     try {
@@ -72,7 +72,7 @@ function makeStore(
     }
   }
 
-  function carryOut(from: Remote<Said>, name: string, args: readonly string[]) {
+  function carryOut(from: Remote<ServerMessage>, name: string, args: readonly string[]) {
     if (name === 'EVAL' || name === 'EVALSHA') {
       const [script = '', count = '0', ...rest] = args
       const keys = rest.slice(0, Number(count))
@@ -108,7 +108,7 @@ function makeStore(
     ].join('\r\n')
   }
 
-  function left(from: Remote<Said>): void {
+  function left(from: Remote<ServerMessage>): void {
     for (const [channel, listening] of channels) {
       if (listening.delete(from)) server.listeners(channel, listening.size)
     }

@@ -22,7 +22,7 @@ export async function fixtureOf(
       await servers[0]?.ask('DELETE', `/v1/kv/${pathOf(places)}?recurse`)
       await servers[0]?.ask('DELETE', `/v1/kv/${pathOf(lock)}`)
     },
-    taker: {
+    childClient: {
       module: new URL('./in-child.js', import.meta.url).href,
       export: 'make',
       args: [servers.map(({ url }) => url), { session }],

@@ -20,7 +20,7 @@ export async function fixtureOf(
     loseHold: async (name) => {
       await servers[0]?.ask('/v3/kv/deleterange', lineOf('holdfast/', name).all)
     },
-    taker: {
+    childClient: {
       module: new URL('./in-child.js', import.meta.url).href,
       export: 'make',
       args: [urls, { lease }],

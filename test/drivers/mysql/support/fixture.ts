@@ -26,7 +26,7 @@ export async function fixtureOf(
       together: true,
     },
     make: () => cables.factory(library, options),
-    breakage: {
+    faults: {
       cut: (factory) => cables.cut(factory),
       heal: () => {
         server.resume()
@@ -34,7 +34,7 @@ export async function fixtureOf(
       },
       stop: () => server.pause(),
     },
-    taker: {
+    childClient: {
       module: new URL('./in-child.js', import.meta.url).href,
       export: 'make',
       args: [library, server.port, options],

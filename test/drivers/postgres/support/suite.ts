@@ -38,8 +38,8 @@ export async function conforms(
     traits: traits[strategy],
     ...hasColumn(strategy === 'row' ? 'postgres' : 'postgres (session)'),
     make: () => cables.factory(library, options),
-    tellsLoss: strategy === 'row',
-    breakage: {
+    reportsLoss: strategy === 'row',
+    faults: {
       // A session ends with its connection, so a cut that is healed must not break it.
       cut: (factory) => cables.cut(factory, strategy === 'session'),
       heal: () => {
@@ -49,7 +49,7 @@ export async function conforms(
       stop: () => server.pause(),
       loseHold: async (name) => void (await server.sql(endHold[strategy], [name])),
     },
-    taker: {
+    childClient: {
       module: new URL('./in-child.js', import.meta.url).href,
       export: 'make',
       args: [library, server.port, options],

@@ -29,8 +29,8 @@ export async function fixtureOf(
       together: place.is !== 'cluster',
     },
     make: () => cables.factory(library, place),
-    tellsLoss: true,
-    breakage: {
+    reportsLoss: true,
+    faults: {
       cut: (factory) => cables.cut(factory),
       heal: () => {
         servers.heal()
@@ -39,7 +39,11 @@ export async function fixtureOf(
       stop: () => servers.stop(),
       loseHold: (lock) => servers.loseHold(lock),
     },
-    taker: { module: new URL('./in-child.js', import.meta.url).href, export: 'make', args: [library, place] },
+    childClient: {
+      module: new URL('./in-child.js', import.meta.url).href,
+      export: 'make',
+      args: [library, place],
+    },
     ...more,
   }
   return { fixture, close: () => cables.stop() }

@@ -29,7 +29,7 @@ export async function conformsOn(
       maxLockDelay: 29_400,
     },
     make: () => cables.factory(library, ports, options),
-    breakage: {
+    faults: {
       cut: (factory) => cables.cut(factory),
       heal: () => {
         for (const server of group.servers) server.resume()
@@ -39,7 +39,7 @@ export async function conformsOn(
         for (const server of group.servers) server.pause()
       },
     },
-    taker: {
+    childClient: {
       module: new URL('./in-child.js', import.meta.url).href,
       export: 'make',
       args: [library, ports, options],

@@ -24,7 +24,7 @@ function fixtureOf(name: string, strategy: 'line' | 'simple', own: Partial<Trait
       ...own,
     },
     make: () => cables.factory(options),
-    breakage: {
+    faults: {
       cut: (factory) => cables.cut(factory),
       heal: () => {
         server.resume()
@@ -37,7 +37,7 @@ function fixtureOf(name: string, strategy: 'line' | 'simple', own: Partial<Trait
         await operator.close()
       },
     },
-    taker: {
+    childClient: {
       module: new URL('./in-child.js', import.meta.url).href,
       export: 'make',
       args: [{ servers: server.address, ...options }],
