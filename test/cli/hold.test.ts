@@ -1,5 +1,6 @@
 // `holdfast hold` from the seat of a script: it holds, gives back, and ends with the script; and what happens when something dies.
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
 import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, afterEach, describe as group, test } from 'node:test'
@@ -202,7 +203,9 @@ test('what makes no sense is refused before anything is asked of the store', asy
   await refused(/--for must be the id of a process.*got '-5'/, 'x', '--for=-5')
   await refused(/--for 1: the first process/, 'x', '--for', '1')
   await refused(/--for 4194305: there is no such process/, 'x', '--for', '4194305')
-  await refused(/leads its process group, .* start the script with setsid/, 'x', '--for', `${process.pid}`)
+  const follower = spawn('sleep', ['600'])
+  await refused(/leads its process group, .* start the script with setsid/, 'x', '--for', `${follower.pid}`)
+  follower.kill()
   const { code, stderr } = await cli('release', 'x', '--token', 'one', ...on)
   assert.equal(code, 64)
   assert.match(stderr, /--token must be a number that holdfast hold printed, got 'one'/)
