@@ -104,5 +104,6 @@ export async function connectMysql(place: MysqlPlace): Promise<Connection> {
     ...(tls !== undefined && { ssl: mysqlTls(tls, host) }),
   })
   const { mysql } = await import('holdfast/mysql')
-  return { driver: mysql({ pool, ...options }), close: () => pool.end() }
+  // A connection that never came about rejects; why is known already.
+  return { driver: mysql({ pool, ...options }), close: () => pool.end().catch(() => undefined) }
 }

@@ -61,6 +61,8 @@ function healthy(name: StoreName, at: () => Scene): void {
   else test('a lock that an operator takes away: the command is ended', () => forced(at()))
   test('ls and inspect tell who holds', () => looks(name, at()))
   test('a wrong password is told of, by every command, and not repeated', () => wrongPassword(at()))
+  if (name !== 'local') test('a URL with the scheme of another store', () => wrongScheme(name, at()))
+  test('schema prints SQL for databases, and is refused for the others', () => schema(name, at()))
   if (name !== 'local')
     test('a store that is not there is told of at once, with address and reason', () => nobody(name, at()))
 }
@@ -174,6 +176,35 @@ async function wrongPassword(scene: Scene): Promise<void> {
     assert.deepEqual([code, stdout], [69, ''], stderr)
     assert.match(stderr, /^(holdfast: .+\n)+$/)
     assert.doesNotMatch(stderr, /wrong-secret|right-secret|7f5ea000/)
+  }
+}
+
+async function wrongScheme(name: StoreName, scene: Scene): Promise<void> {
+  const [, hosts = ''] = /:\/\/(?:[^@/]*@)?([^,/?]+)/.exec(scene.store.url) ?? []
+  const on = name.startsWith('red') ? `mysql://app@${hosts}/app` : `redis://${hosts}`
+  const ended = await Promise.all([
+    scene.cli('run', 'x', '--no-wait', '--on', on, '--', 'echo', 'hello'),
+    scene.cli('ls', '--on', on),
+    scene.cli('inspect', 'x', '--on', on),
+    scene.cli('release', 'x', '--yes', '--on', on),
+    scene.cli('doctor', '--on', on),
+  ])
+  for (const { code, stdout, stderr } of ended) {
+    assert.deepEqual([code, stdout], [69, ''], stderr)
+    assert.match(stderr, /^(holdfast: .+\n)+$/)
+  }
+}
+
+async function schema(name: StoreName, scene: Scene): Promise<void> {
+  const { code, stdout, stderr } = await scene.cli('schema', '--on', scene.store.url)
+  if (/^(postgres|mysql)/.test(name)) {
+    assert.deepEqual([code, stderr], [0, ''])
+    assert.match(stdout, /create table/i)
+    assert.doesNotMatch(stdout, /right-secret/)
+  } else {
+    assert.deepEqual([code, stdout], [64, ''])
+    assert.match(stderr, /^holdfast: '.+' needs no schema; only postgres: and mysql: do, .+\n$/)
+    assert.doesNotMatch(stderr, /right-secret|7f5ea000/)
   }
 }
 
