@@ -43,8 +43,10 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
   const client = env.id()
   const calls = new Map<number, { readonly call: Pending; readonly stop: () => void }>()
   const held = new Map<string, Held>()
-  /** Attempts that the broker may count as ours although we abandoned them: we enter again, so that it ends them. */
-  const owed = new Set<string>()
+  /** Attempts that the broker may count as ours although we abandoned them, and their names: we enter again, so that it ends them. */
+  const owed = new Map<string, string>()
+  /** The attempts that our last `enter` named as requested. */
+  let asked = new Set<string>()
   let lastId = 0
   let out = ''
   let closed = false
@@ -55,24 +57,19 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
     directory,
     socket,
     wanted: () => calls.size > 0 || held.size > 0 || owed.size > 0,
-    entering: () => ({
-      client,
-      by: env.by,
-      mark: thisProcess(),
-      held: [...held.keys()],
-      asked: [...calls.values()].flatMap(({ call: { verb } }) =>
-        verb[0] === 'acquire'
-          ? [verb[2]]
-          : verb[0] === 'together'
-            ? verb[1].map(([, attempt]) => attempt)
-            : [],
-      ),
-    }),
+    entering() {
+      asked = new Set([...calls.values()].flatMap(({ call }) => requestedBy(call.verb)))
+      return { client, by: env.by, mark: thisProcess(), held: [...held.keys()], asked: [...asked] }
+    },
     onUp(gone) {
-      owed.clear()
       onEntered?.()
       for (const attempt of gone) held.get(attempt)?.lost()
       for (const [id, { call }] of calls) send(id, call)
+      // Those that were abandoned only after `enter` had named them are still ours. The others have ended.
+      for (const [attempt, name] of owed) {
+        if (asked.has(attempt)) void cancel(name, attempt)
+        else owed.delete(attempt)
+      }
     },
     onDown: () => {
       out = ''
@@ -149,9 +146,13 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
 
   async function abandon(name: string, attempt: string): Promise<void> {
     if (closed) return
-    owed.add(attempt)
+    owed.set(attempt, name)
     // Without a connection there is nothing to wait for: when we enter again, the broker ends every attempt that we do not name.
     if (!link.up) return link.wake()
+    await cancel(name, attempt)
+  }
+
+  async function cancel(name: string, attempt: string): Promise<void> {
     const known = await ask(['cancel', name, attempt], undefined, cancelWithin).catch(() => undefined)
     if (known !== undefined) owed.delete(attempt)
   }
@@ -187,4 +188,10 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
       held.clear()
     },
   }
+}
+
+/** The attempts that a call requests. */
+function requestedBy(verb: Verb): readonly string[] {
+  if (verb[0] === 'acquire') return [verb[2]]
+  return verb[0] === 'together' ? verb[1].map(([, attempt]) => attempt) : []
 }
