@@ -9,6 +9,7 @@ import { labCommandLine } from './commands/lab.js'
 import { runCommandLine, withoutCommand } from './commands/run.js'
 import { schemaCommandLine } from './commands/schema.js'
 import { storeCommandLines } from './commands/store.js'
+import { topCommandLine } from './commands/top.js'
 import { uiCommandLine } from './commands/ui.js'
 import { verifyCommandLine } from './commands/verify.js'
 import { exitCodeOf, exits } from './exit.js'
@@ -34,6 +35,7 @@ async function called(argv: readonly string[]): Promise<void> {
   runCommandLine(program, rest)
   holdCommandLine(program)
   storeCommandLines(program)
+  topCommandLine(program)
   uiCommandLine(program)
   schemaCommandLine(program)
   demoCommandLine(program)

@@ -87,6 +87,14 @@ export const pages: Readonly<Record<string, Page>> = {
     examples: [['holdfast inspect deploy', 'who holds it, who waits']],
     environment: storeVariables,
   },
+  top: {
+    examples: [
+      ['holdfast top', 'the names with the most waiters first; ? shows the keys'],
+      ['holdfast top account: --sort held --every 5s', 'some names, the longest held first'],
+      ['holdfast top --once --json', 'one list, for a script'],
+    ],
+    environment: storeVariables,
+  },
   release: {
     examples: [
       ['holdfast release deploy', 'asks first'],

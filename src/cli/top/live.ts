@@ -1,0 +1,135 @@
+/** The loop of `top`: one list at a time, keys in between. */
+import type { Locks, Standing } from 'holdfast'
+import { plain } from '../print.js'
+import { draw, pageOf } from './draw.js'
+import { chosen, Rates, type Row, type Sort } from './model.js'
+import { initial, type Key, press, type State } from './state.js'
+import { takeOver } from './terminal.js'
+
+export interface Source {
+  /** As shown to people. */
+  readonly store: string
+  /** Time from one list to the next, in ms. */
+  readonly every: number
+  readonly sort: Sort
+  /** The list with which the view begins. */
+  readonly first: readonly Standing[]
+  readonly list: () => Promise<readonly Standing[]>
+  readonly force: Locks['forceRelease']
+}
+
+/** A list that takes long is repeated less often: the store spends at most a tenth of its time on it. */
+export function pauseAfter(took: number, every: number): number {
+  return Math.max(every, 9 * took)
+}
+
+/** Resolves when the user quits. */
+export function live(source: Source): Promise<void> {
+  return new Promise((resolve) => {
+    new Live(source, resolve)
+  })
+}
+
+class Live {
+  readonly #source: Source
+  readonly #done: () => void
+  readonly #terminal: ReturnType<typeof takeOver>
+  readonly #rates = new Rates()
+  #state: State
+  #all: readonly Row[]
+  #took: number | undefined
+  /** When the newest list came, in monotonic ms. */
+  #at = performance.now()
+  #error: string | undefined
+  #timer: NodeJS.Timeout | undefined
+  #listing = false
+  #over = false
+
+  constructor(source: Source, done: () => void) {
+    this.#source = source
+    this.#done = done
+    this.#state = { ...initial, sort: source.sort }
+    this.#all = this.#rates.rows(source.first, this.#at)
+    this.#terminal = takeOver(process.stdin, process.stdout, {
+      key: (key) => this.#key(key),
+      resized: () => this.#draw(),
+      ended: () => this.#end(),
+    })
+    this.#draw()
+    this.#plan(source.every)
+  }
+
+  /** Never rejects: what is wrong is shown. */
+  async #list(): Promise<void> {
+    if (this.#listing || this.#over) return
+    this.#listing = true
+    clearTimeout(this.#timer)
+    const began = performance.now()
+    try {
+      const list = await this.#source.list()
+      this.#at = performance.now()
+      this.#took = this.#at - began
+      this.#all = this.#rates.rows(list, this.#at)
+      this.#error = undefined
+    } catch (error) {
+      this.#error = error instanceof Error ? error.message : String(error)
+    }
+    this.#listing = false
+    this.#draw()
+    this.#plan(pauseAfter(performance.now() - began, this.#source.every))
+  }
+
+  #plan(pause: number): void {
+    if (this.#over) return
+    this.#timer = setTimeout(() => (this.#state.paused ? this.#plan(pause) : void this.#list()), pause)
+  }
+
+  get #rows(): Row[] {
+    return chosen(this.#all, this.#state.filter, this.#state.sort)
+  }
+
+  #key(key: Key): void {
+    const before = this.#state
+    const { state, action } = press(before, key, this.#rows, pageOf(this.#terminal.screen))
+    this.#state = state
+    if (action === 'quit') return this.#end()
+    if (action === 'refresh' || (before.paused && !state.paused)) void this.#list()
+    else if (action !== undefined) void this.#force(action.force)
+    this.#draw()
+  }
+
+  async #force(name: string): Promise<void> {
+    let message: string
+    try {
+      const taken = await this.#source.force(name)
+      message = taken === 0 ? `"${plain(name)}" was not held` : `released "${plain(name)}" (${taken} held it)`
+    } catch (error) {
+      message = error instanceof Error ? error.message : String(error)
+    }
+    this.#state = { ...this.#state, message }
+    this.#draw()
+    await this.#list()
+  }
+
+  #draw(): void {
+    if (this.#over) return
+    const shown = {
+      ...{ store: this.#source.store, rows: this.#rows, all: this.#all, state: this.#state },
+      ...{
+        took: this.#took,
+        age: performance.now() - this.#at,
+        every: this.#source.every,
+        error: this.#error,
+      },
+    }
+    this.#terminal.show(draw(shown, this.#terminal.screen))
+  }
+
+  #end(): void {
+    if (this.#over) return
+    this.#over = true
+    clearTimeout(this.#timer)
+    this.#terminal.close()
+    this.#done()
+  }
+}

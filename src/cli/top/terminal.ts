@@ -1,0 +1,71 @@
+/** A terminal taken over for a full-screen view, and given back as it was, however the process ends. */
+import { emitKeypressEvents } from 'node:readline'
+import type { Screen } from './draw.js'
+import type { Key } from './state.js'
+
+const enter = '\x1b[?1049h\x1b[?25l'
+const leave = '\x1b[?25h\x1b[?1049l'
+
+export interface Terminal {
+  readonly screen: Screen
+  /** Shows these lines; sends only those that changed. */
+  show(lines: readonly string[]): void
+  close(): void
+}
+
+export interface Listeners {
+  key(key: Key): void
+  resized(): void
+  /** Asked to end: SIGTERM, SIGHUP, or the terminal is gone. */
+  ended(): void
+}
+
+export function takeOver(input: NodeJS.ReadStream, output: NodeJS.WriteStream, on: Listeners): Terminal {
+  let shown: readonly string[] = []
+  let closed = false
+  const keypress = (text: string | undefined, key: { name?: string; ctrl?: boolean } = {}) =>
+    on.key({ name: key.name, ctrl: key.ctrl === true, text })
+  const resize = () => {
+    shown = []
+    output.write('\x1b[2J')
+    on.resized()
+  }
+  const signals = ['SIGTERM', 'SIGHUP', 'SIGINT'] as const
+  const close = () => {
+    if (closed) return
+    closed = true
+    input.off('keypress', keypress)
+    input.off('end', on.ended)
+    output.off('resize', resize)
+    for (const signal of signals) process.off(signal, on.ended)
+    process.off('exit', close)
+    if (input.isTTY) input.setRawMode(false)
+    input.pause()
+    output.write(leave)
+  }
+  emitKeypressEvents(input)
+  input.on('keypress', keypress)
+  input.on('end', on.ended)
+  output.on('resize', resize)
+  for (const signal of signals) process.on(signal, on.ended)
+  process.on('exit', close)
+  input.setRawMode(true)
+  input.resume()
+  output.write(enter)
+  return {
+    get screen() {
+      return {
+        columns: output.columns || 80,
+        lines: output.rows || 24,
+        style: process.env.NO_COLOR === undefined,
+      }
+    },
+    show(lines) {
+      if (closed) return
+      const changed = lines.flatMap((line, i) => (line === shown[i] ? [] : [`\x1b[${i + 1};1H${line}\x1b[K`]))
+      shown = lines
+      if (changed.length > 0) output.write(changed.join(''))
+    },
+    close,
+  }
+}

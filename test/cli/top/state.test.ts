@@ -1,0 +1,76 @@
+import '../../support/background.js'
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { Rates } from '../../../src/cli/top/model.js'
+import { initial, type Key, press, type State } from '../../../src/cli/top/state.js'
+import { leakCheck } from '../../support/leaks.js'
+
+after(leakCheck)
+
+const rows = new Rates().rows(
+  ['a', 'b', 'c'].map((name) => ({ name, holders: [], waiters: [], lastToken: 0 })),
+  0,
+)
+
+/** Presses characters and `<named keys>`, and tells every action. */
+function type(keys: string, from: Partial<State> = {}): { state: State; actions: unknown[] } {
+  let state: State = { ...initial, ...from }
+  const actions: unknown[] = []
+  for (const [, named, text] of keys.matchAll(/<(\w+)>|(.)/g)) {
+    const key: Key = named === undefined ? { text } : { name: named }
+    const next = press(state, key, rows, 2)
+    state = next.state
+    if (next.action !== undefined) actions.push(next.action)
+  }
+  return { state, actions }
+}
+
+test('the cursor moves by lines and pages, and stops at the ends', () => {
+  for (const [keys, selected] of [
+    ['j', 'b'],
+    ['jjjjj', 'c'],
+    ['jk', 'a'],
+    ['k', 'a'],
+    ['<pagedown>', 'c'],
+    ['G', 'c'],
+    ['Gg', 'a'],
+    ['<down><down>', 'c'],
+  ] as const)
+    assert.equal(type(keys).state.selected, selected, keys)
+})
+
+test('only y after F forces a release; anything else is no', () => {
+  assert.deepEqual(type('jFy').actions, [{ force: 'b' }])
+  for (const keys of ['jFn', 'jF<return>', 'jFY', 'jF<escape>', 'jF '])
+    assert.deepEqual(type(keys).actions, [], keys)
+  assert.equal(type('jFn').state.message, 'nothing was released')
+  assert.deepEqual(type('y').actions, [])
+})
+
+test('a filter is typed, corrected, kept by Enter, cleared by Escape', () => {
+  assert.equal(type('/abq<backspace>').state.filter, 'ab')
+  assert.deepEqual(type('/q').actions, [], 'q is a letter there')
+  const kept = type('/ab<return>').state
+  assert.deepEqual([kept.filter, kept.asking], ['ab', undefined])
+  assert.equal(type('/ab<escape>').state.filter, '')
+  assert.equal(type('<escape>', { filter: 'x' }).state.filter, '')
+  assert.equal(press({ ...initial, asking: 'filter' }, { text: '\x1b' }, rows, 2).state.filter, '')
+})
+
+test('q leaves a view, then the program; ^C leaves from everywhere', () => {
+  const looking = type('<return>')
+  assert.deepEqual([looking.state.view, looking.state.selected], ['one', 'a'])
+  assert.deepEqual(type('<return>q').actions, [])
+  assert.deepEqual(type('<return>qq').actions, ['quit'])
+  for (const asking of ['filter', 'force'] as const)
+    assert.equal(press({ ...initial, asking }, { name: 'c', ctrl: true }, rows, 2).action, 'quit')
+})
+
+test('p pauses, s sorts, r lists again, ? helps', () => {
+  assert.equal(type('p').state.paused, true)
+  assert.equal(type('pp').state.paused, false)
+  assert.equal(type('s').state.sort, 'held')
+  assert.equal(type('ssss').state.sort, 'waiting')
+  assert.deepEqual(type('r').actions, ['refresh'])
+  assert.equal(type('?').state.view, 'help')
+})
