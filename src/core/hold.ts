@@ -176,8 +176,10 @@ export class Hold implements WatchdogHooks {
   }
 
   #tellReleased(outcome: GaveBack | 'unknown' | 'exported'): void {
-    const { events, clock } = this.engine
-    if (events.wants('released'))
-      events.emit('released', { ...this.about(), held: clock.now() - this.since, outcome })
+    const { events, clock, driver } = this.engine
+    if (!events.wants('released')) return
+    const { name, mode, note, token } = this
+    const held = clock.now() - this.since
+    events.emit('released', { name, driver: driver.name, mode, note, token, held, outcome })
   }
 }

@@ -463,8 +463,13 @@ export class Line {
     if (hold.mode.kind === 'exclusive') this.#writer = hold
     const { events } = this.engine
     if (events.wants('granted'))
+      // Written out: a spread costs more than the rest of the event.
       events.emit('granted', {
-        ...hold.about(),
+        name: this.name,
+        driver: this.engine.driver.name,
+        mode: hold.mode,
+        note: hold.note,
+        token,
         acquisition: request.acquisition,
         waited: now - request.asked,
         passed,

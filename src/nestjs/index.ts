@@ -19,6 +19,7 @@
  * ```
  * @module
  */
+export { type HealthIndicatorResult, locksIndicator } from './indicator.js'
 export {
   HoldfastModule,
   type HoldfastModuleOptions,

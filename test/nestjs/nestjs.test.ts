@@ -21,16 +21,21 @@ test('the example compiles with experimentalDecorators and runs to its end on Ne
     },
   )
   assert.equal(tsc.stdout, '')
+  assert.match(outputOf('main.js'), /ten redemptions of 5 points at once: 50 left/)
+  assert.match(outputOf('schedule.js'), /two hosts, one run for each second/)
+})
+
+function outputOf(example: string): string {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-nestjs-'))
-  const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, 'build/nestjs/main.js')], {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, 'build/nestjs', example)], {
     encoding: 'utf8',
     env: { ...process.env, TMPDIR: folder, HOLDFAST_DIR: join(folder, 'holdfast') },
     timeout: 120_000,
   })
   rmSync(folder, { recursive: true, force: true })
   assert.equal(status, 0, stdout + stderr)
-  assert.match(stdout, /ten redemptions of 5 points at once: 50 left/)
-})
+  return stdout
+}
 
 test('the module is one object by Nest’s shape, global unless told otherwise', () => {
   const { module, global, exports } = HoldfastModule.forRoot({ driver: memory() })
