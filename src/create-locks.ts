@@ -4,7 +4,6 @@
  * Long because every method of `Locks` is documented in one place.
  */
 import type { Lock } from './core/acquire.js'
-import { isCurrent } from './core/check.js'
 import type { DriverFactory, Standing, Traits } from './core/driver.js'
 import { Engine, systemEnv } from './core/engine.js'
 import { UnsupportedError } from './core/errors.js'
@@ -15,9 +14,9 @@ import type { Lease } from './core/lease.js'
 import type { ModeKind } from './core/mode.js'
 import { checkName, describe } from './core/name.js'
 import { checkOptions, type Defaults, type ParticipantDefaults } from './core/options.js'
+import { isCurrent } from './core/token-check.js'
 import { type Barrier, barrier } from './locks/barrier.js'
 import { type Election, election } from './locks/election.js'
-import { type AdoptOptions, adoptLease, exportLease } from './locks/handing.js'
 import { type Job, type JobOptions, job } from './locks/job.js'
 import { type Latch, latch } from './locks/latch.js'
 import { all, type MultiLock } from './locks/multi-lock.js'
@@ -27,6 +26,7 @@ import { type Pool, type PoolOptions, pool } from './locks/pool.js'
 import { type ReadWriteLock, readWrite } from './locks/read-write.js'
 import { onRevoke, type Revocation, type Revoked, type RevokeOptions, revoke } from './locks/revoke.js'
 import { type SemaphoreOptions, semaphore } from './locks/semaphore.js'
+import { type AdoptOptions, adoptLease, exportLease } from './locks/transfer.js'
 import { type UpgradeableLock, upgradeable } from './locks/upgradeable.js'
 
 /** What a driver may support: a mode, small values beside the locks, a hold that moves to another process. */

@@ -2,7 +2,7 @@
  * Passing a lock on inside a process, and when it must go back to the store.
  *
  * Two processes share one exclusive lock: HERE requests are made in process 0, THERE in process 1, each once. A process
- * keeps one line for its requests and has at most one turn in the store's line (src/core/queue.ts). An exclusive grant
+ * keeps one line for its requests and has at most one turn in the store's line (src/core/local-queue.ts). An exclusive grant
  * comes with RESERVE more tokens; whoever leaves may pass the lock to the next local request with the next of them, and
  * a release tells the store the last token used. While others wait in the store, at most PASSES passes follow each other.
  *

@@ -9,7 +9,7 @@ if (argv.length === 1 && (argv[0] === '--version' || argv[0] === '-V')) {
   const { version } = await import('./version.js')
   console.log(version())
 } else {
-  if (argv[0] === 'run' && argv.includes('--')) (await import('./run/beside.js')).startEarly()
+  if (argv[0] === 'run' && argv.includes('--')) (await import('./run/spawn-helpers.js')).startEarly()
   const { main } = await import('./program.js')
   void main(argv)
 }

@@ -14,7 +14,7 @@ import { uiCommandLine } from './commands/ui.js'
 import { verifyCommandLine } from './commands/verify.js'
 import { exitCodeOf, exits } from './exit.js'
 import { addHelp } from './help/help.js'
-import { dismissEarly } from './run/beside.js'
+import { dismissEarly } from './run/spawn-helpers.js'
 import { version } from './version.js'
 
 async function called(argv: readonly string[]): Promise<void> {

@@ -4,7 +4,8 @@
  *
  * Long because the ways in which one acquisition ends are read together.
  */
-import { checkWaitOptions, type WaitOptions } from './bounded.js'
+
+import type { Party } from './claim-batch.js'
 import { watchForDeadlock } from './deadlock.js'
 import type { Blocked } from './driver.js'
 import type { Engine } from './engine.js'
@@ -20,13 +21,13 @@ import {
 import type { AboutAcquisition, DenialReason } from './events.js'
 import type { Hold } from './hold.js'
 import { HeldLease, type Lease } from './lease.js'
+import type { Line, Request } from './local-queue.js'
 import type { Mode, ModeKind } from './mode.js'
 import { checkFunction } from './name.js'
 import { type AcquireOptions, checkSingle, resolveTerms, type Terms, type TryOptions } from './options.js'
-import type { Line, Request } from './queue.js'
 import { heldBy, inside, reenter } from './reentrancy.js'
-import type { Party } from './together.js'
-import { Patience, type WaitEnd, type Waiting } from './wait.js'
+import { Patience, type WaitEnd, type Waiting } from './wait-deadline.js'
+import { checkWaitOptions, type WaitOptions } from './with-deadline.js'
 
 /** The object to acquire from. Cheap, holds nothing; make as many as you like. */
 export interface Lock {

@@ -11,12 +11,13 @@
  * Permits are not followed: any holder may free them. Known are holds inside `run`, as for reentrancy, those given to
  * the wait (`holding`), and those that `all()` has acquired so far.
  */
-import { type Bounds, bounded } from './bounded.js'
-import { Box } from './box.js'
+
+import { Box } from './cell-ref.js'
 import type { Engine } from './engine.js'
 import { DeadlockError } from './errors.js'
 import type { Hold } from './hold.js'
 import { printable, quote } from './name.js'
+import { type Bounds, bounded } from './with-deadline.js'
 
 /** How long a wait goes unchecked, and how often it is checked afterwards, in ms. */
 const lookEvery = 500

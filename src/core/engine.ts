@@ -1,12 +1,13 @@
 /** What all locks of one `createLocks` share: the driver, time, randomness, events, and the holders and waiters of this process. */
 import { randomFillSync } from 'node:crypto'
 import { hostname } from 'node:os'
-import { longestGoodbye, within } from './answer.js'
 import { type Clock, systemClock } from './clock.js'
 import type { Driver, DriverFactory, Env, Traits } from './driver.js'
 import { BackendError } from './errors.js'
 import { Events, type StoreOperation } from './events.js'
+import { Overtaken } from './keyed-mutex.js'
 import { Leaks, type LeakTerms } from './leaks.js'
+import { Line } from './local-queue.js'
 import { LockOrder } from './lock-order.js'
 import {
   type Defaults,
@@ -16,13 +17,12 @@ import {
   resolveDefaults,
   type Terms,
 } from './options.js'
-import { Overtaken } from './overtaken.js'
 import { Pending } from './pending.js'
 import { PermitLimits } from './permit-limits.js'
-import { Line } from './queue.js'
 import { Releases } from './releases.js'
-import { Timetable } from './timetable.js'
-import { Unarmed } from './wait.js'
+import { Timetable } from './timer-queue.js'
+import { Unarmed } from './wait-deadline.js'
+import { longestGoodbye, within } from './with-timeout.js'
 
 const idleLinesKept = 256
 

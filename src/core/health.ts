@@ -4,10 +4,10 @@ import type { Grant, Wait } from './driver.js'
 import { type Duration, duration } from './duration.js'
 import type { Engine } from './engine.js'
 import { BackendError, unavailable } from './errors.js'
-import { checkKnown } from './known.js'
+import { checkKnown } from './known-options.js'
+import { claimOf } from './local-queue.js'
 import { exclusive, shared } from './mode.js'
 import { checkOptions } from './options.js'
-import { claimOf } from './queue.js'
 import { Watchdog } from './watchdog.js'
 
 export interface HealthOptions {

@@ -3,9 +3,9 @@ import type { Engine } from './engine.js'
 import { LeaseLostError, type LossCause } from './errors.js'
 import type { AboutLease } from './events.js'
 import type { HeldLease, LeaseState, ReleaseOutcome } from './lease.js'
+import type { Line } from './local-queue.js'
 import type { Mode } from './mode.js'
 import type { Terms } from './options.js'
-import type { Line } from './queue.js'
 import type { Watchdog, WatchdogHooks } from './watchdog.js'
 
 /** One local owner of a grant. After a local hand-over the grant and its watchdog live on under the next hold, which has its own token. */

@@ -6,10 +6,10 @@
 import { type Duration, duration } from './duration.js'
 import type { Engine } from './engine.js'
 import type { Hold } from './hold.js'
-import { checkKnown } from './known.js'
+import { checkKnown } from './known-options.js'
 import type { HeldLease } from './lease.js'
 import { describe, quote } from './name.js'
-import type { Entry } from './timetable.js'
+import type { Entry } from './timer-queue.js'
 
 export interface LeakWarningOptions {
   /** A lease is reported when it is held so many times as long as its name usually is. @default 10 */

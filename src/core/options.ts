@@ -6,7 +6,7 @@
 import type { Traits } from './driver.js'
 import { type Duration, duration } from './duration.js'
 import { UnsupportedError } from './errors.js'
-import { checkKnown } from './known.js'
+import { checkKnown } from './known-options.js'
 import type { Lease } from './lease.js'
 import { checkName, describe } from './name.js'
 import { checkMaxPending } from './pending.js'

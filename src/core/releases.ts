@@ -6,11 +6,12 @@
  * `close()` repeats each of them once more: those that wait for their next attempt, those that fail meanwhile, and
  * those without a reply in time. None is sent after that, because the driver is closed then.
  */
-import { answerTime, within } from './answer.js'
+
 import type { GaveBack } from './driver.js'
 import type { Engine } from './engine.js'
 import { unavailable } from './errors.js'
 import type { Watchdog } from './watchdog.js'
+import { answerTime, within } from './with-timeout.js'
 
 export class Releases {
   readonly #engine: Engine

@@ -27,9 +27,9 @@ import type { Engine } from './engine.js'
 import { BackendError, type LossCause, UnsupportedError } from './errors.js'
 import { quote } from './name.js'
 import type { Terms } from './options.js'
-import type { Entry } from './timetable.js'
+import type { Entry } from './timer-queue.js'
 import { type Asked, Validity } from './validity.js'
-import type { Armed } from './wait.js'
+import type { Armed } from './wait-deadline.js'
 
 export type Proof = 'held' | 'doubtful' | 'lost'
 

@@ -10,6 +10,15 @@
  *
  * Long because coming and leaving are one state machine.
  */
+
+import type { Cell } from '../core/cell.js'
+import { Box } from '../core/cell-ref.js'
+import { duration } from '../core/duration.js'
+import type { Engine } from '../core/engine.js'
+import { AcquireTimeoutError, BackendError } from '../core/errors.js'
+import type { HeldLease, Lease } from '../core/lease.js'
+import { checkName, describe, quote } from '../core/name.js'
+import type { AcquireOptions, ParticipantDefaults, Terms } from '../core/options.js'
 import {
   answered,
   type Bounds,
@@ -18,16 +27,8 @@ import {
   Late,
   restOfWait,
   type WaitOptions,
-} from '../core/bounded.js'
-import { Box } from '../core/box.js'
-import type { Cell } from '../core/cell.js'
-import { duration } from '../core/duration.js'
-import type { Engine } from '../core/engine.js'
-import { AcquireTimeoutError, BackendError } from '../core/errors.js'
-import type { HeldLease, Lease } from '../core/lease.js'
-import { checkName, describe, quote } from '../core/name.js'
-import type { AcquireOptions, ParticipantDefaults, Terms } from '../core/options.js'
-import { lookEvery, type Roll, rollOf } from './roll.js'
+} from '../core/with-deadline.js'
+import { lookEvery, type Roll, rollOf } from './membership.js'
 
 export type EnterOptions = Pick<AcquireOptions, 'wait' | 'signal' | 'ttl' | 'autoRenew' | 'maxHold' | 'note'>
 

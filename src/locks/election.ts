@@ -18,8 +18,7 @@
  * An office never replaces one with a greater token.
  */
 import { EngineLock } from '../core/acquire.js'
-import { type Bounds, bounded, glance, Late } from '../core/bounded.js'
-import { Box } from '../core/box.js'
+import { Box } from '../core/cell-ref.js'
 import type { Waiter } from '../core/driver.js'
 import { type Duration, duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
@@ -28,8 +27,9 @@ import type { HeldLease } from '../core/lease.js'
 import { exclusive } from '../core/mode.js'
 import { checkName, describe } from '../core/name.js'
 import { type AcquireOptions, checkOptions, type Defaults } from '../core/options.js'
+import { type Bounds, bounded, glance, Late } from '../core/with-deadline.js'
+import { HeldTerm, type Leader, type Office, officeIn, type Term } from './leadership.js'
 import { noPermits } from './no-permits.js'
-import { HeldTerm, type Leader, type Office, officeIn, type Term } from './term.js'
 
 export interface CampaignOptions extends Pick<AcquireOptions, 'signal' | 'ttl' | 'autoRenew' | 'maxHold'> {
   /** Longest time to wait. @default Infinity, unless `election(name, { wait })` sets another */

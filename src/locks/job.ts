@@ -8,8 +8,7 @@
  * the `ttl`.
  */
 import { EngineLock } from '../core/acquire.js'
-import { bounded, glance, Late } from '../core/bounded.js'
-import { Box } from '../core/box.js'
+import { Box } from '../core/cell-ref.js'
 import { type Duration, duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
 import { LeaseLostError, unavailable } from '../core/errors.js'
@@ -18,6 +17,7 @@ import { exclusive } from '../core/mode.js'
 import { checkName, describe } from '../core/name.js'
 import { type AcquireOptions, checkOptions } from '../core/options.js'
 import { inside } from '../core/reentrancy.js'
+import { bounded, glance, Late } from '../core/with-deadline.js'
 import { noPermits } from './no-permits.js'
 
 export interface JobOptions extends Pick<AcquireOptions, 'ttl' | 'note'> {

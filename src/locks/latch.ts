@@ -6,17 +6,18 @@
  *
  * Long because every change of the state, and who finds it open, are read together.
  */
-import { answered, type Bounds, checkWaitOptions, glance, type WaitOptions } from '../core/bounded.js'
-import { Box } from '../core/box.js'
+
 import type { Cell } from '../core/cell.js'
+import { Box } from '../core/cell-ref.js'
 import { type Duration, duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
 import { LatchGoneError } from '../core/errors.js'
-import { checkKnown } from '../core/known.js'
+import { checkKnown } from '../core/known-options.js'
 import type { HeldLease, Lease } from '../core/lease.js'
 import { checkName, describe, quote } from '../core/name.js'
 import { type AcquireOptions, checkOptions, type ParticipantDefaults } from '../core/options.js'
-import { lookEvery, rollOf } from './roll.js'
+import { answered, type Bounds, checkWaitOptions, glance, type WaitOptions } from '../core/with-deadline.js'
+import { lookEvery, rollOf } from './membership.js'
 
 export interface LatchOptions {
   /**

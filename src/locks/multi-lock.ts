@@ -13,7 +13,7 @@
  * settles.
  */
 import { EngineLock, type Lock } from '../core/acquire.js'
-import { checkWaitOptions, type WaitOptions } from '../core/bounded.js'
+import { Party } from '../core/claim-batch.js'
 import { duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
 import { AcquireTimeoutError, BackendError, unavailable } from '../core/errors.js'
@@ -21,7 +21,7 @@ import type { HeldLease } from '../core/lease.js'
 import { checkFunction, describe, quote } from '../core/name.js'
 import { type AcquireOptions, checkOptions, checkSingle, type TryOptions } from '../core/options.js'
 import { inside } from '../core/reentrancy.js'
-import { Party } from '../core/together.js'
+import { checkWaitOptions, type WaitOptions } from '../core/with-deadline.js'
 import { HeldTogether, type MultiLease } from './multi-lease.js'
 
 export interface MultiLock extends Lock {

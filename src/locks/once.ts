@@ -18,9 +18,8 @@
  * greater token. A holder that has lost its lease cannot replace what a later one has kept: the greater token stays.
  */
 import { EngineLock } from '../core/acquire.js'
-import { type Bounds, bounded, glance, Late } from '../core/bounded.js'
-import { Box } from '../core/box.js'
 import type { Cell } from '../core/cell.js'
+import { Box } from '../core/cell-ref.js'
 import { type Duration, duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
 import { LeaseLostError } from '../core/errors.js'
@@ -30,6 +29,7 @@ import { checkName, describe, quote } from '../core/name.js'
 import { onAbort } from '../core/on-abort.js'
 import { type AcquireOptions, checkOptions } from '../core/options.js'
 import { inside } from '../core/reentrancy.js'
+import { type Bounds, bounded, glance, Late } from '../core/with-deadline.js'
 import { noPermits } from './no-permits.js'
 
 export interface OnceOptions extends Omit<AcquireOptions, 'permits' | 'reentrant'> {

@@ -9,6 +9,16 @@
  *
  * Long because every change of the queue and who is then served are read together.
  */
+
+import type { Cell } from '../core/cell.js'
+import { Box } from '../core/cell-ref.js'
+import { duration } from '../core/duration.js'
+import type { Engine } from '../core/engine.js'
+import { AcquireTimeoutError, PoolClosedError } from '../core/errors.js'
+import type { HeldLease, Lease } from '../core/lease.js'
+import { checkName, describe, quote } from '../core/name.js'
+import { type AcquireOptions, checkOptions, checkSingle, type Defaults } from '../core/options.js'
+import { checkMaxPending } from '../core/pending.js'
 import {
   answered,
   type Bounds,
@@ -17,17 +27,8 @@ import {
   glance,
   restOfWait,
   type WaitOptions,
-} from '../core/bounded.js'
-import { Box } from '../core/box.js'
-import type { Cell } from '../core/cell.js'
-import { duration } from '../core/duration.js'
-import type { Engine } from '../core/engine.js'
-import { AcquireTimeoutError, PoolClosedError } from '../core/errors.js'
-import type { HeldLease, Lease } from '../core/lease.js'
-import { checkName, describe, quote } from '../core/name.js'
-import { type AcquireOptions, checkOptions, checkSingle, type Defaults } from '../core/options.js'
-import { checkMaxPending } from '../core/pending.js'
-import { lookEvery, type Roll, rollOf } from './roll.js'
+} from '../core/with-deadline.js'
+import { lookEvery, type Roll, rollOf } from './membership.js'
 
 /** Options left out come from `createLocks`. */
 export interface PoolOptions extends Defaults {

@@ -5,15 +5,16 @@
  * watching costs a request for each lease, and most leases are never asked. The lock of a listening holder that was
  * asked is not handed over inside its process.
  */
-import { type Bounds, bounded, glance, Late } from '../core/bounded.js'
-import { Box } from '../core/box.js'
+
+import { Box } from '../core/cell-ref.js'
 import { type Duration, duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
 import { UnsupportedError } from '../core/errors.js'
-import { checkKnown } from '../core/known.js'
+import { checkKnown } from '../core/known-options.js'
 import { HeldLease, type Lease } from '../core/lease.js'
 import { checkName, describe } from '../core/name.js'
 import { checkOptions } from '../core/options.js'
+import { type Bounds, bounded, glance, Late } from '../core/with-deadline.js'
 
 export interface RevokeOptions {
   /** How long the holder has to give way, in ms. @default 10_000 */

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { after, test } from 'node:test'
-import { defaultDirectory } from '../../src/drivers/local/home.js'
+import { defaultDirectory } from '../../src/drivers/local/runtime-directory.js'
 import { leakCheck } from '../support/leaks.js'
 
 const uid = process.getuid?.() ?? 0
@@ -18,7 +18,7 @@ test('a login, cron, su and ssh mean the same directory; HOLDFAST_DIR means anot
 })
 
 test('a process without an environment means it, too', () => {
-  const module = new URL('../../src/drivers/local/home.js', import.meta.url).href
+  const module = new URL('../../src/drivers/local/runtime-directory.js', import.meta.url).href
   const script = `import(${JSON.stringify(module)}).then((home) => console.log(home.defaultDirectory()))`
   const { stdout } = spawnSync(process.execPath, ['-e', script], { env: {}, encoding: 'utf8' })
   assert.equal(stdout, `/tmp/holdfast-${uid}\n`)

@@ -19,10 +19,10 @@ import { after, describe, test } from 'node:test'
 import { createLocks } from 'holdfast'
 import { local } from 'holdfast/local'
 import { fixedAddress } from '../../src/drivers/local/address.js'
-import { newSocketName, publish } from '../../src/drivers/local/generation.js'
-import { openHome } from '../../src/drivers/local/home.js'
+import { newSocketName, publish } from '../../src/drivers/local/file-election.js'
 import { thisProcess } from '../../src/drivers/local/processes.js'
 import { version } from '../../src/drivers/local/protocol.js'
+import { openHome } from '../../src/drivers/local/runtime-directory.js'
 import {
   brokerOf,
   endAll,
@@ -151,7 +151,7 @@ describe('a disk on which nothing more fits', () => {
     const directory = freshDirectory()
     const mark = thisProcess()
     publish(directory, 0, newSocketName(), mark)
-    const code = `import { retire } from ${JSON.stringify(new URL('../../src/drivers/local/generation.js', import.meta.url).href)}
+    const code = `import { retire } from ${JSON.stringify(new URL('../../src/drivers/local/file-election.js', import.meta.url).href)}
       try { retire(${JSON.stringify(directory)}, 1, ${JSON.stringify(mark)}) } catch (error) { console.log(error.code) }`
     assert.equal(cramped(code), 'EFBIG\n')
     assert.deepEqual(readdirSync(directory), ['broker-1'])

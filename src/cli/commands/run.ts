@@ -28,7 +28,7 @@ export function runCommandLine(program: Command, command: readonly string[] | un
       if (command === undefined) throw withoutCommand(names[0])
       const [{ claim, conflictExitCode, report }, { runCommand }] = await Promise.all([
         claimOf(names, options, 'command'),
-        import('../run/front.js'),
+        import('../run/supervisor.js'),
       ])
       process.exitCode = await runCommand({ claim, command, env: process.env, conflictExitCode }, report)
     })

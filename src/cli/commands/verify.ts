@@ -87,7 +87,7 @@ async function examine({
   only,
   tell,
 }: Examination): Promise<Pick<VerifyReport, 'driver' | 'setup' | 'suite' | 'faults'>> {
-  const { lazily, sample } = await import('../verify/lazily.js')
+  const { lazily, sample } = await import('../verify/lazy-driver.js')
   const like = await sample(store)
   const [{ setupOf }, { runSuite }, { runFaults }] = await Promise.all([
     import('../setup/setup.js'),

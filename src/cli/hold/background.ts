@@ -1,13 +1,13 @@
 /**
- * The process that `holdfast hold` leaves behind: the front of a run (`run/front.ts`) whose command is an existing process, the owner. It
+ * The process that `holdfast hold` leaves behind: the front of a run (`run/supervisor.ts`) whose command is an existing process, the owner. It
  * ends with its owner, with `holdfast release NAME --token N`, or with the lease; in the last case it ends the owner, as it would the
  * command of a run.
  */
 import type { Server } from 'node:net'
 import type { Child, Ending } from '../run/child.js'
-import { type FrontPlan, holdFor } from '../run/front.js'
 import { endGroup } from '../run/group.js'
 import type { Report } from '../run/report.js'
+import { type FrontPlan, holdFor } from '../run/supervisor.js'
 import { type Handle, listenFor, type Released } from './handle.js'
 import type { HoldPlan, ToBackground, ToStarter } from './messages.js'
 import { hasEnded, type Owner } from './owner.js'

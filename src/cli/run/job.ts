@@ -3,9 +3,9 @@
  * run it from a program skip each other.
  */
 import type { Lease, Locks } from 'holdfast'
-import type { Front } from './listen.js'
+import { lookAgain } from './acquire.js'
 import type { Claim } from './messages.js'
-import { lookAgain } from './stand.js'
+import type { Front } from './supervisor-channel.js'
 
 /**
  * A job has exactly one name. Without cells, or with several names, the keeper holds the lock for the rest of `--min-hold`, as it does for

@@ -17,7 +17,7 @@ export interface NodeFacts {
   readonly marker: Marker | 'new' | undefined
 }
 
-/** As `src/drivers/redis/scripts/meet.ts` writes it. */
+/** As `src/drivers/redis/scripts/server-marker.ts` writes it. */
 export interface Marker {
   /** How long nothing is granted from now on, in ms. */
   readonly barredFor: number

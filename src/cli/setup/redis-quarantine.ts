@@ -41,7 +41,7 @@ interface Now {
   readonly young: number
 }
 
-/** How long free locks are refused from now on, in ms; computed as in `src/drivers/redis/scripts/meet.ts`. */
+/** How long free locks are refused from now on, in ms; computed as in `src/drivers/redis/scripts/server-marker.ts`. */
 function standing({ marker, options, info, keepsAll, young }: Now): number {
   if (marker === undefined) return (options.quarantine ?? 'strict') === 'strict' ? young : 0
   const history = isPromoted(info) ? (info.get('master_replid') ?? '').slice(0, 8) : ''

@@ -2,7 +2,7 @@
 import { conformance, type Fixture, inProcess } from 'holdfast/conformance'
 import type { Driver } from 'holdfast/driver'
 import type { Target } from '../connect.js'
-import { lazily } from './lazily.js'
+import { lazily } from './lazy-driver.js'
 
 export interface SuiteResult {
   readonly passed: number
@@ -52,7 +52,11 @@ function fixtureOf(url: string, store: Target, like: Driver): Fixture {
     name: store.shown,
     traits: like.traits,
     ...inProcess(() => lazily(store.connect, like)),
-    childClient: { module: new URL('./in-child.js', import.meta.url).href, export: 'connectIn', args: [url] },
+    childClient: {
+      module: new URL('./child-driver.js', import.meta.url).href,
+      export: 'connectIn',
+      args: [url],
+    },
     // A store across a network is slower than a local one.
     ttl: Math.max(1_000, like.traits.minTtl),
     timeout: 10_000,

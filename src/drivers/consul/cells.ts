@@ -4,14 +4,14 @@
  */
 import type { Cells } from '../../core/cell.js'
 import { decodeCell, encodeCell, watchedCells } from '../kit/watched-cells.js'
-import type { Desk } from './desk.js'
+import type { KeyValue } from './api-types.js'
+import { toFailure } from './failure.js'
 import { indexIn } from './hold.js'
 import { encode } from './keys.js'
 import { longestTtl } from './options.js'
-import { safe } from './place.js'
-import { toFailure } from './trouble.js'
-import { replace } from './txns.js'
-import type { KeyValue } from './wire.js'
+import { safe } from './queue-entry.js'
+import type { Desk } from './runtime.js'
+import { replace } from './transactions.js'
 
 export function cellsOf(desk: Desk): Cells {
   const { client, env, settings } = desk

@@ -11,10 +11,10 @@ import { markRepeated } from '../kit/failure.js'
 import { HttpHost, type HttpRequest, type HttpResponse, NoResponseError } from '../kit/http.js'
 import { parseJson } from '../kit/parse-json.js'
 import { ServerTime } from '../kit/server-time.js'
+import { bodyOf, type KeyValue, type Operation, type TxnReply } from './api-types.js'
+import { Refusal, refusalOf } from './failure.js'
 import { pathOf } from './keys.js'
 import type { Settings } from './options.js'
-import { Refusal, refusalOf } from './trouble.js'
-import { bodyOf, type KeyValue, type Operation, type TxnReply } from './wire.js'
 
 /** The result of a transaction: what it read and wrote, by key, or why it did nothing. */
 export interface Said {

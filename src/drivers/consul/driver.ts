@@ -1,16 +1,16 @@
-/** The driver. `txns.ts` has the store's transactions, `kit/sessions/order.ts` decides, and `waiter.ts` and `hold.ts` send the requests. */
+/** The driver. `transactions.ts` has the store's transactions, `kit/sessions/order.ts` decides, and `waiter.ts` and `hold.ts` send the requests. */
 import type { DriverFactory, Traits } from '../../core/driver.js'
 import { LeaseIndex, type LeaseKey } from '../kit/lease-index.js'
 import { sessionFactory, sessionTraits } from '../kit/sessions/driver.js'
+import { mostTogether, Together } from './acquire-many.js'
+import type { Operation } from './api-types.js'
 import { cellsOf } from './cells.js'
-import { type Conditional, Desk } from './desk.js'
+import { toFailure } from './failure.js'
 import { conditionOf, type GuardedSaid, guardTxn } from './guard.js'
 import { forceRelease, inspect, list } from './inspect.js'
 import { type ConsulOptions, longestTtl, settingsOf } from './options.js'
-import { mostTogether, Together } from './together.js'
-import { toFailure } from './trouble.js'
+import { type Conditional, Desk } from './runtime.js'
 import { Waiter } from './waiter.js'
-import type { Operation } from './wire.js'
 
 export interface ConsulTraits extends Traits {
   readonly modes: readonly ['exclusive', 'shared', 'permits']

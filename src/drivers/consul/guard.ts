@@ -1,10 +1,10 @@
 /** The guard of a user's own transaction: the store itself checks that the lease holds. */
 import { StaleTokenError } from '../../core/errors.js'
 import type { LeaseIndex, LeaseKey } from '../kit/lease-index.js'
+import type { KeyValue, Operation } from './api-types.js'
 import type { Said } from './client.js'
-import type { Conditional, Desk } from './desk.js'
-import { toFailure } from './trouble.js'
-import type { KeyValue, Operation } from './wire.js'
+import { toFailure } from './failure.js'
+import type { Conditional, Desk } from './runtime.js'
 
 export interface GuardedSaid {
   /** Were your own operations carried out? The token is valid in either case. */

@@ -5,13 +5,13 @@ import { shared } from '../../core/mode.js'
 import { quote } from '../../core/name.js'
 import { type EntryStore, SessionHold } from '../kit/sessions/hold.js'
 import type { Session } from '../kit/sessions/session.js'
+import type { Operation } from './api-types.js'
 import type { Said } from './client.js'
-import { type Conditional, type Desk, lockMember } from './desk.js'
+import { Refusal, toFailure } from './failure.js'
 import type { Line } from './keys.js'
-import { type Place, placeOf, viewOf, withToken, writtenOf } from './place.js'
-import { Refusal, toFailure } from './trouble.js'
-import { downgrade, free, leave, letGo, look, move, note } from './txns.js'
-import type { Operation } from './wire.js'
+import { type Place, placeOf, viewOf, withToken, writtenOf } from './queue-entry.js'
+import { type Conditional, type Desk, lockMember } from './runtime.js'
+import { downgrade, free, leave, letGo, look, move, note } from './transactions.js'
 
 /** @param doubt a request for the entry may still be in flight, and must not find the attempt open when it arrives */
 export function holdOf(

@@ -14,7 +14,7 @@
 
 export type { TlsOptions } from '../kit/http.js'
 export type { LeaseKey } from '../kit/lease-index.js'
+export type { KeyValue, Operation } from './api-types.js'
 export { type ConsulFactory, type ConsulTraits, consul } from './driver.js'
 export type { GuardedSaid } from './guard.js'
 export type { ConsulOptions } from './options.js'
-export type { KeyValue, Operation } from './wire.js'

@@ -2,10 +2,10 @@
 import type { Holder, Standing } from '../../core/driver.js'
 import { exclusive } from '../../core/mode.js'
 import { grantedCount, isGranted } from '../kit/sessions/order.js'
-import type { Desk } from './desk.js'
 import { nameOf } from './keys.js'
-import { holderOf, type Place, type View, viewOf } from './place.js'
-import { look, seize } from './txns.js'
+import { holderOf, type Place, type View, viewOf } from './queue-entry.js'
+import type { Desk } from './runtime.js'
+import { look, seize } from './transactions.js'
 
 export async function inspect(desk: Desk, name: string): Promise<Standing> {
   const view = await viewed(desk, name)

@@ -1,5 +1,5 @@
 /**
- * One claim's path through the queue. The diagram is at {@link Waiter}. `taker.ts` takes and frees the entry and the lock. Retries,
+ * One claim's path through the queue. The diagram is at {@link Waiter}. `lock-key.ts` takes and frees the entry and the lock. Retries,
  * and the clean-up after a claim, are in `kit/sessions/claim.ts`.
  *
  * There is only one lock key, so readers and permits do not take it: they mark their entry, whose ModifyIndex is then the token.
@@ -12,13 +12,13 @@ import { SessionClaim } from '../kit/sessions/claim.js'
 import { blockerOf, grantedCount, isGranted } from '../kit/sessions/order.js'
 import type { Session } from '../kit/sessions/session.js'
 import type { Seen } from './client.js'
-import { type Desk, lockMember } from './desk.js'
+import { toFailure } from './failure.js'
 import { holdOf } from './hold.js'
 import type { Line } from './keys.js'
-import { holderIn, type Place, placeOf, type View } from './place.js'
-import { type Taken, Taker } from './taker.js'
-import { toFailure } from './trouble.js'
-import { enter, look, move } from './txns.js'
+import { type Taken, Taker } from './lock-key.js'
+import { holderIn, type Place, placeOf, type View } from './queue-entry.js'
+import { type Desk, lockMember } from './runtime.js'
+import { enter, look, move } from './transactions.js'
 
 /**
  * ```

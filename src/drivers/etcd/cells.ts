@@ -4,11 +4,11 @@
  */
 import type { Cells } from '../../core/cell.js'
 import { decodeCell, encodeCell, watchedCells } from '../kit/watched-cells.js'
-import type { Desk } from './desk.js'
+import type { KeyValue } from './api-types.js'
+import { toFailure } from './failure.js'
 import { base64, encode } from './keys.js'
-import { toFailure } from './trouble.js'
-import { replace } from './txns.js'
-import type { KeyValue } from './wire.js'
+import type { Desk } from './runtime.js'
+import { replace } from './transactions.js'
 
 export function cellsOf(desk: Desk): Cells {
   const { client, env, settings } = desk

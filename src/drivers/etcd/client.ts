@@ -10,9 +10,9 @@ import { markRepeated } from '../kit/failure.js'
 import { HttpHost, NoResponseError } from '../kit/http.js'
 import { parseJson } from '../kit/parse-json.js'
 import { ServerTime } from '../kit/server-time.js'
+import type { Header, LeaseReply, RangeAsk, RangeReply, TxnAsk, TxnReply, WatchReply } from './api-types.js'
+import { Refusal, refusalOf } from './failure.js'
 import type { Settings } from './options.js'
-import { Refusal, refusalOf } from './trouble.js'
-import type { Header, LeaseReply, RangeAsk, RangeReply, TxnAsk, TxnReply, WatchReply } from './wire.js'
 
 export interface Reply<T> {
   readonly is: T

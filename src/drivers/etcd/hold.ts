@@ -5,12 +5,12 @@ import { shared } from '../../core/mode.js'
 import { quote } from '../../core/name.js'
 import { type EntryStore, SessionHold } from '../kit/sessions/hold.js'
 import type { Session } from '../kit/sessions/session.js'
-import type { Desk } from './desk.js'
+import type { TxnReply } from './api-types.js'
+import { Refusal, toFailure } from './failure.js'
 import { base64, type Line } from './keys.js'
-import { writtenOf } from './place.js'
-import { Refusal, toFailure } from './trouble.js'
-import { giveUp, move, rewrite } from './txns.js'
-import type { TxnReply } from './wire.js'
+import { writtenOf } from './queue-entry.js'
+import type { Desk } from './runtime.js'
+import { giveUp, move, rewrite } from './transactions.js'
 
 /** @param doubt a request for the entry may still be in flight, and must not find the attempt open when it arrives */
 export function holdOf(

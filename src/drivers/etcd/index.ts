@@ -14,9 +14,6 @@
 
 export type { TlsOptions } from '../kit/http.js'
 export type { LeaseKey } from '../kit/lease-index.js'
-export { type EtcdFactory, type EtcdTraits, etcd } from './driver.js'
-export type { GuardedReply } from './guard.js'
-export type { EtcdOptions } from './options.js'
 export type {
   Compare,
   Header,
@@ -27,4 +24,7 @@ export type {
   RangeAsk,
   RangeReply,
   TxnAsk,
-} from './wire.js'
+} from './api-types.js'
+export { type EtcdFactory, type EtcdTraits, etcd } from './driver.js'
+export type { GuardedReply } from './guard.js'
+export type { EtcdOptions } from './options.js'

@@ -1,12 +1,12 @@
 /** Holders and waiters for operators. No lock decision depends on these reads. */
 import type { Standing } from '../../core/driver.js'
 import { grantedCount } from '../kit/sessions/order.js'
-import type { Desk } from './desk.js'
+import type { KeyValue } from './api-types.js'
 import { encode, nameOf, rangeOf } from './keys.js'
-import { inOrder } from './line.js'
-import { holderOf, type Place } from './place.js'
-import { take } from './txns.js'
-import type { KeyValue } from './wire.js'
+import { inOrder } from './queue.js'
+import { holderOf, type Place } from './queue-entry.js'
+import type { Desk } from './runtime.js'
+import { take } from './transactions.js'
 
 export async function inspect(desk: Desk, name: string): Promise<Standing> {
   const { is } = await desk.client.range(desk.line(name).all)

@@ -4,7 +4,7 @@
  *
  * etcd's own locks use the same layout: they look for `<name>/` and append their lease id.
  */
-import type { KeyValue, RangeAsk } from './wire.js'
+import type { KeyValue, RangeAsk } from './api-types.js'
 
 export interface Line {
   readonly name: string

@@ -1,5 +1,5 @@
 /** The options of `etcd()`, checked once. */
-import { checkKnown } from '../../core/known.js'
+import { checkKnown } from '../../core/known-options.js'
 import { describe } from '../../core/name.js'
 import type { TlsOptions } from '../kit/http.js'
 

@@ -5,10 +5,10 @@
  *   free the moment its owner is dead, and it survives the deletion of the directory.
  * - `pipe` (Windows): a named pipe, with the same three properties. libuv asks for the first instance of the pipe, so a
  *   second broker gets EADDRINUSE. The pipe is gone when its last handle is closed, at the latest with its process.
- * - `file` (macOS, containers that share a volume): see `generation.ts`.
+ * - `file` (macOS, containers that share a volume): see `file-election.ts`.
  */
 import { createHash } from 'node:crypto'
-import type { Home } from './home.js'
+import type { Home } from './runtime-directory.js'
 
 /**
  * The length of a full name, in bytes. Some versions of Node pad a shorter name with zeros, others do not. To the kernel these are two names,

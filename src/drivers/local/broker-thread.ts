@@ -14,13 +14,13 @@ import { parentPort } from 'node:worker_threads'
 import { systemClock } from '../../core/clock.js'
 import { fixedAddress, shownAddress } from './address.js'
 import { type Broker, makeBroker } from './broker.js'
-import { serve } from './doorkeeper.js'
-import { currentGeneration, type Generation, newSocketName, publish, retire, sweep } from './generation.js'
+import type { Snapshot } from './durable-table.js'
+import { currentGeneration, type Generation, newSocketName, publish, retire, sweep } from './file-election.js'
 import { holderOf } from './holder.js'
-import { type Home, homeFile, messageOf, openHome } from './home.js'
 import { openJournal, readJournal, recordedBroker } from './journal.js'
-import type { Snapshot } from './ledger.js'
 import { isOver, thisProcess } from './processes.js'
+import { type Home, homeFile, messageOf, openHome } from './runtime-directory.js'
+import { serve } from './server-connection.js'
 
 export interface Orders {
   readonly home: Home

@@ -1,6 +1,6 @@
 /**
  * The broker without its socket. Calls of clients change rows; the broker notifies clients of grants, of losses, and of other
- * clients that begin to wait. Rows and journal are in `ledger.ts`, clients and their absence in `clients.ts`, the socket in
+ * clients that begin to wait. Rows and journal are in `durable-table.ts`, clients and their absence in `clients.ts`, the socket in
  * `broker-thread.ts`.
  *
  * Long because every notification to clients, and its time, is in one place.
@@ -9,12 +9,12 @@ import type { Clock } from '../../core/clock.js'
 import type { NamedRequest } from '../memory/acquire-many.js'
 import * as table from '../memory/table.js'
 import { type Client, type Connection, makeClients } from './clients.js'
-import { messageOf } from './home.js'
+import { type Command, makeLedger, type Outcome, type Snapshot } from './durable-table.js'
 import type { Journal } from './journal.js'
 import type { Journaled } from './journal-lines.js'
-import { type Command, makeLedger, type Outcome, type Snapshot } from './ledger.js'
 import { isOver, type ProcessMark } from './processes.js'
 import { type Answer, type Call, decodeMode, type Entering } from './protocol.js'
+import { messageOf } from './runtime-directory.js'
 import { makeWatches } from './watches.js'
 
 export interface BrokerParts {

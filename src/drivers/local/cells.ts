@@ -1,6 +1,6 @@
 /** The broker's cells as one client sees them. */
 import type { Cell, Cells } from '../../core/cell.js'
-import { doneOrThrow } from './local-grant.js'
+import { doneOrThrow } from './grant.js'
 import type { Verb } from './protocol.js'
 import type { Session } from './session.js'
 

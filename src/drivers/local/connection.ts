@@ -3,7 +3,6 @@ import { randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
 import { StringDecoder } from 'node:string_decoder'
 import { shownAddress } from './address.js'
-import { type Home, messageOf } from './home.js'
 import {
   type Entering,
   type Greeting,
@@ -13,6 +12,7 @@ import {
   version,
   type Welcome,
 } from './protocol.js'
+import { type Home, messageOf } from './runtime-directory.js'
 
 export interface ConnectionEnding {
   /** The connection was up before it ended. */

@@ -3,15 +3,15 @@
 import { resolve as resolvePath } from 'node:path'
 import type { Claim, Driver, DriverFactory, Grant, Standing, Traits, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
-import { checkKnown } from '../../core/known.js'
+import { checkKnown } from '../../core/known-options.js'
 import { describe } from '../../core/name.js'
+import { takeTogether } from './acquire-many.js'
 import { answerWithin } from './call.js'
 import { cellsOver } from './cells.js'
-import { defaultDirectory, type SocketKind } from './home.js'
-import { doneOrThrow, grantOf } from './local-grant.js'
+import { doneOrThrow, grantOf } from './grant.js'
 import { encodeMode } from './protocol.js'
+import { defaultDirectory, type SocketKind } from './runtime-directory.js'
 import { makeSession, type Session } from './session.js'
-import { takeTogether } from './together.js'
 
 export interface LocalOptions {
   /**

@@ -7,11 +7,11 @@ import { connect, createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import type { Clock } from '../../core/clock.js'
 import { fixedAddress } from './address.js'
-import { currentGeneration, type Generation, hasEnded } from './generation.js'
-import type { Home } from './home.js'
-import { hasThread, startBroker } from './host.js'
+import { hasThread, startBroker } from './broker-host.js'
+import { currentGeneration, type Generation, hasEnded } from './file-election.js'
 import { recordedBroker } from './journal.js'
 import { isOver, thisProcess } from './processes.js'
+import type { Home } from './runtime-directory.js'
 
 /** The address to connect to. */
 export interface Target {

@@ -4,11 +4,11 @@
  */
 import type { Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import { type Link, makeLink } from './broker-connection.js'
 import { type Answered, type Asked, answerWithin, askOnce, type Pending, type Started } from './call.js'
-import type { SocketKind } from './home.js'
-import { type Link, makeLink } from './link.js'
 import { thisProcess } from './processes.js'
 import type { Answer, Notice, Reply, Verb } from './protocol.js'
+import type { SocketKind } from './runtime-directory.js'
 
 /** A grant, as the session sees it. */
 export interface Held {

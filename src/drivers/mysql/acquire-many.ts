@@ -13,7 +13,7 @@
 import { deadline } from '../../core/clock.js'
 import type { Claim, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
-import { unlessAborted } from '../../core/unless-aborted.js'
+import { unlessAborted } from '../../core/or-aborted.js'
 import { AutoResetEvent } from '../kit/auto-reset-event.js'
 import { cleanUp } from './cleanup.js'
 import { number } from './client.js'

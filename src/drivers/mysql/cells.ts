@@ -1,7 +1,7 @@
 /** Cells in MySQL: one statement to read, one to replace. MySQL cannot notify anybody of a change, so a process that waits for one polls. */
 import type { Cell, CellChange, Cells } from '../../core/cell.js'
 import { BackendError } from '../../core/errors.js'
-import { unlessAborted } from '../../core/unless-aborted.js'
+import { unlessAborted } from '../../core/or-aborted.js'
 import { AutoResetEvent } from '../kit/auto-reset-event.js'
 import { number, text } from './client.js'
 import { toFailure } from './failure.js'

@@ -1,7 +1,7 @@
 /** The options of `postgres()`, checked once. */
 
 import { UnsupportedError } from '../../core/errors.js'
-import { checkKnown } from '../../core/known.js'
+import { checkKnown } from '../../core/known-options.js'
 import { describe } from '../../core/name.js'
 import type { PostgresPool } from './client.js'
 import { usualNamespace } from './session/key.js'

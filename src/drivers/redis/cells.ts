@@ -3,16 +3,16 @@
  * notifies it. Without a channel, it polls a few times a second.
  */
 import type { Cells } from '../../core/cell.js'
-import { unlessAborted } from '../../core/unless-aborted.js'
+import { unlessAborted } from '../../core/or-aborted.js'
 import { Hints } from '../kit/hints.js'
 import type { Reply } from './client.js'
-import type { Desk } from './desk.js'
+import { troubleOf } from './failure.js'
 import { cellKeysOf } from './keys.js'
-import { shaOf } from './link.js'
+import { shaOf } from './pipeline.js'
+import type { Desk } from './runtime.js'
+import type { Script } from './scripts/batch-script.js'
 import { readCell, watchCell, writeCell } from './scripts/cells.js'
-import type { Script } from './scripts/frame.js'
 import { inTime } from './server.js'
-import { troubleOf } from './trouble.js'
 
 /** Polling interval of a cell in ms: with pushes, which may be lost, and without. */
 const lookEvery = { pushed: 5_000, polling: 250 }

@@ -6,7 +6,7 @@
 import type { Clock } from '../../core/clock.js'
 import { onAll } from './events.js'
 import type { Full } from './ioredis.js'
-import { reconnect } from './ioredis-listen.js'
+import { reconnect } from './ioredis-subscription.js'
 
 /** How often a server that loads its data is asked whether it serves, in ms. */
 const askAgain = 250

@@ -1,7 +1,7 @@
-/** The nodes of an ioredis Cluster, for `follow.ts`. */
+/** The nodes of an ioredis Cluster, for `redirections.ts`. */
 import type { Clock } from '../../core/clock.js'
-import { following, type Nodes } from './follow.js'
 import type { Full } from './ioredis.js'
+import { following, type Nodes } from './redirections.js'
 
 type Command = readonly [string, ...string[]]
 type Address = { readonly host: string; readonly port: number }

@@ -2,9 +2,9 @@
 import type { Clock } from '../../core/clock.js'
 import type { Connection, Ioredis, Reply } from './client.js'
 import { on } from './events.js'
-import { attach, listenOnACopy, listenOnANode, quiet, reconnect } from './ioredis-listen.js'
 import { hasten } from './ioredis-loading.js'
 import { followIn, inOneGo, repeatsFor, unlessTryAgain } from './ioredis-nodes.js'
+import { attach, listenOnACopy, listenOnANode, quiet, reconnect } from './ioredis-subscription.js'
 import { scanAll } from './scan.js'
 
 type Command = readonly [string, ...string[]]

@@ -3,7 +3,7 @@
  * connection to the same master breaks and is re-established; the master may then have restarted and lost locks. So the driver
  * listens to the single-node clients themselves.
  */
-import type { Single } from './node-redis-ways.js'
+import type { Single } from './node-redis-topologies.js'
 
 interface Watching {
   readonly down: () => void

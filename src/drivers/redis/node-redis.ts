@@ -1,8 +1,8 @@
-/** A {@link Connection} over node-redis 4.7+: client, cluster or sentinel. Subscriptions are in `node-redis-listen.ts`. */
+/** A {@link Connection} over node-redis 4.7+: client, cluster or sentinel. Subscriptions are in `node-redis-subscription.ts`. */
 import type { Clock } from '../../core/clock.js'
 import type { Connection, NodeRedis, Reply } from './client.js'
 import { onAll } from './events.js'
-import { attach, destroy, quiet } from './node-redis-listen.js'
+import { attach, destroy, quiet } from './node-redis-subscription.js'
 import {
   type Args,
   type Clustered,
@@ -11,7 +11,7 @@ import {
   type Single,
   sentinel,
   single,
-} from './node-redis-ways.js'
+} from './node-redis-topologies.js'
 import { scanAll } from './scan.js'
 
 export function fromNodeRedis(given: NodeRedis, clock: Clock): Connection {

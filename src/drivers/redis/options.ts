@@ -1,5 +1,5 @@
 /** The options of `redis()`, checked once. */
-import { checkKnown } from '../../core/known.js'
+import { checkKnown } from '../../core/known-options.js'
 import { describe } from '../../core/name.js'
 import { isClient, type RedisClient } from './client.js'
 

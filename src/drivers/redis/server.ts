@@ -3,7 +3,7 @@
  *
  * A server may lose a lock in a restart without data, in the promotion of a replica that had not received it yet, by FLUSHALL, or
  * by eviction. A marker among the locks reveals that: the client meets the server before its first acquire, after every reconnect,
- * and whenever a script finds another marker (`scripts/meet.ts`). Every acquire carries the identity that was met and compares it
+ * and whenever a script finds another marker (`scripts/server-marker.ts`). Every acquire carries the identity that was met and compares it
  * with the marker, and a grant that crossed a reconnect does not count.
  *
  * In a Cluster no key can speak for all slots, so the marker is not used there. A restarted server is recognised by its uptime;
@@ -15,10 +15,10 @@ import { BackendError } from '../../core/errors.js'
 import type { Connection } from './client.js'
 import { bootKey } from './keys.js'
 import type { Settings } from './options.js'
-import { meet } from './scripts/meet.js'
+import { meet } from './scripts/server-marker.js'
 
 export interface Identity {
-  /** Identifies one life of one server: the beginning of its run_id, and more if it was promoted (`scripts/meet.ts`). */
+  /** Identifies one life of one server: the beginning of its run_id, and more if it was promoted (`scripts/server-marker.ts`). */
   readonly boot: string
   /** Identifies its data: other data have another lineage, as do data deleted and begun again. */
   readonly lineage: string

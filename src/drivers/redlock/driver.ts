@@ -22,17 +22,17 @@ import type {
   Wait,
 } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
-import { unlessAborted } from '../../core/unless-aborted.js'
+import { unlessAborted } from '../../core/or-aborted.js'
 import { AutoResetEvent } from '../kit/auto-reset-event.js'
 import { connect, type Reply } from '../redis/client.js'
 import { encode } from '../redis/keys.js'
-import { Ears } from './ears.js'
-import { Group } from './group.js'
-import { Held } from './held.js'
+import { Held } from './hold.js'
 import { Node, notAsked, notMet } from './node.js'
 import { type RedlockOptions, type Settings, settingsOf } from './options.js'
 import { count, round, type Said } from './round.js'
 import { force, forgiven, inspect, latestClock, release, vote } from './scripts.js'
+import { Ears } from './subscribers.js'
+import { Group } from './voters.js'
 import { holderIn, taken, type Vote, voteArgs, winner, wouldNotHear } from './votes.js'
 
 /** How many rounds a single attempt makes while no other attempt is seen to have a majority. */

@@ -1,5 +1,5 @@
 /**
- * The marker of a server: in which of its lives its data were last known to be whole (`group.ts`).
+ * The marker of a server: in which of its lives its data were last known to be whole (`voters.ts`).
  *
  * A marker is changed only if it is still what was read. To make that work for a missing marker, its first reader leaves a *note*
  * there: the time and a unique id. Deleting the data deletes the note, too, so a change decided before that and arriving late finds

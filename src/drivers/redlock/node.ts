@@ -2,7 +2,7 @@
  * One of the servers, as this process sees it.
  *
  * Its vote counts only while the server is *trusted*: its identity was read over the present connection, and its data are known to be
- * those of this life of the server (`group.ts`). Any break of the connection ends the trust: the server may have restarted and
+ * those of this life of the server (`voters.ts`). Any break of the connection ends the trust: the server may have restarted and
  * forgotten.
  */
 import { createHash } from 'node:crypto'

@@ -1,5 +1,5 @@
 /** The options of `redlock()`, checked once. */
-import { checkKnown } from '../../core/known.js'
+import { checkKnown } from '../../core/known-options.js'
 import { describe } from '../../core/name.js'
 import type { RedisClient } from '../redis/client.js'
 

@@ -3,7 +3,7 @@
  * ballot greater than every ballot it has voted for. Its state of a lock is described in `state.ts`.
  */
 import { tokenReserve } from '../../core/token.js'
-import { fastRelease, fastVote } from './short-cuts.js'
+import { fastRelease, fastVote } from './fast-paths.js'
 import { type Script, script } from './state.js'
 
 /** How far a ballot may be behind the clock of a server that has forgotten the lock, in µs. */

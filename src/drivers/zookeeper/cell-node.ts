@@ -1,7 +1,7 @@
 /** The content of a cell's node. */
 import type { CellChange } from '../../core/cell.js'
 import { BackendError } from '../../core/errors.js'
-import type { Desk } from './desk.js'
+import type { Desk } from './runtime.js'
 import type { Stat } from './session/protocol.js'
 
 export interface Found {

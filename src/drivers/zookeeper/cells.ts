@@ -9,10 +9,11 @@
  * A cell ends by the leader's clock: at the node's last write plus the time to keep it.
  */
 import type { Cell, CellChange, Cells } from '../../core/cell.js'
-import { unlessAborted } from '../../core/unless-aborted.js'
+import { unlessAborted } from '../../core/or-aborted.js'
 import { dataOf, type Found, foundIn, lasts } from './cell-node.js'
-import type { Desk } from './desk.js'
+import { closedError, ignore, isPassing, troubleOf } from './failure.js'
 import { cellPathOf, cellsOf } from './keys.js'
+import type { Desk } from './runtime.js'
 import {
   codes,
   create,
@@ -25,7 +26,6 @@ import {
   sync,
 } from './session/protocol.js'
 import { tokenOf } from './token.js'
-import { closedError, ignore, isPassing, troubleOf } from './trouble.js'
 
 /** How long after its end a cell is swept, in ms: longer than the longest session. */
 const sweptAfter = 15 * 60_000

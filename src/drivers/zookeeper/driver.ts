@@ -1,18 +1,18 @@
 /** The driver. `waiter.ts` acquires and `hold.ts` maintains a lease; both use the one session of this process. */
 import type { Claim, Driver, DriverFactory, Env, Grant, Traits, Wait } from '../../core/driver.js'
-import { unlessAborted } from '../../core/unless-aborted.js'
+import { unlessAborted } from '../../core/or-aborted.js'
 import type { LeaseKey } from '../kit/lease-index.js'
 import { cellsOver } from './cells.js'
-import { createDesk, type Desk } from './desk.js'
+import { closedError, ignore, isPassing, troubleOf } from './failure.js'
 import { checkOf, guardMulti, type MultiOperation } from './guard.js'
 import type { Hold } from './hold.js'
 import { forceRelease, standingOf } from './inspect.js'
 import { decode } from './keys.js'
 import { type Settings, settingsOf, type ZookeeperOptions } from './options.js'
-import { mostDelay, worthOf } from './session/clockwork.js'
+import { createDesk, type Desk } from './runtime.js'
+import { mostDelay, worthOf } from './session/heartbeat-timing.js'
 import { codes, getChildren } from './session/protocol.js'
 import { standSimply } from './simple.js'
-import { closedError, ignore, isPassing, troubleOf } from './trouble.js'
 import { Waiter } from './waiter.js'
 
 export interface ZookeeperTraits extends Traits {

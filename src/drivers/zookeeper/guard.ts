@@ -2,10 +2,10 @@
 import { BackendError, StaleTokenError } from '../../core/errors.js'
 import type { ZookeeperOperation } from '../../guard/zookeeper.js'
 import type { LeaseKey } from '../kit/lease-index.js'
-import type { Desk } from './desk.js'
+import { isCode, troubleOf } from './failure.js'
 import type { Hold } from './hold.js'
+import type { Desk } from './runtime.js'
 import { codes, flags, MultiError, multi, type Part } from './session/protocol.js'
-import { isCode, troubleOf } from './trouble.js'
 
 /** An operation of a `multi`. Paths are absolute, not relative to the chroot; version -1: any. */
 export type MultiOperation = ZookeeperOperation

@@ -10,13 +10,13 @@
 import { deadline } from '../../core/clock.js'
 import type { Claim, GaveBack, Grant } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
-import { unlessAborted } from '../../core/unless-aborted.js'
-import type { Desk, Own } from './desk.js'
+import { unlessAborted } from '../../core/or-aborted.js'
+import { ignore, isCode, isPassing, troubleOf } from './failure.js'
 import { readerOf } from './keys.js'
-import { nearlyFull, placeOf } from './line.js'
+import { nearlyFull, placeOf } from './queue.js'
 import { recordOf } from './record.js'
+import type { Desk, Own } from './runtime.js'
 import { codes, exchange, exists, getData, remove, setData } from './session/protocol.js'
-import { ignore, isCode, isPassing, troubleOf } from './trouble.js'
 
 type Node = Own & { readonly path: string }
 

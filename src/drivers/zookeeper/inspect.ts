@@ -2,12 +2,12 @@
 import type { Holder, Standing, Waiter } from '../../core/driver.js'
 import { exclusive } from '../../core/mode.js'
 import { grantedCount } from '../kit/sessions/order.js'
-import type { Desk } from './desk.js'
+import { ignore } from './failure.js'
 import { pathOf } from './keys.js'
-import { inOrder, type Place } from './line.js'
+import { inOrder, type Place } from './queue.js'
 import { readRecord } from './record.js'
+import type { Desk } from './runtime.js'
 import { codes, getChildren, getData, remove, type Stat, sync } from './session/protocol.js'
-import { ignore } from './trouble.js'
 
 interface Seen {
   readonly place: Place

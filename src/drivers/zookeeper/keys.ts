@@ -6,7 +6,7 @@
  * know as `/locks/foo`.
  */
 import { type Mode, shared } from '../../core/mode.js'
-import { placeOf } from './line.js'
+import { placeOf } from './queue.js'
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for exactly these
 const unfit = /[%/\u0000-\u001f\u007f-\u009f]|[\ud800-\udbff][\udc00-\udfff]|[\ue000-\uf8ff\ufff0-\uffff]/g
@@ -41,7 +41,7 @@ export function cellPathOf(chroot: string, key: string): string {
   return `${cellsOf(chroot)}/${encode(key)}`
 }
 
-/** The beginning of an entry's name; the server appends the number. `line.ts` parses it. */
+/** The beginning of an entry's name; the server appends the number. `queue.ts` parses it. */
 export function placeName(attempt: string, mode: Mode, style: 'curator' | 'kazoo'): string {
   if (style === 'curator') {
     const tag =

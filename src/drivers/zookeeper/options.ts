@@ -3,10 +3,10 @@
  *
  * Long because it is a list of options and their checks.
  */
-import { checkKnown } from '../../core/known.js'
+import { checkKnown } from '../../core/known-options.js'
 import { describe } from '../../core/name.js'
 import type { TlsOptions } from '../kit/http.js'
-import { leastTicks } from './session/clockwork.js'
+import { leastTicks } from './session/heartbeat-timing.js'
 import type { AclEntry } from './session/protocol.js'
 
 export interface Address {

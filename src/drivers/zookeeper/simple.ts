@@ -8,13 +8,13 @@
  */
 import type { Claim, Wait } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
-import type { Desk, Own, Standing } from './desk.js'
+import { ignore, isCode, isPassing, troubleOf } from './failure.js'
 import { Hold } from './hold.js'
 import { pathOf } from './keys.js'
 import { readRecord, recordOf } from './record.js'
+import type { Desk, Own, Standing } from './runtime.js'
 import { codes, create, flags, getData } from './session/protocol.js'
 import { tokenOf } from './token.js'
-import { ignore, isCode, isPassing, troubleOf } from './trouble.js'
 
 export function standSimply(desk: Desk, claim: Claim, wait: Wait): Promise<Hold | undefined> {
   const { session, clock, acl, by, standings } = desk

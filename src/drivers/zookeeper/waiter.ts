@@ -11,11 +11,12 @@
 import type { Claim, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
 import { admits } from '../../core/mode.js'
-import type { Desk, Own, Standing } from './desk.js'
+import { ignore, isCode, isPassing, troubleOf } from './failure.js'
 import { Hold } from './hold.js'
 import { pathOf, placeName } from './keys.js'
-import { inOrder, judge, type Place, placeOf, type Verdict } from './line.js'
+import { inOrder, judge, type Place, placeOf, type Verdict } from './queue.js'
 import { readRecord, recordOf } from './record.js'
+import type { Desk, Own, Standing } from './runtime.js'
 import {
   codes,
   create,
@@ -28,7 +29,6 @@ import {
   sync,
 } from './session/protocol.js'
 import { tokenOf } from './token.js'
-import { ignore, isCode, isPassing, troubleOf } from './trouble.js'
 
 type Node = Own & { readonly path: string; readonly stat: Stat; readonly name: string }
 type Waiting = Extract<Verdict, { is: 'waiting' }>

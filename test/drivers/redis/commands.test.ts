@@ -1,7 +1,7 @@
 // What it costs the server, counted by the server.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { shaOf } from '../../../src/drivers/redis/link.js'
+import { shaOf } from '../../../src/drivers/redis/pipeline.js'
 import { acquire } from '../../../src/drivers/redis/scripts/acquire.js'
 import { release } from '../../../src/drivers/redis/scripts/verbs.js'
 import { leakCheck } from '../../support/leaks.js'

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
 import { systemEnv } from '../../../src/core/engine.js'
-import { parsePush } from '../../../src/drivers/redis/ear.js'
+import { troubleOf } from '../../../src/drivers/redis/failure.js'
 import { type RedisOptions, redis } from '../../../src/drivers/redis/index.js'
 import { keysOf, nameOf, patternOf } from '../../../src/drivers/redis/keys.js'
-import { troubleOf } from '../../../src/drivers/redis/trouble.js'
+import { parsePush } from '../../../src/drivers/redis/subscriber.js'
 import { leakCheck } from '../../support/leaks.js'
 
 /** What a Cluster hashes of a key. */

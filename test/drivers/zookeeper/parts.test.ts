@@ -5,8 +5,8 @@ import { exclusive, permits, shared } from '../../../src/core/mode.js'
 import { grantedCount } from '../../../src/drivers/kit/sessions/order.js'
 import { zookeeper } from '../../../src/drivers/zookeeper/index.js'
 import { decode, encode, parentsOf, placeName } from '../../../src/drivers/zookeeper/keys.js'
-import { inOrder, judge, later, placeOf } from '../../../src/drivers/zookeeper/line.js'
 import type { ZookeeperOptions } from '../../../src/drivers/zookeeper/options.js'
+import { inOrder, judge, later, placeOf } from '../../../src/drivers/zookeeper/queue.js'
 import { readRecord } from '../../../src/drivers/zookeeper/record.js'
 import {
   lagOf,
@@ -15,7 +15,7 @@ import {
   provenUntil,
   Reported,
   worthOf,
-} from '../../../src/drivers/zookeeper/session/clockwork.js'
+} from '../../../src/drivers/zookeeper/session/heartbeat-timing.js'
 import { Reader, Writer } from '../../../src/drivers/zookeeper/session/jute.js'
 import { tokenOf } from '../../../src/drivers/zookeeper/token.js'
 import { leakCheck } from '../../support/leaks.js'

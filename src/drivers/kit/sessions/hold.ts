@@ -8,7 +8,7 @@
  */
 import { type Clock, deadline, driftShare, margin } from '../../../core/clock.js'
 import type { GaveBack, Grant } from '../../../core/driver.js'
-import { unlessAborted } from '../../../core/unless-aborted.js'
+import { unlessAborted } from '../../../core/or-aborted.js'
 import type { Session, SessionEntry } from './session.js'
 import type { SessionPool } from './session-pool.js'
 

@@ -1,7 +1,7 @@
 /** The script for acquiring. The other verbs are in `verbs.ts`. */
 import { livenessWindow } from '../../kit/push-schedule.js'
-import { type Script, script } from './frame.js'
-import { fastAcquire } from './short-cuts.js'
+import { type Script, script } from './batch-script.js'
+import { fastAcquire } from './fast-paths.js'
 
 /**
  * Takes the lock, or enqueues the claim, or proves its queue entry. ARGV per item: attempt, mode x|s|p, ttl µs,

@@ -3,7 +3,7 @@
  * id of the change that made it; and a zset `w` of the channels to notify of the next change, scored by the time in µs until which
  * their processes want that.
  */
-import type { Script } from './frame.js'
+import type { Script } from './batch-script.js'
 
 /** KEYS: c. ARGV: none. Result: version, value; nil when there is no cell. */
 export const readCell: Script = {

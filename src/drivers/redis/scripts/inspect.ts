@@ -1,5 +1,5 @@
 /** The read-only script behind `inspect` and `list`. */
-import type { Script } from './frame.js'
+import type { Script } from './batch-script.js'
 
 /**
  * How many holders and waiters are listed, because a script blocks the server; the rest is only counted. Participants of a barrier,

@@ -24,7 +24,7 @@
  * (`shift`), so that leases neither end early nor last longer by the length of the jump.
  *
  * KEYS: the boot marker first when ARGV[1] is not '', then h, q, d of each item.
- * ARGV: 1 how the boot marker begins when nothing is wrong: `0 <boot id> <lineage> ` (see `meet.ts`), '' = do not check it ·
+ * ARGV: 1 how the boot marker begins when nothing is wrong: `0 <boot id> <lineage> ` (see `server-marker.ts`), '' = do not check it ·
  * 2 `<channel, - = none, -! = none and the client may not publish either> <the client's name>` · 3 tokens reserved by an exclusive
  * grant · 4 ms a free lock is remembered · 5 `<µs a server must be up before a lock it does not know counts as free, 0 = at once:
  * only in a Cluster, where there is no marker> <longest ttl in µs> <1 = Cluster, where PUBLISH counts only part of the receivers>`.

@@ -1,6 +1,6 @@
-/** The scripts that release, renew, cancel, downgrade and force-release. `acquire.ts` acquires; `state.ts` and `line.ts` are shared by all. */
-import { type Script, script } from './frame.js'
-import { fastRelease, fastRenew } from './short-cuts.js'
+/** The scripts that release, renew, cancel, downgrade and force-release. `acquire.ts` acquires; `state.ts` and `queue.ts` are shared by all. */
+import { type Script, script } from './batch-script.js'
+import { fastRelease, fastRenew } from './fast-paths.js'
 
 /** How long a repeated force-release is recognised, in µs: much longer than clients resend a request. */
 const orderKnown = 60_000_000

@@ -2,7 +2,7 @@
  * The session of one process with an ensemble: ephemeral nodes live as long as it does. The diagram is at {@link createSession}.
  *
  * Only the leader ends a session. The client knows only until when it can rely on the session (`validUntil`). Each answer *of
- * the leader* moves this time forward, though not up to the message answered: see `clockwork.ts`. A follower answers reads and
+ * the leader* moves this time forward, though not up to the message answered: see `heartbeat-timing.ts`. A follower answers reads and
  * pings by itself, even after it has lost its leader without noticing. The heartbeat is therefore a `sync`, which goes to the
  * leader and back. When a connection breaks, its pending requests are rejected: whether the server carried them out is unknown,
  * and the caller must check. Answers come in the order of the requests.
@@ -12,7 +12,7 @@
 import type { Clock } from '../../../core/clock.js'
 import type { TlsOptions } from '../../kit/http.js'
 import type { Address } from '../options.js'
-import { lagOf, paceOf, pauseBefore, provenUntil, Reported, worthOf } from './clockwork.js'
+import { lagOf, paceOf, pauseBefore, provenUntil, Reported, worthOf } from './heartbeat-timing.js'
 import { Reader, Writer } from './jute.js'
 import {
   codes,
@@ -25,8 +25,8 @@ import {
   xids,
   ZookeeperError,
 } from './protocol.js'
+import { openWire, type Wire } from './socket.js'
 import { Watches } from './watches.js'
-import { openWire, type Wire } from './wire.js'
 
 export interface SessionSettings {
   readonly servers: readonly Address[]

@@ -1,0 +1,160 @@
+/**
+ * Compare-and-set loop over one cell, for the primitives: retries while the store is failing until the bounds end,
+ * and decides anew on the present value after a conflict.
+ */
+
+import { type Cell, type Cells, maxCellBytes } from './cell.js'
+import type { Engine } from './engine.js'
+import { BackendError, UnsupportedError } from './errors.js'
+import { quote } from './name.js'
+import { unlessAborted } from './or-aborted.js'
+import type { Bounds } from './with-deadline.js'
+
+/** The new content of the cell. `value` undefined: none. `keep` in ms. */
+export interface Replacement {
+  readonly value: string | undefined
+  readonly keep: number
+}
+
+type Decide = (cell: Cell | undefined) => Replacement | undefined | Promise<Replacement | undefined>
+
+/** Somebody else changed the cell between the read and the write. */
+const overtaken: unique symbol = Symbol('overtaken')
+
+/** Pause between two tries while the store is failing, in ms. */
+const pause = 200
+
+export class Box {
+  readonly engine: Engine
+  readonly key: string
+  readonly #cells: Cells
+
+  /** @throws UnsupportedError when the driver has no cells */
+  constructor(engine: Engine, what: string, name: string) {
+    engine.assertOpen()
+    const { driver } = engine
+    if (driver.cells === undefined) {
+      const remedy =
+        'it needs a store that keeps small values beside the locks, such as memory, local or redis'
+      throw new UnsupportedError(driver.name, `cells, so no ${what}`, remedy)
+    }
+    this.engine = engine
+    this.key = `${what}:${name}`
+    this.#cells = driver.cells
+  }
+
+  read(bounds: Bounds): Promise<Cell | undefined> {
+    return this.trying(bounds, () => this.#cells.read(this.key, bounds.signal))
+  }
+
+  /**
+   * `decide` gets the present cell and returns its replacement, or undefined to leave it; it runs again after a
+   * conflict. Resolves with the resulting cell. The change is carried out once, unless more than one change by others
+   * came between a lost reply and the next try: where that matters, `decide` must recognise its own work.
+   */
+  async update(decide: Decide, bounds: Bounds): Promise<Cell | undefined> {
+    const line = this.engine.overtaken
+    const first = line.has(this.key) ? overtaken : await this.#tryUpdate(decide, bounds)
+    if (first !== overtaken) return first
+    const end = await line.turn(this.key, bounds.signal)
+    try {
+      for (;;) {
+        const outcome = await this.#tryUpdate(decide, bounds)
+        if (outcome !== overtaken) return outcome
+      }
+    } finally {
+      end()
+    }
+  }
+
+  async #tryUpdate(decide: Decide, bounds: Bounds): Promise<Cell | undefined | typeof overtaken> {
+    const cell = await this.read(bounds)
+    const next = await decide(cell)
+    if (next === undefined) return cell
+    checkSize(this.key, next.value)
+    const change = { seen: cell?.version ?? 0, ...next, id: this.engine.env.id() }
+    if (next.value === undefined && cell === undefined) return undefined
+    const written = await this.trying(bounds, () => this.#cells.write(this.key, change, bounds.signal))
+    if (written === undefined) return overtaken
+    return next.value === undefined ? undefined : written
+  }
+
+  /**
+   * Reads until `look` finds what it seeks; undefined: there was time for one read only. `every`: reads again after
+   * this many ms even without a change, for conditions outside the cell.
+   */
+  async when<R>(
+    look: (cell: Cell | undefined) => R | undefined | Promise<R | undefined>,
+    bounds: Bounds,
+    every: number = Number.POSITIVE_INFINITY,
+  ): Promise<R | undefined> {
+    for (;;) {
+      const cell = await this.read(bounds)
+      const found = await look(cell)
+      if (found !== undefined || bounds.once) return found
+      await this.#changed(cell?.version ?? 0, bounds, every)
+    }
+  }
+
+  async #changed(version: number, bounds: Bounds, every: number): Promise<void> {
+    if (every === Number.POSITIVE_INFINITY) {
+      return this.trying(bounds, () => this.#cells.changed(this.key, version, bounds.signal))
+    }
+    const { clock } = this.engine
+    const controller = new AbortController()
+    const enough = new Error('time to look again')
+    const ended = () => controller.abort(bounds.signal.reason)
+    bounds.signal.addEventListener('abort', ended)
+    const stop = clock.at(clock.now() + every, () => controller.abort(enough))
+    try {
+      bounds.signal.throwIfAborted()
+      const inner: Bounds = { signal: controller.signal, once: false, trouble: undefined, answered: true }
+      await this.trying(inner, () => this.#cells.changed(this.key, version, controller.signal))
+    } catch (error) {
+      if (error !== enough) throw error
+    } finally {
+      stop()
+      bounds.signal.removeEventListener('abort', ended)
+    }
+  }
+
+  /** Sends the request until the store replies or the bounds end, even when the request ignores its bounds. */
+  async trying<T>(bounds: Bounds, ask: () => Promise<T>): Promise<T> {
+    for (;;) {
+      bounds.signal.throwIfAborted()
+      try {
+        const answer = await unlessAborted(ask(), bounds.signal)
+        bounds.trouble = undefined
+        bounds.answered = true
+        return answer
+      } catch (error) {
+        if (!(error instanceof BackendError) || error.code === 'CLOSED') throw error
+        bounds.trouble = error
+        await this.#nap(bounds.signal)
+      }
+    }
+  }
+
+  #nap(signal: AbortSignal): Promise<void> {
+    const { clock, random } = this.engine
+    return new Promise((resolve, reject) => {
+      const stop = clock.at(clock.now() + pause * (0.5 + random()), () => {
+        signal.removeEventListener('abort', ended)
+        resolve()
+      })
+      const ended = () => {
+        stop()
+        reject(signal.reason)
+      }
+      if (signal.aborted) ended()
+      else signal.addEventListener('abort', ended, { once: true })
+    })
+  }
+}
+
+function checkSize(key: string, value: string | undefined): void {
+  if (value === undefined || Buffer.byteLength(value) <= maxCellBytes) return
+  throw new RangeError(
+    `what is to be kept as ${quote(key)} is ${Buffer.byteLength(value)} bytes long, the limit is ${maxCellBytes}; keep it elsewhere and its place here`,
+  )
+}

@@ -1,0 +1,97 @@
+/**
+ * Which request may follow which hold inside one process, and for how long.
+ *
+ * An exclusive grant may go to the next local request without a request to the store, with the next token of its
+ * reserve. While others wait in the store's queue such hand-overs are bounded, so that a busy process cannot keep
+ * them out; then the grant goes back.
+ */
+import { type Clock, ttlWithDelay } from './clock.js'
+import type { Claim, Grant } from './driver.js'
+import type { Hold } from './hold.js'
+import type { Request } from './local-queue.js'
+
+/** Hand-overs of one grant while others wait in the store. */
+export const passesWhileContended = 16
+/** Milliseconds of hand-overs while others wait in the store. */
+export const passingTimeWhileContended = 50
+
+/**
+ * Milliseconds of hand-overs without a turn of the event loop: sections without I/O would otherwise hold back timers
+ * and the notification that another process waits.
+ */
+export const passingTimeWithoutTurn = 5
+
+/**
+ * The share of its ttl that a lease must have left to be handed over. With the watchdog's renewals it has that much,
+ * unless the event loop was blocked or the store is slow. A lease with less goes back to the store, and the next
+ * grant comes with the full ttl.
+ */
+export const leastShareToPass = 0.6
+
+/** Counts the hand-overs of one grant from the moment that others are known to wait. */
+export class Passing {
+  readonly #clock: Clock
+  #passes = 0
+  #contendedSince: number | undefined
+  /** Clock reading of the first hand-over since the event loop turned. */
+  #turnedAt: number | undefined
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** A new grant came from the store. */
+  begin(): void {
+    this.#passes = 0
+    this.#contendedSince = undefined
+  }
+
+  /** Must the event loop turn before the next hand-over? */
+  get tired(): boolean {
+    const now = this.#clock.now()
+    if (this.#turnedAt === undefined) {
+      this.#turnedAt = now
+      this.#clock.soon(() => {
+        this.#turnedAt = undefined
+      })
+    }
+    return now - this.#turnedAt >= passingTimeWithoutTurn
+  }
+
+  /** May this grant be handed over once more? Counts the hand-over. */
+  allowed(grant: Grant): boolean {
+    if (grant.contended?.() === false) {
+      this.begin()
+      return true
+    }
+    const now = this.#clock.now()
+    this.#contendedSince ??= now
+    this.#passes++
+    return this.#passes <= passesWhileContended && now - this.#contendedSince <= passingTimeWhileContended
+  }
+}
+
+/** May this request have the grant of this hold, which was requested with these terms, without a request to the store? */
+export function mayInherit({ mode, terms }: Request, { mode: held, watchdog }: Hold): boolean {
+  const exclusive = held.kind === 'exclusive' && mode.kind === 'exclusive'
+  return (
+    exclusive &&
+    terms.ttl === watchdog.ttl &&
+    terms.lockDelay === watchdog.lockDelay &&
+    terms.autoRenew &&
+    watchdog.autoRenew &&
+    !watchdog.extending
+  )
+}
+
+/**
+ * May this request take over a queue entry in the store that was made with `claim`? Exclusive mode only: of entries
+ * that can hold side by side, one may already have been granted (reply in flight) and another since, so that the
+ * latecomer would have the older token.
+ */
+export function mayTakeOver({ mode, terms }: Request, claim: Claim): boolean {
+  if (claim.mode.kind !== 'exclusive') return false
+  const { lockDelay = 0 } = claim
+  const sameTime = terms.lockDelay === lockDelay && ttlWithDelay(terms.ttl, lockDelay) === claim.ttl
+  return mode.kind === 'exclusive' && sameTime && terms.note === claim.note
+}

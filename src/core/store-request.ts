@@ -1,0 +1,67 @@
+/**
+ * One claim sent to the driver, and the wait that the driver sees. A turn may outlive the caller it was begun for:
+ * another caller of the same process can take it over, and with it the queue entry in the store.
+ */
+import type { Blocked, Claim, Wait } from './driver.js'
+import type { Line, Request } from './local-queue.js'
+
+export class Turn implements Wait {
+  readonly claim: Claim
+  /** A single attempt. */
+  readonly once: boolean
+  over = false
+  /** It was taken over, or begun again: the reply "not granted" does not end the wait of its present owner. */
+  adopted = false
+  /** The store has reported what blocks it. */
+  told = false
+  readonly #line: Line
+  #owner: Request | undefined
+  #controller: AbortController | undefined
+
+  constructor(line: Line, claim: Claim, owner: Request, once: boolean) {
+    this.#line = line
+    this.claim = claim
+    this.#owner = owner
+    this.once = once
+  }
+
+  /** Undefined once the turn is abandoned: a grant that still arrives is released. */
+  get owner(): Request | undefined {
+    return this.#owner
+  }
+
+  get signal(): AbortSignal {
+    // The driver is about to park, so the deadline needs its timer now.
+    this.#owner?.patience.arm()
+    this.#controller ??= new AbortController()
+    if (this.over) this.#controller.abort()
+    return this.#controller.signal
+  }
+
+  remaining(): number {
+    return this.over || this.once ? 0 : (this.#owner?.patience.remaining ?? 0)
+  }
+
+  blocked(by: Blocked): void {
+    if (by.trouble === undefined) this.told = true
+    if (this.#owner !== undefined) this.#line.blocked(this.#owner, by)
+  }
+
+  /** The driver has answered. It may keep this object with the grant, which must not keep the caller and its lease. */
+  answered(): void {
+    this.#owner = undefined
+  }
+
+  adopt(owner: Request): void {
+    this.#owner = owner
+    this.adopted = true
+    owner.patience.arm()
+  }
+
+  /** Nobody wants the grant any more. */
+  abandon(): void {
+    this.over = true
+    this.#owner = undefined
+    this.#controller?.abort()
+  }
+}

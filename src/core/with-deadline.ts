@@ -1,0 +1,137 @@
+/** Runs work under a deadline and an AbortSignal of its own, for waits elsewhere than in the queue of a lock. */
+
+import { type Duration, duration } from './duration.js'
+import type { Engine } from './engine.js'
+import { type BackendError, unavailable } from './errors.js'
+import { checkKnown } from './known-options.js'
+import { onAbort } from './on-abort.js'
+import { checkOptions } from './options.js'
+
+export interface WaitOptions {
+  /** Longest time to wait in ms; `0`: one read, `Infinity`: for ever. @default that of the locks, else 30_000 */
+  readonly wait?: Duration
+  /** Cancels the wait, which then rejects with `signal.reason`. */
+  readonly signal?: AbortSignal
+}
+
+/** Checks the options of a wait that acquires nothing. @throws TypeError for anything but `wait` and `signal` */
+export function checkWaitOptions(whose: string, given: WaitOptions = {}): WaitOptions {
+  checkOptions(given, ['wait'])
+  checkKnown(whose, given, ['wait', 'signal'])
+  return given
+}
+
+/** What the work needs to know of its bounds. */
+export interface Bounds {
+  /** Aborts when the time is over, or with the caller's reason. */
+  readonly signal: AbortSignal
+  /** One read only. */
+  readonly once: boolean
+  /** Why the store could not serve the last request; the work goes on trying. */
+  trouble: BackendError | undefined
+  /** Has the store replied yet? */
+  answered: boolean
+}
+
+/** The time was over first. */
+export class Late {
+  /** Milliseconds. */
+  readonly waited: number
+  readonly trouble: BackendError | undefined
+  /** Has the store replied at all? */
+  readonly answered: boolean
+
+  constructor(waited: number, { trouble, answered }: Pick<Bounds, 'trouble' | 'answered'>) {
+    this.waited = waited
+    this.trouble = trouble
+    this.answered = answered
+  }
+
+  /** The store is failing, or has not replied for `patience` ms: whatever the caller waited for may be there. */
+  isOutage(patience: number): boolean {
+    return this.trouble !== undefined || (!this.answered && this.waited >= patience)
+  }
+}
+
+/** How long a single read may take, in ms: a hanging store is an error, not "not yet". */
+const longestLook = 10_000
+
+/**
+ * Runs `work` within its bounds, and keeps the process alive meanwhile unless `ref` is false. Resolves with
+ * {@link Late} when the time was over first. `also` ends the work as `signal` does; it is for internal use, such as
+ * the signal of a lease that the work depends on.
+ * @throws TypeError, RangeError for bad options; the reason of `signal` or `also`; what `work` throws
+ */
+export async function bounded<R>(
+  engine: Engine,
+  options: WaitOptions & { readonly ref?: boolean; readonly also?: AbortSignal },
+  work: (bounds: Bounds) => Promise<R>,
+): Promise<R | Late> {
+  engine.assertOpen()
+  checkOptions(options, ['wait'])
+  const { clock } = engine
+  const wait = duration('wait', options.wait ?? engine.defaults.wait, 0, true)
+  const { signal, also } = options
+  if (signal !== undefined && !(signal instanceof AbortSignal))
+    throw new TypeError('signal must be an AbortSignal')
+  signal?.throwIfAborted()
+  also?.throwIfAborted()
+  const from = clock.now()
+  const controller = new AbortController()
+  const over = new Error('the wait is over')
+  const bounds: Bounds = {
+    signal: controller.signal,
+    once: wait === 0,
+    trouble: undefined,
+    answered: false,
+  }
+  const follow = (one: AbortSignal | undefined) => one && onAbort(one, () => controller.abort(one.reason))
+  const [unlisten, unlistenAlso] = [follow(signal), follow(also)]
+  const limit = wait === 0 ? longestLook : wait
+  // After a blocked event loop the reply may be there already.
+  const late = () => clock.soon(() => controller.abort(over))
+  const stop = clock.at(from + limit, late, { ref: options.ref ?? true })
+  try {
+    return await work(bounds)
+  } catch (error) {
+    if (error !== over) throw error
+    return new Late(clock.now() - from, bounds)
+  } finally {
+    stop()
+    unlisten?.()
+    unlistenAlso?.()
+  }
+}
+
+/** In a wait in which the store has replied before, the time left may be too short for another reply, in ms. */
+export const restOfWait = 1_000
+
+/**
+ * As `bounded`, for a wait for `name`.
+ * @param patience ms of silence that count as an outage: `restOfWait` where the store has replied in this wait before
+ * @throws also BackendError with code `UNAVAILABLE` when the store could not serve the request
+ */
+export async function answered<R>(
+  engine: Engine,
+  name: string,
+  options: Parameters<typeof bounded>[1],
+  work: (bounds: Bounds) => Promise<R>,
+  patience = 0,
+): Promise<R | Late> {
+  const found = await bounded(engine, options, work)
+  if (found instanceof Late && found.isOutage(patience))
+    throw unavailable(engine.driver.name, name, found.waited, found.trouble)
+  return found
+}
+
+/** One read of the store, which may take 10 s. @throws BackendError when the store does not reply; the reason of `signal` */
+export async function glance<R>(
+  engine: Engine,
+  name: string,
+  work: (bounds: Bounds) => Promise<R>,
+  signal?: AbortSignal,
+): Promise<R> {
+  const found = await answered(engine, name, { wait: 0, ...(signal !== undefined && { signal }) }, work)
+  if (!(found instanceof Late)) return found
+  throw unavailable(engine.driver.name, name, found.waited, found.trouble)
+}

@@ -1,0 +1,109 @@
+/** Consul's part of the state shared within a driver: sessions, and the heartbeat that proves them. */
+import type { Env } from '../../core/driver.js'
+import type { LeaseIndex } from '../kit/lease-index.js'
+import { inBatches, type SendHeartbeat, type Session, watchedKeys } from '../kit/sessions/session.js'
+import { type SessionApi, SessionPool } from '../kit/sessions/session-pool.js'
+import type { Operation } from './api-types.js'
+import { Client } from './client.js'
+import { Refusal, toFailure } from './failure.js'
+import { type Line, lineOf } from './keys.js'
+import { longestTtl, type Settings } from './options.js'
+import { reads } from './transactions.js'
+
+/** Operations per transaction; Consul allows 64. */
+const mostInTxn = 60
+
+/** A hold, as the condition of a user's own transaction. */
+export interface Conditional {
+  readonly condition: Operation
+  /** Resolves once no move to another session, which changes the condition, is in flight. */
+  settled(): Promise<unknown>
+}
+
+export class Desk extends SessionPool {
+  readonly client: Client
+  readonly settings: Settings
+  /** The holds, for `guard`. */
+  readonly held: LeaseIndex<Conditional>
+
+  constructor(settings: Settings, env: Env, held: LeaseIndex<Conditional>) {
+    const client = new Client(settings, env.clock)
+    super(storeOf(client, settings, env), env)
+    this.client = client
+    this.settings = settings
+    this.held = held
+  }
+
+  line(name: string): Line {
+    return lineOf(this.settings.prefix, name)
+  }
+
+  /** Creates a session that ends by itself, `keep` ms from now or later, with the keys that it keeps. @returns its id */
+  async keeper(keep: number): Promise<string> {
+    const { env, settings } = this
+    const ttl = Math.min(longestTtl, Math.max(settings.minTtl, Math.ceil(keep)))
+    const { id } = await this.client.createSession(sessionOf(env.by, ttl, 0))
+    return id
+  }
+
+  /** Retries a removing transaction until it is carried out. */
+  clear(operations: readonly Operation[], session: Session, pace: number): Promise<void> {
+    const work = () =>
+      this.client.txn(operations).then(
+        () => true,
+        (error) => (error instanceof Refusal && error.noSession) || !toFailure(error).transient,
+      )
+    return this.retryUntilDone(work, session, pace)
+  }
+}
+
+function sessionOf(by: string, ttl: number, lockDelay: number): object {
+  return {
+    Name: `holdfast ${by}`,
+    TTL: `${ttl}ms`,
+    LockDelay: `${lockDelay}ms`,
+    Behavior: 'delete',
+    // By default a session ends when gossip declares its node failed: one slow agent would lose all its locks.
+    NodeChecks: [],
+    Checks: [],
+  }
+}
+
+function storeOf(client: Client, settings: Settings, env: Env): SessionApi {
+  return {
+    name: 'consul',
+    perLock: settings.ownSessions,
+    closeTimeout: settings.requestTimeout,
+    heartbeat: beatOf(client),
+    // A tenth more than claimed: a proof a few moments old then still covers a whole ttl from now.
+    sessionTtl: (ttl) => Math.min(longestTtl, Math.max(settings.minTtl, Math.ceil(ttl * 1.1))),
+    create: async (ttl) => {
+      return { ttl, ...(await client.createSession(sessionOf(env.by, ttl, settings.lockDelay))) }
+    },
+    destroy: (id) => client.destroySession(id),
+    close: () => client.close(),
+  }
+}
+
+/** The key under which the heartbeat checks a hold of the lock itself: it counts as present while no client has written to the lock since. */
+export const lockMember = (key: string, index: number): string => `${key}\n${index}`
+
+/** The leader answers a renewal by itself. It therefore counts only together with a read, for which the leader asks a majority. */
+function beatOf(client: Client): SendHeartbeat {
+  return async (id, members, patience) => {
+    const keys = watchedKeys(members)
+    const portions = inBatches(keys, mostInTxn).map((portion) => reads(portion.map(plainKey)))
+    // With no entries to check, a read must still ask a majority.
+    const said = await client.pair(id, portions.length > 0 ? portions : [reads(['-'])], patience)
+    if (said === undefined) return 'ended'
+    const gone = new Set<string>()
+    for (const key of keys) {
+      const kv = said.map(({ found }) => found.get(plainKey(key))).find((one) => one !== undefined)
+      const index = key.split('\n')[1]
+      if (kv === undefined || (index !== undefined && kv.ModifyIndex !== Number(index))) gone.add(key)
+    }
+    return { gone }
+  }
+}
+
+const plainKey = (key: string): string => key.split('\n')[0] ?? key

@@ -1,0 +1,88 @@
+/** One queue entry, as its key describes it. An empty key belongs to another client, `etcdctl lock` or a Go program: exclusive. */
+import type { Claim, Holder } from '../../core/driver.js'
+import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
+import type { KeyValue } from './api-types.js'
+import { plain } from './keys.js'
+
+export interface Place {
+  /** In base64, as it is on the wire. */
+  readonly key: string
+  readonly attempt: string
+  /** The create revision of the key: its position in the queue, and its token. */
+  readonly token: number
+  readonly lease: string
+  readonly mode: Mode
+  /** Absent: not given. */
+  readonly ttl?: number
+  /** Milliseconds since 1970, by the store's clock. */
+  readonly since?: number
+  readonly note?: string
+  readonly by?: string
+}
+
+/** The value of an entry. JSON, so that `etcdctl get` shows it readable. */
+interface Written {
+  readonly mode?: string
+  readonly take?: number
+  readonly of?: number
+  readonly ttl?: number
+  readonly since?: number
+  readonly note?: string
+  readonly by?: string
+}
+
+export function writtenOf({ mode, ttl, note }: Claim, since: number, by: string): string {
+  const { kind, ...rest } = mode
+  return JSON.stringify({ mode: kind, ...rest, ttl, since, by, ...(note !== undefined && { note }) })
+}
+
+export function placeOf({ key, value = '', create_revision, lease = '0' }: KeyValue): Place {
+  const written = read(plain(value))
+  const text = plain(key)
+  const token = Number(create_revision)
+  if (!Number.isSafeInteger(token)) throw new Error(`revision ${create_revision} is beyond the safe integers`)
+  const { ttl, since, note, by } = written
+  return {
+    key,
+    attempt: text.slice(text.lastIndexOf('/') + 1),
+    token,
+    lease,
+    mode: modeOf(written),
+    ...(typeof ttl === 'number' && { ttl }),
+    ...(typeof since === 'number' && { since }),
+    ...(typeof note === 'string' && { note }),
+    ...(typeof by === 'string' && { by }),
+  }
+}
+
+function read(text: string): Written {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? value : {}
+  } catch {
+    return {}
+  }
+}
+
+function modeOf({ mode, take, of }: Written): Mode {
+  if (mode === 'shared') return shared
+  if (mode === 'permits' && typeof take === 'number' && typeof of === 'number') return permits(take, of)
+  return exclusive
+}
+
+/** @param left the remaining milliseconds of its lease, if requested */
+export function holderOf(
+  { attempt, mode, token, ttl, since, note, by }: Place,
+  now: number,
+  left?: number,
+): Holder {
+  return {
+    attempt,
+    mode,
+    token,
+    heldFor: since === undefined ? 0 : Math.max(0, now - since),
+    expiresIn: left ?? ttl ?? Number.POSITIVE_INFINITY,
+    ...(note !== undefined && { note }),
+    ...(by !== undefined && { by }),
+  }
+}

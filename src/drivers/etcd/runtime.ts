@@ -1,0 +1,111 @@
+/** etcd's part of the state shared within a driver: leases, and the heartbeat that proves them. */
+import type { Env } from '../../core/driver.js'
+import { InconclusiveError } from '../kit/failure.js'
+import type { LeaseIndex } from '../kit/lease-index.js'
+import {
+  inBatches,
+  type SendHeartbeat,
+  type Session,
+  type SessionEntry,
+  watchedKeys,
+} from '../kit/sessions/session.js'
+import { type SessionApi, SessionPool } from '../kit/sessions/session-pool.js'
+import type { TxnAsk } from './api-types.js'
+import { Client } from './client.js'
+import { Refusal, toFailure } from './failure.js'
+import { type Line, lineOf } from './keys.js'
+import type { Settings } from './options.js'
+import { present } from './transactions.js'
+
+/** A transaction may have 128 operations, unless the cluster is configured otherwise. */
+const mostInTxn = 100
+/** A key that does not exist. With no entries to check, reading it still needs a majority. */
+const nothing = ['AA==']
+
+export class Desk extends SessionPool {
+  readonly client: Client
+  readonly settings: Settings
+  /** The keys of the holds, for `guard`. */
+  readonly keys: LeaseIndex<string>
+
+  constructor(settings: Settings, env: Env, keys: LeaseIndex<string>) {
+    const client = new Client(settings, env.clock)
+    super(storeOf(client, settings), env)
+    this.client = client
+    this.settings = settings
+    this.keys = keys
+  }
+
+  line(name: string): Line {
+    return lineOf(this.settings.prefix, name)
+  }
+
+  /** Retries a removing transaction until it is carried out. */
+  clear(ask: TxnAsk, session: Session, pace: number): Promise<void> {
+    const work = () =>
+      this.client.txn(ask).then(
+        () => true,
+        (error) => (error instanceof Refusal && error.noSession) || !toFailure(error).transient,
+      )
+    return this.retryUntilDone(work, session, pace)
+  }
+}
+
+function storeOf(client: Client, settings: Settings): SessionApi {
+  return {
+    name: 'etcd',
+    perLock: settings.ownLeases,
+    closeTimeout: settings.requestTimeout,
+    heartbeat: beatOf(client),
+    // A tenth more than claimed: a proof a few moments old then still covers a whole ttl from now.
+    sessionTtl: (ttl) => Math.ceil((ttl * 1.1) / 1000) * 1000,
+    create: async (ttl) => {
+      const { is, sent } = await client.grantLease(ttl / 1000)
+      return { id: is.ID ?? '', ttl: Number(is.TTL ?? 0) * 1000, sent }
+    },
+    destroy: (id) => client.revokeLease(id),
+    close: () => client.close(),
+  }
+}
+
+/**
+ * For many entries, one answer lists the keys bound to the lease. The answer comes from one member without a majority, so it decides nothing:
+ * the heartbeat looks for every key that is not listed.
+ */
+async function keysToLookFor(
+  client: Client,
+  id: string,
+  members: readonly SessionEntry[],
+  patience: number,
+): Promise<readonly string[]> {
+  const keys = watchedKeys(members)
+  if (keys.length <= mostInTxn) return keys
+  const { is } = await client.timeToLive(id, { keys: true }, patience)
+  const bound = new Set(is.keys)
+  return keys.filter((key) => !bound.has(key))
+}
+
+/**
+ * A lease's keepalive alone proves little: a leader answers it by itself, even one that was replaced and does not know it yet.
+ * A keepalive therefore counts only together with a read that needs a majority, from the same member in the same term.
+ */
+function beatOf(client: Client): SendHeartbeat {
+  return async (id, members, patience) => {
+    const keys = await keysToLookFor(client, id, members, patience)
+    const portions = inBatches(keys.length > 0 ? keys : nothing, mostInTxn)
+    const { kept, checked } = await client.pair(id, portions.map(present), patience)
+    const lease = kept.is.result
+    if (lease === undefined) throw new InconclusiveError('a keepalive was answered with nothing')
+    if (lease.TTL === undefined || Number(lease.TTL) <= 0) return 'ended'
+    const gone = new Set<string>()
+    for (const [n, { is }] of checked.entries()) {
+      if (is.header.raft_term !== lease.header?.raft_term) {
+        throw new InconclusiveError('the leader changed during a renewal')
+      }
+      for (const [i, key] of (portions[n] ?? []).entries()) {
+        if (Number(is.responses?.[i]?.response_range?.count ?? 0) === 0) gone.add(key)
+      }
+    }
+    return { ttl: Number(lease.TTL) * 1000, gone }
+  }
+}

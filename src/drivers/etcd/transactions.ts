@@ -1,0 +1,177 @@
+/** The transactions, each with its input and its result. Keys and values are in base64. */
+import type { Mode } from '../../core/mode.js'
+import type { Compare, Operation, RangeAsk, TxnAsk } from './api-types.js'
+import type { Line } from './keys.js'
+
+const put = (key: string, value: string, lease: string): Operation => ({ request_put: { key, value, lease } })
+const range = (ask: RangeAsk): Operation => ({ request_range: ask })
+const remove = (key: string): Operation => ({ request_delete_range: { key } })
+const absent = (key: string, range_end?: string): Compare => ({
+  key,
+  ...(range_end !== undefined && { range_end }),
+  target: 'CREATE',
+  result: 'EQUAL',
+  create_revision: '0',
+})
+const made = (key: string, revision: number): Compare => ({
+  key,
+  target: 'CREATE',
+  result: 'EQUAL',
+  create_revision: String(revision),
+})
+
+const newest = { sort_order: 'DESCEND', sort_target: 'CREATE', limit: '1' } as const
+const oldest = { sort_order: 'ASCEND', sort_target: 'CREATE', limit: '1' } as const
+
+/** An exclusive claim needs only the last entry ahead; the first is for messages. Other modes must read all. */
+function ahead(all: RangeAsk, mode: Mode): Operation[] {
+  return mode.kind === 'exclusive'
+    ? [range({ ...all, ...newest }), range({ ...all, ...oldest })]
+    : [range(all), range({ ...all, ...oldest })]
+}
+
+/**
+ * Enters the queue and reads the entries ahead.
+ * Input: entry, its value, the lease. Writes nothing when the attempt was given up, or already has its entry.
+ * Result: succeeded → [ahead, first, put]; else → [own entry, all].
+ */
+export function enter(line: Line, attempt: string, mode: Mode, value: string, lease: string): TxnAsk {
+  const key = line.place(attempt)
+  return {
+    compare: [absent(key), absent(line.over(attempt))],
+    success: [...ahead(line.all, mode), put(key, value, lease)],
+    failure: [range({ key }), range(line.all)],
+  }
+}
+
+/** One of several entries that are created together. */
+export interface OneOf {
+  readonly line: Line
+  readonly attempt: string
+  readonly value: string
+}
+
+const unchanged = ({ all }: Line, revision: string): Compare => ({
+  ...all,
+  target: 'MOD',
+  result: 'LESS',
+  mod_revision: String(BigInt(revision) + 1n),
+})
+
+/**
+ * Enters several queues at once, if all are empty; or, with a `revision`, if no entry was added or changed since.
+ * Result: succeeded → [put] of each; else → [all] of each.
+ */
+export function takeAll(places: readonly OneOf[], lease: string, revision: string | undefined): TxnAsk {
+  return {
+    compare: places.flatMap(({ line, attempt }) => [
+      revision === undefined ? absent(line.all.key, line.all.range_end) : unchanged(line, revision),
+      absent(line.over(attempt)),
+    ]),
+    success: places.map(({ line, attempt, value }) => put(line.place(attempt), value, lease)),
+    failure: places.map(({ line }) => range(line.all)),
+  }
+}
+
+/**
+ * Enters the queue only if it is empty: a single attempt.
+ * Result: succeeded → [put]; else → [own entry, all].
+ */
+export function takeEmpty(line: Line, attempt: string, value: string, lease: string): TxnAsk {
+  const { key, range_end } = line.all
+  return {
+    compare: [absent(key, range_end), absent(line.over(attempt))],
+    success: [put(line.place(attempt), value, lease)],
+    failure: [range({ key: line.place(attempt) }), range(line.all)],
+  }
+}
+
+/**
+ * Joins the holders if no entry was added or changed since `revision`: a single attempt beside others.
+ * Result: succeeded → [put]; else → [own entry, all].
+ */
+export function join(line: Line, attempt: string, value: string, lease: string, revision: string): TxnAsk {
+  const key = line.place(attempt)
+  return {
+    compare: [unchanged(line, revision), absent(key), absent(line.over(attempt))],
+    success: [put(key, value, lease)],
+    failure: [range({ key }), range(line.all)],
+  }
+}
+
+/**
+ * After a wait: does our own entry still exist, and what is ahead of it?
+ * Result: succeeded → [ahead, first]; else nothing: the entry was lost.
+ */
+export function look(line: Line, attempt: string, mode: Mode, token: number): TxnAsk {
+  const before = { ...line.all, max_create_revision: String(token - 1) }
+  return { compare: [made(line.place(attempt), token)], success: ahead(before, mode) }
+}
+
+/**
+ * Gives up an entry that may not have been created yet: a request still in flight then has no effect. The marker that ensures this lives as
+ * long as the lease, without which the entry could not be created either.
+ */
+export function giveUp(line: Line, attempt: string, lease: string): TxnAsk {
+  return { success: [remove(line.place(attempt)), put(line.over(attempt), '', lease)] }
+}
+
+/** Removes an entry without a marker. Result: [deleted]. */
+export function leave(line: Line, attempt: string): TxnAsk {
+  return { success: [remove(line.place(attempt))] }
+}
+
+const under = (key: string, lease: string): Compare => ({ key, target: 'LEASE', result: 'EQUAL', lease })
+
+/** Moves an entry to another lease, at its position. Result: succeeded → it was under the first lease; else → [current entry]. */
+export function move(key: string, token: number, from: string, lease: string): TxnAsk {
+  return {
+    compare: [made(key, token), under(key, from)],
+    success: [{ request_put: { key, lease, ignore_value: true } }],
+    failure: [range({ key })],
+  }
+}
+
+/** Rewrites an entry's value, at its position. Result: succeeded → it was under this lease; else → [current entry]. */
+export function rewrite(key: string, token: number, value: string, lease: string): TxnAsk {
+  return {
+    compare: [made(key, token), under(key, lease)],
+    success: [put(key, value, lease)],
+    failure: [range({ key })],
+  }
+}
+
+/** Removes the given holders, if each is unchanged; else none. Result: succeeded → all were removed. */
+export function take(places: readonly { readonly key: string; readonly token: number }[]): TxnAsk {
+  return {
+    compare: places.map(({ key, token }) => made(key, token)),
+    success: places.map(({ key }) => remove(key)),
+  }
+}
+
+/** Which of these keys exist? Result: one count each. */
+export function present(keys: readonly string[]): TxnAsk {
+  return { success: keys.map((key) => range({ key, count_only: true })) }
+}
+
+/**
+ * Replaces a cell if its revision is still `seen` (0: it does not exist); without a value, removes it.
+ * Result: succeeded → [put or delete]; else → [current cell].
+ */
+export function replace(
+  key: string,
+  seen: number,
+  value: string | undefined,
+  lease: string | undefined,
+): TxnAsk {
+  const write: Operation =
+    value === undefined ? remove(key) : { request_put: { key, value, ...(lease !== undefined && { lease }) } }
+  return {
+    compare: [{ key, target: 'MOD', result: 'EQUAL', mod_revision: String(seen) }],
+    success: [write],
+    failure: [range({ key })],
+  }
+}
+
+/** Does this entry still exist, with this revision? For a user's own transaction. */
+export const stillMine: (key: string, token: number) => Compare = made

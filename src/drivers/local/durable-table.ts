@@ -1,0 +1,244 @@
+/**
+ * The broker's rows and the journal behind them. The table decides a command, the journal records it, and only then it is in
+ * force: a grant that cannot be written is refused, with the reason, and never sent.
+ *
+ * An end that cannot be written is in force all the same: the journal then errs towards "held", which a later broker finds out
+ * from the client itself. Its line is owed, and is written before the next one.
+ *
+ * Long because rows, cells and journal must change together.
+ */
+import type { Clock } from '../../core/clock.js'
+import {
+  type AcquireManyResult,
+  acquireMany as decideTogether,
+  type NamedRequest,
+} from '../memory/acquire-many.js'
+import { type CellTable, type Entry, makeCellTable } from '../memory/cell-table.js'
+import { makeRowTimers } from '../memory/row-timers.js'
+import * as table from '../memory/table.js'
+import type { Journal } from './journal.js'
+import { changesBetween, endsBetween, finder, type Owner } from './journal-diff.js'
+import { type Journaled, lineOf } from './journal-lines.js'
+
+export type Command<A> = (row: table.Row, now: number, wall: number) => table.Step<A>
+
+export interface Outcome<A> {
+  readonly row: table.Row
+  readonly answer: A
+  /** The new holds of attempts that waited. */
+  readonly granted: readonly table.Hold[]
+  readonly expired: readonly table.Hold[]
+  /** Set when the journal could not be written: nothing was granted, renewed or changed, except ends. */
+  readonly failure: unknown
+  /** Attempts that would have been granted, and are now over. */
+  readonly refused: readonly string[]
+}
+
+export interface LedgerParts {
+  readonly clock: Clock
+  /** Opens a journal with the content of `snapshot`. @throws as fs does */
+  readonly open: (snapshot: Snapshot) => Journal
+  /** Milliseconds since 1970. */
+  readonly wall: () => number
+  /** Milliseconds since the machine was started. */
+  readonly uptime: () => number
+  readonly ownerOf: (attempt: string) => Owner
+  /** Called when time alone has changed a row. */
+  readonly onDue: (name: string) => void
+}
+
+/** The whole state at one moment. */
+export interface Snapshot {
+  /** Journal lines. */
+  readonly lines: string
+  /** An upper bound of all tokens so far. */
+  readonly floor: number
+}
+
+export interface Ledger {
+  readonly cells: CellTable
+  /** Records a cell before it is in force. @throws as fs does */
+  noteCell(key: string, entry: Entry): void
+  /** Records a hold's new owner. If the line cannot be written now, it is written before the next one. */
+  noteOwner(name: string, attempt: string): void
+  apply<A>(name: string, command: Command<A>): Outcome<A>
+  /** Several rows in one step and one write. `failure`: it could not be written, and nothing has changed. */
+  together(asks: readonly NamedRequest[]): { readonly answer: AcquireManyResult; readonly failure: unknown }
+  row(name: string): table.Row
+  /** Rows with holders or waiters. */
+  used(prefix: string): readonly table.Row[]
+  /** Restores the journal if its file was deleted, or with `anyway` in any case. @throws as fs does */
+  mend(anyway?: boolean): void
+  /** Ends the journal and stops the timers. */
+  stop(): void
+}
+
+/** The number of rows from which idle ones are dropped; they are kept for their record of ended attempts. */
+const idleRowsKept = 1024
+/** How often a write checks for a deleted journal, in ms, if the watch on the directory was not quicker. */
+const lookEvery = 5
+/** The number of ended attempts that a new journal records. */
+const endedKept = 256
+
+export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
+  const { clock, wall, uptime, ownerOf } = parts
+  const rows = new Map<string, table.Row>()
+  const timers = makeRowTimers(clock, parts.onDue)
+  const ended: string[] = []
+  let floor = restored.floor
+  let owed = ''
+  let lookAgain = 0
+
+  for (const { name, attempt } of restored.ended.slice(-endedKept)) {
+    ended.push(lineOf.ended(name, attempt, true))
+    rows.set(name, table.cancel(row(name), attempt, clock.now(), 0).row)
+  }
+  for (const { name, hold } of restored.holds) {
+    const before = row(name)
+    const now = clock.now()
+    // The last renewal is unknown: a full ttl from now is never before the end by the client's count.
+    const holds = [...before.holds, { ...hold, since: now, expires: now + hold.ttl }]
+    rows.set(name, { ...before, holds })
+  }
+  const cells = makeCellTable(clock, wall)
+  // The machine's uptime clock is the same for every broker until the machine restarts, and is never set.
+  const sinceBoot = uptime() - clock.now()
+  cells.restore(
+    restored.cells.map(({ key, entry }) => [key, { ...entry, expires: entry.expires - sinceBoot }]),
+    restored.floor,
+  )
+  let journal = parts.open(snapshot())
+
+  function row(name: string): table.Row {
+    return rows.get(name) ?? table.emptyRow(name, floor)
+  }
+
+  function apply<A>(name: string, command: Command<A>): Outcome<A> {
+    const before = row(name)
+    const now = clock.now()
+    const step = command(before, now, wall())
+    const { answer, granted, expired } = step
+    const lines = noteEnds(before, step.row) + changesBetween(before, step.row, ownerOf)
+    if (lines !== '') {
+      try {
+        write(lines, now)
+      } catch (failure) {
+        const { row, refused } = withoutGrants(before, step.row, now)
+        keep(row)
+        return { row, answer, granted: [], expired, failure, refused }
+      }
+    }
+    keep(step.row)
+    return { row: step.row, answer, granted, expired, failure: undefined, refused: [] }
+  }
+
+  function together(asks: readonly NamedRequest[]) {
+    const now = clock.now()
+    const answer = decideTogether(row, asks, now, wall())
+    if (answer.is === 'refused') return { answer, failure: undefined }
+    const lines = answer.steps.map(({ row: after }) => {
+      const before = row(after.name)
+      return noteEnds(before, after) + changesBetween(before, after, ownerOf)
+    })
+    try {
+      write(lines.join(''), now)
+    } catch (failure) {
+      return { answer, failure }
+    }
+    for (const step of answer.steps) keep(step.row)
+    return { answer, failure: undefined }
+  }
+
+  function write(lines: string, now: number): void {
+    if (now >= lookAgain) {
+      lookAgain = now + lookEvery
+      mend()
+    }
+    if (journal.large && journal.rewrite(snapshot())) owed = ''
+    journal.append(owed + lines)
+    owed = ''
+  }
+
+  function mend(anyway = false): void {
+    if (!journal.deleted && !anyway) return
+    const next = parts.open(snapshot())
+    journal.close()
+    journal = next
+    owed = ''
+  }
+
+  function keep(next: table.Row): void {
+    timers.follow(next)
+    if (table.isIdle(next) && rows.size > idleRowsKept) {
+      floor = Math.max(floor, next.token)
+      rows.delete(next.name)
+    } else rows.set(next.name, next)
+  }
+
+  /** Remembers the ends that clients requested. @returns the lines of all ends */
+  function noteEnds(before: table.Row, after: table.Row): string {
+    const lines = endsBetween(before, after)
+    for (const { line, byClient } of lines) {
+      if (byClient && ended.push(line) > 2 * endedKept) ended.splice(0, endedKept)
+    }
+    return lines.map(({ line }) => line).join('')
+  }
+
+  /** `after` without its grants and renewals: what could not be written must not be sent. */
+  function withoutGrants(before: table.Row, after: table.Row, now: number) {
+    const was = finder(before.holds)
+    const refused: string[] = []
+    const fresh = after.holds.filter((hold) => was(hold.attempt) === undefined)
+    let row: table.Row = { ...after, holds: after.holds.map((hold) => was(hold.attempt) ?? hold) }
+    for (let hold = fresh.shift(); hold !== undefined; hold = fresh.shift()) {
+      const step = table.cancel(row, hold.attempt, now, 0)
+      refused.push(hold.attempt)
+      fresh.push(...step.granted)
+      row = step.row
+    }
+    owed += endsBetween(before, row)
+      .map(({ line }) => line)
+      .join('')
+    return { row, refused }
+  }
+
+  function cellLine(key: string, entry: Entry): string {
+    return lineOf.cell(key, entry, entry.expires + sinceBoot)
+  }
+
+  function snapshot(): Snapshot {
+    let lines = ended.slice(-endedKept).join('')
+    let top = Math.max(floor, cells.top)
+    for (const [key, entry] of cells.entries()) lines += cellLine(key, entry)
+    for (const { name, holds, token } of rows.values()) {
+      top = Math.max(top, token)
+      for (const hold of holds) lines += lineOf.granted({ name, hold, ...ownerOf(hold.attempt) })
+    }
+    return { lines, floor: top }
+  }
+
+  return {
+    cells,
+    noteOwner(name, attempt) {
+      const hold = row(name).holds.find((one) => one.attempt === attempt)
+      if (hold !== undefined) owed += lineOf.granted({ name, hold, ...ownerOf(attempt) })
+      try {
+        write('', clock.now())
+      } catch {
+        // The line is owed.
+      }
+    },
+    noteCell: (key, entry) => write(cellLine(key, entry), clock.now()),
+    apply,
+    together,
+    row,
+    used: (prefix) => [...rows.values()].filter((one) => one.name.startsWith(prefix) && !table.isIdle(one)),
+    mend,
+    stop() {
+      timers.stop()
+      cells.stop()
+      journal.retire()
+      journal.close()
+    },
+  }
+}

@@ -1,0 +1,33 @@
+/**
+ * Continues granting along a long queue. A script checks only a few waiters, so that it never blocks the server for long. Where it
+ * stopped early, the process that ran it continues here, until a waiter has the lock or none is left. If this process crashes first,
+ * the waiters find out at their next poll.
+ */
+import type { Reply } from './client.js'
+import type { Keys } from './keys.js'
+import { answerTo, type Flight } from './pipeline.js'
+import type { Desk } from './runtime.js'
+import { further } from './scripts/verbs.js'
+
+/** The result of a verb, without the score at which to continue; this function does the continuing. */
+export function resultOf({ link, server }: Desk, keys: Keys, reply: Reply, { broken }: Flight): string {
+  const [result = '', from] = String(reply).split(' ')
+  const unknown = server.known(link.epoch)
+  // The server may have restarted: a request with its former identity granted nothing.
+  if (unknown !== undefined || broken) void Promise.resolve(unknown).then(() => goOn(link, keys, '0'), ignore)
+  else if (from !== undefined) void goOn(link, keys, from)
+  return result
+}
+
+/** Continues from a score of the queue. */
+export async function goOn(link: Desk['link'], keys: Keys, first: string): Promise<void> {
+  for (let from = first; from !== ''; ) {
+    const answer = await answerTo(link, further, keys, [from]).catch(ignore)
+    from = answer === undefined ? '' : String(answer[0])
+  }
+}
+
+/** Another process continues. */
+function ignore(): undefined {
+  return undefined
+}

@@ -1,0 +1,236 @@
+/**
+ * Request pipeline: collects requests for a tick, sends one command per verb, and delivers each reply or fails it in time.
+ * Everything requested in one tick leaves together: 64 acquires are two commands, and so are the renewals of all leases due in
+ * the same millisecond. In a Cluster every lock has its own slot, so each request is a command of its own. Releases leave first,
+ * cancels last: an acquire sees what was released before it, and a cancel finds the acquire it ends.
+ * `sent` is read just before a command leaves: deadlines count from it. `epoch` grows whenever the connection breaks; a request
+ * answered in another epoch than it was sent in may have been sent twice, to two servers. `epoch` also grows when the server has
+ * been silent for too long: it may have been suspended, and replaced meanwhile.
+ *
+ * Long because every outcome of a request is in one file.
+ */
+import { createHash } from 'node:crypto'
+import type { Clock } from '../../core/clock.js'
+import type { Connection, Reply } from './client.js'
+import type { Keys } from './keys.js'
+import { acquire } from './scripts/acquire.js'
+import { together } from './scripts/acquire-many.js'
+import type { Script } from './scripts/batch-script.js'
+import { cancel, downgrade, force, further, release, renew } from './scripts/verbs.js'
+
+/** Shared by all requests sent in one command. */
+export interface Flight {
+  /** Clock reading before the command left. */
+  readonly sent: number
+  readonly epoch: number
+  /** Did the connection break before the reply, or may another server be the master by then? */
+  broken: boolean
+  /** May the client have sent the command twice? */
+  twice: boolean
+  /** How many replicas acknowledged it; only with the option `replicas`. */
+  replicas: number
+}
+
+/** Receives the reply to a request. Not a promise: that saves dozens of objects per uncontended acquire and release. */
+export interface Asker {
+  /** The request leaves now. A push may arrive before the reply. */
+  leaving?(flight: Flight): void
+  answered(reply: Reply, flight: Flight): void
+  failed(error: unknown): void
+}
+
+/** The arguments before the items of every command: see `scripts/state.ts`. */
+export interface Header {
+  readonly boot: string | undefined
+  readonly args: readonly string[]
+}
+
+interface Item {
+  readonly keys: readonly string[]
+  readonly args: readonly string[]
+  readonly asker: Asker
+}
+
+interface Sent extends Flight {
+  readonly items: readonly Item[]
+}
+
+export interface Link {
+  readonly connection: Connection
+  readonly epoch: number
+  /** @param keys the keys of one lock; for `together` those of all its locks. The same goes for `args` */
+  ask(script: Script, keys: readonly string[], args: readonly string[], asker: Asker): void
+  /** Fails every unanswered request. */
+  close(): void
+}
+
+const order: readonly Script[] = [release, renew, downgrade, force, further, together, acquire, cancel]
+const proofs: readonly Script[] = [acquire, together, renew, downgrade]
+/** Items in one command: a script of 32 acquires blocks the server for about 150 µs, one of 500 renewals for 1 ms. */
+const most = (script: Script) => (script === together ? 1 : script === renew ? 500 : 32)
+/** How long to wait on CLUSTERDOWN, in ms: after a fail-over a node may learn that the old master left its slots before it learns who owns them. */
+const settling = 1_000
+const shas = new Map<Script, string>()
+
+/**
+ * @param replicas how many replicas must have every proof, and how long to wait for them in ms
+ * @param on `up`: the connection is usable again. `answer`: a reply arrived; returns whether the silence before it was too long
+ */
+export function createLink(
+  connection: Connection,
+  clock: Clock,
+  timeout: number,
+  header: () => Header,
+  replicas: { readonly needed: number; readonly timeout: number },
+  on: { up(): void; answer(): boolean },
+): Link {
+  let epoch = 0
+  let scheduled = false
+  let closed = false
+  const waiting = new Map<Script, Item[]>(order.map((script) => [script, []]))
+  const flights = new Set<Sent>()
+  let disarm: (() => void) | undefined
+  const down = () => {
+    epoch++
+  }
+  const unwatch = connection.watch(down, on.up)
+
+  /** One timer for all requests: it checks the oldest, then is armed for the next. Replies that have already arrived are read first. */
+  const patrolAt = (at: number) => clock.at(at, () => clock.soon(patrol), { ref: false })
+  const patrol = () => {
+    disarm = undefined
+    const now = clock.now()
+    for (const flight of flights) {
+      if (flight.sent + timeout > now) break
+      if (flight.epoch === epoch) down()
+      crash(flight, new Error(`no answer within ${timeout} ms`))
+    }
+    const [oldest] = flights
+    if (oldest !== undefined) disarm = patrolAt(oldest.sent + timeout)
+  }
+
+  const flush = () => {
+    scheduled = false
+    if (closed)
+      for (const items of waiting.values()) for (const { asker } of items.splice(0)) asker.failed(over())
+    for (const script of order) {
+      const items = waiting.get(script)
+      if (items === undefined || items.length === 0) continue
+      waiting.set(script, [])
+      const step = connection.cluster ? 1 : most(script)
+      if (items.length <= step) send(script, items, 'EVALSHA')
+      else for (let i = 0; i < items.length; i += step) send(script, items.slice(i, i + step), 'EVALSHA')
+    }
+  }
+
+  /**
+   * @param since the epoch of the first send; a resend keeps it, for example with the full text to a server that lacks the script
+   * @param patience clock reading until which to wait for the slot to have an owner
+   */
+  const send = (
+    script: Script,
+    items: readonly Item[],
+    how: 'EVALSHA' | 'EVAL',
+    since = epoch,
+    hashAlone = false,
+    patience = clock.now() + settling,
+  ) => {
+    const { boot, args } = header()
+    const keys = boot === undefined ? [] : [boot]
+    const argv = args.slice()
+    for (const item of items) {
+      for (const key of hashAlone ? item.keys.slice(0, 1) : item.keys) keys.push(key)
+      for (const arg of item.args) argv.push(arg)
+    }
+    const text = how === 'EVAL' ? script.text : shaOf(script)
+    const flight: Sent = { sent: clock.now(), epoch: since, broken: false, twice: false, replicas: 0, items }
+    for (const { asker } of items) asker.leaving?.(flight)
+    flights.add(flight)
+    disarm ??= patrolAt(flight.sent + timeout)
+    const failed = (error: unknown) => {
+      const says = (code: string) => error instanceof Error && error.message.startsWith(code)
+      if (says('NOSCRIPT') && flights.delete(flight)) send(script, items, 'EVAL', since, hashAlone, patience)
+      // A lock without waiters has only its hash, and a single key is always found while a slot is being moved.
+      else if (says('TRYAGAIN') && !hashAlone && flights.delete(flight))
+        send(script, items, how, since, true, patience)
+      else if (says('CLUSTERDOWN') && clock.now() < patience) {
+        const again = () => flights.delete(flight) && send(script, items, how, since, hashAlone, patience)
+        // Retry after 50 ms, then after as long as it has waited so far: a cluster that stays down gets few requests.
+        const waited = clock.now() - (patience - settling)
+        clock.at(clock.now() + Math.max(50, waited), again)
+      } else crash(flight, error)
+    }
+    if (replicas.needed > 0 && proofs.includes(script)) {
+      connection
+        .runAndWait(how, text, keys, argv, replicas.needed, replicas.timeout)
+        .then(([reply, acknowledged]) => {
+          flight.replicas = acknowledged
+          land(flight, reply)
+        }, failed)
+    } else connection.run(how, text, keys, argv).then((reply) => land(flight, reply), failed)
+  }
+
+  const land = (flight: Sent, replies: Reply) => {
+    if (!flights.delete(flight)) return
+    flight.twice = epoch !== flight.epoch
+    const silent = on.answer() || clock.now() - flight.sent >= timeout
+    if (flight.epoch === epoch && silent) down()
+    flight.broken = epoch !== flight.epoch
+    const { items } = flight
+    for (let i = 0; i < items.length; i++) {
+      const reply = items.length === 1 ? replies : ((replies as readonly Reply[])[i] ?? null)
+      const asker = items[i]?.asker
+      if (typeof reply === 'string' && reply.startsWith('e ')) asker?.failed(new Error(reply.slice(2)))
+      else asker?.answered(reply, flight)
+    }
+  }
+
+  const crash = (flight: Sent, error: unknown) => {
+    if (!flights.delete(flight)) return
+    for (const { asker } of flight.items) asker.failed(error)
+  }
+
+  return {
+    connection,
+    get epoch() {
+      return epoch
+    },
+    ask(script, keys, args, asker) {
+      if (closed) return asker.failed(over())
+      waiting.get(script)?.push({ keys, args, asker })
+      if (scheduled) return
+      scheduled = true
+      process.nextTick(flush)
+    },
+    close() {
+      closed = true
+      unwatch()
+      disarm?.()
+      disarm = undefined
+      for (const flight of flights) crash(flight, over())
+    },
+  }
+}
+
+const over = () => new Error('the locks were closed')
+
+/** `link.ask` as a promise, for requests not made a hundred thousand times a second. */
+export function answerTo(
+  link: Link,
+  script: Script,
+  keys: Keys,
+  args: readonly string[],
+): Promise<readonly [Reply, Flight]> {
+  return new Promise((resolve, reject) => {
+    link.ask(script, keys, args, { answered: (reply, flight) => resolve([reply, flight]), failed: reject })
+  })
+}
+
+export function shaOf(script: Script): string {
+  let sha = shas.get(script)
+  if (sha === undefined) {
+    sha = createHash('sha1').update(script.text).digest('hex')
+    shas.set(script, sha)
+  }
+  return sha
+}

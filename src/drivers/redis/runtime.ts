@@ -1,0 +1,186 @@
+/** Shared driver state: request pipeline, subscriber, waiters, holds. */
+import { type Clock, ttlWithDelay } from '../../core/clock.js'
+import type { Claim, Env } from '../../core/driver.js'
+import { BackendError } from '../../core/errors.js'
+import { quote } from '../../core/name.js'
+import { tokenReserve } from '../../core/token.js'
+import { Retries } from '../kit/retries.js'
+import { micros } from './acquire-codec.js'
+import type { Connection } from './client.js'
+import { troubleOf } from './failure.js'
+import type { Hold } from './hold.js'
+import { bootKey, channelOf, type Keys } from './keys.js'
+import { resultOf } from './multi-step-reply.js'
+import type { Settings } from './options.js'
+import { answerTo, createLink, type Header, type Link } from './pipeline.js'
+import { cancel } from './scripts/verbs.js'
+import { createServer, type Identity, type Server } from './server.js'
+import { createEar, type Ear, type Push } from './subscriber.js'
+import type { Waiter } from './waiter.js'
+
+export interface CellListener {
+  /** The cell may have changed. */
+  changed(): void
+  /** No more notifications will come. */
+  closed(error: BackendError): void
+}
+
+export interface Desk {
+  readonly clock: Clock
+  readonly random: () => number
+  readonly settings: Settings
+  readonly link: Link
+  readonly server: Server
+  readonly ear: Ear
+  readonly waiters: Map<string, Waiter>
+  readonly holds: Map<string, Hold>
+  /** Listeners of each cell, by its key as the server sees it. */
+  readonly cellListeners: Map<string, Set<CellListener>>
+  /** @throws RangeError when the ttl, without its share of `lockDelay`, is longer than a quarantine. Nobody relies on the `lockDelay` */
+  allow(ttl: number, claim: Claim): void
+  /**
+   * Ends an attempt. If the server does not answer now, retries in the background for as long as the attempt could block others, and
+   * once more at `close()`. Resolves after the first try. @param ghost how long the server refuses late requests of the attempt, in ms
+   */
+  cancel(attempt: string, keys: Keys, ttl: number, ghost: number): Promise<void>
+  tooFew(replicas: number): BackendError
+  /** Waits for pending cancels, at most as long as a request may take, then ends everything. */
+  close(): Promise<void>
+}
+
+/** @param listener its connection is reserved for the subscription (`setApart`), or the ear duplicates it */
+export function createDesk(
+  connection: Connection,
+  listener: { readonly connection: Connection | undefined; readonly setApart: boolean },
+  settings: Settings,
+  env: Env,
+): Desk {
+  const { clock } = env
+  const waiters = new Map<string, Waiter>()
+  const holds = new Map<string, Hold>()
+  const cellListeners = new Map<string, Set<CellListener>>()
+  const later = new Set<() => void>()
+  const cancels = new Retries(clock, (error) => troubleOf(error, connection.ended).passing)
+  let closed = false
+  const { replicas, replicaTimeout } = settings
+  const needed = { needed: replicas, timeout: replicaTimeout }
+  const link = createLink(connection, clock, settings.commandTimeout, header, needed, {
+    up: () => check(),
+    answer: () => server.heard(),
+  })
+  const server = createServer(connection, settings, clock, env.id().slice(0, 16), () => ear.move())
+  const channel = channelOf(settings.prefix, env.id())
+  const ear = createEar(listener.connection, listener.setApart, channel, {
+    push: (push) => hear(push),
+    up: () => {
+      for (const waiter of waiters.values()) waiter.ask()
+      // They read again, and register the channel.
+      for (const listeners of cellListeners.values()) for (const listener of listeners) listener.changed()
+    },
+  })
+  const by = env.by.replace(/\s/g, '_') || '?'
+
+  // Rebuilt only when a part has changed: every command carries it.
+  let made: Header | undefined
+  let madeOf: readonly unknown[] = []
+  function header(): Header {
+    const { identity, longest } = server
+    const of = [identity, ear.channel, longest]
+    if (made === undefined || of.some((part, i) => part !== madeOf[i])) {
+      made = compose(identity, longest)
+      madeOf = of
+    }
+    return made
+  }
+
+  function compose(identity: Identity | undefined, longest: number): Header {
+    const upFor = connection.cluster && settings.quarantine === 'strict' ? longest + 1_000 : 0
+    return {
+      boot: identity === undefined ? undefined : bootKey(settings.prefix),
+      args: [
+        identity === undefined ? '' : `0 ${identity.boot} ${identity.lineage} `,
+        `${ear.channel} ${by}`,
+        String(tokenReserve),
+        String(settings.retention),
+        `${micros(upFor)} ${micros(longest)} ${connection.cluster ? 1 : 0}`,
+      ],
+    }
+  }
+
+  /** The connection is back: report leases lost meanwhile at once, not at their next renewal. */
+  function check(tries = 40): void {
+    if (closed || holds.size === 0) return
+    const all = () => {
+      for (const hold of holds.values()) hold.check()
+    }
+    // The server may be loading its data.
+    const again = () => {
+      if (!closed && tries > 0) soon(250, () => check(tries - 1))
+    }
+    const known = server.known(link.epoch)
+    if (known === undefined) all()
+    else known.then(all, again)
+  }
+
+  function soon(ms: number, work: () => void): void {
+    const run = () => {
+      later.delete(stop)
+      work()
+    }
+    const stop = clock.at(clock.now() + ms, run, { ref: false })
+    later.add(stop)
+  }
+
+  function hear(push: Push): void {
+    if (push.is === 'changed') for (const listener of cellListeners.get(push.key) ?? []) listener.changed()
+    else if (push.is === 'next') waiters.get(push.attempt)?.foretold(push.left / 1000)
+    else if (push.is === 'turn') waiters.get(push.attempt)?.hear(push.is)
+    // The reply that makes it a holder comes over another connection, and may come later.
+    else (holds.get(push.attempt) ?? waiters.get(push.attempt))?.hear(push.is)
+  }
+
+  const desk: Desk = {
+    clock,
+    random: env.random,
+    settings,
+    link,
+    server,
+    ear,
+    waiters,
+    holds,
+    cellListeners,
+    allow(ttl, { name, lockDelay = 0 }) {
+      const relied = ttl - ttlWithDelay(0, lockDelay)
+      const { maxTtl } = settings
+      if (relied <= maxTtl) return
+      throw new RangeError(
+        `redis: ${quote(name)} asks for a ttl of ${relied} ms, more than maxTtl ${maxTtl}; set maxTtl as high in every process`,
+      )
+    },
+    cancel(attempt, keys, ttl, ghost) {
+      const once = async (): Promise<void> => {
+        const [reply, flight] = await answerTo(link, cancel, keys, [attempt, micros(ghost)])
+        resultOf(desk, keys, reply, flight)
+      }
+      return cancels.try(once, clock.now() + ttl)
+    },
+    tooFew: (got) =>
+      new BackendError(
+        'redis',
+        `${got} of ${replicas} replicas acknowledged within ${replicaTimeout} ms; the grant does not count`,
+      ),
+    async close() {
+      closed = true
+      for (const waiter of waiters.values()) waiter.stop()
+      const over = new BackendError('redis', 'these locks were closed', { closed: true })
+      for (const listeners of cellListeners.values()) for (const listener of listeners) listener.closed(over)
+      await cancels.close(settings.commandTimeout)
+      for (const hold of holds.values()) hold.drop()
+      for (const stop of later) stop()
+      later.clear()
+      ear.close()
+      link.close()
+    },
+  }
+  return desk
+}

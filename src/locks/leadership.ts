@@ -1,0 +1,182 @@
+/** What a leader keeps: a lease with a value that everybody can read. */
+
+import type { Cell } from '../core/cell.js'
+import type { Box } from '../core/cell-ref.js'
+import type { Duration } from '../core/duration.js'
+import { LeaseLostError } from '../core/errors.js'
+import type { HeldLease, Lease, LeaseState, ReleaseOutcome } from '../core/lease.js'
+import { bounded, Late } from '../core/with-deadline.js'
+
+/** The leader, as everybody sees it. */
+export interface Leader {
+  /** The value that the leader proclaimed last. */
+  readonly value: string
+  /** The token of its lease: grows with every term. */
+  readonly token: number
+  /** The name it campaigned under. */
+  readonly candidate: string
+  /** Its process: `host:pid`. */
+  readonly by: string
+}
+
+/** The value of the cell, as JSON. */
+export interface Office extends Leader {
+  /** Its hold in the store, which shows whether it still leads. */
+  readonly attempt: string
+  /** The successor. */
+  readonly next?: string
+}
+
+/** A lease with an office. Leading ends with the lease: when in doubt this process steps down before another can become leader. */
+export interface Term extends Lease {
+  readonly candidate: string
+  /** The value proclaimed last. */
+  readonly value: string
+  /**
+   * Publishes a new value. @throws LeaseLostError when this process is not the leader any more; BackendError when the
+   * store did not reply before the lease ran out; RangeError when the value is too long
+   */
+  proclaim(value: string): Promise<void>
+  /** The same as `release`: steps down; never rejects. */
+  resign(): Promise<ReleaseOutcome>
+  /**
+   * Steps down for the candidate of that name, whatever its position in the queue. Resolves with `false`, and goes on
+   * leading, when that candidate is not campaigning; else with whether it is the next leader. Waits for that for one
+   * ttl at most.
+   * @throws LeaseLostError when this term has ended
+   */
+  handOver(candidate: string): Promise<boolean>
+}
+
+/** How long stepping down tries to remove the value, in ms: if it is not removed, observers learn of it only from the next leader. */
+const longestFarewell = 2_000
+
+export function officeIn(cell: Cell | undefined): Office | undefined {
+  return cell === undefined ? undefined : (JSON.parse(cell.value) as Office)
+}
+
+export class HeldTerm implements Term {
+  readonly lease: HeldLease
+  readonly #box: Box
+  readonly #campaigns: (candidate: string) => Promise<boolean>
+  #office: Office
+  #resigned: Promise<ReleaseOutcome> | undefined
+
+  /** @param campaigns is a candidate of that name queued? */
+  constructor(
+    lease: HeldLease,
+    box: Box,
+    office: Office,
+    campaigns: (candidate: string) => Promise<boolean>,
+  ) {
+    this.lease = lease
+    this.#box = box
+    this.#office = office
+    this.#campaigns = campaigns
+  }
+
+  /** Publishes the office, once. @throws as `proclaim` */
+  async takeOffice(): Promise<void> {
+    await this.#publish(this.#office)
+  }
+
+  get name(): string {
+    return this.lease.name
+  }
+  get token(): number {
+    return this.lease.token
+  }
+  get state(): LeaseState {
+    return this.lease.state
+  }
+  get signal(): AbortSignal {
+    return this.lease.signal
+  }
+  get isHeld(): boolean {
+    return this.lease.isHeld
+  }
+  get holdCount(): number {
+    return this.lease.holdCount
+  }
+  get ttl(): number {
+    return this.lease.ttl
+  }
+  get candidate(): string {
+    return this.#office.candidate
+  }
+  get value(): string {
+    return this.#office.value
+  }
+  remaining(): number {
+    return this.lease.remaining()
+  }
+  assertHeld(minMs?: Duration): void {
+    this.lease.assertHeld(minMs)
+  }
+  extend(ttl?: Duration): Promise<number> {
+    return this.lease.extend(ttl)
+  }
+
+  async proclaim(value: string): Promise<void> {
+    if (typeof value !== 'string') throw new TypeError(`a leader proclaims a string, got ${typeof value}`)
+    await this.#publish({ ...this.#office, value })
+  }
+
+  release(): Promise<ReleaseOutcome> {
+    if (this.#resigned !== undefined)
+      return this.#resigned.then((first) => (first === 'lost' ? first : 'already-released'))
+    this.#resigned = this.#leave()
+    return this.#resigned
+  }
+
+  resign(): Promise<ReleaseOutcome> {
+    return this.release()
+  }
+
+  async handOver(candidate: string): Promise<boolean> {
+    this.lease.assertHeld()
+    if (this.#resigned !== undefined) throw this.lease.hold.lostError()
+    if (!(await this.#campaigns(candidate))) return false
+    await this.#publish({ ...this.#office, next: candidate })
+    this.#resigned = this.lease.release()
+    await this.#resigned
+    const wait = this.lease.hold.watchdog.ttl
+    const next = await bounded(this.#box.engine, { wait }, (bounds) =>
+      this.#box.when((cell) => {
+        const office = officeIn(cell)
+        return office !== undefined && office.token > this.token ? office : undefined
+      }, bounds),
+    )
+    return next !== undefined && !(next instanceof Late) && next.candidate === candidate
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release()
+  }
+
+  async #leave(): Promise<ReleaseOutcome> {
+    const wait = Math.min(this.lease.remaining(), longestFarewell)
+    if (wait > 1) {
+      const mine = (cell: Cell | undefined) => officeIn(cell)?.token === this.token
+      const gone = { value: undefined, keep: 0 }
+      await bounded(this.#box.engine, { wait }, (bounds) =>
+        this.#box.update((cell) => (mine(cell) ? gone : undefined), bounds),
+      ).catch(() => undefined)
+    }
+    return this.lease.release()
+  }
+
+  async #publish(office: Office): Promise<void> {
+    this.lease.assertHeld()
+    const replacement = { value: JSON.stringify(office), keep: Number.POSITIVE_INFINITY }
+    const done = await bounded(this.#box.engine, { wait: Math.max(1, this.remaining()) }, (bounds) =>
+      this.#box.update(
+        (cell) => ((officeIn(cell)?.token ?? 0) > this.token ? undefined : replacement),
+        bounds,
+      ),
+    )
+    if (done instanceof Late) throw done.trouble ?? this.lease.hold.lostError()
+    if (officeIn(done)?.token !== this.token) throw new LeaseLostError(this.name, this.token, 'taken')
+    this.#office = office
+  }
+}

@@ -1,0 +1,153 @@
+/**
+ * A lease that goes on in another process: it becomes a ticket here, the ticket travels with the message or the row
+ * of the job, and the other process adopts it.
+ *
+ * ```
+ *   export: renew for a whole ttl ──► cell `hand:<id>` = offered ──► stop looking after it ──► ticket
+ *   adopt:  cell offered ──► taken by me ──► claim with the attempt of the hold: same token ──► lease
+ * ```
+ * Once: only one process replaces `offered`. Nobody renews in between, so the ticket is valid for one ttl. If a
+ * process crashes in between, its hold expires. A claim for an expired hold gets another token, or nothing, and is
+ * released.
+ */
+
+import { Box } from '../core/cell-ref.js'
+import type { Wait } from '../core/driver.js'
+import type { Engine } from '../core/engine.js'
+import { BackendError, LeaseLostError, UnsupportedError } from '../core/errors.js'
+import { HeldLease, type Lease } from '../core/lease.js'
+import { claimOf } from '../core/local-queue.js'
+import type { Mode } from '../core/mode.js'
+import { checkName, describe, quote } from '../core/name.js'
+import { type AcquireOptions, checkOptions, resolveTerms } from '../core/options.js'
+import { type Bounds, bounded, glance, Late } from '../core/with-deadline.js'
+
+export type AdoptOptions = Pick<AcquireOptions, 'autoRenew' | 'maxHold'>
+
+interface Ticket {
+  readonly v: 1
+  readonly id: string
+  readonly name: string
+  readonly attempt: string
+  readonly mode: Mode
+  readonly ttl: number
+  readonly lockDelay?: number
+  readonly token: number
+  readonly note?: string
+}
+
+const offered = 'offered'
+const longestAttempt = 10_000
+
+/** @throws LeaseLostError, TypeError, UnsupportedError, BackendError: the lease then goes on here */
+export async function exportLease(engine: Engine, lease: Lease): Promise<string> {
+  checkPortable(engine)
+  if (!(lease instanceof HeldLease) || lease.hold.engine !== engine)
+    throw new TypeError(
+      `only a lease of a single lock of these locks can be exported, got ${describe(lease)}`,
+    )
+  const { hold } = lease
+  if (hold.count > 1)
+    throw new TypeError(
+      `${quote(lease.name)} is entered ${hold.count} times; leave it but once before it is exported`,
+    )
+  const { watchdog, token, name } = hold
+  const { attempt, mode, note } = watchdog.claim
+  const { ttl, lockDelay } = watchdog
+  const id = engine.env.id()
+  const box = new Box(engine, 'hand', id)
+  const offer = { value: offered, keep: ttl }
+  /** While the lease lasts there is time for another try. */
+  const whileHeld = async <R>(work: (bounds: Bounds) => Promise<R>) => {
+    const done = await bounded(engine, { wait: Math.max(1, lease.remaining()) }, work)
+    if (done instanceof Late) throw done.trouble ?? hold.lostError()
+  }
+  await whileHeld((bounds) => box.trying(bounds, () => lease.extend(ttl)))
+  await whileHeld((bounds) => box.update((cell) => (cell === undefined ? offer : undefined), bounds))
+  hold.detach()
+  const ticket: Ticket = {
+    v: 1,
+    id,
+    name,
+    attempt,
+    mode: hold.mode ?? mode,
+    ttl,
+    token,
+    ...(lockDelay > 0 && { lockDelay }),
+    ...(note !== undefined && { note }),
+  }
+  return Buffer.from(JSON.stringify(ticket)).toString('base64url')
+}
+
+/** @throws LeaseLostError when the ticket was adopted before or has expired; TypeError, UnsupportedError, BackendError */
+export async function adoptLease(engine: Engine, text: string, options: AdoptOptions = {}): Promise<Lease> {
+  checkPortable(engine)
+  engine.assertOpen()
+  checkOptions(options, ['maxHold'])
+  const { id, name, attempt, mode, ttl, lockDelay = 0, token, note } = ticketIn(text)
+  const terms = resolveTerms(engine.driver.name, engine.traits, engine.defaults, {
+    ...options,
+    ttl,
+    lockDelay,
+    ...(note !== undefined && { note }),
+  })
+  const box = new Box(engine, 'hand', id)
+  const mine = engine.env.id()
+  const taken = await glance(engine, name, (bounds) =>
+    box.update((cell) => (cell?.value === offered ? { value: mine, keep: ttl } : undefined), bounds),
+  )
+  if (taken === undefined)
+    throw new LeaseLostError(name, token, 'expired', new Error('the ticket has run out'))
+  if (taken.value !== mine)
+    throw new LeaseLostError(name, token, 'taken', new Error('the ticket was adopted before'))
+  const claim = claimOf(name, attempt, mode, { ...terms, fair: false })
+  const hold = await within(engine, name, (wait) => engine.line(name).adopt(claim, token, terms, wait))
+  if (hold === undefined) throw new LeaseLostError(name, token, 'expired')
+  const lease = new HeldLease(hold, mode.kind)
+  engine.leaks?.watch(lease, engine.leaks.stack())
+  return lease
+}
+
+/** A single attempt; the driver may try for as long as a single attempt may take. */
+async function within<R>(engine: Engine, name: string, work: (wait: Wait) => Promise<R>): Promise<R> {
+  const controller = new AbortController()
+  const { signal } = controller
+  const { clock, driver } = engine
+  const stop = clock.at(clock.now() + longestAttempt, () => controller.abort())
+  try {
+    const found = await work({
+      signal,
+      get over() {
+        return signal.aborted
+      },
+      remaining: () => 0,
+    })
+    if (found === undefined && signal.aborted)
+      throw new BackendError(driver.name, `gave no answer about ${quote(name)} within ${longestAttempt} ms`)
+    return found
+  } finally {
+    stop()
+  }
+}
+
+function checkPortable({ driver }: Engine): void {
+  if (driver.traits.portable === true) return
+  throw new UnsupportedError(
+    driver.name,
+    'hand-over to another process',
+    'a hold there ends with the process or session that took it',
+  )
+}
+
+/** @throws TypeError */
+function ticketIn(text: string): Ticket {
+  try {
+    const ticket = JSON.parse(Buffer.from(text, 'base64url').toString()) as Ticket
+    checkName(ticket.name)
+    if (ticket.v === 1 && /^[0-9a-f]{32}$/.test(ticket.attempt) && Number.isSafeInteger(ticket.token))
+      return ticket
+  } catch {
+    // Reported below.
+  }
+  throw new TypeError(`adopt() takes the text that export() gave, got ${describe(text)}`)
+}

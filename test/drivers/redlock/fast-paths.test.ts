@@ -1,0 +1,161 @@
+// The scripts with their short cuts against the same scripts without them, on a real server: random commands, the same
+// answers and the same stored text after every step. TIME is read from two keys, so that both live in the same microsecond.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import fc from 'fast-check'
+import { Redis } from 'ioredis'
+import { fastRelease, fastVote } from '../../../src/drivers/redlock/fast-paths.js'
+import { downgrade, release, renew, vote } from '../../../src/drivers/redlock/scripts.js'
+import type { Script } from '../../../src/drivers/redlock/state.js'
+import { leakCheck } from '../../support/leaks.js'
+import { startRedis } from '../../support/servers/redis.js'
+
+// Mostly the life of a lock that nobody else asks for: that is where the short cuts are taken.
+const usual = ['vote', 'release', 'vote', 'release', 'vote', 'release', 'time'] as const
+const verbs = [...usual, 'rejoin', 'renew', 'downgrade', 'back'] as const
+
+interface Command {
+  readonly verb: (typeof verbs)[number]
+  readonly who: number
+  readonly kind: 'x' | 's'
+  readonly waits: boolean
+  readonly round: number
+  readonly ms: number
+}
+
+const commands: fc.Arbitrary<Command[]> = fc.array(
+  fc.record({
+    verb: fc.constantFrom(...verbs),
+    who: fc.constantFrom(0, 0, 0, 0, 1, 2),
+    kind: fc.constantFrom('x' as const, 'x' as const, 's' as const),
+    waits: fc.constantFrom(false, false, false, true),
+    round: fc.integer({ min: 1, max: 30 }),
+    ms: fc.integer({ min: 1, max: 900 }),
+  }),
+  { minLength: 30, maxLength: 60 },
+)
+
+/** With its clock in two keys. */
+const stilled = ({ text }: Script): string =>
+  text.replace("call('TIME')", "{ call('GET', 'clock:s'), call('GET', 'clock:us') }")
+
+const general = (script: Script): string => stilled(script).replace(fastVote, '').replace(fastRelease, '')
+
+let took = 0
+
+/** One lock in two keys, and what the last ballot was. */
+class Twins {
+  readonly #redis: Redis
+  readonly #key: string
+  #now = 1_700_000_000_000_000
+  #ballot = 0
+  readonly #tokens = new Map<string, number>()
+
+  constructor(redis: Redis, key: string) {
+    this.#redis = redis
+    this.#key = key
+  }
+
+  async step({ verb, who, kind, waits, round, ms }: Command): Promise<void> {
+    if (verb === 'time') this.#now += ms * 1_000
+    // Mostly less than what makes the script shift its time for good, after which there are no short cuts.
+    if (verb === 'back') this.#now -= ms > 860 ? ms * 1_000 : ms * 50
+    if (verb === 'time' || verb === 'back') return
+    const id = `attempt${who}`
+    const last = String((this.#tokens.get(id) ?? 0) + (ms % 5))
+    const args = {
+      renew: () => ['boot', id, String(ms * 1_000), '600000'],
+      release: () => [id, String(round), last, '600000', waits ? '0' : '1'],
+      downgrade: () => [id, last, '600000'],
+    }
+    if (verb === 'renew') return this.#same(renew, ['marker'], args.renew())
+    if (verb === 'release') return this.#same(release, [], args.release())
+    if (verb === 'downgrade') return this.#same(downgrade, [], args.downgrade())
+    // One in three is too old to be voted for.
+    const ballot = ms % 3 === 0 ? this.#ballot : Math.max(this.#ballot + 1, this.#now)
+    if (!this.#tokens.has(id)) this.#tokens.set(id, ballot)
+    this.#ballot = ballot
+    const claimed = ['boot', id, String(round), kind, String(ms * 3_000), String(ballot)]
+    const rest = [
+      verb === 'rejoin' ? '1' : '0',
+      '600000',
+      'host:1',
+      waits ? 'channel' : '-',
+      '500000',
+      `a ${ms}`,
+    ]
+    return this.#same(vote, ['marker'], [...claimed, ...rest])
+  }
+
+  async #same(script: Script, more: readonly string[], args: readonly string[]): Promise<void> {
+    const seconds = Math.floor(this.#now / 1_000_000)
+    await this.#redis.mset('clock:s', seconds, 'clock:us', this.#now - seconds * 1_000_000)
+    const keys = [`${this.#key}:short`, `${this.#key}:general`] as const
+    const run = (text: string, key: string) =>
+      this.#redis.eval(text, 1 + more.length, key, ...more, ...args) as Promise<string | (string | number)[]>
+    const short = await run(stilled(script), keys[0])
+    const long = await run(general(script), keys[1])
+    if (typeof short === 'string') took++
+    assert.deepEqual(typeof short === 'string' ? short.split(' ') : short, long)
+    const [one, two] = await this.#redis.mget(...keys)
+    assert.deepEqual(sorted(one), sorted(two))
+    const [shortLasts, longLasts] = [await this.#redis.pttl(keys[0]), await this.#redis.pttl(keys[1])]
+    assert.equal(shortLasts > 0, longLasts > 0, 'both have a time to live, or neither')
+  }
+}
+
+/** Votes and waits are kept in no order. */
+function sorted(stored: string | null | undefined): readonly string[] {
+  const [head = '', ...rest] = stored?.split('\n') ?? []
+  return [head, ...rest.sort()]
+}
+
+test('every script does with its short cut what it does without', async () => {
+  await using server = await startRedis()
+  const redis = new Redis(server.port)
+  try {
+    await redis.set('marker', 'boot')
+    let lock = 0
+    const property = fc.asyncProperty(commands, async (sequence) => {
+      const twins = new Twins(redis, `lock${++lock}`)
+      for (const command of sequence) await twins.step(command)
+    })
+    await fc.assert(property, { numRuns: 60 })
+    assert.ok(took > 60, `only ${took} short cuts were taken`)
+    await redis.set('marker', 'another')
+    const answer = await redis.eval(
+      vote.text,
+      2,
+      'free',
+      'marker',
+      'boot',
+      ...'a 1 x 1000 1 0 1 by - 1 note'.split(' '),
+    )
+    assert.equal((answer as string[])[0], 'b')
+  } finally {
+    redis.disconnect()
+  }
+})
+
+test('something else under the name of a lock is an error, and stays what it is', async () => {
+  await using server = await startRedis()
+  const redis = new Redis(server.port)
+  try {
+    await redis.set('marker', 'boot')
+    await redis.rpush('list', 'mine')
+    const asked = redis.eval(
+      vote.text,
+      2,
+      'list',
+      'marker',
+      'boot',
+      ...'a 1 x 1000 1 0 1 by - 1 note'.split(' '),
+    )
+    await assert.rejects(asked, /WRONGTYPE/)
+    assert.deepEqual(await redis.lrange('list', 0, -1), ['mine'])
+  } finally {
+    redis.disconnect()
+  }
+})
+
+after(leakCheck)
