@@ -151,6 +151,20 @@ function jump(server: RedisServer, ms: number, most: number): void {
   server.clockJump(by)
 }
 
+/** The clocks of all servers go back together, as after a mistake in the time source that they share. Permanent. */
+export function clocksBack(servers: readonly RedisServer[]): Fault {
+  return {
+    kind: 'servers: clocks back',
+    subjects: ['clocks'],
+    lasts: [0.05, 0.1],
+    apart: 2_000,
+    begin: ({ amount, ttl }) => {
+      for (const server of servers) jump(server, -Math.round((0.5 + 9.5 * amount) * ttl), 10 * ttl)
+      return undefined
+    },
+  }
+}
+
 /** `by`: -1 back, 1 ahead, by up to ten ttls. Permanent. */
 export function clockJump(servers: readonly RedisServer[], by: -1 | 1): Fault {
   return {

@@ -5,7 +5,7 @@ import { until } from '../../../test/support/until.js'
 import { openLinks } from '../links.js'
 import { natMap, openRedis, type RedisPlace } from '../redis-client.js'
 import { forgedMessages } from '../redis-forger.js'
-import { clockJump, harmlessFaults, labServer, restart } from '../redis-servers.js'
+import { clocksBack, harmlessFaults, labServer, restart } from '../redis-servers.js'
 import { type Fault, type LabDriver, lab as made } from '../store.js'
 
 export const lab: LabDriver = made({
@@ -74,7 +74,8 @@ export const lab: LabDriver = made({
         ...links.faults,
         ...harmlessFaults(setup.nodes),
         restart(setup.nodes, { kind: 'kill and start again', keepData: true }),
-        clockJump(setup.nodes, -1),
+        // Together: a slot that moves to a node whose clock is ahead ends leases early (docs/drivers/redis.md).
+        clocksBack(setup.nodes),
         migrate,
         halfWay,
         forgedMessages(setup.nodes),
