@@ -4,7 +4,7 @@
  * Long because every method of `Locks` is documented in one place.
  */
 import type { Lock } from './core/acquire.js'
-import type { DriverFactory, Standing, Traits } from './core/driver.js'
+import type { DriverFactory, LockStatus, Traits } from './core/driver.js'
 import { Engine, systemEnv } from './core/engine.js'
 import { UnsupportedError } from './core/errors.js'
 import type { LockEvent, LockEvents } from './core/events.js'
@@ -24,7 +24,13 @@ import { mutex } from './locks/mutex.js'
 import { type OnceOptions, once } from './locks/once.js'
 import { type Pool, type PoolOptions, pool } from './locks/pool.js'
 import { type ReadWriteLock, readWrite } from './locks/read-write.js'
-import { onRevoke, type Revocation, type Revoked, type RevokeOptions, revoke } from './locks/revoke.js'
+import {
+  onRevoke,
+  type RevokeOptions,
+  type RevokeOutcome,
+  type RevokeRequest,
+  revoke,
+} from './locks/revoke.js'
 import { type SemaphoreOptions, semaphore } from './locks/semaphore.js'
 import { type AdoptOptions, adoptLease, exportLease } from './locks/transfer.js'
 import { type UpgradeableLock, upgradeable } from './locks/upgradeable.js'
@@ -97,7 +103,7 @@ export interface Locks<Known extends Ability = Ability> extends AsyncDisposable 
   /** Several locks, all or nothing; also from other `createLocks`. */
   all(locks: readonly Lock[]): MultiLock
   /** The holders and waiters of `name`, since when, and with what note. */
-  inspect(name: string): Promise<Standing>
+  inspect(name: string): Promise<LockStatus>
   /**
    * Asks the store whether `token` belongs to a present holder of `name`: for a receiver of a token that keeps none
    * to compare it with. True means that nobody came after it before the store replied; a write that follows is
@@ -107,19 +113,23 @@ export interface Locks<Known extends Ability = Ability> extends AsyncDisposable 
    */
   check(fence: { readonly name: string; readonly token: number }): Promise<boolean>
   /** Everything with a holder or waiter whose name begins with `prefix`. @throws UnsupportedError */
-  list(prefix?: string): Promise<readonly Standing[]>
+  list(prefix?: string): Promise<readonly LockStatus[]>
   /** Force-releases the lock; resolves with the number of holds ended. @throws UnsupportedError */
   forceRelease(name: string): Promise<number>
   /**
    * Asks the holder of `name` to give way, waits for `grace` ms, then takes the lock by force. @throws
    * UnsupportedError, BackendError; TypeError, RangeError for bad options; the reason of `signal`
    */
-  readonly revoke: If<Known, 'cells', (name: string, options?: RevokeOptions) => Promise<Revoked>>
+  readonly revoke: If<Known, 'cells', (name: string, options?: RevokeOptions) => Promise<RevokeOutcome>>
   /**
    * Calls `listener` when this lease is asked to give way, until the lease ends. Returns a function that removes the
    * listener. Until then this process watches a cell for it. @throws TypeError, UnsupportedError
    */
-  readonly onRevoke: If<Known, 'cells', (lease: Lease, listener: (asked: Revocation) => void) => () => void>
+  readonly onRevoke: If<
+    Known,
+    'cells',
+    (lease: Lease, listener: (asked: RevokeRequest) => void) => () => void
+  >
   /**
    * Turns a lease into a ticket, and the lease is over here; another process adopts it within its ttl, exactly once.
    * Anybody with the ticket can adopt it. @throws LeaseLostError, UnsupportedError, BackendError; TypeError for what

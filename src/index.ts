@@ -14,7 +14,15 @@
  * @module
  */
 export type { Lock } from './core/acquire.js'
-export type { Blocked, DriverFactory, GaveBack, Holder, Standing, Traits, Waiter } from './core/driver.js'
+export type {
+  DriverFactory,
+  Holder,
+  LockStatus,
+  ReleaseResult,
+  Traits,
+  Waiter,
+  WaitStatus,
+} from './core/driver.js'
 export { type Duration, toMilliseconds } from './core/duration.js'
 export {
   AcquireTimeoutError,
@@ -49,7 +57,7 @@ export type { MultiLock } from './locks/multi-lock.js'
 export type { OnceOptions } from './locks/once.js'
 export type { PermitHolder, Pool, PoolAcquireOptions, PoolOptions } from './locks/pool.js'
 export type { ReadWriteLock } from './locks/read-write.js'
-export type { Revocation, Revoked, RevokeOptions } from './locks/revoke.js'
+export type { RevokeOptions, RevokeOutcome, RevokeRequest } from './locks/revoke.js'
 export type { SemaphoreOptions } from './locks/semaphore.js'
 export type { AdoptOptions } from './locks/transfer.js'
 export type { UpgradeableLease, UpgradeableLock, UpgradeableOptions } from './locks/upgradeable.js'

@@ -1,5 +1,5 @@
 /** The final inspection, after all workers have ended. */
-import { createLocks, type Lock, type Locks, type Standing } from 'holdfast'
+import { createLocks, type Lock, type LockStatus, type Locks } from 'holdfast'
 import { type Recorder, recorded } from 'holdfast/verify'
 import { until } from '../../test/support/until.js'
 import type { Store } from './store.js'
@@ -56,6 +56,6 @@ async function takeWhole(locks: Locks, { name, kind }: Subject, signal: AbortSig
 }
 
 /** An expired hold may stay recorded until the next request for the lock. */
-function standing({ holders, waiters }: Standing): { holders: number; waiters: number } {
+function standing({ holders, waiters }: LockStatus): { holders: number; waiters: number } {
   return { holders: holders.filter((one) => one.expiresIn > 0).length, waiters: waiters.length }
 }

@@ -1,6 +1,6 @@
 /** A client of the store with its internals, and claims and waits for tests that use the driver directly. */
 import { createLocks, type DriverFactory, type Lock, type Locks, type MultiLock } from 'holdfast'
-import type { Blocked, Cells, Claim, Driver, Env, Grant, Wait } from 'holdfast/driver'
+import type { Cells, Claim, Driver, Env, Grant, Wait, WaitStatus } from 'holdfast/driver'
 
 export interface Client {
   readonly locks: Locks
@@ -85,7 +85,7 @@ class Waits {
         return wait.over
       },
       remaining: () => wait.remaining(),
-      blocked: (by: Blocked) => {
+      blocked: (by: WaitStatus) => {
         if (by.holder !== undefined) this.#names.set(told, claim.name)
         wait.blocked?.(by)
       },

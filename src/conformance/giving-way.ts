@@ -3,7 +3,7 @@
  * Long because revoking a lock and handing it over are two sides of one hold.
  */
 import assert from 'node:assert/strict'
-import type { Revocation } from 'holdfast'
+import type { RevokeRequest } from 'holdfast'
 import { acquireInChild, startUp } from './child-process.js'
 import type { Client } from './client.js'
 import type { Fixture } from './fixture.js'
@@ -15,7 +15,7 @@ const revoking = {
     const [b, c, name] = [stage.client(), stage.client(), stage.name()]
     assert.equal(await b.locks.revoke(name), 'free')
     const lease = await a.locks.mutex(name).acquire()
-    const asked: Revocation[] = []
+    const asked: RevokeRequest[] = []
     const events: string[] = []
     a.locks.on('revoking', ({ token }) => events.push(String(token)))
     a.locks.onRevoke(lease, (request) => {

@@ -3,7 +3,7 @@
  * never arrives; a reply that comes while it is shut is lost, although the store has executed the request.
  */
 import { BackendError, type DriverFactory } from 'holdfast'
-import type { Cells, Claim, Driver, GaveBack, Grant, Wait } from 'holdfast/driver'
+import type { Cells, Claim, Driver, Grant, ReleaseResult, Wait } from 'holdfast/driver'
 import type { Faults, Fixture } from './fixture.js'
 
 /** `make` and `faults` for a store inside this process: each call of `open` creates another client of it. */
@@ -116,7 +116,7 @@ function throughGate(grant: Grant, gate: Gate): Grant {
       return grant.validUntil
     },
     renew: (ttl, signal) => gate.cross(() => grant.renew(ttl, signal), signal),
-    release: (): Promise<GaveBack> => gate.cross(() => grant.release()),
+    release: (): Promise<ReleaseResult> => gate.cross(() => grant.release()),
     ...(lost !== undefined && { lost }),
     ...(pass !== undefined && { pass: () => pass.call(grant) }),
     ...(contended !== undefined && { contended: () => contended.call(grant) }),

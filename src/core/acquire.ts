@@ -5,9 +5,9 @@
  * Long because the ways in which one acquisition ends are read together.
  */
 
-import type { Party } from './claim-batch.js'
+import type { ClaimBatch } from './claim-batch.js'
 import { watchForDeadlock } from './deadlock.js'
-import type { Blocked } from './driver.js'
+import type { WaitStatus } from './driver.js'
 import type { Engine } from './engine.js'
 import {
   AcquireTimeoutError,
@@ -21,12 +21,12 @@ import {
 import type { AboutAcquisition, DenialReason } from './events.js'
 import type { Hold } from './hold.js'
 import { HeldLease, type Lease } from './lease.js'
-import type { Line, Request } from './local-queue.js'
+import type { LocalQueue, QueueEntry } from './local-queue.js'
 import type { Mode, ModeKind } from './mode.js'
 import { checkFunction } from './name.js'
 import { type AcquireOptions, checkSingle, resolveTerms, type Terms, type TryOptions } from './options.js'
-import { heldBy, inside, reenter } from './reentrancy.js'
-import { Patience, type WaitEnd, type Waiting } from './wait-deadline.js'
+import { heldBy, reenter, runInside } from './reentrancy.js'
+import { WaitDeadline, type WaitListener, type WaitOutcome } from './wait-deadline.js'
 import { checkWaitOptions, type WaitOptions } from './with-deadline.js'
 
 /** The object to acquire from. Cheap, holds nothing; make as many as you like. */
@@ -70,9 +70,9 @@ interface Caller {
   resolve(lease: HeldLease | undefined, why: () => Error | Promise<Error>): void
   reject(error: unknown): void
   /** The batch that its claim joins. */
-  readonly party?: Party
+  readonly party?: ClaimBatch
   /** Called whenever the store reports what blocks the claim. */
-  blocked?(by: Blocked): void
+  blocked?(by: WaitStatus): void
 }
 
 let acquisitions = 0
@@ -114,7 +114,7 @@ export class EngineLock implements Lock {
   }
 
   /** As `acquire`, with the class that other parts of the core need. `blocked` receives what blocks the claim. */
-  async take(options?: AcquireOptions, blocked?: (by: Blocked) => void): Promise<HeldLease> {
+  async take(options?: AcquireOptions, blocked?: (by: WaitStatus) => void): Promise<HeldLease> {
     const taken = await new Promise<HeldLease | (() => Error | Promise<Error>)>((resolve, reject) =>
       this.#ask(options, undefined, {
         resolve: (lease, why) => resolve(lease ?? why),
@@ -138,7 +138,7 @@ export class EngineLock implements Lock {
    * One attempt whose claim joins `party`. It cannot join when the lock is busy or held in this process, or the
    * request is refused; `party.size` is then too small.
    */
-  join(party: Party, options: AcquireOptions): Promise<HeldLease | undefined> {
+  join(party: ClaimBatch, options: AcquireOptions): Promise<HeldLease | undefined> {
     return new Promise((resolve, reject) => this.#ask(options, true, { resolve, reject, party }))
   }
 
@@ -147,7 +147,7 @@ export class EngineLock implements Lock {
     const lease = await this.take(options)
     let result: R
     try {
-      result = await inside(lease, () => fn(lease))
+      result = await runInside(lease, () => fn(lease))
     } catch (error) {
       await lease.release()
       throw error
@@ -188,7 +188,7 @@ export class EngineLock implements Lock {
     const holds = once && caller.party?.waits !== true ? [] : heldBy(this.engine, terms.holding)
     const acquisition = new Acquisition(line, terms, mode, once, caller)
     if (holds.length > 0) this.#inside(holds, mode, acquisition, once)
-    line.ask(acquisition, once)
+    line.enqueue(acquisition, once)
   }
 
   #tooMany({ maxPending, note }: Terms, mode: Mode): TooManyWaitersError {
@@ -215,26 +215,26 @@ export class EngineLock implements Lock {
 }
 
 /** One call of `acquire`, until it settles. */
-class Acquisition implements Request, Waiting {
+class Acquisition implements QueueEntry, WaitListener {
   readonly terms: Terms
   readonly mode: Mode
   readonly asked: number
   readonly acquisition: number = ++acquisitions
-  readonly patience: Patience
-  readonly party: Party | undefined
+  readonly deadline: WaitDeadline
+  readonly party: ClaimBatch | undefined
   /** Stops the watch for deadlocks. */
   watched: (() => void) | undefined
-  readonly #line: Line
+  readonly #line: LocalQueue
   readonly #once: boolean
   readonly #caller: Caller
   /** The store's last report on who holds the lock, and the clock reading then. */
-  #said: { readonly by: Blocked; readonly at: number } | undefined
+  #said: { readonly by: WaitStatus; readonly at: number } | undefined
   #trouble: BackendError | undefined
   /** Of the call, where leaks are looked for. */
   readonly #stack: string | undefined
 
-  constructor(line: Line, terms: Terms, mode: Mode, once: boolean, caller: Caller) {
-    const { clock, unarmed } = line.engine
+  constructor(line: LocalQueue, terms: Terms, mode: Mode, once: boolean, caller: Caller) {
+    const { clock, lazyTimers } = line.engine
     this.#line = line
     this.#once = once
     this.#caller = caller
@@ -246,7 +246,7 @@ class Acquisition implements Request, Waiting {
     const patience = once
       ? Math.min(terms.ttl, longestAttempt, caller.party?.longest ?? longestAttempt)
       : terms.wait
-    this.patience = new Patience(clock, unarmed, this.asked + patience, terms.signal, this)
+    this.deadline = new WaitDeadline(clock, lazyTimers, this.asked + patience, terms.signal, this)
     const { events } = line.engine
     if (events.wants('requested')) events.emit('requested', this.#about())
   }
@@ -267,7 +267,7 @@ class Acquisition implements Request, Waiting {
     this.#caller.reject(why)
   }
 
-  blocked(by: Blocked): void {
+  blocked(by: WaitStatus): void {
     this.#trouble = by.trouble
     if (by.trouble === undefined) this.#said = { by, at: this.#line.engine.clock.now() }
     this.#caller.blocked?.(by)
@@ -275,16 +275,16 @@ class Acquisition implements Request, Waiting {
 
   /** Ends a wait that would never be granted. */
   breakOff(error: unknown): void {
-    if (this.patience.isOver) return
-    this.patience.done()
-    this.#line.leave(this)
+    if (this.deadline.isOver) return
+    this.deadline.done()
+    this.#line.cancel(this)
     this.failed(error)
   }
 
-  waitEnded(how: WaitEnd): void {
+  waitEnded(how: WaitOutcome): void {
     const why = this.#why(how)
     this.watched?.()
-    this.#line.leave(this)
+    this.#line.cancel(this)
     if (how === 'aborted') this.#denied('aborted', why)
     else this.#denied(why instanceof AcquireTimeoutError ? 'timeout' : 'failed', why)
     if (how === 'deadline' && !this.#once) this.#caller.resolve(undefined, () => this.#asOfNow(why as Error))
@@ -307,13 +307,13 @@ class Acquisition implements Request, Waiting {
     events.emit('denied', { ...this.#about(), waited, why, ...(error !== undefined && { error }) })
   }
 
-  #why(how: WaitEnd): unknown {
+  #why(how: WaitOutcome): unknown {
     const { engine } = this.#line
     if (how === 'aborted') return this.terms.signal?.reason
     if (how === 'closed') return engine.closedError()
     if (this.#once) return this.#unavailable(this.#trouble)
     // A waiter behind others of this process knows what the store reported to the first of them.
-    this.#said ??= this.#line.said
+    this.#said ??= this.#line.lastStatus
     const waited = engine.clock.now() - this.asked
     const held = this.#line.localHolder() !== undefined || this.#said !== undefined
     return held ? this.#notFree(waited) : this.#unavailable(this.#trouble ?? this.#line.trouble)

@@ -7,16 +7,16 @@ import { type Cell, type Cells, maxCellBytes } from './cell.js'
 import type { Engine } from './engine.js'
 import { BackendError, UnsupportedError } from './errors.js'
 import { quote } from './name.js'
-import { unlessAborted } from './or-aborted.js'
-import type { Bounds } from './with-deadline.js'
+import { orAborted } from './or-aborted.js'
+import type { Deadline } from './with-deadline.js'
 
 /** The new content of the cell. `value` undefined: none. `keep` in ms. */
-export interface Replacement {
+export interface CellUpdate {
   readonly value: string | undefined
   readonly keep: number
 }
 
-type Decide = (cell: Cell | undefined) => Replacement | undefined | Promise<Replacement | undefined>
+type Decide = (cell: Cell | undefined) => CellUpdate | undefined | Promise<CellUpdate | undefined>
 
 /** Somebody else changed the cell between the read and the write. */
 const overtaken: unique symbol = Symbol('overtaken')
@@ -24,7 +24,7 @@ const overtaken: unique symbol = Symbol('overtaken')
 /** Pause between two tries while the store is failing, in ms. */
 const pause = 200
 
-export class Box {
+export class CellRef {
   readonly engine: Engine
   readonly key: string
   readonly #cells: Cells
@@ -43,8 +43,8 @@ export class Box {
     this.#cells = driver.cells
   }
 
-  read(bounds: Bounds): Promise<Cell | undefined> {
-    return this.trying(bounds, () => this.#cells.read(this.key, bounds.signal))
+  read(bounds: Deadline): Promise<Cell | undefined> {
+    return this.retrying(bounds, () => this.#cells.read(this.key, bounds.signal))
   }
 
   /**
@@ -52,11 +52,11 @@ export class Box {
    * conflict. Resolves with the resulting cell. The change is carried out once, unless more than one change by others
    * came between a lost reply and the next try: where that matters, `decide` must recognise its own work.
    */
-  async update(decide: Decide, bounds: Bounds): Promise<Cell | undefined> {
-    const line = this.engine.overtaken
+  async update(decide: Decide, bounds: Deadline): Promise<Cell | undefined> {
+    const line = this.engine.cellUpdates
     const first = line.has(this.key) ? overtaken : await this.#tryUpdate(decide, bounds)
     if (first !== overtaken) return first
-    const end = await line.turn(this.key, bounds.signal)
+    const end = await line.acquire(this.key, bounds.signal)
     try {
       for (;;) {
         const outcome = await this.#tryUpdate(decide, bounds)
@@ -67,14 +67,14 @@ export class Box {
     }
   }
 
-  async #tryUpdate(decide: Decide, bounds: Bounds): Promise<Cell | undefined | typeof overtaken> {
+  async #tryUpdate(decide: Decide, bounds: Deadline): Promise<Cell | undefined | typeof overtaken> {
     const cell = await this.read(bounds)
     const next = await decide(cell)
     if (next === undefined) return cell
     checkSize(this.key, next.value)
     const change = { seen: cell?.version ?? 0, ...next, id: this.engine.env.id() }
     if (next.value === undefined && cell === undefined) return undefined
-    const written = await this.trying(bounds, () => this.#cells.write(this.key, change, bounds.signal))
+    const written = await this.retrying(bounds, () => this.#cells.write(this.key, change, bounds.signal))
     if (written === undefined) return overtaken
     return next.value === undefined ? undefined : written
   }
@@ -83,9 +83,9 @@ export class Box {
    * Reads until `look` finds what it seeks; undefined: there was time for one read only. `every`: reads again after
    * this many ms even without a change, for conditions outside the cell.
    */
-  async when<R>(
+  async waitUntil<R>(
     look: (cell: Cell | undefined) => R | undefined | Promise<R | undefined>,
-    bounds: Bounds,
+    bounds: Deadline,
     every: number = Number.POSITIVE_INFINITY,
   ): Promise<R | undefined> {
     for (;;) {
@@ -96,9 +96,9 @@ export class Box {
     }
   }
 
-  async #changed(version: number, bounds: Bounds, every: number): Promise<void> {
+  async #changed(version: number, bounds: Deadline, every: number): Promise<void> {
     if (every === Number.POSITIVE_INFINITY) {
-      return this.trying(bounds, () => this.#cells.changed(this.key, version, bounds.signal))
+      return this.retrying(bounds, () => this.#cells.changed(this.key, version, bounds.signal))
     }
     const { clock } = this.engine
     const controller = new AbortController()
@@ -108,8 +108,8 @@ export class Box {
     const stop = clock.at(clock.now() + every, () => controller.abort(enough))
     try {
       bounds.signal.throwIfAborted()
-      const inner: Bounds = { signal: controller.signal, once: false, trouble: undefined, answered: true }
-      await this.trying(inner, () => this.#cells.changed(this.key, version, controller.signal))
+      const inner: Deadline = { signal: controller.signal, once: false, trouble: undefined, answered: true }
+      await this.retrying(inner, () => this.#cells.changed(this.key, version, controller.signal))
     } catch (error) {
       if (error !== enough) throw error
     } finally {
@@ -119,11 +119,11 @@ export class Box {
   }
 
   /** Sends the request until the store replies or the bounds end, even when the request ignores its bounds. */
-  async trying<T>(bounds: Bounds, ask: () => Promise<T>): Promise<T> {
+  async retrying<T>(bounds: Deadline, ask: () => Promise<T>): Promise<T> {
     for (;;) {
       bounds.signal.throwIfAborted()
       try {
-        const answer = await unlessAborted(ask(), bounds.signal)
+        const answer = await orAborted(ask(), bounds.signal)
         bounds.trouble = undefined
         bounds.answered = true
         return answer

@@ -5,12 +5,12 @@
  *
  * ```
  *   join, join, join ──► send ──► the driver: a grant for each, or none
- *        └─ one could not join (busy here, held here, refused) ──► callOff: none, and nothing is sent
+ *        └─ one could not join (busy here, held here, refused) ──► cancel: none, and nothing is sent
  * ```
  */
 import type { Claim, Driver, Grant, Wait } from './driver.js'
 
-export class Party {
+export class ClaimBatch {
   /** The party is the beginning of a wait, not a single attempt of the caller. */
   readonly waits: boolean
   /** How long the store has to reply, in ms. */
@@ -37,7 +37,7 @@ export class Party {
   }
 
   /** Called by the local queue of a name; resolves with the grant of that name. */
-  async join(claim: Claim, wait: Wait): Promise<Grant | undefined> {
+  async add(claim: Claim, wait: Wait): Promise<Grant | undefined> {
     const place = this.#claims.push(claim) - 1
     this.#waits.push(wait)
     return (await this.#start)?.[place]
@@ -53,7 +53,7 @@ export class Party {
     )
   }
 
-  callOff(): void {
+  cancel(): void {
     this.#settle(undefined)
   }
 }

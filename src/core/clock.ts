@@ -71,21 +71,21 @@ export function systemClock(boot: () => number = () => uptime() * 1000): Clock {
  * Share of a ttl by which clocks may drift apart: 1 %, twenty times what ntpd slews; chrony's default bound is higher
  * (docs/guarantees.md).
  */
-export const driftShare = 0.01
+export const maxClockDrift = 0.01
 /** The ttl whose `deadline` is `lockDelay` ms later than that of `ttl` alone. */
 export function ttlWithDelay(ttl: number, lockDelay: number): number {
-  return ttl + Math.ceil(lockDelay / (1 - driftShare))
+  return ttl + Math.ceil(lockDelay / (1 - maxClockDrift))
 }
 
 /** Milliseconds subtracted from every deadline: one tick of a store's clock plus one of a timer. */
-export const margin = 2
+export const safetyMargin = 2
 
 /**
  * The last moment at which a lease is valid. It counts from `sent`, the clock reading before the request that proved
  * the lease left, so neither the request's nor the reply's travel time can make it too late.
  */
 export function deadline(sent: number, ttl: number): number {
-  return sent + ttl * (1 - driftShare) - margin
+  return sent + ttl * (1 - maxClockDrift) - safetyMargin
 }
 
 /**

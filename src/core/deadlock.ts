@@ -12,12 +12,12 @@
  * the wait (`holding`), and those that `all()` has acquired so far.
  */
 
-import { Box } from './cell-ref.js'
+import { CellRef } from './cell-ref.js'
 import type { Engine } from './engine.js'
 import { DeadlockError } from './errors.js'
 import type { Hold } from './hold.js'
 import { printable, quote } from './name.js'
-import { type Bounds, bounded } from './with-deadline.js'
+import { type Deadline, withDeadline } from './with-deadline.js'
 
 /** How long a wait goes unchecked, and how often it is checked afterwards, in ms. */
 const lookEvery = 500
@@ -67,7 +67,7 @@ export function watchForDeadlock(
     )
   }
   const look = () =>
-    bounded(engine, { wait: believed, signal: controller.signal }, async (bounds) => {
+    withDeadline(engine, { wait: believed, signal: controller.signal }, async (bounds) => {
       const mine = await tell(engine, name, holds, told, bounds)
       const ring = await follow(engine, name, mine, bounds)
       if (ring === undefined) return
@@ -98,7 +98,7 @@ async function tell(
   name: string,
   holds: readonly Hold[],
   told: Told,
-  bounds: Bounds,
+  bounds: Deadline,
 ): Promise<ReadonlySet<string>> {
   const held = holds.filter((hold) => !hold.over).map((hold) => hold.watchdog.claim.attempt)
   const youngest = youngestOf(holds)
@@ -109,7 +109,7 @@ async function tell(
     // Not rewritten while others trust it: another version would look like another wait.
     if (now - (told.at.get(attempt) ?? Number.NEGATIVE_INFINITY) < believed / 2) continue
     told.at.set(attempt, now)
-    await new Box(engine, 'waits', attempt).update(() => ({ value, keep: believed }), bounds)
+    await new CellRef(engine, 'waits', attempt).update(() => ({ value, keep: believed }), bounds)
   }
   return new Set(held)
 }
@@ -130,7 +130,7 @@ async function follow(
   engine: Engine,
   name: string,
   mine: ReadonlySet<string>,
-  bounds: Bounds,
+  bounds: Deadline,
 ): Promise<readonly Step[] | undefined> {
   let paths: { readonly at: string; readonly steps: readonly Step[] }[] = [{ at: name, steps: [] }]
   const seen = new Set([name])
@@ -141,7 +141,7 @@ async function follow(
       for (const { attempt, mode, expiresIn } of holders) {
         if (mode.kind === 'permits' || expiresIn <= 0) continue
         if (mine.has(attempt)) return steps.length > 0 ? steps : undefined
-        const cell = await new Box(engine, 'waits', attempt).read(bounds)
+        const cell = await new CellRef(engine, 'waits', attempt).read(bounds)
         if (cell === undefined) continue
         const wait = JSON.parse(cell.value) as Wait
         if (seen.has(wait.name) && wait.name !== name) continue
@@ -172,8 +172,8 @@ function errorOf(name: string, ring: readonly Step[]): DeadlockError {
 async function forget(engine: Engine, attempt: string, id: string): Promise<void> {
   if (engine.closed) return
   const gone = { value: undefined, keep: 0 }
-  await bounded(engine, { wait: believed }, (bounds) =>
-    new Box(engine, 'waits', attempt).update(
+  await withDeadline(engine, { wait: believed }, (bounds) =>
+    new CellRef(engine, 'waits', attempt).update(
       (cell) => (cell !== undefined && (JSON.parse(cell.value) as Wait).id === id ? gone : undefined),
       bounds,
     ),

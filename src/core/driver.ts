@@ -59,11 +59,11 @@ export interface Wait {
    * Reports what blocks the claim. Call it whenever the driver learns more: errors, events and the CLI name the
    * holder from it. A wait that reported nothing but `trouble` ends as an outage, not as a lock that was not free.
    */
-  blocked?(by: Blocked): void
+  blocked?(by: WaitStatus): void
 }
 
 /** What blocks a claim, as far as the driver knows without querying the store again. */
-export interface Blocked {
+export interface WaitStatus {
   readonly holder?: Holder
   /** Position in the queue, 1 = next. */
   readonly position?: number
@@ -104,7 +104,7 @@ export interface Grant {
    * Releases the grant; idempotent. Resolves once the next waiter can be granted. Rejects when the store cannot be
    * reached: the core then reports `unknown`, and the grant expires by its ttl.
    */
-  release(): Promise<GaveBack>
+  release(): Promise<ReleaseResult>
   /**
    * The next token, for another holder inside this process, without a request to the store. `undefined`: the reserve
    * is used up and the grant must be released. Absent: the driver cannot hand over locally (shared and permit grants
@@ -129,7 +129,7 @@ export interface Grant {
  * The result of a release: the grant was ours, it had already been released, or somebody else could have held the
  * lock meanwhile.
  */
-export type GaveBack = 'released' | 'already-released' | 'lost'
+export type ReleaseResult = 'released' | 'already-released' | 'lost'
 
 export interface Holder {
   readonly attempt: string
@@ -156,7 +156,7 @@ export interface Waiter {
 }
 
 /** Holders and waiters, in queue order. */
-export interface Standing {
+export interface LockStatus {
   readonly name: string
   readonly holders: readonly Holder[]
   readonly waiters: readonly Waiter[]
@@ -225,9 +225,9 @@ export interface Driver<T extends Traits = Traits> {
    * @throws as `acquire`
    */
   together?(claims: readonly Claim[], wait: Wait): Promise<readonly Grant[] | undefined>
-  inspect(name: string): Promise<Standing>
+  inspect(name: string): Promise<LockStatus>
   /** Every name that begins with `prefix` and has a holder or waiter. Absent: the store cannot list names. */
-  list?(prefix: string): Promise<readonly Standing[]>
+  list?(prefix: string): Promise<readonly LockStatus[]>
   /** Force-releases the lock: an operator's tool. Resolves with the number of holds it ended. */
   forceRelease?(name: string): Promise<number>
   /** Small shared values beside the locks. Present where `traits.cells`. */

@@ -5,9 +5,9 @@ import { type Clock, systemClock } from './clock.js'
 import type { Driver, DriverFactory, Env, Traits } from './driver.js'
 import { BackendError } from './errors.js'
 import { Events, type StoreOperation } from './events.js'
-import { Overtaken } from './keyed-mutex.js'
+import { KeyedMutex } from './keyed-mutex.js'
 import { Leaks, type LeakTerms } from './leaks.js'
-import { Line } from './local-queue.js'
+import { LocalQueue } from './local-queue.js'
 import { LockOrder } from './lock-order.js'
 import {
   type Defaults,
@@ -20,9 +20,9 @@ import {
 import { Pending } from './pending.js'
 import { PermitLimits } from './permit-limits.js'
 import { Releases } from './releases.js'
-import { Timetable } from './timer-queue.js'
-import { Unarmed } from './wait-deadline.js'
-import { longestGoodbye, within } from './with-timeout.js'
+import { TimerQueue } from './timer-queue.js'
+import { LazyTimers } from './wait-deadline.js'
+import { closeTimeout, withTimeout } from './with-timeout.js'
 
 const idleLinesKept = 256
 
@@ -33,17 +33,17 @@ export class Engine {
   readonly random: () => number
   readonly defaults: Terms
   readonly events: Events = new Events()
-  readonly timetable: Timetable
-  readonly unarmed: Unarmed
+  readonly timers: TimerQueue
+  readonly lazyTimers: LazyTimers
   readonly order: LockOrder = new LockOrder()
-  readonly overtaken: Overtaken = new Overtaken()
+  readonly cellUpdates: KeyedMutex = new KeyedMutex()
   readonly pending: Pending = new Pending()
   readonly limits: PermitLimits = new PermitLimits()
   readonly releases: Releases = new Releases(this)
   /** Undefined: leaks are not looked for. */
   readonly leaks: Leaks | undefined
   /** The local queues by name: those with holders or waiters in this process, and a few idle ones that may be needed again. */
-  readonly lines: Map<string, Line> = new Map()
+  readonly lines: Map<string, LocalQueue> = new Map()
   readonly #later = new Set<() => void>()
   #closing: Promise<void> | undefined
 
@@ -51,8 +51,8 @@ export class Engine {
     this.env = env
     this.clock = env.clock
     this.random = env.random
-    this.timetable = new Timetable(env.clock)
-    this.unarmed = new Unarmed(env.clock)
+    this.timers = new TimerQueue(env.clock)
+    this.lazyTimers = new LazyTimers(env.clock)
     this.driver = driverOf(factory, env)
     this.leaks = leaks && new Leaks(this, leaks)
     this.defaults = resolveDefaults(this.driver.name, this.driver.traits, defaults)
@@ -90,22 +90,22 @@ export class Engine {
   }
 
   /** @param known the line to use if there is none */
-  line(name: string, known?: Line): Line {
+  line(name: string, known?: LocalQueue): LocalQueue {
     let line = this.lines.get(name)
     if (line === undefined) {
-      line = known ?? new Line(this, name)
+      line = known ?? new LocalQueue(this, name)
       this.lines.set(name, line)
     }
     return line
   }
 
   /** This line has no holders or waiters any more. */
-  idle(line: Line): void {
+  idle(line: LocalQueue): void {
     if (this.lines.size > idleLinesKept) this.lines.delete(line.name)
   }
 
   /** Background work at a later moment. It neither keeps the process alive nor outlives `close()`. */
-  later(at: number, fn: () => void): void {
+  schedule(at: number, fn: () => void): void {
     if (this.closed) return
     const cancel = this.clock.at(
       at,
@@ -151,11 +151,11 @@ export class Engine {
     // The first await comes after #closing is set: nothing can join a queue any more.
     await undefined
     await Promise.all([...this.lines.values()].map((line) => line.close()))
-    await within(this, longestGoodbye, this.releases.close(), () => undefined)
+    await withTimeout(this, closeTimeout, this.releases.close(), () => undefined)
     this.releases.end()
     for (const cancel of this.#later) cancel()
     this.#later.clear()
-    this.timetable.clear()
+    this.timers.clear()
     await this.driver.close()
     this.events.clear()
   }

@@ -4,7 +4,7 @@
  *
  * Long because every error is found in one place.
  */
-import type { Blocked, Holder } from './driver.js'
+import type { Holder, WaitStatus } from './driver.js'
 import { printable, quote } from './name.js'
 
 const brand = Symbol.for('holdfast.error')
@@ -71,7 +71,7 @@ export class AcquireTimeoutError extends HoldfastError {
   constructor(
     lock: string,
     waited: number,
-    blocked: Blocked | undefined,
+    blocked: WaitStatus | undefined,
     what: string = `lock ${quote(lock)} was not free`,
   ) {
     const cause = blocked?.trouble
@@ -355,7 +355,7 @@ export function aged(holder: Holder, ms: number): Holder {
   return { ...holder, heldFor: holder.heldFor + ms, expiresIn: holder.expiresIn - ms }
 }
 
-function heldBy(blocked: Blocked | undefined): string {
+function heldBy(blocked: WaitStatus | undefined): string {
   const holder = blocked?.holder
   const place = blocked?.position === undefined ? '' : `; place ${blocked.position} in line`
   if (holder === undefined) return place

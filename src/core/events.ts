@@ -4,7 +4,7 @@
  * synchronously; one that throws causes a process warning and affects nothing else.
  */
 import { channel } from 'node:diagnostics_channel'
-import type { Blocked, GaveBack } from './driver.js'
+import type { ReleaseResult, WaitStatus } from './driver.js'
 import { BackendError, type LossCause } from './errors.js'
 import type { Orders } from './lock-order.js'
 import type { Mode } from './mode.js'
@@ -39,7 +39,7 @@ export interface LockEvents {
    */
   readonly requested: AboutAcquisition
   /** A claim has to wait; emitted again whenever the driver learns more about what blocks it. */
-  readonly waiting: AboutAcquisition & { readonly blocked: Blocked }
+  readonly waiting: AboutAcquisition & { readonly blocked: WaitStatus }
   /** An acquisition ended without a lease. `waited` in ms; `error` is what the caller gets, absent for `busy`. */
   readonly denied: AboutAcquisition & {
     readonly waited: number
@@ -68,7 +68,7 @@ export interface LockEvents {
    */
   readonly released: AboutLease & {
     readonly held: number
-    readonly outcome: GaveBack | 'unknown' | 'exported'
+    readonly outcome: ReleaseResult | 'unknown' | 'exported'
   }
   /**
    * A lease was probably forgotten; reported once, where `leakWarning` is on. `unreachable`: it was collected without

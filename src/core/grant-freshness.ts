@@ -10,8 +10,8 @@ import type { Engine } from './engine.js'
 import { leastShareToPass } from './local-handoff.js'
 import { onAbort } from './on-abort.js'
 import type { Terms } from './options.js'
-import { unlessAborted } from './or-aborted.js'
-import type { Turn } from './store-request.js'
+import { orAborted } from './or-aborted.js'
+import type { StoreRequest } from './store-request.js'
 import { tryTime } from './watchdog.js'
 
 /** False for a grant that arrived so late that hardly anything is left of it, or that was revoked on the way. */
@@ -32,7 +32,11 @@ export function isStale(grant: Grant, { ttl, lockDelay }: Terms, now: number): b
  * with false when the store replies that the grant is over, else with true; the time left then shows whether it was
  * renewed. Ends early when nobody wants the grant any more.
  */
-export async function renewed(engine: Engine, grant: Grant, { claim, signal }: Turn): Promise<boolean> {
+export async function renewed(
+  engine: Engine,
+  grant: Grant,
+  { claim, signal }: StoreRequest,
+): Promise<boolean> {
   const { clock, random } = engine
   const controller = new AbortController()
   const giveUp = () => controller.abort(new Error('this renewal is not waited for any more'))
@@ -41,7 +45,7 @@ export async function renewed(engine: Engine, grant: Grant, { claim, signal }: T
   try {
     while (!signal.aborted && !controller.signal.aborted) {
       const renewing = grant.renew(claim.ttl, controller.signal).then((until) => until !== undefined)
-      const kept = await unlessAborted(renewing, controller.signal).catch(() => undefined)
+      const kept = await orAborted(renewing, controller.signal).catch(() => undefined)
       if (kept !== undefined) return kept
       await pause(clock, Math.max(10, claim.ttl / 40) * (0.5 + random()), controller.signal)
     }

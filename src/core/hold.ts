@@ -1,9 +1,9 @@
-import type { GaveBack } from './driver.js'
+import type { ReleaseResult } from './driver.js'
 import type { Engine } from './engine.js'
 import { LeaseLostError, type LossCause } from './errors.js'
 import type { AboutLease } from './events.js'
 import type { HeldLease, LeaseState, ReleaseOutcome } from './lease.js'
-import type { Line } from './local-queue.js'
+import type { LocalQueue } from './local-queue.js'
 import type { Mode } from './mode.js'
 import type { Terms } from './options.js'
 import type { Watchdog, WatchdogHooks } from './watchdog.js'
@@ -11,7 +11,7 @@ import type { Watchdog, WatchdogHooks } from './watchdog.js'
 /** One local owner of a grant. After a local hand-over the grant and its watchdog live on under the next hold, which has its own token. */
 export class Hold implements WatchdogHooks {
   readonly engine: Engine
-  readonly line: Line
+  readonly line: LocalQueue
   readonly watchdog: Watchdog
   readonly token: number
   readonly since: number
@@ -29,7 +29,7 @@ export class Hold implements WatchdogHooks {
   #over = false
   #controller: AbortController | undefined
 
-  constructor(line: Line, watchdog: Watchdog, token: number, { note, maxHold }: Terms, now: number) {
+  constructor(line: LocalQueue, watchdog: Watchdog, token: number, { note, maxHold }: Terms, now: number) {
     this.engine = line.engine
     this.line = line
     this.watchdog = watchdog
@@ -51,7 +51,7 @@ export class Hold implements WatchdogHooks {
 
   state(): LeaseState {
     if (this.#over) return this.lost === undefined ? 'released' : 'lost'
-    return this.watchdog.proof()
+    return this.watchdog.check()
   }
 
   get signal(): AbortSignal {
@@ -66,7 +66,7 @@ export class Hold implements WatchdogHooks {
   /** Why the lock is not held: lost, or released by its own holder. */
   lostError(): LeaseLostError {
     if (this.lost !== undefined) return this.lost
-    if (this.#over || this.watchdog.proof() !== 'lost')
+    if (this.#over || this.watchdog.check() !== 'lost')
       return new LeaseLostError(this.name, this.token, 'taken', undefined, 'was released by its holder')
     const { why, cause } = this.watchdog.loss
     this.#foreseen ??= new LeaseLostError(this.name, this.token, why, cause)
@@ -89,7 +89,7 @@ export class Hold implements WatchdogHooks {
   async close(): Promise<void> {
     if (this.#over) return
     this.#end()
-    const gone = (outcome: GaveBack | undefined) => this.#gone(outcome ?? 'unknown')
+    const gone = (outcome: ReleaseResult | undefined) => this.#gone(outcome ?? 'unknown')
     await this.engine.releases.answered(this.watchdog, this.watchdog.release(), gone)
   }
 
@@ -160,22 +160,22 @@ export class Hold implements WatchdogHooks {
 
   #giveAway(): Promise<ReleaseOutcome> {
     this.#end()
-    if (this.line.passOn(this)) return Promise.resolve(this.#gone('released'))
+    if (this.line.handOff(this)) return Promise.resolve(this.#gone('released'))
     const { engine, watchdog } = this
-    const gone = (outcome: GaveBack | undefined) => this.#gone(outcome ?? 'unknown')
+    const gone = (outcome: ReleaseResult | undefined) => this.#gone(outcome ?? 'unknown')
     const answer = engine.releases.answered(watchdog, watchdog.release(), gone)
-    this.line.sentBack()
+    this.line.returned()
     return answer
   }
 
-  #gone(outcome: GaveBack | 'unknown'): ReleaseOutcome {
+  #gone(outcome: ReleaseResult | 'unknown'): ReleaseOutcome {
     if (outcome === 'lost') this.lost = new LeaseLostError(this.name, this.token, 'taken')
     this.#tellReleased(outcome)
     // The store may have carried out the same release before, when its reply was lost.
     return outcome === 'already-released' ? 'released' : outcome
   }
 
-  #tellReleased(outcome: GaveBack | 'unknown' | 'exported'): void {
+  #tellReleased(outcome: ReleaseResult | 'unknown' | 'exported'): void {
     const { events, clock, driver } = this.engine
     if (!events.wants('released')) return
     const { name, mode, note, token } = this

@@ -3,9 +3,9 @@
  * at once would overtake each other forty times over, which is eight hundred requests instead of eighty. A first
  * attempt does not queue while the queue is empty.
  */
-import { unlessAborted } from './or-aborted.js'
+import { orAborted } from './or-aborted.js'
 
-export class Overtaken {
+export class KeyedMutex {
   /** The end of each queue, by the key of the cell. */
   readonly #lines = new Map<string, Promise<void>>()
 
@@ -18,7 +18,7 @@ export class Overtaken {
    * Resolves when all earlier callers are done, with the function that ends this turn.
    * @throws the reason of `signal`
    */
-  async turn(key: string, signal: AbortSignal): Promise<() => void> {
+  async acquire(key: string, signal: AbortSignal): Promise<() => void> {
     const before = this.#lines.get(key) ?? Promise.resolve()
     let end = () => {}
     const mine = new Promise<void>((resolve) => {
@@ -30,7 +30,7 @@ export class Overtaken {
       if (this.#lines.get(key) === line) this.#lines.delete(key)
     })
     try {
-      await unlessAborted(before, signal)
+      await orAborted(before, signal)
       return end
     } catch (error) {
       end()

@@ -87,20 +87,20 @@ export class Leaks {
   }
 
   watch(lease: HeldLease, stack: string): void {
-    const { clock, timetable } = this.#engine
+    const { clock, timers } = this.#engine
     const watched = new Watched(this, lease.hold, stack, clock.now())
     lease.watched = watched
     this.#registry.register(lease, watched, watched)
     const usual = this.#usualOf(lease.name)
     if (usual === undefined) return
     const longest = Math.max(this.#terms.atLeast, this.#terms.times * usual)
-    if (longest < Number.POSITIVE_INFINITY) timetable.set(watched, clock.now() + longest)
+    if (longest < Number.POSITIVE_INFINITY) timers.set(watched, clock.now() + longest)
   }
 
   /** The lease was released. */
   ended(watched: Watched): void {
     this.#registry.unregister(watched)
-    this.#engine.timetable.remove(watched)
+    this.#engine.timers.remove(watched)
     const { name } = watched.hold
     const { average, holds } = this.#usual.get(name) ?? { average: 0, holds: 0 }
     const held = this.#engine.clock.now() - watched.since
@@ -155,7 +155,7 @@ export class Watched implements Entry {
     this.since = since
   }
 
-  due(): void {
+  onDue(): void {
     this.#tell('long')
   }
 

@@ -8,7 +8,7 @@
 import { type Clock, ttlWithDelay } from './clock.js'
 import type { Claim, Grant } from './driver.js'
 import type { Hold } from './hold.js'
-import type { Request } from './local-queue.js'
+import type { QueueEntry } from './local-queue.js'
 
 /** Hand-overs of one grant while others wait in the store. */
 export const passesWhileContended = 16
@@ -29,7 +29,7 @@ export const passingTimeWithoutTurn = 5
 export const leastShareToPass = 0.6
 
 /** Counts the hand-overs of one grant from the moment that others are known to wait. */
-export class Passing {
+export class HandoffLimit {
   readonly #clock: Clock
   #passes = 0
   #contendedSince: number | undefined
@@ -72,7 +72,7 @@ export class Passing {
 }
 
 /** May this request have the grant of this hold, which was requested with these terms, without a request to the store? */
-export function mayInherit({ mode, terms }: Request, { mode: held, watchdog }: Hold): boolean {
+export function canReceive({ mode, terms }: QueueEntry, { mode: held, watchdog }: Hold): boolean {
   const exclusive = held.kind === 'exclusive' && mode.kind === 'exclusive'
   return (
     exclusive &&
@@ -89,7 +89,7 @@ export function mayInherit({ mode, terms }: Request, { mode: held, watchdog }: H
  * that can hold side by side, one may already have been granted (reply in flight) and another since, so that the
  * latecomer would have the older token.
  */
-export function mayTakeOver({ mode, terms }: Request, claim: Claim): boolean {
+export function canTakeOver({ mode, terms }: QueueEntry, claim: Claim): boolean {
   if (claim.mode.kind !== 'exclusive') return false
   const { lockDelay = 0 } = claim
   const sameTime = terms.lockDelay === lockDelay && ttlWithDelay(terms.ttl, lockDelay) === claim.ttl

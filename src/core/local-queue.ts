@@ -18,37 +18,37 @@
  * Local hand-overs are bounded while others wait in the store's queue: see `local-handoff.ts`.
  */
 
-import type { Party } from './claim-batch.js'
+import type { ClaimBatch } from './claim-batch.js'
 import { ttlWithDelay } from './clock.js'
-import type { Blocked, Claim, Grant, Holder, Wait } from './driver.js'
+import type { Claim, Grant, Holder, Wait, WaitStatus } from './driver.js'
 import type { Engine } from './engine.js'
 import { BackendError } from './errors.js'
 import { isStale, renewed, usable } from './grant-freshness.js'
 import { Hold } from './hold.js'
-import { leastShareToPass, mayInherit, mayTakeOver, Passing } from './local-handoff.js'
+import { canReceive, canTakeOver, HandoffLimit, leastShareToPass } from './local-handoff.js'
 import { type Mode, shared } from './mode.js'
 import { quote } from './name.js'
 import type { Terms } from './options.js'
-import { Turn } from './store-request.js'
-import type { Patience } from './wait-deadline.js'
+import { StoreRequest } from './store-request.js'
+import type { WaitDeadline } from './wait-deadline.js'
 import { Watchdog } from './watchdog.js'
-import { longestGoodbye, within } from './with-timeout.js'
+import { closeTimeout, withTimeout } from './with-timeout.js'
 
-export interface Request {
+export interface QueueEntry {
   readonly mode: Mode
   readonly terms: Terms
-  readonly patience: Patience
+  readonly deadline: WaitDeadline
   /** Clock reading of the call. */
   readonly asked: number
   /** The number that its events carry. */
   readonly acquisition: number
   /** The batch in which its claim goes to the store. */
-  readonly party?: Party | undefined
+  readonly party?: ClaimBatch | undefined
   /** `undefined`: the lock was not free for a single attempt. */
   granted(hold: Hold | undefined): void
   failed(error: unknown): void
   /** The store reported what blocks the request. */
-  blocked(by: Blocked): void
+  blocked(by: WaitStatus): void
 }
 
 /** Longest time to query the present holder at the end of a wait, in ms; the error comes later by that time. */
@@ -56,35 +56,35 @@ const longestLook = 200
 /** Requests of one name on their way to the store at once, among those that can hold side by side. */
 const mostAtOnce = 64
 
-export class Line {
+export class LocalQueue {
   readonly engine: Engine
   readonly name: string
-  readonly #queue = new Set<Request>()
+  readonly #queue = new Set<QueueEntry>()
   readonly #holds = new Set<Hold>()
   /** The exclusive one among the holds. */
   #writer: Hold | undefined
   /** Released by its holder and not handed over yet: the event loop turns first. */
   #resting: Hold | undefined
   /** The queue's turn. */
-  #turn: Turn | undefined
+  #turn: StoreRequest | undefined
   /** Every turn that the driver has not answered yet, with the promise of its reply. */
-  readonly #turns = new Map<Turn, Promise<void>>()
-  readonly #passing: Passing
+  readonly #turns = new Map<StoreRequest, Promise<void>>()
+  readonly #passing: HandoffLimit
   /** The query for the holder at the end of waits. */
   #looking: Promise<Holder | undefined> | undefined
   /** The last report to the head of the queue on who holds the lock, and the clock reading then. */
-  said: { readonly by: Blocked; readonly at: number } | undefined
+  lastStatus: { readonly by: WaitStatus; readonly at: number } | undefined
   /** Why the store could not serve requests, as last reported. */
   trouble: BackendError | undefined
 
   constructor(engine: Engine, name: string) {
     this.engine = engine
     this.name = name
-    this.#passing = new Passing(engine.clock)
+    this.#passing = new HandoffLimit(engine.clock)
   }
 
   /** Nobody in this process holds or waits. */
-  get idle(): boolean {
+  get isEmpty(): boolean {
     return (
       this.#queue.size === 0 &&
       this.#holds.size === 0 &&
@@ -94,7 +94,7 @@ export class Line {
   }
 
   /** Nobody in this process waits, has a request under way or keeps others out. */
-  get quiet(): boolean {
+  get isUncontended(): boolean {
     return this.#queue.size === 0 && this.#turns.size === 0 && !this.#taken
   }
 
@@ -128,7 +128,7 @@ export class Line {
   }
 
   /** A single attempt (`once`) never waits behind others: if the queue is busy for it, it ends without any I/O. */
-  ask(request: Request, once: boolean): void {
+  enqueue(request: QueueEntry, once: boolean): void {
     if (!once && !request.terms.fair) {
       if (this.#queue.size === 0 && this.#turn === undefined && !this.#taken) {
         this.#turn = this.#begin(request, false)
@@ -137,7 +137,7 @@ export class Line {
         this.#sideBySide()
       }
     } else if (once && this.#busyFor(request.mode)) {
-      request.patience.done()
+      request.deadline.done()
       request.granted(undefined)
     } else {
       this.#begin(request, once)
@@ -154,7 +154,7 @@ export class Line {
   }
 
   /** The caller has gone: deadline, abort or close. */
-  leave(request: Request): void {
+  cancel(request: QueueEntry): void {
     if (!this.#queue.delete(request)) {
       for (const turn of this.#turns.keys()) if (turn.owner === request) this.#abandon(turn)
     }
@@ -213,7 +213,7 @@ export class Line {
   }
 
   /** A hold ended by release. True: a local request has inherited it, or is about to; else the grant must go back to the store. */
-  passOn(hold: Hold): boolean {
+  handOff(hold: Hold): boolean {
     const rests = this.#heir(hold) !== undefined && !hold.revoked && this.#passing.tired
     if (!rests) return this.#passNow(hold)
     this.#forget(hold)
@@ -253,24 +253,29 @@ export class Line {
    * not reply at once.
    */
   holderNow(): Promise<Holder | undefined> {
-    this.#looking ??= within(this.engine, longestLook, this.engine.driver.inspect(this.name), (standing) => {
-      this.#looking = undefined
-      return standing?.holders.find(({ expiresIn }) => expiresIn > 0)
-    })
+    this.#looking ??= withTimeout(
+      this.engine,
+      longestLook,
+      this.engine.driver.inspect(this.name),
+      (standing) => {
+        this.#looking = undefined
+        return standing?.holders.find(({ expiresIn }) => expiresIn > 0)
+      },
+    )
     return this.#looking
   }
 
   /** A hold without an heir has been sent back to the store. */
-  sentBack(): void {
+  returned(): void {
     this.#pump()
   }
 
   /** The driver reported what blocks a request. */
-  blocked(request: Request, by: Blocked): void {
+  blocked(request: QueueEntry, by: WaitStatus): void {
     request.blocked(by)
     const { driver, events, clock } = this.engine
     this.trouble = by.trouble
-    this.said = by.trouble === undefined ? { by, at: clock.now() } : undefined
+    this.lastStatus = by.trouble === undefined ? { by, at: clock.now() } : undefined
     const { mode, terms, acquisition } = request
     if (by.trouble !== undefined) events.storeFailed(driver.name, this.name, 'acquire', by.trouble)
     if (!events.wants('waiting')) return
@@ -291,15 +296,15 @@ export class Line {
   }
 
   async close(): Promise<void> {
-    for (const request of [...this.#queue]) request.patience.end('closed')
-    for (const turn of [...this.#turns.keys()]) turn.owner?.patience.end('closed')
+    for (const request of [...this.#queue]) request.deadline.end('closed')
+    for (const turn of [...this.#turns.keys()]) turn.owner?.deadline.end('closed')
     const resting = this.#resting
     this.#resting = undefined
     if (resting !== undefined) void resting.watchdog.release()
     const holds = [...this.#holds].map((hold) => hold.close())
-    await within(
+    await withTimeout(
       this.engine,
-      longestGoodbye,
+      closeTimeout,
       Promise.all([...holds, ...this.#turns.values()]),
       () => undefined,
     )
@@ -327,7 +332,8 @@ export class Line {
     const [hold] = this.#holds
     if (mode.kind === 'exclusive' || this.#taken || hold?.mode.kind !== mode.kind) return false
     if (this.#turns.size >= mostAtOnce) return false
-    for (const turn of this.#turns.keys()) if (turn.told || turn.claim.mode.kind !== mode.kind) return false
+    for (const turn of this.#turns.keys())
+      if (turn.reported || turn.claim.mode.kind !== mode.kind) return false
     if (mode.kind !== 'permits') return true
     let left = mode.of - mode.take
     for (const { mode: held } of this.#holds) if (held.kind === 'permits') left -= held.take
@@ -340,7 +346,7 @@ export class Line {
     this.#sideBySide()
     const [head] = this.#queue
     if (head === undefined) {
-      if (this.idle) this.engine.idle(this)
+      if (this.isEmpty) this.engine.idle(this)
       return
     }
     if (this.#taken) return
@@ -348,12 +354,12 @@ export class Line {
     this.#turn = this.#begin(head, false)
   }
 
-  #begin(request: Request, once: boolean): Turn {
+  #begin(request: QueueEntry, once: boolean): StoreRequest {
     const { mode, terms } = request
     const { driver, env } = this.engine
     const claim = claimOf(this.name, env.id(), mode, terms)
-    const turn = new Turn(this, claim, request, once)
-    const asked = request.party?.join(claim, turn) ?? driver.acquire(claim, turn)
+    const turn = new StoreRequest(this, claim, request, once)
+    const asked = request.party?.add(claim, turn) ?? driver.acquire(claim, turn)
     const answer = asked.then(
       (grant) => this.#arrived(turn, grant),
       (error) => this.#failed(turn, error),
@@ -362,11 +368,11 @@ export class Line {
     return turn
   }
 
-  #answeredTurn(turn: Turn): Request | undefined {
+  #answeredTurn(turn: StoreRequest): QueueEntry | undefined {
     this.#turns.delete(turn)
     if (this.#turn === turn) this.#turn = undefined
     if (this.#turns.size === 0) {
-      this.said = undefined
+      this.lastStatus = undefined
       this.trouble = undefined
     }
     const { owner } = turn
@@ -374,16 +380,16 @@ export class Line {
     return owner
   }
 
-  #failed(turn: Turn, error: unknown): void {
+  #failed(turn: StoreRequest, error: unknown): void {
     const owner = this.#answeredTurn(turn)
     const { mode } = turn.claim
     if (mode.kind === 'permits' && error instanceof RangeError) this.engine.limits.refused(this.name, mode.of)
-    owner?.patience.done()
+    owner?.deadline.done()
     owner?.failed(error)
     this.#pump()
   }
 
-  #arrived(turn: Turn, grant: Grant | undefined): void | Promise<void> {
+  #arrived(turn: StoreRequest, grant: Grant | undefined): void | Promise<void> {
     const { clock } = this.engine
     // The reply may have waited for a machine that slept.
     clock.noticeSleep()
@@ -398,17 +404,17 @@ export class Line {
   }
 
   /** @param kept false: the store has replied that the grant is over */
-  #answered(turn: Turn, grant: Grant | undefined, kept = true): void {
+  #answered(turn: StoreRequest, grant: Grant | undefined, kept = true): void {
     const owner = this.#answeredTurn(turn)
     this.engine.clock.noticeSleep()
     const now = this.engine.clock.now()
     if (grant === undefined) this.#nothing(turn, owner)
-    else if (owner?.patience.stillThere(now) !== true) this.#returnUnused(turn, grant)
+    else if (owner?.deadline.isStillWaiting(now) !== true) this.#returnUnused(turn, grant)
     else if (!kept || !usable(grant, owner.terms, now)) {
       this.#returnUnused(turn, grant)
       // Retry while there is time. The store did not reply "not free" to a single attempt, so its caller must not get
       // that result.
-      turn.adopted = true
+      turn.reassigned = true
       if (turn.once) this.#tooLate(owner)
       else this.#nothing(turn, owner)
     } else {
@@ -425,40 +431,40 @@ export class Line {
   }
 
   /** No grant. A turn begun for a less patient request goes on for its new owner. */
-  #nothing(turn: Turn, owner: Request | undefined): void {
+  #nothing(turn: StoreRequest, owner: QueueEntry | undefined): void {
     if (owner === undefined) return
     if (turn.once) {
-      owner.patience.done()
+      owner.deadline.done()
       owner.granted(undefined)
-    } else if (turn.adopted && owner.patience.stillThere()) {
+    } else if (turn.reassigned && owner.deadline.isStillWaiting()) {
       const again = this.#begin(owner, false)
       if (!owner.terms.fair) this.#turn ??= again
-    } else owner.patience.end('deadline')
+    } else owner.deadline.end('deadline')
   }
 
-  #tooLate(owner: Request): void {
-    owner.patience.done()
+  #tooLate(owner: QueueEntry): void {
+    owner.deadline.done()
     const told = `its answer about ${quote(this.name)} took so long that hardly anything is left of ${owner.terms.ttl} ms; try again, or with a longer ttl`
     owner.failed(new BackendError(this.engine.driver.name, told))
   }
 
-  #returnUnused({ claim }: Turn, grant: Grant): void {
+  #returnUnused({ claim }: StoreRequest, grant: Grant): void {
     void new Watchdog(this.engine, claim, grant, { ttl: claim.ttl, lockDelay: 0, autoRenew: false }).release()
   }
 
-  #abandon(turn: Turn): void {
+  #abandon(turn: StoreRequest): void {
     const [heir] = this.#queue
-    if (this.#turn === turn && heir !== undefined && mayTakeOver(heir, turn.claim)) {
+    if (this.#turn === turn && heir !== undefined && canTakeOver(heir, turn.claim)) {
       this.#queue.delete(heir)
-      turn.adopt(heir)
+      turn.reassign(heir)
       return
     }
     if (this.#turn === turn) this.#turn = undefined
     turn.abandon()
   }
 
-  #deliver(request: Request, watchdog: Watchdog, token: number, now: number, passed: boolean): void {
-    request.patience.done()
+  #deliver(request: QueueEntry, watchdog: Watchdog, token: number, now: number, passed: boolean): void {
+    request.deadline.done()
     const hold = new Hold(this, watchdog, token, request.terms, now)
     this.#holds.add(hold)
     if (hold.mode.kind === 'exclusive') this.#writer = hold
@@ -479,9 +485,9 @@ export class Line {
   }
 
   /** The head of the queue, if this very grant is what it asks for. */
-  #heir(hold: Hold): Request | undefined {
+  #heir(hold: Hold): QueueEntry | undefined {
     for (const request of this.#queue)
-      if (request.patience.stillThere()) return mayInherit(request, hold) ? request : undefined
+      if (request.deadline.isStillWaiting()) return canReceive(request, hold) ? request : undefined
     return undefined
   }
 }

@@ -2,7 +2,7 @@
  * Settles as `promise` does, unless `signal` aborts first: a later result is dropped.
  * @throws what `promise` throws; the reason of `signal`
  */
-export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const aborted = () => reject(signal.reason)
     if (signal.aborted) aborted()

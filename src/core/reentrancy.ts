@@ -20,7 +20,7 @@ interface Frame {
 const frames = new AsyncLocalStorage<Frame>()
 
 /** Runs `fn` inside `lease`. */
-export function inside<R>(lease: HeldLease, fn: () => R): R {
+export function runInside<R>(lease: HeldLease, fn: () => R): R {
   return frames.run({ lease, outer: frames.getStore() }, fn)
 }
 
@@ -82,7 +82,7 @@ function permitsAgain(name: string, holds: readonly Hold[], mode: Mode, once: bo
 
 /** The holds that a wait of this context keeps: those given in `holding`, and those that enclose it. @throws TypeError */
 export function heldBy(engine: Engine, holding: Terms['holding'], name?: string): Hold[] {
-  const inside = heldHere(engine, name)
+  const inside = holdsOfContext(engine, name)
   if (holding === undefined) return inside
   const leases: unknown[] = Array.isArray(holding) ? holding : [holding]
   const holds = leases.flatMap(holdsOf).filter((hold) => {
@@ -101,7 +101,7 @@ function holdsOf(lease: unknown): Hold[] {
 }
 
 /** The holds that enclose this context, the innermost first; only those of `name`, if it is given. */
-export function heldHere(engine: Engine, name?: string): Hold[] {
+export function holdsOfContext(engine: Engine, name?: string): Hold[] {
   const holds: Hold[] = []
   for (let frame = frames.getStore(); frame !== undefined; frame = frame.outer) {
     const { hold } = frame.lease

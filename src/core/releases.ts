@@ -7,15 +7,15 @@
  * those without a reply in time. None is sent after that, because the driver is closed then.
  */
 
-import type { GaveBack } from './driver.js'
+import type { ReleaseResult } from './driver.js'
 import type { Engine } from './engine.js'
 import { unavailable } from './errors.js'
 import type { Watchdog } from './watchdog.js'
-import { answerTime, within } from './with-timeout.js'
+import { releaseTimeout, withTimeout } from './with-timeout.js'
 
 export class Releases {
   readonly #engine: Engine
-  readonly #underWay = new Map<Watchdog, Promise<GaveBack>>()
+  readonly #underWay = new Map<Watchdog, Promise<ReleaseResult>>()
   /** Those under way that had no reply within the time of a release. */
   readonly #silent = new Set<Watchdog>()
   /** Releases that wait for their next attempt, each with the function that stops its timer. */
@@ -27,7 +27,7 @@ export class Releases {
   }
 
   /** One attempt. Rejects when it fails; the release is then repeated in the background. */
-  send(watchdog: Watchdog): Promise<GaveBack> {
+  send(watchdog: Watchdog): Promise<ReleaseResult> {
     const answer = watchdog.grant.release()
     this.#underWay.set(watchdog, answer)
     const failed = (error: unknown) => {
@@ -48,10 +48,10 @@ export class Releases {
    */
   answered<T>(
     watchdog: Watchdog,
-    release: Promise<GaveBack>,
-    then: (outcome: GaveBack | undefined) => T,
+    release: Promise<ReleaseResult>,
+    then: (outcome: ReleaseResult | undefined) => T,
   ): Promise<T> {
-    return within(this.#engine, answerTime(watchdog.ttl), release, (outcome) => {
+    return withTimeout(this.#engine, releaseTimeout(watchdog.ttl), release, (outcome) => {
       if (outcome === undefined && this.#underWay.has(watchdog)) {
         this.#silent.add(watchdog)
         this.#tell(watchdog, undefined)
@@ -82,7 +82,7 @@ export class Releases {
   #tell({ claim, ttl }: Watchdog, error: unknown): void {
     const { events, driver } = this.#engine
     if (!events.wants('storeError')) return
-    const why = error ?? unavailable(driver.name, claim.name, answerTime(ttl), undefined)
+    const why = error ?? unavailable(driver.name, claim.name, releaseTimeout(ttl), undefined)
     events.storeFailed(driver.name, claim.name, 'release', why)
   }
 
@@ -96,7 +96,7 @@ export class Releases {
   }
 
   /** False when it was sent again meanwhile: the newest attempt counts. */
-  #settled(watchdog: Watchdog, answer: Promise<GaveBack>): boolean {
+  #settled(watchdog: Watchdog, answer: Promise<ReleaseResult>): boolean {
     if (this.#underWay.get(watchdog) !== answer) return false
     this.#silent.delete(watchdog)
     return this.#underWay.delete(watchdog)

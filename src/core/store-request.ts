@@ -2,23 +2,23 @@
  * One claim sent to the driver, and the wait that the driver sees. A turn may outlive the caller it was begun for:
  * another caller of the same process can take it over, and with it the queue entry in the store.
  */
-import type { Blocked, Claim, Wait } from './driver.js'
-import type { Line, Request } from './local-queue.js'
+import type { Claim, Wait, WaitStatus } from './driver.js'
+import type { LocalQueue, QueueEntry } from './local-queue.js'
 
-export class Turn implements Wait {
+export class StoreRequest implements Wait {
   readonly claim: Claim
   /** A single attempt. */
   readonly once: boolean
   over = false
   /** It was taken over, or begun again: the reply "not granted" does not end the wait of its present owner. */
-  adopted = false
+  reassigned = false
   /** The store has reported what blocks it. */
-  told = false
-  readonly #line: Line
-  #owner: Request | undefined
+  reported = false
+  readonly #line: LocalQueue
+  #owner: QueueEntry | undefined
   #controller: AbortController | undefined
 
-  constructor(line: Line, claim: Claim, owner: Request, once: boolean) {
+  constructor(line: LocalQueue, claim: Claim, owner: QueueEntry, once: boolean) {
     this.#line = line
     this.claim = claim
     this.#owner = owner
@@ -26,24 +26,24 @@ export class Turn implements Wait {
   }
 
   /** Undefined once the turn is abandoned: a grant that still arrives is released. */
-  get owner(): Request | undefined {
+  get owner(): QueueEntry | undefined {
     return this.#owner
   }
 
   get signal(): AbortSignal {
     // The driver is about to park, so the deadline needs its timer now.
-    this.#owner?.patience.arm()
+    this.#owner?.deadline.arm()
     this.#controller ??= new AbortController()
     if (this.over) this.#controller.abort()
     return this.#controller.signal
   }
 
   remaining(): number {
-    return this.over || this.once ? 0 : (this.#owner?.patience.remaining ?? 0)
+    return this.over || this.once ? 0 : (this.#owner?.deadline.remaining ?? 0)
   }
 
-  blocked(by: Blocked): void {
-    if (by.trouble === undefined) this.told = true
+  blocked(by: WaitStatus): void {
+    if (by.trouble === undefined) this.reported = true
     if (this.#owner !== undefined) this.#line.blocked(this.#owner, by)
   }
 
@@ -52,10 +52,10 @@ export class Turn implements Wait {
     this.#owner = undefined
   }
 
-  adopt(owner: Request): void {
+  reassign(owner: QueueEntry): void {
     this.#owner = owner
-    this.adopted = true
-    owner.patience.arm()
+    this.reassigned = true
+    owner.deadline.arm()
   }
 
   /** Nobody wants the grant any more. */

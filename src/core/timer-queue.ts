@@ -9,7 +9,7 @@ export interface Entry {
   /** Its slot, kept by the timetable: undefined while it is not set. */
   slot: number | undefined
   /** Called once, not before the moment it was set for. May set itself again. */
-  due(now: number): void
+  onDue(now: number): void
 }
 
 /** Fewer are not worth a pass over all slots. */
@@ -18,7 +18,7 @@ const emptySlotsKept = 1_000
 /** Longest time spent on due entries before the event loop may turn, in ms. */
 const turn = 5
 
-export class Timetable {
+export class TimerQueue {
   readonly #clock: Clock
   readonly #slots = new Map<number, Set<Entry>>()
   #size = 0
@@ -116,7 +116,7 @@ export class Timetable {
       for (const entry of this.#slots.get(slot) ?? []) {
         if (this.#clock.now() - now >= turn) return this.#arm()
         this.remove(entry)
-        entry.due(now)
+        entry.onDue(now)
       }
       // An entry that was due may have cleared or tidied the rest.
       if (this.#heap[0] !== slot) continue

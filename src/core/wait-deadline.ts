@@ -1,24 +1,24 @@
 /**
  * How long a caller is willing to wait: deadline and abort in one object.
  *
- * Most acquisitions end within the following microtasks, so a `Patience` arms its timer and its abort listener only
+ * Most acquisitions end within the following microtasks, so a `WaitDeadline` arms its timer and its abort listener only
  * after those, or when a driver reads the signal because it is about to park.
  */
 import type { Clock } from './clock.js'
 import { onAbort } from './on-abort.js'
 
-export type WaitEnd = 'deadline' | 'aborted' | 'closed'
+export type WaitOutcome = 'deadline' | 'aborted' | 'closed'
 
 /** Gets its timer or listener only if still pending after the current microtasks. */
-export interface Armed {
+export interface LazyTimer {
   readonly isOver: boolean
   arm(): void
 }
 
 /** Everything in one `createLocks` that waits and is not armed yet. */
-export class Unarmed {
+export class LazyTimers {
   readonly #clock: Clock
-  #waits: Armed[] = []
+  #waits: LazyTimer[] = []
   #scheduled = false
   #sweepAt = 1024
 
@@ -26,7 +26,7 @@ export class Unarmed {
     this.#clock = clock
   }
 
-  add(wait: Armed): void {
+  add(wait: LazyTimer): void {
     this.#waits.push(wait)
     if (!this.#scheduled) this.#schedule()
     if (this.#waits.length >= this.#sweepAt) this.#sweep()
@@ -49,28 +49,28 @@ export class Unarmed {
 }
 
 /** Notified, once, that the wait ended before a grant came. */
-export interface Waiting {
-  waitEnded(how: WaitEnd): void
+export interface WaitListener {
+  waitEnded(how: WaitOutcome): void
 }
 
-export class Patience implements Armed {
+export class WaitDeadline implements LazyTimer {
   /** Clock reading after which the caller has no use for a grant. */
   readonly deadline: number
   /** How the wait ended, if it ended before a grant came. */
-  ended: WaitEnd | undefined
+  ended: WaitOutcome | undefined
   readonly #clock: Clock
   readonly #signal: AbortSignal | undefined
-  #waiting: Waiting | undefined
+  #waiting: WaitListener | undefined
   #disarm: (() => void) | undefined
   #armed = false
   #unlisten: (() => void) | undefined
 
   constructor(
     clock: Clock,
-    unarmed: Unarmed,
+    unarmed: LazyTimers,
     deadline: number,
     signal: AbortSignal | undefined,
-    waiting: Waiting,
+    waiting: WaitListener,
   ) {
     this.#clock = clock
     this.deadline = deadline
@@ -101,7 +101,7 @@ export class Patience implements Armed {
     this.#disarm = this.#clock.at(this.deadline, () => this.end('deadline'))
   }
 
-  end(how: WaitEnd): void {
+  end(how: WaitOutcome): void {
     const waiting = this.#waiting
     if (waiting === undefined) return
     this.ended = how
@@ -113,7 +113,7 @@ export class Patience implements Armed {
    * The grant is here: does the caller still wait? Also checks for a deadline or an abort whose event is not
    * delivered yet, so that a late grant never reaches a caller that has gone.
    */
-  stillThere(now: number = this.#clock.now()): boolean {
+  isStillWaiting(now: number = this.#clock.now()): boolean {
     if (this.#waiting === undefined) return false
     if (this.#signal?.aborted === true) this.end('aborted')
     else if (now > this.deadline) this.end('deadline')

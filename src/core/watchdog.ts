@@ -21,17 +21,17 @@
  * and ends the lease `lockDelay` before the grant, so any end but a release leaves the lock taken for that much
  * longer. The store need not know of the delay, and the delay survives whatever the grant survives.
  */
-import { driftShare, margin, ttlWithDelay } from './clock.js'
-import type { Claim, GaveBack, Grant } from './driver.js'
+import { maxClockDrift, safetyMargin, ttlWithDelay } from './clock.js'
+import type { Claim, Grant, ReleaseResult } from './driver.js'
 import type { Engine } from './engine.js'
 import { BackendError, type LossCause, UnsupportedError } from './errors.js'
 import { quote } from './name.js'
 import type { Terms } from './options.js'
 import type { Entry } from './timer-queue.js'
 import { type Asked, Validity } from './validity.js'
-import type { Armed } from './wait-deadline.js'
+import type { LazyTimer } from './wait-deadline.js'
 
-export type Proof = 'held' | 'doubtful' | 'lost'
+export type LeaseHealth = 'held' | 'doubtful' | 'lost'
 
 export interface WatchdogHooks {
   onRenewed(): void
@@ -39,7 +39,7 @@ export interface WatchdogHooks {
   onLost(why: LossCause, cause?: unknown): void
 }
 
-export class Watchdog implements Entry, Armed {
+export class Watchdog implements Entry, LazyTimer {
   slot: number | undefined
   readonly grant: Grant
   readonly claim: Claim
@@ -84,7 +84,7 @@ export class Watchdog implements Entry, Armed {
     this.lockDelay = lockDelay
     this.autoRenew = autoRenew
     if (autoRenew) this.#plan(now)
-    engine.unarmed.add(this)
+    engine.lazyTimers.add(this)
   }
 
   get isOver(): boolean {
@@ -126,21 +126,21 @@ export class Watchdog implements Entry, Armed {
   }
 
   /** The state at this moment, computed from the clock, including an expiry that no timer has reported yet. Notifies nobody. */
-  proof(): Proof {
+  check(): LeaseHealth {
     if (this.ended !== undefined) return 'lost'
     const now = this.#engine.clock.now()
     if (this.#seen === undefined) {
       this.#seen = this.#lossAt(now)
       if (this.#seen === undefined) return now >= this.#overdueAt ? 'doubtful' : 'held'
-      if (this.#armed) this.#engine.timetable.set(this, now)
+      if (this.#armed) this.#engine.timers.set(this, now)
     }
     return 'lost'
   }
 
   /** The same after a check of the boot clock: a machine that has just woken up has lost what expired meanwhile. Reports a loss. */
-  settle(): Proof {
+  settle(): LeaseHealth {
     this.#engine.clock.noticeSleep()
-    const proof = this.proof()
+    const proof = this.check()
     if (this.#seen !== undefined) this.lose(this.#seen, this.#lastError)
     return proof
   }
@@ -164,7 +164,7 @@ export class Watchdog implements Entry, Armed {
     if (this.#armed) this.#schedule()
   }
 
-  due(now: number): void {
+  onDue(now: number): void {
     if (this.settle() === 'lost') return
     if (this.#trying !== undefined && now >= this.#tryEndsAt) this.#giveUpTry(new Error('no answer in time'))
     if (now >= this.#overdueAt) this.#tellDoubtful()
@@ -197,7 +197,7 @@ export class Watchdog implements Entry, Armed {
 
   /** The timetable ends a try, but does not keep the process alive for callers that await that. */
   async #endOfTry(): Promise<void> {
-    const awake = this.#engine.clock.at(this.#tryEndsAt + margin, () => undefined)
+    const awake = this.#engine.clock.at(this.#tryEndsAt + safetyMargin, () => undefined)
     await this.#underWay
     awake()
   }
@@ -233,8 +233,8 @@ export class Watchdog implements Entry, Armed {
     const giveBack = () => void this.release()
     if (why === 'taken' || why === 'revoked') giveBack()
     else {
-      const late = ttlWithDelay(this.ttl, this.lockDelay) * driftShare + margin
-      this.#engine.later(Math.max(this.#kept + late, this.#engine.clock.now()), giveBack)
+      const late = ttlWithDelay(this.ttl, this.lockDelay) * maxClockDrift + safetyMargin
+      this.#engine.schedule(Math.max(this.#kept + late, this.#engine.clock.now()), giveBack)
     }
   }
 
@@ -242,7 +242,7 @@ export class Watchdog implements Entry, Armed {
    * Releases the grant. Rejects when the store did not reply; the grant is over here in any case, and the release is
    * repeated in the background for as long as the grant could still block others.
    */
-  release(): Promise<GaveBack> {
+  release(): Promise<ReleaseResult> {
     if (this.ended === undefined) this.#end('released')
     return this.#engine.releases.send(this)
   }
@@ -258,7 +258,7 @@ export class Watchdog implements Entry, Armed {
     this.#trying?.abort()
     this.#trying = undefined
     if (this.#onNotice !== undefined) this.grant.lost?.removeEventListener('abort', this.#onNotice)
-    this.#engine.timetable.remove(this)
+    this.#engine.timers.remove(this)
   }
 
   #noAnswer(patience: number): BackendError {
@@ -366,7 +366,7 @@ export class Watchdog implements Entry, Armed {
       // No automatic renewal runs beside an explicit one, whose end calls this again.
       else if (!this.extending) next = Math.min(next, this.#renewAt)
     }
-    this.#engine.timetable.set(this, next)
+    this.#engine.timers.set(this, next)
   }
 
   /** After a proof: renew at a third of the time left, on a common beat so that many leases renew in one round trip. */

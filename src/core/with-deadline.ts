@@ -22,7 +22,7 @@ export function checkWaitOptions(whose: string, given: WaitOptions = {}): WaitOp
 }
 
 /** What the work needs to know of its bounds. */
-export interface Bounds {
+export interface Deadline {
   /** Aborts when the time is over, or with the caller's reason. */
   readonly signal: AbortSignal
   /** One read only. */
@@ -34,14 +34,14 @@ export interface Bounds {
 }
 
 /** The time was over first. */
-export class Late {
+export class TimedOut {
   /** Milliseconds. */
   readonly waited: number
   readonly trouble: BackendError | undefined
   /** Has the store replied at all? */
   readonly answered: boolean
 
-  constructor(waited: number, { trouble, answered }: Pick<Bounds, 'trouble' | 'answered'>) {
+  constructor(waited: number, { trouble, answered }: Pick<Deadline, 'trouble' | 'answered'>) {
     this.waited = waited
     this.trouble = trouble
     this.answered = answered
@@ -54,19 +54,19 @@ export class Late {
 }
 
 /** How long a single read may take, in ms: a hanging store is an error, not "not yet". */
-const longestLook = 10_000
+const readTimeout = 10_000
 
 /**
  * Runs `work` within its bounds, and keeps the process alive meanwhile unless `ref` is false. Resolves with
- * {@link Late} when the time was over first. `also` ends the work as `signal` does; it is for internal use, such as
+ * {@link TimedOut} when the time was over first. `also` ends the work as `signal` does; it is for internal use, such as
  * the signal of a lease that the work depends on.
  * @throws TypeError, RangeError for bad options; the reason of `signal` or `also`; what `work` throws
  */
-export async function bounded<R>(
+export async function withDeadline<R>(
   engine: Engine,
   options: WaitOptions & { readonly ref?: boolean; readonly also?: AbortSignal },
-  work: (bounds: Bounds) => Promise<R>,
-): Promise<R | Late> {
+  work: (bounds: Deadline) => Promise<R>,
+): Promise<R | TimedOut> {
   engine.assertOpen()
   checkOptions(options, ['wait'])
   const { clock } = engine
@@ -79,7 +79,7 @@ export async function bounded<R>(
   const from = clock.now()
   const controller = new AbortController()
   const over = new Error('the wait is over')
-  const bounds: Bounds = {
+  const bounds: Deadline = {
     signal: controller.signal,
     once: wait === 0,
     trouble: undefined,
@@ -87,7 +87,7 @@ export async function bounded<R>(
   }
   const follow = (one: AbortSignal | undefined) => one && onAbort(one, () => controller.abort(one.reason))
   const [unlisten, unlistenAlso] = [follow(signal), follow(also)]
-  const limit = wait === 0 ? longestLook : wait
+  const limit = wait === 0 ? readTimeout : wait
   // After a blocked event loop the reply may be there already.
   const late = () => clock.soon(() => controller.abort(over))
   const stop = clock.at(from + limit, late, { ref: options.ref ?? true })
@@ -95,7 +95,7 @@ export async function bounded<R>(
     return await work(bounds)
   } catch (error) {
     if (error !== over) throw error
-    return new Late(clock.now() - from, bounds)
+    return new TimedOut(clock.now() - from, bounds)
   } finally {
     stop()
     unlisten?.()
@@ -114,24 +114,24 @@ export const restOfWait = 1_000
 export async function answered<R>(
   engine: Engine,
   name: string,
-  options: Parameters<typeof bounded>[1],
-  work: (bounds: Bounds) => Promise<R>,
+  options: Parameters<typeof withDeadline>[1],
+  work: (bounds: Deadline) => Promise<R>,
   patience = 0,
-): Promise<R | Late> {
-  const found = await bounded(engine, options, work)
-  if (found instanceof Late && found.isOutage(patience))
+): Promise<R | TimedOut> {
+  const found = await withDeadline(engine, options, work)
+  if (found instanceof TimedOut && found.isOutage(patience))
     throw unavailable(engine.driver.name, name, found.waited, found.trouble)
   return found
 }
 
 /** One read of the store, which may take 10 s. @throws BackendError when the store does not reply; the reason of `signal` */
-export async function glance<R>(
+export async function readOnce<R>(
   engine: Engine,
   name: string,
-  work: (bounds: Bounds) => Promise<R>,
+  work: (bounds: Deadline) => Promise<R>,
   signal?: AbortSignal,
 ): Promise<R> {
   const found = await answered(engine, name, { wait: 0, ...(signal !== undefined && { signal }) }, work)
-  if (!(found instanceof Late)) return found
+  if (!(found instanceof TimedOut)) return found
   throw unavailable(engine.driver.name, name, found.waited, found.trouble)
 }

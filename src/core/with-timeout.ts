@@ -1,12 +1,12 @@
 /** Waits for a reply of the store that may never come. */
 import type { Engine } from './engine.js'
-import type { Armed } from './wait-deadline.js'
+import type { LazyTimer } from './wait-deadline.js'
 
 /** A hanging store must not delay `close()` for longer than this, in ms, at each of its steps. */
-export const longestGoodbye = 5_000
+export const closeTimeout = 5_000
 
 /** How long a release waits for the store's reply before its outcome counts as unknown, in ms. */
-export function answerTime(ttl: number): number {
+export function releaseTimeout(ttl: number): number {
   return Math.max(50, ttl / 6)
 }
 
@@ -15,7 +15,7 @@ export function answerTime(ttl: number): number {
  * is a parameter because every further link of a chain of promises costs some 5 % of an uncontended acquire and
  * release in memory.
  */
-export function within<R, T>(
+export function withTimeout<R, T>(
   engine: Engine,
   ms: number,
   work: Promise<R>,
@@ -27,11 +27,11 @@ export function within<R, T>(
       (result) => answer.done(result),
       () => answer.done(undefined),
     )
-    engine.unarmed.add(answer)
+    engine.lazyTimers.add(answer)
   })
 }
 
-class Answer<R> implements Armed {
+class Answer<R> implements LazyTimer {
   isOver = false
   readonly #engine: Engine
   readonly #ms: number

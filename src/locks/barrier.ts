@@ -12,7 +12,7 @@
  */
 
 import type { Cell } from '../core/cell.js'
-import { Box } from '../core/cell-ref.js'
+import { CellRef } from '../core/cell-ref.js'
 import { duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
 import { AcquireTimeoutError, BackendError } from '../core/errors.js'
@@ -21,14 +21,14 @@ import { checkName, describe, quote } from '../core/name.js'
 import type { AcquireOptions, ParticipantDefaults, Terms } from '../core/options.js'
 import {
   answered,
-  type Bounds,
-  bounded,
   checkWaitOptions,
-  Late,
+  type Deadline,
   restOfWait,
+  TimedOut,
   type WaitOptions,
+  withDeadline,
 } from '../core/with-deadline.js'
-import { lookEvery, type Roll, rollOf } from './membership.js'
+import { createMembership, lookEvery, type Membership } from './membership.js'
 
 export type EnterOptions = Pick<AcquireOptions, 'wait' | 'signal' | 'ttl' | 'autoRenew' | 'maxHold' | 'note'>
 
@@ -88,15 +88,15 @@ export function barrier(
     )
   }
   const terms = engine.participantDefaultsOf('barrier()', defaults)
-  const box = new Box(engine, 'barrier', name)
-  const roll = rollOf(box, name, 'a barrier', terms)
+  const box = new CellRef(engine, 'barrier', name)
+  const roll = createMembership(box, name, 'a barrier', terms)
   return { name, parties, enter: (options) => enter(engine, box, roll, terms, { name, parties }, options) }
 }
 
 async function enter(
   engine: Engine,
-  box: Box,
-  roll: Roll,
+  box: CellRef,
+  roll: Membership,
   terms: Terms,
   { name, parties }: Pick<Barrier, 'name' | 'parties'>,
   options: EnterOptions = {},
@@ -110,10 +110,10 @@ async function enter(
   })
   const { attempt } = lease.hold.watchdog.claim
   let there = 0
-  const come = async (bounds: Bounds) => {
+  const come = async (bounds: Deadline) => {
     const cell = await box.update(async (cell) => {
       const state = stateIn(cell) ?? { parties, round: 1, open: false, members: [] }
-      const members = await roll.living(state.members, bounds)
+      const members = await roll.alive(state.members, bounds)
       if (state.parties !== parties && members.length > 0) throw otherParties(name, state.parties, parties)
       return kept(cell, entered({ ...state, parties, members }, attempt))
     }, bounds)
@@ -130,7 +130,7 @@ async function enter(
       name,
       bounds,
       (within) =>
-        box.when(
+        box.waitUntil(
           () => {
             lease.assertHeld()
             return come(within)
@@ -143,9 +143,9 @@ async function enter(
     if (typeof round === 'number') return insideOf(engine, box, roll, terms, lease, round)
     throw new AcquireTimeoutError(name, engine.clock.now() - from, undefined, closed(name, there, parties))
   } catch (error) {
-    await bounded(engine, { wait: longestFarewell }, (bounds) => leaving(box, roll, attempt, bounds)).catch(
-      () => undefined,
-    )
+    await withDeadline(engine, { wait: longestFarewell }, (bounds) =>
+      leaving(box, roll, attempt, bounds),
+    ).catch(() => undefined)
     await lease.release()
     throw error
   }
@@ -165,11 +165,16 @@ function entered(state: State, attempt: string): State {
 }
 
 /** Removes this participant and the dead; the last one begins the next round. */
-async function leaving(box: Box, roll: Roll, attempt: string, bounds: Bounds): Promise<State | undefined> {
+async function leaving(
+  box: CellRef,
+  roll: Membership,
+  attempt: string,
+  bounds: Deadline,
+): Promise<State | undefined> {
   const cell = await box.update(async (cell) => {
     const state = stateIn(cell)
     if (state === undefined) return undefined
-    const members = (await roll.living(state.members, bounds)).filter((one) => one !== attempt)
+    const members = (await roll.alive(state.members, bounds)).filter((one) => one !== attempt)
     const over = state.open && members.length === 0
     return kept(cell, { ...state, round: state.round + (over ? 1 : 0), open: state.open && !over, members })
   }, bounds)
@@ -178,21 +183,21 @@ async function leaving(box: Box, roll: Roll, attempt: string, bounds: Bounds): P
 
 function insideOf(
   engine: Engine,
-  box: Box,
-  roll: Roll,
+  box: CellRef,
+  roll: Membership,
   terms: Terms,
   lease: HeldLease,
   round: number,
 ): Inside {
   const { attempt } = lease.hold.watchdog.claim
   let left: Promise<unknown> | undefined
-  const goOut = async (bounds: Bounds) => {
+  const goOut = async (bounds: Deadline) => {
     await leaving(box, roll, attempt, bounds)
     await lease.release()
   }
   const farewell = async (options: WaitOptions) => {
-    const told = await bounded(engine, options, goOut)
-    if (!(told instanceof Late)) return
+    const told = await withDeadline(engine, options, goOut)
+    if (!(told instanceof TimedOut)) return
     const silent = `could not be told that ${quote(lease.name)} was left within ${Math.round(told.waited)} ms`
     throw told.trouble ?? new BackendError(engine.driver.name, silent)
   }
@@ -216,11 +221,11 @@ function insideOf(
         lease.name,
         rest,
         (bounds) =>
-          box.when(
+          box.waitUntil(
             async (cell) => {
               const state = stateIn(cell)
               if (state === undefined || state.round !== round) return true
-              if ((await roll.living(state.members, bounds)).length > 0) return undefined
+              if ((await roll.alive(state.members, bounds)).length > 0) return undefined
               // The others have died. Ends the round, so that the store forgets the barrier in time.
               await leaving(box, roll, attempt, bounds)
               return true
@@ -233,7 +238,7 @@ function insideOf(
       return over === true
     },
     async [Symbol.asyncDispose]() {
-      left ??= bounded(engine, { wait: longestFarewell }, goOut).catch(() => undefined)
+      left ??= withDeadline(engine, { wait: longestFarewell }, goOut).catch(() => undefined)
       await left
       await lease.release()
     },

@@ -18,7 +18,7 @@
  * An office never replaces one with a greater token.
  */
 import { EngineLock } from '../core/acquire.js'
-import { Box } from '../core/cell-ref.js'
+import { CellRef } from '../core/cell-ref.js'
 import type { Waiter } from '../core/driver.js'
 import { type Duration, duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
@@ -27,8 +27,8 @@ import type { HeldLease } from '../core/lease.js'
 import { exclusive } from '../core/mode.js'
 import { checkName, describe } from '../core/name.js'
 import { type AcquireOptions, checkOptions, type Defaults } from '../core/options.js'
-import { type Bounds, bounded, glance, Late } from '../core/with-deadline.js'
-import { HeldTerm, type Leader, type Office, officeIn, type Term } from './leadership.js'
+import { type Deadline, readOnce, TimedOut, withDeadline } from '../core/with-deadline.js'
+import { type Leader, type LeaderRecord, LeaderTerm, parseLeaderRecord, type Term } from './leadership.js'
 import { noPermits } from './no-permits.js'
 
 export interface CampaignOptions extends Pick<AcquireOptions, 'signal' | 'ttl' | 'autoRenew' | 'maxHold'> {
@@ -64,7 +64,7 @@ const longestLook = 2_000
 
 export function election(engine: Engine, name: string, defaults?: Defaults): Election {
   checkName(name)
-  const box = new Box(engine, 'leader', name)
+  const box = new CellRef(engine, 'leader', name)
   const lock = new EngineLock(
     engine,
     name,
@@ -72,11 +72,11 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
     noPermits('an election', exclusive),
     engine.defaultsOf('election()', defaults),
   )
-  const terms = new Set<HeldTerm>()
-  const waiters = async (bounds: Bounds): Promise<readonly Waiter[]> =>
-    (await box.trying(bounds, () => engine.driver.inspect(name))).waiters
+  const terms = new Set<LeaderTerm>()
+  const waiters = async (bounds: Deadline): Promise<readonly Waiter[]> =>
+    (await box.retrying(bounds, () => engine.driver.inspect(name))).waiters
   const campaigns = async (candidate: string) => {
-    const found = await glance(engine, name, waiters)
+    const found = await readOnce(engine, name, waiters)
     return found.some(({ note }) => candidacyIn(note)?.candidate === candidate)
   }
 
@@ -121,10 +121,10 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
 
   /** Is another candidate queued that should lead instead of this one? */
   async function preferred(candidate: string, priority: number): Promise<boolean> {
-    const found = await bounded(engine, { wait: longestLook }, async (bounds) => {
+    const found = await withDeadline(engine, { wait: longestLook }, async (bounds) => {
       const rivals = (await waiters(bounds)).map(({ note }) => candidacyIn(note))
       if (rivals.every((rival) => rival === undefined)) return false
-      const next = officeIn(await box.read(bounds))?.next
+      const next = parseLeaderRecord(await box.read(bounds))?.next
       if (next === candidate) return false
       if (rivals.some((rival) => rival?.candidate === next && next !== undefined)) return true
       return rivals.some((rival) => rival !== undefined && rival.priority > priority)
@@ -134,8 +134,8 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
 
   async function begin(lease: HeldLease, candidate: string, value: string): Promise<Term> {
     const { attempt } = lease.hold.watchdog.claim
-    const office: Office = { value, token: lease.token, candidate, by: engine.env.by, attempt }
-    const term = new HeldTerm(lease, box, office, campaigns)
+    const office: LeaderRecord = { value, token: lease.token, candidate, by: engine.env.by, attempt }
+    const term = new LeaderTerm(lease, box, office, campaigns)
     try {
       await term.takeOffice()
     } catch (error) {
@@ -148,9 +148,9 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
   }
 
   /** Undefined: there is no office, or its hold has ended. */
-  async function leading(office: Office | undefined, bounds: Bounds): Promise<Leader | undefined> {
+  async function leading(office: LeaderRecord | undefined, bounds: Deadline): Promise<Leader | undefined> {
     if (office === undefined) return undefined
-    const { holders } = await box.trying(bounds, () => engine.driver.inspect(name))
+    const { holders } = await box.retrying(bounds, () => engine.driver.inspect(name))
     if (!holders.some((holder) => holder.attempt === office.attempt && holder.expiresIn > 0)) return undefined
     const { value, token, candidate, by } = office
     return { value, token, candidate, by }
@@ -161,15 +161,15 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
     let seen = 0
     for (;;) {
       const within = { wait: Number.POSITIVE_INFINITY, ...(signal !== undefined && { signal }) }
-      const leader = await bounded(engine, within, (bounds) =>
-        box.when(async (cell) => {
+      const leader = await withDeadline(engine, within, (bounds) =>
+        box.waitUntil(async (cell) => {
           if (cell === undefined || cell.version === seen) return undefined
-          const found = await leading(officeIn(cell), bounds)
+          const found = await leading(parseLeaderRecord(cell), bounds)
           if (found !== undefined) seen = cell.version
           return found
         }, bounds),
       )
-      if (leader !== undefined && !(leader instanceof Late)) yield leader
+      if (leader !== undefined && !(leader instanceof TimedOut)) yield leader
     }
   }
 
@@ -180,8 +180,9 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
     },
     campaign,
     async leader() {
-      const look = (bounds: Bounds) => box.read(bounds).then((cell) => leading(officeIn(cell), bounds))
-      return glance(engine, name, look)
+      const look = (bounds: Deadline) =>
+        box.read(bounds).then((cell) => leading(parseLeaderRecord(cell), bounds))
+      return readOnce(engine, name, look)
     },
     observe,
   }

@@ -8,7 +8,7 @@
  * the `ttl`.
  */
 import { EngineLock } from '../core/acquire.js'
-import { Box } from '../core/cell-ref.js'
+import { CellRef } from '../core/cell-ref.js'
 import { type Duration, duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
 import { LeaseLostError, unavailable } from '../core/errors.js'
@@ -16,8 +16,8 @@ import type { HeldLease, Lease } from '../core/lease.js'
 import { exclusive } from '../core/mode.js'
 import { checkName, describe } from '../core/name.js'
 import { type AcquireOptions, checkOptions } from '../core/options.js'
-import { inside } from '../core/reentrancy.js'
-import { bounded, glance, Late } from '../core/with-deadline.js'
+import { runInside } from '../core/reentrancy.js'
+import { readOnce, TimedOut, withDeadline } from '../core/with-deadline.js'
 import { noPermits } from './no-permits.js'
 
 export interface JobOptions extends Pick<AcquireOptions, 'ttl' | 'note'> {
@@ -51,7 +51,7 @@ export function job(engine: Engine, name: string, options: JobOptions = {}): Job
   if (minHold > maxHold)
     throw new RangeError(`minHold (${minHold} ms) must not be longer than maxHold (${maxHold} ms)`)
   const lock = new EngineLock(engine, name, 'exclusive', noPermits('a job', exclusive))
-  const box = engine.driver.cells === undefined ? undefined : new Box(engine, 'job', name)
+  const box = engine.driver.cells === undefined ? undefined : new CellRef(engine, 'job', name)
 
   async function run<R>(fn: (lease: Lease) => R | PromiseLike<R>): Promise<JobRun<R>> {
     if (typeof fn !== 'function') throw new TypeError(`a job runs a function, got ${describe(fn)}`)
@@ -73,7 +73,7 @@ export function job(engine: Engine, name: string, options: JobOptions = {}): Job
     }
     let result: R
     try {
-      result = await inside(lease, () => fn(lease))
+      result = await runInside(lease, () => fn(lease))
     } catch (error) {
       await leave(lease, from)
       throw error
@@ -89,7 +89,7 @@ export function job(engine: Engine, name: string, options: JobOptions = {}): Job
   async function leave(lease: HeldLease, from: number): Promise<void> {
     const until = from + minHold
     if (box === undefined && engine.clock.now() < until && lease.isHeld && !engine.closed)
-      engine.later(until, () => void lease.release())
+      engine.schedule(until, () => void lease.release())
     else await lease.release()
   }
 
@@ -97,15 +97,15 @@ export function job(engine: Engine, name: string, options: JobOptions = {}): Job
 }
 
 /** Records that a run has begun; false: another run began too recently. */
-async function begin(box: Box, lease: HeldLease, minHold: number): Promise<boolean> {
+async function begin(box: CellRef, lease: HeldLease, minHold: number): Promise<boolean> {
   const { engine } = box
   if (minHold === 0)
-    return glance(engine, lease.name, async (bounds) => (await box.read(bounds)) === undefined)
+    return readOnce(engine, lease.name, async (bounds) => (await box.read(bounds)) === undefined)
   const mine = String(lease.token)
-  const done = await bounded(engine, { wait: Math.max(1, lease.remaining()) }, (bounds) =>
+  const done = await withDeadline(engine, { wait: Math.max(1, lease.remaining()) }, (bounds) =>
     box.update((cell) => (cell === undefined ? { value: mine, keep: minHold } : undefined), bounds),
   )
-  if (done instanceof Late)
+  if (done instanceof TimedOut)
     throw done.trouble === undefined
       ? lease.hold.lostError()
       : unavailable(engine.driver.name, lease.name, done.waited, done.trouble)

@@ -8,7 +8,7 @@
  */
 
 import type { Cell } from '../core/cell.js'
-import { Box } from '../core/cell-ref.js'
+import { CellRef } from '../core/cell-ref.js'
 import { type Duration, duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
 import { LatchGoneError } from '../core/errors.js'
@@ -16,8 +16,14 @@ import { checkKnown } from '../core/known-options.js'
 import type { HeldLease, Lease } from '../core/lease.js'
 import { checkName, describe, quote } from '../core/name.js'
 import { type AcquireOptions, checkOptions, type ParticipantDefaults } from '../core/options.js'
-import { answered, type Bounds, checkWaitOptions, glance, type WaitOptions } from '../core/with-deadline.js'
-import { lookEvery, rollOf } from './membership.js'
+import {
+  answered,
+  checkWaitOptions,
+  type Deadline,
+  readOnce,
+  type WaitOptions,
+} from '../core/with-deadline.js'
+import { createMembership, lookEvery } from './membership.js'
 
 export interface LatchOptions {
   /**
@@ -76,7 +82,7 @@ interface State {
 }
 
 /** The next state; undefined: it stays as it is. */
-type Decide = (state: State | undefined, bounds: Bounds) => Promise<State | undefined>
+type Decide = (state: State | undefined, bounds: Deadline) => Promise<State | undefined>
 
 const removed = { value: undefined, keep: 0 }
 const changesKnown = 64
@@ -85,8 +91,8 @@ const most = 1_000_000_000
 export function latch(engine: Engine, name: string, defaults?: ParticipantDefaults): Latch {
   checkName(name)
   const terms = engine.participantDefaultsOf('latch()', defaults)
-  const box = new Box(engine, 'latch', name)
-  const update = async (decide: Decide, bounds: Bounds) => {
+  const box = new CellRef(engine, 'latch', name)
+  const update = async (decide: Decide, bounds: Deadline) => {
     const id = engine.env.id()
     const cell = await box.update(async (cell) => {
       const state = stateIn(cell)
@@ -98,12 +104,12 @@ export function latch(engine: Engine, name: string, defaults?: ParticipantDefaul
     }, bounds)
     return stateIn(cell)
   }
-  const change = (decide: Decide) => glance(engine, name, (bounds) => update(decide, bounds))
+  const change = (decide: Decide) => readOnce(engine, name, (bounds) => update(decide, bounds))
   // Only join() needs a shared mode.
-  const roll = () => rollOf(box, name, 'a latch', terms)
+  const roll = () => createMembership(box, name, 'a latch', terms)
   /** The state without those who have died. */
-  const alive = async (state: State, bounds: Bounds): Promise<State> =>
-    state.members.length === 0 ? state : { ...state, members: await roll().living(state.members, bounds) }
+  const alive = async (state: State, bounds: Deadline): Promise<State> =>
+    state.members.length === 0 ? state : { ...state, members: await roll().alive(state.members, bounds) }
   /**
    * Strikes out the dead. The result is certain: that nobody is left may be true of an older state only, because
    * another may have joined before the last one left; but then this one cannot be written.
@@ -178,7 +184,7 @@ export function latch(engine: Engine, name: string, defaults?: ParticipantDefaul
       const given = checkWaitOptions('wait()', options)
       const within = { ...given, wait: given.wait ?? terms.wait }
       let seen: State | undefined
-      const isOpen = async (state: State | undefined, bounds: Bounds): Promise<boolean> => {
+      const isOpen = async (state: State | undefined, bounds: Deadline): Promise<boolean> => {
         if (seen !== undefined && state?.born !== seen.born) throw new LatchGoneError(name)
         if (seen !== undefined && state?.closings !== seen.closings) return true
         seen = state
@@ -188,13 +194,13 @@ export function latch(engine: Engine, name: string, defaults?: ParticipantDefaul
         return isOpen(await update(strike, bounds), bounds)
       }
       const found = await answered(engine, name, within, (bounds) =>
-        box.when(async (cell) => (await isOpen(stateIn(cell), bounds)) || undefined, bounds, lookEvery),
+        box.waitUntil(async (cell) => (await isOpen(stateIn(cell), bounds)) || undefined, bounds, lookEvery),
       )
       return found === true
     },
     async delete() {
       let first: State | undefined
-      await glance(engine, name, (bounds) =>
+      await readOnce(engine, name, (bounds) =>
         box.update((cell) => {
           const state = stateIn(cell)
           first ??= state

@@ -1,11 +1,11 @@
 /** What a leader keeps: a lease with a value that everybody can read. */
 
 import type { Cell } from '../core/cell.js'
-import type { Box } from '../core/cell-ref.js'
+import type { CellRef } from '../core/cell-ref.js'
 import type { Duration } from '../core/duration.js'
 import { LeaseLostError } from '../core/errors.js'
 import type { HeldLease, Lease, LeaseState, ReleaseOutcome } from '../core/lease.js'
-import { bounded, Late } from '../core/with-deadline.js'
+import { TimedOut, withDeadline } from '../core/with-deadline.js'
 
 /** The leader, as everybody sees it. */
 export interface Leader {
@@ -20,7 +20,7 @@ export interface Leader {
 }
 
 /** The value of the cell, as JSON. */
-export interface Office extends Leader {
+export interface LeaderRecord extends Leader {
   /** Its hold in the store, which shows whether it still leads. */
   readonly attempt: string
   /** The successor. */
@@ -49,24 +49,24 @@ export interface Term extends Lease {
 }
 
 /** How long stepping down tries to remove the value, in ms: if it is not removed, observers learn of it only from the next leader. */
-const longestFarewell = 2_000
+const resignTimeout = 2_000
 
-export function officeIn(cell: Cell | undefined): Office | undefined {
-  return cell === undefined ? undefined : (JSON.parse(cell.value) as Office)
+export function parseLeaderRecord(cell: Cell | undefined): LeaderRecord | undefined {
+  return cell === undefined ? undefined : (JSON.parse(cell.value) as LeaderRecord)
 }
 
-export class HeldTerm implements Term {
+export class LeaderTerm implements Term {
   readonly lease: HeldLease
-  readonly #box: Box
+  readonly #box: CellRef
   readonly #campaigns: (candidate: string) => Promise<boolean>
-  #office: Office
+  #office: LeaderRecord
   #resigned: Promise<ReleaseOutcome> | undefined
 
   /** @param campaigns is a candidate of that name queued? */
   constructor(
     lease: HeldLease,
-    box: Box,
-    office: Office,
+    box: CellRef,
+    office: LeaderRecord,
     campaigns: (candidate: string) => Promise<boolean>,
   ) {
     this.lease = lease
@@ -141,13 +141,13 @@ export class HeldTerm implements Term {
     this.#resigned = this.lease.release()
     await this.#resigned
     const wait = this.lease.hold.watchdog.ttl
-    const next = await bounded(this.#box.engine, { wait }, (bounds) =>
-      this.#box.when((cell) => {
-        const office = officeIn(cell)
+    const next = await withDeadline(this.#box.engine, { wait }, (bounds) =>
+      this.#box.waitUntil((cell) => {
+        const office = parseLeaderRecord(cell)
         return office !== undefined && office.token > this.token ? office : undefined
       }, bounds),
     )
-    return next !== undefined && !(next instanceof Late) && next.candidate === candidate
+    return next !== undefined && !(next instanceof TimedOut) && next.candidate === candidate
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -155,28 +155,29 @@ export class HeldTerm implements Term {
   }
 
   async #leave(): Promise<ReleaseOutcome> {
-    const wait = Math.min(this.lease.remaining(), longestFarewell)
+    const wait = Math.min(this.lease.remaining(), resignTimeout)
     if (wait > 1) {
-      const mine = (cell: Cell | undefined) => officeIn(cell)?.token === this.token
+      const mine = (cell: Cell | undefined) => parseLeaderRecord(cell)?.token === this.token
       const gone = { value: undefined, keep: 0 }
-      await bounded(this.#box.engine, { wait }, (bounds) =>
+      await withDeadline(this.#box.engine, { wait }, (bounds) =>
         this.#box.update((cell) => (mine(cell) ? gone : undefined), bounds),
       ).catch(() => undefined)
     }
     return this.lease.release()
   }
 
-  async #publish(office: Office): Promise<void> {
+  async #publish(office: LeaderRecord): Promise<void> {
     this.lease.assertHeld()
     const replacement = { value: JSON.stringify(office), keep: Number.POSITIVE_INFINITY }
-    const done = await bounded(this.#box.engine, { wait: Math.max(1, this.remaining()) }, (bounds) =>
+    const done = await withDeadline(this.#box.engine, { wait: Math.max(1, this.remaining()) }, (bounds) =>
       this.#box.update(
-        (cell) => ((officeIn(cell)?.token ?? 0) > this.token ? undefined : replacement),
+        (cell) => ((parseLeaderRecord(cell)?.token ?? 0) > this.token ? undefined : replacement),
         bounds,
       ),
     )
-    if (done instanceof Late) throw done.trouble ?? this.lease.hold.lostError()
-    if (officeIn(done)?.token !== this.token) throw new LeaseLostError(this.name, this.token, 'taken')
+    if (done instanceof TimedOut) throw done.trouble ?? this.lease.hold.lostError()
+    if (parseLeaderRecord(done)?.token !== this.token)
+      throw new LeaseLostError(this.name, this.token, 'taken')
     this.#office = office
   }
 }

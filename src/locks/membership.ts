@@ -3,31 +3,31 @@
  * the lease before it is listed, and releases it after. So one that is listed without a lease has died or gone.
  */
 import { EngineLock } from '../core/acquire.js'
-import type { Box } from '../core/cell-ref.js'
+import type { CellRef } from '../core/cell-ref.js'
 import { shared } from '../core/mode.js'
 import type { Terms } from '../core/options.js'
-import type { Bounds } from '../core/with-deadline.js'
+import type { Deadline } from '../core/with-deadline.js'
 import { noPermits } from './no-permits.js'
 
-export interface Roll {
+export interface Membership {
   /** The lock that participants hold. */
   readonly lock: EngineLock
   /** Those whose lease the store still knows. No request when the list is empty. */
-  living(attempts: readonly string[], bounds: Bounds): Promise<readonly string[]>
+  alive(attempts: readonly string[], bounds: Deadline): Promise<readonly string[]>
 }
 
 /** How often to poll whether participants are alive, in ms, while somebody waits for them: a lease that ends changes no cell. */
 export const lookEvery = 500
 
 /** @throws UnsupportedError when the driver has no shared mode */
-export function rollOf(box: Box, name: string, what: string, terms: Terms): Roll {
+export function createMembership(box: CellRef, name: string, what: string, terms: Terms): Membership {
   const { engine } = box
   const lock = new EngineLock(engine, name, 'shared', noPermits(what, shared), terms)
   return {
     lock,
-    async living(attempts, bounds) {
+    async alive(attempts, bounds) {
       if (attempts.length === 0) return attempts
-      const { holders } = await box.trying(bounds, () => engine.driver.inspect(name))
+      const { holders } = await box.retrying(bounds, () => engine.driver.inspect(name))
       const alive = new Set(holders.filter(({ expiresIn }) => expiresIn > 0).map(({ attempt }) => attempt))
       return attempts.filter((attempt) => alive.has(attempt))
     },

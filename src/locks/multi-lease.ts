@@ -16,7 +16,7 @@ const worseOutcome: Record<ReleaseOutcome, number> = {
   lost: 3,
 }
 
-export class HeldTogether implements MultiLease {
+export class CompositeLease implements MultiLease {
   readonly name: string
   readonly held: readonly HeldLease[]
   #signal: AbortSignal | undefined

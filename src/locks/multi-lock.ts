@@ -13,16 +13,16 @@
  * settles.
  */
 import { EngineLock, type Lock } from '../core/acquire.js'
-import { Party } from '../core/claim-batch.js'
+import { ClaimBatch } from '../core/claim-batch.js'
 import { duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
 import { AcquireTimeoutError, BackendError, unavailable } from '../core/errors.js'
 import type { HeldLease } from '../core/lease.js'
 import { checkFunction, describe, quote } from '../core/name.js'
 import { type AcquireOptions, checkOptions, checkSingle, type TryOptions } from '../core/options.js'
-import { inside } from '../core/reentrancy.js'
+import { runInside } from '../core/reentrancy.js'
 import { checkWaitOptions, type WaitOptions } from '../core/with-deadline.js'
-import { HeldTogether, type MultiLease } from './multi-lease.js'
+import { CompositeLease, type MultiLease } from './multi-lease.js'
 
 export interface MultiLock extends Lock {
   acquire(options?: AcquireOptions): Promise<MultiLease>
@@ -90,7 +90,7 @@ class Multi implements MultiLock {
     const asked = clock.now()
     // If they are not all free at once, wait for them in order.
     const atOnce = await this.#begin(options, wait)
-    if (atOnce instanceof HeldTogether) return atOnce
+    if (atOnce instanceof CompositeLease) return atOnce
     const held = options.holding ?? []
     return this.#takeAll(async (lock, taken) => {
       const left = Math.max(0, wait - (clock.now() - asked))
@@ -124,9 +124,9 @@ class Multi implements MultiLock {
 
   async run<R>(fn: (lease: MultiLease) => R | PromiseLike<R>, options?: AcquireOptions): Promise<R> {
     checkFunction(fn, 'run')
-    const lease = (await this.acquire(options)) as HeldTogether
+    const lease = (await this.acquire(options)) as CompositeLease
     const within = lease.held.reduceRight<() => R | PromiseLike<R>>(
-      (inner, part) => () => inside(part, inner),
+      (inner, part) => () => runInside(part, inner),
       () => fn(lease),
     )
     let result: R
@@ -150,8 +150,8 @@ class Multi implements MultiLock {
    * First step of a wait: tries all at once only where this costs the store nothing that the ordered way would not;
    * on a store error it leaves the wait, and the report, to the ordered way.
    */
-  async #begin(options: AcquireOptions, wait: number): Promise<HeldTogether | undefined | 'one by one'> {
-    const quiet = this.#parts.every(({ lock }) => this.#engine.lines.get(lock.name)?.quiet !== false)
+  async #begin(options: AcquireOptions, wait: number): Promise<CompositeLease | undefined | 'one by one'> {
+    const quiet = this.#parts.every(({ lock }) => this.#engine.lines.get(lock.name)?.isUncontended !== false)
     if (!quiet) return 'one by one'
     return this.#atOnce(options, wait).catch((error: unknown) => {
       if (error instanceof BackendError && error.code !== 'CLOSED') return 'one by one'
@@ -160,17 +160,17 @@ class Multi implements MultiLock {
   }
 
   /** Acquires all in one step of the store. Undefined: one of them is not free. */
-  async #atOnce(options: AcquireOptions, wait: number): Promise<HeldTogether | undefined | 'one by one'> {
+  async #atOnce(options: AcquireOptions, wait: number): Promise<CompositeLease | undefined | 'one by one'> {
     const { driver } = this.#engine
     const { mostTogether = Number.POSITIVE_INFINITY } = driver.traits
     const some = this.#parts.length > 1 && this.#parts.length <= mostTogether
     const able = some && this.#parts.every(({ lock }) => lock.engine === this.#engine)
     if (!able || driver.together === undefined) return 'one by one'
-    const party = new Party(wait)
+    const party = new ClaimBatch(wait)
     const joining = this.#parts.map(({ lock }) => lock.join(party, options))
     // By now each has joined, or has been answered within this process.
     if (party.size === joining.length) party.send(driver)
-    else party.callOff()
+    else party.cancel()
     const answers = await Promise.allSettled(joining)
     const leases = answers.map((answer) => (answer.status === 'fulfilled' ? answer.value : undefined))
     const failed = answers.find((answer) => answer.status === 'rejected')
@@ -186,7 +186,7 @@ class Multi implements MultiLock {
 
   async #takeAll(
     take: (lock: EngineLock, taken: readonly HeldLease[]) => Promise<HeldLease | undefined>,
-  ): Promise<HeldTogether | undefined> {
+  ): Promise<CompositeLease | undefined> {
     const taken: HeldLease[] = []
     const undo = async () => {
       for (const lease of taken.toReversed()) await lease.release()
@@ -209,9 +209,9 @@ class Multi implements MultiLock {
   }
 
   /** @param leases in the order of the parts */
-  async #checked(leases: readonly HeldLease[]): Promise<HeldTogether> {
+  async #checked(leases: readonly HeldLease[]): Promise<CompositeLease> {
     const given = this.#parts.map(({ place }, i) => ({ place, lease: leases[i] as HeldLease }))
-    const together = new HeldTogether(
+    const together = new CompositeLease(
       this.name,
       given.sort((a, b) => a.place - b.place).map(({ lease }) => lease),
     )

@@ -19,7 +19,7 @@
  */
 import { EngineLock } from '../core/acquire.js'
 import type { Cell } from '../core/cell.js'
-import { Box } from '../core/cell-ref.js'
+import { CellRef } from '../core/cell-ref.js'
 import { type Duration, duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
 import { LeaseLostError } from '../core/errors.js'
@@ -28,8 +28,8 @@ import { exclusive } from '../core/mode.js'
 import { checkName, describe, quote } from '../core/name.js'
 import { onAbort } from '../core/on-abort.js'
 import { type AcquireOptions, checkOptions } from '../core/options.js'
-import { inside } from '../core/reentrancy.js'
-import { type Bounds, bounded, glance, Late } from '../core/with-deadline.js'
+import { runInside } from '../core/reentrancy.js'
+import { type Deadline, readOnce, TimedOut, withDeadline } from '../core/with-deadline.js'
 import { noPermits } from './no-permits.js'
 
 export interface OnceOptions extends Omit<AcquireOptions, 'permits' | 'reentrant'> {
@@ -68,7 +68,7 @@ export async function once<R>(
   const { keep: ofResult = 60_000, keepError: ofError = ofResult, ...terms } = options
   const keep = duration('keep', ofResult, 0, true)
   const keepError = duration('keepError', ofError, 0, true)
-  const box = new Box(engine, 'once', key)
+  const box = new CellRef(engine, 'once', key)
   const lock = new EngineLock(engine, key, 'exclusive', noPermits('once()', exclusive))
   const found = await awaitTurn(engine, box, lock, terms)
   if (found.kept !== undefined) return opened<R>(found.kept)
@@ -80,11 +80,11 @@ type Found = { readonly kept: Kept } | { readonly kept: undefined; readonly leas
 /** Whichever comes first: another caller's result, or the lock while there is none. */
 async function awaitTurn(
   engine: Engine,
-  box: Box,
+  box: CellRef,
   lock: EngineLock,
   terms: Omit<OnceOptions, 'keep' | 'keepError'>,
 ): Promise<Found> {
-  const found = await glance(engine, box.key, (bounds) => box.read(bounds).then(keptIn), terms.signal)
+  const found = await readOnce(engine, box.key, (bounds) => box.read(bounds).then(keptIn), terms.signal)
   const before = found?.ok === false && found.brief ? found.token : undefined
   if (found !== undefined && before === undefined) return { kept: found }
   // Not an error meant only for callers that waited before this one came.
@@ -100,8 +100,8 @@ async function awaitTurn(
   let kept: Kept | undefined
   // In the background; the lock decides when the wait is over. If the watch fails, nobody is worse off than with the
   // lock alone.
-  const watching = bounded(engine, { wait: Number.POSITIVE_INFINITY, signal }, async (bounds) => {
-    kept = await box.when(meant, bounds)
+  const watching = withDeadline(engine, { wait: Number.POSITIVE_INFINITY, signal }, async (bounds) => {
+    kept = await box.waitUntil(meant, bounds)
     done.abort(appeared)
   }).catch(() => undefined)
   let lease: HeldLease
@@ -120,14 +120,14 @@ async function awaitTurn(
 
 /** The last check, with the lock: what was kept meanwhile stands. */
 async function granted(
-  box: Box,
+  box: CellRef,
   lease: HeldLease,
   meant: (cell: Cell | undefined) => Kept | undefined,
   signal: AbortSignal | undefined,
 ): Promise<Found> {
   let kept: Kept | undefined
   try {
-    kept = await glance(box.engine, box.key, (bounds) => box.read(bounds).then(meant), signal)
+    kept = await readOnce(box.engine, box.key, (bounds) => box.read(bounds).then(meant), signal)
     // The store may have been slow to reply.
     if (kept === undefined) lease.assertHeld()
   } catch (error) {
@@ -140,7 +140,7 @@ async function granted(
 }
 
 async function run<R>(
-  box: Box,
+  box: CellRef,
   lease: HeldLease,
   fn: (lease: Lease) => R | PromiseLike<R>,
   { keep, keepError }: { readonly keep: number; readonly keepError: number },
@@ -150,7 +150,7 @@ async function run<R>(
   let thrown: unknown
   let result: R | undefined
   try {
-    result = await inside(lease, () => fn(lease))
+    result = await runInside(lease, () => fn(lease))
     kept = { token, ok: true, ...(result !== undefined && { value: result }) }
     checkJson(box, kept)
   } catch (error) {
@@ -168,14 +168,14 @@ async function run<R>(
 }
 
 /** `late`: a later run has kept its own, or the lease ran out before the store replied. */
-async function put(box: Box, lease: HeldLease, kept: Kept, keep: number): Promise<'kept' | 'late'> {
+async function put(box: CellRef, lease: HeldLease, kept: Kept, keep: number): Promise<'kept' | 'late'> {
   const wait = Math.min(lease.remaining(), longestKeeping)
   // Even an error that is not kept at all is delivered to those who watch.
   const replacement = { value: JSON.stringify(kept), keep: Math.max(keep, 1) }
-  const done = await bounded(box.engine, { wait: Math.max(wait, 1) }, (bounds: Bounds) =>
+  const done = await withDeadline(box.engine, { wait: Math.max(wait, 1) }, (bounds: Deadline) =>
     box.update((cell) => ((keptIn(cell)?.token ?? 0) >= lease.token ? undefined : replacement), bounds),
   )
-  return !(done instanceof Late) && keptIn(done)?.token === lease.token ? 'kept' : 'late'
+  return !(done instanceof TimedOut) && keptIn(done)?.token === lease.token ? 'kept' : 'late'
 }
 
 function keptIn(cell: Cell | undefined): Kept | undefined {
@@ -192,7 +192,7 @@ function opened<R>(kept: Kept): R {
 }
 
 /** @throws TypeError, RangeError for a result that cannot be kept */
-function checkJson(box: Box, kept: Kept): void {
+function checkJson(box: CellRef, kept: Kept): void {
   let text: string
   try {
     text = JSON.stringify(kept)

@@ -11,7 +11,7 @@
  */
 
 import type { Cell } from '../core/cell.js'
-import { Box } from '../core/cell-ref.js'
+import { CellRef } from '../core/cell-ref.js'
 import { duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
 import { AcquireTimeoutError, PoolClosedError } from '../core/errors.js'
@@ -21,14 +21,14 @@ import { type AcquireOptions, checkOptions, checkSingle, type Defaults } from '.
 import { checkMaxPending } from '../core/pending.js'
 import {
   answered,
-  type Bounds,
-  bounded,
   checkWaitOptions,
-  glance,
+  type Deadline,
+  readOnce,
   restOfWait,
   type WaitOptions,
+  withDeadline,
 } from '../core/with-deadline.js'
-import { lookEvery, type Roll, rollOf } from './membership.js'
+import { createMembership, lookEvery, type Membership } from './membership.js'
 
 /** Options left out come from `createLocks`. */
 export interface PoolOptions extends Defaults {
@@ -107,14 +107,14 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
   const { permits, ...given } = options ?? {}
   const first = whole(`permits of pool ${quote(name)}`, permits)
   const defaults = engine.defaultsOf('pool()', given)
-  const box = new Box(engine, 'pool', name)
-  const roll = rollOf(box, name, 'a pool', { ...defaults, maxPending: Number.POSITIVE_INFINITY })
-  const living = async (line: readonly Place[], bounds: Bounds) => {
+  const box = new CellRef(engine, 'pool', name)
+  const roll = createMembership(box, name, 'a pool', { ...defaults, maxPending: Number.POSITIVE_INFINITY })
+  const living = async (line: readonly Place[], bounds: Deadline) => {
     const attempts = line.map(({ attempt }) => attempt)
-    const alive = new Set(await roll.living(attempts, bounds))
+    const alive = new Set(await roll.alive(attempts, bounds))
     return line.filter(({ attempt }) => alive.has(attempt))
   }
-  const change = (bounds: Bounds, act: (state: State, kept: boolean) => State | undefined) =>
+  const change = (bounds: Deadline, act: (state: State, kept: boolean) => State | undefined) =>
     box.update(async (cell) => {
       const state = stateIn(cell) ?? { size: first, line: [] }
       const next = act({ ...state, line: await living(state.line, bounds) }, cell !== undefined)
@@ -125,14 +125,14 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
     }, bounds)
 
   /** Removes a queue entry. The queue may have been deleted once the lease was released. */
-  const without = (attempt: string) => (bounds: Bounds) =>
+  const without = (attempt: string) => (bounds: Deadline) =>
     change(bounds, (state, kept) => {
       const line = state.line.filter((one) => one.attempt !== attempt)
       return kept ? { ...state, line } : undefined
     })
 
   /** True once the request has been served; a single attempt does not queue. */
-  async function serve(lease: HeldLease, take: number, bounds: Bounds): Promise<true | undefined> {
+  async function serve(lease: HeldLease, take: number, bounds: Deadline): Promise<true | undefined> {
     lease.assertHeld()
     const { attempt } = lease.hold.watchdog.claim
     const mine = (state: State | undefined) => state?.line.find((one) => one.attempt === attempt)
@@ -187,26 +187,27 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
     try {
       const left = wait === 0 ? 0 : Math.max(1, wait - (engine.clock.now() - from))
       const within = { wait: left, ...(terms.signal !== undefined && { signal: terms.signal }) }
-      const looking = (bounds: Bounds) => box.when(() => serve(lease, permits, bounds), bounds, lookEvery)
+      const looking = (bounds: Deadline) =>
+        box.waitUntil(() => serve(lease, permits, bounds), bounds, lookEvery)
       const done = await answered(engine, name, within, looking, restOfWait)
       if (done === true) return leaving(lease, without(attempt))
     } catch (error) {
-      await bounded(engine, { wait: longestFarewell }, without(attempt)).catch(() => undefined)
+      await withDeadline(engine, { wait: longestFarewell }, without(attempt)).catch(() => undefined)
       await lease.release()
       throw error
     }
-    await bounded(engine, { wait: longestFarewell }, without(attempt)).catch(() => undefined)
+    await withDeadline(engine, { wait: longestFarewell }, without(attempt)).catch(() => undefined)
     await lease.release()
     return undefined
   }
 
   /** The lease is released first: from then on nobody counts it. The change that follows wakes the waiters. */
-  function leaving(lease: HeldLease, leave: (bounds: Bounds) => Promise<unknown>): Lease {
+  function leaving(lease: HeldLease, leave: (bounds: Deadline) => Promise<unknown>): Lease {
     const release = lease.release.bind(lease)
     lease.release = async () => {
       const outcome = await release()
       if (outcome !== 'already-released' && !engine.closed)
-        await bounded(engine, { wait: longestFarewell }, leave).catch(() => undefined)
+        await withDeadline(engine, { wait: longestFarewell }, leave).catch(() => undefined)
       return outcome
     }
     return lease
@@ -227,16 +228,16 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
     },
     async resize(permits) {
       whole(`permits of pool ${quote(name)}`, permits)
-      await glance(engine, name, (bounds) => change(bounds, (state) => ({ ...state, size: permits })))
+      await readOnce(engine, name, (bounds) => change(bounds, (state) => ({ ...state, size: permits })))
     },
     async close(options = {}) {
       checkWaitOptions('close()', options)
       const from = engine.clock.now()
       const wait = duration('wait', options.wait ?? defaults.wait, 0, true)
-      const closing = (bounds: Bounds) => change(bounds, (state) => ({ ...state, closed: true }))
-      await glance(engine, name, closing, options.signal)
+      const closing = (bounds: Deadline) => change(bounds, (state) => ({ ...state, closed: true }))
+      await readOnce(engine, name, closing, options.signal)
       const rest = { ...options, wait: Math.max(0, wait - (engine.clock.now() - from)) }
-      const ended = async (cell: Cell | undefined, bounds: Bounds) => {
+      const ended = async (cell: Cell | undefined, bounds: Deadline) => {
         const before = holdersIn(cell)
         if (before === undefined || before.length === 0) return before === undefined ? 'opened' : 'drained'
         if ((await living(before, bounds)).length > 0) return undefined
@@ -249,17 +250,17 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
         engine,
         name,
         rest,
-        (bounds) => box.when((cell) => ended(cell, bounds), bounds, lookEvery),
+        (bounds) => box.waitUntil((cell) => ended(cell, bounds), bounds, lookEvery),
         restOfWait,
       )
       return found === 'drained'
     },
     async open() {
-      await glance(engine, name, (bounds) => change(bounds, ({ size, line }) => ({ size, line })))
+      await readOnce(engine, name, (bounds) => change(bounds, ({ size, line }) => ({ size, line })))
     },
     async delete() {
       let inUse = false
-      await glance(engine, name, (bounds) =>
+      await readOnce(engine, name, (bounds) =>
         box.update(async (cell) => {
           const state = stateIn(cell)
           if (state === undefined) return undefined
@@ -269,8 +270,8 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
       )
       return !inUse
     },
-    size: () => glance(engine, name, async (bounds) => stateIn(await box.read(bounds))?.size ?? first),
-    holders: () => glance(engine, name, (bounds) => holdersOf(roll, box, bounds)),
+    size: () => readOnce(engine, name, async (bounds) => stateIn(await box.read(bounds))?.size ?? first),
+    holders: () => readOnce(engine, name, (bounds) => holdersOf(roll, box, bounds)),
   }
 }
 
@@ -289,9 +290,9 @@ function served(state: State): State {
   return { ...state, line: next }
 }
 
-async function holdersOf(roll: Roll, box: Box, bounds: Bounds): Promise<readonly PermitHolder[]> {
+async function holdersOf(roll: Membership, box: CellRef, bounds: Deadline): Promise<readonly PermitHolder[]> {
   const places = new Map(stateIn(await box.read(bounds))?.line.map((place) => [place.attempt, place]))
-  const { holders } = await box.trying(bounds, () => box.engine.driver.inspect(roll.lock.name))
+  const { holders } = await box.retrying(bounds, () => box.engine.driver.inspect(roll.lock.name))
   return holders
     .filter(({ attempt, expiresIn }) => places.get(attempt)?.in === true && expiresIn > 0)
     .sort((a, b) => a.token - b.token)

@@ -6,7 +6,7 @@
  * asked is not handed over inside its process.
  */
 
-import { Box } from '../core/cell-ref.js'
+import { CellRef } from '../core/cell-ref.js'
 import { type Duration, duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
 import { UnsupportedError } from '../core/errors.js'
@@ -14,7 +14,7 @@ import { checkKnown } from '../core/known-options.js'
 import { HeldLease, type Lease } from '../core/lease.js'
 import { checkName, describe } from '../core/name.js'
 import { checkOptions } from '../core/options.js'
-import { type Bounds, bounded, glance, Late } from '../core/with-deadline.js'
+import { type Deadline, readOnce, TimedOut, withDeadline } from '../core/with-deadline.js'
 
 export interface RevokeOptions {
   /** How long the holder has to give way, in ms. @default 10_000 */
@@ -26,10 +26,10 @@ export interface RevokeOptions {
 }
 
 /** `free`: nobody held it; `released`: the holder released it within the grace; `forced`: it was taken by force. */
-export type Revoked = 'free' | 'released' | 'forced'
+export type RevokeOutcome = 'free' | 'released' | 'forced'
 
 /** What a holder receives. */
-export interface Revocation {
+export interface RevokeRequest {
   /** Milliseconds it has, from the moment of the request. */
   readonly grace: number
   /** The requester: `host:pid`. */
@@ -38,7 +38,7 @@ export interface Revocation {
 }
 
 /** The value of the cell, as JSON. */
-interface Request extends Revocation {
+interface Request extends RevokeRequest {
   readonly id: string
   readonly attempts: readonly string[]
 }
@@ -47,7 +47,11 @@ interface Request extends Revocation {
 const lookEvery = 250
 
 /** @throws UnsupportedError, TypeError, RangeError; BackendError when the store does not reply; the reason of `signal` */
-export async function revoke(engine: Engine, name: string, options: RevokeOptions = {}): Promise<Revoked> {
+export async function revoke(
+  engine: Engine,
+  name: string,
+  options: RevokeOptions = {},
+): Promise<RevokeOutcome> {
   checkName(name)
   checkOptions(options, ['grace'])
   checkKnown('revoke()', options, ['grace', 'why', 'signal'])
@@ -58,12 +62,12 @@ export async function revoke(engine: Engine, name: string, options: RevokeOption
   const force = driver.forceRelease
   if (force === undefined)
     throw new UnsupportedError(driver.name, 'forced release', 'use the tools of the store itself')
-  const box = new Box(engine, 'revoke', name)
-  const holding = async (bounds: Bounds) => {
-    const { holders } = await box.trying(bounds, () => driver.inspect(name))
+  const box = new CellRef(engine, 'revoke', name)
+  const holding = async (bounds: Deadline) => {
+    const { holders } = await box.retrying(bounds, () => driver.inspect(name))
     return holders.filter(({ expiresIn }) => expiresIn > 0).map(({ attempt }) => attempt)
   }
-  const attempts = await glance(engine, name, holding, signal)
+  const attempts = await readOnce(engine, name, holding, signal)
   if (attempts.length === 0) return 'free'
   const request: Request = {
     id: engine.env.id(),
@@ -73,19 +77,19 @@ export async function revoke(engine: Engine, name: string, options: RevokeOption
     ...(why !== undefined && { why }),
   }
   const asked = { value: JSON.stringify(request), keep: grace + 60_000 }
-  await glance(
+  await readOnce(
     engine,
     name,
     (bounds) => box.update((cell) => (cell?.value === asked.value ? undefined : asked), bounds),
     signal,
   )
   const until = { wait: Math.max(1, grace), ...(signal !== undefined && { signal }) }
-  const gone = await bounded(engine, until, (bounds) =>
-    box.when(async () => (await held(holding, attempts, bounds)) === 0 || undefined, bounds, lookEvery),
+  const gone = await withDeadline(engine, until, (bounds) =>
+    box.waitUntil(async () => (await held(holding, attempts, bounds)) === 0 || undefined, bounds, lookEvery),
   )
-  if (!(gone instanceof Late)) return 'released'
+  if (!(gone instanceof TimedOut)) return 'released'
   // The last check before the force: a holder that came after the one that was asked is not meant.
-  if ((await glance(engine, name, (bounds) => held(holding, attempts, bounds), signal)) === 0)
+  if ((await readOnce(engine, name, (bounds) => held(holding, attempts, bounds), signal)) === 0)
     return 'released'
   await force.call(driver, name)
   return 'forced'
@@ -93,9 +97,9 @@ export async function revoke(engine: Engine, name: string, options: RevokeOption
 
 /** How many of them still hold. */
 async function held(
-  holding: (bounds: Bounds) => Promise<readonly string[]>,
+  holding: (bounds: Deadline) => Promise<readonly string[]>,
   attempts: readonly string[],
-  bounds: Bounds,
+  bounds: Deadline,
 ): Promise<number> {
   const now = await holding(bounds)
   return attempts.filter((attempt) => now.includes(attempt)).length
@@ -105,11 +109,11 @@ async function held(
  * Listens for requests to give way, until the lease ends. Returns a function that ends it earlier.
  * @throws TypeError, UnsupportedError
  */
-export function onRevoke(engine: Engine, lease: Lease, listener: (asked: Revocation) => void): () => void {
+export function onRevoke(engine: Engine, lease: Lease, listener: (asked: RevokeRequest) => void): () => void {
   if (!(lease instanceof HeldLease) || lease.hold.engine !== engine)
     throw new TypeError(`onRevoke takes a lease of a single lock of these locks, got ${describe(lease)}`)
   const { hold } = lease
-  const box = new Box(engine, 'revoke', hold.name)
+  const box = new CellRef(engine, 'revoke', hold.name)
   const { attempt } = hold.watchdog.claim
   const controller = new AbortController()
   const { signal } = controller
@@ -124,13 +128,13 @@ export function onRevoke(engine: Engine, lease: Lease, listener: (asked: Revocat
     let last = ''
     for (;;) {
       const forEver = { wait: Number.POSITIVE_INFINITY, signal, ref: false }
-      const request = await bounded(engine, forEver, (bounds) =>
-        box.when((cell) => {
+      const request = await withDeadline(engine, forEver, (bounds) =>
+        box.waitUntil((cell) => {
           const found = cell && (JSON.parse(cell.value) as Request)
           return found?.attempts.includes(attempt) && found.id !== last ? found : undefined
         }, bounds),
       )
-      if (request === undefined || request instanceof Late) return
+      if (request === undefined || request instanceof TimedOut) return
       last = request.id
       hold.revoked = true
       const { grace, by, why } = request

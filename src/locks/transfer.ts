@@ -11,7 +11,7 @@
  * released.
  */
 
-import { Box } from '../core/cell-ref.js'
+import { CellRef } from '../core/cell-ref.js'
 import type { Wait } from '../core/driver.js'
 import type { Engine } from '../core/engine.js'
 import { BackendError, LeaseLostError, UnsupportedError } from '../core/errors.js'
@@ -20,7 +20,7 @@ import { claimOf } from '../core/local-queue.js'
 import type { Mode } from '../core/mode.js'
 import { checkName, describe, quote } from '../core/name.js'
 import { type AcquireOptions, checkOptions, resolveTerms } from '../core/options.js'
-import { type Bounds, bounded, glance, Late } from '../core/with-deadline.js'
+import { type Deadline, readOnce, TimedOut, withDeadline } from '../core/with-deadline.js'
 
 export type AdoptOptions = Pick<AcquireOptions, 'autoRenew' | 'maxHold'>
 
@@ -55,14 +55,14 @@ export async function exportLease(engine: Engine, lease: Lease): Promise<string>
   const { attempt, mode, note } = watchdog.claim
   const { ttl, lockDelay } = watchdog
   const id = engine.env.id()
-  const box = new Box(engine, 'hand', id)
+  const box = new CellRef(engine, 'hand', id)
   const offer = { value: offered, keep: ttl }
   /** While the lease lasts there is time for another try. */
-  const whileHeld = async <R>(work: (bounds: Bounds) => Promise<R>) => {
-    const done = await bounded(engine, { wait: Math.max(1, lease.remaining()) }, work)
-    if (done instanceof Late) throw done.trouble ?? hold.lostError()
+  const whileHeld = async <R>(work: (bounds: Deadline) => Promise<R>) => {
+    const done = await withDeadline(engine, { wait: Math.max(1, lease.remaining()) }, work)
+    if (done instanceof TimedOut) throw done.trouble ?? hold.lostError()
   }
-  await whileHeld((bounds) => box.trying(bounds, () => lease.extend(ttl)))
+  await whileHeld((bounds) => box.retrying(bounds, () => lease.extend(ttl)))
   await whileHeld((bounds) => box.update((cell) => (cell === undefined ? offer : undefined), bounds))
   hold.detach()
   const ticket: Ticket = {
@@ -91,9 +91,9 @@ export async function adoptLease(engine: Engine, text: string, options: AdoptOpt
     lockDelay,
     ...(note !== undefined && { note }),
   })
-  const box = new Box(engine, 'hand', id)
+  const box = new CellRef(engine, 'hand', id)
   const mine = engine.env.id()
-  const taken = await glance(engine, name, (bounds) =>
+  const taken = await readOnce(engine, name, (bounds) =>
     box.update((cell) => (cell?.value === offered ? { value: mine, keep: ttl } : undefined), bounds),
   )
   if (taken === undefined)

@@ -19,7 +19,7 @@ import type { HeldLease, Lease, ReleaseOutcome } from '../core/lease.js'
 import { exclusive, shared } from '../core/mode.js'
 import { checkName } from '../core/name.js'
 import type { AcquireOptions, Defaults } from '../core/options.js'
-import { HeldTogether } from './multi-lease.js'
+import { CompositeLease } from './multi-lease.js'
 import { all, type MultiLock } from './multi-lock.js'
 import { noPermits } from './no-permits.js'
 
@@ -91,7 +91,7 @@ export function upgradeable(engine: Engine, name: string, defaults?: Defaults): 
   }
 }
 
-class Upgradeable extends HeldTogether implements UpgradeableLease {
+class Upgradeable extends CompositeLease implements UpgradeableLease {
   readonly #sides: { readonly read: EngineLock; readonly write: EngineLock }
   readonly #options: UpgradeableOptions
   readonly #both: HeldLease[]

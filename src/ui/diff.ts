@@ -1,11 +1,11 @@
 /** What happened between two samples of a store. Pure: a table can test it. */
-import type { Holder, Mode, Standing, Waiter } from 'holdfast'
+import type { Holder, LockStatus, Mode, Waiter } from 'holdfast'
 import { type Entry, type GaveUp, type Hold, mostWaiters, type Past, type Waiting } from './wire.js'
 
 export interface Sample {
   /** When it was read, ms since 1970. */
   readonly at: number
-  readonly standings: readonly Standing[]
+  readonly standings: readonly LockStatus[]
   /** The names that were asked about; absent: all. A name outside is as it was. */
   readonly only?: ReadonlySet<string>
   /** Nobody looked for a long time before. */
@@ -61,7 +61,7 @@ export function step(
 }
 
 function entryOf(
-  { name, holders, waiters, unlisted = 0 }: Standing,
+  { name, holders, waiters, unlisted = 0 }: LockStatus,
   old: Entry | undefined,
   at: number,
 ): Entry {
@@ -137,7 +137,7 @@ function differs(a: Entry, b: Entry): boolean {
 function over(
   old: Entry,
   entry: Entry | undefined,
-  standing: Standing | undefined,
+  standing: LockStatus | undefined,
   { at, blind = false }: Sample,
   forced: Forced | undefined,
   past: Past[],

@@ -4,7 +4,7 @@
  *
  * Long because when to ask, what came, and what went wrong share one state.
  */
-import type { Locks, Standing } from 'holdfast'
+import type { LockStatus, Locks } from 'holdfast'
 import { type Forced, step } from './diff.js'
 import { type Pace, pauseAfter, pauseAfterFailure } from './pace.js'
 import type { Entry, Finding, Gap, GaveUp, Health, Past, StoreState, Tick } from './wire.js'
@@ -182,12 +182,12 @@ export class Watch {
     void this.#examine()
   }
 
-  #list(): Promise<readonly Standing[]> {
+  #list(): Promise<readonly LockStatus[]> {
     return this.#store.locks.list(this.#options.prefix)
   }
 
   /** @throws Error after a long silence; the answer is then awaited no more, but nothing is asked before it has come. */
-  async #answer(work: Promise<readonly Standing[]>): Promise<readonly Standing[]> {
+  async #answer(work: Promise<readonly LockStatus[]>): Promise<readonly LockStatus[]> {
     let timer: NodeJS.Timeout | undefined
     const silence = new Promise<never>((_, reject) => {
       const late = () => reject(new Error(`no answer within ${patience / 1_000} s`))
@@ -209,7 +209,7 @@ export class Watch {
     }
   }
 
-  #take(standings: readonly Standing[], took: number, only: Set<string> | undefined, health: Health): void {
+  #take(standings: readonly LockStatus[], took: number, only: Set<string> | undefined, health: Health): void {
     const at = Date.now() - took / 2
     const gap = this.#gap(at)
     const { entries, changed, gone, past, gaveUp } = step(

@@ -11,7 +11,7 @@
  * there checks again before it calls back: a second thief may have come behind it, and thieves go first.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { type AcquireOptions, type Lease, LeaseLostError, type Lock, type Standing } from 'holdfast'
+import { type AcquireOptions, type Lease, LeaseLostError, type Lock, type LockStatus } from 'holdfast'
 import { parseNote, type RequestNote, toNote } from './names.js'
 
 export interface LockPair {
@@ -21,7 +21,7 @@ export interface LockPair {
   readonly gate: Lock
   /** Without `wait` and `signal`. */
   readonly options: Omit<AcquireOptions, 'wait' | 'signal' | 'note'>
-  inspectGate(): Promise<Standing>
+  inspectGate(): Promise<LockStatus>
   /** Force-releases every hold of the gate. */
   forceGate(): Promise<unknown>
 }

@@ -1,5 +1,5 @@
 /** §4.5, "Snapshot the lock state": derives holders and waiters from the store's report on lines and gates. */
-import type { Standing } from 'holdfast'
+import type { LockStatus } from 'holdfast'
 import { parseNote, readLockName } from './names.js'
 import type { LockInfo, LockManagerSnapshot, LockMode } from './types.js'
 
@@ -11,8 +11,8 @@ interface Holding extends Row {
   readonly token: number
 }
 interface Place {
-  line?: Standing
-  gate?: Standing
+  line?: LockStatus
+  gate?: LockStatus
 }
 
 /**
@@ -20,7 +20,7 @@ interface Place {
  * @param begun the position of a request among the callbacks of this manager, if it is one of them
  */
 export function snapshot(
-  standings: readonly Standing[],
+  standings: readonly LockStatus[],
   readName: (encoded: string) => string,
   begun: (request: string) => number | undefined,
 ): LockManagerSnapshot {

@@ -1,5 +1,5 @@
 /** The shapes of the Web Locks specification, §3, and the additions to them. */
-import type { Lease, Lock, Locks, Standing } from 'holdfast'
+import type { Lease, Lock, LockStatus, Locks } from 'holdfast'
 
 export type LockMode = 'exclusive' | 'shared'
 
@@ -80,5 +80,5 @@ export interface LockManagerOptions {
 /** The part of `createLocks(driver)` used here, whatever the driver's modes. */
 export interface LocksOfAnyDriver extends Pick<Locks, 'driver' | 'inspect' | 'list' | 'forceRelease' | 'on'> {
   mutex(name: string): Lock
-  inspect(name: string): Promise<Standing>
+  inspect(name: string): Promise<LockStatus>
 }

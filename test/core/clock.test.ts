@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
 import { deadline, systemClock } from '../../src/core/clock.js'
-import { Timetable } from '../../src/core/timer-queue.js'
+import { TimerQueue } from '../../src/core/timer-queue.js'
 import { nextToken } from '../../src/core/token.js'
 import { fakeClock } from '../support/fake-clock.js'
 import { leakCheck } from '../support/leaks.js'
@@ -110,12 +110,12 @@ test('the timetable calls every entry once, in order, never early, with one time
       ),
       async (plans) => {
         const clock = fakeClock(0)
-        const table = new Timetable(clock)
+        const table = new TimerQueue(clock)
         const called: number[] = []
         const expected: number[] = []
         for (const { at, moveTo, drop } of plans) {
           const due = moveTo ?? at
-          const entry = { slot: undefined, due: (now: number) => called.push(due) && assert.ok(now >= due) }
+          const entry = { slot: undefined, onDue: (now: number) => called.push(due) && assert.ok(now >= due) }
           table.set(entry, at)
           if (moveTo !== null) table.set(entry, moveTo)
           if (drop) table.remove(entry)
@@ -137,21 +137,21 @@ test('the timetable calls every entry once, in order, never early, with one time
 
 test('what is due together lets the event loop turn: ten thousand renewals do not hold up the answers', async () => {
   const clock = systemClock()
-  const table = new Timetable(clock)
+  const table = new TimerQueue(clock)
   let called = 0
   const busy = () => {
     called++
     for (const until = performance.now() + 0.5; performance.now() < until; );
   }
   const at = clock.now() + 20
-  const entries = Array.from({ length: 200 }, () => ({ slot: undefined, due: busy }))
+  const entries = Array.from({ length: 200 }, () => ({ slot: undefined, onDue: busy }))
   for (const entry of entries) table.set(entry, at)
   // One of them is taken out by another, which must not come back.
   const [, second] = entries
   assert.ok(second)
   const first = entries[0]
   assert.ok(first)
-  first.due = () => {
+  first.onDue = () => {
     busy()
     table.remove(second)
   }

@@ -4,7 +4,7 @@ import { after, test } from 'node:test'
 import type { DriverFactory } from 'holdfast'
 import { createLocks } from 'holdfast'
 import { memory } from 'holdfast/memory'
-import { Overtaken } from '../../src/core/keyed-mutex.js'
+import { KeyedMutex } from '../../src/core/keyed-mutex.js'
 import { leakCheck } from '../support/leaks.js'
 
 /** Memory, with its requests about cells counted. */
@@ -47,18 +47,18 @@ test('forty who count down at once ask the store a few times each, not forty tim
 })
 
 test('one that gives up in the line lets those behind it go on, and leaves nothing', async () => {
-  const line = new Overtaken()
+  const line = new KeyedMutex()
   const never = new AbortController().signal
   const gone = new AbortController()
   const reason = new Error('no longer wanted')
   const order: string[] = []
-  const first = await line.turn('cell', never)
-  const second = line.turn('cell', gone.signal).catch((error: unknown) => error)
-  const third = line.turn('cell', never).then((end) => {
+  const first = await line.acquire('cell', never)
+  const second = line.acquire('cell', gone.signal).catch((error: unknown) => error)
+  const third = line.acquire('cell', never).then((end) => {
     order.push('third')
     end()
   })
-  const other = await line.turn('another cell', never)
+  const other = await line.acquire('another cell', never)
   other()
   gone.abort(reason)
   assert.equal(await second, reason)

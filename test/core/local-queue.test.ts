@@ -334,7 +334,7 @@ test('a failing store fails the one who asked, and the next one asks again', asy
   await settle()
   s.asked[1]!.grant()
   await (await second).release()
-  assert.equal(s.engine.lines.get('m')?.idle, true)
+  assert.equal(s.engine.lines.get('m')?.isEmpty, true)
 })
 
 test('a release that gets no answer is unknown, and is tried again until the lease would have ended', async () => {

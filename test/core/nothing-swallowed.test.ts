@@ -12,7 +12,7 @@ import { redlock } from 'holdfast/redlock'
 import { zookeeper } from 'holdfast/zookeeper'
 import { LockOrder } from '../../src/core/lock-order.js'
 import { onAbort } from '../../src/core/on-abort.js'
-import { type Entry, Timetable } from '../../src/core/timer-queue.js'
+import { type Entry, TimerQueue } from '../../src/core/timer-queue.js'
 import { fakeClock } from '../support/fake-clock.js'
 import { leakCheck } from '../support/leaks.js'
 import { script } from '../support/scripted-driver.js'
@@ -210,11 +210,11 @@ test('orders of locks are remembered within bounds, and looked through in a boun
 
 test('an entry that was taken out leaves nothing behind until its time', () => {
   const clock = fakeClock()
-  const timetable = new Timetable(clock)
-  const kept: Entry = { slot: undefined, due: () => undefined }
+  const timetable = new TimerQueue(clock)
+  const kept: Entry = { slot: undefined, onDue: () => undefined }
   timetable.set(kept, 5_000_000)
   for (let i = 0; i < 100_000; i++) {
-    const entry: Entry = { slot: undefined, due: () => undefined }
+    const entry: Entry = { slot: undefined, onDue: () => undefined }
     timetable.set(entry, 1_000_000 + i)
     timetable.remove(entry)
   }

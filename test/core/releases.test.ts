@@ -1,14 +1,14 @@
 // Releases that the store did not answer: repeated in the background, and once more by `close()`, which ends in any case.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import type { GaveBack } from '../../src/core/driver.js'
+import type { ReleaseResult } from '../../src/core/driver.js'
 import { leakCheck } from '../support/leaks.js'
 import { type Script, script } from '../support/scripted-driver.js'
 
 after(leakCheck)
 
-const lostAnswer = () => Promise.reject<GaveBack>(new Error('the connection was lost'))
-const silence = () => new Promise<GaveBack>(() => undefined)
+const lostAnswer = () => Promise.reject<ReleaseResult>(new Error('the connection was lost'))
+const silence = () => new Promise<ReleaseResult>(() => undefined)
 
 async function taken(s: Script, ttl = 6_000) {
   const taking = s.locks.mutex('m').acquire({ ttl })
@@ -34,7 +34,7 @@ test('a release that failed is repeated every sixth of the ttl until the store a
 })
 
 test('close() repeats a release that waits for its next attempt, once, and none is sent after it', async () => {
-  for (const answer of [lostAnswer, async (): Promise<GaveBack> => 'released']) {
+  for (const answer of [lostAnswer, async (): Promise<ReleaseResult> => 'released']) {
     const s = script()
     const { lease, grant } = await taken(s)
     s.onRelease = lostAnswer
@@ -51,7 +51,7 @@ test('close() repeats a release that waits for its next attempt, once, and none 
 test('close() repeats its own release that failed', async () => {
   const s = script()
   const { grant } = await taken(s)
-  const answers = [lostAnswer, async (): Promise<GaveBack> => 'already-released']
+  const answers = [lostAnswer, async (): Promise<ReleaseResult> => 'already-released']
   s.onRelease = () => (answers.shift() ?? silence)()
   await s.locks.close()
   assert.equal(grant.releases, 2)
@@ -92,7 +92,7 @@ test('close() of many leases of a long ttl waits for a silent store no longer th
 test('close() waits for a release on its way and does not repeat it', async () => {
   const s = script()
   const { lease, grant } = await taken(s)
-  let answer: (how: GaveBack) => void = () => assert.fail('nothing was sent')
+  let answer: (how: ReleaseResult) => void = () => assert.fail('nothing was sent')
   s.onRelease = () =>
     new Promise((resolve) => {
       answer = resolve

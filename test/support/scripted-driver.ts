@@ -10,8 +10,8 @@ import type {
   Driver,
   DriverFactory,
   Env,
-  GaveBack,
   Grant,
+  ReleaseResult,
   Traits,
   Wait,
 } from '../../src/core/driver.js'
@@ -61,7 +61,7 @@ export interface Script {
   /** Only where `traits.together`. */
   readonly askedTogether: AskedTogether[]
   /** What `release` of every grant answers. */
-  onRelease: () => Promise<GaveBack>
+  onRelease: () => Promise<ReleaseResult>
 }
 
 const traits: Traits = { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 10, shared: true }
@@ -70,7 +70,7 @@ export function script(options: { traits?: Partial<Traits>; defaults?: Defaults 
   const clock = fakeClock()
   const asked: Asked[] = []
   const askedTogether: AskedTogether[] = []
-  const result = { clock, asked, askedTogether, onRelease: async () => 'released' as GaveBack }
+  const result = { clock, asked, askedTogether, onRelease: async () => 'released' as ReleaseResult }
   let token = 0
 
   const makeGrant = (claim: Claim, sent: number, parts: Partial<ScriptedGrant>): ScriptedGrant => {

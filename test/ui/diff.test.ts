@@ -2,7 +2,7 @@
 import '../support/background.js'
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
-import type { Holder, Mode, Standing, Waiter } from 'holdfast'
+import type { Holder, LockStatus, Mode, Waiter } from 'holdfast'
 import { type Sample, step } from '../../src/ui/diff.js'
 import { pauseAfter, pauseAfterFailure } from '../../src/ui/pace.js'
 import { lasted, percentile } from '../../src/ui/stats.js'
@@ -19,7 +19,7 @@ const holder = (attempt: string, heldFor: number, expiresIn = 30_000, token = 7)
   expiresIn,
 })
 const waiter = (attempt: string, waitedFor: number): Waiter => ({ attempt, mode: exclusive, waitedFor })
-const standing = (holders: Holder[], waiters: Waiter[] = [], name = 'a'): Standing => ({
+const standing = (holders: Holder[], waiters: Waiter[] = [], name = 'a'): LockStatus => ({
   name,
   holders,
   waiters,
@@ -27,7 +27,7 @@ const standing = (holders: Holder[], waiters: Waiter[] = [], name = 'a'): Standi
 })
 
 /** The steps between samples, each a second after the one before. */
-function steps(...samples: (readonly Standing[])[]) {
+function steps(...samples: (readonly LockStatus[])[]) {
   let entries: ReadonlyMap<string, Entry> = new Map()
   return samples.map((standings, i) => {
     const result = step(entries, { at: start + i * 1_000, standings })

@@ -13,7 +13,7 @@
  *
  * `mistake` makes it a broken lock of one kind; a run that does not notice is broken itself.
  */
-import type { Claim, Driver, GaveBack, Grant, Wait } from 'holdfast/driver'
+import type { Claim, Driver, Grant, ReleaseResult, Wait } from 'holdfast/driver'
 import { BackendError } from 'holdfast/driver'
 import { deadline, type Env, table } from '../../../test/support/inside.js'
 import type { SimulatedProcess } from '../process.js'
@@ -285,7 +285,7 @@ function client(
             reject(signal.reason)
           })
         }),
-      release: () => told<GaveBack>({ verb: 'release', name, attempt, last }),
+      release: () => told<ReleaseResult>({ verb: 'release', name, attempt, last }),
     }
     if (mode.kind !== 'exclusive') return grant
     return Object.assign(grant, {

@@ -1,6 +1,6 @@
 /** `ls`, `inspect` and `release`: what operators ask a store. */
 import type { Command } from 'commander'
-import type { Locks, Standing } from 'holdfast'
+import type { LockStatus, Locks } from 'holdfast'
 import { explained, type Target, target } from '../connect.js'
 import { badInput, CliError, exits } from '../exit.js'
 import { knock } from '../knock.js'
@@ -84,7 +84,7 @@ async function print(options: StoreOptions, data: unknown, text: () => Promise<s
   console.log(options.json === true ? json(data) : await text())
 }
 
-async function listing(all: readonly Standing[], prefix: string | undefined): Promise<string> {
+async function listing(all: readonly LockStatus[], prefix: string | undefined): Promise<string> {
   if (all.length === 0) {
     return `no lock${prefix === undefined ? '' : ` that begins with "${plain(prefix)}"`} is held or waited for`
   }
@@ -100,7 +100,7 @@ async function listing(all: readonly Standing[], prefix: string | undefined): Pr
   return await table(['NAME', ...holderHeadings, 'WAITING'], rows)
 }
 
-async function story({ name, holders, waiters, lastToken, unlisted }: Standing): Promise<string> {
+async function story({ name, holders, waiters, lastToken, unlisted }: LockStatus): Promise<string> {
   const lines = [`"${plain(name)}" is ${holders.length === 0 ? 'free' : 'held'}`]
   if (holders.length === 0 && lastToken > 0) lines[0] += `; its newest token is ${lastToken}`
   if (holders.length > 0) lines.push('', await table(holderHeadings, holders.map(holderCells)))

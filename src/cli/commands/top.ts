@@ -1,6 +1,6 @@
 /** `top`: the locks of a store, live. */
 import type { Command } from 'commander'
-import type { Standing } from 'holdfast'
+import type { LockStatus } from 'holdfast'
 import { explained, target } from '../connect.js'
 import { formatDuration, parseDuration } from '../duration.js'
 import { badInput } from '../exit.js'
@@ -85,7 +85,7 @@ async function withinPatience<R>(work: Promise<R>): Promise<R> {
   }
 }
 
-async function print(list: readonly Standing[], options: TopOptions): Promise<void> {
+async function print(list: readonly LockStatus[], options: TopOptions): Promise<void> {
   const rows = chosen(new Rates().rows(list, 0), '', options.sort)
   if (options.json !== true) return console.log(await listing(rows))
   const locks = rows.map(({ name, waiting, heldFor, holders, waiters }) => ({

@@ -3,12 +3,12 @@ import { hostname } from 'node:os'
 import {
   type AcquireTimeoutError,
   BackendError,
-  type Blocked,
   type Lease,
   type LeaseLostError,
   type Lock,
+  type LockStatus,
   type Locks,
-  type Standing,
+  type WaitStatus,
 } from 'holdfast'
 import { CliError, exits } from '../exit.js'
 import { plain } from '../print.js'
@@ -74,11 +74,11 @@ function lostMeanwhile(error: unknown, claim: Claim): CliError {
 async function inTheWay(
   locks: Locks,
   { names, asked }: Claim,
-): Promise<{ name: string | undefined; blocked: Blocked }> {
+): Promise<{ name: string | undefined; blocked: WaitStatus }> {
   const [first = '', ...others] = names
   if (others.length === 0) return { name: first, blocked: await lookAgain(locks, first) }
   const all = Promise.all(names.map((name) => locks.inspect(name)))
-  const blocking = ({ holders }: Standing) =>
+  const blocking = ({ holders }: LockStatus) =>
     holders.find(({ mode }) => asked.kind !== 'shared' || mode.kind !== 'shared')
   const found = (await Promise.race([all, silence(lookFor)])).find(blocking)
   const holder = found && blocking(found)
@@ -88,7 +88,7 @@ async function inTheWay(
 /**
  * The current holder. A store that does not answer may never have: then it is unknown whether the lock is free, unless a holder was reported before.
  */
-export async function lookAgain(locks: Locks, name: string, heard?: Blocked): Promise<Blocked> {
+export async function lookAgain(locks: Locks, name: string, heard?: WaitStatus): Promise<WaitStatus> {
   try {
     return await Promise.race([lookAround(locks, name), silence(heard?.trouble ? lookBriefly : lookFor)])
   } catch (error) {
@@ -104,7 +104,7 @@ function silence(within: number): Promise<never> {
   })
 }
 
-function heardOf(timeout: unknown): Blocked {
+function heardOf(timeout: unknown): WaitStatus {
   const { holder, cause } = timeout as AcquireTimeoutError
   return {
     ...(holder !== undefined && { holder }),
@@ -151,7 +151,7 @@ function watch(locks: Locks, { names, watched }: Claim, front: Front): () => voi
   }
 }
 
-async function lookAround(locks: Locks, name: string): Promise<Blocked & { readonly waiters: number }> {
+async function lookAround(locks: Locks, name: string): Promise<WaitStatus & { readonly waiters: number }> {
   const { holders, waiters } = await locks.inspect(name)
   const [holder] = holders
   const index = waiters.findIndex((waiter) => waiter.by === by)

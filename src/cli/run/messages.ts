@@ -18,7 +18,7 @@
  * ```
  * Sent with structured clone, because JSON has no Infinity.
  */
-import type { Blocked, ReleaseOutcome } from 'holdfast'
+import type { ReleaseOutcome, WaitStatus } from 'holdfast'
 
 /** All durations in ms. */
 export interface Terms {
@@ -66,7 +66,7 @@ export type ToFront =
       readonly type: 'waiting'
       /** The lock currently waited for. */
       readonly name: string
-      readonly blocked: Omit<Blocked, 'trouble'>
+      readonly blocked: Omit<WaitStatus, 'trouble'>
       readonly waiters?: number
       /** Why the store cannot be reached, as text: an Error would lose its message in transit. */
       readonly trouble?: string
@@ -80,7 +80,7 @@ export type ToFront =
   | {
       readonly type: 'busy'
       readonly name: string | undefined
-      readonly blocked: Blocked
+      readonly blocked: WaitStatus
       readonly waited: number
       readonly tooSoon: boolean
     }

@@ -1,5 +1,5 @@
 /** Progress of `holdfast run` on stderr: one line rewritten in place on a terminal, few lines elsewhere, or JSON. */
-import type { Blocked } from 'holdfast'
+import type { WaitStatus } from 'holdfast'
 import { formatDuration } from '../duration.js'
 import { brief, json, plain } from '../print.js'
 import { type StatusLine, statusLine } from '../tty.js'
@@ -92,7 +92,7 @@ function waitReport(
   }
 }
 
-export interface Wait extends Omit<Blocked, 'trouble'> {
+export interface Wait extends Omit<WaitStatus, 'trouble'> {
   readonly waiters?: number
   /** Why the store cannot be reached at present. */
   readonly trouble?: string | undefined
@@ -112,7 +112,7 @@ export function waitingText(name: string, wait: Wait, now: number, begun: number
 }
 
 /** `later`: ms since the store reported it. */
-export function holderText(holder: Blocked['holder'], later = 0): string {
+export function holderText(holder: WaitStatus['holder'], later = 0): string {
   if (holder === undefined) return ''
   const note = holder.note === undefined ? '' : ` ("${brief(holder.note)}")`
   return `; held for ${formatDuration(holder.heldFor + later)} by ${brief(holder.by ?? 'somebody')}${note}`

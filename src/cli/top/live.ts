@@ -1,5 +1,5 @@
 /** The loop of `top`: one list at a time, keys in between. */
-import type { Locks, Standing } from 'holdfast'
+import type { LockStatus, Locks } from 'holdfast'
 import { plain } from '../print.js'
 import { draw, pageOf } from './draw.js'
 import { chosen, Rates, type Row, type Sort } from './model.js'
@@ -13,8 +13,8 @@ export interface Source {
   readonly every: number
   readonly sort: Sort
   /** The list with which the view begins. */
-  readonly first: readonly Standing[]
-  readonly list: () => Promise<readonly Standing[]>
+  readonly first: readonly LockStatus[]
+  readonly list: () => Promise<readonly LockStatus[]>
   readonly force: Locks['forceRelease']
 }
 

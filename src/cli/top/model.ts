@@ -1,5 +1,5 @@
 /** What `top` knows: the newest list of locks, what changed since the one before, and what the user chose to see. */
-import type { Holder, Standing, Waiter } from 'holdfast'
+import type { Holder, LockStatus, Waiter } from 'holdfast'
 
 export interface Row {
   readonly name: string
@@ -22,7 +22,7 @@ export class Rates {
   #at: number | undefined
 
   /** @param now monotonic ms */
-  rows(list: readonly Standing[], now: number): Row[] {
+  rows(list: readonly LockStatus[], now: number): Row[] {
     const seconds =
       this.#at === undefined ? Number.POSITIVE_INFINITY : Math.max(0.001, (now - this.#at) / 1_000)
     const after = new Map<string, ReadonlySet<string>>()

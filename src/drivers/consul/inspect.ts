@@ -1,5 +1,5 @@
 /** Holders and waiters for operators. No lock decision depends on these reads. */
-import type { Holder, Standing } from '../../core/driver.js'
+import type { Holder, LockStatus } from '../../core/driver.js'
 import { exclusive } from '../../core/mode.js'
 import { grantedCount, isGranted } from '../kit/sessions/order.js'
 import { nameOf } from './keys.js'
@@ -7,7 +7,7 @@ import { holderOf, type Place, type View, viewOf } from './queue-entry.js'
 import type { Desk } from './runtime.js'
 import { look, seize } from './transactions.js'
 
-export async function inspect(desk: Desk, name: string): Promise<Standing> {
+export async function inspect(desk: Desk, name: string): Promise<LockStatus> {
   const view = await viewed(desk, name)
   const now = desk.client.time.now()
   const held = holdersOf(view)
@@ -22,7 +22,7 @@ export async function inspect(desk: Desk, name: string): Promise<Standing> {
   return { name, holders, waiters, lastToken: Math.max(0, ...held.map(({ token }) => token)) }
 }
 
-export async function list(desk: Desk, beginning: string): Promise<readonly Standing[]> {
+export async function list(desk: Desk, beginning: string): Promise<readonly LockStatus[]> {
   const { prefix } = desk.settings
   // The encoding may change the beginning of a name, so all keys are searched.
   const names = new Set<string>()

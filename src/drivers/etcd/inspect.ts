@@ -1,5 +1,5 @@
 /** Holders and waiters for operators. No lock decision depends on these reads. */
-import type { Standing } from '../../core/driver.js'
+import type { LockStatus } from '../../core/driver.js'
 import { grantedCount } from '../kit/sessions/order.js'
 import type { KeyValue } from './api-types.js'
 import { encode, nameOf, rangeOf } from './keys.js'
@@ -8,12 +8,12 @@ import { holderOf, type Place } from './queue-entry.js'
 import type { Desk } from './runtime.js'
 import { take } from './transactions.js'
 
-export async function inspect(desk: Desk, name: string): Promise<Standing> {
+export async function inspect(desk: Desk, name: string): Promise<LockStatus> {
   const { is } = await desk.client.range(desk.line(name).all)
   return standingOf(desk, name, inOrder(is.kvs))
 }
 
-export async function list(desk: Desk, beginning: string): Promise<readonly Standing[]> {
+export async function list(desk: Desk, beginning: string): Promise<readonly LockStatus[]> {
   const { prefix } = desk.settings
   const { is } = await desk.client.range(rangeOf(prefix + encode(beginning)))
   const lines = new Map<string, KeyValue[]>()
@@ -64,7 +64,7 @@ async function standingOf(
   name: string,
   line: readonly Place[],
   leftOn = leftOnce(desk),
-): Promise<Standing> {
+): Promise<LockStatus> {
   const held = line.slice(0, grantedCount(line))
   const leases = [...new Set(held.map(({ lease }) => lease))]
   const left = new Map(await Promise.all(leases.map(async (id) => [id, await leftOn(id)] as const)))

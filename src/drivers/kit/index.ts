@@ -4,20 +4,20 @@
  */
 export { type Cell, type CellChange, type Cells, maxCellBytes, maxKeyBytes } from '../../core/cell.js'
 export type { Clock } from '../../core/clock.js'
-export { deadline, driftShare, margin } from '../../core/clock.js'
+export { deadline, maxClockDrift, safetyMargin } from '../../core/clock.js'
 export type {
-  Blocked,
   Claim,
   Driver,
   DriverFactory,
   Env,
-  GaveBack,
   Grant,
   Holder,
-  Standing,
+  LockStatus,
+  ReleaseResult,
   Traits,
   Wait,
   Waiter,
+  WaitStatus,
 } from '../../core/driver.js'
 export { BackendError, permitLimitError, UnsupportedError } from '../../core/errors.js'
 export type { Mode, ModeKind } from '../../core/mode.js'

@@ -1,7 +1,7 @@
 /** Locks between the processes of one machine, without a server: see `docs/drivers/local.md` and `ARCHITECTURE.md`. */
 
 import { resolve as resolvePath } from 'node:path'
-import type { Claim, Driver, DriverFactory, Grant, Standing, Traits, Wait } from '../../core/driver.js'
+import type { Claim, Driver, DriverFactory, Grant, LockStatus, Traits, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
 import { checkKnown } from '../../core/known-options.js'
 import { describe } from '../../core/name.js'
@@ -128,10 +128,10 @@ function localDriver(session: Session): Driver<LocalTraits> {
     traits,
     acquire,
     together: (claims, wait) => takeTogether(session, claims, wait),
-    inspect: async (name) => (await ask(['inspect', name])) as Standing,
-    list: async (prefix) => (await ask(['list', prefix])) as readonly Standing[],
+    inspect: async (name) => (await ask(['inspect', name])) as LockStatus,
+    list: async (prefix) => (await ask(['list', prefix])) as readonly LockStatus[],
     forceRelease: async (name) => {
-      const { holders } = (await ask(['inspect', name])) as Standing
+      const { holders } = (await ask(['inspect', name])) as LockStatus
       const attempts = holders.filter(({ expiresIn }) => expiresIn > 0).map(({ attempt }) => attempt)
       if (attempts.length === 0) return 0
       const { answer, call } = await session.ask(['force', name, attempts])

@@ -1,6 +1,6 @@
 /** A grant of `local()`: the client's view of a hold at the broker. */
 import { deadline } from '../../core/clock.js'
-import type { Claim, GaveBack, Grant } from '../../core/driver.js'
+import type { Claim, Grant, ReleaseResult } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import type { Answer } from './protocol.js'
 import type { Session } from './session.js'
@@ -16,7 +16,7 @@ export function grantOf(session: Session, claim: Claim, answer: Granted, sent: n
   let limit = upTo
   // Both processes read one monotonic clock, so the age that the broker measured needs no allowance for drift.
   let validUntil = deadline(sent + age, ttl)
-  let released: Promise<GaveBack> | undefined
+  let released: Promise<ReleaseResult> | undefined
   let triedBefore = false
   const notice = new AbortController()
 
@@ -46,17 +46,17 @@ export function grantOf(session: Session, claim: Claim, answer: Granted, sent: n
     return validUntil
   }
 
-  async function giveBack(): Promise<GaveBack> {
+  async function giveBack(): Promise<ReleaseResult> {
     const repeated = triedBefore
     triedBefore = true
     const { answer, call } = await session.ask(['release', name, attempt, last])
-    const was = doneOrThrow(answer) as GaveBack
+    const was = doneOrThrow(answer) as ReleaseResult
     session.held.delete(attempt)
     // If a repeated release is answered with 'already-released', only the first answer was lost.
     return was === 'already-released' && (repeated || call.times > 1) ? 'released' : was
   }
 
-  function release(): Promise<GaveBack> {
+  function release(): Promise<ReleaseResult> {
     released ??= giveBack().catch((error: unknown) => {
       released = undefined
       throw error

@@ -17,7 +17,7 @@
  * Every call may be sent again over a new connection, with the same id: its effect is idempotent by attempt id.
  */
 import { createHmac } from 'node:crypto'
-import type { Standing } from '../../core/driver.js'
+import type { LockStatus } from '../../core/driver.js'
 import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
 import type { ProcessMark } from './processes.js'
 
@@ -87,8 +87,8 @@ export type Answer =
   /** `age`: ms between the call and the grant, by the broker's clock. */
   | readonly ['granted', token: number, upTo: number, age: number, contended: boolean]
   /** Not the last answer to its call: the grant follows. */
-  | readonly ['waiting', position: number, ticket: number, holder: Standing['holders'][number] | null]
-  | readonly ['busy', holder: Standing['holders'][number] | null]
+  | readonly ['waiting', position: number, ticket: number, holder: LockStatus['holders'][number] | null]
+  | readonly ['busy', holder: LockStatus['holders'][number] | null]
   | readonly ['over']
   /** The terms of `granted`, for each item. */
   | readonly [

@@ -1,6 +1,6 @@
 /** The grants of `memory()`: a hold in the store, with the tokens reserved for local hand-overs. */
 import { type Clock, deadline } from '../../core/clock.js'
-import type { Claim, GaveBack, Grant } from '../../core/driver.js'
+import type { Claim, Grant, ReleaseResult } from '../../core/driver.js'
 import type { Store } from './store.js'
 import type { Hold } from './table.js'
 
@@ -45,7 +45,7 @@ class MemoryGrant implements Grant {
     return this.#provenUntil
   }
 
-  release(): Promise<GaveBack> {
+  release(): Promise<ReleaseResult> {
     return Promise.resolve(this.store.release(this.name, this.attempt, this.last))
   }
 }

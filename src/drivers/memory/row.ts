@@ -1,5 +1,5 @@
 /** The row of one name: holders, waiters, newest token. Plain data and queries on it. See `table.ts`. */
-import type { Holder, Standing } from '../../core/driver.js'
+import type { Holder, LockStatus } from '../../core/driver.js'
 import type { Mode } from '../../core/mode.js'
 
 /** The request of one attempt. */
@@ -93,7 +93,7 @@ export function limitOf(row: Row): number | undefined {
 }
 
 /** Holders and waiters, as `inspect` shows them. */
-export function toLockStatus(row: Row, now: number): Standing {
+export function toLockStatus(row: Row, now: number): LockStatus {
   const holder = row.holds[0]
   return {
     name: row.name,

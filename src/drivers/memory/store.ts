@@ -6,7 +6,7 @@
  * waiters. Only rows with waiters have a timer, one each; without waiters, an overdue hold concerns no one.
  */
 import type { Clock } from '../../core/clock.js'
-import type { GaveBack, Standing } from '../../core/driver.js'
+import type { LockStatus, ReleaseResult } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { type AcquireManyResult, acquireMany as decideTogether, type NamedRequest } from './acquire-many.js'
 import { type CellTable, makeCellTable } from './cell-table.js'
@@ -25,14 +25,14 @@ export interface Store {
   /** Call it right after the answer `waiting`: the store calls `granted` in the step that grants the attempt. */
   park(attempt: string, granted: (hold: table.Hold) => void): void
   renew(name: string, attempt: string, ttl: number): table.Hold | undefined
-  release(name: string, attempt: string, last: number): GaveBack
+  release(name: string, attempt: string, last: number): ReleaseResult
   cancel(name: string, attempt: string): boolean
   downgrade(name: string, attempt: string, last: number): table.Hold | undefined
   forceRelease(name: string): readonly table.Hold[]
   /** Are there waiters? */
   contended(name: string): boolean
-  status(name: string): Standing
-  statuses(prefix: string): readonly Standing[]
+  status(name: string): LockStatus
+  statuses(prefix: string): readonly LockStatus[]
   holder(name: string): table.Hold | undefined
   holds(name: string, attempt: string): boolean
   /** Aborts when the hold is force-released; already aborted when there is no such hold. */

@@ -18,7 +18,7 @@
  *
  * `now` is monotonic milliseconds; `wall` is the store's wall clock in milliseconds, the floor of tokens and no more.
  */
-import type { GaveBack } from '../../core/driver.js'
+import type { ReleaseResult } from '../../core/driver.js'
 import { shared } from '../../core/mode.js'
 import { fits, grantFromHead, mintHold, type RefreshedRow, refresh } from './admission.js'
 import { findEntry, withEntry, withoutEntry } from './queue.js'
@@ -109,7 +109,7 @@ export function release(
   last: number | undefined,
   now: number,
   wall: number,
-): Step<GaveBack> {
+): Step<ReleaseResult> {
   const seen = refresh(before, now, wall)
   const held = holdOf(seen.row, attempt)
   if (held === undefined) {

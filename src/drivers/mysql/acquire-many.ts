@@ -13,7 +13,7 @@
 import { deadline } from '../../core/clock.js'
 import type { Claim, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
-import { unlessAborted } from '../../core/or-aborted.js'
+import { orAborted } from '../../core/or-aborted.js'
 import { AutoResetEvent } from '../kit/auto-reset-event.js'
 import { cleanUp } from './cleanup.js'
 import { number } from './client.js'
@@ -41,7 +41,7 @@ export async function acquireMany(
   }
   const { signal } = wait
   try {
-    const proven = await unlessAborted(untilKnown(runtime, claims, signal), signal)
+    const proven = await orAborted(untilKnown(runtime, claims, signal), signal)
     if (proven === 'in part') await cleanUp(runtime, end, longest, false)
     return proven === 'in part' ? undefined : proven
   } catch (error) {

@@ -1,7 +1,7 @@
 /** Cells in MySQL: one statement to read, one to replace. MySQL cannot notify anybody of a change, so a process that waits for one polls. */
 import type { Cell, CellChange, Cells } from '../../core/cell.js'
 import { BackendError } from '../../core/errors.js'
-import { unlessAborted } from '../../core/or-aborted.js'
+import { orAborted } from '../../core/or-aborted.js'
 import { AutoResetEvent } from '../kit/auto-reset-event.js'
 import { number, text } from './client.js'
 import { toFailure } from './failure.js'
@@ -22,7 +22,7 @@ export function createCells(runtime: Runtime): Cells {
     assertOpen()
     signal.throwIfAborted()
     try {
-      return await unlessAborted(work(), signal)
+      return await orAborted(work(), signal)
     } catch (error) {
       if (signal.aborted && error === signal.reason) throw error
       assertOpen()

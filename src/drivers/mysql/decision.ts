@@ -3,7 +3,7 @@
  *
  * Long because the row and what follows from it are read together.
  */
-import type { Claim, Holder, Standing, Waiter } from '../../core/driver.js'
+import type { Claim, Holder, LockStatus, Waiter } from '../../core/driver.js'
 import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
 import { number, text, type Value } from './client.js'
 import { letters, limitOf, type Precondition, takeOf } from './sql.js'
@@ -226,7 +226,7 @@ export function toLockStatus(
   name: string,
   row: Row | undefined,
   rest: readonly (readonly Value[])[],
-): Standing {
+): LockStatus {
   const holders = row === undefined ? [] : toHolders(row)
   const in_ = new Set(holders.map(({ attempt }) => attempt))
   const waiters = rest.map(toWaiter).filter(({ attempt }) => !in_.has(attempt))

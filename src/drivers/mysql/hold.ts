@@ -1,6 +1,6 @@
 /** One grant of the strategy `row`, from its statement to the answer to its release. */
 import { deadline } from '../../core/clock.js'
-import type { Claim, GaveBack, Grant } from '../../core/driver.js'
+import type { Claim, Grant, ReleaseResult } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { shared } from '../../core/mode.js'
 import { quote } from '../../core/name.js'
@@ -76,7 +76,7 @@ export class Hold implements Grant {
     return this.validUntil
   }
 
-  async release(): Promise<GaveBack> {
+  async release(): Promise<ReleaseResult> {
     const again = this.#asked
     this.#asked = true
     const { id } = await this.#ask(sql.release(this.#runtime.tables, this.#claim, this.#last))

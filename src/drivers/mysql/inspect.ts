@@ -1,11 +1,11 @@
 /** The operators' commands: list holders and waiters, and force a release. */
-import type { Standing } from '../../core/driver.js'
+import type { LockStatus } from '../../core/driver.js'
 import { text } from './client.js'
 import { parseRow, toHolders, toLockStatus } from './decision.js'
 import { assertOpen, type Runtime } from './runtime.js'
 import * as sql from './sql.js'
 
-export async function inspect(runtime: Runtime, name: string): Promise<Standing> {
+export async function inspect(runtime: Runtime, name: string): Promise<LockStatus> {
   assertOpen(runtime)
   const { tables } = runtime
   // This order misses nobody: a waiter that leaves the queue in between is seen as a holder.
@@ -15,7 +15,7 @@ export async function inspect(runtime: Runtime, name: string): Promise<Standing>
   return toLockStatus(name, row, waiting.rows)
 }
 
-export async function list(runtime: Runtime, prefix: string): Promise<readonly Standing[]> {
+export async function list(runtime: Runtime, prefix: string): Promise<readonly LockStatus[]> {
   assertOpen(runtime)
   const { tables } = runtime
   const waiting = await runtime.execute(sql.readQueue(tables, prefix, 'beginning'))

@@ -1,6 +1,6 @@
 /** One grant of the strategy `row`, from its first proof to the answer to its release. */
 import { deadline } from '../../core/clock.js'
-import type { Claim, GaveBack, Grant } from '../../core/driver.js'
+import type { Claim, Grant, ReleaseResult } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { quote } from '../../core/name.js'
 import { tokenReserve } from '../../core/token.js'
@@ -91,7 +91,7 @@ export class Hold implements Grant {
     return this.validUntil
   }
 
-  async release(): Promise<GaveBack> {
+  async release(): Promise<ReleaseResult> {
     const { connections, calls, settings, clock } = this.#runtime
     const { name, attempt } = this.#claim
     const before = this.#asked

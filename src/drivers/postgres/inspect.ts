@@ -1,5 +1,5 @@
 /** Turns the answers of the SQL functions into what operators and errors show. */
-import type { Holder, Standing, Waiter } from '../../core/driver.js'
+import type { Holder, LockStatus, Waiter } from '../../core/driver.js'
 import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
 
 export const letters = { exclusive: 'x', shared: 's', permits: 'p' } as const
@@ -35,7 +35,7 @@ function toWaiter([attempt, letter, take, of, waited, by, note]: readonly unknow
 }
 
 /** [newest token, [holder, ...], [waiter, ...]] */
-export function toLockStatus(name: string, answer: unknown): Standing {
+export function toLockStatus(name: string, answer: unknown): LockStatus {
   const [token, holders, waiters] = answer as readonly [unknown, readonly unknown[][], readonly unknown[][]]
   return {
     name,

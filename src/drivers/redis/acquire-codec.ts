@@ -2,12 +2,12 @@
 import type { Claim, Holder } from '../../core/driver.js'
 import { livenessWindow } from '../kit/push-schedule.js'
 import type { Reply } from './client.js'
-import { holderOf } from './inspect.js'
+import { toHolder } from './inspect.js'
 
 /** How long the server refuses late requests of an abandoned attempt, in ms: longer than TCP keeps trying. */
-export const ghostFor = 180_000
+export const tombstoneTtl = 180_000
 
-export type Acquired =
+export type AcquireReply =
   | { readonly is: 'granted'; readonly token: number; readonly contended: boolean; readonly further: string }
   /** The attempt has been released or cancelled before. */
   | { readonly is: 'over' }
@@ -32,14 +32,14 @@ export type Acquired =
 const letters = { exclusive: 'x', shared: 's', permits: 'p' } as const
 
 /** @param once do not enqueue; `reachable`: is there a channel to push to? `from`: the queue score at which to begin */
-export function argsOf(claim: Claim, once: boolean, reachable: boolean, from = '0'): string[] {
+export function toArguments(claim: Claim, once: boolean, reachable: boolean, from = '0'): string[] {
   const { attempt, mode, ttl, note = '' } = claim
   const take = mode.kind === 'permits' ? `${mode.take} ${mode.of}` : '1 1'
   const alive = micros(reachable ? livenessWindow.reachable : livenessWindow.polling)
   return [attempt, letters[mode.kind], micros(ttl), `${take} ${once ? 0 : 1} ${alive} ${from}`, note]
 }
 
-export function acquiredOf(reply: Reply): Acquired {
+export function parseAcquireReply(reply: Reply): AcquireReply {
   if (typeof reply === 'string') {
     const [first, second, further = ''] = reply.split(' ')
     if (first === 'o') return { is: 'over' }
@@ -55,7 +55,7 @@ export function acquiredOf(reply: Reply): Acquired {
     barred: Number(barred) > 1 ? Number(barred) / 1000 : 0,
     stranger: Number(barred) === 1,
     further: String(further),
-    holder: first.length > 0 ? holderOf(first) : undefined,
+    holder: first.length > 0 ? toHolder(first) : undefined,
   }
 }
 

@@ -5,47 +5,48 @@
 import { deadline } from '../../core/clock.js'
 import type { Claim, Wait } from '../../core/driver.js'
 import { permitLimitError } from '../../core/errors.js'
-import { argsOf, ghostFor } from './acquire-codec.js'
+import { toArguments, tombstoneTtl } from './acquire-codec.js'
 import type { Reply } from './client.js'
-import { troubleOf } from './failure.js'
+import { toFailure } from './failure.js'
 import { Hold } from './hold.js'
 import { keysOf } from './keys.js'
-import type { Flight } from './pipeline.js'
-import type { Desk } from './runtime.js'
+import type { Batch } from './pipeline.js'
+import type { Runtime } from './runtime.js'
 import { together as script } from './scripts/acquire-many.js'
 
 interface Answer {
   readonly reply: Reply
-  readonly flight: Flight
+  readonly flight: Batch
 }
 
-export async function takeTogether(
-  desk: Desk,
+export async function acquireMany(
+  runtime: Runtime,
   claims: readonly Claim[],
   prefix: string,
   wait: Wait,
 ): Promise<readonly Hold[] | undefined> {
-  const { link } = desk
-  for (const claim of claims) desk.allow(claim.ttl, claim)
+  const { pipeline } = runtime
+  for (const claim of claims) runtime.allow(claim.ttl, claim)
   const asked = { once: false }
   // Cancel nothing on a server never asked: it is unknown, and may be one that must not grant to others now what this would free.
   const end = async () => {
-    const ended = ({ attempt, name, ttl }: Claim) => desk.cancel(attempt, keysOf(prefix, name), ttl, ghostFor)
+    const ended = ({ attempt, name, ttl }: Claim) =>
+      runtime.cancel(attempt, keysOf(prefix, name), ttl, tombstoneTtl)
     if (asked.once) await Promise.all(claims.map(ended))
   }
   try {
-    const answer = await unlessOver(wait, answerTo(desk, claims, prefix, wait, asked))
+    const answer = await unlessOver(wait, answerTo(runtime, claims, prefix, wait, asked))
     if (answer === undefined) {
       await end()
       return undefined
     }
-    if (Array.isArray(answer.reply)) return heldBy(desk, claims, prefix, answer)
+    if (Array.isArray(answer.reply)) return heldBy(runtime, claims, prefix, answer)
     // A part of an earlier, executed try may be left.
     if (answer.flight.broken) await end()
     return refused(claims, String(answer.reply))
   } catch (error) {
     if (error instanceof RangeError) throw error
-    const trouble = troubleOf(error, link.connection.ended)
+    const trouble = toFailure(error, pipeline.connection.ended)
     // In the background: a server that left this unanswered will not answer the cancel sooner. Grants it may have made are ended all the same.
     void end()
     throw trouble.error
@@ -54,43 +55,52 @@ export async function takeTogether(
 
 /** The reply of a known server; `broken`: another request was made before. Undefined: the wait was over before a request was made. */
 async function answerTo(
-  desk: Desk,
+  runtime: Runtime,
   claims: readonly Claim[],
   prefix: string,
   wait: Wait,
   asked: { once: boolean },
 ): Promise<Answer | undefined> {
-  const { link, server, settings } = desk
+  const { pipeline, server, settings } = runtime
   for (let again = false; !wait.over; again = true) {
-    await server.known(link.epoch)
+    await server.known(pipeline.epoch)
     if (wait.over) break
     asked.once = true
-    const answer = await ask(desk, claims, prefix)
+    const answer = await ask(runtime, claims, prefix)
     const { flight, reply } = answer
     if (reply === 'm') server.changed()
     if (flight.broken || reply === 'm') continue
-    if (Array.isArray(reply) && flight.replicas < settings.replicas) throw desk.tooFew(flight.replicas)
+    if (Array.isArray(reply) && flight.replicas < settings.replicas)
+      throw runtime.notEnoughReplicas(flight.replicas)
     if (again) flight.broken = true
     return answer
   }
   return undefined
 }
 
-function ask({ link, ear }: Desk, claims: readonly Claim[], prefix: string): Promise<Answer> {
+function ask({ pipeline, subscriber }: Runtime, claims: readonly Claim[], prefix: string): Promise<Answer> {
   const keys = claims.flatMap(({ name }) => keysOf(prefix, name))
-  const args = claims.flatMap((claim) => argsOf(claim, true, ear.up))
+  const args = claims.flatMap((claim) => toArguments(claim, true, subscriber.up))
   return new Promise((resolve, reject) => {
-    link.ask(script, keys, args, { answered: (reply, flight) => resolve({ reply, flight }), failed: reject })
+    pipeline.ask(script, keys, args, {
+      answered: (reply, flight) => resolve({ reply, flight }),
+      failed: reject,
+    })
   })
 }
 
-function heldBy(desk: Desk, claims: readonly Claim[], prefix: string, { reply, flight }: Answer): Hold[] {
+function heldBy(
+  runtime: Runtime,
+  claims: readonly Claim[],
+  prefix: string,
+  { reply, flight }: Answer,
+): Hold[] {
   return claims.map((claim, i) => {
     const [token] = String((reply as readonly Reply[])[i]).split(' ')
     const validUntil = deadline(flight.sent, claim.ttl)
     // "Others wait" may have been pushed before this reply, when nobody here could match it: assume that others wait.
     const proven = { token: Number(token), validUntil, contended: true, reachable: true }
-    return new Hold(desk, claim, keysOf(prefix, claim.name), proven)
+    return new Hold(runtime, claim, keysOf(prefix, claim.name), proven)
   })
 }
 

@@ -3,13 +3,13 @@
  * notifies it. Without a channel, it polls a few times a second.
  */
 import type { Cells } from '../../core/cell.js'
-import { unlessAborted } from '../../core/or-aborted.js'
+import { orAborted } from '../../core/or-aborted.js'
 import { Hints } from '../kit/hints.js'
 import type { Reply } from './client.js'
-import { troubleOf } from './failure.js'
+import { toFailure } from './failure.js'
 import { cellKeysOf } from './keys.js'
 import { shaOf } from './pipeline.js'
-import type { Desk } from './runtime.js'
+import type { Runtime } from './runtime.js'
 import type { Script } from './scripts/batch-script.js'
 import { readCell, watchCell, writeCell } from './scripts/cells.js'
 import { inTime } from './server.js'
@@ -19,54 +19,54 @@ const lookEvery = { pushed: 5_000, polling: 250 }
 /** The longest time passed to PEXPIRE, in ms: some 1,000 years. */
 const longest = 2 ** 45
 
-export function cellsOver(open: () => Desk, prefix: string): Cells {
-  async function told<T>(signal: AbortSignal, work: (desk: Desk) => Promise<T>): Promise<T> {
-    const desk = open()
+export function createCells(open: () => Runtime, prefix: string): Cells {
+  async function told<T>(signal: AbortSignal, work: (runtime: Runtime) => Promise<T>): Promise<T> {
+    const runtime = open()
     try {
-      return await work(desk)
+      return await work(runtime)
     } catch (error) {
       if (signal.aborted && error === signal.reason) throw error
       // If the driver was closed meanwhile, report that instead.
       open()
-      throw troubleOf(error, desk.link.connection.ended).error
+      throw toFailure(error, runtime.pipeline.connection.ended).error
     }
   }
 
   return {
     read: (key, signal) =>
-      told(signal, async (desk) => {
-        const reply = (await run(desk, readCell, cellKeysOf(prefix, key).slice(0, 1), [], signal)) as
+      told(signal, async (runtime) => {
+        const reply = (await run(runtime, readCell, cellKeysOf(prefix, key).slice(0, 1), [], signal)) as
           | readonly [string, string]
           | null
         return reply === null ? undefined : { version: Number(reply[0]), value: reply[1] }
       }),
 
     write: (key, { seen, value, keep, id }, signal) =>
-      told(signal, async (desk) => {
+      told(signal, async (runtime) => {
         const ms = Number.isFinite(keep) ? String(Math.min(Math.max(1, Math.ceil(keep)), longest)) : ''
-        const args = [String(seen), id, ms, String(desk.settings.retention)]
+        const args = [String(seen), id, ms, String(runtime.settings.retention)]
         if (value !== undefined) args.push(value)
-        const version = await run(desk, writeCell, cellKeysOf(prefix, key), args, signal)
+        const version = await run(runtime, writeCell, cellKeysOf(prefix, key), args, signal)
         return version === null ? undefined : { version: Number(version), value: value ?? '' }
       }),
 
     changed: (key, version, signal) =>
-      told(signal, async (desk) => {
+      told(signal, async (runtime) => {
         const keys = cellKeysOf(prefix, key)
-        desk.ear.open()
+        runtime.subscriber.open()
         let wake = () => {}
-        const hints = new Hints(desk.clock, () => wake())
+        const hints = new Hints(runtime.clock, () => wake())
         for (;;) {
           open()
-          const { channel } = desk.ear
+          const { channel } = runtime.subscriber
           const pushed = channel.startsWith('-') ? undefined : channel
           const every = pushed === undefined ? lookEvery.polling : lookEvery.pushed
           // Add the listener before querying the cell: a push may arrive before the reply.
-          const heard = hears(desk, desk.link.connection.keyPrefix + keys[0], hints, signal)
+          const heard = hears(runtime, runtime.pipeline.connection.keyPrefix + keys[0], hints, signal)
           wake = heard.wake
           try {
             const args = [String(version), pushed ?? '-', String(2 * every)]
-            const left = await run(desk, watchCell, keys, args, signal)
+            const left = await run(runtime, watchCell, keys, args, signal)
             if (left === 'changed') return
             hints.queryDone()
             const ms = Number(left)
@@ -81,8 +81,8 @@ export function cellsOver(open: () => Desk, prefix: string): Cells {
 }
 
 /** Listens for pushes about one cell. */
-function hears(desk: Desk, key: string, hints: Hints, signal: AbortSignal) {
-  const { clock, cellListeners } = desk
+function hears(runtime: Runtime, key: string, hints: Hints, signal: AbortSignal) {
+  const { clock, cellListeners } = runtime
   let stop = () => {}
   let resolve = () => {}
   let reject: (error: unknown) => void = () => {}
@@ -111,24 +111,24 @@ function hears(desk: Desk, key: string, hints: Hints, signal: AbortSignal) {
 }
 
 async function run(
-  desk: Desk,
+  runtime: Runtime,
   script: Script,
   keys: readonly string[],
   args: readonly string[],
   signal: AbortSignal,
 ): Promise<Reply> {
   signal.throwIfAborted()
-  const { connection } = desk.link
-  const { replicas, replicaTimeout, commandTimeout } = desk.settings
+  const { connection } = runtime.pipeline
+  const { replicas, replicaTimeout, commandTimeout } = runtime.settings
   const once = async (how: 'EVALSHA' | 'EVAL', text: string): Promise<Reply> => {
     if (replicas === 0 || script !== writeCell) return connection.run(how, text, keys, args)
     const [reply, acknowledged] = await connection.runAndWait(how, text, keys, args, replicas, replicaTimeout)
-    if (acknowledged < replicas) throw desk.tooFew(acknowledged)
+    if (acknowledged < replicas) throw runtime.notEnoughReplicas(acknowledged)
     return reply
   }
   const answer = once('EVALSHA', shaOf(script)).catch((error: unknown) => {
     if (error instanceof Error && error.message.startsWith('NOSCRIPT')) return once('EVAL', script.text)
     throw error
   })
-  return unlessAborted(inTime(desk.clock, commandTimeout, answer), signal)
+  return orAborted(inTime(runtime.clock, commandTimeout, answer), signal)
 }

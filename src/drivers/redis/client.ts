@@ -53,12 +53,12 @@ export interface Connection {
   /** A separate connection to the same servers, which the caller closes. */
   duplicate(): Connection
   /** Subscribes to `channel`, again after every reconnect: on a separate connection, or on this one if `setApart`. */
-  listen(channel: string, ear: Ear, setApart: boolean): Listening
+  listen(channel: string, ear: SubscriptionHandler, setApart: boolean): Subscription
   /** Closes the connection; only for duplicates. */
   close(): void
 }
 
-export interface Ear {
+export interface SubscriptionHandler {
   message(text: string): void
   /** Subscribed: everything published from now on arrives, until `down`. */
   up(): void
@@ -67,7 +67,7 @@ export interface Ear {
   refused(error: Error): void
 }
 
-export interface Listening {
+export interface Subscription {
   close(): void
   /** Like {@link Connection.reconnect}. */
   reconnect?(): void

@@ -1,16 +1,16 @@
 /** The Redis driver: the scripts in `scripts/` decide, `waiter.ts` and `hold.ts` send the requests, this file assembles them. */
-import type { Driver, DriverFactory, Env, Grant, Standing, Traits } from '../../core/driver.js'
+import type { Driver, DriverFactory, Env, Grant, LockStatus, Traits } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
-import { takeTogether } from './acquire-many.js'
-import { cellsOver } from './cells.js'
+import { acquireMany } from './acquire-many.js'
+import { createCells } from './cells.js'
 import { type Connection, connect, type Reply } from './client.js'
-import { troubleOf } from './failure.js'
-import { standingOf } from './inspect.js'
+import { toFailure } from './failure.js'
+import { toLockStatus } from './inspect.js'
 import { type Keys, keysOf, nameOf, patternOf } from './keys.js'
 import { resultOf } from './multi-step-reply.js'
 import { type RedisOptions, settingsOf } from './options.js'
 import { answerTo, shaOf } from './pipeline.js'
-import { createDesk, type Desk } from './runtime.js'
+import { createRuntime, type Runtime } from './runtime.js'
 import { inspect } from './scripts/inspect.js'
 import { force } from './scripts/verbs.js'
 import { inTime } from './server.js'
@@ -52,59 +52,59 @@ export function redis(options: RedisOptions): DriverFactory<RedisTraits> {
     const { subscriber } = settings
     const apart = subscriber ? connect(subscriber, clock, 'subscriber') : undefined
     let own: Connection | undefined
-    let desk: Desk | undefined
+    let runtime: Runtime | undefined
     let closed = false
 
-    const open = (): Desk => {
+    const open = (): Runtime => {
       if (closed) throw new BackendError('redis', 'these locks were closed', { closed: true })
-      if (desk !== undefined) return desk
+      if (runtime !== undefined) return runtime
       if (settings.replicas > 0) own = given.duplicate()
       const listener = {
         // Not `given` when `own` exists: the driver then never uses `given`, which may be unconnected and not know the masters.
         connection: subscriber === false ? undefined : (apart ?? own ?? given),
         setApart: apart !== undefined,
       }
-      desk = createDesk(own ?? given, listener, settings, env)
-      return desk
+      runtime = createRuntime(own ?? given, listener, settings, env)
+      return runtime
     }
 
     const driver = driverOver(open, env, settings.prefix, async () => {
       closed = true
-      await desk?.close()
+      await runtime?.close()
       own?.close()
     })
     if (given.cluster) return { ...driver, traits: traitsInCluster }
     return {
       ...driver,
-      together: async (claims, wait) => takeTogether(open(), claims, settings.prefix, wait),
+      together: async (claims, wait) => acquireMany(open(), claims, settings.prefix, wait),
     }
   }
 }
 
 function driverOver(
-  open: () => Desk,
+  open: () => Runtime,
   { clock, id }: Env,
   prefix: string,
   close: () => Promise<void>,
 ): Driver<RedisTraits> {
-  const show = async (desk: Desk, name: string): Promise<Standing> => {
-    const { connection } = desk.link
+  const show = async (runtime: Runtime, name: string): Promise<LockStatus> => {
+    const { connection } = runtime.pipeline
     const keys = keysOf(prefix, name)
     const once = (how: 'EVALSHA' | 'EVAL', text: string) =>
-      inTime(clock, desk.settings.commandTimeout, connection.run(how, text, keys, []))
+      inTime(clock, runtime.settings.commandTimeout, connection.run(how, text, keys, []))
     const reply = await once('EVALSHA', shaOf(inspect)).catch((error) => {
       if (error instanceof Error && error.message.startsWith('NOSCRIPT')) return once('EVAL', inspect.text)
       throw error
     })
-    return standingOf(name, reply as readonly Reply[])
+    return toLockStatus(name, reply as readonly Reply[])
   }
 
-  const told = async <T>(work: (desk: Desk) => Promise<T>): Promise<T> => {
-    const desk = open()
+  const told = async <T>(work: (runtime: Runtime) => Promise<T>): Promise<T> => {
+    const runtime = open()
     try {
-      return await work(desk)
+      return await work(runtime)
     } catch (error) {
-      throw troubleOf(error, desk.link.connection.ended).error
+      throw toFailure(error, runtime.pipeline.connection.ended).error
     }
   }
 
@@ -114,41 +114,41 @@ function driverOver(
 
     acquire(claim, wait) {
       return new Promise<Grant | undefined>((resolve, reject) => {
-        const desk = open()
-        desk.allow(claim.ttl, claim)
-        new Waiter(desk, claim, keysOf(prefix, claim.name), wait, resolve, reject).ask()
+        const runtime = open()
+        runtime.allow(claim.ttl, claim)
+        new Waiter(runtime, claim, keysOf(prefix, claim.name), wait, resolve, reject).ask()
       })
     },
 
-    inspect: (name) => told((desk) => show(desk, name)),
+    inspect: (name) => told((runtime) => show(runtime, name)),
 
     list: (beginning) =>
-      told(async (desk) => {
-        const { connection } = desk.link
-        const found: Standing[] = []
+      told(async (runtime) => {
+        const { connection } = runtime.pipeline
+        const found: LockStatus[] = []
         const seen = new Set<string>()
         const pages = connection.scan(patternOf(connection.keyPrefix + prefix, beginning))
         for (;;) {
-          const { done, value: page } = await inTime(clock, desk.settings.commandTimeout, pages.next())
+          const { done, value: page } = await inTime(clock, runtime.settings.commandTimeout, pages.next())
           if (done) break
           // SCAN may return a key twice while the key table grows, and while the key moves to another node.
           const names = new Set(page.map((key) => nameOf(connection.keyPrefix + prefix, key)))
           const fresh = [...names].filter((name) => name !== undefined && !seen.has(name)) as string[]
           for (const name of fresh) seen.add(name)
-          const standings = await Promise.all(fresh.map((name) => show(desk, name)))
+          const standings = await Promise.all(fresh.map((name) => show(runtime, name)))
           found.push(...standings.filter(({ holders, waiters }) => holders.length + waiters.length > 0))
         }
         return found.sort((a, b) => (a.name < b.name ? -1 : 1))
       }),
 
     forceRelease: (name) =>
-      told(async (desk) => {
+      told(async (runtime) => {
         const keys: Keys = keysOf(prefix, name)
-        const [ended, flight] = await answerTo(desk.link, force, keys, [id()])
-        return Number(resultOf(desk, keys, ended, flight))
+        const [ended, flight] = await answerTo(runtime.pipeline, force, keys, [id()])
+        return Number(resultOf(runtime, keys, ended, flight))
       }),
 
-    cells: cellsOver(open, prefix),
+    cells: createCells(open, prefix),
 
     close,
   }

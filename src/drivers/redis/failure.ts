@@ -4,11 +4,11 @@
  */
 import { BackendError } from '../../core/errors.js'
 
-export interface Trouble {
+export interface Failure {
   /** Worth a retry while the wait lasts. */
-  readonly passing: boolean
+  readonly transient: boolean
   /** May the server have executed the request all the same? */
-  readonly unknown: boolean
+  readonly ambiguous: boolean
   readonly error: BackendError
 }
 
@@ -39,8 +39,8 @@ const lasting: Readonly<Record<string, string>> = {
   NOTBUSY: 'it refused',
 }
 
-export function troubleOf(error: unknown, ended: boolean): Trouble {
-  if (error instanceof BackendError) return { passing: false, unknown: false, error }
+export function toFailure(error: unknown, ended: boolean): Failure {
+  if (error instanceof BackendError) return { transient: false, ambiguous: false, error }
   // ioredis wraps the last refusal in an error of its own.
   const message = (error instanceof Error ? error.message : String(error)).replace(
     /^Too many Cluster redirections\. Last error: (\w+: )?/,
@@ -49,22 +49,22 @@ export function troubleOf(error: unknown, ended: boolean): Trouble {
   const code = /^[A-Z]+(?= |$)/.exec(message)?.[0] ?? ''
   const soon = passing[code]
   const never = lasting[code]
-  if (soon !== undefined) return { passing: true, unknown: false, error: refused(code, soon, error) }
-  if (never !== undefined) return { passing: false, unknown: false, error: refused(code, never, error) }
+  if (soon !== undefined) return { transient: true, ambiguous: false, error: refused(code, soon, error) }
+  if (never !== undefined) return { transient: false, ambiguous: false, error: refused(code, never, error) }
   if (code === 'ERR') {
     return {
-      passing: false,
-      unknown: false,
+      transient: false,
+      ambiguous: false,
       error: new BackendError('redis', `the server refused: ${message}`, { cause: error }),
     }
   }
   if (ended) {
     const told = 'the client is closed; connect it first, and close it after the locks'
-    return { passing: false, unknown: true, error: new BackendError('redis', told, { cause: error }) }
+    return { transient: false, ambiguous: true, error: new BackendError('redis', told, { cause: error }) }
   }
   return {
-    passing: true,
-    unknown: true,
+    transient: true,
+    ambiguous: true,
     error: new BackendError('redis', `no answer: ${message}`, { cause: error, unanswered: true }),
   }
 }

@@ -1,20 +1,20 @@
 /** One grant, from its first proof to the reply to its release. */
 import { deadline } from '../../core/clock.js'
-import type { Claim, GaveBack, Grant } from '../../core/driver.js'
+import type { Claim, Grant, ReleaseResult } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { tokenReserve } from '../../core/token.js'
 import { Hints } from '../kit/hints.js'
-import { ghostFor, micros } from './acquire-codec.js'
+import { micros, tombstoneTtl } from './acquire-codec.js'
 import type { Reply } from './client.js'
-import { troubleOf } from './failure.js'
+import { toFailure } from './failure.js'
 import type { Keys } from './keys.js'
 import { resultOf } from './multi-step-reply.js'
-import type { Flight } from './pipeline.js'
-import type { Desk } from './runtime.js'
+import type { Batch } from './pipeline.js'
+import type { Runtime } from './runtime.js'
 import type { Script } from './scripts/batch-script.js'
 import { downgrade, release, renew } from './scripts/verbs.js'
 
-export interface Proven {
+export interface Proof {
   readonly token: number
   readonly validUntil: number
   /** Were others waiting for the name at the grant? */
@@ -24,7 +24,7 @@ export interface Proven {
 }
 
 export class Hold implements Grant {
-  readonly #desk: Desk
+  readonly #runtime: Runtime
   readonly #claim: Claim
   readonly #keys: Keys
   readonly #earEpoch: number
@@ -37,17 +37,17 @@ export class Hold implements Grant {
   #revoked: AbortController | undefined
   #hints: Hints | undefined
 
-  constructor(desk: Desk, claim: Claim, keys: Keys, proven: Proven) {
-    this.#desk = desk
+  constructor(runtime: Runtime, claim: Claim, keys: Keys, proven: Proof) {
+    this.#runtime = runtime
     this.#claim = claim
     this.#keys = keys
-    this.#earEpoch = desk.ear.epoch
+    this.#earEpoch = runtime.subscriber.epoch
     this.token = proven.token
     this.#last = proven.token
     this.validUntil = proven.validUntil
     this.#heard = proven.contended
     this.#reachable = proven.reachable
-    desk.holds.set(claim.attempt, this)
+    runtime.holds.set(claim.attempt, this)
   }
 
   get lost(): AbortSignal {
@@ -56,7 +56,7 @@ export class Hold implements Grant {
   }
 
   /** A notification: others wait, or an operator force-released the lock; the second is checked with the server first. */
-  hear(what: 'contended' | 'taken'): void {
+  onNotification(what: 'contended' | 'taken'): void {
     if (what === 'contended') this.#heard = true
     else this.check()
   }
@@ -64,52 +64,52 @@ export class Hold implements Grant {
   /** Asks the server whether the grant still exists. */
   check(): void {
     if (this.#asked) return
-    this.#hints ??= new Hints(this.#desk.clock, () => this.#look())
+    this.#hints ??= new Hints(this.#runtime.clock, () => this.#look())
     this.#hints.notify()
   }
 
   async renew(ttl: number): Promise<number | undefined> {
-    const desk = this.#desk
-    desk.allow(ttl, this.#claim)
+    const runtime = this.#runtime
+    runtime.allow(ttl, this.#claim)
     const args = [this.#claim.attempt, micros(ttl)]
     const [reply, flight] = await this.#prove(args)
     if (Number(reply) !== 1) return undefined
-    if (flight.replicas < desk.settings.replicas) throw desk.tooFew(flight.replicas)
+    if (flight.replicas < runtime.settings.replicas) throw runtime.notEnoughReplicas(flight.replicas)
     this.validUntil = deadline(flight.sent, ttl)
     return this.validUntil
   }
 
-  async release(): Promise<GaveBack> {
+  async release(): Promise<ReleaseResult> {
     const { attempt } = this.#claim
     const again = this.#asked
     this.#asked = true
     const [reply, flight] = await this.#answer(release, [attempt, String(this.#last)])
-    const result = resultOf(this.#desk, this.#keys, reply, flight)
+    const result = resultOf(this.#runtime, this.#keys, reply, flight)
     this.drop()
     // A copy of the claim that arrives now would acquire the lock for nobody.
-    if (this.#desk.link.connection.repeats === true)
-      void this.#desk.cancel(attempt, this.#keys, this.#claim.ttl, ghostFor)
+    if (this.#runtime.pipeline.connection.repeats === true)
+      void this.#runtime.cancel(attempt, this.#keys, this.#claim.ttl, tombstoneTtl)
     if (result === '1') return 'released'
     // The first try may have been executed, and others may have held and released since. While the proof shows that no other client
     // could have taken the lock, "not yours" can only mean that the first try was executed.
-    const before = (again || flight.twice) && this.#desk.clock.now() < this.validUntil
+    const before = (again || flight.twice) && this.#runtime.clock.now() < this.validUntil
     return result === '2' || before ? 'already-released' : 'lost'
   }
 
   pass(): number | undefined {
     if (this.#claim.mode.kind !== 'exclusive' || this.#last - this.token >= tokenReserve) return undefined
-    this.#desk.ear.open()
+    this.#runtime.subscriber.open()
     this.#last++
     return this.#last
   }
 
   contended(): boolean {
-    return this.#heard || !this.#reachable || this.#earEpoch !== this.#desk.ear.epoch
+    return this.#heard || !this.#reachable || this.#earEpoch !== this.#runtime.subscriber.epoch
   }
 
   async downgrade(): Promise<void> {
     const [reply, flight] = await this.#answer(downgrade, [this.#claim.attempt, String(this.#last)])
-    const result = resultOf(this.#desk, this.#keys, reply, flight)
+    const result = resultOf(this.#runtime, this.#keys, reply, flight)
     if (result === '0')
       throw new BackendError('redis', `cannot downgrade ${this.#claim.name}: it is not held`)
   }
@@ -121,16 +121,16 @@ export class Hold implements Grant {
   /** Forgets the hold and leaves no timer behind. */
   drop(): void {
     this.#hints?.stop()
-    this.#desk.holds.delete(this.#claim.attempt)
+    this.#runtime.holds.delete(this.#claim.attempt)
   }
 
   /** The reply of a server that may no longer be the master proves nothing: retry once the server is known. */
-  async #prove(args: readonly string[]): Promise<readonly [Reply, Flight]> {
-    const { link, server, clock, settings } = this.#desk
+  async #prove(args: readonly string[]): Promise<readonly [Reply, Batch]> {
+    const { pipeline, server, clock, settings } = this.#runtime
     const until = clock.now() + settings.commandTimeout
     for (let tries = 1; ; tries++) {
-      await server.known(link.epoch)?.catch((error) => {
-        throw troubleOf(error, link.connection.ended).error
+      await server.known(pipeline.epoch)?.catch((error) => {
+        throw toFailure(error, pipeline.connection.ended).error
       })
       const answer = await this.#answer(renew, args)
       if (!answer[1].broken) return answer
@@ -142,22 +142,22 @@ export class Hold implements Grant {
   /** Does the grant still exist? No answer proves nothing: the next renewal decides. */
   #look(): void {
     const looked = () => this.#hints?.queryDone()
-    const answered = ([reply]: readonly [Reply, Flight]) => {
+    const answered = ([reply]: readonly [Reply, Batch]) => {
       looked()
-      if (Number(reply) === 1 || !this.#desk.holds.has(this.#claim.attempt)) return
+      if (Number(reply) === 1 || !this.#runtime.holds.has(this.#claim.attempt)) return
       this.validUntil = Number.NEGATIVE_INFINITY
       this.#revoked?.abort()
     }
     this.#answer(renew, [this.#claim.attempt, '0']).then(answered, looked)
   }
 
-  #answer(script: Script, args: readonly string[]): Promise<readonly [Reply, Flight]> {
+  #answer(script: Script, args: readonly string[]): Promise<readonly [Reply, Batch]> {
     return new Promise((resolve, reject) => {
-      this.#desk.link.ask(script, this.#keys, args, {
+      this.#runtime.pipeline.ask(script, this.#keys, args, {
         answered: (reply, flight) => resolve([reply, flight]),
         failed: (error) => {
-          if (this.#desk.clock.now() >= this.validUntil) this.drop()
-          reject(troubleOf(error, this.#desk.link.connection.ended).error)
+          if (this.#runtime.clock.now() >= this.validUntil) this.drop()
+          reject(toFailure(error, this.#runtime.pipeline.connection.ended).error)
         },
       })
     })

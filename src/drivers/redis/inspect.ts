@@ -1,9 +1,9 @@
 /** Decodes the replies of the scripts into what operators and errors show. */
-import type { Holder, Standing, Waiter } from '../../core/driver.js'
+import type { Holder, LockStatus, Waiter } from '../../core/driver.js'
 import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
 import type { Reply } from './client.js'
 
-function modeOf(letter: string, take: number, of: number): Mode {
+function parseMode(letter: string, take: number, of: number): Mode {
   if (letter === 's') return shared
   return letter === 'p' ? permits(take, of) : exclusive
 }
@@ -11,11 +11,11 @@ function modeOf(letter: string, take: number, of: number): Mode {
 const ms = (micros: unknown) => Number(micros) / 1000
 
 /** From a row of `acquire`: attempt, mode, take, limit, token, µs held, µs left, by, note. */
-export function holderOf(row: readonly Reply[]): Holder {
+export function toHolder(row: readonly Reply[]): Holder {
   const [attempt, letter, take, of, token, held, left, by, note] = row
   return {
     attempt: String(attempt),
-    mode: modeOf(String(letter), Number(take), Number(of)),
+    mode: parseMode(String(letter), Number(take), Number(of)),
     token: Number(token),
     heldFor: ms(held),
     expiresIn: ms(left),
@@ -24,7 +24,7 @@ export function holderOf(row: readonly Reply[]): Holder {
 }
 
 /** From the reply of `inspect`: state, now, limit, holds as attempt, deadline, record …, waiters as attempt, record …, how many more. */
-export function standingOf(name: string, reply: readonly Reply[]): Standing {
+export function toLockStatus(name: string, reply: readonly Reply[]): LockStatus {
   const [state, now, of, holds, waits, more] = reply
   const [letter = '-', , , due, token, , owner = '-', ...record] = String(state).split(' ')
   const holders: Holder[] = []
@@ -32,14 +32,14 @@ export function standingOf(name: string, reply: readonly Reply[]): Standing {
     const [since, , by = '', ...note] = record
     const held = Number(now) - Number(since)
     const left = Number(due) - Number(now)
-    holders.push(holderOf([owner, 'x', 1, 1, Number(token), held, left, by, note.join(' ')]))
+    holders.push(toHolder([owner, 'x', 1, 1, Number(token), held, left, by, note.join(' ')]))
   }
   for (const [attempt, deadline, text] of groups(holds as readonly Reply[], 3)) {
     const [its, take, since, , by = '', ...note] = String(text).split(' ')
     const held = Number(now) - Number(since)
     const left = Number(deadline) - Number(now)
     holders.push(
-      holderOf([
+      toHolder([
         attempt ?? '',
         letter,
         Number(take),
@@ -55,17 +55,17 @@ export function standingOf(name: string, reply: readonly Reply[]): Standing {
   return {
     name,
     holders,
-    waiters: groups(waits as readonly Reply[], 2).map((row) => waiterOf(row, Number(now))),
+    waiters: groups(waits as readonly Reply[], 2).map((row) => toWaiter(row, Number(now))),
     lastToken: Number(token ?? 0),
     ...(Number(more) > 0 && { unlisted: Number(more) }),
   }
 }
 
-function waiterOf([attempt, text]: readonly Reply[], now: number): Waiter {
+function toWaiter([attempt, text]: readonly Reply[], now: number): Waiter {
   const [letter = 'x', take, of, , , , since, by = '', ...note] = String(text).split(' ')
   return {
     attempt: String(attempt),
-    mode: modeOf(letter, Number(take), Number(of)),
+    mode: parseMode(letter, Number(take), Number(of)),
     waitedFor: ms(now - Number(since)),
     ...described(by, note.join(' ')),
   }

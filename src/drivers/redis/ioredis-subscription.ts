@@ -1,6 +1,6 @@
 /** Subscribes to the driver's channel over ioredis. */
 import type { Clock } from '../../core/clock.js'
-import type { Ear, Listening } from './client.js'
+import type { Subscription, SubscriptionHandler } from './client.js'
 import { onAll } from './events.js'
 import { isRefusal } from './failure.js'
 import type { Full } from './ioredis.js'
@@ -16,7 +16,7 @@ export function quiet(client: Full): Full {
  * Subscribes at every `ready`. Returns a function that undoes this. Uses the client's own method, not `call('SUBSCRIBE')`: ioredis 5
  * notices the subscription only by the lower-case command, and otherwise takes the first message for a reply.
  */
-export function attach(client: Full, channel: string, ear: Ear): () => void {
+export function attach(client: Full, channel: string, ear: SubscriptionHandler): () => void {
   let over = false
   const subscribe = async () => client.subscribe(channel)
   const unsubscribe = async () => client.unsubscribe(channel)
@@ -42,7 +42,7 @@ export function attach(client: Full, channel: string, ear: Ear): () => void {
 }
 
 /** Listens over a separate connection to the same server. */
-export function listenOnACopy(client: Full, channel: string, ear: Ear): Listening {
+export function listenOnACopy(client: Full, channel: string, ear: SubscriptionHandler): Subscription {
   const own = quiet(client.duplicate({ ...forOurs, maxRetriesPerRequest: null }))
   const detach = attach(own, channel, ear)
   return {
@@ -68,7 +68,12 @@ const forOurs = {
 }
 
 /** Listens over our own connection to one node: a Cluster client hides when its subscription moves. */
-export function listenOnANode(cluster: Full, clock: Clock, channel: string, ear: Ear): Listening {
+export function listenOnANode(
+  cluster: Full,
+  clock: Clock,
+  channel: string,
+  ear: SubscriptionHandler,
+): Subscription {
   let left: Full | undefined
   const masters = () => cluster.nodes?.('master') ?? []
   const open = async (ended: () => void): Promise<OnNode | undefined> => {

@@ -5,22 +5,23 @@
  */
 import type { Reply } from './client.js'
 import type { Keys } from './keys.js'
-import { answerTo, type Flight } from './pipeline.js'
-import type { Desk } from './runtime.js'
+import { answerTo, type Batch } from './pipeline.js'
+import type { Runtime } from './runtime.js'
 import { further } from './scripts/verbs.js'
 
 /** The result of a verb, without the score at which to continue; this function does the continuing. */
-export function resultOf({ link, server }: Desk, keys: Keys, reply: Reply, { broken }: Flight): string {
+export function resultOf({ pipeline, server }: Runtime, keys: Keys, reply: Reply, { broken }: Batch): string {
   const [result = '', from] = String(reply).split(' ')
-  const unknown = server.known(link.epoch)
+  const unknown = server.known(pipeline.epoch)
   // The server may have restarted: a request with its former identity granted nothing.
-  if (unknown !== undefined || broken) void Promise.resolve(unknown).then(() => goOn(link, keys, '0'), ignore)
-  else if (from !== undefined) void goOn(link, keys, from)
+  if (unknown !== undefined || broken)
+    void Promise.resolve(unknown).then(() => goOn(pipeline, keys, '0'), ignore)
+  else if (from !== undefined) void goOn(pipeline, keys, from)
   return result
 }
 
 /** Continues from a score of the queue. */
-export async function goOn(link: Desk['link'], keys: Keys, first: string): Promise<void> {
+export async function goOn(link: Runtime['pipeline'], keys: Keys, first: string): Promise<void> {
   for (let from = first; from !== ''; ) {
     const answer = await answerTo(link, further, keys, [from]).catch(ignore)
     from = answer === undefined ? '' : String(answer[0])

@@ -1,6 +1,6 @@
 /** Subscribes to the driver's channel over node-redis. */
 import type { Clock } from '../../core/clock.js'
-import type { Ear, Listening, NodeRedis } from './client.js'
+import type { NodeRedis, Subscription, SubscriptionHandler } from './client.js'
 import { onAll } from './events.js'
 import { isRefusal } from './failure.js'
 import type { Single } from './node-redis-topologies.js'
@@ -13,7 +13,7 @@ export function quiet<T extends NodeRedis>(client: T): T {
 }
 
 /** Subscribes at the first `ready`; later the client resubscribes before it emits `ready`. Returns a function that undoes this. */
-export function attach(client: Single, channel: string, ear: Ear): () => void {
+export function attach(client: Single, channel: string, ear: SubscriptionHandler): () => void {
   let [subscribed, over] = [false, false]
   const subscribe = async () => client.subscribe(channel, message)
   const unsubscribe = async () => client.unsubscribe(channel, message)
@@ -43,7 +43,7 @@ export function attach(client: Single, channel: string, ear: Ear): () => void {
   }
 }
 
-export function listenOnACopy(client: Single, channel: string, ear: Ear): Listening {
+export function listenOnACopy(client: Single, channel: string, ear: SubscriptionHandler): Subscription {
   const own = quiet(client.duplicate())
   const detach = attach(own, channel, ear)
   own.connect().catch(() => undefined)
@@ -59,7 +59,12 @@ export function listenOnACopy(client: Single, channel: string, ear: Ear): Listen
  * Listens over our own connection to one of the nodes: a Cluster client hides when its subscription moves, and a Sentinel client
  * hides when it is made anew.
  */
-export function listenOnANode(clock: Clock, nodes: Choice, channel: string, ear: Ear): Listening {
+export function listenOnANode(
+  clock: Clock,
+  nodes: Choice,
+  channel: string,
+  ear: SubscriptionHandler,
+): Subscription {
   let left: object | undefined
   const open = async (ended: () => void): Promise<OnNode | undefined> => {
     const chosen = another(await nodes.all(), left)

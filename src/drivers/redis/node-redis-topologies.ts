@@ -1,6 +1,6 @@
 /** The differences between the three kinds of node-redis clients: client, cluster, sentinel. */
 import type { Clock } from '../../core/clock.js'
-import type { Ear, Listening, NodeRedis } from './client.js'
+import type { NodeRedis, Subscription, SubscriptionHandler } from './client.js'
 import { on } from './events.js'
 import { Nodes } from './node-redis-nodes.js'
 import { attach, type Choice, listenOnACopy, listenOnANode } from './node-redis-subscription.js'
@@ -50,7 +50,7 @@ export interface Way {
   /** Sends both over one connection, one after the other. */
   both(key: string, first: Args, second: Args): Promise<readonly unknown[]>
   masters(): AsyncIterable<AskNode>
-  listen(channel: string, ear: Ear): Listening
+  listen(channel: string, ear: SubscriptionHandler): Subscription
   /** Reports the connection changes that the client itself does not. */
   watch?(down: () => void, up: () => void): () => void
 }

@@ -19,7 +19,7 @@ import type { Script } from './scripts/batch-script.js'
 import { cancel, downgrade, force, further, release, renew } from './scripts/verbs.js'
 
 /** Shared by all requests sent in one command. */
-export interface Flight {
+export interface Batch {
   /** Clock reading before the command left. */
   readonly sent: number
   readonly epoch: number
@@ -32,15 +32,15 @@ export interface Flight {
 }
 
 /** Receives the reply to a request. Not a promise: that saves dozens of objects per uncontended acquire and release. */
-export interface Asker {
+export interface Callbacks {
   /** The request leaves now. A push may arrive before the reply. */
-  leaving?(flight: Flight): void
-  answered(reply: Reply, flight: Flight): void
+  leaving?(flight: Batch): void
+  answered(reply: Reply, flight: Batch): void
   failed(error: unknown): void
 }
 
 /** The arguments before the items of every command: see `scripts/state.ts`. */
-export interface Header {
+export interface Preamble {
   readonly boot: string | undefined
   readonly args: readonly string[]
 }
@@ -48,18 +48,18 @@ export interface Header {
 interface Item {
   readonly keys: readonly string[]
   readonly args: readonly string[]
-  readonly asker: Asker
+  readonly asker: Callbacks
 }
 
-interface Sent extends Flight {
+interface Sent extends Batch {
   readonly items: readonly Item[]
 }
 
-export interface Link {
+export interface Pipeline {
   readonly connection: Connection
   readonly epoch: number
   /** @param keys the keys of one lock; for `together` those of all its locks. The same goes for `args` */
-  ask(script: Script, keys: readonly string[], args: readonly string[], asker: Asker): void
+  ask(script: Script, keys: readonly string[], args: readonly string[], asker: Callbacks): void
   /** Fails every unanswered request. */
   close(): void
 }
@@ -76,14 +76,14 @@ const shas = new Map<Script, string>()
  * @param replicas how many replicas must have every proof, and how long to wait for them in ms
  * @param on `up`: the connection is usable again. `answer`: a reply arrived; returns whether the silence before it was too long
  */
-export function createLink(
+export function createPipeline(
   connection: Connection,
   clock: Clock,
   timeout: number,
-  header: () => Header,
+  header: () => Preamble,
   replicas: { readonly needed: number; readonly timeout: number },
   on: { up(): void; answer(): boolean },
-): Link {
+): Pipeline {
   let epoch = 0
   let scheduled = false
   let closed = false
@@ -216,11 +216,11 @@ const over = () => new Error('the locks were closed')
 
 /** `link.ask` as a promise, for requests not made a hundred thousand times a second. */
 export function answerTo(
-  link: Link,
+  link: Pipeline,
   script: Script,
   keys: Keys,
   args: readonly string[],
-): Promise<readonly [Reply, Flight]> {
+): Promise<readonly [Reply, Batch]> {
   return new Promise((resolve, reject) => {
     link.ask(script, keys, args, { answered: (reply, flight) => resolve([reply, flight]), failed: reject })
   })

@@ -7,15 +7,15 @@ import { tokenReserve } from '../../core/token.js'
 import { Retries } from '../kit/retries.js'
 import { micros } from './acquire-codec.js'
 import type { Connection } from './client.js'
-import { troubleOf } from './failure.js'
+import { toFailure } from './failure.js'
 import type { Hold } from './hold.js'
 import { bootKey, channelOf, type Keys } from './keys.js'
 import { resultOf } from './multi-step-reply.js'
 import type { Settings } from './options.js'
-import { answerTo, createLink, type Header, type Link } from './pipeline.js'
+import { answerTo, createPipeline, type Pipeline, type Preamble } from './pipeline.js'
 import { cancel } from './scripts/verbs.js'
 import { createServer, type Identity, type Server } from './server.js'
-import { createEar, type Ear, type Push } from './subscriber.js'
+import { createSubscriber, type Notification, type Subscriber } from './subscriber.js'
 import type { Waiter } from './waiter.js'
 
 export interface CellListener {
@@ -25,13 +25,13 @@ export interface CellListener {
   closed(error: BackendError): void
 }
 
-export interface Desk {
+export interface Runtime {
   readonly clock: Clock
   readonly random: () => number
   readonly settings: Settings
-  readonly link: Link
+  readonly pipeline: Pipeline
   readonly server: Server
-  readonly ear: Ear
+  readonly subscriber: Subscriber
   readonly waiters: Map<string, Waiter>
   readonly holds: Map<string, Hold>
   /** Listeners of each cell, by its key as the server sees it. */
@@ -43,34 +43,34 @@ export interface Desk {
    * once more at `close()`. Resolves after the first try. @param ghost how long the server refuses late requests of the attempt, in ms
    */
   cancel(attempt: string, keys: Keys, ttl: number, ghost: number): Promise<void>
-  tooFew(replicas: number): BackendError
+  notEnoughReplicas(replicas: number): BackendError
   /** Waits for pending cancels, at most as long as a request may take, then ends everything. */
   close(): Promise<void>
 }
 
 /** @param listener its connection is reserved for the subscription (`setApart`), or the ear duplicates it */
-export function createDesk(
+export function createRuntime(
   connection: Connection,
   listener: { readonly connection: Connection | undefined; readonly setApart: boolean },
   settings: Settings,
   env: Env,
-): Desk {
+): Runtime {
   const { clock } = env
   const waiters = new Map<string, Waiter>()
   const holds = new Map<string, Hold>()
   const cellListeners = new Map<string, Set<CellListener>>()
   const later = new Set<() => void>()
-  const cancels = new Retries(clock, (error) => troubleOf(error, connection.ended).passing)
+  const cancels = new Retries(clock, (error) => toFailure(error, connection.ended).transient)
   let closed = false
   const { replicas, replicaTimeout } = settings
   const needed = { needed: replicas, timeout: replicaTimeout }
-  const link = createLink(connection, clock, settings.commandTimeout, header, needed, {
+  const pipeline = createPipeline(connection, clock, settings.commandTimeout, header, needed, {
     up: () => check(),
     answer: () => server.heard(),
   })
-  const server = createServer(connection, settings, clock, env.id().slice(0, 16), () => ear.move())
+  const server = createServer(connection, settings, clock, env.id().slice(0, 16), () => subscriber.move())
   const channel = channelOf(settings.prefix, env.id())
-  const ear = createEar(listener.connection, listener.setApart, channel, {
+  const subscriber = createSubscriber(listener.connection, listener.setApart, channel, {
     push: (push) => hear(push),
     up: () => {
       for (const waiter of waiters.values()) waiter.ask()
@@ -81,11 +81,11 @@ export function createDesk(
   const by = env.by.replace(/\s/g, '_') || '?'
 
   // Rebuilt only when a part has changed: every command carries it.
-  let made: Header | undefined
+  let made: Preamble | undefined
   let madeOf: readonly unknown[] = []
-  function header(): Header {
+  function header(): Preamble {
     const { identity, longest } = server
-    const of = [identity, ear.channel, longest]
+    const of = [identity, subscriber.channel, longest]
     if (made === undefined || of.some((part, i) => part !== madeOf[i])) {
       made = compose(identity, longest)
       madeOf = of
@@ -93,13 +93,13 @@ export function createDesk(
     return made
   }
 
-  function compose(identity: Identity | undefined, longest: number): Header {
+  function compose(identity: Identity | undefined, longest: number): Preamble {
     const upFor = connection.cluster && settings.quarantine === 'strict' ? longest + 1_000 : 0
     return {
       boot: identity === undefined ? undefined : bootKey(settings.prefix),
       args: [
         identity === undefined ? '' : `0 ${identity.boot} ${identity.lineage} `,
-        `${ear.channel} ${by}`,
+        `${subscriber.channel} ${by}`,
         String(tokenReserve),
         String(settings.retention),
         `${micros(upFor)} ${micros(longest)} ${connection.cluster ? 1 : 0}`,
@@ -117,7 +117,7 @@ export function createDesk(
     const again = () => {
       if (!closed && tries > 0) soon(250, () => check(tries - 1))
     }
-    const known = server.known(link.epoch)
+    const known = server.known(pipeline.epoch)
     if (known === undefined) all()
     else known.then(all, again)
   }
@@ -131,21 +131,21 @@ export function createDesk(
     later.add(stop)
   }
 
-  function hear(push: Push): void {
+  function hear(push: Notification): void {
     if (push.is === 'changed') for (const listener of cellListeners.get(push.key) ?? []) listener.changed()
-    else if (push.is === 'next') waiters.get(push.attempt)?.foretold(push.left / 1000)
-    else if (push.is === 'turn') waiters.get(push.attempt)?.hear(push.is)
+    else if (push.is === 'next') waiters.get(push.attempt)?.expectTurnIn(push.left / 1000)
+    else if (push.is === 'turn') waiters.get(push.attempt)?.onNotification(push.is)
     // The reply that makes it a holder comes over another connection, and may come later.
-    else (holds.get(push.attempt) ?? waiters.get(push.attempt))?.hear(push.is)
+    else (holds.get(push.attempt) ?? waiters.get(push.attempt))?.onNotification(push.is)
   }
 
-  const desk: Desk = {
+  const runtime: Runtime = {
     clock,
     random: env.random,
     settings,
-    link,
+    pipeline,
     server,
-    ear,
+    subscriber,
     waiters,
     holds,
     cellListeners,
@@ -159,12 +159,12 @@ export function createDesk(
     },
     cancel(attempt, keys, ttl, ghost) {
       const once = async (): Promise<void> => {
-        const [reply, flight] = await answerTo(link, cancel, keys, [attempt, micros(ghost)])
-        resultOf(desk, keys, reply, flight)
+        const [reply, flight] = await answerTo(pipeline, cancel, keys, [attempt, micros(ghost)])
+        resultOf(runtime, keys, reply, flight)
       }
       return cancels.try(once, clock.now() + ttl)
     },
-    tooFew: (got) =>
+    notEnoughReplicas: (got) =>
       new BackendError(
         'redis',
         `${got} of ${replicas} replicas acknowledged within ${replicaTimeout} ms; the grant does not count`,
@@ -178,9 +178,9 @@ export function createDesk(
       for (const hold of holds.values()) hold.drop()
       for (const stop of later) stop()
       later.clear()
-      ear.close()
-      link.close()
+      subscriber.close()
+      pipeline.close()
     },
   }
-  return desk
+  return runtime
 }

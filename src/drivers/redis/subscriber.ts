@@ -5,22 +5,22 @@
  * The subscription opens at the first wait, not before: a process without contention needs no second connection. Until it is up, and
  * wherever Pub/Sub is not allowed, waiters poll, and their queue entries say so.
  */
-import type { Connection, Listening } from './client.js'
+import type { Connection, Subscription } from './client.js'
 
-export type Push =
+export type Notification =
   | { readonly is: 'turn' | 'contended' | 'taken'; readonly attempt: string }
   /** The hold or entry ahead ends in `left` µs. */
   | { readonly is: 'next'; readonly attempt: string; readonly left: number }
   /** A cell has changed. `key`: as the server sees it. */
   | { readonly is: 'changed'; readonly key: string }
 
-export interface Hearing {
-  push(push: Push): void
+export interface SubscriberEvents {
+  push(push: Notification): void
   /** The subscription is up: waiters should register the channel. */
   up(): void
 }
 
-export interface Ear {
+export interface Subscriber {
   /** The channel that reaches this process now; `-` while none does, `-!` when the server does not allow channels at all. */
   readonly channel: string
   readonly up: boolean
@@ -34,16 +34,16 @@ export interface Ear {
 }
 
 /** @param connection the connection to duplicate, or to use if `setApart`; undefined: never subscribe */
-export function createEar(
+export function createSubscriber(
   connection: Connection | undefined,
   setApart: boolean,
   channel: string,
-  hearing: Hearing,
-): Ear {
+  hearing: SubscriberEvents,
+): Subscriber {
   let up = false
   let epoch = 0
   let refused = false
-  let listening: Listening | undefined
+  let listening: Subscription | undefined
   const down = () => {
     up = false
     epoch++
@@ -62,7 +62,7 @@ export function createEar(
       if (connection === undefined || listening !== undefined) return
       const ear = {
         message: (text: string) => {
-          const push = parsePush(text)
+          const push = parseNotification(text)
           if (push !== undefined) hearing.push(push)
         },
         up: () => {
@@ -91,7 +91,7 @@ export function createEar(
 }
 
 /** Undefined for foreign messages. The cost does not depend on the length. */
-export function parsePush(text: string): Push | undefined {
+export function parseNotification(text: string): Notification | undefined {
   const about = text.slice(2)
   switch (text.slice(0, 2)) {
     case 'g ':

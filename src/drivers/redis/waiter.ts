@@ -16,14 +16,14 @@ import type { Claim, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
 import { Hints } from '../kit/hints.js'
 import { nextPollIn } from '../kit/push-schedule.js'
-import { type Acquired, acquiredOf, argsOf, ghostFor } from './acquire-codec.js'
+import { type AcquireReply, parseAcquireReply, toArguments, tombstoneTtl } from './acquire-codec.js'
 import type { Reply } from './client.js'
-import { type Trouble, troubleOf } from './failure.js'
-import { Hold, type Proven } from './hold.js'
+import { type Failure, toFailure } from './failure.js'
+import { Hold, type Proof } from './hold.js'
 import type { Keys } from './keys.js'
 import { goOn } from './multi-step-reply.js'
-import type { Asker, Flight } from './pipeline.js'
-import type { Desk } from './runtime.js'
+import type { Batch, Callbacks } from './pipeline.js'
+import type { Runtime } from './runtime.js'
 import { acquire } from './scripts/acquire.js'
 
 /** How often in a row the driver meets a changed server again at once. */
@@ -37,8 +37,8 @@ function quarantined(until: number): BackendError {
   return new BackendError('redis', told, { quarantined: true })
 }
 
-export class Waiter implements Asker {
-  readonly #desk: Desk
+export class Waiter implements Callbacks {
+  readonly #runtime: Runtime
   readonly #claim: Claim
   readonly #keys: Keys
   readonly #wait: Wait
@@ -71,24 +71,24 @@ export class Waiter implements Asker {
   readonly #over = () => this.#giveUp()
 
   constructor(
-    desk: Desk,
+    runtime: Runtime,
     claim: Claim,
     keys: Keys,
     wait: Wait,
     settle: (hold: Hold | undefined) => void,
     fail: (error: unknown) => void,
   ) {
-    this.#desk = desk
+    this.#runtime = runtime
     this.#claim = claim
     this.#keys = keys
     this.#wait = wait
     const left = wait.remaining()
     this.#once = left === 0
-    if (left > 0 && left < desk.settings.commandTimeout) this.#warn(left)
+    if (left > 0 && left < runtime.settings.commandTimeout) this.#warn(left)
     this.#settle = settle
     this.#fail = fail
-    this.#hints = new Hints(desk.clock, () => this.ask())
-    desk.waiters.set(claim.attempt, this)
+    this.#hints = new Hints(runtime.clock, () => this.ask())
+    runtime.waiters.set(claim.attempt, this)
   }
 
   /** @param from the queue score at which the server is to begin */
@@ -96,8 +96,8 @@ export class Waiter implements Asker {
     if (this.#settled || this.#learning) return
     this.#disarm?.()
     this.#lookAt = Number.NEGATIVE_INFINITY
-    const { link, server } = this.#desk
-    const known = server.known(link.epoch)
+    const { pipeline, server } = this.#runtime
+    const known = server.known(pipeline.epoch)
     if (known === undefined) return this.#send(from)
     this.#learning = true
     const learnt = () => {
@@ -106,28 +106,28 @@ export class Waiter implements Asker {
     // Start over: the connection may have broken again meanwhile.
     known.finally(learnt).then(
       () => this.ask(),
-      (error) => this.#trouble(troubleOf(error, link.connection.ended)),
+      (error) => this.#trouble(toFailure(error, pipeline.connection.ended)),
     )
   }
 
   /** A wait shorter than a request's time-out would otherwise end before its cause is reported. */
   #warn(left: number): void {
-    const { clock } = this.#desk
+    const { clock } = this.#runtime
     const error = new BackendError('redis', 'the server has not answered yet', { unanswered: true })
     const warn = () => this.#heard || this.#wait.blocked?.({ trouble: error })
     this.#unwarn = clock.at(clock.now() + left - Math.min(left / 4, 50), warn)
   }
 
   /** A notification: it is this claim's turn; or the claim holds without knowing yet, and others wait or an operator force-released it. */
-  hear(what: 'turn' | 'contended' | 'taken'): void {
+  onNotification(what: 'turn' | 'contended' | 'taken'): void {
     if (what === 'contended') this.#othersWait = true
     else if (what === 'taken') this.#revoked ??= 'told'
     else if (!this.#once) this.#hints.notify()
   }
 
   /** The hold or entry ahead ends in `ms` ms, unless a notification comes first. */
-  foretold(ms: number): void {
-    const { clock } = this.#desk
+  expectTurnIn(ms: number): void {
+    const { clock } = this.#runtime
     const wait = Math.max(ms, 25) + 5
     if (!this.#settled && clock.now() + wait < this.#lookAt) this.#later(wait)
   }
@@ -137,24 +137,24 @@ export class Waiter implements Asker {
     this.#giveUp(new BackendError('redis', 'the locks were closed', { closed: true }))
   }
 
-  leaving({ epoch }: Flight): void {
+  leaving({ epoch }: Batch): void {
     if (this.#began < 0) this.#began = epoch
-    this.#reachable = this.#desk.ear.up
+    this.#reachable = this.#runtime.subscriber.up
   }
 
   failed(error: unknown): void {
     this.#open--
     this.#hints.queryDone()
-    this.#trouble(troubleOf(error, this.#desk.link.connection.ended))
+    this.#trouble(toFailure(error, this.#runtime.pipeline.connection.ended))
   }
 
-  answered(reply: Reply, { sent, broken, replicas }: Flight): void {
+  answered(reply: Reply, { sent, broken, replicas }: Batch): void {
     this.#open--
     if (this.#settled) return
     this.#hints.queryDone()
-    const { settings } = this.#desk
+    const { settings } = this.#runtime
     const { name, mode, ttl } = this.#claim
-    const acquired = acquiredOf(reply)
+    const acquired = parseAcquireReply(reply)
     this.#failures = 0
     switch (acquired.is) {
       case 'over':
@@ -169,9 +169,13 @@ export class Waiter implements Asker {
         // The connection broke in between: another server may have replied to a request meant for the previous one, even if it is known by now.
         if (broken) return this.ask()
         if (replicas < settings.replicas) {
-          return this.#trouble({ passing: true, unknown: false, error: this.#desk.tooFew(replicas) })
+          return this.#trouble({
+            transient: true,
+            ambiguous: false,
+            error: this.#runtime.notEnoughReplicas(replicas),
+          })
         }
-        if (acquired.further !== '') void goOn(this.#desk.link, this.#keys, acquired.further)
+        if (acquired.further !== '') void goOn(this.#runtime.pipeline, this.#keys, acquired.further)
         return this.#granted({
           ...acquired,
           validUntil: deadline(sent, ttl),
@@ -181,14 +185,14 @@ export class Waiter implements Asker {
   }
 
   #send(from?: string): void {
-    const { link, ear } = this.#desk
+    const { pipeline, subscriber } = this.#runtime
     this.#asked = true
     this.#open++
-    link.ask(acquire, this.#keys, argsOf(this.#claim, this.#once, ear.up, from), this)
+    pipeline.ask(acquire, this.#keys, toArguments(this.#claim, this.#once, subscriber.up, from), this)
   }
 
-  #blocked({ place, left, canPush, barred, stranger, holder }: Acquired & { is: 'blocked' }): void {
-    const { ear, link, random, server } = this.#desk
+  #blocked({ place, left, canPush, barred, stranger, holder }: AcquireReply & { is: 'blocked' }): void {
+    const { subscriber, pipeline, random, server } = this.#runtime
     if (!stranger) this.#strange = 0
     else if (this.#strange++ < mostStrange && !this.#wait.over) {
       server.changed()
@@ -201,11 +205,11 @@ export class Waiter implements Asker {
       ...(barred > 0 && { trouble: quarantined(barred) }),
     })
     // After several requests (the channel came up, or the connection broke), another reply must not be a grant that nobody knows of.
-    const settled = this.#open === 0 && this.#began === link.epoch && link.connection.repeats !== true
+    const settled = this.#open === 0 && this.#began === pipeline.epoch && pipeline.connection.repeats !== true
     if (this.#once && settled) return this.#end(undefined)
     if (this.#once || this.#wait.over) return this.#giveUp()
     this.#listen()
-    ear.open()
+    subscriber.open()
     const told = (canPush && this.#reachable) || barred > 0
     this.#later(nextPollIn(place, left, told, told ? 0 : this.#polls++, random()))
   }
@@ -218,24 +222,24 @@ export class Waiter implements Asker {
   }
 
   #later(ms: number): void {
-    const { clock } = this.#desk
+    const { clock } = this.#runtime
     this.#disarm?.()
     this.#lookAt = clock.now() + Math.max(ms, 2)
     this.#disarm = clock.at(this.#lookAt, () => this.ask())
   }
 
-  #trouble({ passing, unknown, error }: Trouble): void {
+  #trouble({ transient, ambiguous, error }: Failure): void {
     if (this.#settled) return
-    if (unknown) this.#doubtful = true
+    if (ambiguous) this.#doubtful = true
     this.#heard = true
     this.#wait.blocked?.({ trouble: error })
-    const pause = Math.min(1_000, 25 * 2 ** Math.min(this.#failures++, 8)) * (0.5 + this.#desk.random())
-    if (!passing || this.#once || this.#wait.remaining() <= pause) return this.#giveUp(error)
+    const pause = Math.min(1_000, 25 * 2 ** Math.min(this.#failures++, 8)) * (0.5 + this.#runtime.random())
+    if (!transient || this.#once || this.#wait.remaining() <= pause) return this.#giveUp(error)
     this.#listen()
     this.#later(pause)
   }
 
-  #granted(proven: Proven): void {
+  #granted(proven: Proof): void {
     if (this.#wait.over) return this.#giveUp()
     // If the notification is true, the grant is gone: ask once; after that the hold checks.
     if (this.#revoked === 'told') {
@@ -243,7 +247,7 @@ export class Waiter implements Asker {
       return this.ask()
     }
     const contended = proven.contended || this.#othersWait
-    this.#end(new Hold(this.#desk, this.#claim, this.#keys, { ...proven, contended }))
+    this.#end(new Hold(this.#runtime, this.#claim, this.#keys, { ...proven, contended }))
   }
 
   /** Leaves the queue, or releases what was granted meanwhile, and has the server refuse requests that may still be in flight. */
@@ -252,9 +256,9 @@ export class Waiter implements Asker {
     this.#leave()
     const { attempt, ttl } = this.#claim
     const ended = () => (error === undefined ? this.#settle(undefined) : this.#fail(error))
-    const { epoch, connection } = this.#desk.link
+    const { epoch, connection } = this.#runtime.pipeline
     const doubtful = this.#doubtful || this.#open > 0 || this.#began !== epoch || connection.repeats === true
-    const gone = !this.#asked || this.#desk.cancel(attempt, this.#keys, ttl, doubtful ? ghostFor : 0)
+    const gone = !this.#asked || this.#runtime.cancel(attempt, this.#keys, ttl, doubtful ? tombstoneTtl : 0)
     // A server that left a request unanswered will not answer this one sooner: cancel in the background.
     if (gone === true || this.#doubtful) ended()
     else gone.then(ended, ended)
@@ -267,7 +271,7 @@ export class Waiter implements Asker {
 
   #leave(): void {
     this.#settled = true
-    this.#desk.waiters.delete(this.#claim.attempt)
+    this.#runtime.waiters.delete(this.#claim.attempt)
     this.#disarm?.()
     this.#hints.stop()
     this.#unwarn?.()

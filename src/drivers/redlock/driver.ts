@@ -11,29 +11,29 @@
  */
 import { deadline } from '../../core/clock.js'
 import type {
-  Blocked,
   Claim,
   DriverFactory,
   Env,
   Grant,
   Holder,
-  Standing,
+  LockStatus,
   Traits,
   Wait,
+  WaitStatus,
 } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
-import { unlessAborted } from '../../core/or-aborted.js'
+import { orAborted } from '../../core/or-aborted.js'
 import { AutoResetEvent } from '../kit/auto-reset-event.js'
 import { connect, type Reply } from '../redis/client.js'
 import { encode } from '../redis/keys.js'
-import { Held } from './hold.js'
+import { Hold } from './hold.js'
 import { Node, notAsked, notMet } from './node.js'
 import { type RedlockOptions, type Settings, settingsOf } from './options.js'
-import { count, round, type Said } from './round.js'
+import { count, type NodeReply, round } from './round.js'
 import { force, forgiven, inspect, latestClock, release, vote } from './scripts.js'
-import { Ears } from './subscribers.js'
-import { Group } from './voters.js'
-import { holderIn, taken, type Vote, voteArgs, winner, wouldNotHear } from './votes.js'
+import { Subscribers } from './subscribers.js'
+import { Voters } from './voters.js'
+import { holderIn, taken, unreachableChannel, type Vote, voteArgs, winner } from './votes.js'
 
 /** How many rounds a single attempt makes while no other attempt is seen to have a majority. */
 const mostRounds = 8
@@ -69,7 +69,7 @@ export function redlock(options: RedlockOptions): DriverFactory<RedlockTraits> {
       }
       return new Node(connection, place, env.clock)
     })
-    const driver = new Redlock(new Group(nodes, env, settings), env, settings)
+    const driver = new Redlock(new Voters(nodes, env, settings), env, settings)
     return {
       name: 'redlock',
       // A ttl including it must fit into `maxTtl`.
@@ -85,7 +85,7 @@ export function redlock(options: RedlockOptions): DriverFactory<RedlockTraits> {
 /** What one wait has learnt so far. */
 interface Heard {
   /** The results of the current round. */
-  said: readonly Said<Vote>[]
+  said: readonly NodeReply<Vote>[]
   /** Has the wait been informed of what blocks it? */
   told: boolean
   /** The greatest ballot that a refusal named, in any round. */
@@ -96,27 +96,27 @@ const nothing = (): Heard => ({ said: [], told: false, ballot: 0 })
 
 /** The driver behind `redlock()`, with the state its grants share. */
 export class Redlock {
-  readonly group: Group
+  readonly group: Voters
   readonly env: Env
   readonly settings: Settings
   /** The last time taken from the servers' clocks, so that no time is used twice. */
   #time = 0
   #closed = false
   /** Grants in use, so that a repeated claim gets its own grant. */
-  readonly #held = new Map<string, Held>()
+  readonly #held = new Map<string, Hold>()
   /** Current waits, by attempt. A repeated claim joins its wait: a round of a second wait would end a vote of the first. */
   readonly #asking = new Map<string, Promise<Grant | undefined>>()
-  readonly #ears: Ears
+  readonly #ears: Subscribers
   readonly #pauses = new Set<AutoResetEvent>()
   /** Pending releases of votes that no caller awaits. */
   readonly #leaving = new Set<Promise<unknown>>()
   readonly #later = new Set<() => void>()
 
-  constructor(group: Group, env: Env, settings: Settings) {
+  constructor(group: Voters, env: Env, settings: Settings) {
     this.group = group
     this.env = env
     this.settings = settings
-    this.#ears = new Ears(group.nodes, `${settings.prefix}redlock:${env.id()}`)
+    this.#ears = new Subscribers(group.nodes, `${settings.prefix}redlock:${env.id()}`)
   }
 
   async acquire(claim: Claim, wait: Wait): Promise<Grant | undefined> {
@@ -134,7 +134,7 @@ export class Redlock {
 
   /** Resolves with the grant of the wait that the same claim already has; if that wait ends without one, this one continues by itself. */
   async #join(before: Promise<Grant | undefined>, claim: Claim, wait: Wait): Promise<Grant | undefined> {
-    const grant = await unlessAborted(before, wait.signal).catch(() => undefined)
+    const grant = await orAborted(before, wait.signal).catch(() => undefined)
     if (wait.over || this.#closed) return undefined
     return grant ?? this.acquire(claim, wait)
   }
@@ -150,7 +150,7 @@ export class Redlock {
     try {
       for (let n = 1; ; n++) {
         const outcome = await this.#round(claim, n, false, heard)
-        if (outcome instanceof Held) return outcome
+        if (outcome instanceof Hold) return outcome
         const inTime = n < mostRounds && clock.now() < begun + 0.7 * claim.ttl && !wait.over && !this.#closed
         const again = inTime && outcome.trouble === undefined && !taken(heard.said, this.group.majority)
         this.#giveBack(claim, n, !again)
@@ -176,7 +176,7 @@ export class Redlock {
       for (let n = 1; !wait.over && !this.#closed; n++) {
         await this.group.ready()
         const outcome = await this.#round(claim, n, true, heard)
-        if (outcome instanceof Held) {
+        if (outcome instanceof Hold) {
           if (!this.#closed) return outcome
           await outcome.release()
           return undefined
@@ -210,7 +210,7 @@ export class Redlock {
     })
   }
 
-  async inspect(name: string): Promise<Standing> {
+  async inspect(name: string): Promise<LockStatus> {
     const { group } = this
     await group.ready()
     const all = await round(
@@ -313,14 +313,14 @@ export class Redlock {
     return Math.min(this.settings.commandTimeout, Math.max(20, ttl / 5))
   }
 
-  async #round(claim: Claim, n: number, waits: boolean, heard: Heard): Promise<Held | Blocked> {
+  async #round(claim: Claim, n: number, waits: boolean, heard: Heard): Promise<Hold | WaitStatus> {
     const { group, env, settings } = this
     const keys = [this.keyOf(claim.name), group.markerKey]
     const ballot = this.#ballot(heard)
     const { retention, retryDelay } = settings
     const alive = 3 * retryDelay + this.patience(claim.ttl) + 1_000
     const asking = { claim, round: n, ballot, rejoin: false, by: env.by, alive, retention }
-    const unheard = voteArgs({ ...asking, channel: waits ? wouldNotHear : undefined })
+    const unheard = voteArgs({ ...asking, channel: waits ? unreachableChannel : undefined })
     const argsFor = (node: Node) => {
       const channel = waits ? this.#ears.at(node) : undefined
       return channel === undefined ? unheard : voteArgs({ ...asking, channel })
@@ -344,7 +344,7 @@ export class Redlock {
     const token = winner(said, group.majority)
     const validUntil = deadline(sent, claim.ttl)
     if (token !== undefined && env.clock.now() < validUntil) {
-      const held = new Held(this, claim, n, token, validUntil)
+      const held = new Hold(this, claim, n, token, validUntil)
       this.#held.set(claim.attempt, held)
       return held
     }
@@ -373,7 +373,7 @@ export class Redlock {
   }
 
   /** Has an attempt won, or can none win any more? */
-  #decided(said: readonly Said<Vote>[]): boolean {
+  #decided(said: readonly NodeReply<Vote>[]): boolean {
     if (winner(said, this.group.majority) !== undefined) return true
     const { nodes, majority } = this.group
     const isOpen = (place: number) => said[place] === undefined
@@ -430,11 +430,11 @@ export class Redlock {
   }
 
   /** Would a majority have voted for a greater ballot? */
-  #wouldVote(said: readonly Said<Vote>[]): boolean {
+  #wouldVote(said: readonly NodeReply<Vote>[]): boolean {
     return count(said, ({ letter }) => letter === 'y' || letter === 'h') >= this.group.majority
   }
 
-  #blocked(said: readonly Said<Vote>[]): Blocked {
+  #blocked(said: readonly NodeReply<Vote>[]): WaitStatus {
     const refusals = said.flatMap((one) =>
       one !== undefined && !(one instanceof Error) && (one.holder || one.position > 0) ? [one] : [],
     )
@@ -447,16 +447,16 @@ export class Redlock {
     }
   }
 
-  #delay(outcome: Held | Blocked): number {
+  #delay(outcome: Hold | WaitStatus): number {
     const jitter = 0.5 + this.env.random()
     // No attempt holds the lock: contenders have split the votes, and should not meet again at once.
-    if (outcome instanceof Held || (outcome.holder === undefined && outcome.trouble === undefined))
+    if (outcome instanceof Hold || (outcome.holder === undefined && outcome.trouble === undefined))
       return 10 * jitter
     const left = outcome.holder?.expiresIn ?? Number.POSITIVE_INFINITY
     return Math.max(5, Math.min(left + 5, this.settings.retryDelay)) * jitter
   }
 
-  #trouble(said: readonly Said<unknown>[]): BackendError {
+  #trouble(said: readonly NodeReply<unknown>[]): BackendError {
     const { nodes, majority } = this.group
     const told = nodes.map((node, place) => {
       const one = said[place]

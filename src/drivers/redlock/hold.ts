@@ -1,6 +1,6 @@
 /** A grant: a majority of votes, renewed, repaired and released. */
 import { deadline } from '../../core/clock.js'
-import type { Claim, GaveBack, Grant } from '../../core/driver.js'
+import type { Claim, Grant, ReleaseResult } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { shared } from '../../core/mode.js'
 import { tokenReserve } from '../../core/token.js'
@@ -11,7 +11,7 @@ import { count, round } from './round.js'
 import { downgrade, release, renew, vote } from './scripts.js'
 import { voteArgs } from './votes.js'
 
-export class Held implements Grant {
+export class Hold implements Grant {
   readonly token: number
   validUntil: number
   readonly #driver: Redlock
@@ -63,7 +63,7 @@ export class Held implements Grant {
     throw new BackendError('redlock', `fewer than ${group.majority} servers renewed it (${told.join('; ')})`)
   }
 
-  async release(): Promise<GaveBack> {
+  async release(): Promise<ReleaseResult> {
     this.#driver.forget(this.#claim.attempt)
     const again = this.#givenBack
     this.#givenBack = true
@@ -105,7 +105,7 @@ export class Held implements Grant {
   }
 
   /** Some servers still had our vote, but too few to decide: until our deadline no other attempt can have had a majority. */
-  #orLost(said: readonly unknown[]): GaveBack {
+  #orLost(said: readonly unknown[]): ReleaseResult {
     const some = said.some((answer) => answer === 'y')
     return some && this.#driver.env.clock.now() < this.validUntil ? 'released' : 'lost'
   }

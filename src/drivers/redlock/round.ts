@@ -2,7 +2,7 @@
 import type { Clock } from '../../core/clock.js'
 
 /** The result of one server: its answer, an Error, or nothing yet. */
-export type Said<A> = A | Error | undefined
+export type NodeReply<A> = A | Error | undefined
 
 /**
  * Resolves with the results so far when `enough` is true, when all have answered, or after `timeout` ms. Later answers are
@@ -13,10 +13,10 @@ export function round<N, A>(
   timeout: number,
   nodes: readonly N[],
   ask: (node: N) => Promise<A>,
-  enough: (said: readonly Said<A>[]) => boolean,
-): Promise<readonly Said<A>[]> {
+  enough: (said: readonly NodeReply<A>[]) => boolean,
+): Promise<readonly NodeReply<A>[]> {
   return new Promise((resolve) => {
-    const said: Said<A>[] = nodes.map(() => undefined)
+    const said: NodeReply<A>[] = nodes.map(() => undefined)
     let open = nodes.length
     let stop = () => {}
     let over = false
@@ -44,7 +44,7 @@ export function round<N, A>(
   })
 }
 
-export function count<A>(said: readonly Said<A>[], is: (answer: A) => boolean): number {
+export function count<A>(said: readonly NodeReply<A>[], is: (answer: A) => boolean): number {
   let n = 0
   for (const one of said) if (one !== undefined && !(one instanceof Error) && is(one)) n++
   return n

@@ -5,15 +5,15 @@
  * A server removes a waiter that cannot receive its message from the queue, and gives the lock to the next request. So a wait sends
  * its channel only once the subscription is up, and retries as soon as it is.
  */
-import type { Ear, Listening } from '../redis/client.js'
+import type { Subscription, SubscriptionHandler } from '../redis/client.js'
 import type { Node } from './node.js'
 
-export class Ears {
+export class Subscribers {
   readonly #channel: string
   readonly #nodes: readonly Node[]
   readonly #wakes = new Map<string, () => void>()
   readonly #hears = new Set<Node>()
-  #listening: Listening[] | undefined
+  #listening: Subscription[] | undefined
 
   constructor(nodes: readonly Node[], channel: string) {
     this.#nodes = nodes
@@ -40,7 +40,7 @@ export class Ears {
     this.#hears.clear()
   }
 
-  #ear(node: Node): Ear {
+  #ear(node: Node): SubscriptionHandler {
     const stand = () => {
       this.#hears.add(node)
       for (const wake of this.#wakes.values()) wake()

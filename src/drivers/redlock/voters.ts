@@ -40,7 +40,7 @@ interface Seen {
 /** Interval at which a server that is not trusted yet is checked again, in ms. */
 const lookAgain = 250
 
-export class Group {
+export class Voters {
   readonly nodes: readonly Node[]
   readonly majority: number
   readonly markerKey: string

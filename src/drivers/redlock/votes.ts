@@ -2,7 +2,7 @@
 import type { Claim, Holder } from '../../core/driver.js'
 import type { Mode } from '../../core/mode.js'
 import type { Reply } from '../redis/client.js'
-import type { Said } from './round.js'
+import type { NodeReply } from './round.js'
 
 /** The decoded reply of the script `vote`. */
 export interface Vote {
@@ -14,7 +14,7 @@ export interface Vote {
 }
 
 /** The ballot that a majority has voted for, if any. */
-export function winner(said: readonly Said<Vote>[], majority: number): number | undefined {
+export function winner(said: readonly NodeReply<Vote>[], majority: number): number | undefined {
   const votes = new Map<number, number>()
   for (const one of said) {
     if (one === undefined || one instanceof Error || one.letter !== 'y') continue
@@ -29,7 +29,7 @@ export function winner(said: readonly Said<Vote>[], majority: number): number | 
  * Does another client certainly hold the lock, or is it kept for a waiter that was woken? If neither, contenders may merely have split
  * the votes between them. Readers hold it together: each server names one of them.
  */
-export function taken(said: readonly Said<Vote>[], majority: number): boolean {
+export function taken(said: readonly NodeReply<Vote>[], majority: number): boolean {
   const votes = new Map<string, number>()
   for (const one of said) {
     if (one === undefined || one instanceof Error) continue
@@ -43,14 +43,14 @@ export function taken(said: readonly Said<Vote>[], majority: number): boolean {
   return false
 }
 
-export interface Asking {
+export interface VoteRequest {
   readonly claim: Claim
   readonly round: number
   readonly ballot: number
   /** The attempt holds a majority and wants this vote, too. */
   readonly rejoin: boolean
   readonly by: string
-  /** The channel for wake-ups, or `wouldNotHear`; undefined: the attempt does not wait. */
+  /** The channel for wake-ups, or `unreachableChannel`; undefined: the attempt does not wait. */
   readonly channel: string | undefined
   /** Milliseconds without a request after which the waiter counts as gone. */
   readonly alive: number
@@ -58,10 +58,19 @@ export interface Asking {
 }
 
 /** The channel of a waiter that no message would reach at present. */
-export const wouldNotHear = '-?'
+export const unreachableChannel = '-?'
 
 /** The arguments of `vote`, after the boot id. */
-export function voteArgs({ claim, round, ballot, rejoin, by, channel, alive, retention }: Asking): string[] {
+export function voteArgs({
+  claim,
+  round,
+  ballot,
+  rejoin,
+  by,
+  channel,
+  alive,
+  retention,
+}: VoteRequest): string[] {
   const kind = claim.mode.kind === 'exclusive' ? 'x' : 's'
   const micros = (ms: number) => String(Math.round(ms * 1000))
   return [

@@ -9,7 +9,7 @@
  * A cell ends by the leader's clock: at the node's last write plus the time to keep it.
  */
 import type { Cell, CellChange, Cells } from '../../core/cell.js'
-import { unlessAborted } from '../../core/or-aborted.js'
+import { orAborted } from '../../core/or-aborted.js'
 import { dataOf, type Found, foundIn, lasts } from './cell-node.js'
 import { closedError, ignore, isPassing, troubleOf } from './failure.js'
 import { cellPathOf, cellsOf } from './keys.js'
@@ -140,7 +140,7 @@ export function cellsOver(open: () => Desk): Cells {
       for (;;) {
         try {
           await desk.session.ready(signal)
-          const answer = await unlessAborted(work(desk), signal)
+          const answer = await orAborted(work(desk), signal)
           if (desk.closed) throw closedError()
           return answer
         } catch (error) {

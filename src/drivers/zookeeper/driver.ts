@@ -1,6 +1,6 @@
 /** The driver. `waiter.ts` acquires and `hold.ts` maintains a lease; both use the one session of this process. */
 import type { Claim, Driver, DriverFactory, Env, Grant, Traits, Wait } from '../../core/driver.js'
-import { unlessAborted } from '../../core/or-aborted.js'
+import { orAborted } from '../../core/or-aborted.js'
 import type { LeaseKey } from '../kit/lease-index.js'
 import { cellsOver } from './cells.js'
 import { closedError, ignore, isPassing, troubleOf } from './failure.js'
@@ -126,7 +126,7 @@ function take(desk: Desk, claim: Claim, wait: Wait): Promise<Grant | undefined> 
   if (desk.isOver(attempt)) return Promise.resolve(undefined)
   const known = desk.claims.get(attempt)
   if (known !== undefined) {
-    return unlessAborted(known, wait.signal).catch((error) => {
+    return orAborted(known, wait.signal).catch((error) => {
       if (wait.over) return undefined
       throw error
     })

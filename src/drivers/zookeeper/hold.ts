@@ -8,9 +8,9 @@
  * Long because a grant is one state machine: proof, doubt, loss and release touch the same few fields.
  */
 import { deadline } from '../../core/clock.js'
-import type { Claim, GaveBack, Grant } from '../../core/driver.js'
+import type { Claim, Grant, ReleaseResult } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
-import { unlessAborted } from '../../core/or-aborted.js'
+import { orAborted } from '../../core/or-aborted.js'
 import { ignore, isCode, isPassing, troubleOf } from './failure.js'
 import { readerOf } from './keys.js'
 import { nearlyFull, placeOf } from './queue.js'
@@ -48,7 +48,7 @@ export class Hold implements Grant {
   #watched = false
   #gone = false
   #verifying: Promise<void> | undefined
-  #releasing: Promise<GaveBack> | undefined
+  #releasing: Promise<ReleaseResult> | undefined
   #asked = false
   /** A downgrade was sent and not answered: the node has this name or still the old one. */
   #next: Node | undefined
@@ -104,7 +104,7 @@ export class Hold implements Grant {
       let sent: number
       try {
         const proof = session.prove(signal, since)
-        if (!this.#watched) await Promise.all([proof, unlessAborted(this.#verify(), signal)])
+        if (!this.#watched) await Promise.all([proof, orAborted(this.#verify(), signal)])
         sent = await proof
       } catch (error) {
         throw signal.aborted ? signal.reason : troubleOf(error)
@@ -117,7 +117,7 @@ export class Hold implements Grant {
     }
   }
 
-  release(): Promise<GaveBack> {
+  release(): Promise<ReleaseResult> {
     if (this.#releasing !== undefined) {
       return this.#releasing.then((how) => (how === 'released' ? 'already-released' : how))
     }
@@ -199,7 +199,7 @@ export class Hold implements Grant {
     }
   }
 
-  async #release(): Promise<GaveBack> {
+  async #release(): Promise<ReleaseResult> {
     const again = this.#asked
     this.#asked = true
     if (!this.#gone) {

@@ -1,5 +1,5 @@
 /** Holders and waiters for operators, read from the nodes. */
-import type { Holder, Standing, Waiter } from '../../core/driver.js'
+import type { Holder, LockStatus, Waiter } from '../../core/driver.js'
 import { exclusive } from '../../core/mode.js'
 import { grantedCount } from '../kit/sessions/order.js'
 import { ignore } from './failure.js'
@@ -15,7 +15,7 @@ interface Seen {
   readonly stat: Stat
 }
 
-export async function standingOf(desk: Desk, name: string): Promise<Standing> {
+export async function standingOf(desk: Desk, name: string): Promise<LockStatus> {
   const seen = await look(desk, pathOf(desk.settings.chroot, name))
   if (seen.length > 0) await desk.askTime().catch(() => undefined)
   // Without write permission, the newest node gives a lower bound of the time.

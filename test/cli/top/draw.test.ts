@@ -2,7 +2,7 @@ import '../../support/background.js'
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
-import type { Holder, Standing, Waiter } from 'holdfast'
+import type { Holder, LockStatus, Waiter } from 'holdfast'
 import { draw, type Screen, type Shown } from '../../../src/cli/top/draw.js'
 import { pauseAfter } from '../../../src/cli/top/live.js'
 import { chosen, Rates } from '../../../src/cli/top/model.js'
@@ -18,13 +18,13 @@ const holder = (by: string, heldFor: number, note = ''): Holder => ({
 const waiter = (by: string, waitedFor: number): Waiter => ({
   ...{ attempt: by, mode: { kind: 'exclusive' }, waitedFor, by },
 })
-const standing = (name: string, holders: Holder[], waiters: Waiter[] = []): Standing => ({
+const standing = (name: string, holders: Holder[], waiters: Waiter[] = []): LockStatus => ({
   ...{ name, holders, waiters, lastToken: 1 },
 })
 
 const screen: Screen = { columns: 80, lines: 24, style: false }
 
-function shownOf(list: readonly Standing[], state: Partial<State> = {}): Shown {
+function shownOf(list: readonly LockStatus[], state: Partial<State> = {}): Shown {
   const all = new Rates().rows(list, 0)
   const whole = { ...initial, ...state }
   const rows = chosen(all, whole.filter, whole.sort)
@@ -109,7 +109,7 @@ test('the cursor is marked and stays in sight among thousands of names', () => {
 
 test('grants are counted between two lists: other holders, and other tokens of the same', () => {
   const rates = new Rates()
-  const at = (list: Standing[], now: number) => rates.rows(list, now).map(({ rate }) => rate)
+  const at = (list: LockStatus[], now: number) => rates.rows(list, now).map(({ rate }) => rate)
   assert.deepEqual(at([standing('m', [holder('a', 1)])], 0), [0], 'the first list tells no rate')
   assert.deepEqual(at([standing('m', [holder('a', 1)])], 2_000), [0])
   assert.deepEqual(at([standing('m', [holder('b', 2)])], 4_000), [0.5])

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { Redis } from 'ioredis'
-import { standingOf } from '../../../src/drivers/redis/inspect.js'
+import { toLockStatus } from '../../../src/drivers/redis/inspect.js'
 import { keysOf } from '../../../src/drivers/redis/keys.js'
 import { acquire } from '../../../src/drivers/redis/scripts/acquire.js'
 import type { Script } from '../../../src/drivers/redis/scripts/batch-script.js'
@@ -75,7 +75,7 @@ function twinOf(redis: Redis, shas: ReadonlyMap<Script, string>, name: string): 
       return Number(token)
     },
     force: (now) => run(now, force, `order-${++orders}`),
-    inspect: async (now) => standingOf(name, (await evaluate(now, inspect, [])) as never),
+    inspect: async (now) => toLockStatus(name, (await evaluate(now, inspect, [])) as never),
   }
 }
 

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
 import { systemEnv } from '../../../src/core/engine.js'
-import { troubleOf } from '../../../src/drivers/redis/failure.js'
+import { toFailure } from '../../../src/drivers/redis/failure.js'
 import { type RedisOptions, redis } from '../../../src/drivers/redis/index.js'
 import { keysOf, nameOf, patternOf } from '../../../src/drivers/redis/keys.js'
-import { parsePush } from '../../../src/drivers/redis/subscriber.js'
+import { parseNotification } from '../../../src/drivers/redis/subscriber.js'
 import { leakCheck } from '../../support/leaks.js'
 
 /** What a Cluster hashes of a key. */
@@ -46,11 +46,15 @@ test('keys: a pattern takes its characters as they are', () => {
 })
 
 test('pushes: what is not one of ours is ignored', () => {
-  assert.equal(parsePush('hello'), undefined)
-  assert.deepEqual(parsePush('c abc'), { is: 'contended', attempt: 'abc' })
-  assert.deepEqual(parsePush('g abc'), { is: 'turn', attempt: 'abc' })
-  assert.deepEqual(parsePush('v hf:{a b}:c'), { is: 'changed', key: 'hf:{a b}:c' })
-  assert.deepEqual(parsePush(`n ${'a'.repeat(32)} 2500`), { is: 'next', attempt: 'a'.repeat(32), left: 2500 })
+  assert.equal(parseNotification('hello'), undefined)
+  assert.deepEqual(parseNotification('c abc'), { is: 'contended', attempt: 'abc' })
+  assert.deepEqual(parseNotification('g abc'), { is: 'turn', attempt: 'abc' })
+  assert.deepEqual(parseNotification('v hf:{a b}:c'), { is: 'changed', key: 'hf:{a b}:c' })
+  assert.deepEqual(parseNotification(`n ${'a'.repeat(32)} 2500`), {
+    is: 'next',
+    attempt: 'a'.repeat(32),
+    left: 2500,
+  })
 })
 
 test('trouble: refusals that pass are told from those that stay, and neither from a definite answer', () => {
@@ -64,8 +68,8 @@ test('trouble: refusals that pass are told from those that stay, and neither fro
     'TRYAGAIN x',
   ]
   for (const message of passes) {
-    const { passing, unknown, error } = troubleOf(new Error(message), false)
-    assert.deepEqual({ message, passing, unknown }, { message, passing: true, unknown: false })
+    const { transient, ambiguous, error } = toFailure(new Error(message), false)
+    assert.deepEqual({ message, transient, ambiguous }, { message, passing: true, unknown: false })
     assert.match(error.message, /the server refused/)
   }
   for (const message of [
@@ -77,12 +81,12 @@ test('trouble: refusals that pass are told from those that stay, and neither fro
     'CROSSSLOT x',
     'ERR x',
   ]) {
-    const { passing, unknown } = troubleOf(new Error(message), false)
-    assert.deepEqual({ message, passing, unknown }, { message, passing: false, unknown: false })
+    const { transient, ambiguous } = toFailure(new Error(message), false)
+    assert.deepEqual({ message, transient, ambiguous }, { message, passing: false, unknown: false })
   }
-  const silent = troubleOf(new Error('no answer within 2000 ms'), false)
-  assert.deepEqual([silent.passing, silent.unknown], [true, true])
-  assert.equal(troubleOf(new Error('Connection is closed.'), true).passing, false)
+  const silent = toFailure(new Error('no answer within 2000 ms'), false)
+  assert.deepEqual([silent.transient, silent.ambiguous], [true, true])
+  assert.equal(toFailure(new Error('Connection is closed.'), true).transient, false)
 })
 
 test('bad options are told with the value got, before any I/O', () => {

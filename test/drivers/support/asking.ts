@@ -1,5 +1,5 @@
 // What driver tests ask with: claims and waits made by hand, so that the driver is tried without the core around it.
-import type { Blocked, Claim, Wait } from '../../../src/core/driver.js'
+import type { Claim, Wait, WaitStatus } from '../../../src/core/driver.js'
 import { exclusive } from '../../../src/core/mode.js'
 
 let asked = 0
@@ -17,14 +17,14 @@ export function claim(name: string, more: Partial<Claim> = {}): Claim {
 }
 
 export interface TestWait extends Wait {
-  readonly told: Blocked[]
+  readonly told: WaitStatus[]
   end(): void
 }
 
 /** A wait of `ms` by word only: nothing ends it but `end()`. `ms` 0 is one attempt. */
 export function waiting(ms: number = Number.POSITIVE_INFINITY): TestWait {
   const controller = new AbortController()
-  const told: Blocked[] = []
+  const told: WaitStatus[] = []
   return {
     signal: controller.signal,
     get over() {

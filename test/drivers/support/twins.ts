@@ -3,7 +3,7 @@
 // under the test, so that both sides live in the same microsecond and leases run out without waiting.
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import type { Standing } from '../../../src/core/driver.js'
+import type { LockStatus } from '../../../src/core/driver.js'
 import { exclusive, type Mode, permits, shared } from '../../../src/core/mode.js'
 import * as table from '../../../src/drivers/memory/table.js'
 
@@ -35,7 +35,7 @@ export interface Twin {
   downgrade(now: number, attempt: string, last: number): Promise<unknown>
   /** How many it ended. */
   force(now: number): Promise<unknown>
-  inspect(now: number): Promise<Standing>
+  inspect(now: number): Promise<LockStatus>
 }
 
 interface Command {
@@ -183,7 +183,7 @@ class Twins {
 }
 
 /** The table knows an order of shared and permit holds that a store does not promise. */
-function inOrder(standing: Standing): unknown {
+function inOrder(standing: LockStatus): unknown {
   const holders = [...standing.holders].sort((a, b) => a.token - b.token)
   return { ...standing, holders }
 }

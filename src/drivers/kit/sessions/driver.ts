@@ -6,7 +6,7 @@ import type {
   DriverFactory,
   Env,
   Grant,
-  Standing,
+  LockStatus,
   Traits,
   Wait,
 } from '../../../core/driver.js'
@@ -44,8 +44,8 @@ export interface SessionDriverParts<T extends Traits, D extends SessionPool = Se
   }
   /** Single attempts at several names in one step. Absent: the store cannot do that. */
   together?(claims: readonly Claim[], wait: Wait): Promise<readonly Grant[] | undefined>
-  inspect(name: string): Promise<Standing>
-  list(prefix: string): Promise<readonly Standing[]>
+  inspect(name: string): Promise<LockStatus>
+  list(prefix: string): Promise<readonly LockStatus[]>
   forceRelease(name: string): Promise<number>
 }
 

@@ -6,9 +6,9 @@
  *
  * Long because everything that ends an entry (its time, its session, its release) is in one file.
  */
-import { type Clock, deadline, driftShare, margin } from '../../../core/clock.js'
-import type { GaveBack, Grant } from '../../../core/driver.js'
-import { unlessAborted } from '../../../core/or-aborted.js'
+import { type Clock, deadline, maxClockDrift, safetyMargin } from '../../../core/clock.js'
+import type { Grant, ReleaseResult } from '../../../core/driver.js'
+import { orAborted } from '../../../core/or-aborted.js'
 import type { Session, SessionEntry } from './session.js'
 import type { SessionPool } from './session-pool.js'
 
@@ -106,8 +106,8 @@ export class SessionHold implements Grant, SessionEntry {
       const now = this.#clock.now()
       // Keeping a session alive that the entry may have left proves nothing: first settle where the entry is, and never by moving back.
       const least = Math.max(ttl, this.#unansweredMove?.ttl ?? 0)
-      if (least > this.#session.ttl) await unlessAborted(this.#move(least), signal)
-      else await unlessAborted(this.#session.heartbeat(), signal)
+      if (least > this.#session.ttl) await orAborted(this.#move(least), signal)
+      else await orAborted(this.#session.heartbeat(), signal)
       if (this.#gone || this.#releasing || this.#clock.now() > this.validUntil + this.#slack())
         return undefined
       this.#ttl = ttl
@@ -121,7 +121,7 @@ export class SessionHold implements Grant, SessionEntry {
     }
   }
 
-  async release(): Promise<GaveBack> {
+  async release(): Promise<ReleaseResult> {
     if (this.#released) return 'already-released'
     const again = this.#releasing
     this.#releasing = true
@@ -184,7 +184,7 @@ export class SessionHold implements Grant, SessionEntry {
 
   /** How much later than by our clock the grant may end for others. */
   #slack(): number {
-    return this.#ttl * driftShare + margin
+    return this.#ttl * maxClockDrift + safetyMargin
   }
 
   /** The session was proven a while ago: a long critical section gets its whole ttl, a short one sends nothing. */

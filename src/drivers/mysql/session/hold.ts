@@ -1,6 +1,6 @@
 /** One grant of the strategy `session`: a lock that lasts as long as the connection, proven by a statement now and then. */
 import { deadline } from '../../../core/clock.js'
-import type { Claim, GaveBack, Grant } from '../../../core/driver.js'
+import type { Claim, Grant, ReleaseResult } from '../../../core/driver.js'
 import { tokenReserve } from '../../../core/token.js'
 import { text } from '../client.js'
 import { toFailure } from '../failure.js'
@@ -90,7 +90,7 @@ export class SessionHold implements Grant {
     }
   }
 
-  async release(): Promise<GaveBack> {
+  async release(): Promise<ReleaseResult> {
     const { name, attempt } = this.#claim
     const again = this.#asked
     this.#asked = true

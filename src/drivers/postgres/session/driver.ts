@@ -1,5 +1,5 @@
 /** The driver of the strategy `session`: many advisory locks on one connection. */
-import type { Driver, DriverFactory, Grant, Standing } from '../../../core/driver.js'
+import type { Driver, DriverFactory, Grant, LockStatus } from '../../../core/driver.js'
 import { BackendError } from '../../../core/errors.js'
 import type { Database, Value } from '../client.js'
 import type { PostgresSessionTraits } from '../driver.js'
@@ -54,7 +54,7 @@ export function sessionDriver(database: Database, settings: Settings): DriverFac
         toLockStatus(name, await told(({ calls }) => calls.sessionInspect, [rowName(namespace, name)])),
       async list(prefix) {
         const rows = await told(({ calls }) => calls.sessionList, [rowName(namespace, prefix)])
-        const all = (rows as [string, unknown][]).flatMap(([row, standing]): Standing[] => {
+        const all = (rows as [string, unknown][]).flatMap(([row, standing]): LockStatus[] => {
           const name = nameOfRow(namespace, row)
           return name === undefined ? [] : [toLockStatus(name, standing)]
         })

@@ -1,6 +1,6 @@
 /** One grant of the strategy `session`. It lives as long as the connection; answers on that connection prove it. */
 import { deadline } from '../../../core/clock.js'
-import type { Claim, GaveBack, Grant } from '../../../core/driver.js'
+import type { Claim, Grant, ReleaseResult } from '../../../core/driver.js'
 import { BackendError } from '../../../core/errors.js'
 import { toFailure } from '../failure.js'
 import { rowName } from './key.js'
@@ -50,7 +50,7 @@ export class SessionHold implements Grant {
     }
   }
 
-  async release(): Promise<GaveBack> {
+  async release(): Promise<ReleaseResult> {
     const again = this.#released
     this.#released = true
     this.#session.ttls.delete(this.#claim.attempt)
