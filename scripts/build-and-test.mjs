@@ -24,7 +24,9 @@ function needTypes(words) {
   return tests.some(
     (path) =>
       words.some((word) => path.includes(word)) &&
-      /typescript\/bin\/tsc|build\/dist|build\/src\/ui\/page/.test(readFileSync(join(root, path), 'utf8')),
+      /typescript\/bin\/tsc|build\/dist|support\/(cli|matrix)\.js|build\/src\/ui\/page/.test(
+        readFileSync(join(root, path), 'utf8'),
+      ),
   )
 }
 

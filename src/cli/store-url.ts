@@ -2,6 +2,7 @@
 import { dirname, isAbsolute, resolve } from 'node:path'
 import { findConfig, isStoreName } from './config.js'
 import { badInput, CliError } from './exit.js'
+import { directoryOf } from './local-directory.js'
 import { didYouMean } from './nearest.js'
 import { json, plain } from './print.js'
 import { withToolsEnvironment } from './tools-environment.js'
@@ -64,11 +65,14 @@ export function tellStore(
 ): void {
   const [, scheme = '', rest = ''] = /^([a-z][a-z0-9+.-]*):(.*)$/is.exec(url) ?? []
   const shown = shownUrl(scheme, rest)
+  const [directory] = [directoryOf(url)].filter((path) => path !== undefined && !shown.endsWith(path))
   if (told.json === true) {
     if (from === undefined && told.verbose !== true) return
-    console.error(json({ event: 'store', url: shown, ...(from && { store: from.store, config: from.file }) }))
+    const named = from && { store: from.store, config: from.file }
+    console.error(json({ event: 'store', url: shown, ...(directory && { directory }), ...named }))
   } else if (told.verbose === true) {
-    const where = from === undefined ? '' : `, '${from.store}' in ${plain(from.file)}`
+    const at = directory === undefined ? '' : ` in ${plain(directory)}`
+    const where = `${at}${from === undefined ? '' : `, '${from.store}' in ${plain(from.file)}`}`
     console.error(`holdfast: the store is ${plain(shown)}${where}`)
   }
 }

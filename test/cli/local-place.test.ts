@@ -1,9 +1,12 @@
 // `local:` is one place for each user, whatever the environment says.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
+import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { localDirectory } from '../../src/cli/local-directory.js'
 import { defaultDirectory } from '../../src/drivers/local/runtime-directory.js'
 import { leakCheck } from '../support/leaks.js'
+import { bench } from './support/cli.js'
 
 const uid = process.getuid?.() ?? 0
 
@@ -22,6 +25,35 @@ test('a process without an environment means it, too', () => {
   const script = `import(${JSON.stringify(module)}).then((home) => console.log(home.defaultDirectory()))`
   const { stdout } = spawnSync(process.execPath, ['-e', script], { env: {}, encoding: 'utf8' })
   assert.equal(stdout, `/tmp/holdfast-${uid}\n`)
+})
+
+test('the command line means the directory of the driver', () => {
+  assert.equal(localDirectory(''), defaultDirectory())
+  assert.equal(localDirectory('///run/app'), '/run/app')
+  assert.equal(localDirectory('locks'), join(process.cwd(), 'locks'))
+})
+
+test('ls says in which directory it looked, also when nothing is held there', async () => {
+  const { cli, script, folder, url, main, close } = bench()
+  try {
+    const directory = url.slice('local:'.length)
+    assert.equal((await cli('ls')).stdout, `no lock is held or waited for in ${directory}\n`)
+    assert.equal(
+      (await cli('ls', 'a')).stdout,
+      `no lock that begins with "a" is held or waited for in ${directory}\n`,
+    )
+    assert.deepEqual(JSON.parse((await cli('ls', '--json')).stdout), { store: url, directory, locks: [] })
+    const held = await cli('run', 'x', '--', process.execPath, main, 'ls')
+    assert.match(held.stdout, /^NAME.*\nx .*\n\nthe locks in (.+)\n$/)
+    const other = join(folder, 'other')
+    const moved = await script('holdfast ls --json -v', { HOLDFAST_URL: 'local:', HOLDFAST_DIR: other }).ended
+    assert.deepEqual(JSON.parse(moved.stdout), { store: 'local:', directory: other, locks: [] })
+    assert.deepEqual(JSON.parse(moved.stderr), { event: 'store', url: 'local:', directory: other })
+    const told = await script('holdfast ls -v', { HOLDFAST_URL: 'local:', HOLDFAST_DIR: other }).ended
+    assert.equal(told.stderr, `holdfast: the store is local: in ${other}\n`)
+  } finally {
+    close()
+  }
 })
 
 after(leakCheck)

@@ -30,7 +30,9 @@ before(async () => {
 test('ls shows every lock that is held, by whom, for how long, and how many wait', async () => {
   const { code, stdout, stderr } = await cli('ls')
   assert.deepEqual([code, stderr], [0, ''])
-  const rows = stdout.trimEnd().split('\n')
+  const [shown = '', where] = stdout.split('\n\n')
+  assert.equal(where, `the locks in ${join(folder, 'locks')}\n`)
+  const rows = shown.split('\n')
   assert.match(rows[0] ?? '', /^NAME +MODE +HELD BY +FOR +LETS GO IN +TOKEN +NOTE +WAITING$/)
   assert.equal(rows.length, 4)
   const row = (name: string) => rows.find((one) => one.startsWith(name)) ?? ''
@@ -41,11 +43,11 @@ test('ls shows every lock that is held, by whom, for how long, and how many wait
 
 test('ls PREFIX shows only names that begin so', async () => {
   const { stdout } = await cli('ls', 'account:', '--json')
-  const all = JSON.parse(stdout) as { name: string }[]
-  assert.deepEqual(all.map(({ name }) => name).sort(), ['account:42', 'account:7'])
+  const { locks } = JSON.parse(stdout) as { locks: { name: string }[] }
+  assert.deepEqual(locks.map(({ name }) => name).sort(), ['account:42', 'account:7'])
   assert.equal(
     (await cli('ls', 'nothing')).stdout,
-    'no lock that begins with "nothing" is held or waited for\n',
+    `no lock that begins with "nothing" is held or waited for in ${join(folder, 'locks')}\n`,
   )
 })
 

@@ -4,6 +4,7 @@ import type { LockStatus, Locks } from 'holdfast'
 import { explained, type Target, target } from '../connect.js'
 import { badInput, CliError, exits } from '../exit.js'
 import { knock } from '../knock.js'
+import { directoryOf } from '../local-directory.js'
 import { holderCells, holderHeadings, json, plain, table, waiterCells } from '../print.js'
 import { tellStore } from '../store-url.js'
 import { onText, verboseText } from './options.js'
@@ -22,8 +23,11 @@ export function storeCommandLines(program: Command): void {
   command(program, 'ls', 'list the locks that are held or waited for')
     .argument('[prefix]', 'only names that begin with it')
     .action(async (prefix: string | undefined, options: StoreOptions) => {
-      const all = await using(storeOf(options), (locks) => locks.list(prefix))
-      await print(options, all, () => listing(all, prefix))
+      const store = storeOf(options)
+      const all = await using(store, (locks) => locks.list(prefix))
+      const directory = directoryOf(store.url)
+      const data = { store: store.shown, ...(directory && { directory }), locks: all }
+      await print(options, data, () => listing(all, prefix, directory))
     })
   command(program, 'inspect', 'who holds a lock, who waits, since when, with what note')
     .argument('<name>', 'the lock')
@@ -84,9 +88,14 @@ async function print(options: StoreOptions, data: unknown, text: () => Promise<s
   console.log(options.json === true ? json(data) : await text())
 }
 
-async function listing(all: readonly LockStatus[], prefix: string | undefined): Promise<string> {
+async function listing(
+  all: readonly LockStatus[],
+  prefix: string | undefined,
+  directory: string | undefined,
+): Promise<string> {
+  const where = directory === undefined ? '' : ` in ${plain(directory)}`
   if (all.length === 0) {
-    return `no lock${prefix === undefined ? '' : ` that begins with "${plain(prefix)}"`} is held or waited for`
+    return `no lock${prefix === undefined ? '' : ` that begins with "${plain(prefix)}"`} is held or waited for${where}`
   }
   const rows = all.flatMap(({ name, holders, waiters, unlisted }) => {
     const waiting = waiters.length === 0 ? '' : `${waiters.length}${unlisted === undefined ? '' : '+'}`
@@ -97,7 +106,8 @@ async function listing(all: readonly LockStatus[], prefix: string | undefined): 
       i === 0 ? waiting : '',
     ])
   })
-  return await table(['NAME', ...holderHeadings, 'WAITING'], rows)
+  const drawn = await table(['NAME', ...holderHeadings, 'WAITING'], rows)
+  return directory === undefined ? drawn : `${drawn}\n\nthe locks${where}`
 }
 
 async function story({ name, holders, waiters, lastToken, unlisted }: LockStatus): Promise<string> {

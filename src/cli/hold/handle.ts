@@ -5,8 +5,9 @@
 import { createHash } from 'node:crypto'
 import { lstatSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { createConnection, createServer, type Server, type Socket } from 'node:net'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { CliError, exits } from '../exit.js'
+import { localDirectory } from '../local-directory.js'
 import { plain } from '../print.js'
 
 /** The result of a release. */
@@ -28,7 +29,7 @@ const prefix = 'hold-'
 
 /** The directory of `local:` as well; HOLDFAST_DIR moves both. */
 function folder(): string {
-  return resolve(process.env['HOLDFAST_DIR'] || `/tmp/holdfast-${process.getuid?.() ?? 'user'}`)
+  return localDirectory('')
 }
 
 /** Creates the directory if it is missing. @throws CliError if others could write to it, or its name is too long */

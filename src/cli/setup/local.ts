@@ -1,7 +1,7 @@
 /** The embedded driver: location, owner and free space of its directory. Reads only: a missing directory is not created. */
 import { type Stats, statfsSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { dirname, join, resolve } from 'node:path'
+import { dirname } from 'node:path'
+import { localDirectory } from '../local-directory.js'
 import { bad, type Check, ok, unchecked, weak } from './check.js'
 
 /** File systems shared between machines, by `statfs` type: NFS, SMB, CIFS, 9P, Ceph, FUSE. */
@@ -15,7 +15,7 @@ const shared: ReadonlyMap<number, string> = new Map([
 ])
 
 export async function localSetup(url: string): Promise<Check[]> {
-  const directory = directoryOf(url.slice('local:'.length).replace(/^\/\/(?=\/)/, ''))
+  const directory = localDirectory(url.slice('local:'.length))
   const there = statSync(directory, { throwIfNoEntry: false })
   const nearest = there === undefined ? parentOf(directory) : directory
   return [
@@ -37,14 +37,6 @@ function containers(): Check[] {
   const remedy =
     'a volume for the directory, and one pid name space; else a crashed holder blocks for its ttl'
   return [unchecked('containers', found, remedy)]
-}
-
-/** As in the driver. */
-function directoryOf(given: string): string {
-  const told = given === '' ? process.env['HOLDFAST_DIR'] : given
-  if (told) return resolve(told)
-  const uid = process.getuid?.()
-  return uid === undefined ? join(tmpdir(), 'holdfast-user') : `/tmp/holdfast-${uid}`
 }
 
 function parentOf(directory: string): string {

@@ -157,7 +157,7 @@ async function looks(name: StoreName, scene: Scene): Promise<void> {
   else {
     assert.deepEqual([ls.code, ls.stderr], [0, ''])
     assert.match(ls.stdout, /^NAME.*\nlooked .*the test/)
-    assert.equal(JSON.parse(all.stdout)[0].holders[0].note, 'the test')
+    assert.equal(JSON.parse(all.stdout).locks[0].holders[0].note, 'the test')
   }
   assert.deepEqual([inspect.code, inspect.stderr], [0, ''])
   assert.match(inspect.stdout, /^"looked" is held\n\nMODE.*\nexclusive .*the test/)
