@@ -201,8 +201,9 @@ export class LocalQueue {
     while (last < token) last = grant.pass?.() ?? Number.POSITIVE_INFINITY
     const now = this.engine.clock.now()
     if (last !== token || !usable(grant, terms, now) || this.engine.closed) {
-      await grant.release()
-      return undefined
+      const { releases } = this.engine
+      const unused = this.#unused(claim, grant)
+      return releases.answered(unused, unused.release(), () => undefined)
     }
     const watchdog = new Watchdog(this.engine, claim, grant, terms, now)
     const hold = new Hold(this, watchdog, token, terms, now)
@@ -449,7 +450,11 @@ export class LocalQueue {
   }
 
   #returnUnused({ claim }: StoreRequest, grant: Grant): void {
-    void new Watchdog(this.engine, claim, grant, { ttl: claim.ttl, lockDelay: 0, autoRenew: false }).release()
+    void this.#unused(claim, grant).release()
+  }
+
+  #unused(claim: Claim, grant: Grant): Watchdog {
+    return new Watchdog(this.engine, claim, grant, { ttl: claim.ttl, lockDelay: 0, autoRenew: false })
   }
 
   #abandon(turn: StoreRequest): void {

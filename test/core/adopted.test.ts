@@ -45,4 +45,37 @@ test('close() gives back a lease that was adopted while the idle queue of its na
   await first.close()
 })
 
+test('a fresh hold that adopt() was granted instead is given back although the reply to its release is lost', async () => {
+  const store = memory()
+  const first = createLocks(store)
+  const lease = await first.mutex('ended').acquire({ ttl: 60_000 })
+  const { attempt } = (await first.inspect('ended')).holders[0] ?? {}
+  let releases = 0
+  const second: Locks = createLocks((env) => {
+    const driver = store(env)
+    return {
+      ...driver,
+      async acquire(claim, wait) {
+        const grant = await driver.acquire(claim, wait)
+        if (grant === undefined || claim.attempt !== attempt) return grant
+        return {
+          // As of a store where the hold had ended, and the claim was granted another.
+          token: grant.token + 1_000,
+          validUntil: grant.validUntil,
+          renew: (ttl, signal) => grant.renew(ttl, signal),
+          release() {
+            releases += 1
+            return releases === 1 ? Promise.reject(new Error('the connection was lost')) : grant.release()
+          },
+        }
+      },
+    }
+  })
+  await assert.rejects(second.adopt(await first.export(lease)), { code: 'LEASE_LOST' })
+  await second.close()
+  assert.equal(releases, 2)
+  assert.deepEqual((await first.inspect('ended')).holders, [])
+  await first.close()
+})
+
 after(leakCheck)
