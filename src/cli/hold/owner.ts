@@ -5,6 +5,7 @@
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { badInput } from '../exit.js'
+import { hasThreads } from '../run/group.js'
 
 export interface Owner {
   readonly pid: number
@@ -68,7 +69,11 @@ function showFromProc(pid: number): Shown | undefined {
     // After the name, which may contain spaces and brackets: state, parent, group, …, start (the 22nd field).
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     const [state = '', , group] = fields
-    return { group: Number(group), start: fields[19] ?? '', ended: 'ZX'.includes(state) }
+    return {
+      group: Number(group),
+      start: fields[19] ?? '',
+      ended: state === 'X' || (state === 'Z' && !hasThreads(pid)),
+    }
   } catch {
     return undefined
   }

@@ -66,7 +66,7 @@ function statOf(pid: number): string[] {
 }
 
 /** A process whose first thread has ended shows as a zombie while its other threads run. */
-function hasThreads(pid: number): boolean {
+export function hasThreads(pid: number): boolean {
   try {
     return readdirSync(`/proc/${pid}/task`).length > 1
   } catch {

@@ -1,0 +1,55 @@
+// Which process counts as ended: not one whose first thread has ended while others run, but one that nobody has waited for.
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { after, type TestContext, test } from 'node:test'
+import { hasEnded, ownerOf } from '../../../src/cli/hold/owner.js'
+import { leakCheck } from '../../support/leaks.js'
+import { until } from '../../support/until.js'
+
+/** Starts a leader of a process group, and ends it with the test. */
+function leader(t: TestContext, command: string, ...args: string[]): ChildProcess & { readonly pid: number } {
+  const child = spawn(command, args, { detached: true, stdio: ['ignore', 'pipe', 'inherit'] })
+  const exited = once(child, 'exit')
+  t.after(async () => {
+    child.kill('SIGKILL')
+    await exited
+  })
+  assert.ok(child.pid !== undefined)
+  return child as ChildProcess & { readonly pid: number }
+}
+
+const stateOf = (pid: number) => /\) (\w)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1]
+
+const linux = { skip: process.platform !== 'linux' && '/proc is of Linux' }
+
+test('a process whose first thread has ended lives for as long as another thread does', linux, async (t) => {
+  const endsFirstThread = `
+    use threads;
+    threads->create(sub { sleep 1000 })->detach;
+    syscall(${process.arch === 'arm64' ? 93 : 60}, 0);`
+  const { pid } = leader(t, 'perl', '-e', endsFirstThread)
+  await until(() => stateOf(pid) === 'Z')
+  const owner = ownerOf(String(pid), 'nightly')
+  assert.equal(hasEnded(owner), false)
+  process.kill(pid, 'SIGKILL')
+  await until(() => hasEnded(owner))
+})
+
+test('a process that has ended, and that its parent has not waited for, has ended', linux, async (t) => {
+  const { stdout } = leader(t, 'sh', '-c', 'setsid sleep 1000 & echo $!; exec sleep 1000')
+  const pid = Number((await once(stdout!, 'data'))[0])
+  await until(() => ownerOfGroup(pid))
+  const owner = ownerOf(String(pid), 'nightly')
+  assert.equal(hasEnded(owner), false)
+  process.kill(pid, 'SIGKILL')
+  await until(() => stateOf(pid) === 'Z')
+  assert.equal(hasEnded(owner), true)
+})
+
+/** Does it lead a process group? */
+const ownerOfGroup = (pid: number) =>
+  readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ')[2] === String(pid)
+
+after(leakCheck)
