@@ -239,5 +239,14 @@ test('a read side is free for one who reads: only a writer is waited for', async
     assert.deepEqual([lease.isHeld, lease.holdCount], [true, 1])
     await assert.rejects(write.waitUntilFree(), { code: 'DEADLOCK' })
   })
-  await write.run(() => assert.rejects(write.waitUntilFree(), { code: 'DEADLOCK' }))
+  const advice = {
+    code: 'DEADLOCK',
+    message: /holds it itself; call waitUntilFree\(\) after it was released/,
+  }
+  await write.run(() => assert.rejects(write.waitUntilFree(), advice))
+  const mutex = locks.mutex('m')
+  await mutex.run(async () => {
+    await assert.rejects(mutex.waitUntilFree(), advice)
+    await assert.rejects(mutex.waitUntilFree({ wait: 0 }), { code: 'ACQUIRE_TIMEOUT' })
+  })
 })
