@@ -12,7 +12,7 @@ import { noPermits } from './no-permits.js'
 export interface Membership {
   /** The lock that participants hold. */
   readonly lock: EngineLock
-  /** Those whose lease the store still knows. No request when the list is empty. */
+  /** Those whose lease the store still knows; all of them, when it does not list every holder. No request when the list is empty. */
   alive(attempts: readonly string[], bounds: Deadline): Promise<readonly string[]>
 }
 
@@ -27,7 +27,9 @@ export function createMembership(box: CellRef, name: string, what: string, terms
     lock,
     async alive(attempts, bounds) {
       if (attempts.length === 0) return attempts
-      const { holders } = await box.retrying(bounds, () => engine.driver.inspect(name))
+      const { holders, unlisted = 0 } = await box.retrying(bounds, () => engine.driver.inspect(name))
+      // An unlisted one may live, and whoever is taken for dead loses what it holds to others.
+      if (unlisted > 0) return attempts
       const alive = new Set(holders.filter(({ expiresIn }) => expiresIn > 0).map(({ attempt }) => attempt))
       return attempts.filter((attempt) => alive.has(attempt))
     },
