@@ -1,6 +1,7 @@
 /**
  * The order in which locks are nested. Two orders that contradict each other are a deadlock that has not happened
- * yet; `note` reports them the first time they occur, whether anybody had to wait or not.
+ * yet; `note` reports them the first time they occur, whether anybody had to wait or not. After 10,000 reported pairs it
+ * reports no more.
  *
  * An edge `a → b`: somebody requested b inside `run` of a. Kept by name and for one `createLocks`; semaphores and
  * tries are left out, because neither has to wait for one particular holder.
@@ -11,6 +12,8 @@ export type Orders = readonly [now: readonly string[], before: readonly string[]
 
 /** Beyond that the oldest names are forgotten: names like `order:12345` are used once. */
 const namesKept = 10_000
+/** So many pairs are reported; remembering more would grow without bound. */
+const mostTold = 10_000
 /** Locks known to be taken inside one name; beyond that the oldest is forgotten. */
 const insideKept = 100
 /** Beyond that many orders in all, the oldest name is forgotten with every lock taken inside it. */
@@ -67,7 +70,7 @@ export class LockOrder {
     const before = this.#path(wanted, held)
     if (before === undefined) return undefined
     const pair = JSON.stringify([held, wanted].sort())
-    if (this.#told.has(pair) || this.#told.size >= namesKept) return undefined
+    if (this.#told.has(pair) || this.#told.size >= mostTold) return undefined
     this.#told.add(pair)
     return [[held, wanted], before]
   }

@@ -47,7 +47,8 @@ export interface TransactionLock {
  * first read, which must not be older than the lock. Waiting and holding occupy the connection: keep the section short.
  * @throws AcquireTimeoutError when the lock was not free within `wait`; the transaction can go on · DeadlockError when the server chose
  *   this transaction to end a deadlock and rolled it back · TypeError when no transaction is open or `connection` is a pool ·
- *   BackendError when the server refuses, or the name is held by the strategy `row` or `session`, which does not see this lock
+ *   BackendError when the server refuses, or the name is held by the strategy `row` or `session`, which does not see this lock ·
+ *   RangeError when `wait` is shorter than 1 ms or longer than 2 ** 30 s
  */
 export async function inTransaction(
   connection: MysqlTransaction,

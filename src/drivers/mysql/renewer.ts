@@ -1,5 +1,6 @@
 /**
- * Batches renewals: up to a hundred requested in one tick are one statement, so a process sends one heartbeat, not one per lock.
+ * Batches renewals: up to a hundred with one ttl, requested in one tick, are one statement, so a process sends a heartbeat for each ttl it
+ * uses, not one per lock.
  *
  * The statement skips rows that somebody else has locked at that moment. So it never waits, and one row locked for long does not cost the
  * others their leases. It reports only how many rows it renewed. If that is fewer than requested, each half is sent again separately; a

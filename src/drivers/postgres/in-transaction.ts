@@ -45,7 +45,7 @@ export interface TransactionLock {
  * Acquire the lock first and read afterwards. Waiting and holding occupy the connection: keep the section short.
  * @throws AcquireTimeoutError when the lock was not free within `wait`; the transaction can go on · TypeError when no transaction is
  *   open or `client` is a pool · UnsupportedError at REPEATABLE READ and SERIALIZABLE, where reads are older than the lock ·
- *   BackendError when the database refuses
+ *   BackendError when the database refuses · RangeError when `wait` is not from 1 to 2147483647 ms
  */
 export async function inTransaction(
   client: PgTransaction | PostgresJsTransaction,

@@ -36,7 +36,6 @@ const lasting: Readonly<Record<string, string>> = {
   WRONGTYPE: 'another program uses the key of this lock; choose another prefix',
   CROSSSLOT: 'the keys of the lock are in different slots; the prefix must not have braces',
   MISCONF: 'it refuses writes because it could not save to disk',
-  NOTBUSY: 'it refused',
 }
 
 export function toFailure(error: unknown, ended: boolean): Failure {
