@@ -26,7 +26,7 @@ import type { LocalQueue, QueueEntry } from './local-queue.js'
 import type { Mode, ModeKind } from './mode.js'
 import { checkFunction } from './name.js'
 import { type AcquireOptions, checkSingle, resolveTerms, type Terms, type TryOptions } from './options.js'
-import { heldBy, heldHere, reenter, runInside } from './reentrancy.js'
+import { heldBy, holdsOfContext, reenter, runInside } from './reentrancy.js'
 import { WaitDeadline, type WaitListener, type WaitOutcome } from './wait-deadline.js'
 import { checkWaitOptions, type WaitOptions } from './with-deadline.js'
 
@@ -163,7 +163,7 @@ export class EngineLock implements Lock {
     const given = checkWaitOptions('waitUntilFree()', options)
     // A shared hold of this context keeps no reader out.
     const reentrant = this.kind === 'shared'
-    const own = this.kind === 'exclusive' && heldHere(this.engine, this.name).length > 0
+    const own = this.kind === 'exclusive' && holdsOfContext(this.engine, this.name).length > 0
     const taking = this.take({ ...given, reentrant }).catch((error: unknown) => {
       if (!own || !(error instanceof DeadlockError)) throw error
       const what = 'this async context holds it itself; call waitUntilFree() after it was released'

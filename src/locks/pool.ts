@@ -12,12 +12,20 @@
 
 import type { Cell } from '../core/cell.js'
 import { CellRef } from '../core/cell-ref.js'
+import type { Holder } from '../core/driver.js'
 import { duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
 import { AcquireTimeoutError, PoolClosedError } from '../core/errors.js'
 import type { HeldLease, Lease } from '../core/lease.js'
 import { checkName, describe, quote } from '../core/name.js'
-import { type AcquireOptions, checkOptions, checkSingle, type Defaults } from '../core/options.js'
+import {
+  type AcquireOptions,
+  checkOptions,
+  checkSingle,
+  type Defaults,
+  resolveTerms,
+  type Terms,
+} from '../core/options.js'
 import { checkMaxPending } from '../core/pending.js'
 import {
   answered,
@@ -54,7 +62,8 @@ export interface PermitHolder {
 export interface Pool {
   readonly name: string
   /**
-   * Waits for `permits` (1). Tokens grow in the order in which holders came, not in which they were served.
+   * Waits for `permits` (1). `maxHold` and `autoRenew: false` apply from the moment they are granted. Tokens grow in the
+   * order in which holders came, not in which they were served.
    * @throws AcquireTimeoutError; PoolClosedError; LeaseLostError when the lease of its queue entry was lost;
    * TooManyWaitersError when `maxPending` others of this process wait for permits of this pool; as `Lock.acquire`
    */
@@ -82,7 +91,10 @@ export interface Pool {
   delete(): Promise<boolean>
   /** The number of permits. */
   size(): Promise<number>
-  /** Holders and their permits, in the order in which they came. */
+  /**
+   * Holders and their permits, in the order in which they came. One that came just now may be missing while others come
+   * and go all the time.
+   */
   holders(): Promise<readonly PermitHolder[]>
 }
 
@@ -101,6 +113,8 @@ interface State {
 
 const mostPermits = 1_000_000
 const longestFarewell = 1_000
+/** How often `holders` looks at most, while others come and go. */
+const mostLooks = 5
 
 export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
   checkName(name)
@@ -149,27 +163,42 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
     return undefined
   }
 
-  /** Takes the shared lease that proves this member alive. Undefined: not granted in time, or a mutex of this name was in the way. */
+  /**
+   * Takes the shared lease that proves this member alive. While it waits, `autoRenew` and `maxHold` of its caller do not
+   * apply: they do once it is served. Undefined: not granted in time, or a mutex of this name was in the way.
+   */
   async function seat(
     { wait: _, ...terms }: PoolAcquireOptions,
     wait: number,
   ): Promise<HeldLease | undefined> {
     if (wait === 0) return roll.lock.tryAcquire(terms)
-    return roll.lock.take({ ...terms, wait }).catch((error: unknown) => {
+    const waiting = { ...terms, wait, autoRenew: true, maxHold: Number.POSITIVE_INFINITY }
+    return roll.lock.take(waiting).catch((error: unknown) => {
       if (!(error instanceof AcquireTimeoutError) || error.cause !== undefined) throw error
       return undefined
     })
   }
 
+  /** A lease whose member has waited gets its caller's terms. @throws as `extend` */
+  async function begin(lease: HeldLease, { autoRenew, maxHold }: Terms): Promise<void> {
+    const { watchdog } = lease.hold
+    watchdog.limit(engine.clock.now() + maxHold)
+    if (autoRenew) return
+    watchdog.autoRenew = false
+    // Nobody renews it from now on, and a part of its ttl has passed.
+    await lease.extend()
+  }
+
   async function take(options: PoolAcquireOptions): Promise<Lease | undefined> {
     checkOptions(options)
-    const { permits = 1, maxPending, ...terms } = options
+    const { permits = 1, maxPending, ...given } = options
     whole(`permits asked of pool ${quote(name)}`, permits)
-    const wait = duration('wait', terms.wait ?? defaults.wait, 0, true)
+    const terms = resolveTerms(engine.driver.name, engine.traits, defaults, given)
+    const { wait } = terms
     const most = checkMaxPending(maxPending ?? defaults.maxPending)
     const leave = wait === 0 ? undefined : engine.pending.enter(box.key, name, most)
     try {
-      return await waitFor(permits, wait, terms)
+      return await waitFor(permits, given, terms)
     } finally {
       leave?.()
     }
@@ -177,20 +206,24 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
 
   async function waitFor(
     permits: number,
-    wait: number,
-    terms: PoolAcquireOptions,
+    given: PoolAcquireOptions,
+    terms: Terms,
   ): Promise<Lease | undefined> {
     const from = engine.clock.now()
-    const lease = await seat(terms, wait)
+    const { wait, signal } = terms
+    const lease = await seat(given, wait)
     if (lease === undefined) return undefined
     const { attempt } = lease.hold.watchdog.claim
     try {
       const left = wait === 0 ? 0 : Math.max(1, wait - (engine.clock.now() - from))
-      const within = { wait: left, ...(terms.signal !== undefined && { signal: terms.signal }) }
+      const within = { wait: left, ...(signal !== undefined && { signal }) }
       const looking = (bounds: Deadline) =>
         box.waitUntil(() => serve(lease, permits, bounds), bounds, lookEvery)
       const done = await answered(engine, name, within, looking, restOfWait)
-      if (done === true) return leaving(lease, without(attempt))
+      if (done === true) {
+        if (wait > 0) await begin(lease, terms)
+        return leaving(lease, without(attempt))
+      }
     } catch (error) {
       await withDeadline(engine, { wait: longestFarewell }, without(attempt)).catch(() => undefined)
       await lease.release()
@@ -291,8 +324,16 @@ function served(state: State): State {
 }
 
 async function holdersOf(roll: Membership, box: CellRef, bounds: Deadline): Promise<readonly PermitHolder[]> {
-  const places = new Map(stateIn(await box.read(bounds))?.line.map((place) => [place.attempt, place]))
-  const { holders } = await box.retrying(bounds, () => box.engine.driver.inspect(roll.lock.name))
+  let cell = await box.read(bounds)
+  let holders: readonly Holder[] = []
+  for (let tries = 0; tries < mostLooks; tries++) {
+    holders = (await box.retrying(bounds, () => box.engine.driver.inspect(roll.lock.name))).holders
+    // The permits of those who left in between may have gone to others, who would be missing.
+    const now = await box.read(bounds)
+    if (now?.version === cell?.version) break
+    cell = now
+  }
+  const places = new Map(stateIn(cell)?.line.map((place) => [place.attempt, place]))
   return holders
     .filter(({ attempt, expiresIn }) => places.get(attempt)?.in === true && expiresIn > 0)
     .sort((a, b) => a.token - b.token)
