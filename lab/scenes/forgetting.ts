@@ -26,6 +26,7 @@ export const restart: RedisScene = {
     await stage.server.restart({ keepData: false })
     back()
     await answering(b.clients)
+    if (stage.way === holdfastRedisShort) stage.diary.quarantine()
     const outcome = await secondHolder(held, b)
     await held.release()
     return outcome
@@ -62,6 +63,7 @@ export const failOver: RedisScene = {
     await server.kill9()
     await replica.cli('REPLICAOF', 'NO', 'ONE')
     const b = await stage.newcomer('B', [replica])
+    if (stage.way === holdfastRedisShort) diary.quarantine()
     const outcome = await secondHolder(held, b)
     await held.release().catch(() => undefined)
     return outcome

@@ -8,11 +8,14 @@ export class SceneHistory {
   readonly #origin: bigint = process.hrtime.bigint()
   readonly #events: Event[] = []
   #faults = 0
+  /** Ends what lasts until the next grant. */
+  #atGrant: (() => void) | undefined
 
   /** @param player its name in the picture; `pid` what faults are aimed at */
   recorder(player: string, pid: number): Recorder {
     return recorderTo(player, (t, { until, ...entry }) => {
       const event = { ...entry, t: this.#since(t), pid, client: player }
+      if (entry.op === 'acquire' && entry.phase === 'ok') this.#ending()
       this.#events.push(until === undefined ? event : { ...event, until: this.#since(until) })
     })
   }
@@ -30,6 +33,16 @@ export class SceneHistory {
     const about = { op: 'fault', kind, attempt, ...(target !== undefined && { target }) } as const
     nemesis.write({ ...about, phase: 'invoke' })
     return () => nemesis.write({ ...about, phase: 'ok' })
+  }
+
+  /** The store grants nothing, from now until it grants again. */
+  quarantine(): void {
+    this.#atGrant = this.fault('quarantine')
+  }
+
+  #ending(): void {
+    this.#atGrant?.()
+    this.#atGrant = undefined
   }
 
   history(): History {

@@ -1,5 +1,5 @@
 /** Plays a scene with both locks and draws what happened. */
-import { exclusion, type History, type Timeline, timelineOf } from 'holdfast/verify'
+import { exclusion, type History, onOneScale, type Timeline, timelineOf } from 'holdfast/verify'
 import { lockDelay, missedWakeUp, sessionEnded } from './consul.js'
 import { compaction, deadLeader, endedInLine } from './etcd.js'
 import { failOver, forgetfulServer, restart } from './forgetting.js'
@@ -37,7 +37,13 @@ export interface SceneResult {
 export async function runScene(scene: Scene, servers: Servers): Promise<SceneResult> {
   const take = (side: Side) => takeOf(scene, side, servers)
   const [naive, holdfast] = await Promise.all([take(scene.naive), take(scene.holdfast)])
-  return { scene, naive, holdfast }
+  // One scale for both, so that a longer bar is a longer time.
+  const [one, two] = onOneScale([naive.timeline, holdfast.timeline])
+  return {
+    scene,
+    naive: { ...naive, timeline: one ?? naive.timeline },
+    holdfast: { ...holdfast, timeline: two ?? holdfast.timeline },
+  }
 }
 
 /** Was the failure really seen, and did holdfast stand? */
@@ -51,7 +57,11 @@ async function takeOf(scene: Scene, side: Side, servers: Servers): Promise<Take>
   const history = place.history.history()
   const violations = exclusion(history)
   const title = `${scene.title}: ${side.title}`
-  return { outcome, history, timeline: timelineOf(history, { name: scene.lock ?? order, title, violations }) }
+  const figure = { text: outcome.saw, good: outcome.ok }
+  return {
+    ...{ outcome, history },
+    timeline: timelineOf(history, { name: scene.lock ?? order, title, violations, figure }),
+  }
 }
 
 /** The longest takes 20 s, alone. */

@@ -61,7 +61,7 @@ export const herd: Scene = onShared({
     return {
       // On a busy machine a holder may have watched its own node, too: that is another one woken, but nobody who waits.
       ok: woken < 2 * crowd,
-      saw: `${crowd} releases woke ${woken} who waited; ${requests} requests`,
+      saw: `${requests} requests for ${crowd} releases, which woke ${woken} waiters`,
     }
   },
 })

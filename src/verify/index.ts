@@ -42,7 +42,9 @@ export { attemptOf } from './recorded-lease.js'
 export {
   type Band,
   type Bar,
+  type Figure,
   type Mark,
+  onOneScale,
   type Row,
   type Timeline,
   type TimelineOptions,

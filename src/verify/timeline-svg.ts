@@ -1,10 +1,19 @@
 /**
  * A self-contained SVG of a timeline: light and dark by the viewer's setting, colours that colour-blind people can tell apart, and never
- * colour alone (waits are thin, violations hatched, ends have shapes).
+ * colour alone (waits are thin, violations framed and named, ends have shapes). What is wrong at a moment is marked once, around the rows it concerns.
  *
  * Long because the drawing reads best in one piece, from its frame to its legend.
  */
-import { type Bar, type Mark, milliseconds, type Timeline, ticks } from './timeline.js'
+import {
+  type Band,
+  type Bar,
+  type Mark,
+  milliseconds,
+  quarantine,
+  type Timeline,
+  ticks,
+  together,
+} from './timeline.js'
 
 export interface SvgOptions {
   /** Pixels. @default 960 */
@@ -12,7 +21,6 @@ export interface SvgOptions {
 }
 
 const rowHeight = 30
-const top = 58
 const right = 24
 
 /** Palette by Okabe and Ito. https://jfly.uni-koeln.de/color/ */
@@ -22,41 +30,57 @@ const style = `
   .back { fill: #fff } .stripe { fill: #f5f6f8 } .grid { stroke: #dde1e6 }
   .waiting { fill: #c3c9d1 } .exclusive { fill: #0072b2 } .shared { fill: #009e73 } .permits { fill: #7a5195 }
   .token { fill: #fff; font-size: 11px; font-weight: 600; text-anchor: middle }
-  .lost { stroke: #e69f00; stroke-width: 3 } .killed { stroke: #222; stroke-width: 2 }
+  .beside { font-size: 11px; font-weight: 600 } .figure { font-size: 14px; font-weight: 600 } .good { fill: #00704f } .bad-text { fill: #b34700 }
+  .lost { stroke: #cc3399; stroke-width: 3; fill: none } .killed { stroke: #222; stroke-width: 2 }
   .fault { fill: #e69f00 } .during { fill: #e69f00; opacity: .25 } .everybody { stroke: #e69f00; stroke-dasharray: 4 3 }
-  .band { fill: #d55e00; opacity: .16 } .bad { fill: url(#hatch); stroke: #d55e00; stroke-width: 1.5 } .hatch { stroke: #d55e00 }
+  .bad { fill: #d55e00; fill-opacity: .1; stroke: #d55e00; stroke-width: 2 } .quarantine { fill: url(#hatch); opacity: .5 } .hatch { stroke: #8a94a0 }
   @media (prefers-color-scheme: dark) {
     text { fill: #e6e8eb } .small { fill: #9aa3ad } .back { fill: #16191d } .stripe { fill: #1d2126 } .grid { stroke: #333a42 }
-    .waiting { fill: #4c555f } .exclusive { fill: #2a8fd0 } .killed { stroke: #e6e8eb } .band { opacity: .3 }
+    .waiting { fill: #4c555f } .exclusive { fill: #2a8fd0 } .killed { stroke: #e6e8eb } .lost { stroke: #f07ac6 }
+    .good { fill: #4cc79f } .bad-text { fill: #ff9a57 } .bad { fill-opacity: .22 }
   }`
 
 export function renderSvg(timeline: Timeline, options: SvgOptions = {}): string {
   const { width = 960 } = options
   const left = 24 + 7 * Math.min(26, Math.max(6, ...timeline.rows.map((row) => row.label.length)))
+  const top = topOf(timeline)
   const bottom = top + timeline.rows.length * rowHeight
   const height = bottom + 86
   const scale = (width - left - right) / (timeline.to - timeline.from)
   const x = (t: number) => round(Math.min(width - right, Math.max(left, left + (t - timeline.from) * scale)))
-  const frame: Frame = { timeline, width, left, bottom, x }
+  const frame: Frame = { timeline, width, left, top, bottom, x }
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-labelledby="title desc">`,
     `<title id="title">${escaped(timeline.title)}</title><desc id="desc">${escaped(summary(timeline))}</desc>`,
     `<style>${style}\n</style>`,
-    '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><line class="hatch" y2="6" stroke-width="3"/></pattern></defs>',
-    `<rect class="back" width="${width}" height="${height}"/><text class="title" x="24" y="30">${escaped(timeline.title)}</text>`,
+    '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><line class="hatch" y2="6" stroke-width="2"/></pattern></defs>',
+    `<rect class="back" width="${width}" height="${height}"/><text class="title" x="24" y="30">${escaped(timeline.title)}</text>${figureText(timeline)}`,
     ...grid(frame),
     ...timeline.marks.map((mark) => everybody(frame, mark)),
     ...timeline.rows.map((row, i) => group(frame, i, row.label, row.bars, row.marks)),
+    ...violations(frame),
     ...legend(frame),
     '</svg>',
     '',
   ].join('\n')
 }
 
+/** Room for the title, the figure, and one line each for what was done to all and for violations. */
+function topOf({ figure, marks, bands }: Timeline): number {
+  return 44 + (figure ? 20 : 0) + (marks.length > 0 ? 16 : 0) + (bands.length > 0 ? 18 : 0)
+}
+
+function figureText({ figure }: Timeline): string {
+  if (figure === undefined) return ''
+  const sign = figure.good ? '✓' : '✗'
+  return `<text class="figure ${figure.good ? 'good' : 'bad-text'}" x="24" y="52">${sign} ${escaped(figure.text)}</text>`
+}
+
 interface Frame {
   readonly timeline: Timeline
   readonly width: number
   readonly left: number
+  readonly top: number
   readonly bottom: number
   readonly x: (t: number) => number
 }
@@ -69,22 +93,56 @@ function summary({ rows, bands, marks, from, to }: Timeline): string {
   return `${held} holds by ${rows.length} processes in ${milliseconds(to - from)}, ${faults} faults, ${bands.length} violations`
 }
 
-function grid({ timeline, width, left, bottom, x }: Frame): string[] {
+function grid({ timeline, width, left, top, bottom, x }: Frame): string[] {
   const stripes = timeline.rows.map((_, i) =>
     i % 2 === 1
       ? ''
       : `<rect class="stripe" x="${left}" y="${top + i * rowHeight}" width="${width - right - left}" height="${rowHeight}"/>`,
   )
+  // The labels at both ends stay inside the picture.
+  const anchor = (at: number) => (at < left + 24 ? 'start' : at > width - right - 24 ? 'end' : 'middle')
   const lines = ticks(timeline.from, timeline.to, (width - left) / 110).map(
     ({ at, text }) =>
-      `<line class="grid" x1="${x(at)}" x2="${x(at)}" y1="${top}" y2="${bottom}"/><text class="small" x="${x(at)}" y="${bottom + 16}" text-anchor="middle">${text}</text>`,
+      `<line class="grid" x1="${x(at)}" x2="${x(at)}" y1="${top}" y2="${bottom}"/><text class="small" x="${x(at)}" y="${bottom + 16}" text-anchor="${anchor(x(at))}">${text}</text>`,
   )
-  // Behind the bars, across all rows: where to look. The affected rows are also hatched on top of their bars.
-  const bands = timeline.bands.map(
-    (band) =>
-      `<rect class="band" x="${x(band.from) - 2}" y="${top}" width="${round(x(band.to) - x(band.from) + 4)}" height="${bottom - top}"><title>${escaped(band.text)}</title></rect>`,
-  )
-  return [...stripes.filter(Boolean), ...lines, ...bands]
+  return [...stripes.filter(Boolean), ...lines]
+}
+
+/** One frame for each period, around the rows from the first to the last that it concerns, with what was wrong above it. */
+function violations({ timeline, width, left, top, x }: Frame): string[] {
+  let free = left
+  return together(timeline.bands).map(({ band, of }) => {
+    const [first, last] = [Math.min(...band.rows), Math.max(...band.rows)]
+    const begin = x(band.from)
+    const box = `x="${begin}" y="${top + first * rowHeight + 1}" width="${round(Math.max(4, x(band.to) - begin))}" height="${(last - first + 1) * rowHeight - 2}"`
+    const all = of.map(({ text }) => text).join('\n')
+    const words = wordsFor(timeline, band, of)
+    const room = words.length * 6.2
+    const at = Math.min(begin, width - right - room)
+    const text =
+      at >= free
+        ? `<text class="small bad-text" x="${round(at)}" y="${top - 6}">${escaped(words)}</text>`
+        : ''
+    if (text !== '') free = at + room + 8
+    return `<rect class="bad" ${box} rx="4"><title>${escaped(all)}</title></rect>${text}`
+  })
+}
+
+/** `3 inside at once, 60.0 ms`, or the rules that were broken. */
+function wordsFor({ rows }: Timeline, band: Band, of: readonly Band[]): string {
+  const rules = new Set(of.map(({ text }) => /^[a-z-]+(?=:)/.exec(text)?.[0] ?? text))
+  if (rules.size > 1 || !rules.has('exclusion')) return [...rules].join(', ')
+  const edges = rows
+    .flatMap((row) => row.bars)
+    .filter((bar) => bar.kind !== 'waiting' && bar.to > band.from && bar.from < band.to)
+    .flatMap((bar) => [[bar.from, 1] as const, [bar.to, -1] as const])
+    .sort(([a, up], [b, down]) => a - b || up - down)
+  let inside = 0
+  const most = edges.reduce((best, [, change]) => {
+    inside += change
+    return Math.max(best, inside)
+  }, 0)
+  return `${most} inside at once, ${milliseconds(band.to - band.from)}`
 }
 
 function group(
@@ -94,26 +152,22 @@ function group(
   bars: readonly Bar[],
   marks: readonly Mark[],
 ): string {
-  const { timeline, x } = frame
+  const { timeline, top, x, width } = frame
   const y = top + index * rowHeight
   const seen = (from: number, to: number) => to >= timeline.from && from <= timeline.to
   const waits = bars
     .filter((bar) => bar.kind === 'waiting' && seen(bar.from, bar.to))
     .map((bar) => box(bar, x, y + 12, 6))
-  const holds = bars
-    .filter((bar) => bar.kind !== 'waiting' && seen(bar.from, bar.to))
-    .map((bar) => holdBox(bar, x, y))
-  const bad = timeline.bands
-    .filter((band) => band.rows.includes(index) && seen(band.from, band.to))
-    .map((band) => {
-      const width = round(Math.max(3, x(band.to) - x(band.from)))
-      return `<rect class="bad" x="${x(band.from)}" y="${y + 3}" width="${width}" height="24" rx="3"><title>${escaped(band.text)}</title></rect>`
-    })
+  const held = bars.filter((bar) => bar.kind !== 'waiting' && seen(bar.from, bar.to))
+  const begins = bars.map((bar) => x(bar.from)).sort((a, b) => a - b)
+  const holds = held.map((bar) =>
+    holdBox(bar, x, y, begins.find((begin) => begin >= x(bar.to)) ?? width - right),
+  )
   const faults = marks
     .filter((mark) => seen(mark.at, mark.to ?? mark.at))
     .map((mark) => faultMark(mark, x, y))
   const text = label.length > 26 ? `${label.slice(0, 25)}…` : label
-  return `<g><text x="24" y="${y + 19}">${escaped(text)}</text>${[...waits, ...holds, ...bad, ...faults].join('')}</g>`
+  return `<g><text x="24" y="${y + 19}">${escaped(text)}</text>${[...waits, ...holds, ...faults].join('')}</g>`
 }
 
 function box(bar: Bar, x: Frame['x'], y: number, height: number): string {
@@ -121,12 +175,15 @@ function box(bar: Bar, x: Frame['x'], y: number, height: number): string {
   return `<rect class="${classOf(bar.kind)}" x="${x(bar.from)}" y="${y}" width="${width}" height="${height}" rx="${Math.min(3, width / 2)}"><title>${escaped(bar.detail)}</title></rect>`
 }
 
-function holdBox(bar: Bar, x: Frame['x'], y: number): string {
+/** @param free where the next bar of the row begins: a token that does not fit into its bar stands beside it */
+function holdBox(bar: Bar, x: Frame['x'], y: number, free: number): string {
   const parts = [box(bar, x, y + 5, 20)]
   const middle = round((x(bar.from) + x(bar.to)) / 2)
   const fits = x(bar.to) - x(bar.from) > bar.text.length * 7 + 6
   if (fits && bar.text !== '')
     parts.push(`<text class="token" x="${middle}" y="${y + 19}">${escaped(bar.text)}</text>`)
+  else if (bar.text !== '' && free - x(bar.to) > bar.text.length * 7 + 8)
+    parts.push(`<text class="beside" x="${x(bar.to) + 5}" y="${y + 19}">${escaped(bar.text)}</text>`)
   const end = x(bar.to)
   if (bar.end === 'lost')
     parts.push(`<line class="lost" x1="${end}" x2="${end}" y1="${y + 2}" y2="${y + 28}"/>`)
@@ -144,19 +201,25 @@ function faultMark(mark: Mark, x: Frame['x'], y: number): string {
   return `${during}<path class="fault" d="M${begin} ${y + 8}l-5 -8h10z"><title>${escaped(mark.text + lasted)}</title></path>`
 }
 
-function everybody({ x, bottom, width }: Frame, mark: Mark): string {
+function everybody({ timeline, x, top, bottom, width }: Frame, mark: Mark): string {
   const begin = x(mark.at)
+  const isQuarantine = mark.text === quarantine
   const during =
     mark.to === undefined
       ? ''
-      : `<rect class="during" x="${begin}" y="${top}" width="${round(x(mark.to) - begin)}" height="${bottom - top}"/>`
+      : `<rect class="${isQuarantine ? 'quarantine' : 'during'}" x="${begin}" y="${top}" width="${round(x(mark.to) - begin)}" height="${bottom - top}"/>`
+  const y = top - (timeline.bands.length > 0 ? 24 : 8)
+  if (isQuarantine) {
+    const middle = round((begin + x(mark.to ?? timeline.to)) / 2)
+    return `${during}<text class="small" x="${middle}" y="${y}" text-anchor="middle">quarantine: the store grants nothing</text>`
+  }
   const anchor = begin > width - 120 ? 'end' : 'start'
-  return `${during}<line class="everybody" x1="${begin}" x2="${begin}" y1="${top - 6}" y2="${bottom}"/><text class="small" x="${begin}" y="${top - 8}" text-anchor="${anchor}">${escaped(mark.text)}</text>`
+  return `${during}<line class="everybody" x1="${begin}" x2="${begin}" y1="${top - 6}" y2="${bottom}"/><text class="small" x="${begin}" y="${y}" text-anchor="${anchor}">${escaped(mark.text)}</text>`
 }
 
 function legend({ timeline, left, bottom }: Frame): string[] {
   const bars = timeline.rows.flatMap((row) => row.bars)
-  const marked = timeline.marks.length + timeline.rows.reduce((sum, row) => sum + row.marks.length, 0) > 0
+  const all = [...timeline.marks, ...timeline.rows.flatMap((row) => row.marks)]
   const y = bottom + 46
   const swatch = (kind: string) => (x: number) =>
     `<rect class="${kind}" x="${x}" y="${kind === 'waiting' ? y - 7 : y - 11}" width="18" height="${kind === 'waiting' ? 6 : 14}" rx="3"/>`
@@ -176,7 +239,9 @@ function legend({ timeline, left, bottom }: Frame): string[] {
     ])
   if (ends.has('killed'))
     items.push(['killed', (x) => `<path class="killed" d="M${x + 5} ${y - 8}l8 8m0 -8l-8 8"/>`])
-  if (marked) items.push(['fault', (x) => `<path class="fault" d="M${x + 9} ${y - 1}l-5 -8h10z"/>`])
+  if (all.some(({ text }) => text !== quarantine))
+    items.push(['fault', (x) => `<path class="fault" d="M${x + 9} ${y - 1}l-5 -8h10z"/>`])
+  if (all.some(({ text }) => text === quarantine)) items.push(['quarantine', swatch('quarantine')])
   if (timeline.bands.length > 0) items.push(['violation', swatch('bad')])
   let at = left
   const drawn = items.map(([text, draw]) => {

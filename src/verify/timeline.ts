@@ -19,6 +19,14 @@ export interface Timeline {
   readonly bands: readonly Band[]
   /** One line that explains the bars. */
   readonly note?: string
+  /** What was counted, below the title: `156 requests`. */
+  readonly figure?: Figure
+}
+
+export interface Figure {
+  readonly text: string
+  /** Is it as it should be? */
+  readonly good: boolean
 }
 
 export interface Row {
@@ -46,6 +54,9 @@ export interface Mark {
   readonly text: string
 }
 
+/** The mark of a store that grants nothing because it may have forgotten holds: no fault. Written as a fault of this kind. */
+export const quarantine = 'quarantine'
+
 /** A period in which something was wrong, and the affected rows. */
 export interface Band {
   readonly from: number
@@ -62,6 +73,8 @@ export interface TimelineOptions {
   readonly to?: number
   /** @default the name */
   readonly title?: string
+  /** What was counted, below the title. */
+  readonly figure?: Figure
   /** Display name of a client. @default its name without the random part */
   readonly label?: (client: string) => string
 }
@@ -94,7 +107,34 @@ export function timelineOf(history: History, options: TimelineOptions): Timeline
   })
   const [from, to] = extent(all, history, options)
   const marks = marksOf(history, (target) => target === undefined)
-  return { title, from, to, rows, marks, bands, ...(note !== undefined && { note }) }
+  const { figure } = options
+  return {
+    ...{ title, from, to, rows, marks, bands },
+    ...(note !== undefined && { note }),
+    ...(figure !== undefined && { figure }),
+  }
+}
+
+/** The same timelines, each as long as the longest, so that a comparison of two is one of lengths. */
+export function onOneScale(timelines: readonly Timeline[]): Timeline[] {
+  const longest = Math.max(0, ...timelines.map(({ from, to }) => to - from))
+  return timelines.map((timeline) => ({ ...timeline, to: timeline.from + longest }))
+}
+
+/** Violations that overlap in time, as one period with all their rows: what is wrong at a moment is marked once. */
+export function together(bands: readonly Band[]): { readonly band: Band; readonly of: readonly Band[] }[] {
+  const found: { band: Band; of: Band[] }[] = []
+  for (const next of [...bands].sort((a, b) => a.from - b.from)) {
+    const last = found.at(-1)
+    if (last === undefined || next.from > last.band.to) {
+      found.push({ band: next, of: [next] })
+      continue
+    }
+    const rows = [...new Set([...last.band.rows, ...next.rows])]
+    last.band = { ...last.band, to: Math.max(last.band.to, next.to), rows }
+    last.of.push(next)
+  }
+  return found
 }
 
 function extent(all: readonly Acquisition[], history: History, options: TimelineOptions): [number, number] {

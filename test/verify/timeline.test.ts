@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
-import { check, historyOf, renderSvg, renderText, timelineOf } from 'holdfast/verify'
+import { check, historyOf, onOneScale, renderSvg, renderText, timelineOf } from 'holdfast/verify'
 import { leakCheck } from '../support/leaks.js'
 import { event, held } from './bugs.js'
 import { simulate } from './simulate.js'
@@ -37,7 +37,60 @@ describe('a timeline', () => {
     assert.match(text, /b {6}│░+╳{8}/)
     assert.match(text, /╳ +at 40\.0 ms {2}exclusion: "x" was held twice/)
     const svg = renderSvg(timeline)
-    assert.equal(svg.match(/class="bad"/g)?.length, 3, 'two rows and the legend')
+    assert.equal(svg.match(/class="bad"/g)?.length, 2, 'one for both rows, and the legend')
+    assert.match(svg, />2 inside at once, 20\.0 ms</)
+  })
+
+  it('marks violations that overlap once, around all of their rows', () => {
+    const events = [
+      ...held('a', '1', [0, 0, 60], { token: 1 }),
+      ...held('b', '2', [0, 10, 70], { token: 2 }),
+      ...held('c', '3', [0, 20, 80], { token: 3 }),
+      ...held('d', '4', [0, 90, 99], { token: 4 }),
+    ]
+    const history = historyOf(events)
+    const svg = renderSvg(timelineOf(history, { name: 'x', violations: check(history) }))
+    assert.equal(svg.match(/class="bad"/g)?.length, 2, 'one, and the legend')
+    assert.match(svg, />3 inside at once, 60\.0 ms</)
+    const [, height] = /class="bad"[^>]* height="(\d+)"/.exec(svg) ?? []
+    assert.equal(height, '88', 'three rows of four')
+  })
+
+  it('writes what was counted below the title, and whether it is as it should be', () => {
+    const figure = { text: '156 requests <for> 10', good: false }
+    const svg = renderSvg(timelineOf(historyOf(waitsThenHolds), { name: 'x', figure }))
+    assertWellFormed(svg)
+    assert.match(svg, /class="figure bad-text"[^>]*>✗ 156 requests &lt;for&gt; 10</)
+  })
+
+  it('puts both halves of a comparison on one scale', () => {
+    const short = timelineOf(historyOf(held('a', '1', [0, 0, 50], { token: 1 })), { name: 'x' })
+    const long = timelineOf(historyOf(held('a', '1', [0, 0, 200], { token: 1 })), { name: 'x' })
+    const widths = onOneScale([short, long]).map((timeline) =>
+      Number(/class="exclusive"[^>]* width="([\d.]+)"/.exec(renderSvg(timeline))?.[1]),
+    )
+    assert.ok(Math.abs((widths[1] ?? 0) / (widths[0] ?? 1) - 4) < 0.01, `${widths}`)
+  })
+
+  it('labels a quarantine, and takes it for no fault', () => {
+    const events = [
+      ...waitsThenHolds,
+      event(20, 'n', 'q', { op: 'fault', phase: 'invoke', kind: 'quarantine' }),
+      event(50, 'n', 'q', { op: 'fault', phase: 'ok', kind: 'quarantine' }),
+    ]
+    const svg = renderSvg(timelineOf(historyOf(events), { name: 'x' }))
+    assert.match(svg, />quarantine: the store grants nothing</)
+    assert.doesNotMatch(svg, /class="(?:fault|during|everybody)"/)
+  })
+
+  it('keeps its axis labels inside the picture, and shows a token beside a bar that is too short for it', () => {
+    const events = held('a', '1', [0, 0, 1], { token: 4711 })
+    const later = held('b', '2', [0, 900, 1_000], { token: 4712 })
+    const svg = renderSvg(timelineOf(historyOf([...events, ...later]), { name: 'x' }))
+    assert.match(svg, /text-anchor="start">0 ms</)
+    assert.match(svg, /text-anchor="end">1000 ms</)
+    assert.match(svg, /class="beside"[^>]*>4711</)
+    assert.match(svg, /class="token"[^>]*>4712</)
   })
 
   it('shows what was done to one process in its row and what was done to all below', () => {

@@ -1,5 +1,13 @@
 /** The demo's result as a table, as a picture in the terminal and as one SVG file. */
-import { renderSvg, renderText, type Timeline, timelineOf, type Violation } from 'holdfast/verify'
+import {
+  type Figure,
+  onOneScale,
+  renderSvg,
+  renderText,
+  type Timeline,
+  timelineOf,
+  type Violation,
+} from 'holdfast/verify'
 import { table } from '../print.js'
 import type { Outcome } from './phase.js'
 
@@ -52,10 +60,28 @@ export function picture(
 
 /** Both halves in one file, one below the other. */
 export function svg({ name, without, with: held }: Halves): string {
-  return stacked([
-    renderSvg(drawing('Without the lock: hatched is where two workers were inside at once', name, without)),
-    renderSvg(drawing('With the lock: one at a time, each hold with its token', name, held)),
-  ])
+  return stacked(
+    onOneScale([
+      { ...drawing('Without the lock', name, without), figure: counted(without) },
+      {
+        ...drawing('With the lock: one at a time, each hold with its token', name, held),
+        figure: counted(held),
+      },
+    ]).map((timeline) => renderSvg(timeline)),
+  )
+}
+
+/** By how many points the balances are off, over all accounts. */
+function counted({ balances, expected, lost, duplicates }: Outcome): Figure {
+  const wrong = Object.keys(expected).reduce(
+    (sum, account) => sum + Math.abs((balances[account] ?? 0) - (expected[account] ?? 0)),
+    0,
+  )
+  if (wrong === 0 && lost === 0 && duplicates === 0) return { text: 'every balance is exact', good: true }
+  return {
+    text: `balances wrong by ${wrong} points: ${lost} bookings lost, ${duplicates} booked twice or more`,
+    good: false,
+  }
 }
 
 function drawing(title: string, name: string, { history, violations }: Outcome): Timeline {
