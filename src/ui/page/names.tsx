@@ -112,7 +112,7 @@ function Row({ store, entry, now, index }: { store: StoreModel; entry: Entry; no
   )
 }
 
-const mostDots = 10
+const mostDots = 8
 
 function Dots({ waiting }: { waiting: number }) {
   if (waiting === 0) return <span class="none">none</span>

@@ -48,7 +48,6 @@ export function Tiles({
 }) {
   const last = figures(store, now - minute, name)
   const kept = figures(store, now - keeps, name)
-  const minutes = Math.round(keeps / minute)
   const waits = waitsText(last)
   const half = percentile(last.holds, 0.5)
   return (
@@ -63,7 +62,7 @@ export function Tiles({
       <Tile label="wait, median of the last minute" value={waits.value} more={waits.more} />
       <Tile label="hold, median" value={half === undefined ? '–' : lasted(half)} />
       <Tile
-        label={`lost, last ${minutes} min`}
+        label={`lost, last ${lasted(keeps)}`}
         value={`${kept.lost}`}
         more={`forced: ${kept.forced} · gave up: ${kept.gaveUp}`}
         bad={kept.lost > 0}
@@ -78,7 +77,7 @@ export function Rate({ store, now, keeps }: { store: StoreModel; now: number; ke
   const counts = grantsBySlice(store, now - keeps, now, slices)
   const most = Math.max(1, ...counts)
   const perSecond = (count: number) => `${((count / keeps) * slices * 1_000).toFixed(1)}/s`
-  const words = `grants seen: up to ${perSecond(most)} in the last ${Math.round(keeps / minute)} minutes`
+  const words = `grants seen: up to ${perSecond(most)} in the last ${lasted(keeps)}`
   const bars = counts.map((count, i) => `M${i * 4} 32v${-(count / most) * 30}h3V32z`).join('')
   return (
     <figure class="rate">

@@ -57,6 +57,7 @@ export function Timeline({
           <text x={0} y={18 + i * rowHeight + 17}>
             {cut(row.label)}
           </text>
+          <path class="waited" d={row.bars.map((bar) => waitPath(bar, x, 18 + i * rowHeight)).join('')} />
           {row.bars.map((bar) => (
             <HoldBar key={`${bar.attempt} ${bar.token}`} bar={bar} x={x} y={18 + i * rowHeight} />
           ))}
@@ -82,6 +83,12 @@ function rowsOf(bars: readonly Bar[]): { label: string; bars: Bar[] }[] {
   return [{ label: `${others.length} other processes`, bars: others.flatMap((row) => row.bars) }, ...kept]
 }
 
+/** Below all holds: the wait of one covers holds of others in its process. */
+function waitPath({ since, waited = 0 }: Bar, x: (t: number) => number, y: number): string {
+  const [from, to] = [x(since - waited), x(since)]
+  return waited === 0 || to <= from ? '' : `M${from} ${y + 10}H${to}v6H${from}z`
+}
+
 function HoldBar({ bar, x, y }: { bar: Bar; x: (t: number) => number; y: number }) {
   const begin = x(bar.since)
   const end = Math.max(begin + 1.5, x(bar.to))
@@ -92,15 +99,6 @@ function HoldBar({ bar, x, y }: { bar: Bar; x: (t: number) => number; y: number 
   return (
     <g>
       <title>{`token ${token}, ${bar.mode}, waited ${lasted(waited)}, held ${lasted(bar.to - bar.since)}, ${over}${note}`}</title>
-      {waited > 0 && (
-        <rect
-          class="waited"
-          x={x(bar.since - waited)}
-          y={y + 10}
-          width={begin - x(bar.since - waited)}
-          height={6}
-        />
-      )}
       <rect
         class={`bar ${kindOf(bar.mode)} ${over}`}
         x={begin}
