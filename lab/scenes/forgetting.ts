@@ -26,7 +26,7 @@ export const restart: RedisScene = {
     await stage.server.restart({ keepData: false })
     back()
     await answering(b.clients)
-    if (stage.way === holdfastRedisShort) stage.diary.quarantine()
+    if (stage.way === holdfastRedisShort) stage.history.quarantine()
     const outcome = await secondHolder(held, b)
     await held.release()
     return outcome
@@ -63,7 +63,7 @@ export const failOver: RedisScene = {
     await server.kill9()
     await replica.cli('REPLICAOF', 'NO', 'ONE')
     const b = await stage.newcomer('B', [replica])
-    if (stage.way === holdfastRedisShort) diary.quarantine()
+    if (stage.way === holdfastRedisShort) history.quarantine()
     const outcome = await secondHolder(held, b)
     await held.release().catch(() => undefined)
     return outcome
