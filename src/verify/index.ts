@@ -44,12 +44,12 @@ export {
   type Bar,
   type Figure,
   type Mark,
-  onOneScale,
   type Row,
   type Timeline,
   type TimelineOptions,
   timelineOf,
 } from './timeline.js'
+export { onOneScale } from './timeline-arrange.js'
 export { renderSvg, type SvgOptions } from './timeline-svg.js'
 export { renderText, type TextOptions } from './timeline-text.js'
 export { printViolation, type Rule, type Story, type Violation } from './violation.js'

@@ -4,16 +4,8 @@
  *
  * Long because the drawing reads best in one piece, from its frame to its legend.
  */
-import {
-  type Band,
-  type Bar,
-  type Mark,
-  milliseconds,
-  quarantine,
-  type Timeline,
-  ticks,
-  together,
-} from './timeline.js'
+import { type Band, type Bar, type Mark, milliseconds, quarantine, type Timeline, ticks } from './timeline.js'
+import { together } from './timeline-arrange.js'
 
 export interface SvgOptions {
   /** Pixels. @default 960 */
