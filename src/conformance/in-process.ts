@@ -109,7 +109,7 @@ async function through<T>(gate: Gate, wait: Wait, ask: () => Promise<T>): Promis
 }
 
 function throughGate(grant: Grant, gate: Gate): Grant {
-  const { lost, pass, contended, downgrade } = grant
+  const { lost, pass, nextToken, contended, downgrade } = grant
   return {
     token: grant.token,
     get validUntil() {
@@ -119,6 +119,7 @@ function throughGate(grant: Grant, gate: Gate): Grant {
     release: (): Promise<ReleaseResult> => gate.cross(() => grant.release()),
     ...(lost !== undefined && { lost }),
     ...(pass !== undefined && { pass: () => pass.call(grant) }),
+    ...(nextToken !== undefined && { nextToken: () => gate.cross(() => nextToken.call(grant)) }),
     ...(contended !== undefined && { contended: () => contended.call(grant) }),
     ...(downgrade !== undefined && { downgrade: () => gate.cross(() => downgrade.call(grant)) }),
   }

@@ -112,6 +112,12 @@ export interface Grant {
    */
   pass?(): number | undefined
   /**
+   * Where every token is minted by the store: the next token, by one write that succeeds only while the grant is held,
+   * for another holder inside this process. `undefined`: the grant is over, or the store refuses. Rejects when the
+   * outcome is unknown. In both cases the grant is released, and a token that nobody got is never used.
+   */
+  nextToken?(): Promise<number | undefined>
+  /**
    * Does anybody wait in the store's own queue for this name? As last reported; read only during a local hand-over.
    * Absent counts as true.
    */

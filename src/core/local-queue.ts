@@ -63,7 +63,7 @@ export class LocalQueue {
   readonly #holds = new Set<Hold>()
   /** The exclusive one among the holds. */
   #writer: Hold | undefined
-  /** Released by its holder and not handed over yet: the event loop turns first. */
+  /** Released by its holder and not handed over yet: the event loop turns first, or the store mints a token. */
   #resting: Hold | undefined
   /** The queue's turn. */
   #turn: StoreRequest | undefined
@@ -215,11 +215,43 @@ export class LocalQueue {
 
   /** A hold ended by release. True: a local request has inherited it, or is about to; else the grant must go back to the store. */
   handOff(hold: Hold): boolean {
-    const rests = this.#heir(hold) !== undefined && !hold.revoked && this.#passing.tired
-    if (!rests) return this.#passNow(hold)
+    if (this.#heir(hold) === undefined || hold.revoked) return this.#passNow(hold)
+    const { grant } = hold.watchdog
+    if (grant.pass === undefined && grant.nextToken !== undefined) return this.#passByRequest(hold, grant)
+    if (!this.#passing.tired) return this.#passNow(hold)
+    this.#rest(hold)
+    this.engine.clock.soon(() => this.#rested(hold))
+    return true
+  }
+
+  #rest(hold: Hold): void {
     this.#forget(hold)
     this.#resting = hold
-    this.engine.clock.soon(() => this.#rested(hold))
+  }
+
+  /** The store mints the next token. Nobody here holds the lock meanwhile, and it stays taken for others. */
+  #passByRequest(hold: Hold, grant: Grant): boolean {
+    const { watchdog } = hold
+    const token = this.#mayPass(hold) ? grant.nextToken?.() : undefined
+    if (token === undefined) {
+      this.#forget(hold)
+      return false
+    }
+    this.#rest(hold)
+    // Later than that, too little is left for the next holder.
+    const patience = watchdog.remaining - leastShareToPass * watchdog.worth
+    void withTimeout(this.engine, patience, token, (token) => {
+      if (this.#resting !== hold) return
+      this.#resting = undefined
+      const heir = this.#heir(hold)
+      if (token === undefined || heir === undefined || hold.revoked || !isFit(watchdog)) {
+        void watchdog.release()
+      } else {
+        this.#queue.delete(heir)
+        this.#deliver(heir, watchdog, token, this.engine.clock.now(), true)
+      }
+      this.#pump()
+    })
     return true
   }
 
@@ -234,19 +266,17 @@ export class LocalQueue {
   #passNow(hold: Hold): boolean {
     const { watchdog } = hold
     const heir = this.#heir(hold)
-    const may =
-      heir !== undefined &&
-      !hold.revoked &&
-      this.#passing.allowed(watchdog.grant) &&
-      watchdog.settle() === 'held' &&
-      watchdog.remaining >= leastShareToPass * watchdog.worth
-    const token = may ? watchdog.grant.pass?.() : undefined
+    const token = heir !== undefined && this.#mayPass(hold) ? watchdog.grant.pass?.() : undefined
     if (heir !== undefined && token !== undefined) {
       this.#queue.delete(heir)
       this.#deliver(heir, watchdog, token, this.engine.clock.now(), true)
     }
     this.#forget(hold)
     return token !== undefined
+  }
+
+  #mayPass({ watchdog, revoked }: Hold): boolean {
+    return !revoked && this.#passing.allowed(watchdog.grant) && isFit(watchdog)
   }
 
   /**
@@ -420,6 +450,7 @@ export class LocalQueue {
       else this.#nothing(turn, owner)
     } else {
       this.#passing.begin()
+      this.#supersede(turn.claim, grant)
       this.#deliver(
         owner,
         new Watchdog(this.engine, turn.claim, grant, owner.terms, now),
@@ -429,6 +460,18 @@ export class LocalQueue {
       )
     }
     this.#pump()
+  }
+
+  /**
+   * The store grants nothing beside a hold that excludes it: an older hold of this process that would overlap is over
+   * in the store, because an operator or the end of its session removed it, and the notice has not arrived yet.
+   */
+  #supersede({ mode }: Claim, grant: Grant): void {
+    if (this.#holds.size === 0) return
+    for (const hold of [...this.#holds]) {
+      const excludes = mode.kind === 'exclusive' || hold.mode.kind === 'exclusive'
+      if (excludes && hold.token < grant.token) hold.watchdog.lose('revoked')
+    }
   }
 
   /** No grant. A turn begun for a less patient request goes on for its new owner. */
@@ -495,6 +538,11 @@ export class LocalQueue {
       if (request.deadline.isStillWaiting()) return canReceive(request, hold) ? request : undefined
     return undefined
   }
+}
+
+/** Held, and with enough time left for another holder. */
+function isFit(watchdog: Watchdog): boolean {
+  return watchdog.settle() === 'held' && watchdog.remaining >= leastShareToPass * watchdog.worth
 }
 
 /** With a lock-delay the core asks the store for more time than it gives the caller: see `watchdog.ts`. */
