@@ -39,6 +39,23 @@ export function tokens(it: It, { traits }: Fixture): void {
     assertGrowing(seen)
   })
 
+  it('grow while one process passes the lock on and others wait', async (stage) => {
+    const clients = [stage.client(), stage.client(), stage.client()]
+    const [a] = clients
+    const name = stage.name()
+    const seen: number[] = []
+    const note = (lease: { token: number }) => void seen.push(lease.token)
+    const first = await a?.locks.mutex(name).acquire()
+    const runs = clients.flatMap(({ locks }) =>
+      Array.from({ length: 12 }, () => locks.mutex(name).run(note, { wait: Number.POSITIVE_INFINITY })),
+    )
+    for (const client of clients.slice(1)) await stage.queued(client, name, 1)
+    await first?.release()
+    await stage.settlesInTime('all to be served', Promise.all(runs))
+    assert.equal(seen.length, 36)
+    assertGrowing([first?.token ?? 0, ...seen])
+  })
+
   it('grow when a lease has run out', async (stage) => {
     const [a, b] = [stage.client(), stage.client()]
     const name = stage.name()
@@ -109,6 +126,28 @@ export function tokens(it: It, { traits }: Fixture): void {
         await b.locks.readWrite(name).write.run((lease) => void seen.push(lease.token))
       }
       assertGrowing(seen)
+    })
+  }
+
+  if (traits.modes.includes('shared')) {
+    it('grow when readers wait while a process passes the lock on from writer to writer', async (stage) => {
+      const [a, b, c] = [stage.client(), stage.client(), stage.client()]
+      const name = stage.name()
+      const seen: number[] = []
+      const note = (lease: { token: number }) => void seen.push(lease.token)
+      const first = await a.locks.readWrite(name).write.acquire()
+      const reads = [b, c].map(({ locks }) => locks.readWrite(name).read.acquire())
+      for (const client of [b, c]) await stage.queued(client, name, 1)
+      const writes = Array.from({ length: 5 }, () => a.locks.readWrite(name).write.run(note))
+      await first.release()
+      const readers = await stage.settlesInTime('the readers to be served', Promise.all(reads))
+      const tokens = readers.map(({ token }) => token)
+      assert.equal(new Set(tokens).size, 2, `two readers have one token: ${tokens}`)
+      const before = Math.max(first.token, ...seen)
+      for (const token of tokens) assert.ok(token > before, `token ${token} came after ${before}`)
+      for (const lease of readers) await lease.release()
+      await stage.settlesInTime('the writers to be served', Promise.all(writes))
+      assertGrowing([first.token, ...seen])
     })
   }
 

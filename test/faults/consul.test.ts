@@ -33,6 +33,43 @@ test('a claim whose answer was lost is asked again, and finds what it has: one p
   assert.equal(await lockOf(server, 'lost reply'), undefined)
 })
 
+test('a pass whose answer was lost gives nobody a token, and the grant goes back', async (t) => {
+  const { driver, cable } = await cabled(t, server)
+  const other = driverOf(t, server.url)
+  const grant = await driver.acquire(claim('lost pass'), once())
+  const next = other.acquire(claim('lost pass'), waiting())
+  await until(async () => (await placesOf(server, 'lost pass')).length === 2)
+  cable.down.hold()
+  const minted = grant?.nextToken?.().catch(() => undefined)
+  await cable.down.holding()
+  const { holders } = await other.inspect('lost pass')
+  assert.ok(grant && (holders[0]?.token ?? 0) > grant.token, 'it was carried out')
+  cable.reset()
+  cable.down.pass()
+  assert.equal(await minted, undefined)
+  assert.match(await grant.release(), /released/)
+  const granted = await next
+  assert.ok((granted?.token ?? 0) > (holders[0]?.token ?? Number.POSITIVE_INFINITY))
+  assert.deepEqual(
+    (await other.inspect('lost pass')).holders.map(({ token }) => token),
+    [granted?.token],
+  )
+  assert.equal(await granted?.release(), 'released')
+})
+
+test('a pass after the hold was removed by force mints nothing', async (t) => {
+  const [driver, other] = [driverOf(t, server.url), driverOf(t, server.url)]
+  const grant = await driver.acquire(claim('removed'), once())
+  await other.forceRelease?.('removed')
+  const next = await other.acquire(claim('removed'), waiting())
+  assert.equal(await grant?.nextToken?.(), undefined)
+  assert.deepEqual(
+    (await other.inspect('removed')).holders.map(({ token }) => token),
+    [next?.token],
+  )
+  assert.equal(await next?.release(), 'released')
+})
+
 test('a claim whose answer came after its ttl is proven anew: it is granted, and does not block everybody', async (t) => {
   const { driver, cable } = await cabled(t, server, { requestTimeout: 4_000 })
   const ttl = 2_000

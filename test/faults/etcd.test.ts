@@ -35,9 +35,50 @@ test('a claim whose answer was lost is asked again, and finds the place it has: 
   cable.reset()
   cable.down.pass()
   const grant = await asking
-  assert.equal(String(grant?.token), place?.create_revision)
-  assert.equal((await placesOf(server, 'lost reply')).length, 1)
+  const places = await placesOf(server, 'lost reply')
+  assert.deepEqual(
+    places.map(({ create_revision }) => create_revision),
+    [place?.create_revision],
+  )
+  assert.equal((await driver.inspect('lost reply')).holders[0]?.token, grant?.token)
   assert.equal(await grant?.release(), 'released')
+})
+
+test('a pass whose answer was lost gives nobody a token, and the grant goes back', async (t) => {
+  const { driver, cable } = await cabled(t, server)
+  const other = driverOf(t, server.url)
+  const grant = await driver.acquire(claim('lost pass'), once())
+  const next = other.acquire(claim('lost pass'), waiting())
+  await until(async () => (await placesOf(server, 'lost pass')).length === 2)
+  cable.down.hold()
+  const minted = grant?.nextToken?.().catch(() => undefined)
+  await cable.down.holding()
+  const { holders } = await other.inspect('lost pass')
+  assert.ok(grant && (holders[0]?.token ?? 0) > grant.token, 'it was carried out')
+  cable.reset()
+  cable.down.pass()
+  assert.equal(await minted, undefined)
+  assert.match(await grant.release(), /released/)
+  const granted = await next
+  assert.ok((granted?.token ?? 0) > (holders[0]?.token ?? Number.POSITIVE_INFINITY))
+  assert.deepEqual(
+    (await other.inspect('lost pass')).holders.map(({ token }) => token),
+    [granted?.token],
+  )
+  assert.equal(await granted?.release(), 'released')
+})
+
+test('a pass after the hold was removed by force mints nothing', async (t) => {
+  const [driver, other] = [driverOf(t, server.url), driverOf(t, server.url)]
+  const grant = await driver.acquire(claim('removed'), once())
+  await other.forceRelease?.('removed')
+  const next = await other.acquire(claim('removed'), waiting())
+  assert.equal(await grant?.nextToken?.(), undefined)
+  assert.deepEqual(
+    (await other.inspect('removed')).holders.map(({ token }) => token),
+    [next?.token],
+  )
+  assert.equal(await next?.release(), 'released')
 })
 
 test('a claim that was given up while on its way takes no place when it arrives after all', async (t) => {

@@ -9,9 +9,9 @@ import type { Operation } from './api-types.js'
 import type { Said } from './client.js'
 import { Refusal, toFailure } from './failure.js'
 import type { Line } from './keys.js'
-import { type Place, placeOf, viewOf, withToken, writtenOf } from './queue-entry.js'
+import { type Place, placeOf, viewOf, withPass, withToken, writtenOf } from './queue-entry.js'
 import { type Conditional, type Desk, lockMember } from './runtime.js'
-import { downgrade, free, leave, letGo, look, move, note } from './transactions.js'
+import { downgrade, free, leave, letGo, look, move, note, pass } from './transactions.js'
 
 /** @param doubt a request for the entry may still be in flight, and must not find the attempt open when it arrives */
 export function holdOf(
@@ -34,10 +34,11 @@ class HeldPlace implements EntryStore, Conditional {
   readonly #claim: Claim
   #value: string
   #noted: readonly Operation[]
-  readonly #token: number
+  #token: number
+  #passes = 0
   /** The index of the lock after our last write; undefined: held by the entry alone. */
   #index: number | undefined
-  /** A move was sent and not answered: the lock has either the known index or an unknown one. */
+  /** A move or a pass was sent and not answered: the lock has either the known index or an unknown one. */
   #doubt = false
   #moved: Promise<unknown> = Promise.resolve()
 
@@ -103,6 +104,24 @@ class HeldPlace implements EntryStore, Conditional {
     const own = await this.#own('lock')
     const moved = own !== undefined && (await client.txn(letGo(this.#line, own.index))).done
     return { existed: moved, repeated }
+  }
+
+  /** Rewrites the lock, whose new index is the token. The value must differ: Consul gives an equal one no new index. */
+  async mint({ id }: Session): Promise<number | undefined> {
+    if (this.#index === undefined) return undefined
+    const { client, held } = this.#desk
+    const { name, attempt } = this.#claim
+    held.drop({ name, token: this.#token }, this)
+    const value = withPass(this.#value, ++this.#passes)
+    this.#doubt = true
+    const said = await client.txn(pass(this.#line, attempt, this.#index, value, id))
+    if (!said.done) return undefined
+    this.#index = indexIn(said, this.#line.lock)
+    this.#doubt = false
+    this.#value = value
+    this.#token = this.#index
+    held.add({ name, token: this.#token }, this)
+    return this.#token
   }
 
   settled(): Promise<unknown> {

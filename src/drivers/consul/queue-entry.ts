@@ -43,6 +43,8 @@ interface Written {
   readonly held?: boolean
   /** Present where the key was rewritten after the grant. */
   readonly token?: number
+  /** Local hand-overs of the grant. */
+  readonly passes?: number
   readonly note?: string
   readonly by?: string
 }
@@ -71,6 +73,12 @@ export function writtenOf(
 export function withToken(value: string, token: number): string {
   const text = Buffer.from(value, 'base64').toString()
   return Buffer.from(JSON.stringify({ ...read(text), token })).toString('base64')
+}
+
+/** The value after so many local hand-overs. */
+export function withPass(value: string, passes: number): string {
+  const text = Buffer.from(value, 'base64').toString()
+  return Buffer.from(JSON.stringify({ ...read(text), passes })).toString('base64')
 }
 
 export function viewOf(line: Line, found: ReadonlyMap<string, KeyValue>): View {

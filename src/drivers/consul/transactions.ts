@@ -111,6 +111,22 @@ export function mark(line: Line, attempt: string, Value: string, Session: string
   return [op('check-session', place, { Session }), op('lock', place, { Value, Session }), op('get', place)]
 }
 
+/** Rewrites a lock that is held; its new index is the next token. Fails: the lock has changed, or the entry was lost. */
+export function pass(
+  line: Line,
+  attempt: string,
+  Index: number,
+  Value: string,
+  Session: string,
+): Operation[] {
+  return [
+    op('check-index', line.lock, { Index }),
+    op('check-session', line.place(attempt), { Session }),
+    op('lock', line.lock, { Value, Session, Flags: lockFlag }),
+    op('get', line.lock),
+  ]
+}
+
 /** Removes the lock and its entry. Fails: the lock has changed since. */
 export function free(line: Line, attempt: string, Index: number): Operation[] {
   return [op('check-index', line.lock, { Index }), op('delete', line.lock), op('delete', line.place(attempt))]

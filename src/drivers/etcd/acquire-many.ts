@@ -67,10 +67,13 @@ export class Together {
       if (answer === undefined) continue
       const { is, sent } = answer
       const revision = is.header.revision ?? '0'
-      if (is.succeeded === true) return this.#granted(session, () => Number(revision), sent)
+      if (is.succeeded === true) {
+        const made = Number(revision)
+        return this.#granted(session, () => ({ created: made, token: made }), sent)
+      }
       const lines = (is.responses ?? []).map(({ response_range }) => inOrder(response_range?.kvs))
       const mine = this.#mineIn(lines, session)
-      if (mine !== undefined) return this.#granted(session, (i) => mine[i]?.token ?? 0, sent)
+      if (mine !== undefined) return this.#granted(session, (i) => mine[i] as Place, sent)
       if (!own.ambiguous) own.pendingSession = undefined
       if (!this.#freeIn(lines)) return undefined
       seen = revision
@@ -96,10 +99,16 @@ export class Together {
     })
   }
 
-  #granted(session: Session, token: (i: number) => number, sent: number): Promise<readonly Grant[]> {
-    const { ambiguous } = this.#own
-    const held = ({ line, claim }: Part, i: number) =>
-      holdOf(this.#desk, line, claim, session, token(i), sent, ambiguous)
+  #granted(
+    session: Session,
+    made: (i: number) => { readonly created: number; readonly token: number },
+    sent: number,
+  ): Promise<readonly Grant[]> {
+    const { ambiguous: doubt } = this.#own
+    const held = ({ line, claim }: Part, i: number) => {
+      const { created, token } = made(i)
+      return holdOf(this.#desk, line, claim, session, { created, token, sent, doubt })
+    }
     return this.#own.handOutAll(session, () => this.#parts.map(held))
   }
 

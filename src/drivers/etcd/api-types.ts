@@ -16,6 +16,7 @@ export interface PutAsk {
   readonly value?: string
   readonly lease?: string
   readonly ignore_value?: boolean
+  readonly ignore_lease?: boolean
 }
 
 /** One comparison in the `compare` list of a transaction. */

@@ -6,10 +6,10 @@ import { mostTogether, Together } from './acquire-many.js'
 import type { Compare, TxnAsk } from './api-types.js'
 import { cellsOf } from './cells.js'
 import { toFailure } from './failure.js'
+import { Desk, type GuardedPlace } from './runtime.js'
 import { compareOf, type GuardedReply, guardTxn } from './guard.js'
 import { forceRelease, inspect, list } from './inspect.js'
 import { type EtcdOptions, settingsOf } from './options.js'
-import { Desk } from './runtime.js'
 import { Waiter } from './waiter.js'
 
 export interface EtcdTraits extends Traits {
@@ -33,7 +33,8 @@ const traits: EtcdTraits = Object.freeze({
 export interface EtcdFactory extends DriverFactory<EtcdTraits> {
   /**
    * A comparison for your own transaction, sent with any client. It succeeds while this lease's queue entry exists. Keys are in base64 and
-   * numbers are strings, as etcd's JSON gateway takes them.
+   * numbers are strings, as etcd's JSON gateway takes them. A lease whose guard was asked for goes back to the store when it is released,
+   * also where others of this process wait for it.
    * @throws StaleTokenError when no lease of this driver has that name and token (any more)
    */
   guard(lease: LeaseKey): Compare
@@ -51,9 +52,9 @@ export interface EtcdFactory extends DriverFactory<EtcdTraits> {
  */
 export function etcd(options: EtcdOptions): EtcdFactory {
   const settings = settingsOf(options)
-  const keys = new LeaseIndex<string>()
+  const held = new LeaseIndex<GuardedPlace>()
   const { factory, current } = sessionFactory((env) => {
-    const pool = new Desk(settings, env, keys)
+    const pool = new Desk(settings, env, held)
     return {
       name: 'etcd',
       traits,
@@ -68,7 +69,7 @@ export function etcd(options: EtcdOptions): EtcdFactory {
     }
   })
   return Object.assign(factory, {
-    guard: (lease: LeaseKey) => compareOf(keys, lease),
-    guardTxn: async (lease: LeaseKey, txn: TxnAsk) => guardTxn(current('etcd'), keys, lease, txn),
+    guard: (lease: LeaseKey) => compareOf(held, lease),
+    guardTxn: async (lease: LeaseKey, txn: TxnAsk) => guardTxn(current('etcd'), held, lease, txn),
   })
 }

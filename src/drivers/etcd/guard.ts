@@ -1,10 +1,10 @@
 /** The guard of a user's own transaction: the store itself checks that the lease holds. */
 import { StaleTokenError } from '../../core/errors.js'
 import type { LeaseIndex, LeaseKey } from '../kit/lease-index.js'
-import type { Compare, OperationReply, TxnAsk } from './api-types.js'
+import type { Desk, GuardedPlace } from './runtime.js'
 import { toFailure } from './failure.js'
-import type { Desk } from './runtime.js'
 import { stillMine } from './transactions.js'
+import type { Compare, OperationReply, TxnAsk } from './api-types.js'
 
 export interface GuardedReply {
   /** Did your own comparisons succeed? The token is valid in either case. */
@@ -13,21 +13,32 @@ export interface GuardedReply {
   readonly responses: readonly OperationReply[]
 }
 
-/** @throws StaleTokenError when this driver does not hold the lease, or no longer */
-export function compareOf(keys: LeaseIndex<string>, lease: LeaseKey): Compare {
-  const key = keys.find(lease)
-  if (key === undefined) throw new StaleTokenError(lease.name, lease.token)
-  return stillMine(key, lease.token)
+function placeOf(held: LeaseIndex<GuardedPlace>, lease: LeaseKey): GuardedPlace {
+  const place = held.find(lease)
+  if (place === undefined) throw new StaleTokenError(lease.name, lease.token)
+  return place
+}
+
+/**
+ * The comparison names the entry, not the token: from now on the entry is not passed on inside the process, so that it ends with this
+ * lease.
+ * @throws StaleTokenError when this driver does not hold the lease, or no longer
+ */
+export function compareOf(held: LeaseIndex<GuardedPlace>, lease: LeaseKey): Compare {
+  const place = placeOf(held, lease)
+  place.guarded = true
+  return stillMine(place.key, place.created)
 }
 
 /** @throws StaleTokenError when the lease no longer holds the lock: nothing was written; BackendError */
 export async function guardTxn(
   desk: Desk,
-  keys: LeaseIndex<string>,
+  held: LeaseIndex<GuardedPlace>,
   lease: LeaseKey,
   ask: TxnAsk,
 ): Promise<GuardedReply> {
-  const mine = compareOf(keys, lease)
+  const mine = compareOf(held, lease)
+  const { created } = placeOf(held, lease)
   try {
     const { is } = await desk.client.txn({
       compare: [mine, ...(ask.compare ?? [])],
@@ -37,7 +48,7 @@ export async function guardTxn(
     const responses = is.responses ?? []
     if (is.succeeded === true) return { succeeded: true, responses }
     const [own, ...rest] = responses
-    if (own?.response_range?.kvs?.[0]?.create_revision === String(lease.token))
+    if (own?.response_range?.kvs?.[0]?.create_revision === String(created))
       return { succeeded: false, responses: rest }
   } catch (error) {
     throw toFailure(error).error

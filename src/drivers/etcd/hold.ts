@@ -3,74 +3,153 @@ import type { Claim } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { shared } from '../../core/mode.js'
 import { quote } from '../../core/name.js'
-import { type EntryStore, SessionHold } from '../kit/sessions/hold.js'
 import type { Session } from '../kit/sessions/session.js'
-import type { TxnReply } from './api-types.js'
-import { Refusal, toFailure } from './failure.js'
+import { type EntryStore, SessionHold } from '../kit/sessions/hold.js'
+import type { Desk, GuardedPlace } from './runtime.js'
 import { base64, type Line } from './keys.js'
 import { writtenOf } from './queue-entry.js'
-import type { Desk } from './runtime.js'
-import { giveUp, move, rewrite } from './transactions.js'
+import { Refusal, toFailure } from './failure.js'
+import { giveUp, move, pass, rewrite } from './transactions.js'
+import type { TxnReply } from './api-types.js'
 
-/** @param doubt a request for the entry may still be in flight, and must not find the attempt open when it arrives */
-export function holdOf(
-  desk: Desk,
-  line: Line,
-  claim: Claim,
-  session: Session,
-  token: number,
-  sent: number,
-  doubt: boolean,
-): SessionHold {
-  const { client, env, keys } = desk
-  const key = line.place(claim.attempt)
-  const since = client.time.now()
-  const place: EntryStore = {
-    attempt: claim.attempt,
-    key,
-    remove: async () => {
-      if (doubt) {
-        try {
-          const { is, repeated } = await client.txn(giveUp(line, claim.attempt, session.id))
-          return { existed: is.responses?.[0]?.response_delete_range?.deleted === '1', repeated }
-        } catch (error) {
-          // After the lease has ended, no request in flight can create the entry; the hold itself may have been moved to another lease.
-          if (!(error instanceof Refusal && error.noSession)) throw error
-        }
-      }
-      const { is, repeated } = await client.remove(key)
-      return { existed: is.deleted === '1', repeated }
-    },
-    move: async (from, to) => {
-      // The entry may already be under another lease, after a try whose answer was lost.
-      for (let lease = from.id; ; ) {
-        const { is } = await client.txn(move(key, token, lease, to.id))
-        if (is.succeeded === true) return true
-        const now = leaseIn(is, token)
-        if (now === undefined || now === to.id) return now !== undefined
-        lease = now
-      }
-    },
-    downgrade: async ({ id }) => {
-      const value = base64(writtenOf({ ...claim, mode: shared }, since, env.by))
-      for (let lease = id; ; ) {
-        const { is } = await client.txn(rewrite(key, token, value, lease))
-        if (is.succeeded === true) return
-        const now = leaseIn(is, token)
-        if (now === undefined)
-          throw new BackendError('etcd', `cannot downgrade ${quote(claim.name)}: it is not held`)
-        lease = now
-      }
-    },
-    onEnded: () => keys.drop({ name: claim.name, token }, key),
-    toError: (error) => toFailure(error).error,
+export interface Taken {
+  /** The create revision of the entry. */
+  readonly created: number
+  /** The revision of its last write. */
+  readonly token: number
+  /** The clock reading from before the request that took it was sent. */
+  readonly sent: number
+  /** A request for the entry may still be in flight, and must not find the attempt open when it arrives. */
+  readonly doubt: boolean
+}
+
+export function holdOf(desk: Desk, line: Line, claim: Claim, session: Session, taken: Taken): SessionHold {
+  return new SessionHold(
+    desk,
+    new HeldPlace(desk, line, claim, session, taken),
+    session,
+    taken.token,
+    taken.sent,
+    claim.ttl,
+  )
+}
+
+class HeldPlace implements EntryStore, GuardedPlace {
+  readonly key: string
+  readonly created: number
+  guarded = false
+  readonly #desk: Desk
+  readonly #line: Line
+  readonly #claim: Claim
+  /** The session of the requests that may still be in flight. */
+  readonly #session: Session
+  readonly #doubt: boolean
+  readonly #since: number
+  #token: number
+  /** The revision of the last write; undefined: not known. */
+  #modified: number | undefined
+
+  constructor(desk: Desk, line: Line, claim: Claim, session: Session, { created, token, doubt }: Taken) {
+    this.#desk = desk
+    this.#line = line
+    this.#claim = claim
+    this.#session = session
+    this.#doubt = doubt
+    this.#since = desk.client.time.now()
+    this.key = line.place(claim.attempt)
+    this.created = created
+    this.#token = token
+    this.#modified = token
+    this.#know()
   }
-  keys.add({ name: claim.name, token }, key)
-  return new SessionHold(desk, place, session, token, sent, claim.ttl)
+
+  get attempt(): string {
+    return this.#claim.attempt
+  }
+
+  async remove(): Promise<{ existed: boolean; repeated: boolean }> {
+    const { client } = this.#desk
+    if (this.#doubt) {
+      try {
+        const { is, repeated } = await client.txn(giveUp(this.#line, this.attempt, this.#session.id))
+        return { existed: is.responses?.[0]?.response_delete_range?.deleted === '1', repeated }
+      } catch (error) {
+        // After the lease has ended, no request in flight can create the entry; the hold itself may have been moved to another lease.
+        if (!(error instanceof Refusal && error.noSession)) throw error
+      }
+    }
+    const { is, repeated } = await client.remove(this.key)
+    return { existed: is.deleted === '1', repeated }
+  }
+
+  async mint(): Promise<number | undefined> {
+    const modified = this.#modified
+    if (this.guarded || modified === undefined) return undefined
+    this.#forget()
+    this.#modified = undefined
+    const ask = pass(this.#line, this.attempt, this.created, modified, this.#value(this.#claim))
+    const { is } = await this.#desk.client.txn(ask)
+    if (is.succeeded !== true) return undefined
+    this.#token = Number(is.header.revision)
+    this.#modified = this.#token
+    this.#know()
+    return this.#token
+  }
+
+  async move(from: Session, to: Session): Promise<boolean> {
+    const value = this.#value(this.#claim, this.#token)
+    this.#modified = undefined
+    // The entry may already be under another lease, after a try whose answer was lost.
+    for (let lease = from.id; ; ) {
+      const { is } = await this.#desk.client.txn(move(this.key, this.created, lease, to.id, value))
+      if (is.succeeded === true) {
+        this.#modified = Number(is.header.revision)
+        return true
+      }
+      const now = leaseIn(is, this.created)
+      if (now === undefined || now === to.id) return now !== undefined
+      lease = now
+    }
+  }
+
+  async downgrade({ id }: Session): Promise<void> {
+    const value = this.#value({ ...this.#claim, mode: shared }, this.#token)
+    this.#modified = undefined
+    for (let lease = id; ; ) {
+      const { is } = await this.#desk.client.txn(rewrite(this.key, this.created, value, lease))
+      if (is.succeeded === true) return
+      const now = leaseIn(is, this.created)
+      if (now === undefined)
+        throw new BackendError('etcd', `cannot downgrade ${quote(this.#claim.name)}: it is not held`)
+      lease = now
+    }
+  }
+
+  onEnded(): void {
+    this.#forget()
+  }
+
+  toError(error: unknown): Error {
+    return toFailure(error).error
+  }
+
+  #value(claim: Claim, token?: number): string {
+    return base64(writtenOf(claim, this.#since, this.#desk.env.by, token))
+  }
+
+  #know(): void {
+    this.#desk.held.add({ name: this.#claim.name, token: this.#token }, this)
+    this.#desk.tokens.set(this.key, this.#token)
+  }
+
+  #forget(): void {
+    this.#desk.held.drop({ name: this.#claim.name, token: this.#token }, this)
+    if (this.#desk.tokens.get(this.key) === this.#token) this.#desk.tokens.delete(this.key)
+  }
 }
 
 /** The lease of the entry, from the answer to `move` or `rewrite`. Undefined: the entry is gone. */
-function leaseIn({ responses }: TxnReply, token: number): string | undefined {
+function leaseIn({ responses }: TxnReply, created: number): string | undefined {
   const kv = responses?.[0]?.response_range?.kvs?.[0]
-  return kv?.create_revision === String(token) ? (kv.lease ?? '0') : undefined
+  return kv?.create_revision === String(created) ? (kv.lease ?? '0') : undefined
 }

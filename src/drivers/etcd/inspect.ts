@@ -40,8 +40,8 @@ export async function forceRelease(desk: Desk, name: string): Promise<number> {
     const { is } = await desk.client.range(desk.line(name).all)
     const line = inOrder(is.kvs)
     const present = line.slice(0, grantedCount(line))
-    meant ??= new Set(present.map(({ token }) => token))
-    const holders = present.filter(({ token }) => meant?.has(token))
+    meant ??= new Set(present.map(({ created }) => created))
+    const holders = present.filter(({ created }) => meant?.has(created))
     if (holders.length === 0) return taken
     const answer = await desk.client.txn(take(holders))
     if (answer.is.succeeded === true) return holders.length

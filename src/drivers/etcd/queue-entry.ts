@@ -8,7 +8,11 @@ export interface Place {
   /** In base64, as it is on the wire. */
   readonly key: string
   readonly attempt: string
-  /** The create revision of the key: its position in the queue, and its token. */
+  /** The create revision of the key: its position in the queue. */
+  readonly created: number
+  /** The modification revision. */
+  readonly modified: number
+  /** The holder's token: the one in the value, else the revision of the last write. */
   readonly token: number
   readonly lease: string
   readonly mode: Mode
@@ -27,25 +31,35 @@ interface Written {
   readonly of?: number
   readonly ttl?: number
   readonly since?: number
+  /** Present where the entry was rewritten after the grant, for another reason than a new token. */
+  readonly token?: number
   readonly note?: string
   readonly by?: string
 }
 
-export function writtenOf({ mode, ttl, note }: Claim, since: number, by: string): string {
+export function writtenOf({ mode, ttl, note }: Claim, since: number, by: string, token?: number): string {
   const { kind, ...rest } = mode
-  return JSON.stringify({ mode: kind, ...rest, ttl, since, by, ...(note !== undefined && { note }) })
+  const more = { ...(token !== undefined && { token }), ...(note !== undefined && { note }) }
+  return JSON.stringify({ mode: kind, ...rest, ttl, since, by, ...more })
 }
 
-export function placeOf({ key, value = '', create_revision, lease = '0' }: KeyValue): Place {
+function safe(revision: string): number {
+  const number = Number(revision)
+  if (!Number.isSafeInteger(number)) throw new Error(`revision ${revision} is beyond the safe integers`)
+  return number
+}
+
+export function placeOf({ key, value = '', create_revision, mod_revision, lease = '0' }: KeyValue): Place {
   const written = read(plain(value))
   const text = plain(key)
-  const token = Number(create_revision)
-  if (!Number.isSafeInteger(token)) throw new Error(`revision ${create_revision} is beyond the safe integers`)
+  const modified = safe(mod_revision)
   const { ttl, since, note, by } = written
   return {
     key,
     attempt: text.slice(text.lastIndexOf('/') + 1),
-    token,
+    created: safe(create_revision),
+    modified,
+    token: typeof written.token === 'number' ? written.token : modified,
     lease,
     mode: modeOf(written),
     ...(typeof ttl === 'number' && { ttl }),
@@ -63,6 +77,9 @@ function read(text: string): Written {
     return {}
   }
 }
+
+/** @param value in base64 */
+export const modeIn = (value: string): Mode => modeOf(read(plain(value)))
 
 function modeOf({ mode, take, of }: Written): Mode {
   if (mode === 'shared') return shared

@@ -1,8 +1,8 @@
 /** The entries ahead of a claim, and whether events change them. `kit/sessions/order.ts` decides which entries hold. */
 import type { Mode } from '../../core/mode.js'
 import { blockerOf, isGranted } from '../kit/sessions/order.js'
+import { modeIn, type Place, placeOf } from './queue-entry.js'
 import type { KeyValue, TxnReply, WatchEvent } from './api-types.js'
-import { type Place, placeOf } from './queue-entry.js'
 
 /** The entries ahead of a claim, as far as they were read: for an exclusive claim, the last and the first. */
 export interface Ahead {
@@ -14,7 +14,7 @@ export interface Ahead {
 }
 
 export function inOrder(kvs: readonly KeyValue[] = []): Place[] {
-  return kvs.map(placeOf).sort((a, b) => a.token - b.token)
+  return kvs.map(placeOf).sort((a, b) => a.created - b.created)
 }
 
 /** Parses the answer to `enter` or `look`. */
@@ -28,11 +28,16 @@ export function aheadIn({ responses = [] }: TxnReply): Ahead {
   }
 }
 
+/** Does a rewritten entry still have this mode? A hold that is passed on is rewritten without another effect on the queue. */
+export const keepsMode = ({ value = '' }: { readonly value?: string }, mode: Mode): boolean =>
+  modeIn(value).kind === mode.kind
+
 /** Is it worth reading the queue after these events? Removes deleted entries from `ahead`. */
 export function worthAsking(ahead: Map<string, Place>, mode: Mode, events: readonly WatchEvent[]): boolean {
   let changed = false
   for (const { type, kv } of events) {
-    if (!ahead.has(kv.key)) continue
+    const place = ahead.get(kv.key)
+    if (place === undefined || (type !== 'DELETE' && keepsMode(kv, place.mode))) continue
     changed = true
     if (type === 'DELETE') ahead.delete(kv.key)
   }

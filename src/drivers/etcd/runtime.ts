@@ -22,18 +22,29 @@ const mostInTxn = 100
 /** A key that does not exist. With no entries to check, reading it still needs a majority. */
 const nothing = ['AA==']
 
+/** A hold, as a user's own transaction needs it. */
+export interface GuardedPlace {
+  readonly key: string
+  /** The create revision of the key. */
+  readonly created: number
+  /** A comparison was handed out. */
+  guarded: boolean
+}
+
 export class Desk extends SessionPool {
   readonly client: Client
   readonly settings: Settings
-  /** The keys of the holds, for `guard`. */
-  readonly keys: LeaseIndex<string>
+  /** The entries of the holds, for `guard`. */
+  readonly held: LeaseIndex<GuardedPlace>
+  /** The tokens of the holds by their key, for repeated claims. */
+  readonly tokens: Map<string, number> = new Map()
 
-  constructor(settings: Settings, env: Env, keys: LeaseIndex<string>) {
+  constructor(settings: Settings, env: Env, held: LeaseIndex<GuardedPlace>) {
     const client = new Client(settings, env.clock)
     super(storeOf(client, settings), env)
     this.client = client
     this.settings = settings
-    this.keys = keys
+    this.held = held
   }
 
   line(name: string): Line {

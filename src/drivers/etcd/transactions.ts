@@ -100,12 +100,28 @@ export function join(line: Line, attempt: string, value: string, lease: string, 
 }
 
 /**
- * After a wait: does our own entry still exist, and what is ahead of it?
- * Result: succeeded → [ahead, first]; else nothing: the entry was lost.
+ * After a wait: does our own entry still exist, and what is ahead of it? The entry is written to, unchanged: if it holds now, the
+ * revision of that write is its token. Its create revision may be less than the token of a hold that was passed on meanwhile.
+ * Result: succeeded → [ahead, first, put]; else nothing: the entry was lost.
  */
-export function look(line: Line, attempt: string, mode: Mode, token: number): TxnAsk {
-  const before = { ...line.all, max_create_revision: String(token - 1) }
-  return { compare: [made(line.place(attempt), token)], success: ahead(before, mode) }
+export function look(line: Line, attempt: string, mode: Mode, created: number): TxnAsk {
+  const before = { ...line.all, max_create_revision: String(created - 1) }
+  const key = line.place(attempt)
+  const stamp = { request_put: { key, ignore_value: true, ignore_lease: true } }
+  return { compare: [made(key, created)], success: [...ahead(before, mode), stamp] }
+}
+
+/**
+ * Writes the entry of a hold that is passed on inside its process: the revision is the next token. `modified`: its last write was ours, so
+ * that a repeated request has no effect. Result: succeeded → [put].
+ */
+export function pass(line: Line, attempt: string, created: number, modified: number, value: string): TxnAsk {
+  const key = line.place(attempt)
+  const unchanged = { key, target: 'MOD', result: 'EQUAL', mod_revision: String(modified) } as const
+  return {
+    compare: [made(key, created), unchanged],
+    success: [{ request_put: { key, value, ignore_lease: true } }],
+  }
 }
 
 /**
@@ -123,28 +139,31 @@ export function leave(line: Line, attempt: string): TxnAsk {
 
 const under = (key: string, lease: string): Compare => ({ key, target: 'LEASE', result: 'EQUAL', lease })
 
-/** Moves an entry to another lease, at its position. Result: succeeded → it was under the first lease; else → [current entry]. */
-export function move(key: string, token: number, from: string, lease: string): TxnAsk {
+/**
+ * Moves an entry to another lease, at its position. A holder's value must tell its token from then on.
+ * Result: succeeded → it was under the first lease; else → [current entry].
+ */
+export function move(key: string, created: number, from: string, lease: string, value?: string): TxnAsk {
   return {
-    compare: [made(key, token), under(key, from)],
-    success: [{ request_put: { key, lease, ignore_value: true } }],
+    compare: [made(key, created), under(key, from)],
+    success: [{ request_put: { key, lease, ...(value === undefined ? { ignore_value: true } : { value }) } }],
     failure: [range({ key })],
   }
 }
 
 /** Rewrites an entry's value, at its position. Result: succeeded → it was under this lease; else → [current entry]. */
-export function rewrite(key: string, token: number, value: string, lease: string): TxnAsk {
+export function rewrite(key: string, created: number, value: string, lease: string): TxnAsk {
   return {
-    compare: [made(key, token), under(key, lease)],
+    compare: [made(key, created), under(key, lease)],
     success: [put(key, value, lease)],
     failure: [range({ key })],
   }
 }
 
 /** Removes the given holders, if each is unchanged; else none. Result: succeeded → all were removed. */
-export function take(places: readonly { readonly key: string; readonly token: number }[]): TxnAsk {
+export function take(places: readonly { readonly key: string; readonly created: number }[]): TxnAsk {
   return {
-    compare: places.map(({ key, token }) => made(key, token)),
+    compare: places.map(({ key, created }) => made(key, created)),
     success: places.map(({ key }) => remove(key)),
   }
 }
@@ -173,5 +192,5 @@ export function replace(
   }
 }
 
-/** Does this entry still exist, with this revision? For a user's own transaction. */
-export const stillMine: (key: string, token: number) => Compare = made
+/** Does this entry still exist, created at this revision? For a user's own transaction. */
+export const stillMine: (key: string, created: number) => Compare = made

@@ -15,7 +15,7 @@ import type { RangeAsk, TxnAsk, TxnReply, WatchReply } from './api-types.js'
 import { toFailure } from './failure.js'
 import { holdOf } from './hold.js'
 import { base64, type Line } from './keys.js'
-import { type Ahead, aheadIn, inOrder, worthAsking } from './queue.js'
+import { type Ahead, aheadIn, inOrder, keepsMode, worthAsking } from './queue.js'
 import { holderOf, type Place, placeOf, writtenOf } from './queue-entry.js'
 import type { Desk } from './runtime.js'
 import { enter, giveUp, join, leave, look, move, takeEmpty } from './transactions.js'
@@ -23,7 +23,10 @@ import { enter, giveUp, join, leave, look, move, takeEmpty } from './transaction
 /** A queue entry, and the entries ahead of it as of `revision`. */
 interface Stand {
   readonly session: Session
-  readonly token: number
+  /** The create revision. */
+  readonly created: number
+  /** Undefined: the entry was created earlier, and its position says nothing about the tokens granted since. */
+  readonly token: number | undefined
   readonly ahead: Ahead
   readonly revision: string
   /** The clock reading from before the request for it was sent. */
@@ -42,6 +45,7 @@ const mostJoins = 20
  *     │ it is gone · the watch broke · the queue's past was compacted · a heartbeat found it gone
  *     ▼
  *   look: does our own entry exist, and what is ahead now? ── nothing ──► granted;  no entry ──► enter again
+ *         It writes the entry, unchanged. A hold ahead may have been passed on, and its tokens are newer than our position.
  * ```
  */
 export class Waiter {
@@ -89,10 +93,13 @@ export class Waiter {
       const answer = await this.#put(session, ask)
       if (answer === undefined) continue
       const { is, sent } = answer
-      if (is.succeeded === true) return this.#granted(session, Number(is.header.revision), sent)
+      if (is.succeeded === true) {
+        const made = Number(is.header.revision)
+        return this.#granted(session, made, made, sent)
+      }
       const { own, ahead } = this.#read(is)
       const free = isGranted(ahead.places, mode)
-      if (own !== undefined && free) return this.#granted(session, own.token, sent)
+      if (own !== undefined && free) return this.#again(session, own, sent)
       if (!this.#own.ambiguous) this.#own.pendingSession = undefined
       if (own !== undefined) return undefined
       this.#own.checkLimit(ahead.places)
@@ -115,33 +122,53 @@ export class Waiter {
     const revision = is.header.revision ?? '0'
     this.#own.clearFailure()
     if (is.succeeded === true) {
-      return { session, token: Number(revision), ahead: aheadIn(is), revision, sent }
+      return {
+        session,
+        created: Number(revision),
+        token: Number(revision),
+        ahead: aheadIn(is),
+        revision,
+        sent,
+      }
     }
     const { own, ahead } = this.#read(is)
     if (own === undefined) throw new Error('this attempt has been given up before')
     // The entry belongs to an earlier lease that is about to end: move it, so that it is not lost.
     if (own.lease !== session.id) {
-      const moved = await this.#desk.client.txn(move(this.#own.key, own.token, own.lease, session.id))
+      const moved = await this.#desk.client.txn(move(this.#own.key, own.created, own.lease, session.id))
       if (moved.is.succeeded !== true) return undefined
     }
-    return { session, token: own.token, ahead, revision, sent }
+    const token = this.#desk.tokens.get(this.#own.key)
+    return { session, created: own.created, token, ahead, revision, sent }
+  }
+
+  /** A repeated single attempt: the entry that it finds is its own. Undefined: it is gone. */
+  async #again(session: Session, { created, key }: Place, sent: number): Promise<Grant | undefined> {
+    if (this.#desk.tokens.has(key)) return this.#granted(session, created, created, sent)
+    const { attempt, mode } = this.#claim
+    const answer = await this.#desk.client.txn(look(this.#line, attempt, mode, created))
+    if (answer.is.succeeded !== true) return undefined
+    return this.#granted(session, created, Number(answer.is.header.revision), answer.sent)
   }
 
   async #stand(stand: Stand): Promise<Grant | undefined> {
-    const { session, token } = stand
+    const { session, created } = stand
     const { attempt, mode } = this.#claim
     const own = this.#own
     own.lost = false
-    let { ahead, revision, sent } = stand
+    let { ahead, revision, sent, token } = stand
     session.add(own)
     try {
       for (;;) {
         own.checkLimit(ahead.places)
-        if (isGranted(ahead.places, mode)) return await this.#granted(session, token, sent)
-        this.#blocked(ahead)
-        await this.#untilMoved(ahead, revision)
+        const free = isGranted(ahead.places, mode)
+        if (free && token !== undefined) return await this.#granted(session, created, token, sent)
+        if (!free) {
+          this.#blocked(ahead)
+          await this.#untilMoved(ahead, revision)
+        }
         if (own.lost || own.isOver) return undefined
-        const answer = await this.#desk.client.txn(look(this.#line, attempt, mode, token))
+        const answer = await this.#desk.client.txn(look(this.#line, attempt, mode, created))
         own.clearFailure()
         if (answer.is.succeeded !== true) {
           own.pendingSession = undefined
@@ -149,6 +176,7 @@ export class Waiter {
         }
         ahead = aheadIn(answer.is)
         revision = answer.is.header.revision ?? revision
+        token = Number(revision)
         sent = answer.sent
       }
     } finally {
@@ -171,7 +199,7 @@ export class Waiter {
           result?.created === true &&
           BigInt(result.header?.revision ?? 0) >= BigInt(from)
         )
-          void this.#changed(one.key, from).then((changed) => changed && wake(), broke)
+          void this.#changed(one, from).then((changed) => changed && wake(), broke)
         if (result?.canceled === true || (result?.events && worthAsking(known, mode, result.events))) wake()
       }
       // etcd serves a watch on past revisions only every 100 ms until it has caught up. A single entry is therefore watched from now on, and
@@ -181,21 +209,24 @@ export class Waiter {
     })
   }
 
-  /** Was this key deleted, or written at revision `from` or later? */
-  async #changed(key: string, from: string): Promise<boolean> {
+  /** Was this entry deleted, or turned into another mode at revision `from` or later? */
+  async #changed({ key, mode }: Place, from: string): Promise<boolean> {
     const { is } = await this.#desk.client.range({ key })
     const [kv] = is.kvs ?? []
-    return kv === undefined || (this.#claim.mode.kind === 'shared' && BigInt(kv.mod_revision) >= BigInt(from))
+    if (kv === undefined) return true
+    const written = this.#claim.mode.kind === 'shared' && BigInt(kv.mod_revision) >= BigInt(from)
+    return written && !keepsMode(kv, mode)
   }
 
   #put(session: Session, ask: TxnAsk) {
     return this.#own.place(session, () => this.#desk.client.txn(ask))
   }
 
-  #granted(session: Session, token: number, sent: number): Promise<Grant> {
-    return this.#own.handOut(session, () =>
-      holdOf(this.#desk, this.#line, this.#claim, session, token, sent, this.#own.ambiguous),
-    )
+  #granted(session: Session, created: number, token: number, sent: number): Promise<Grant> {
+    const { ambiguous: doubt } = this.#own
+    // Another call of the same claim may have been granted meanwhile.
+    const taken = { created, token: this.#desk.tokens.get(this.#own.key) ?? token, sent, doubt }
+    return this.#own.handOut(session, () => holdOf(this.#desk, this.#line, this.#claim, session, taken))
   }
 
   #read({ responses = [] }: TxnReply): { own: Place | undefined; ahead: Ahead } {
@@ -203,7 +234,7 @@ export class Waiter {
     const kv = mine?.response_range?.kvs?.[0]
     const own = kv && placeOf(kv)
     const line = inOrder(all?.response_range?.kvs)
-    const places = own === undefined ? line : line.filter(({ token }) => token < own.token)
+    const places = own === undefined ? line : line.filter(({ created }) => created < own.created)
     return { own, ahead: { places, count: places.length, first: line[0] } }
   }
 

@@ -22,7 +22,9 @@ function holdOf(desks: Iterable<Desk>, { name, token }: LeaseKey): { desk: Desk;
 /** @throws StaleTokenError when none of these drivers holds the lease, or no longer */
 export function checkOf(desks: Iterable<Desk>, lease: LeaseKey): Check {
   // No other hold ever has a node with this path, because the path contains the attempt id.
-  return { type: 'check', path: holdOf(desks, lease).hold.path, version: -1 }
+  const { hold } = holdOf(desks, lease)
+  hold.guarded = true
+  return { type: 'check', path: hold.path, version: -1 }
 }
 
 /** @throws StaleTokenError when the lease no longer holds the lock: nothing was written; BackendError */

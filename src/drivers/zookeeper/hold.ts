@@ -17,6 +17,7 @@ import { nearlyFull, placeOf } from './queue.js'
 import { recordOf } from './record.js'
 import type { Desk, Own } from './runtime.js'
 import { codes, exchange, exists, getData, remove, setData } from './session/protocol.js'
+import { stamped } from './stamp.js'
 
 type Node = Own & { readonly path: string }
 
@@ -37,8 +38,10 @@ export interface Proven {
  * ```
  */
 export class Hold implements Grant {
-  readonly token: number
+  /** A condition for a user's own `multi` was handed out. It names the node, so the node must end with this lease. */
+  guarded = false
   readonly #desk: Desk
+  #token: number
   readonly #claim: Claim
   readonly #lost = new AbortController()
   #own: Node
@@ -64,12 +67,16 @@ export class Hold implements Grant {
   constructor(desk: Desk, claim: Claim, { token, sent, own, watched = false }: Proven) {
     this.#desk = desk
     this.#claim = claim
-    this.token = token
+    this.#token = token
     this.#own = own
     this.#until = deadline(sent, claim.ttl)
     this.#untold = watched
     desk.holds.add(this)
     this.#tell()
+  }
+
+  get token(): number {
+    return this.#token
   }
 
   get lost(): AbortSignal {
@@ -128,6 +135,21 @@ export class Hold implements Grant {
       this.#releasing = undefined
     })
     return releasing
+  }
+
+  /** After a failure the core releases the grant. A token that was minted all the same is never used. */
+  async nextToken(): Promise<number | undefined> {
+    const { path, lock } = this.#own
+    // The one node of a simple lock says whose it is, and cannot be stamped.
+    if (this.#gone || this.#releasing !== undefined || this.guarded || path === lock) return undefined
+    this.#token = Number.NaN
+    try {
+      const token = await stamped(this.#desk.session, this.#own)
+      if (token !== undefined) this.#token = token
+      return token
+    } catch (error) {
+      throw troubleOf(error)
+    }
   }
 
   async downgrade(): Promise<void> {

@@ -7,12 +7,15 @@ import { pathOf } from './keys.js'
 import { inOrder, type Place } from './queue.js'
 import { readRecord } from './record.js'
 import type { Desk } from './runtime.js'
-import { codes, getChildren, getData, remove, type Stat, sync } from './session/protocol.js'
+import { codes, getData, listing, remove, type Stat, sync } from './session/protocol.js'
+import { shownToken } from './stamp.js'
 
 interface Seen {
   readonly place: Place
   readonly data: Buffer
   readonly stat: Stat
+  /** The transaction that last stamped the queue. */
+  readonly stamp: bigint
 }
 
 export async function standingOf(desk: Desk, name: string): Promise<LockStatus> {
@@ -25,7 +28,7 @@ export async function standingOf(desk: Desk, name: string): Promise<LockStatus> 
     name,
     holders: seen.slice(0, held).map((one) => holderOf(one, now)),
     waiters: seen.slice(held).map((one) => waiterOf(one, now)),
-    lastToken: Math.max(0, ...seen.slice(0, held).map(({ stat }) => Number(stat.czxid))),
+    lastToken: Math.max(0, ...seen.slice(0, held).map(tokenIn)),
   }
 }
 
@@ -72,25 +75,29 @@ async function look(desk: Desk, lock: string): Promise<readonly Seen[]> {
     const [answer] = await Promise.all([session.call(getData(lock)).catch(absent), synced])
     if (answer === undefined || answer.stat.ephemeralOwner === 0n) return []
     const { attempt = '' } = readRecord(answer.data)
-    return [{ place: { node: '', number: 0, mode: exclusive, attempt }, ...answer }]
+    return [{ place: { node: '', number: 0, mode: exclusive, attempt }, ...answer, stamp: 0n }]
   }
-  const [children = []] = await Promise.all([session.call(getChildren(lock)).catch(absent), synced])
+  const [list] = await Promise.all([session.call(listing(lock)).catch(absent), synced])
+  const stamp = list?.stat.mzxid ?? 0n
   const seen = await Promise.all(
-    inOrder(children).map(async (place) => {
+    inOrder(list?.children ?? []).map(async (place) => {
       const answer = await session.call(getData(`${lock}/${place.node}`)).catch(absent)
-      return answer && { place, ...answer }
+      return answer && { place, ...answer, stamp }
     }),
   )
   return seen.filter((one) => one !== undefined)
 }
 
+const tokenIn = ({ place, stat, stamp }: Seen): number => shownToken(place, stat, stamp)
+
 /** A holder is bound to its session: it does not expire by itself. */
-function holderOf({ place, data, stat }: Seen, now: number): Holder {
+function holderOf(seen: Seen, now: number): Holder {
+  const { place, data, stat } = seen
   const { by, note } = readRecord(data)
   return {
     attempt: place.attempt,
     mode: place.mode,
-    token: Number(stat.czxid),
+    token: tokenIn(seen),
     heldFor: Math.max(0, now - stat.ctime),
     expiresIn: Number.POSITIVE_INFINITY,
     ...(by !== undefined && { by }),

@@ -24,10 +24,13 @@ import {
   flags,
   getChildren,
   getData,
+  listing,
   remove,
   type Stat,
+  setData,
   sync,
 } from './session/protocol.js'
+import { shownToken, stamped } from './stamp.js'
 import { tokenOf } from './token.js'
 
 type Node = Own & { readonly path: string; readonly stat: Stat; readonly name: string }
@@ -57,6 +60,8 @@ export class Waiter implements Standing {
   #doubtful: bigint | undefined
   #sent = 0
   #woken: () => void = () => undefined
+  /** The transaction that last stamped the queue, as of the newest list. */
+  #stamp = 0n
   /** The holder last reported, by its node. */
   #shown: { readonly node: string; readonly data: Buffer; readonly stat: Stat } | undefined
 
@@ -114,7 +119,7 @@ export class Waiter implements Standing {
     const verdict = judge(children, node.name)
     switch (verdict.is) {
       case 'granted':
-        return { hold: await this.#granted(node, verdict.behind) }
+        return this.#granted(node, verdict.behind)
       case 'gone':
         this.#node = undefined
         return 'again'
@@ -144,7 +149,12 @@ export class Waiter implements Standing {
 
   async #list(): Promise<readonly string[]> {
     this.#sent = this.#desk.clock.now()
-    return (await this.#desk.session.call(getChildren(this.#lock)).catch(ignore(codes.noNode))) ?? []
+    return this.#seen(await this.#desk.session.call(listing(this.#lock)).catch(ignore(codes.noNode)))
+  }
+
+  #seen(list: { readonly children: readonly string[]; readonly stat: Stat } | undefined): readonly string[] {
+    this.#stamp = list?.stat.mzxid ?? 0n
+    return list?.children ?? []
   }
 
   /** Creates the queue entry, and reads the queue with it. */
@@ -158,7 +168,7 @@ export class Waiter implements Standing {
     const id = session.id
     this.#sent = clock.now()
     const created = session.call(create(path, recordOf(this.#claim, by), acl, flags.ephemeralSequential))
-    const listed = session.call(getChildren(this.#lock))
+    const listed = session.call(listing(this.#lock))
     listed.catch(() => undefined)
     this.#doubtful = id
     try {
@@ -166,7 +176,7 @@ export class Waiter implements Standing {
       this.#doubtful = undefined
       this.#desk.told(answer.stat)
       this.#keep(answer.path, answer.stat, id)
-      return await listed
+      return this.#seen(await listed)
     } catch (error) {
       if (!isPassing(error)) this.#doubtful = undefined
       if (!isCode(error, codes.noNode)) throw error
@@ -241,12 +251,30 @@ export class Waiter implements Standing {
     })
   }
 
-  async #granted(node: Node, behind: boolean): Promise<Hold | undefined> {
-    if (this.#wait.over) return this.#leave()
-    const token = tokenOf(node.stat.czxid)
+  async #granted(node: Node, behind: boolean): Promise<'again' | { readonly hold: Hold | undefined }> {
+    const token = await this.#token(node)
+    if (token === undefined) this.#node = undefined
+    if (token === undefined || this.#wait.over) return 'again'
     // The watchers of this entry must learn that it now holds: with permits, the next may hold beside it.
     const watched = behind && this.#claim.mode.kind === 'permits'
-    return new Hold(this.#desk, this.#claim, { token, sent: this.#sent, own: node, watched })
+    return { hold: new Hold(this.#desk, this.#claim, { token, sent: this.#sent, own: node, watched }) }
+  }
+
+  /**
+   * The transaction that created the entry; or a newer one, if a hold ahead was passed on since, with tokens newer than our position.
+   * Undefined: the entry is gone.
+   */
+  async #token(node: Node): Promise<number | undefined> {
+    if (this.#stamp < node.stat.czxid) return tokenOf(node.stat.czxid)
+    const { session } = this.#desk
+    if (this.#claim.mode.kind === 'exclusive') {
+      const token = await stamped(session, node)
+      if (token !== undefined) return token
+    }
+    // Several may hold beside each other, and each needs a token of its own. Or the queue's node belongs to others.
+    const record = recordOf(this.#claim, this.#desk.by)
+    const stat = await session.call(setData(node.path, record)).catch(ignore(codes.noNode))
+    return stat && tokenOf(stat.mzxid)
   }
 
   /** Waits until the watched entry goes or changes, the session ends, or the wait is over. */
@@ -309,7 +337,7 @@ export class Waiter implements Standing {
     const holder = {
       attempt: place.attempt,
       mode: place.mode,
-      token: Number(shown.stat.czxid),
+      token: shownToken(place, shown.stat, this.#stamp),
       heldFor: Math.max(0, now - shown.stat.ctime),
       expiresIn: Number.POSITIVE_INFINITY,
       ...(by !== undefined && { by }),

@@ -33,6 +33,24 @@ test('a guarded transaction writes while the lease is held, and not a moment lon
   assert.equal(await valueAt(server, 'data'), 'second')
 })
 
+test('a lease whose guard was asked for is not passed on: its comparison ends with it', async (t) => {
+  const { locks, store } = locksOf(t, server.url)
+  const old = await locks.mutex('p').acquire()
+  const waits = [locks.mutex('p').acquire(), locks.mutex('p').acquire()]
+  const guard = store.guard(old)
+  await old.release()
+  const next = await waits[0]
+  const reply = await server.ask('/v3/kv/txn', { compare: [guard], ...write('stale') })
+  assert.equal(reply['succeeded'], undefined)
+  // Of a lease that was passed on, too, the guard is its own.
+  await next?.release()
+  const last = await waits[1]
+  assert.throws(() => next && store.guard(next), { code: 'STALE_TOKEN' })
+  assert.ok(last && (await store.guardTxn(last, write('passed on'))).succeeded)
+  assert.equal(await valueAt(server, 'data'), 'passed on')
+  await last.release()
+})
+
 test("the user's own comparisons are told apart from a stale token", async (t) => {
   const { locks, store } = locksOf(t, server.url)
   const lease = await locks.mutex('own').acquire()

@@ -127,6 +127,33 @@ test('a hand-over at 200 waiters fires one watch and costs two requests', async 
   await (await waits[served[199] ?? 0])?.release()
 })
 
+test('a pass inside the process costs one request, also while another process waits', async (t) => {
+  const [driver, other] = [driverOf(t, server.url), driverOf(t, server.url)]
+  const grant = await driver.acquire(claim('passed', { ttl }), once())
+  const next = other.acquire(claim('passed', { ttl }), waiting())
+  await until(async () => (await placesOf(server, 'passed')).length === 2)
+  assert.ok(grant)
+  let newest = grant.token
+  for (let i = 0; i < 10; i++) {
+    const paths = await asked(async () => {
+      const token = await grant.nextToken?.()
+      assert.ok(token !== undefined && token > newest, `${token} came after ${newest}`)
+      newest = token
+    })
+    // The waiter may set its watch only now.
+    assert.deepEqual(
+      paths.filter((path) => !/watch|range/.test(path)),
+      ['/v3/kv/txn'],
+    )
+    assert.equal((await other.inspect('passed')).holders[0]?.token, newest)
+  }
+  await grant.release()
+  const after = await next
+  assert.ok(after && after.token > newest, `${after?.token} came after ${newest}`)
+  assert.equal((await driver.inspect('passed')).holders[0]?.token, after.token)
+  await after.release()
+})
+
 test('a thousand leases of one process are looked for with three requests', async (t) => {
   const driver = driverOf(t, server.url)
   const grants: Grant[] = []

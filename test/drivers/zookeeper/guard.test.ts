@@ -37,6 +37,25 @@ test('a guarded multi writes while the lease is held, and not a moment longer', 
   for (const { locks } of [one, two]) await locks.close()
 })
 
+test('a lease whose guard was asked for is not passed on: its check ends with it', async () => {
+  const { store, locks } = open()
+  const old = await locks.mutex('p').acquire()
+  const waits = [locks.mutex('p').acquire(), locks.mutex('p').acquire()]
+  const { path } = store.guard(old)
+  await old.release()
+  const next = await waits[0]
+  assert.ok(next)
+  // Passed on without having been guarded.
+  await next.release()
+  const last = await waits[1]
+  assert.ok(last)
+  assert.throws(() => store.guard(next), { code: 'STALE_TOKEN' })
+  assert.notEqual(store.guard(last).path, path)
+  assert.equal(await store.guardMulti(last, write('passed on')), true)
+  await last.release()
+  await locks.close()
+})
+
 test('a refusal of an operation of its own is told apart, and nothing of it is done', async () => {
   const { store, locks } = open()
   const lease = await locks.mutex('own').acquire()

@@ -3,10 +3,13 @@ import assert from 'node:assert/strict'
 import { setMaxListeners } from 'node:events'
 import { after, describe, test } from 'node:test'
 import { createLocks, type DriverFactory, type Locks } from 'holdfast'
+import type { Driver } from '../../../src/core/driver.js'
+import { systemEnv } from '../../../src/core/engine.js'
 import { type ZookeeperOptions, zookeeper } from '../../../src/drivers/zookeeper/index.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startZookeeper } from '../../support/servers/zookeeper.js'
 import { until } from '../../support/until.js'
+import { claim, once, waiting } from '../support/asking.js'
 
 const server = await startZookeeper({ config: ['maxSessionTimeout=600000'] })
 // So long that no ping falls into a count: one would come after 50 s of silence.
@@ -91,6 +94,35 @@ describe('the line', () => {
     go()
     await Promise.all(waits)
     for (const locks of [...crowd, holder]) await locks.close()
+  })
+
+  test('passes a grant on inside its process with one request, also while another process waits', async () => {
+    const env = systemEnv()
+    const open = (): Driver => zookeeper({ ...calm, chroot: '/line' })(env)
+    const [driver, other] = [open(), open()]
+    const grant = await driver.acquire(claim('passed', { ttl: 600_000 }), once())
+    const next = other.acquire(claim('passed', { ttl: 600_000 }), waiting())
+    await until(async () => (await server.ask('wchp')).includes('/line/passed'))
+    // Answered after all that the waiter has asked.
+    await other.inspect('passed')
+    assert.ok(grant)
+    let newest = grant.token
+    const sent = await packets(async () => {
+      for (let i = 0; i < 10; i++) {
+        const token = await grant.nextToken?.()
+        assert.ok(token !== undefined && token > newest, `${token} came after ${newest}`)
+        newest = token
+      }
+    })
+    assert.equal(sent, 10)
+    assert.equal((await other.inspect('passed')).holders[0]?.token, newest)
+    // The waiter's place is older than these tokens, so it asks for a newer one.
+    await grant.release()
+    const after = await next
+    assert.ok(after && after.token > newest, `${after?.token} came after ${newest}`)
+    assert.equal((await driver.inspect('passed')).holders[0]?.token, after.token)
+    await after.release()
+    for (const one of [driver, other]) await one.close()
   })
 
   test('finds a taken lock taken without a place in line, with two requests', async () => {

@@ -26,6 +26,8 @@ export interface EntryStore {
   move(from: Session, to: Session): Promise<boolean>
   /** Turns a writer into a reader without changing its queue position. @throws when the lock is not held */
   downgrade(session: Session): Promise<void>
+  /** Mints the next token by a write that succeeds only while the entry exists. Undefined: it is gone, or must not be passed on. */
+  mint(session: Session): Promise<number | undefined>
   /** Called when the grant is no longer held. */
   onEnded(): void
   /** Converts an error into the one thrown to the core. */
@@ -47,6 +49,7 @@ export class SessionHold implements Grant, SessionEntry {
   #gone = false
   #releasing = false
   #released = false
+  /** A move or a mint is under way. */
   #moving: Promise<void> | undefined
   /** An unanswered move, with its ttl and target session: the store may have executed it, or may do so later. */
   #unansweredMove: { readonly ttl: number; readonly session: Session } | undefined
@@ -134,6 +137,22 @@ export class SessionHold implements Grant, SessionEntry {
       return (again || repeated) && this.#clock.now() < this.validUntil ? 'already-released' : 'lost'
     } catch (error) {
       // The deadline passes while the core retries, and removes the entry, too.
+      throw this.#entry.toError(error)
+    }
+  }
+
+  /** After a failure the core releases the grant, and with it whatever token the store may have minted. */
+  async nextToken(): Promise<number | undefined> {
+    while (this.#moving !== undefined) await this.#moving
+    if (this.#gone || this.#releasing) return undefined
+    const minting = this.#entry.mint(this.#session)
+    const settled = () => {
+      this.#moving = undefined
+    }
+    this.#moving = minting.then(settled, settled)
+    try {
+      return await minting
+    } catch (error) {
       throw this.#entry.toError(error)
     }
   }

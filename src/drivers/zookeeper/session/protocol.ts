@@ -149,6 +149,13 @@ export function getChildren(path: string, fired?: () => void): Request<readonly 
   return watched(12, path, 'child', fired, (from) => from.texts())
 }
 
+/** The children, and the stat of the node itself, both of the same moment. */
+export function listing(
+  path: string,
+): Request<{ readonly children: readonly string[]; readonly stat: Stat }> {
+  return watched(12, path, 'child', undefined, (from) => ({ children: from.texts(), stat: readStat(from) }))
+}
+
 /** Brings the connected server up to the leader's state at the time of the request. */
 export function sync(path: string): Request<void> {
   return { op: ops.sync, write: (to) => to.text(path), read: () => undefined }
@@ -173,8 +180,8 @@ export type Part =
 
 const partOps = { create: 1, delete: 2, setData: 5, check: 13 } as const
 
-/** All parts or none. Rejects with a `MultiError` that names the refused part. */
-export function multi(parts: readonly Part[]): Request<void> {
+/** All parts or none. The answer has the stats after the `setData`s. Rejects with a `MultiError` that names the refused part. */
+export function multi(parts: readonly Part[]): Request<readonly Stat[]> {
   return {
     op: 14,
     write: (to) => {
@@ -196,7 +203,7 @@ export function exchange(
   data: Uint8Array,
   acl: readonly AclEntry[],
   removed: string,
-): Request<void> {
+): Request<readonly Stat[]> {
   const create = { type: 'create', path, data, acl, flag: flags.ephemeral } as const
   return multi([create, { type: 'delete', path: removed, version: -1 }])
 }
@@ -205,15 +212,16 @@ export function exchange(
 const becauseOfAnother = -2
 
 /** A failed multi answers each part with an error; 0: undone because of another part. */
-function readMulti(from: Reader): void {
+function readMulti(from: Reader): readonly Stat[] {
+  const stats: Stat[] = []
   for (let part = 0; ; part++) {
     const type = from.int()
     const done = from.bool()
     from.int()
-    if (done) return
+    if (done) return stats
     if (type === partOps.create) from.text()
     else if (type === partOps.setData) {
-      readStat(from)
+      stats.push(readStat(from))
       // The rest of a stat: lengths, and the last change of the children.
       from.int()
       from.int()

@@ -1,0 +1,36 @@
+/**
+ * The stamp of a queue: a write to its node that succeeds only while an entry exists. Its transaction id is a token newer than every
+ * earlier one, and shows in the stat of the queue's node, so that the next holder learns that its own position is older.
+ *
+ * The write wakes nobody: waiters watch entries and children. It empties the data of the node, which no recipe uses; Curator puts
+ * the address of its machine there.
+ */
+import type { Place } from './queue.js'
+import { codes, multi, type Stat } from './session/protocol.js'
+import type { Session } from './session/session.js'
+import { tokenOf } from './token.js'
+import { isCode } from './failure.js'
+
+const nothing = Buffer.alloc(0)
+
+/** @returns the token; undefined: the entry is gone, or the queue's node must not be written to */
+export async function stamped(
+  session: Session,
+  { lock, path }: { readonly lock: string; readonly path: string },
+): Promise<number | undefined> {
+  const check = { type: 'check', path, version: -1 } as const
+  const write = { type: 'setData', path: lock, data: nothing, version: -1 } as const
+  try {
+    const [stat] = await session.call(multi([check, write]))
+    return stat && tokenOf(stat.mzxid)
+  } catch (error) {
+    if (isCode(error, codes.noNode) || isCode(error, codes.noAuth)) return undefined
+    throw error
+  }
+}
+
+/** The token of a holder, from its node and the stamp of its queue. Of a permit that had to wait for a mutex, it is an older one. */
+export function shownToken({ mode }: Place, { czxid, mzxid }: Stat, stamp: bigint): number {
+  const newest = mode.kind === 'exclusive' ? stamp : mode.kind === 'shared' ? mzxid : czxid
+  return Number(newest > czxid ? newest : czxid)
+}
