@@ -3,8 +3,10 @@ import { createLocks } from 'holdfast'
 import { consul } from 'holdfast/consul'
 import { startConsul } from '../../test/support/servers/consul.js'
 import { compareLibraries, pairsOf } from '../comparison.js'
+import { eachOnce } from '../each-once.js'
 import type { Comparison, Result } from '../figure.js'
 import { BareHttp } from '../floors/http.js'
+import { httpRequests } from '../http-requests.js'
 import { installPeers, loadPeer, peerVersion } from '../peer-packages.js'
 import type { Scale } from '../suite.js'
 import { figures } from './over-http.js'
@@ -46,7 +48,8 @@ export async function measureConsul(scale: Scale): Promise<readonly Result[]> {
   }
   try {
     const found = await figures('consul', 'bare transactions', ours, pair, scale)
-    return [...found, await compare(ours, server.port, scale)]
+    const once = await eachOnce('consul', consul({ url: server.url }), { requests: httpRequests }, scale)
+    return [...found, once, await compare(ours, server.port, scale)]
   } finally {
     bare.close()
   }

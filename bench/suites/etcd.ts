@@ -3,8 +3,10 @@ import { createLocks } from 'holdfast'
 import { etcd } from 'holdfast/etcd'
 import { startEtcd } from '../../test/support/servers/etcd.js'
 import { compareLibraries, pairsOf } from '../comparison.js'
+import { eachOnce } from '../each-once.js'
 import type { Comparison, Result } from '../figure.js'
 import { BareHttp } from '../floors/http.js'
+import { httpRequests } from '../http-requests.js'
 import { installPeers, loadPeer, peerVersion } from '../peer-packages.js'
 import type { Scale } from '../suite.js'
 import { figures } from './over-http.js'
@@ -39,7 +41,8 @@ export async function measureEtcd(scale: Scale): Promise<readonly Result[]> {
   }
   try {
     const found = await figures('etcd', 'bare transaction and removal', ours, pair, scale)
-    return [...found, await compare(ours, server.url, scale)]
+    const once = await eachOnce('etcd', etcd({ endpoints: server.url }), { requests: httpRequests }, scale)
+    return [...found, once, await compare(ours, server.url, scale)]
   } finally {
     bare.close()
   }

@@ -1,8 +1,9 @@
 /** One ZooKeeper server: ours beside a bare connection that does the same writes, and beside Curator and kazoo. */
 import { createLocks, type DriverFactory, type Lease, type Locks } from 'holdfast'
 import { zookeeper } from 'holdfast/zookeeper'
-import { startZookeeper } from '../../test/support/servers/zookeeper.js'
+import { startZookeeper, type ZookeeperServer } from '../../test/support/servers/zookeeper.js'
 import { compareLibraries, pairsOf } from '../comparison.js'
+import { type Counted, eachOnce } from '../each-once.js'
 import { atLeast, type Comparison, type Figure, type Result } from '../figure.js'
 import { type ZookeeperWire, zookeeperWire } from '../floors/zookeeper-wire.js'
 import { type Rates, ratio, takeTurns } from '../rounds.js'
@@ -30,12 +31,19 @@ export async function measureZookeeper(scale: Scale): Promise<readonly Result[]>
       speed('acquire + release', free, 'pair', { 'requests each': 3 }),
       speed(`the same, ${atOnce} names at once`, free, 'many'),
       await measureHandOffs(open, server.port, scale),
+      await eachOnce(suite, driver, packetsOf(server), scale),
       await compare(locks, server.address, scale),
     ]
   } finally {
     wire.close()
     await locks.close()
   }
+}
+
+/** Asking for the count is a packet itself. */
+function packetsOf(server: ZookeeperServer): Counted {
+  let asked = 0
+  return { requests: async () => (await server.received()) - ++asked }
 }
 
 type Free = Rates<'pair' | 'pairBare' | 'many' | 'manyBare'>

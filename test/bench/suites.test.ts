@@ -2,7 +2,7 @@
 // Second tier because it starts every server there is, for figures that a change of the bench alone can break.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import type { Figure, Result } from '../../bench/figure.js'
+import type { Comparison, Figure, Result } from '../../bench/figure.js'
 import type { Scale } from '../../bench/suite.js'
 import { measureConsul } from '../../bench/suites/consul.js'
 import { measureEtcd } from '../../bench/suites/etcd.js'
@@ -42,6 +42,13 @@ function assertMeasured(results: readonly Result[]): asserts results is readonly
       assert.ok(Number.isFinite(median) && min <= median && median <= max && runs > 0, what)
     }
   }
+}
+
+/** Where grants are passed on with one request, it costs fewer than `fair`, and fewer than without. */
+function assertPassed(comparison: Comparison | undefined): void {
+  const requests = comparison?.rows.map(({ values }) => values[2]?.median ?? 0) ?? []
+  const [passed = 0, fair = 0, without = 0] = requests
+  assert.ok(passed >= 1 && passed < 0.75 * fair && passed < 0.75 * without, `requests each: ${requests}`)
 }
 
 test('memory: all figures, and every hand-over is counted', async () => {
@@ -108,7 +115,8 @@ test('zookeeper: all figures, and the others beside ours', async () => {
   const figures = results.filter((one) => 'ours' in one)
   assertMeasured(figures)
   assert.equal(figures.length, 3)
-  const [comparison] = results.filter((one) => 'rows' in one)
+  const [once, comparison] = results.filter((one) => 'rows' in one)
+  assertPassed(once)
   assert.deepEqual(
     comparison?.rows.map(({ library, values }) => [library.split(' ')[0], (values[0]?.median ?? 0) > 0]),
     [
@@ -125,8 +133,9 @@ test('etcd and Consul: a lock beside a bare client that does the same writes', a
     const figures = results.filter((result) => !('columns' in result))
     assertMeasured(figures)
     assert.equal(figures.length, 2)
-    const [compared, ...more] = results.filter((result) => 'columns' in result)
+    const [passed, compared, ...more] = results.filter((result) => 'columns' in result)
     assert.deepEqual(more, [])
+    assertPassed(passed)
     for (const { library, values } of compared?.rows ?? []) assert.ok((values[0]?.median ?? 0) > 0, library)
     assert.ok((compared?.rows.length ?? 0) >= 2)
   }
