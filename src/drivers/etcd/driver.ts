@@ -6,10 +6,10 @@ import { mostTogether, Together } from './acquire-many.js'
 import type { Compare, TxnAsk } from './api-types.js'
 import { cellsOf } from './cells.js'
 import { toFailure } from './failure.js'
-import { Desk, type GuardedPlace } from './runtime.js'
 import { compareOf, type GuardedReply, guardTxn } from './guard.js'
 import { forceRelease, inspect, list } from './inspect.js'
 import { type EtcdOptions, settingsOf } from './options.js'
+import { Desk, type GuardedPlace } from './runtime.js'
 import { Waiter } from './waiter.js'
 
 export interface EtcdTraits extends Traits {

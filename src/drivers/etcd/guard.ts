@@ -1,10 +1,10 @@
 /** The guard of a user's own transaction: the store itself checks that the lease holds. */
 import { StaleTokenError } from '../../core/errors.js'
 import type { LeaseIndex, LeaseKey } from '../kit/lease-index.js'
-import type { Desk, GuardedPlace } from './runtime.js'
-import { toFailure } from './failure.js'
-import { stillMine } from './transactions.js'
 import type { Compare, OperationReply, TxnAsk } from './api-types.js'
+import { toFailure } from './failure.js'
+import type { Desk, GuardedPlace } from './runtime.js'
+import { stillMine } from './transactions.js'
 
 export interface GuardedReply {
   /** Did your own comparisons succeed? The token is valid in either case. */

@@ -3,14 +3,14 @@ import type { Claim } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { shared } from '../../core/mode.js'
 import { quote } from '../../core/name.js'
-import type { Session } from '../kit/sessions/session.js'
 import { type EntryStore, SessionHold } from '../kit/sessions/hold.js'
-import type { Desk, GuardedPlace } from './runtime.js'
+import type { Session } from '../kit/sessions/session.js'
+import type { TxnReply } from './api-types.js'
+import { Refusal, toFailure } from './failure.js'
 import { base64, type Line } from './keys.js'
 import { writtenOf } from './queue-entry.js'
-import { Refusal, toFailure } from './failure.js'
+import type { Desk, GuardedPlace } from './runtime.js'
 import { giveUp, move, pass, rewrite } from './transactions.js'
-import type { TxnReply } from './api-types.js'
 
 export interface Taken {
   /** The create revision of the entry. */

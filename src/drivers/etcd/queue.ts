@@ -1,8 +1,8 @@
 /** The entries ahead of a claim, and whether events change them. `kit/sessions/order.ts` decides which entries hold. */
 import type { Mode } from '../../core/mode.js'
 import { blockerOf, isGranted } from '../kit/sessions/order.js'
-import { modeIn, type Place, placeOf } from './queue-entry.js'
 import type { KeyValue, TxnReply, WatchEvent } from './api-types.js'
+import { modeIn, type Place, placeOf } from './queue-entry.js'
 
 /** The entries ahead of a claim, as far as they were read: for an exclusive claim, the last and the first. */
 export interface Ahead {

@@ -5,11 +5,12 @@
  * The write wakes nobody: waiters watch entries and children. It empties the data of the node, which no recipe uses; Curator puts
  * the address of its machine there.
  */
+
+import { isCode } from './failure.js'
 import type { Place } from './queue.js'
 import { codes, multi, type Stat } from './session/protocol.js'
 import type { Session } from './session/session.js'
 import { tokenOf } from './token.js'
-import { isCode } from './failure.js'
 
 const nothing = Buffer.alloc(0)
 
