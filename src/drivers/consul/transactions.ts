@@ -1,4 +1,8 @@
-/** The transactions, each with its input and its result. All or nothing: any failed check undoes the rest. */
+/**
+ * The transactions, each with its input and its result. All or nothing: any failed check undoes the rest.
+ *
+ * Long because it is a table of transactions.
+ */
 import type { Mode } from '../../core/mode.js'
 import { lockFlag, type Operation } from './api-types.js'
 import type { Line } from './keys.js'
