@@ -69,7 +69,7 @@ test('trouble: refusals that pass are told from those that stay, and neither fro
   ]
   for (const message of passes) {
     const { transient, ambiguous, error } = toFailure(new Error(message), false)
-    assert.deepEqual({ message, transient, ambiguous }, { message, passing: true, unknown: false })
+    assert.deepEqual({ message, transient, ambiguous }, { message, transient: true, ambiguous: false })
     assert.match(error.message, /the server refused/)
   }
   for (const message of [
@@ -82,7 +82,7 @@ test('trouble: refusals that pass are told from those that stay, and neither fro
     'ERR x',
   ]) {
     const { transient, ambiguous } = toFailure(new Error(message), false)
-    assert.deepEqual({ message, transient, ambiguous }, { message, passing: false, unknown: false })
+    assert.deepEqual({ message, transient, ambiguous }, { message, transient: false, ambiguous: false })
   }
   const silent = toFailure(new Error('no answer within 2000 ms'), false)
   assert.deepEqual([silent.transient, silent.ambiguous], [true, true])
