@@ -48,13 +48,20 @@ export function linksIn(page: string): Link[] {
 export function anchorsIn(page: string): Set<string> {
   const anchors = new Set<string>()
   for (const [, heading = ''] of prose(page, false).matchAll(/^#{1,6}\s+(.+?)\s*#*$/gm)) {
-    const text = heading.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase()
-    const slug = text.replace(/[^\p{L}\p{N}\s_-]/gu, '').replace(/\s/g, '-')
+    const slug = anchorOf(heading.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1'))
     let anchor = slug
     for (let again = 1; anchors.has(anchor); again++) anchor = `${slug}-${again}`
     anchors.add(anchor)
   }
   return anchors
+}
+
+/** The anchor of a heading's text, as GitHub makes it and so our site. */
+export function anchorOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+    .replace(/\s/g, '-')
 }
 
 /** One line per relative link that leads nowhere. `read` gives a file's text, or `undefined` if there is none. */

@@ -1,0 +1,61 @@
+// What must be the same in a page and its translation: the levels of the headings, and the code but for its comments.
+import { type Fence, fencesIn } from './markdown.js'
+
+/** One line per difference. */
+export function differences(english: string, other: string): string[] {
+  return [...headingDifferences(english, other), ...codeDifferences(fencesIn(english), fencesIn(other))]
+}
+
+function headingDifferences(english: string, other: string): string[] {
+  const [there, here] = [headingsIn(english), headingsIn(other)]
+  for (let at = 0; at < Math.max(there.length, here.length); at++) {
+    const [one, two] = [there[at], here[at]]
+    if (level(one) !== level(two)) return [`heading ${at + 1} is ${told(two)}, in English ${told(one)}`] // The next ones would be off by one.
+  }
+  return []
+}
+
+function codeDifferences(there: readonly Fence[], here: readonly Fence[]): string[] {
+  if (there.length !== here.length) return [`${there.length} fences of code in English, here ${here.length}`]
+  return there.flatMap((one, at) => {
+    const two = here[at] as Fence
+    const [expected, is] = [statements(one), statements(two)]
+    const differs = Math.max(expected.length, is.length)
+    for (let line = 0; line < differs; line++) {
+      if (expected[line] !== is[line]) {
+        return [
+          `line ${two.line - 1}: the code differs from the English line ${one.line - 1}: ${told(is[line])} for ${told(expected[line])}`,
+        ]
+      }
+    }
+    return one.language === two.language ? [] : [`line ${two.line - 1}: ${two.language} for ${one.language}`]
+  })
+}
+
+/** Lines of a fence without comments, empty lines and space at their ends. */
+function statements({ language, code }: Fence): string[] {
+  const mark = /^(ts|typescript|js|javascript|jsonc?|c)$/.test(language)
+    ? /(^|\s)\/\/.*$|\/\*.*?\*\//g
+    : /^(sql|lua)$/.test(language)
+      ? /(^|\s)--.*$/g
+      : /(^|\s)#.*$/g
+  return code
+    .split('\n')
+    .map((line) => line.replace(mark, '').trimEnd())
+    .filter((line) => line !== '')
+}
+
+function headingsIn(page: string): string[] {
+  const fenced = new Set(
+    fencesIn(page).flatMap(({ code, line }) => code.split('\n').map((_, at) => line + at)),
+  )
+  return page.split('\n').filter((line, at) => /^#{1,6} /.test(line) && !fenced.has(at + 1))
+}
+
+function level(heading: string | undefined): number {
+  return heading === undefined ? 0 : heading.indexOf(' ')
+}
+
+function told(text: string | undefined): string {
+  return text === undefined ? 'missing' : JSON.stringify(text)
+}
