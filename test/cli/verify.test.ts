@@ -91,6 +91,7 @@ describe('holdfast verify', { concurrency: 2 }, () => {
         const report = JSON.parse(readFileSync(join(b.folder, 'report/report.json'), 'utf8'))
         // The time of the run begins when each of its four processes was granted something.
         assert.ok(report.faults.granted >= 4, `${report.faults.granted} acquisitions only`)
+        assert.ok(report.faults.commands >= 1, 'no command of holdfast run ran')
         assert.equal(readFileSync(join(b.folder, 'report/report.md'), 'utf8'), stdout)
         const eviction = report.setup.find((check: { what: string }) => check.what === 'eviction')
         if (name.includes('drop')) assert.equal(eviction.verdict, 'bad')

@@ -1,5 +1,5 @@
 /**
- * A fault run that harms only itself: it pauses, blocks and kills its own processes and cuts their connections on our side; the store is
+ * A fault run that harms only itself: it pauses, blocks and kills its own processes, among them a `holdfast run`, and cuts their connections on our side; the store is
  * only asked for locks with names that nobody else uses.
  */
 import { type ChildProcess, fork } from 'node:child_process'
@@ -11,13 +11,17 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { createLocks, type DriverFactory } from 'holdfast'
 import { check, printViolation, type Recorder, readHistory, recorder } from 'holdfast/verify'
-import type { Order, Task } from './worker.js'
+import { harmRun, harmWorker, pause, send } from './harm.js'
+import { runClient } from './run-client.js'
+import type { Task } from './worker.js'
 
 export interface FaultResult {
   readonly seconds: number
   readonly faults: Readonly<Record<string, number>>
   readonly acquisitions: number
   readonly granted: number
+  /** Commands that `holdfast run` ran under one of the locks; they are among `granted`. */
+  readonly commands: number
   readonly lost: number
   readonly violations: readonly { readonly rule: string; readonly message: string; readonly story: string }[]
   readonly complaints: readonly string[]
@@ -47,23 +51,33 @@ export async function runFaults(options: FaultOptions): Promise<FaultResult> {
   const complaints: string[] = []
   const start = () => spawned(task, journal, complaints)
   const workers = Array.from({ length: size }, start)
+  const run = runClient(task, `${task.prefix}${names[0]}`, complaints)
   const faults: Record<string, number> = {}
   try {
     tell('faults: starting')
-    await Promise.all(workers.map(begun))
+    await Promise.all([...workers.map(begun), soon(run.begun)])
     const ends = performance.now() + seconds * 1000
     while (performance.now() < ends) {
       tell(`faults: ${Math.ceil((ends - performance.now()) / 1000)} s to go`)
-      const kind = await one(workers, journal, start, ttl)
+      const kind =
+        Math.random() < 1 / (size + 1)
+          ? await harmRun(run, journal, ttl)
+          : await harmWorker(workers, journal, start, ttl)
       faults[kind] = (faults[kind] ?? 0) + 1
       await pause(100 + 400 * Math.random())
     }
     tell('waiting for everybody to finish')
-    await Promise.all(workers.map((worker) => finished(worker, complaints)))
+    const [commands] = await Promise.all([
+      run.stop(),
+      ...workers.map((worker) => finished(worker, complaints)),
+    ])
     await lookAround(options.direct, task.prefix, journal, 4 * ttl + deadWaiter)
-    return { seconds, faults, complaints, ...judged(folder, ttl) }
+    return { seconds, faults, commands, complaints, ...judged(folder, ttl) }
   } finally {
     for (const worker of workers) worker.kill('SIGKILL')
+    // Its command ends with it.
+    void run.stop()
+    run.signal('SIGKILL')
     journal.close()
     rmSync(folder, { recursive: true, force: true })
   }
@@ -86,6 +100,10 @@ function spawned(task: Task, journal: Recorder, complaints: string[]): ChildProc
   return child
 }
 
+function soon(event: Promise<void>): Promise<void> {
+  return Promise.race([event, new Promise<void>((resolve) => void setTimeout(resolve, startUp).unref())])
+}
+
 /** Resolves at the first grant, so that a slow machine is not judged by an empty run. */
 function begun(worker: ChildProcess): Promise<void> {
   return new Promise((resolve) => {
@@ -97,41 +115,6 @@ function begun(worker: ChildProcess): Promise<void> {
     const late = setTimeout(over, startUp)
     worker.on('message', over).on('exit', over)
   })
-}
-
-/** Does one thing to one worker, then undoes it. */
-async function one(
-  workers: ChildProcess[],
-  journal: Recorder,
-  start: () => ChildProcess,
-  ttl: number,
-): Promise<string> {
-  const n = Math.floor(Math.random() * workers.length)
-  const worker = workers[n] as ChildProcess
-  const lasts = ttl * (0.1 + 1.9 * Math.random())
-  const way = Math.floor(Math.random() * 4)
-  const kind = (['kill', 'pause', 'block', 'cut'] as const)[way] ?? 'pause'
-  const over = journal.fault(kind, worker.pid)
-  if (kind === 'kill') {
-    const gone = worker.exitCode === null && worker.signalCode === null ? once(worker, 'exit') : undefined
-    worker.kill('SIGKILL')
-    await gone
-    workers[n] = start()
-  } else if (kind === 'pause') {
-    worker.kill('SIGSTOP')
-    await pause(lasts)
-    worker.kill('SIGCONT')
-  } else {
-    send(worker, kind === 'block' ? { do: 'block', ms: lasts } : { do: 'cut' })
-    await pause(lasts)
-    if (kind === 'cut') send(worker, { do: 'heal' })
-  }
-  over()
-  return kind
-}
-
-function send(worker: ChildProcess, order: Order): void {
-  if (worker.connected) worker.send(order, () => undefined)
 }
 
 async function finished(worker: ChildProcess, complaints: string[]): Promise<void> {
@@ -190,8 +173,4 @@ function judged(folder: string, ttl: number) {
     lost: acquisitions.filter((one) => one.lost !== undefined).length,
     violations: found.map((one) => ({ rule: one.rule, message: one.message, story: printViolation(one) })),
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms))
 }

@@ -54,7 +54,7 @@ export function markdown(report: VerifyReport): string {
     '',
     '## Under faults',
     '',
-    `${faults.acquisitions} acquisitions asked for and ${faults.granted} granted by four processes in ${faults.seconds} s, ${faults.lost} leases told to be lost.`,
+    `${faults.acquisitions} acquisitions asked for and ${faults.granted} granted in ${faults.seconds} s by four processes and by \`holdfast run\`, which ran ${faults.commands} commands; ${faults.lost} leases were reported as lost.`,
     `Done to them: ${Object.entries(faults.faults)
       .map(([kind, count]) => `${count} × ${kind}`)
       .join(', ')}.`,
