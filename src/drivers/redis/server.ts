@@ -67,13 +67,16 @@ export function createServer(
   const wasSilent = () => connection.clings === true && clock.now() - heardAt >= settings.commandTimeout / 2
 
   const ask = async (epoch: number) => {
+    let silent = true
     const meeting = Promise.all([
       marked ? meetIt('?') : undefined,
       settings.eviction === 'ignore' ? undefined : look(),
-    ])
+    ]).finally(() => {
+      silent = false
+    })
     const [met] = await inTime(clock, settings.commandTimeout, meeting).catch(async (error) => {
       // A server that stands still may have been replaced, and the client would stay with it.
-      if (identity !== undefined && connection.clings) await confirm(identity)
+      if (silent && identity !== undefined && connection.clings) await confirm(identity)
       throw error
     })
     if (marked && met === undefined) warn(...noInfo)
