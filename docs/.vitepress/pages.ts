@@ -27,6 +27,8 @@ export const groups: readonly Group[] = [
     en: 'Start',
     zh: '入门',
     entries: [
+      { page: 'start', en: 'The first minute', zh: '一分钟上手' },
+      { page: 'which-one', en: 'Which one?', zh: '怎么选' },
       { page: 'frameworks', en: 'Frameworks', zh: '框架集成' },
       { page: 'coming-from', en: 'Coming from another lock', zh: '从其他锁迁移' },
     ],
