@@ -3,6 +3,7 @@
  * holds the lock, and silence says nothing at all.
  */
 import { BackendError } from '../../core/errors.js'
+import { noAnswer } from '../kit/no-answer.js'
 
 export interface Failure {
   /** Worth retrying while the wait lasts. */
@@ -85,7 +86,7 @@ export function toFailure(error: unknown): Failure {
   ) {
     return failure(false, false, `the server refused (${errno}): ${message}`, error)
   }
-  return failure(true, true, `no answer: ${message}`, error)
+  return failure(true, true, noAnswer(message), error)
 }
 
 /** The connection was killed, timed out or broke: whether the statement was executed is not known. */

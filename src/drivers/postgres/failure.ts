@@ -3,6 +3,7 @@
  * about who holds the lock, and silence says nothing at all.
  */
 import { BackendError } from '../../core/errors.js'
+import { noAnswer } from '../kit/no-answer.js'
 
 export interface Failure {
   /** Worth retrying while the wait lasts. */
@@ -56,7 +57,7 @@ export function toFailure(error: unknown): Failure {
   return {
     transient: true,
     ambiguous: true,
-    error: new BackendError('postgres', `no answer: ${message || code}`, { cause: error, unanswered: true }),
+    error: new BackendError('postgres', noAnswer(message || code), { cause: error, unanswered: true }),
   }
 }
 

@@ -3,6 +3,7 @@
  * holds the lock, and silence says nothing at all.
  */
 import { BackendError } from '../../core/errors.js'
+import { noAnswer } from '../kit/no-answer.js'
 
 export interface Failure {
   /** Worth a retry while the wait lasts. */
@@ -64,7 +65,7 @@ export function toFailure(error: unknown, ended: boolean): Failure {
   return {
     transient: true,
     ambiguous: true,
-    error: new BackendError('redis', `no answer: ${message}`, { cause: error, unanswered: true }),
+    error: new BackendError('redis', noAnswer(message), { cause: error, unanswered: true }),
   }
 }
 

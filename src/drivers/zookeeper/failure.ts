@@ -1,5 +1,6 @@
 /** The meaning of the session's errors. None of them ever means "acquired" or "lost". */
 import { BackendError } from '../../core/errors.js'
+import { noAnswer } from '../kit/no-answer.js'
 import { codes, ZookeeperError } from './session/protocol.js'
 
 /** Refusals that last until an operator acts, and what to do. */
@@ -33,7 +34,7 @@ export function troubleOf(error: unknown): BackendError {
   const remedy = error instanceof ZookeeperError ? lasting[error.code] : undefined
   if (remedy !== undefined) return new BackendError('zookeeper', `${message}; ${remedy}`, { cause: error })
   if (isPassing(error))
-    return new BackendError('zookeeper', `no answer: ${message}`, { cause: error, unanswered: true })
+    return new BackendError('zookeeper', noAnswer(message), { cause: error, unanswered: true })
   // An error that the server did not send comes from the connection, unless the answer could not be parsed.
   const unanswered = !(error instanceof ZookeeperError || error instanceof RangeError)
   return new BackendError('zookeeper', message, { cause: error, unanswered })
