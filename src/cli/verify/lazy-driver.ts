@@ -1,5 +1,6 @@
 /** A client opened on first use and closed with its driver, for callers that must name it before they may wait. */
-import { createLocks, type DriverFactory } from 'holdfast'
+import { randomBytes } from 'node:crypto'
+import { createLocks, type DriverFactory, type Locks } from 'holdfast'
 import type { Cells, Driver, Env } from 'holdfast/driver'
 import { type Connection, explained, type Target } from '../connect.js'
 
@@ -45,7 +46,17 @@ export function lazily(connect: () => Promise<Connection>, like: Driver): Driver
   }
 }
 
-/** Opens the store once and queries it, so that an unusable store is reported before anything else. */
+/** A login may be allowed to read and nothing else. A store that grants nothing yet, after a restart, is no reason to refuse the work. */
+async function tryOnce(locks: Locks): Promise<void> {
+  const lock = locks.mutex(`holdfast-verify/${randomBytes(6).toString('hex')}/first`)
+  try {
+    await (await lock.tryAcquire())?.release()
+  } catch (error) {
+    if ((error as { quarantined?: unknown }).quarantined !== true) throw error
+  }
+}
+
+/** Opens the store once, queries it and takes a lock of its own, so that an unusable store is reported before anything else. */
 export async function sample(store: Target): Promise<Driver> {
   const connection = await store.connect()
   const made: { driver?: Driver } = {}
@@ -55,6 +66,7 @@ export async function sample(store: Target): Promise<Driver> {
   })
   try {
     await locks.inspect('holdfast-verify')
+    await tryOnce(locks)
   } catch (error) {
     throw await explained(error, store, connection)
   } finally {

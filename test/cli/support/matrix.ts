@@ -1,6 +1,6 @@
 // Every command on one store, as an operator meets it: exit code, stdout, stderr, and what becomes of the command's processes.
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { createLocks } from 'holdfast'
@@ -18,7 +18,8 @@ export function matrix(names: readonly StoreName[]): void {
       const at = onStore(name)
       describe('healthy', { concurrency: 3 }, () => healthy(name, at))
       if (name !== 'local')
-        test('a store that goes away: the command is ended before its lease is over', () => gone(name, at()))
+        test('a store that goes away: the command is ended before its lease is over, and questions end', () =>
+          gone(name, at()))
     })
 }
 
@@ -60,8 +61,9 @@ function healthy(name: StoreName, at: () => Scene): void {
     test('an operator cannot take an advisory lock away, and is told so', () => notForced(at()))
   else test('a lock that an operator takes away: the command is ended', () => forced(at()))
   test('ls and inspect tell who holds', () => looks(name, at()))
-  test('a wrong password is told of, by every command, and not repeated', () => wrongPassword(at()))
+  test('a wrong password is told of, by every command, and not repeated', () => wrongPassword(name, at()))
   if (name !== 'local') test('a URL with the scheme of another store', () => wrongScheme(name, at()))
+  test('verify judges it', () => verified(name, at()))
   test('schema prints SQL for databases, and is refused for the others', () => schema(name, at()))
   if (name !== 'local')
     test('a store that is not there is told of at once, with address and reason', () => nobody(name, at()))
@@ -163,7 +165,7 @@ async function looks(name: StoreName, scene: Scene): Promise<void> {
   assert.match(inspect.stdout, /^"looked" is held\n\nMODE.*\nexclusive .*the test/)
 }
 
-async function wrongPassword(scene: Scene): Promise<void> {
+async function wrongPassword(name: StoreName, scene: Scene): Promise<void> {
   const { wrong } = scene.store
   if (wrong === undefined) return
   const ended = await Promise.all([
@@ -171,6 +173,10 @@ async function wrongPassword(scene: Scene): Promise<void> {
     scene.cli('run', 'wrong', '--wait', '2s', '--on', wrong, '--', 'echo', 'hello'),
     scene.cli('inspect', 'first', '--on', wrong),
     scene.cli('release', 'first', '--yes', '--on', wrong),
+    scene.cli('verify', '--on', wrong),
+    ...(name === 'redlock' ? [] : [scene.cli('ls', '--on', wrong)]),
+    // To ZooKeeper a wrong digest is one that nothing belongs to.
+    ...(name === 'zookeeper' ? [] : [scene.cli('doctor', '--on', wrong)]),
   ])
   for (const { code, stdout, stderr } of ended) {
     assert.deepEqual([code, stdout], [69, ''], stderr)
@@ -188,11 +194,25 @@ async function wrongScheme(name: StoreName, scene: Scene): Promise<void> {
     scene.cli('inspect', 'x', '--on', on),
     scene.cli('release', 'x', '--yes', '--on', on),
     scene.cli('doctor', '--on', on),
+    scene.cli('verify', '--on', on),
   ])
   for (const { code, stdout, stderr } of ended) {
     assert.deepEqual([code, stdout], [69, ''], stderr)
     assert.match(stderr, /^(holdfast: .+\n)+$/)
   }
+}
+
+/** In short: one test of the suite, one fault. */
+async function verified(name: StoreName, scene: Scene): Promise<void> {
+  const options = ['--only', 'exclusion', '--minutes', '0.01', '--json']
+  const { code, stdout, stderr } = await scene.cli('verify', ...options)
+  assert.equal(stderr, '')
+  const { suite, faults, setup, verdict } = JSON.parse(stdout)
+  assert.deepEqual([suite.failed, faults.violations, faults.complaints], [[], [], []])
+  assert.ok(faults.granted > 0)
+  const unfit = setup.some((check: { verdict: string }) => check.verdict === 'bad')
+  assert.deepEqual([code, verdict === 'unsound'], [unfit ? 1 : 0, unfit], name)
+  assert.doesNotMatch(stdout, /right-secret|7f5ea000/)
 }
 
 async function schema(name: StoreName, scene: Scene): Promise<void> {
@@ -215,6 +235,8 @@ async function nobody(name: Exclude<StoreName, 'local'>, scene: Scene): Promise<
     scene.cli('ls', '--on', on),
     scene.cli('inspect', 'x', '--on', on),
     scene.cli('release', 'x', '--yes', '--on', on),
+    scene.cli('doctor', '--on', on),
+    scene.cli('verify', '--on', on),
   ])
   for (const { code, stdout, stderr } of ended) {
     assert.deepEqual([code, stdout], [69, ''], stderr)
@@ -230,10 +252,45 @@ async function gone(name: StoreName, scene: Scene): Promise<void> {
   // Their leases are as long as their sessions, whatever is asked for.
   const bounded = ['zookeeper', 'consul'].includes(name)
   const [run, pid] = await going(scene, 'gone', ...(bounded ? [] : ['--ttl', '4s']))
+  scene.store.pause?.()
+  const asked = [
+    scene.start('inspect', 'gone'),
+    scene.start('release', 'gone', '--yes'),
+    ...(name === 'redlock' ? [] : [scene.start('ls')]),
+    scene.start('doctor'),
+  ]
+  await Promise.all(
+    asked.map(({ pid }) => until(() => isConnected(pid), { within: 60_000, what: 'a question' })),
+  )
   await scene.store.kill?.()
+  for (const { ended } of asked) {
+    const { code, stdout, stderr } = await ended
+    assert.deepEqual([code, stdout], [69, ''], stderr)
+    assert.match(stderr, /^(holdfast: .+\n)+$/)
+    assert.doesNotMatch(stderr, /right-secret|7f5ea000|no answer: no answer/)
+  }
   const { code, stdout, stderr } = await run.ended
   assert.deepEqual([code, stdout], [76, ''], stderr)
   assert.match(stderr, /^(holdfast: .+\n)+$/)
   assert.match(stderr, /holdfast: stopping the command with SIG(TERM|KILL): the lease is (being )?lost/)
   assert.equal(alive(pid), false)
+}
+
+/** Has the process an established connection? */
+function isConnected(pid: number): boolean {
+  const [own, open] = [socketsOf(pid), readFileSync('/proc/net/tcp', 'utf8')]
+  const established = open
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, , , state]) => state === '01')
+  return established.some((fields) => own.includes(`socket:[${fields[9]}]`))
+}
+
+function socketsOf(pid: number): string[] {
+  try {
+    return readdirSync(`/proc/${pid}/fd`).map((fd) => readlinkSync(`/proc/${pid}/fd/${fd}`))
+  } catch {
+    // It or one of its files is gone.
+    return []
+  }
 }

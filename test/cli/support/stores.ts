@@ -19,6 +19,8 @@ export interface Store {
   readonly secret: string | undefined
   /** Ends all its servers, without a word to their clients. Undefined: there are none. */
   readonly kill: (() => Promise<void>) | undefined
+  /** Stops all its servers in the middle of whatever they do; `kill` ends them. */
+  readonly pause: (() => void) | undefined
   stop(): Promise<void>
 }
 
@@ -29,7 +31,7 @@ async function redis(): Promise<Store> {
   const server = await startRedis()
   return {
     ...{ url: server.url, wrong: loginFor(server.url), secret: undefined },
-    ...{ kill: () => server.kill9(), stop: () => server.stop() },
+    ...{ kill: () => server.kill9(), pause: () => server.pause(), stop: () => server.stop() },
   }
 }
 
@@ -37,15 +39,21 @@ async function sentinel(): Promise<Store> {
   const setup = await startSentinel({ replicas: 0 })
   const kill = async () =>
     void (await Promise.all([...setup.sentinels, ...setup.nodes].map((node) => node.kill9())))
+  const pause = () => {
+    for (const node of [...setup.sentinels, ...setup.nodes]) node.pause()
+  }
   return {
     ...{ url: setup.url, wrong: loginFor(setup.url), secret: undefined },
-    ...{ kill, stop: () => setup.stop() },
+    ...{ kill, pause, stop: () => setup.stop() },
   }
 }
 
 async function cluster(): Promise<Store> {
   const setup = await startCluster()
   const kill = async () => void (await Promise.all(setup.nodes.map((node) => node.kill9())))
+  const pause = () => {
+    for (const node of setup.nodes) node.pause()
+  }
   return {
     // Nobody can say of its nodes that they are new.
     ...{
@@ -53,7 +61,7 @@ async function cluster(): Promise<Store> {
       wrong: loginFor(`${setup.url}?quarantine=detected`),
       secret: undefined,
     },
-    ...{ kill, stop: () => setup.stop() },
+    ...{ kill, pause, stop: () => setup.stop() },
   }
 }
 
@@ -61,7 +69,10 @@ async function redlock(): Promise<Store> {
   const group = await startMany(3)
   const url = `redlock://${group.servers.map(({ host, port }) => `${host}:${port}`).join(',')}`
   const kill = async () => void (await Promise.all(group.servers.map((server) => server.kill9())))
-  return { url, wrong: loginFor(url), secret: undefined, kill, stop: () => group.stop() }
+  const pause = () => {
+    for (const server of group.servers) server.pause()
+  }
+  return { url, wrong: loginFor(url), secret: undefined, kill, pause, stop: () => group.stop() }
 }
 
 async function postgres(query: string): Promise<Store> {
@@ -78,7 +89,7 @@ async function postgres(query: string): Promise<Store> {
   }
   return {
     ...{ url: of('right-secret'), wrong: of('wrong-secret'), secret: 'right-secret' },
-    ...{ kill: () => server.kill9(), stop },
+    ...{ kill: () => server.kill9(), pause: () => server.pause(), stop },
   }
 }
 
@@ -89,7 +100,7 @@ async function mysql(query: string): Promise<Store> {
   const of = (password: string) => loginFor(`${server.url}${query}`, `app:${password}`)
   return {
     ...{ url: of('right-secret'), wrong: of('wrong-secret'), secret: 'right-secret' },
-    ...{ kill: () => server.kill9(), stop: () => server.stop() },
+    ...{ kill: () => server.kill9(), pause: () => server.pause(), stop: () => server.stop() },
   }
 }
 
@@ -102,7 +113,7 @@ async function etcd(): Promise<Store> {
   const of = (password: string) => `etcd://root:${password}@${server.host}:${server.port}`
   return {
     ...{ url: of('right-secret'), wrong: of('wrong-secret'), secret: 'right-secret' },
-    ...{ kill: () => server.kill9(), stop: () => server.stop() },
+    ...{ kill: () => server.kill9(), pause: () => server.pause(), stop: () => server.stop() },
   }
 }
 
@@ -111,7 +122,7 @@ async function zookeeper(): Promise<Store> {
   const of = (password: string) => `zookeeper://app:${password}@${server.address}?acl=creator`
   return {
     ...{ url: of('right-secret'), wrong: of('wrong-secret'), secret: 'right-secret' },
-    ...{ kill: () => server.kill9(), stop: () => server.stop() },
+    ...{ kill: () => server.kill9(), pause: () => server.pause(), stop: () => server.stop() },
   }
 }
 
@@ -122,7 +133,7 @@ async function consul(): Promise<Store> {
   const of = (token: string) => `consul://:${token}@${server.host}:${server.port}`
   return {
     ...{ url: of(right), wrong: of(wrong), secret: right },
-    ...{ kill: () => server.kill9(), stop: () => server.stop() },
+    ...{ kill: () => server.kill9(), pause: () => server.pause(), stop: () => server.stop() },
   }
 }
 
@@ -134,6 +145,7 @@ async function local(): Promise<Store> {
     wrong: undefined,
     secret: undefined,
     kill: undefined,
+    pause: undefined,
     stop,
   }
 }
