@@ -1,4 +1,4 @@
-// The table of what runs on which driver, in docs/primitives.md, made from the traits in the public API (docs/api/*.txt): the
+// The table of what runs on which driver, in docs/primitives.md and its Chinese page, made from the traits in the public API (docs/api/*.txt): the
 // types that refuse to compile what a driver cannot are what the table shows. That the drivers answer so is shown by docs/promises.md.
 //
 //   npm run api:write    writes it, after the API itself
@@ -8,7 +8,27 @@ import { fileURLToPath } from 'node:url'
 import { columns } from './promises-table.js'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-const page = join(root, 'docs/primitives.md')
+/** The pages that have the table, each with its words for those of {@link tableOf} where they differ. */
+const pages: Readonly<Record<string, ReadonlyMap<string, string>>> = {
+  'docs/primitives.md': new Map(),
+  'docs/zh/primitives.md': new Map([
+    ['yes', '支持'],
+    ['no', '不支持'],
+    ['in part', '部分支持'],
+    [': ', '：'],
+    ['a `job` keeps `minHold` only while its process lives', '`job` 的进程活着时才保持 `minHold`'],
+    ['a `latch` is counted down, but cannot be joined', '`latch` 可以倒数，不能加入'],
+    ['The driver has no cells (`traits.cells`)', '驱动没有 cell（`traits.cells`）'],
+    [
+      "The driver has no readers (`'shared'` in `traits.modes`)",
+      "驱动没有读者（`traits.modes` 里没有 `'shared'`）",
+    ],
+    [
+      'A hold cannot move to another process (`traits.portable`)',
+      '持有不能转移到另一个进程（`traits.portable`）',
+    ],
+  ]),
+}
 const begin = '<!-- table: made by scripts/primitives-table.ts -->'
 const end = '<!-- end of the table -->'
 
@@ -85,14 +105,19 @@ class Notes {
   }
 }
 
-export function tableOf(drivers: readonly Abilities[]): string {
+export function tableOf(
+  drivers: readonly Abilities[],
+  words: ReadonlyMap<string, string> = new Map(),
+): string {
   const notes = new Notes()
+  const word = (text: string): string => words.get(text) ?? text
   const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
   const cell = ({ has }: Abilities, { needs, half }: (typeof primitives)[number]) => {
     const missing = needs.filter((need) => !has.has(need))
-    if (missing.length > 0) return `no (${missing.map((need) => notes.mark(lacks[need])).join(', ')})`
-    if (half === undefined || has.has(half.needs)) return 'yes'
-    return `in part (${notes.mark(`${lacks[half.needs]}: ${half.without}`)})`
+    if (missing.length > 0)
+      return `${word('no')} (${missing.map((need) => notes.mark(word(lacks[need]))).join(', ')})`
+    if (half === undefined || has.has(half.needs)) return word('yes')
+    return `${word('in part')} (${notes.mark(`${word(lacks[half.needs])}${word(': ')}${word(half.without)}`)})`
   }
   return [
     row(['', ...drivers.map(({ driver }) => driver)]),
@@ -112,21 +137,23 @@ export function abilities(): readonly Abilities[] {
     .sort((a, b) => place(a) - place(b))
 }
 
-/** The page as it has to be. @throws Error when it has no place for the table */
-export function currentPage(): { readonly is: string; readonly shouldBe: string } {
-  const is = readFileSync(page, 'utf8')
-  const [from, to] = [is.indexOf(begin), is.indexOf(end)]
-  if (from < 0 || to < from) throw new Error(`docs/primitives.md has no ${begin} … ${end}`)
-  return { is, shouldBe: `${is.slice(0, from)}${begin}\n\n${tableOf(abilities())}\n\n${is.slice(to)}` }
+/** Each page as it has to be. @throws Error when one has no place for the table */
+export function currentPages(): { readonly page: string; readonly is: string; readonly shouldBe: string }[] {
+  return Object.entries(pages).map(([page, words]) => {
+    const is = readFileSync(join(root, page), 'utf8')
+    const [from, to] = [is.indexOf(begin), is.indexOf(end)]
+    if (from < 0 || to < from) throw new Error(`${page} has no ${begin} … ${end}`)
+    const table = tableOf(abilities(), words)
+    return { page, is, shouldBe: `${is.slice(0, from)}${begin}\n\n${table}\n\n${is.slice(to)}` }
+  })
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const { is, shouldBe } = currentPage()
-  if (process.argv.includes('--write')) writeFileSync(page, shouldBe)
-  else if (is !== shouldBe) {
-    console.error(
-      "the table in docs/primitives.md is not what the drivers' types say; run 'npm run api:write'",
-    )
-    process.exitCode = 1
+  for (const { page, is, shouldBe } of currentPages()) {
+    if (process.argv.includes('--write')) writeFileSync(join(root, page), shouldBe)
+    else if (is !== shouldBe) {
+      console.error(`the table in ${page} is not what the drivers' types say; run 'npm run api:write'`)
+      process.exitCode = 1
+    }
   }
 }

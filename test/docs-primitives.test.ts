@@ -1,13 +1,14 @@
 // The table of what runs where is made, not written.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { abilities, abilitiesIn, currentPage, tableOf } from '../scripts/primitives-table.js'
+import { abilities, abilitiesIn, currentPages, tableOf } from '../scripts/primitives-table.js'
 import { columns, recorded } from '../scripts/promises-table.js'
 import { leakCheck } from './support/leaks.js'
 
-test('the table in docs/primitives.md is what the types of the drivers say', () => {
-  const { is, shouldBe } = currentPage()
-  assert.equal(is, shouldBe, "run 'npm run api:write'")
+test('the table of the primitives, English and Chinese, is what the types of the drivers say', () => {
+  for (const { page, is, shouldBe } of currentPages()) {
+    assert.equal(is, shouldBe, `${page}: run 'npm run api:write'`)
+  }
 })
 
 test('a driver that can do little is shown so', () => {
