@@ -6,7 +6,7 @@ import { groups, pagesOf } from '../docs/.vitepress/pages.js'
 import { tokenize } from '../docs/.vitepress/search.js'
 import { filesIn, read } from './support/checkout.js'
 import { leakCheck } from './support/leaks.js'
-import { differences } from './support/translations.js'
+import { brokenBold, differences } from './support/translations.js'
 
 const pages = (folder: string): string[] =>
   filesIn(folder, '.md').map((path) => path.slice(folder.length + 1, -'.md'.length))
@@ -60,6 +60,21 @@ test('a page that lacks a heading or whose code differs is told', () => {
   assert.deepEqual(differences("```ts\nopen('redis://a')\n```", "```ts\nopen('redis://b')\n```"), [
     'line 1: the code differs from the English line 1: "open(\'redis://b\')" for "open(\'redis://a\')"',
   ])
+})
+
+test('no Chinese page shows asterisks where bold text was meant', () => {
+  assert.deepEqual(
+    chinese.flatMap((page) =>
+      brokenBold(read(`docs/zh/${page}.md`)).map((line) => `docs/zh/${page}.md: ${line}`),
+    ),
+    [],
+  )
+  assert.deepEqual(brokenBold('**修法：**加锁'), ['line 1: **修法：**'])
+  assert.deepEqual(brokenBold('先**“加锁”**'), ['line 1: **“加锁”**'])
+  assert.deepEqual(
+    brokenBold('。**修法**：加锁，**一定**要\n**代价：**\n`a **b：**c`\n```\n**a：**b\n```'),
+    [],
+  )
 })
 
 test('a link leads to a page, to the Chinese page where there is one, and else to a copy of the file', () => {

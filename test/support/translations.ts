@@ -1,9 +1,30 @@
-// What must be the same in a page and its translation: the levels of the headings, and the code but for its comments.
+// What must be the same in a page and its translation: the levels of the headings, and the code but for its comments. And what Markdown
+// does not show as meant in a language without spaces.
 import { type Fence, fencesIn } from './markdown.js'
 
 /** One line per difference. */
 export function differences(english: string, other: string): string[] {
   return [...headingDifferences(english, other), ...codeDifferences(fencesIn(english), fencesIn(other))]
+}
+
+/**
+ * Bold text that Markdown shows with its asterisks: between a punctuation mark and a letter, `**` neither begins nor ends emphasis, and
+ * Chinese has no space there. The mark belongs outside: `**修法**：加锁`, not `**修法：**加锁`.
+ */
+export function brokenBold(page: string): string[] {
+  const fenced = linesOfFences(page)
+  return page.split('\n').flatMap((line, at) => {
+    if (fenced.has(at + 1)) return []
+    const parts = line.replace(/`[^`]*`/g, (code) => 'x'.repeat(code.length)).split('**')
+    return parts.flatMap((text, part) => {
+      const [before, after] = [parts[part - 1], parts[part + 1]]
+      if (part % 2 === 0 || before === undefined || after === undefined) return []
+      const broken =
+        (/\p{P}$/u.test(text) && /^[\p{L}\p{N}]/u.test(after)) ||
+        (/[\p{L}\p{N}]$/u.test(before) && /^\p{P}/u.test(text))
+      return broken ? [`line ${at + 1}: **${text}**`] : []
+    })
+  })
 }
 
 function headingDifferences(english: string, other: string): string[] {
@@ -46,10 +67,12 @@ function statements({ language, code }: Fence): string[] {
 }
 
 function headingsIn(page: string): string[] {
-  const fenced = new Set(
-    fencesIn(page).flatMap(({ code, line }) => code.split('\n').map((_, at) => line + at)),
-  )
+  const fenced = linesOfFences(page)
   return page.split('\n').filter((line, at) => /^#{1,6} /.test(line) && !fenced.has(at + 1))
+}
+
+function linesOfFences(page: string): ReadonlySet<number> {
+  return new Set(fencesIn(page).flatMap(({ code, line }) => code.split('\n').map((_, at) => line + at)))
 }
 
 function level(heading: string | undefined): number {
