@@ -1,3 +1,4 @@
+// Long because one promise, that tokens grow, is checked on every way to a grant.
 import assert from 'node:assert/strict'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
@@ -148,6 +149,27 @@ export function tokens(it: It, { traits }: Fixture): void {
       for (const lease of readers) await lease.release()
       await stage.settlesInTime('the writers to be served', Promise.all(writes))
       assertGrowing([first.token, ...seen])
+    })
+  }
+
+  if (traits.modes.includes('shared')) {
+    it('grow when a writer comes after a reader that waits while writers pass the lock on', async (stage) => {
+      const [a, b, c] = [stage.client(), stage.client(), stage.client()]
+      const name = stage.name()
+      const first = await a.locks.readWrite(name).write.acquire()
+      const heir = a.locks.readWrite(name).write.acquire()
+      const read = b.locks.readWrite(name).read.acquire()
+      await stage.queued(b, name, 1)
+      await first.release()
+      const second = await heir
+      const write = c.locks.readWrite(name).write.acquire()
+      await stage.queued(c, name, 2)
+      await second.release()
+      const reader = await stage.settlesInTime('the reader to be served', read)
+      await reader.release()
+      const last = await stage.settlesInTime('the writer to be served', write)
+      assertGrowing([first.token, second.token, reader.token, last.token])
+      await last.release()
     })
   }
 

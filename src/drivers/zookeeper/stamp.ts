@@ -14,15 +14,23 @@ import { tokenOf } from './token.js'
 
 const nothing = Buffer.alloc(0)
 
-/** @returns the token; undefined: the entry is gone, or the queue's node must not be written to */
+/**
+ * @param record written to the entry, too: of several that hold beside each other, each then shows its own token
+ * @returns the token; undefined: the entry is gone, or the queue's node must not be written to
+ */
 export async function stamped(
   session: Session,
   { lock, path }: { readonly lock: string; readonly path: string },
+  record?: Uint8Array,
 ): Promise<number | undefined> {
-  const check = { type: 'check', path, version: -1 } as const
+  const any = { path, version: -1 } as const
+  const own =
+    record === undefined
+      ? ({ ...any, type: 'check' } as const)
+      : ({ ...any, type: 'setData', data: record } as const)
   const write = { type: 'setData', path: lock, data: nothing, version: -1 } as const
   try {
-    const [stat] = await session.call(multi([check, write]))
+    const [stat] = await session.call(multi([own, write]))
     return stat && tokenOf(stat.mzxid)
   } catch (error) {
     if (isCode(error, codes.noNode) || isCode(error, codes.noAuth)) return undefined

@@ -266,13 +266,12 @@ export class Waiter implements Standing {
    */
   async #token(node: Node): Promise<number | undefined> {
     if (this.#stamp < node.stat.czxid) return tokenOf(node.stat.czxid)
-    const { session } = this.#desk
-    if (this.#claim.mode.kind === 'exclusive') {
-      const token = await stamped(session, node)
-      if (token !== undefined) return token
-    }
-    // Several may hold beside each other, and each needs a token of its own. Or the queue's node belongs to others.
-    const record = recordOf(this.#claim, this.#desk.by)
+    const { session, by } = this.#desk
+    const record = recordOf(this.#claim, by)
+    // A token of a reader or permit is stamped, too: it is newer than the position of an exclusive claim behind it.
+    const token = await stamped(session, node, this.#claim.mode.kind === 'exclusive' ? undefined : record)
+    if (token !== undefined) return token
+    // The queue's node belongs to others.
     const stat = await session.call(setData(node.path, record)).catch(ignore(codes.noNode))
     return stat && tokenOf(stat.mzxid)
   }
