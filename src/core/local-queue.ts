@@ -437,20 +437,21 @@ export class LocalQueue {
   /** @param kept false: the store has replied that the grant is over */
   #answered(turn: StoreRequest, grant: Grant | undefined, kept = true): void {
     const owner = this.#answeredTurn(turn)
+    // First of all: a listener of such a loss may end this very wait.
+    const newest = grant === undefined || this.#supersede(turn.claim, grant)
     this.engine.clock.noticeSleep()
     const now = this.engine.clock.now()
     if (grant === undefined) this.#nothing(turn, owner)
     else if (owner?.deadline.isStillWaiting(now) !== true) this.#returnUnused(turn, grant)
-    else if (!kept || !usable(grant, owner.terms, now)) {
+    else if (!kept || !newest || !usable(grant, owner.terms, now)) {
       this.#returnUnused(turn, grant)
-      // Retry while there is time. The store did not reply "not free" to a single attempt, so its caller must not get
-      // that result.
+      // Retry while there is time. The store did not reply "not free" to a single attempt, so its caller gets that
+      // result only if another holds here.
       turn.reassigned = true
-      if (turn.once) this.#tooLate(owner)
+      if (turn.once && newest) this.#tooLate(owner)
       else this.#nothing(turn, owner)
     } else {
       this.#passing.begin()
-      this.#supersede(turn.claim, grant)
       this.#deliver(
         owner,
         new Watchdog(this.engine, turn.claim, grant, owner.terms, now),
@@ -463,15 +464,17 @@ export class LocalQueue {
   }
 
   /**
-   * The store grants nothing beside a hold that excludes it: an older hold of this process that would overlap is over
-   * in the store, because an operator or the end of its session removed it, and the notice has not arrived yet.
+   * The store grants nothing beside a hold that excludes it. So an older hold of this process, also one that is being
+   * passed on, is over in the store: an operator or the end of its session removed it, and the notice has not arrived
+   * yet.
+   * @returns false: the grant itself is the older one
    */
-  #supersede({ mode }: Claim, grant: Grant): void {
-    if (this.#holds.size === 0) return
-    for (const hold of [...this.#holds]) {
-      const excludes = mode.kind === 'exclusive' || hold.mode.kind === 'exclusive'
-      if (excludes && hold.token < grant.token) hold.watchdog.lose('revoked')
-    }
+  #supersede({ mode }: Claim, grant: Grant): boolean {
+    if (!this.#taken && this.#holds.size === 0) return true
+    const all = this.#resting === undefined ? [...this.#holds] : [...this.#holds, this.#resting]
+    const others = all.filter((hold) => mode.kind === 'exclusive' || hold.mode.kind === 'exclusive')
+    for (const { token, watchdog } of others) if (token < grant.token) watchdog.lose('revoked')
+    return others.every(({ token }) => token < grant.token)
   }
 
   /** No grant. A turn begun for a less patient request goes on for its new owner. */

@@ -160,31 +160,3 @@ test('closing during the request releases the grant', async () => {
   await settle()
   assert.equal(grant.releases, 1)
 })
-
-test('a newer grant of the same process shows that an older hold is over, before anybody gets it', async () => {
-  const s = script()
-  const fair = { fair: true }
-  const [first, second] = [s.locks.mutex('m').acquire(fair), s.locks.mutex('m').acquire(fair)]
-  await settle()
-  s.asked[0]!.grant({ token: 100 })
-  const old = await first
-  // An operator has removed the first in the store; its notice is late.
-  s.asked[1]!.grant({ token: 101 })
-  const lease = await second
-  assert.deepEqual([old.state, old.isHeld, lease.isHeld], ['lost', false, true])
-  await lease.release()
-})
-
-test('a grant that arrives late, older than the hold there is, does not end it', async () => {
-  const s = script()
-  const fair = { fair: true }
-  const [first, second] = [s.locks.mutex('m').acquire(fair), s.locks.mutex('m').acquire(fair)]
-  await settle()
-  s.asked[1]!.grant({ token: 101 })
-  const lease = await second
-  s.asked[0]!.grant({ token: 100 })
-  const late = await first
-  assert.equal(lease.isHeld, true)
-  await late.release()
-  await lease.release()
-})
