@@ -83,6 +83,7 @@ test('a link leads to a page, to the Chinese page where there is one, and else t
   assert.equal(led('drivers/redis.md#options', 'guard.md'), '/drivers/redis#options')
   assert.equal(led('../adr/README.md', 'drivers/redis.md'), '/adr/')
   assert.equal(led('../index.md', 'zh/start.md'), '/zh/index')
+  assert.equal(led('../which-one.md#not-us', 'zh/start.md'), '/zh/which-one#不该用我们的时候')
   assert.equal(led('../test/docs.test.ts', 'guard.md'), '/files/test/docs.test.ts.txt')
   assert.equal(led('../src/core', 'guard.md'), undefined)
   const elsewhere = { base: '/', repository: 'https://example.org/blob/main/' }

@@ -86,20 +86,22 @@ function themeOf(language: Language): DefaultTheme.Config {
           .map(({ page, name }) => ({ text: `${name}${english(page)}`, link: link(page) })),
       }))
       .filter(({ items }) => items.length > 0),
-    ...(language === 'zh' && chineseTheme),
+    ...(language === 'zh' && chineseTheme()),
   }
 }
 
-const chineseTheme: DefaultTheme.Config = {
-  docFooter: { prev: '上一页', next: '下一页' },
-  darkModeSwitchLabel: '外观',
-  lightModeSwitchTitle: '切换到浅色',
-  darkModeSwitchTitle: '切换到深色',
-  sidebarMenuLabel: '目录',
-  returnToTopLabel: '回到顶部',
-  langMenuLabel: '语言',
-  skipToContentLabel: '跳到正文',
-  notFound: { title: '没有这一页', quote: '', linkText: '回首页', linkLabel: '回首页' },
+function chineseTheme(): DefaultTheme.Config {
+  return {
+    docFooter: { prev: '上一页', next: '下一页' },
+    darkModeSwitchLabel: '外观',
+    lightModeSwitchTitle: '切换到浅色',
+    darkModeSwitchTitle: '切换到深色',
+    sidebarMenuLabel: '目录',
+    returnToTopLabel: '回到顶部',
+    langMenuLabel: '语言',
+    skipToContentLabel: '跳到正文',
+    notFound: { title: '没有这一页', quote: '', linkText: '回首页', linkLabel: '回首页' },
+  }
 }
 
 function chineseSearch(): NonNullable<DefaultTheme.LocalSearchOptions['translations']> {

@@ -4,6 +4,7 @@
 import { cpSync, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, posix } from 'node:path'
 import type { MarkdownRenderer } from 'vitepress'
+import { anchorsIn } from '../../test/support/markdown.js'
 import { docs } from './pages.js'
 
 const repository = join(docs, '..')
@@ -27,20 +28,26 @@ export function targetOf(
   if (/^([a-z][a-z+.-]*:|#|\/)/i.test(target)) return { href: target, out: false }
   const [file = '', anchor] = target.split('#')
   const path = posix.join('docs', posix.dirname(page), decodeURI(file))
-  const hash = anchor ? `#${anchor}` : ''
+  const hash = (name: string | undefined): string => (name ? `#${name}` : '')
   if (path.startsWith('docs/') && path.endsWith('.md')) {
     const below = path.slice('docs/'.length)
     const chinese = page.startsWith('zh/') && !below.startsWith('zh/') && existsSync(`${docs}zh/${below}`)
-    return {
-      href: `/${chinese ? `zh/${below}` : below}`.replace(/\.md$/, '').replace(/\/README$/, '/') + hash,
-      out: false,
-    }
+    const to = `/${chinese ? `zh/${below}` : below}`.replace(/\.md$/, '').replace(/\/README$/, '/')
+    return { href: to + hash(chinese && anchor ? chineseAnchor(below, anchor) : anchor), out: false }
   }
   const full = join(repository, path)
-  if (site.repository) return { href: `${site.repository}${path}${hash}`, out: true }
+  if (site.repository) return { href: `${site.repository}${path}${hash(anchor)}`, out: true }
   if (!existsSync(full) || statSync(full).isDirectory()) return undefined
   carried.add(path)
   return { href: `${site.base}files/${path}.txt`, out: true }
+}
+
+/** The Chinese page's anchor in the place that `anchor` has in the English one: both have the same headings. */
+function chineseAnchor(page: string, anchor: string): string {
+  const [english = [], chinese = []] = ['', 'zh/'].map((folder) => [
+    ...anchorsIn(readFileSync(`${docs}${folder}${page}`, 'utf8')),
+  ])
+  return chinese[english.indexOf(anchor)] ?? anchor
 }
 
 /** Makes the links of every page lead where {@link targetOf} says. */

@@ -74,8 +74,11 @@ export const groups: readonly Group[] = [
     en: 'Operate',
     zh: '生产运维',
     entries: [
+      { page: 'production', en: 'Production checklist', zh: '上线检查清单' },
+      { page: 'runbooks', en: 'Runbooks', zh: '故障手册' },
       { page: 'telemetry', en: 'Metrics and spans', zh: '指标与链路追踪' },
       { page: 'security', en: 'Security', zh: '安全' },
+      { page: 'versioning', en: 'Versioning', zh: '版本策略' },
     ],
   },
   {
