@@ -46,7 +46,8 @@ export function hostname(host: string): string {
 /** Does a request that changes something come from the page itself? A browser sets these headers; a script of another site cannot. */
 export function sameOrigin(request: Request): boolean {
   const site = request.headers.get('sec-fetch-site')
-  if (site !== null && site !== 'same-origin') return false
+  // A proxy in front may have rewritten Host, so that Origin does not equal it.
+  if (site !== null) return site === 'same-origin'
   const origin = request.headers.get('origin')
   if (origin === null) return true
   const host = request.headers.get('host')

@@ -39,8 +39,8 @@ const files: Readonly<Record<string, readonly [file: string, type: string]>> = {
   'icon.svg': ['icon.svg', 'image/svg+xml'],
 }
 
-/** @param path of the route below the page, without a slash in front; @param base of the page, with a slash at its end */
-export async function respond(site: Site, request: Request, path: string, base: string): Promise<Response> {
+/** @param path of the route below the page, without a slash in front */
+export async function respond(site: Site, request: Request, path: string): Promise<Response> {
   const { access } = site
   if (!hostAllowed(request.headers.get('host'), access.hosts))
     return text(
@@ -51,7 +51,7 @@ export async function respond(site: Site, request: Request, path: string, base: 
   if (access.token !== undefined) {
     const given = url.searchParams.get('token')
     if (request.method === 'GET' && path === '' && given !== null && equal(given, access.token))
-      return welcome(access.token, base)
+      return welcome(access.token)
     if (!hasToken(request, access.token))
       return text(401, 'This page needs its token. Open the address that was printed when it was started.')
   }
@@ -78,13 +78,15 @@ function asset(name: string): Uint8Array<ArrayBuffer> {
 }
 
 /** Puts the token into a cookie and out of the address, which is kept in histories and shown on screens. */
-function welcome(token: string, base: string): Response {
+function welcome(token: string): Response {
   const { name, value } = cookieOf(token)
-  const cookie = `${name}=${value}; Path=${base}; HttpOnly; SameSite=Lax; Max-Age=604800`
-  return new Response(null, { status: 303, headers: { ...headers, location: base, 'set-cookie': cookie } })
+  // Without a path and relative to the page, both also fit behind a proxy that takes a prefix away.
+  const cookie = `${name}=${value}; HttpOnly; SameSite=Lax; Max-Age=604800`
+  return new Response(null, { status: 303, headers: { ...headers, location: './', 'set-cookie': cookie } })
 }
 
 function events({ hub, watches, init }: Site, url: URL): Response {
+  if (hub.closed) return text(503, 'This page was closed by its server.')
   if (hub.full) return text(503, 'Too many browsers look at this page already.')
   const watch = watches.get(url.searchParams.get('store') ?? '')
   const name = url.searchParams.get('name')

@@ -14,6 +14,7 @@ export class Hub {
   readonly #onFirst: () => void
   readonly #onLast: () => void
   #beat: NodeJS.Timeout | undefined
+  #closed = false
 
   constructor(onFirst: () => void, onLast: () => void) {
     this.#onFirst = onFirst
@@ -22,6 +23,10 @@ export class Hub {
 
   get size(): number {
     return this.#streams.size
+  }
+
+  get closed(): boolean {
+    return this.#closed
   }
 
   get full(): boolean {
@@ -50,7 +55,9 @@ export class Hub {
     this.#spread(message(event, data))
   }
 
+  /** No stream is opened after it. */
   close(): void {
+    this.#closed = true
     for (const stream of [...this.#streams.keys()]) this.#drop(stream)
   }
 

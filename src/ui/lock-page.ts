@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duration } from 'holdfast'
-import { toMilliseconds } from 'holdfast'
+import { checked, positive } from './check-options.js'
 import { type FastifyLike, mountOn } from './fastify.js'
 import { headers, loopback } from './guard.js'
 import { type Release, respond, type Site } from './handler.js'
@@ -44,23 +44,9 @@ export interface LockPage {
   readonly fastify: (app: FastifyLike) => Promise<void>
   /** How many browsers look. */
   readonly viewers: number
-  /** Ends all streams and stops asking. The locks stay open. */
+  /** Ends all streams, refuses new ones, and stops asking. The locks stay open. */
   close(): void
 }
-
-const known = [
-  'stores',
-  'path',
-  'allowRelease',
-  'hosts',
-  'token',
-  'authorize',
-  'interval',
-  'budget',
-  'prefix',
-  'history',
-  'onRelease',
-]
 
 /**
  * Makes the page. Nothing is asked of a store before somebody looks, and nothing once nobody does.
@@ -77,7 +63,8 @@ const known = [
  * @throws TypeError, RangeError for options that make no sense
  */
 export function lockPage(options: PageOptions): LockPage {
-  const { path = '/', token, authorize, allowRelease = false, hosts = loopback } = checked(options)
+  const { path = '/', token, authorize, allowRelease = false } = checked(options)
+  const hosts = (options.hosts ?? loopback).map((host) => host.toLowerCase())
   const keeps = positive('history', options.history ?? 300_000)
   const pace = { interval: positive('interval', options.interval ?? 500), budget: options.budget ?? 500 }
   const key = randomBytes(16).toString('hex')
@@ -123,13 +110,19 @@ export function lockPage(options: PageOptions): LockPage {
 
 /** @returns undefined for what is not below the page's path */
 async function routed(site: Site, request: Request, mounted: string): Promise<Response | undefined> {
-  const base = `/${mounted.replace(/^\/+|\/+$/g, '')}/`.replace('//', '/')
   const { pathname, search } = new URL(request.url)
+  // As the URL of a request spells it: `/ö` is `/%C3%B6`.
+  const base = new URL(`/${mounted.replace(/^\/+|\/+$/g, '')}/`.replace('//', '/'), request.url).pathname
   // Without the slash, the page's own files would be looked for one level too high.
   if (`${pathname}/` === base)
-    return new Response(null, { status: 308, headers: { ...headers, location: `${base}${search}` } })
+    return new Response(null, { status: 308, headers: { ...headers, location: relative(pathname, search) } })
   if (!pathname.startsWith(base)) return undefined
-  return await respond(site, request, pathname.slice(base.length), base)
+  return await respond(site, request, pathname.slice(base.length))
+}
+
+/** Relative, because a proxy may have taken a prefix away that the browser still sees. */
+function relative(pathname: string, search: string): string {
+  return `./${pathname.slice(pathname.lastIndexOf('/') + 1)}/${search}`
 }
 
 async function answer(
@@ -156,39 +149,4 @@ function warn({ store, name, why, outcome }: Release): void {
     `"${name}" of ${store} was taken from its holder on the page (${outcome}): ${why}`,
     'HoldfastWarning',
   )
-}
-
-function checked(options: PageOptions): PageOptions {
-  const given = options as PageOptions | undefined
-  if (typeof given !== 'object' || given === null)
-    throw new TypeError('lockPage() takes options: { stores: { main: locks } }')
-  const unknown = Object.keys(options).find((name) => !known.includes(name))
-  if (unknown !== undefined)
-    throw new TypeError(`lockPage() has no option '${unknown}'; it has ${known.join(', ')}`)
-  const { stores, path = '/', token, hosts, authorize, budget = 1 } = options
-  if (typeof stores !== 'object' || stores === null || Object.keys(stores).length === 0)
-    throw new TypeError('stores must name at least one store: { main: locks }')
-  for (const [id, store] of Object.entries(stores)) {
-    const locks = 'locks' in store ? store.locks : store
-    if (typeof locks?.inspect !== 'function')
-      throw new TypeError(`stores.${id} must be what createLocks() returned`)
-  }
-  if (typeof path !== 'string' || !/^\/[^?#]*$/.test(path))
-    throw new TypeError(`path must begin with a slash: '/locks', got '${path}'`)
-  if (token !== undefined && (typeof token !== 'string' || token.length < 16))
-    throw new RangeError('token must have at least 16 characters')
-  if (hosts?.includes('*') && authorize === undefined && token === undefined)
-    throw new TypeError(
-      "hosts: ['*'] needs authorize or token: any site could read the page through a name of its own",
-    )
-  if (typeof budget !== 'number' || !(budget > 0))
-    throw new RangeError(`budget must be a number of commands a second above 0, got ${budget}`)
-  return options
-}
-
-function positive(name: string, value: Duration): number {
-  const ms = toMilliseconds(value)
-  if (ms === undefined || !(ms > 0) || ms === Number.POSITIVE_INFINITY)
-    throw new RangeError(`${name} must be a duration above 0, such as 500 or '5m', got ${value}`)
-  return ms
 }

@@ -17,9 +17,13 @@ const mostBody = 16 * 1024
 export async function requestOf(message: NodeRequest): Promise<Request> {
   const headers = new Headers()
   for (const [name, value] of Object.entries(message.headers)) {
+    // Pseudo-headers of HTTP/2.
+    if (name.startsWith(':')) continue
     if (typeof value === 'string') headers.set(name, value)
     else for (const one of value ?? []) headers.append(name, one)
   }
+  const authority = message.headers[':authority']
+  if (typeof authority === 'string') headers.set('host', authority)
   const method = message.method ?? 'GET'
   // The authority is not looked at: the Host header is.
   const url = `http://localhost${(message.originalUrl ?? message.url ?? '/').replace(/^[^/].*$/, '/')}`
@@ -42,8 +46,10 @@ async function bodyOf(message: NodeRequest): Promise<string> {
 
 /** Writes the answer; resolves when it has ended, or the browser is gone. */
 export async function write(response: Response, to: ServerResponse): Promise<void> {
-  to.writeHead(response.status, Object.fromEntries(response.headers))
   const { body } = response
+  // The browser can be gone before the answer is known. Its stream would never end.
+  if (to.destroyed || to.writableEnded) return void (await body?.cancel())
+  to.writeHead(response.status, Object.fromEntries(response.headers))
   if (body === null) return void to.end()
   if (response.headers.get('content-type')?.startsWith('text/event-stream') !== true)
     return void to.end(Buffer.from(await response.arrayBuffer()))
@@ -62,7 +68,9 @@ export async function write(response: Response, to: ServerResponse): Promise<voi
 }
 
 export function refuse(to: ServerResponse, status: number, words: string): void {
-  to.writeHead(status, { ...ours, 'content-type': 'text/plain; charset=utf-8', connection: 'close' }).end(
-    `${words}\n`,
-  )
+  if (to.destroyed || to.writableEnded) return
+  // HTTP/2 has no such header.
+  const connection = to.req.httpVersionMajor < 2 ? { connection: 'close' } : {}
+  to.writeHead(status, { ...ours, 'content-type': 'text/plain; charset=utf-8', ...connection })
+  to.end(`${words}\n`)
 }

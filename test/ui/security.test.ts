@@ -236,7 +236,7 @@ test('a page with a token serves nothing without it, and moves it from the addre
     ])
       assert.equal((await send(`${site.url}${path}`)).status, 401, path)
     const welcome = await send(`${site.url}/?token=${token}`)
-    assert.deepEqual([welcome.status, welcome.headers.location], [303, '/'])
+    assert.deepEqual([welcome.status, welcome.headers.location], [303, './'])
     const [cookie = ''] = welcome.headers['set-cookie'] ?? []
     assert.match(cookie, /; HttpOnly; SameSite=Lax/)
     assert.ok(!cookie.includes(token), 'the cookie shows the token')

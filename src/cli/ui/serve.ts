@@ -24,6 +24,9 @@ const loopback = ['127.0.0.1', 'localhost', '::1']
 /** @throws CliError: no token where one is needed, or the address cannot be listened on */
 export async function serve(targets: readonly Target[], options: ServeOptions): Promise<void> {
   const token = tokenFor(options)
+  for (const name of options.hostName)
+    if (/[/\s*]|:\d+$/.test(name))
+      throw badInput(`--host-name must be a name without a port and without a path, got '${plain(name)}'`)
   const opened = await Promise.all(targets.map(open))
   const page = lockPage(pageOptions(opened, options, token))
   const server = createServer(page.node)
