@@ -144,14 +144,19 @@ export class SessionHold implements Grant, SessionEntry {
   /** After a failure the core releases the grant, and with it whatever token the store may have minted. */
   async nextToken(): Promise<number | undefined> {
     while (this.#moving !== undefined) await this.#moving
-    if (this.#gone || this.#releasing) return undefined
+    // A move without an answer may still be carried out, and would undo what a pass writes.
+    if (this.#gone || this.#releasing || this.#unansweredMove !== undefined) return undefined
     const minting = this.#entry.mint(this.#session)
     const settled = () => {
       this.#moving = undefined
     }
     this.#moving = minting.then(settled, settled)
     try {
-      return await minting
+      const token = await minting
+      if (!this.#gone && !this.#releasing) return token
+      // The entry has ended, and must not be found by the token of this late answer.
+      this.#entry.onEnded()
+      return undefined
     } catch (error) {
       throw this.#entry.toError(error)
     }
