@@ -1,11 +1,13 @@
-// The public API as text, one file per entry point, so that a change to it is seen in review.
+// The public API as text, one file per entry point, so that a change to it is seen in review, and the reference made from it.
 //
-//   npm run api:write    writes docs/api/<entry>.txt
+//   npm run api:write    writes docs/api/<entry>.txt and docs/reference/*.md
 //   npm run check:api    fails if what is written there is not what the code says
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { CompilerState, Extractor, ExtractorConfig, ExtractorLogLevel } from '@microsoft/api-extractor'
+import { readModel } from './reference/model.js'
+import { referencePages } from './reference/pages.js'
 
 interface Entry {
   /** `holdfast/redis` */
@@ -16,7 +18,7 @@ interface Entry {
 }
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-const folder = join(root, 'docs/api')
+const docs = join(root, 'docs')
 const scratch = join(root, 'build/api')
 /** Up to the name that a declaration declares. */
 const keyword =
@@ -29,7 +31,9 @@ for (const { specifier, declarations } of missing) {
   console.error(`'${specifier}' is exported by package.json, but ${declarations} is missing`)
 }
 if (missing.length > 0) process.exit(1)
-const reports = report(entries)
+const reports = new Map([...report(entries)].map(([file, text]) => [`api/${file}`, text]))
+const models = entries.map(({ specifier, file }) => readModel(specifier, modelOf(file)))
+for (const [file, text] of await referencePages(models)) reports.set(`reference/${file}`, text)
 if (process.argv.includes('--write')) write(reports)
 else check(reports)
 
@@ -70,6 +74,11 @@ function report(entries: readonly Entry[]): Map<string, string> {
   )
 }
 
+/** Where API Extractor writes what it read, as JSON. */
+function modelOf(file: string): string {
+  return join(scratch, file.replace('.txt', '.api.json'))
+}
+
 function configure({ file, declarations }: Entry): ExtractorConfig {
   return ExtractorConfig.prepare({
     configObjectFullPath: undefined,
@@ -99,7 +108,7 @@ function configure({ file, declarations }: Entry): ExtractorConfig {
         reportFolder: scratch,
         reportTempFolder: join(scratch, 'temp'),
       },
-      docModel: { enabled: false },
+      docModel: { enabled: true, apiJsonFilePath: modelOf(file) },
       dtsRollup: { enabled: false },
       tsdocMetadata: { enabled: false },
       newlineKind: 'lf',
@@ -144,24 +153,26 @@ function nameOf(declaration: string): string {
 }
 
 function write(reports: ReadonlyMap<string, string>): void {
-  mkdirSync(folder, { recursive: true })
-  for (const stale of written().filter((file) => !reports.has(file))) rmSync(join(folder, stale))
-  for (const [file, text] of reports) writeFileSync(join(folder, file), text)
+  for (const stale of written().filter((file) => !reports.has(file))) rmSync(join(docs, stale))
+  for (const [file, text] of reports) writeFileSync(join(docs, file), text)
 }
 
 function check(reports: ReadonlyMap<string, string>): void {
   const wrong = [...new Set([...written(), ...reports.keys()])].filter((file) => {
-    const path = join(folder, file)
+    const path = join(docs, file)
     return !existsSync(path) || readFileSync(path, 'utf8') !== reports.get(file)
   })
   if (wrong.length === 0) return
-  console.error(`The public API is not what docs/api/ says: ${wrong.join(', ')}.`)
+  console.error(`The public API and its docstrings are not what docs/ says: ${wrong.join(', ')}.`)
   console.error(
     "If the change is meant, run 'npm run api:write' and commit the result with a line in CHANGELOG.md.",
   )
   process.exitCode = 1
 }
 
+/** The files that this writes. The index of the reference is written by hand. */
 function written(): string[] {
-  return existsSync(folder) ? readdirSync(folder).filter((file) => file.endsWith('.txt')) : []
+  return ['api', 'reference']
+    .flatMap((folder) => readdirSync(join(docs, folder)).map((file) => `${folder}/${file}`))
+    .filter((file) => /\.(txt|md)$/.test(file) && file !== 'reference/index.md')
 }

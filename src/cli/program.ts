@@ -1,21 +1,9 @@
 /** Parses the command line, runs one command, and turns errors into messages and exit codes. */
-import { Command, CommanderError } from 'commander'
-import { adviseCommandLine } from './commands/advise.js'
-import { completionCommandLine } from './commands/completion.js'
-import { demoCommandLine } from './commands/demo.js'
-import { doctorCommandLine } from './commands/doctor.js'
-import { holdCommandLine } from './commands/hold.js'
-import { labCommandLine } from './commands/lab.js'
-import { runCommandLine, withoutCommand } from './commands/run.js'
-import { schemaCommandLine } from './commands/schema.js'
-import { storeCommandLines } from './commands/store.js'
-import { topCommandLine } from './commands/top.js'
-import { uiCommandLine } from './commands/ui.js'
-import { verifyCommandLine } from './commands/verify.js'
+import { CommanderError } from 'commander'
+import { commandLine } from './command-line.js'
+import { withoutCommand } from './commands/run.js'
 import { exitCodeOf, exits } from './exit.js'
-import { addHelp } from './help/help.js'
 import { dismissEarly } from './run/spawn-helpers.js'
-import { version } from './version.js'
 
 async function called(argv: readonly string[]): Promise<void> {
   // Everything after the first -- belongs to the user's command; commander would mix the two.
@@ -26,27 +14,7 @@ async function called(argv: readonly string[]): Promise<void> {
   if (own[0] === 'run' && rest === undefined && !help) throw withoutCommand(own[1])
   // The standard output of `run` belongs to its command, and `hold` releases the lock if its token cannot be printed.
   if (help || !['run', 'hold'].includes(own[0] ?? '')) watchOutput()
-  const program = new Command('holdfast')
-    .description('Distributed locks that can prove they hold.')
-    .version(version(), '-V, --version')
-    .exitOverride()
-    .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'holdfast: ')) })
-    .showHelpAfterError('(--help tells what there is)')
-  runCommandLine(program, rest)
-  holdCommandLine(program)
-  storeCommandLines(program)
-  topCommandLine(program)
-  uiCommandLine(program)
-  schemaCommandLine(program)
-  demoCommandLine(program)
-  labCommandLine(program)
-  verifyCommandLine(program)
-  doctorCommandLine(program)
-  adviseCommandLine(program)
-  completionCommandLine(program)
-  addHelp(program)
-  for (const command of program.commands) command.copyInheritedSettings(program)
-  await program.parseAsync(own, { from: 'user' })
+  await commandLine(rest).parseAsync(own, { from: 'user' })
 }
 
 /** Node exits with 0 once no timer or handle is left, even in the middle of a command. */

@@ -56,6 +56,7 @@ export class AcquireTimeoutError extends HoldfastError {
   protected static override readonly codes: readonly ErrorCode[] = ['ACQUIRE_TIMEOUT']
   override readonly name = 'AcquireTimeoutError'
   readonly code = 'ACQUIRE_TIMEOUT'
+  /** The name of the lock. */
   readonly lock: string
   /** Milliseconds waited. */
   readonly waited: number
@@ -97,6 +98,7 @@ export class TooManyWaitersError extends HoldfastError {
   protected static override readonly codes: readonly ErrorCode[] = ['TOO_MANY_WAITERS']
   override readonly name = 'TooManyWaitersError'
   readonly code = 'TOO_MANY_WAITERS'
+  /** The name of the lock. */
   readonly lock: string
   /** The bound that was reached. */
   readonly maxPending: number
@@ -121,6 +123,7 @@ export class LatchGoneError extends HoldfastError {
   protected static override readonly codes: readonly ErrorCode[] = ['LATCH_GONE']
   override readonly name = 'LatchGoneError'
   readonly code = 'LATCH_GONE'
+  /** The name of the lock. */
   readonly lock: string
   constructor(lock: string) {
     super(
@@ -135,6 +138,7 @@ export class PoolClosedError extends HoldfastError {
   protected static override readonly codes: readonly ErrorCode[] = ['POOL_CLOSED']
   override readonly name = 'PoolClosedError'
   readonly code = 'POOL_CLOSED'
+  /** The name of the lock. */
   readonly lock: string
   constructor(lock: string) {
     super(`pool ${quote(lock)} is closed; open() opens it again`)
@@ -169,8 +173,11 @@ export class LeaseLostError extends HoldfastError {
   protected static override readonly codes: readonly ErrorCode[] = ['LEASE_LOST']
   override readonly name = 'LeaseLostError'
   readonly code = 'LEASE_LOST'
+  /** The name of the lock. */
   readonly lock: string
+  /** The token of the lease. */
   readonly token: number
+  /** `expired`, `taken`, `revoked` or `max-hold`. */
   readonly why: LossCause
   /** Set only by `run()`: the result of the function, although the lease was lost before the function ended. */
   result?: unknown
@@ -190,8 +197,11 @@ export class StaleTokenError extends HoldfastError {
   protected static override readonly codes: readonly ErrorCode[] = ['STALE_TOKEN']
   override readonly name = 'StaleTokenError'
   readonly code = 'STALE_TOKEN'
+  /** The name of the lock. */
   readonly lock: string
+  /** The token that was refused. */
   readonly token: number
+  /** The newest token that the resource has seen, if it says so. */
   readonly newest: number | undefined
   constructor(lock: string, token: number, newest?: number) {
     super(
@@ -208,6 +218,7 @@ export class VersionConflictError extends HoldfastError {
   protected static override readonly codes: readonly ErrorCode[] = ['VERSION_CONFLICT']
   override readonly name = 'VersionConflictError'
   readonly code = 'VERSION_CONFLICT'
+  /** How many times it was tried. */
   readonly attempts: number
   constructor(what: string, attempts: number) {
     super(
@@ -222,6 +233,7 @@ export class DeadlockError extends HoldfastError {
   protected static override readonly codes: readonly ErrorCode[] = ['DEADLOCK']
   override readonly name = 'DeadlockError'
   readonly code = 'DEADLOCK'
+  /** The name of the lock. */
   readonly lock: string
   /** The names on the ring: the caller waits for the first and holds the last. Empty when it waits for itself. */
   readonly ring: readonly string[]
@@ -241,6 +253,7 @@ export class UnsupportedError extends HoldfastError {
   protected static override readonly codes: readonly ErrorCode[] = ['UNSUPPORTED']
   override readonly name = 'UnsupportedError'
   readonly code = 'UNSUPPORTED'
+  /** The name of the driver, such as `redis`. */
   readonly driver: string
   constructor(driver: string, ability: string, remedy: string) {
     super(`driver ${driver} has no ${ability}; ${remedy}`)
@@ -257,6 +270,7 @@ export class BackendError extends HoldfastError {
   protected static override readonly codes: readonly ErrorCode[] = ['BACKEND', 'UNAVAILABLE', 'CLOSED']
   override readonly name = 'BackendError'
   readonly code: 'BACKEND' | 'UNAVAILABLE' | 'CLOSED'
+  /** The name of the driver, such as `redis`. */
   readonly driver: string
   /** The system's error code, such as `ECONNREFUSED`, if known. */
   readonly reason: string | undefined

@@ -55,8 +55,10 @@ export type GuardRule =
   | 'the newest token wins when all write at once'
   | 'a write fails only for being stale'
 
+/** A guard broke one of the rules; the message ends with the last requests. */
 export class GuardBrokenError extends Error {
   override readonly name = 'GuardBrokenError'
+  /** The rule, in words. */
   readonly rule: GuardRule
   /** What was sent and its outcome, in order. */
   readonly history: readonly string[]

@@ -1,0 +1,104 @@
+// What an option refuses, by its own words: each is given a wrong value, and the error is taken down. No store is asked: bad input is
+// refused before any I/O, and the clients here never connect.
+import { createLocks, type Locks } from 'holdfast'
+import { consul } from 'holdfast/consul'
+import { etcd } from 'holdfast/etcd'
+import { local } from 'holdfast/local'
+import { memory } from 'holdfast/memory'
+import { mysql } from 'holdfast/mysql'
+import { postgres } from 'holdfast/postgres'
+import { redis } from 'holdfast/redis'
+import { redlock } from 'holdfast/redlock'
+import { zookeeper } from 'holdfast/zookeeper'
+import { Redis } from 'ioredis'
+import { createPool } from 'mysql2/promise'
+import pg from 'pg'
+import type { Member } from './model.js'
+
+/** Stands for any name in the messages. */
+const name = '…'
+
+/** Passes options of which one is wrong. */
+type Call = (options: object) => unknown
+
+export interface WrongValues {
+  /** The errors of one option, `TypeError: …`, without the value; empty where nothing is known. */
+  readonly of: (specifier: string, name: string, member: Member) => Promise<readonly string[]>
+  readonly close: () => Promise<void>
+}
+
+export function wrongValues(): WrongValues {
+  const locks = createLocks(memory())
+  const redisClients = [1, 2, 3].map((port) => new Redis({ port, lazyConnect: true }))
+  const pools = { mysql: createPool({}), postgres: new pg.Pool() }
+  const calls = { ...callsOf(locks), ...driverCalls(redisClients, pools) }
+  return {
+    of: async (specifier, name, member) => {
+      const call = calls[`${specifier}: ${name}`]
+      if (call === undefined) return []
+      const found = await Promise.all(
+        wrong(member.type).map((value) => refusal(call, { [member.name]: value })),
+      )
+      return [...new Set(found.flatMap((message) => message ?? []))]
+    },
+    close: async () => {
+      for (const client of redisClients) client.disconnect()
+      await Promise.all([locks.close(), pools.mysql.end(), pools.postgres.end()])
+    },
+  }
+}
+
+/** Values that do not fit the type, or hardly. */
+function wrong(type: string): unknown[] {
+  if (/\bDuration\b|\bnumber\b/.test(type)) return [-1.5]
+  if (/^boolean$/.test(type)) return ['yes']
+  if (/\bstring\b/.test(type)) return [7, '{ }']
+  if (/'/.test(type)) return ['nonsense']
+  return [7]
+}
+
+async function refusal(call: Call, options: object): Promise<string | undefined> {
+  try {
+    await call(options)
+  } catch (error) {
+    if (!(error instanceof TypeError || error instanceof RangeError)) return undefined
+    return `\`${error.name}\`: ${error.message.replace(/, got .*?(?=;|$)/, '')}`
+  }
+  return undefined
+}
+
+function callsOf(locks: Locks): Record<string, Call> {
+  const own: Record<string, Call> = {
+    AcquireOptions: (given) => locks.semaphore(name, { permits: 2 }).acquire({ wait: 0, ...given }),
+    LocksOptions: (given) => createLocks(memory(), given),
+    LeakWarningOptions: (leakWarning) => createLocks(memory(), { leakWarning }),
+    SemaphoreOptions: (given) => locks.semaphore(name, { permits: 2, ...given }),
+    PoolOptions: (given) => locks.pool(name, { permits: 2, ...given }),
+    JobOptions: (given) => locks.job(name, given).run(() => undefined),
+    OnceOptions: (given) => locks.once(name, () => 1, given),
+    LatchOptions: (given) => locks.latch(name).setCount(1, given),
+    CampaignOptions: (given) => locks.election(name).campaign('', { wait: 0, ...given }),
+    RevokeOptions: (given) => locks.revoke(name, given),
+    WaitOptions: (given) => locks.mutex(name).waitUntilFree(given),
+    HealthOptions: (given) => locks.health(given),
+  }
+  return Object.fromEntries(Object.entries(own).map(([options, call]) => [`holdfast: ${options}`, call]))
+}
+
+function driverCalls(
+  redisClients: readonly Redis[],
+  pools: { readonly mysql: ReturnType<typeof createPool>; readonly postgres: pg.Pool },
+): Record<string, Call> {
+  const [client] = redisClients
+  if (client === undefined) throw new Error('there is no client')
+  return {
+    'holdfast/redis: RedisOptions': (given) => redis({ client, ...given }),
+    'holdfast/redlock: RedlockOptions': (given) => redlock({ clients: redisClients, ...given }),
+    'holdfast/postgres: PostgresOptions': (given) => postgres({ pool: pools.postgres, ...given }),
+    'holdfast/mysql: MysqlOptions': (given) => mysql({ pool: pools.mysql, ...given }),
+    'holdfast/etcd: EtcdOptions': (given) => etcd({ endpoints: 'localhost', ...given }),
+    'holdfast/zookeeper: ZookeeperOptions': (given) => zookeeper({ servers: 'localhost', ...given }),
+    'holdfast/consul: ConsulOptions': (given) => consul({ url: 'localhost', ...given }),
+    'holdfast/local: LocalOptions': (given) => local(given),
+  }
+}

@@ -1,0 +1,114 @@
+// The reference has every option, error, scheme and command. That its pages are what the source says is checked by `npm run check:api`.
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { cliPage } from '../scripts/reference/cli.js'
+import { advice } from '../scripts/reference/errors.js'
+import { cell, usual } from '../scripts/reference/markdown.js'
+import { docOf, type Member } from '../scripts/reference/model.js'
+import { wrongValues } from '../scripts/reference/wrong-values.js'
+import { commandLine } from '../src/cli/command-line.js'
+import { known } from '../src/cli/connect.js'
+import { filesIn, read } from './support/checkout.js'
+import { leakCheck } from './support/leaks.js'
+
+const reports = filesIn('docs/api', '.txt').map((path) => read(path))
+
+function exportedAs(pattern: RegExp): string[] {
+  return [...new Set(reports.flatMap((report) => [...report.matchAll(pattern)].map(([, name = '']) => name)))]
+}
+
+function lacking(page: string, headings: readonly string[]): string[] {
+  assert.ok(headings.length > 0)
+  const lines = new Set(read(page).split('\n'))
+  return headings.filter((heading) => !lines.has(heading))
+}
+
+test('every exported type of options has its section, with every option', () => {
+  const names = exportedAs(/^export (?:interface|type) (\w*(?:Options|Defaults))\b/gm)
+  assert.deepEqual(
+    lacking(
+      'docs/reference/options.md',
+      names.map((name) => `### ${name}`),
+    ),
+    [],
+  )
+  const page = read('docs/reference/options.md')
+  const bodies = reports.flatMap((report) => [
+    ...report.matchAll(/^export interface \w*(?:Options|Defaults)\b[^{]*\{\n([\s\S]*?)^\}/gm),
+  ])
+  const options = bodies.flatMap(([, body = '']) =>
+    [...body.matchAll(/^ {4}readonly (\w+)\??:/gm)].map(([, option = '']) => option),
+  )
+  assert.ok(options.length > 100, `${options.length} options found`)
+  assert.deepEqual(
+    options.filter((option) => !page.includes(`\n| \`${option}\` | `)),
+    [],
+  )
+})
+
+test('every exported error class has its section, and every code its row', () => {
+  const names = exportedAs(/^export (?:abstract )?class (\w+Error)\b/gm)
+  assert.ok(names.includes('LeaseLostError'))
+  assert.deepEqual(
+    lacking(
+      'docs/reference/errors.md',
+      names.map((name) => `### ${name}`),
+    ),
+    [],
+  )
+  const page = read('docs/reference/errors.md')
+  for (const [code, { sample }] of Object.entries(advice)) {
+    assert.equal(sample.code, code)
+    assert.match(
+      page,
+      new RegExp(
+        `^\\| \`${code}\` \\| \\[\`${sample.name}\`\\]\\(#\\w+\\) \\| \\d{3}(, answered)? \\| .`,
+        'm',
+      ),
+    )
+  }
+})
+
+test('every scheme that --on takes is described, and every command with its help', () => {
+  const page = read('docs/reference/urls.md')
+  assert.deepEqual(
+    known.filter((scheme) => !new RegExp(`(^|\\s)${scheme.replace('+', '\\+')}`, 'm').test(page)),
+    [],
+  )
+  const commands = commandLine(undefined).commands.map((command) => `## holdfast ${command.name()}`)
+  assert.deepEqual(lacking('docs/reference/cli.md', commands), [])
+  assert.equal(read('docs/reference/cli.md'), cliPage(), "run 'npm run api:write'")
+})
+
+test('defaults are found in tags, in sentences and in brackets', () => {
+  assert.deepEqual(docOf('/** Longest time, in ms. @default 30_000 */'), {
+    text: 'Longest time, in ms.',
+    default: '30_000',
+  })
+  assert.deepEqual(docOf('/**\n * Prefix of keys. Default `hf:`. No braces.\n */'), {
+    text: 'Prefix of keys. No braces.',
+    default: '`hf:`',
+  })
+  assert.deepEqual(docOf('/** `strict` (default): always. `off`: never. */'), {
+    text: '`strict` (default): always. `off`: never.',
+    default: '`strict`',
+  })
+  assert.deepEqual(docOf(undefined), { text: '', default: undefined })
+  assert.equal(usual('false: 428 Precondition Required'), '`false`: 428 Precondition Required')
+  assert.equal(cell('a | b < c, `d<e>`'), 'a \\| b &lt; c, `d<e>`')
+})
+
+test('the error of a wrong value is the one that the library throws', async () => {
+  const wrong = wrongValues()
+  const member: Member = { name: 'ttl', type: 'Duration', optional: true, doc: docOf() }
+  try {
+    assert.deepEqual(await wrong.of('holdfast', 'AcquireOptions', member), [
+      '`RangeError`: ttl must be from 10 to 31622400000 ms',
+    ])
+    assert.deepEqual(await wrong.of('holdfast', 'NoOptions', member), [])
+  } finally {
+    await wrong.close()
+  }
+})
+
+after(leakCheck)
