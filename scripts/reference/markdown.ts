@@ -25,6 +25,6 @@ export function page(title: string, ...parts: readonly string[]): string {
 
 /** A default, as a docstring writes it: `false: 428 Precondition Required`. */
 export function usual(text = ''): string {
-  const [, value, rest = ''] = /^([\d_]+|true|false|Infinity|'[^']*'|\{\})(?!\w)(.*)$/.exec(text) ?? []
+  const [, value, rest = ''] = /^([\d_]+|true|false|Infinity|'[^']*'|\{\})(?![\w ])(.*)$/.exec(text) ?? []
   return cell(value === undefined ? text : `${code(value)}${rest}`)
 }

@@ -3,12 +3,16 @@
 import { createLocks, type Locks } from 'holdfast'
 import { consul } from 'holdfast/consul'
 import { etcd } from 'holdfast/etcd'
+import { guardFetch, memoryFences } from 'holdfast/guard'
+import { proveGuard } from 'holdfast/guard/testing'
 import { local } from 'holdfast/local'
 import { memory } from 'holdfast/memory'
 import { mysql } from 'holdfast/mysql'
 import { postgres } from 'holdfast/postgres'
 import { redis } from 'holdfast/redis'
 import { redlock } from 'holdfast/redlock'
+import { lockPage } from 'holdfast/ui'
+import { lockManager } from 'holdfast/web-locks'
 import { zookeeper } from 'holdfast/zookeeper'
 import { Redis } from 'ioredis'
 import { createPool } from 'mysql2/promise'
@@ -31,7 +35,7 @@ export function wrongValues(): WrongValues {
   const locks = createLocks(memory())
   const redisClients = [1, 2, 3].map((port) => new Redis({ port, lazyConnect: true }))
   const pools = { mysql: createPool({}), postgres: new pg.Pool() }
-  const calls = { ...callsOf(locks), ...driverCalls(redisClients, pools) }
+  const calls = { ...callsOf(locks), ...otherCalls(locks), ...driverCalls(redisClients, pools) }
   return {
     of: async (specifier, name, member) => {
       const call = calls[`${specifier}: ${name}`]
@@ -62,7 +66,7 @@ async function refusal(call: Call, options: object): Promise<string | undefined>
     await call(options)
   } catch (error) {
     if (!(error instanceof TypeError || error instanceof RangeError)) return undefined
-    return `\`${error.name}\`: ${error.message.replace(/, got .*?(?=;|$)/, '')}`
+    return `\`${error.name}\`: ${error.message.replace(/[,;] got .*?(?=;|$)/, '')}`
   }
   return undefined
 }
@@ -83,6 +87,21 @@ function callsOf(locks: Locks): Record<string, Call> {
     HealthOptions: (given) => locks.health(given),
   }
   return Object.fromEntries(Object.entries(own).map(([options, call]) => [`holdfast: ${options}`, call]))
+}
+
+function otherCalls(locks: Locks): Record<string, Call> {
+  const web = lockManager(locks)
+  const unused = () => {
+    throw new Error('the options were accepted')
+  }
+  return {
+    'holdfast/guard: HttpGuardOptions': (given) =>
+      guardFetch(() => new Response(), { name, fences: memoryFences(), ...given }),
+    'holdfast/guard/testing: ProofOptions': (given) => proveGuard(unused, given),
+    'holdfast/ui: PageOptions': (given) => lockPage({ stores: { main: locks }, ...given }),
+    'holdfast/web-locks: LockManagerOptions': (given) => lockManager(locks, given),
+    'holdfast/web-locks: LockOptions': (given) => web.request(name, given, () => undefined),
+  }
 }
 
 function driverCalls(
