@@ -1,6 +1,6 @@
 /** Turns the events of one `Locks` into sums. */
 import type { LockEvents, Locks } from 'holdfast'
-import type { Durations } from './meters.js'
+import type { Durations, Meters } from './meters.js'
 import { type Series, SeriesMap } from './series.js'
 
 export class Counted {
@@ -12,9 +12,13 @@ export class Counted {
   readonly #durations: Durations
   readonly #off: (() => void)[]
 
-  constructor(locks: Pick<Locks, 'on' | 'driver'>, durations: Durations, group?: (name: string) => string) {
+  constructor(
+    locks: Pick<Locks, 'on' | 'driver'>,
+    { durations, groups }: Pick<Meters, 'durations' | 'groups'>,
+    group?: (name: string) => string,
+  ) {
     this.driver = locks.driver.name
-    this.series = new SeriesMap(this.driver, group)
+    this.series = new SeriesMap(this.driver, group, groups)
     this.#durations = durations
     this.#off = [
       locks.on('requested', ({ name }) => void this.series.of(name).waiting++),

@@ -20,7 +20,11 @@ export interface Durations {
 /** Everything that is observed through one meter. */
 export class Meters {
   readonly durations: Durations
+  /** The groups that have attributes of their own, of all observations together. */
+  readonly groups: Set<string> = new Set()
   readonly #observed = new Set<Counted>()
+  /** What observations that have ended had counted, by instrument. */
+  readonly #ended = new Map<Instrument, Sums>()
   readonly #off: (() => void)[]
 
   constructor(meter: Meter, buckets: { readonly wait: readonly number[]; readonly hold: readonly number[] }) {
@@ -49,14 +53,26 @@ export class Meters {
     this.#observed.add(counted)
   }
 
+  /** Keeps the counts, and forgets the rest. Call it once nothing is counted as held or waited for any more. */
+  remove(counted: Counted): void {
+    if (!this.#observed.delete(counted)) return
+    for (const one of instruments) {
+      const sums = this.#ended.get(one) ?? new Sums(one.kind === 'gauge')
+      one.report(sums, counted)
+      this.#ended.set(one, sums)
+    }
+  }
+
   close(): void {
     for (const off of this.#off) off()
   }
 
-  #register(meter: Meter, { name, kind, unit, description, report }: Instrument): () => void {
+  #register(meter: Meter, instrument: Instrument): () => void {
+    const { name, kind, unit, description, report } = instrument
     const observable = created(meter, kind, name, { unit, description })
     const callback = (result: ObservableResult) => {
       const sums = new Sums(kind === 'gauge')
+      this.#ended.get(instrument)?.pass(sums)
       for (const counted of this.#observed) report(sums, counted)
       sums.pass(result)
     }

@@ -61,14 +61,17 @@ export class Series {
 export class SeriesMap {
   readonly #driver: string
   readonly #group: ((name: string) => string) | undefined
+  /** All groups of the meter. */
+  readonly #groups: Set<string>
   readonly #byGroup = new Map<string, Series>()
   /** Groups of recent names: the user's function is called once for most. */
   readonly #recent = new Map<string, Series>()
   readonly #only: Series | undefined
 
-  constructor(driver: string, group: ((name: string) => string) | undefined) {
+  constructor(driver: string, group: ((name: string) => string) | undefined, groups: Set<string>) {
     this.#driver = driver
     this.#group = group
+    this.#groups = groups
     if (group === undefined) this.#only = this.#of(undefined)
   }
 
@@ -89,7 +92,10 @@ export class SeriesMap {
   #of(group: string | undefined): Series {
     const known = this.#byGroup.get(group ?? '')
     if (known !== undefined) return known
-    if (group !== undefined && group !== 'other' && this.#byGroup.size >= mostGroups) return this.#of('other')
+    if (group !== undefined && group !== 'other' && !this.#groups.has(group)) {
+      if (this.#groups.size >= mostGroups) return this.#of('other')
+      this.#groups.add(group)
+    }
     const series = new Series({
       'holdfast.driver': this.#driver,
       ...(group !== undefined && { 'holdfast.lock.group': group }),

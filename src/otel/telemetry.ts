@@ -59,12 +59,13 @@ export function telemetry(api: OpenTelemetry, options: TelemetryOptions = {}): T
   const stops = new Set<() => void>()
   return {
     observe(locks) {
-      const counted = meters && new Counted(locks, meters.durations, group)
+      const counted = meters && new Counted(locks, meters, group)
       if (counted !== undefined) meters?.add(counted)
       const spanned = tracer && new Spans(locks, tracer, api.context, { group, names })
       const stop = () => {
         if (!stops.delete(stop)) return
         counted?.stop()
+        if (counted !== undefined) meters?.remove(counted)
         spanned?.stop()
       }
       stops.add(stop)

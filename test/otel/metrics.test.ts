@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { createLocks } from 'holdfast'
 import { memory } from 'holdfast/memory'
 import { telemetry } from 'holdfast/otel'
@@ -14,6 +16,9 @@ import { until } from '../support/until.js'
 import { pointOf, startSdk } from './support/sdk.js'
 
 after(leakCheck)
+
+setFlagsFromString('--expose-gc')
+const collectGarbage = runInNewContext('gc') as () => void
 
 const outcome = (value: string) => ({ 'holdfast.outcome': value })
 
@@ -75,6 +80,35 @@ test('names become attributes only as groups, and no more than 200 of them', asy
   const others = granted?.find(({ attributes }) => attributes['holdfast.lock.group'] === 'other')
   assert.equal(others?.value, 100)
   grouped.stop()
+})
+
+test('observations that have ended leave their counts and nothing else, and share the 200 groups', async () => {
+  await using sdk = startSdk()
+  const { observe, stop } = telemetry(sdk.api, { group: (name) => name, spans: false })
+  const ended: WeakRef<object>[] = []
+  for (let i = 0; i < 250; i++) {
+    await using locks = createLocks(memory())
+    const off = observe(locks)
+    await locks.mutex(`group ${i}`).run(() => undefined)
+    off()
+    ended.push(new WeakRef(locks))
+  }
+  const metrics = await sdk.collect()
+  const granted = metrics
+    .get('holdfast.acquisitions')
+    ?.filter(({ attributes }) => attributes['holdfast.outcome'] === 'granted')
+  assert.equal(granted?.length, 201)
+  assert.equal(
+    granted.reduce((sum, { value }) => sum + Number(value), 0),
+    250,
+    'counters stay',
+  )
+  assert.equal(pointOf(metrics, 'holdfast.held', { 'holdfast.lock.group': 'group 0' }), 0)
+  await until(() => {
+    collectGarbage()
+    return ended.filter((one) => one.deref() !== undefined).length < 10
+  })
+  stop()
 })
 
 test('doubtful and lost leases, late renewals and errors of the store are counted', async () => {
