@@ -45,6 +45,21 @@ for (const { specifier } of entries) {
   })
 }
 
+test('the stack of a leaked lease begins at the line of its caller', () => {
+  const text = `
+    import { createLocks } from 'holdfast'
+    import { memory } from 'holdfast/memory'
+    const locks = createLocks(memory(), { leakWarning: { times: 2, atLeast: 1 } })
+    process.removeAllListeners('warning')
+    const leaked = new Promise((resolve) => locks.on('leaked', resolve))
+    for (let i = 0; i < 5; i++) await locks.mutex('x').run(() => undefined)
+    const lease = await locks.mutex('x').acquire()
+    console.log((await leaked).stack.split('\\n')[0])
+    await lease.release()
+    await locks.close()`
+  assert.match(program(text), /^ +at file:.*program\.mjs:8:/)
+})
+
 test('entry points share their modules: an error of one is an instance of the class of another', () => {
   const text = `
     import { AcquireTimeoutError, createLocks } from 'holdfast'

@@ -51,8 +51,14 @@ function objectOf(given: unknown): LeakWarningOptions {
 
 /** Frames of this library above the caller's, at most. */
 const ownFrames = 8
-/** The folder of this library as stacks name it, with source maps or without; undefined in a bundle. */
-const [, library] = /at (?:.*\()?(.+?)core\/leaks\.[jt]s:/.exec(new Error('here').stack ?? '') ?? []
+/**
+ * The folder of this library as stacks name it: of its sources, with source maps or without, or of the installed package, whose files are
+ * bundles. Undefined in a bundle of others, which has their code in the same file.
+ */
+const [, library] =
+  /at (?:.*\()?(.+?)core\/leaks\.[jt]s:/.exec(new Error('here').stack ?? '') ??
+  /at (?:.*\()?(.+\/node_modules\/holdfast\/)/.exec(new Error('here').stack ?? '') ??
+  []
 
 /** The lines of a stack from the caller's own on. */
 function callersOf(stack: string): string {
