@@ -116,7 +116,14 @@ for (const servers of [1, 3]) {
         )
         assert.ok(busy instanceof Redlock.LockError)
         await new Promise((resolve) => redlock.unlock(lock, resolve))
-        await (await redlock.lock(asked, 1_000)).unlock()
+        const own = await redlock.lock(asked, 1_000)
+        const longer = await new Promise<Lock | undefined>((resolve) =>
+          own.extend(2_000, (_error, got) => resolve(got)),
+        )
+        assert.ok(longer instanceof Lock)
+        assert.equal(await new Promise((resolve) => longer.unlock(resolve)), null)
+        const twice = await new Promise((resolve) => longer.unlock(resolve).catch(() => undefined))
+        assert.ok(twice instanceof Redlock.LockError)
       })
     })
   }
@@ -136,6 +143,34 @@ test('using() aborts its signal with the reason when the lock is lost, and rejec
   await assert.rejects(routine, ExecutionError)
   await operator.close()
   await redlock.quit()
+})
+
+test('using() whose routine fails after the lock is lost rejects as the package does, and keeps the error of the routine', async () => {
+  const store = memory()
+  const redlock = new Redlock(store)
+  const { createLocks } = await import('holdfast')
+  const operator = createLocks(store)
+  const own = new Error('of the routine')
+  const routine = (lose: boolean) =>
+    redlock.using(['a'], 5_000, async () => {
+      if (lose) await operator.forceRelease('a')
+      throw own
+    })
+  await assert.rejects(routine(false), (error) => error === own)
+  await assert.rejects(routine(true), (error) => error instanceof ExecutionError && error.cause === own)
+  await operator.close()
+  await redlock.quit()
+})
+
+test('a lock is extended and released through another instance, as in the package', async () => {
+  const store = memory()
+  const [redlock, other] = [new Redlock(store), new Redlock(store)]
+  const lock = await redlock.acquire(['a'], 5_000)
+  const longer = await other.extend(lock, 6_000)
+  await other.release(longer)
+  await assert.rejects(redlock.release(longer), /no longer held/)
+  await (await other.acquire(['a'], 5_000, { retryCount: 0 })).release()
+  await Promise.all([redlock.quit(), other.quit()])
 })
 
 test('unreachable servers are told from a lock that is taken', async () => {
@@ -159,6 +194,8 @@ test('what cannot be used is refused before anything is sent', () => {
   assert.throws(() => new Redlock(memory(), { retryCuont: 1 } as object), /unknown setting "retryCuont"/)
   assert.throws(() => new Redlock(memory(), {}, { acquireScript: 'x' }), /no scripts/)
   return Promise.all([
+    assert.rejects(redlock.acquire(['a'], 1_000, { retryDelay: -1 }), /retryDelay must be/),
+    assert.rejects(redlock.acquire(['a'], 1_000, { retryDelay: Infinity }), /retryDelay must be/),
     assert.rejects(redlock.acquire([], 1_000), /one or more resources/),
     assert.rejects(redlock.acquire(['a'], 0.5), /whole number/),
     assert.rejects(

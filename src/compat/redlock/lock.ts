@@ -1,4 +1,5 @@
 /** What `acquire` resolves with, in the shape of the `redlock` package. */
+import { type Callback, called } from './arguments.js'
 import type { ExecutionResult, ExecutionStats } from './errors.js'
 import type { Redlock } from './redlock.js'
 
@@ -32,11 +33,12 @@ export class Lock {
 
   /**
    * @param duration milliseconds from now on
+   * @param done called as in version 4, beside the promise
    * @returns a new lock; this one is over, as in the package
    * @throws ExecutionError when the lock is no longer held, or the servers did not answer
    */
-  extend(duration: number): Promise<Lock> {
-    return this.redlock.extend(this, duration)
+  extend(duration: number, done?: Callback<Lock>): Promise<Lock> {
+    return called(this.redlock.extend(this, duration), done)
   }
 
   /** The name in version 4. */
@@ -44,8 +46,8 @@ export class Lock {
     return this.resources
   }
 
-  /** The name in version 4. */
-  unlock(): Promise<ExecutionResult> {
-    return this.release()
+  /** The name in version 4, with a promise or a callback. */
+  unlock(done?: Callback<ExecutionResult>): Promise<ExecutionResult> {
+    return called(this.release(), done)
   }
 }

@@ -73,18 +73,20 @@ export class Redlock extends EventEmitter {
    * @throws ExecutionError when a resource was not free within `retryCount × retryDelay` ms, or the servers did not
    * answer; TypeError, RangeError for arguments that cannot be used
    */
-  acquire(
+  async acquire(
     resources: string | readonly string[],
     duration: number,
     settings?: Partial<Settings>,
   ): Promise<Lock> {
-    return this.#acquire(resources, duration, toSettings(settings, this.settings), false)
+    return await this.#acquire(resources, duration, toSettings(settings, this.settings), false)
   }
 
   /** @throws ExecutionError when the lock was no longer held, or the servers did not answer */
   async release(lock: Lock, settings?: Partial<Settings>): Promise<ExecutionResult> {
     toSettings(settings, this.settings)
     const lease = this.#leaseOf(lock)
+    // In the package every instance over the same servers can end it.
+    if (lock.redlock !== this) return lock.redlock.release(lock)
     lock.expiration = 0
     this.#leases.delete(lock)
     const outcome = (await lease?.release()) ?? 'lost'
@@ -101,6 +103,7 @@ export class Redlock extends EventEmitter {
     checkDuration(duration)
     const { driftFactor } = toSettings(settings, this.settings)
     const lease = this.#leaseOf(existing)
+    if (existing.redlock !== this) return existing.redlock.extend(existing, duration, settings)
     if (lease === undefined || !lease.isHeld)
       throw this.#failed(`Cannot extend ${quoted(existing.resources)}: the lock is over.`)
     const asked = Date.now()
@@ -117,7 +120,8 @@ export class Redlock extends EventEmitter {
   /**
    * Runs `routine` under a lock that is renewed for as long as it runs. `signal` aborts when the lock is lost; `signal.error`
    * says why.
-   * @throws what `routine` threw; ExecutionError as `acquire`, and when the lock was lost before the end
+   * @throws what `routine` threw; ExecutionError as `acquire`, and when the lock was lost before the end: then, as in the
+   * package, also instead of what `routine` threw, which is its `cause`
    */
   using<T>(resources: readonly string[], duration: number, routine: Routine<T>): Promise<T>
   using<T>(
@@ -148,11 +152,18 @@ export class Redlock extends EventEmitter {
       controller.abort(lease.signal.reason)
     }
     lease.signal.addEventListener('abort', lost, { once: true })
+    let failure: { readonly error: unknown } | undefined
     try {
       return await routine(signal)
+    } catch (error) {
+      failure = { error }
+      throw error
     } finally {
       lease.signal.removeEventListener('abort', lost)
-      await this.release(lock)
+      await this.release(lock).catch((error: ExecutionError) => {
+        if (failure !== undefined) error.cause = failure.error
+        throw error
+      })
     }
   }
 

@@ -39,8 +39,10 @@ export function toSettings(given: Partial<Settings> = {}, base: Settings = defau
       throw new TypeError(
         `Redlock: unknown setting ${describe(key)}; known are ${Object.keys(defaults).join(', ')}`,
       )
-    if (value !== undefined && (typeof value !== 'number' || Number.isNaN(value) || value < -1))
-      throw new TypeError(`Redlock: ${key} must be a number of 0 or more, got ${describe(value)}`)
+    const least = key === 'retryCount' ? -1 : 0
+    const most = key === 'retryCount' ? Number.POSITIVE_INFINITY : Number.MAX_SAFE_INTEGER
+    if (value !== undefined && !(typeof value === 'number' && value >= least && value <= most))
+      throw new TypeError(`Redlock: ${key} must be a finite number of 0 or more, got ${describe(value)}`)
   }
   const set = Object.entries(given).filter(([, value]) => value !== undefined)
   return { ...base, ...Object.fromEntries(set) }
@@ -48,5 +50,7 @@ export function toSettings(given: Partial<Settings> = {}, base: Settings = defau
 
 /** How long the package would go on trying, in ms. */
 export function waitOf({ retryCount, retryDelay }: Settings): number {
-  return retryCount < 0 ? Number.POSITIVE_INFINITY : retryCount * retryDelay
+  return retryCount < 0 || retryCount === Number.POSITIVE_INFINITY
+    ? Number.POSITIVE_INFINITY
+    : retryCount * retryDelay
 }
