@@ -173,7 +173,8 @@ export class Voters {
   async #judge(one: Seen, seen: readonly Seen[]): Promise<Seen | undefined> {
     const { node, identity } = one
     const marker = markerIn(one.marker)
-    const own = marker.is !== 'note' && marker.boot === identity.boot
+    // The beginning suffices: a promoted server that has given up its replication history lives on.
+    const own = marker.is !== 'note' && marker.boot.startsWith(identity.boot)
     if (own && marker.is === 'whole') return one
     if (own && marker.is === 'doubtful') return this.#waited(one, marker.until)
     const { maxTtl, commandTimeout } = this.#settings
