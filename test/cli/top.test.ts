@@ -1,5 +1,8 @@
 // The whole program on a pseudo-terminal and in a script.
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { constants } from 'node:os'
+import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { leakCheck } from '../support/leaks.js'
 import { until } from '../support/until.js'
@@ -66,6 +69,36 @@ test('a name and a note cannot send escape sequences, a pipe gets no live view',
   const piped = await cli('top')
   assert.deepEqual([piped.code, piped.stdout], [64, ''])
   assert.match(piped.stderr, /top needs a terminal; --once prints one list/)
+})
+
+for (const signal of ['SIGTERM', 'SIGHUP'] as const)
+  test(`${signal} gives the terminal back and ends it as it ends any program`, async () => {
+    const node = [process.execPath, main].map((part) => JSON.stringify(part)).join(' ')
+    term.type(`sh -c 'echo "pid $$"; exec "$0" "$@"' ${node} top; echo "code $?"\n`)
+    await term.see(/pid \d+/)
+    const pid = Number(/.*pid (\d+)/s.exec(term.shown())?.[1])
+    await term.see('nothing is held or waited for')
+    kill(pid, signal)
+    await term.see('\x1b[?25h\x1b[?1049l')
+    await term.see(`code ${128 + constants.signals[signal]}`)
+    await term.see('ready> ')
+  })
+
+test('a terminal that goes away ends it by SIGHUP, not by an abort', async () => {
+  const other = await terminal(folder, { ...process.env, HOLDFAST_URL: url }, main)
+  const node = [process.execPath, main].map((part) => JSON.stringify(part)).join(' ')
+  other.type(`trap "" HUP; sh -c 'trap : HUP; "$0" "$@"; echo $? > code' ${node} top\n`)
+  await other.see('nothing is held or waited for')
+  kill(other.pid, 'SIGKILL')
+  const code = await until(() => {
+    try {
+      return readFileSync(join(folder, 'code'), 'utf8')
+    } catch {
+      return ''
+    }
+  })
+  assert.equal(code, `${128 + constants.signals.SIGHUP}\n`)
+  await other.close()
 })
 
 test('--once prints a list, with --json for scripts', async () => {

@@ -55,6 +55,7 @@ async function top(prefix: string | undefined, options: TopOptions): Promise<voi
   const [{ createLocks }] = await Promise.all([import('holdfast'), knock(store)])
   const connection = await store.connect()
   const locks = createLocks(connection.driver)
+  let signal: NodeJS.Signals | undefined
   try {
     const list = () => withinPatience(locks.list(prefix))
     // The first list decides whether the store can be used at all, before the terminal is taken over.
@@ -62,13 +63,15 @@ async function top(prefix: string | undefined, options: TopOptions): Promise<voi
     if (once) return await print(first, options)
     const { live } = await import('../top/live.js')
     const force = (name: string) => withinPatience(locks.forceRelease(name))
-    await live({ store: store.shown, every, sort: options.sort, first, list, force })
+    signal = await live({ store: store.shown, every, sort: options.sort, first, list, force })
   } catch (error) {
     throw await explained(error, store, connection)
   } finally {
     await locks.close()
     await connection.close()
   }
+  // Its caller sees which signal ended it. Without this, Node aborts when it gives back a terminal that is gone.
+  if (signal !== undefined) process.kill(process.pid, signal)
 }
 
 /** Some clients keep trying to reach a server for ever. */

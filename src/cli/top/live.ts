@@ -23,8 +23,8 @@ export function pauseAfter(took: number, every: number): number {
   return Math.max(every, 9 * took)
 }
 
-/** Resolves when the user quits. */
-export function live(source: Source): Promise<void> {
+/** Resolves when the user quits, or with the signal that ended it. */
+export function live(source: Source): Promise<NodeJS.Signals | undefined> {
   return new Promise((resolve) => {
     new Live(source, resolve)
   })
@@ -32,7 +32,7 @@ export function live(source: Source): Promise<void> {
 
 class Live {
   readonly #source: Source
-  readonly #done: () => void
+  readonly #done: (signal?: NodeJS.Signals) => void
   readonly #terminal: ReturnType<typeof takeOver>
   readonly #rates = new Rates()
   #state: State
@@ -45,7 +45,7 @@ class Live {
   #listing = false
   #over = false
 
-  constructor(source: Source, done: () => void) {
+  constructor(source: Source, done: (signal?: NodeJS.Signals) => void) {
     this.#source = source
     this.#done = done
     this.#state = { ...initial, sort: source.sort }
@@ -53,7 +53,7 @@ class Live {
     this.#terminal = takeOver(process.stdin, process.stdout, {
       key: (key) => this.#key(key),
       resized: () => this.#draw(),
-      ended: () => this.#end(),
+      ended: (signal) => this.#end(signal),
     })
     this.#draw()
     this.#plan(source.every)
@@ -125,11 +125,11 @@ class Live {
     this.#terminal.show(draw(shown, this.#terminal.screen))
   }
 
-  #end(): void {
+  #end(signal?: NodeJS.Signals): void {
     if (this.#over) return
     this.#over = true
     clearTimeout(this.#timer)
     this.#terminal.close()
-    this.#done()
+    this.#done(signal)
   }
 }

@@ -16,8 +16,8 @@ export interface Terminal {
 export interface Listeners {
   key(key: Key): void
   resized(): void
-  /** Asked to end: SIGTERM, SIGHUP, or the terminal is gone. */
-  ended(): void
+  /** Asked to end by a signal. SIGHUP also: the terminal is gone. May be called again. */
+  ended(signal: NodeJS.Signals): void
 }
 
 export function takeOver(input: NodeJS.ReadStream, output: NodeJS.WriteStream, on: Listeners): Terminal {
@@ -30,12 +30,13 @@ export function takeOver(input: NodeJS.ReadStream, output: NodeJS.WriteStream, o
     output.write('\x1b[2J')
     on.resized()
   }
+  const gone = () => on.ended('SIGHUP')
   const signals = ['SIGTERM', 'SIGHUP', 'SIGINT'] as const
   const close = () => {
     if (closed) return
     closed = true
     input.off('keypress', keypress)
-    input.off('end', on.ended)
+    input.off('end', gone)
     output.off('resize', resize)
     for (const signal of signals) process.off(signal, on.ended)
     process.off('exit', close)
@@ -45,7 +46,10 @@ export function takeOver(input: NodeJS.ReadStream, output: NodeJS.WriteStream, o
   }
   emitKeypressEvents(input)
   input.on('keypress', keypress)
-  input.on('end', on.ended)
+  input.on('end', gone)
+  // They stay: what is written last to a terminal that is gone fails, too.
+  input.on('error', gone)
+  output.on('error', gone)
   output.on('resize', resize)
   for (const signal of signals) process.on(signal, on.ended)
   process.on('exit', close)
