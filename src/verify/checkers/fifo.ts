@@ -28,15 +28,15 @@ export interface FifoOptions {
 
 /**
  * First in, first out, up to a bound. `x` overtook `w` unduly if `w` was queued when `x` was called, and `x` was granted first: by token,
- * which is the order of grants, or, if `w` was never granted, before `w` had left the queue.
+ * which is the order of grants, or, if `w` was never granted, before `w` had left the queue. One that fitted beside `w` does not count.
  */
 export function fifo(history: History, options: FifoOptions = {}): Violation[] {
   const { bound = 0, unfairBound = Number.POSITIVE_INFINITY } = options
   const found: Violation[] = []
   for (const all of acquisitionsByName(history).values()) {
     const fair = all.filter((one) => one.fair)
-    if (bound < Number.POSITIVE_INFINITY) judge(history, fair, bound, options, found)
-    if (unfairBound < Number.POSITIVE_INFINITY) judge(history, all, unfairBound, options, found)
+    if (bound < Number.POSITIVE_INFINITY) judge(history, fair, all, bound, options, found)
+    if (unfairBound < Number.POSITIVE_INFINITY) judge(history, all, all, unfairBound, options, found)
   }
   return found
 }
@@ -44,6 +44,7 @@ export function fifo(history: History, options: FifoOptions = {}): Violation[] {
 function judge(
   history: History,
   all: readonly Acquisition[],
+  everyone: readonly Acquisition[],
   bound: number,
   options: FifoOptions,
   found: Violation[],
@@ -54,7 +55,13 @@ function judge(
   const servedOrGone = (one: Acquisition) =>
     one.granted ?? leftAt(one) - (one.mode === 'exclusive' ? 0 : onItsWay * 1e6)
   let faults: readonly Event[] | undefined
-  for (const { waiter, count } of overtaken(all, queuedAt, servedOrGone)) {
+  for (const suspect of overtaken(all, queuedAt, servedOrGone)) {
+    if (suspect.count <= bound) continue
+    const { waiter } = suspect
+    const before = all
+      .filter((one) => one.invoked > queuedAt(waiter) && wasBefore(one, waiter, servedOrGone))
+      .filter((one) => !fitBeside(one, waiter, everyone))
+    const count = before.length
     if (count <= bound) continue
     const ended = waiter.granted ?? waiter.failed ?? history.end
     faults ??= history.events.filter((event) => event.op === 'fault')
@@ -62,7 +69,6 @@ function judge(
     if (hits > 0 && count <= bound + hits * perFault) continue
     const { name } = waiter
     const message = `${JSON.stringify(name)}: ${count} that came later were served before a waiter; ${bound} may be`
-    const before = all.filter((one) => one.invoked > queuedAt(waiter) && wasBefore(one, waiter, servedOrGone))
     found.push(
       violation(history, {
         rule: 'fifo',
@@ -92,6 +98,21 @@ function wasBefore(x: Acquisition, w: Acquisition, servedOrGone: (one: Acquisiti
   if (x.granted === undefined) return false
   if (w.granted !== undefined && w.token !== undefined && x.token !== undefined) return x.token < w.token
   return x.granted < servedOrGone(w)
+}
+
+/**
+ * Did a reader or a permit request `x`, served before `w`, cost `w` nothing? If no hold ended between its call and the grant of `w`, there
+ * was room for both when `x` was served: a store that could not reach `w` may let in what fits beside it.
+ */
+function fitBeside(x: Acquisition, w: Acquisition, everyone: readonly Acquisition[]): boolean {
+  const { granted } = w
+  if (x.mode === 'exclusive' || granted === undefined) return false
+  return !everyone.some((one) => {
+    if (one === x || one === w || one.granted === undefined || one.granted > granted) return false
+    const from = one.releasing ?? one.forced ?? one.lost ?? one.died ?? one.until ?? Number.POSITIVE_INFINITY
+    const to = one.released ?? Number.POSITIVE_INFINITY
+    return from < granted && to > x.invoked
+  })
 }
 
 /** A waiter leaves the queue when its wait expires, even if its process was too busy to notice: the store knows its deadline. */

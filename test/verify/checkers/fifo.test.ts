@@ -22,6 +22,19 @@ describe('the first come, first served checker', () => {
     assert.deepEqual(fifo(historyOf(overtaken), { bound: 2 }), [])
   })
 
+  it('does not count permits that fitted beside the waiter, and those that took its room', () => {
+    const permits = (token: number) => ({ ...fair(token), mode: 'permits' as const, permits: 1, of: 3 })
+    const beside = [
+      ...held('w', 'w:1', [0, 6, 21], permits(3)),
+      queued(1, 'w'),
+      ...held('x', 'x:1', [2, 5, 20], permits(2)),
+    ]
+    assert.deepEqual(fifo(historyOf(beside)), [])
+    const besides = (end: number) => historyOf([...beside, ...held('z', 'z:1', [0, 0.5, end], permits(1))])
+    assert.deepEqual(fifo(besides(1)), [], 'it had ended when x was called')
+    assert.equal(fifo(besides(4)).length, 1, 'its room may have come after x was served')
+  })
+
   it('goes by the order of grants, not by who heard of it first', () => {
     const slow = [
       ...held('w', 'w:1', [0, 20, 21], fair(1)),
