@@ -161,15 +161,23 @@ export function tokens(it: It, { traits }: Fixture): void {
       const read = b.locks.readWrite(name).read.acquire()
       await stage.queued(b, name, 1)
       await first.release()
-      const second = await heir
+      // The heir; or the reader, which came first to the store, where no lock is passed on inside a process.
+      const next = Promise.race([
+        heir.then((second) => ({ second, other: read })),
+        read.then((second) => ({ second, other: heir })),
+      ])
+      const { second, other } = await stage.settlesInTime('the next one to be served', next)
       const write = c.locks.readWrite(name).write.acquire()
       await stage.queued(c, name, 2)
+      const seen = [first.token, second.token]
+      const left = [other, write].map(async (turn) => {
+        const lease = await turn
+        seen.push(lease.token)
+        await lease.release()
+      })
       await second.release()
-      const reader = await stage.settlesInTime('the reader to be served', read)
-      await reader.release()
-      const last = await stage.settlesInTime('the writer to be served', write)
-      assertGrowing([first.token, second.token, reader.token, last.token])
-      await last.release()
+      await stage.settlesInTime('the other two to be served', Promise.all(left))
+      assertGrowing(seen)
     })
   }
 
