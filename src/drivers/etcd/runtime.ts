@@ -105,12 +105,12 @@ function beatOf(client: Client): SendHeartbeat {
     const keys = await keysToLookFor(client, id, members, patience)
     const portions = inBatches(keys.length > 0 ? keys : nothing, mostInTxn)
     const { kept, checked } = await client.pair(id, portions.map(present), patience)
-    const lease = kept.is.result
-    if (lease === undefined) throw new InconclusiveError('a keepalive was answered with nothing')
+    const lease = kept.is
+    if (lease.header === undefined) throw new InconclusiveError('a keepalive was answered with nothing')
     if (lease.TTL === undefined || Number(lease.TTL) <= 0) return 'ended'
     const gone = new Set<string>()
     for (const [n, { is }] of checked.entries()) {
-      if (is.header.raft_term !== lease.header?.raft_term) {
+      if (is.header.raft_term !== lease.header.raft_term) {
         throw new InconclusiveError('the leader changed during a renewal')
       }
       for (const [i, key] of (portions[n] ?? []).entries()) {
