@@ -77,6 +77,8 @@ export function createRuntime(
       for (const waiter of [...waiters.values()]) waiter.ask()
       // They ask again and tell the server where to notify them now.
       for (const listener of allListeners()) listener.changed()
+      // Somebody may have taken a hold by force after the check of `onDown`, while no notification arrived.
+      check(checks.first)
     },
     onDown: () => check(checks.first),
     isNeeded: () => waiters.size + holds.size + cellListeners.size > 0,

@@ -74,6 +74,8 @@ export function createRuntime(
     push: (push) => hear(push),
     up: () => {
       for (const waiter of waiters.values()) waiter.ask()
+      // Somebody may have taken them by force while no notification arrived.
+      check()
       // They read again, and register the channel.
       for (const listeners of cellListeners.values()) for (const listener of listeners) listener.changed()
     },
@@ -107,7 +109,7 @@ export function createRuntime(
     }
   }
 
-  /** The connection is back: report leases lost meanwhile at once, not at their next renewal. */
+  /** The connection or the subscription is back: report leases lost meanwhile at once, not at their next renewal. */
   function check(tries = 40): void {
     if (closed || holds.size === 0) return
     const all = () => {

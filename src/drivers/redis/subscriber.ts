@@ -16,12 +16,15 @@ export type Notification =
 
 export interface SubscriberEvents {
   push(push: Notification): void
-  /** The subscription is up: waiters should register the channel. */
+  /** The subscription is up: waiters should register the channel, and holds may have missed a notification. */
   up(): void
 }
 
 export interface Subscriber {
-  /** The channel that reaches this process now; `-` while none does, `-!` when the server does not allow channels at all. */
+  /**
+   * The channel that reaches this process now; with a `-` before it while it is not up: a holder is still notified on it, because it may
+   * come up later; a waiter is not. `-` before the process has opened it, `-!` when the server does not allow channels at all.
+   */
   readonly channel: string
   readonly up: boolean
   /** Grows whenever the subscription breaks: notifications agreed on before that may be lost. */
@@ -50,7 +53,7 @@ export function createSubscriber(
   }
   return {
     get channel() {
-      return up ? channel : refused ? '-!' : '-'
+      return up ? channel : refused ? '-!' : listening === undefined ? '-' : `-${channel}`
     },
     get up() {
       return up

@@ -138,9 +138,15 @@ for (const level of ['repeatable read', 'serializable']) {
 }
 
 test('a release that is repeatable read tells a waiter whose channel came up after it began', async (t) => {
-  await peer(t, server.port)
+  const schema = 'patient'
+  await peer(t, server.port, { schema })
     .locks.mutex('began')
     .run(() => undefined)
+  // On a slow machine it may take longer than 100 ms until both wait for the row.
+  const [begin] = await server.sql(`select pg_get_functiondef('patient.holdfast_begin_v1'::regproc) as text`)
+  const patient = String(begin?.['text']).replace(`'lock_timeout', '100'`, `'lock_timeout', '60000'`)
+  assert.match(patient, /'60000'/)
+  await server.sql(patient)
   const [holder, waiter, stranger] = await Promise.all(
     [1, 2, 3].map(async () => {
       const client = new Client(server.url)
@@ -150,7 +156,7 @@ test('a release that is repeatable read tells a waiter whose channel came up aft
     }),
   )
   assert.ok(holder && waiter && stranger)
-  const calls = createCalls('public')
+  const calls = createCalls(schema)
   const ask = async (client: Client, attempt: string, channel: string | null) => {
     const minute = 60_000_000
     const values = ['began', attempt, 'x', minute, 1, 1, 1, minute, 0, channel, null, 'test', '', 0]
@@ -159,7 +165,7 @@ test('a release that is repeatable read tells a waiter whose channel came up aft
   assert.equal(await ask(holder, 'first', null), 'granted')
   assert.equal(await ask(waiter, 'second', null), 'blocked')
   await stranger.query('begin')
-  await stranger.query(`select from holdfast_locks where name = 'began' for update`)
+  await stranger.query(`select from patient.holdfast_locks where name = 'began' for update`)
   const waitingFor = async (count: number) => {
     const rows = await server.sql(`select from pg_stat_activity where wait_event_type = 'Lock'`)
     return rows.length === count
@@ -178,7 +184,7 @@ test('a release that is repeatable read tells a waiter whose channel came up aft
   await stranger.query('commit')
   assert.equal(await rises, 'blocked')
   await released
-  const [row] = await server.sql(`select owner from holdfast_locks where name = 'began'`)
+  const [row] = await server.sql(`select owner from patient.holdfast_locks where name = 'began'`)
   assert.equal(row?.['owner'], 'second', 'it is free, and who waits for it has not been told')
 })
 

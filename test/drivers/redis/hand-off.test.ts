@@ -257,6 +257,37 @@ test('a holder whose process has never waited hears of a forced release with its
   assert.equal(lease.isHeld, false)
 })
 
+/** The subscription of `wired` has ended, and cannot open again. */
+async function deafen({ hear }: { readonly hear: TcpProxy }): Promise<void> {
+  hear.refuse()
+  hear.reset()
+  await until(async () => (await server.cli('CLIENT', 'LIST', 'TYPE', 'pubsub')) === '')
+}
+
+test('a forced release while the subscription is away is found as soon as it is back', async (t) => {
+  const [holder, operator] = [await wired(t), peer(t, server.port)]
+  await opened(holder.locks, t, 'forced while away')
+  const { signal } = await holder.locks.mutex('forced while away').acquire({ ttl: 60_000 })
+  await deafen(holder)
+  assert.equal(await operator.locks.forceRelease('forced while away'), 1)
+  assert.equal(signal.aborted, false)
+  await holder.hear.accept()
+  await until(() => signal.aborted, soon)
+  assert.equal(signal.reason.why, 'revoked')
+})
+
+test('a lock that was granted while the subscription was away: its holder is notified of a forced release', async (t) => {
+  const [holder, operator] = [await wired(t), peer(t, server.port)]
+  await opened(holder.locks, t, 'granted while away')
+  await deafen(holder)
+  const { signal } = await holder.locks.mutex('granted while away').acquire({ ttl: 60_000 })
+  await holder.hear.accept()
+  await opened(holder.locks, t, 'another')
+  assert.equal(await operator.locks.forceRelease('granted while away'), 1)
+  await until(() => signal.aborted, soon)
+  assert.equal(signal.reason.why, 'revoked')
+})
+
 test('a waiter that stands still for longer than its ttl just as it is granted the lock queues again, at the end', async (t) => {
   const first = await held(t, 'stands still')
   const still = await wired(t, { env: { clock: withoutLooking() } })

@@ -27,7 +27,7 @@ local function enqueue(S, id, kind, take, of, ttl, alive, note)
     end
   end
   if isDeaf() then alive = math.min(alive, ${livenessWindow.polling * 1000}) end
-  stand(S, id, { kind = kind, take = take, of = of, ttl = tonumber(ttl), channel = deaf and '-' or chan,
+  stand(S, id, { kind = kind, take = take, of = of, ttl = tonumber(ttl), channel = deaf and '-' .. chan or chan,
     since = w and w.since or num(S.now), who = by, note = note }, S.now + alive)
   if not S.line then
     S.line = true

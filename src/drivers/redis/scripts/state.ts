@@ -25,10 +25,10 @@
  *
  * KEYS: the boot marker first when ARGV[1] is not '', then h, q, d of each item.
  * ARGV: 1 how the boot marker begins when nothing is wrong: `0 <boot id> <lineage> ` (see `server-marker.ts`), '' = do not check it ·
- * 2 `<channel, - = none, -! = none and the client may not publish either> <the client's name>` · 3 tokens reserved by an exclusive
- * grant · 4 ms a free lock is remembered · 5 `<µs a server must be up before a lock it does not know counts as free, 0 = at once:
- * only in a Cluster, where there is no marker> <longest ttl in µs> <1 = Cluster, where PUBLISH counts only part of the receivers>`.
- * Then the items.
+ * 2 `<channel, - = none, -<channel> = not up now, -! = none and the client may not publish either> <the client's name>` · 3 tokens
+ * reserved by an exclusive grant · 4 ms a free lock is remembered · 5 `<µs a server must be up before a lock it does not know counts as
+ * free, 0 = at once: only in a Cluster, where there is no marker> <longest ttl in µs> <1 = Cluster, where PUBLISH counts only part of
+ * the receivers>`. Then the items.
  */
 export const state = `
 local flips, bar, stranger, reserve = false, nil, false, tonumber(ARGV[3])

@@ -124,7 +124,8 @@ local function item(h, q, d, order)
   local ids = S.m == 'x' and { S.o } or S.m == '-' and {} or call('ZRANGE', d, 0, -1)
   for _, id in ipairs(ids) do
     local _, _, _, channel = hold(S, id)
-    if channel and not none(channel) then tell(channel, 'x ' .. id) end
+    -- Also on one that was not up at the grant: it may be now.
+    if channel and #channel > 2 then tell(string.gsub(channel, '^-', ''), 'x ' .. id) end
     leave(S, id)
   end
   advance(S)
