@@ -79,8 +79,9 @@ export function abilitiesIn(entry: string, report: string): Abilities[] {
       )
       const flags = ['fair', 'cells', 'portable'].filter((flag) => body.includes(`${flag}: true`))
       // Where it depends on how the store is set up, the type says boolean.
-      const together = /together: (true|boolean)/.exec(body)?.[1]
-      if (together !== undefined) flags.push('together', ...(together === 'true' ? ['always together'] : []))
+      const acquireMany = /acquireMany: (true|boolean)/.exec(body)?.[1]
+      if (acquireMany !== undefined)
+        flags.push('acquireMany', ...(acquireMany === 'true' ? ['always acquireMany'] : []))
       const strategy = name.toLowerCase().replace(entry, '')
       return {
         driver: strategy === '' ? entry : `${entry} (${strategy})`,

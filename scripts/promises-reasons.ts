@@ -35,7 +35,7 @@ export const reasons: Readonly<Record<string, Readonly<Record<string, string>>>>
       'Majorities cannot count permits: of five servers in `redlock`, with two permits each, three holders find a majority.',
     'zookeeper (simple)': oneNode,
   },
-  together: {
+  acquireMany: {
     'redis (Cluster)': 'In a Redis Cluster each name has a slot of its own, and a script runs in one slot.',
     redlock: '`redlock` votes on each name by itself.',
   },

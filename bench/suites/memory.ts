@@ -96,7 +96,7 @@ async function uncontended(locks: Locks, { effort }: Scale): Promise<Figure[]> {
 /** The driver's state machine and its promises, without deadlines, watchdog, queue and lease. */
 async function driverAlone(driver: Driver, env: Env, { effort }: Scale): Promise<Figure> {
   const map = new BareMap()
-  const wait: Wait = { signal: new AbortController().signal, over: false, remaining: () => 0 }
+  const wait: Wait = { signal: new AbortController().signal, ended: false, remaining: () => 0 }
   const claim = { name: 'bench:driver', mode: { kind: 'exclusive' }, fair: false, ttl: 30_000 } as const
   const rates = await takeTurns(
     {

@@ -73,18 +73,18 @@ function sqliteDriver(file: SqliteFile, env: Env): Driver<SqliteTraits> {
     const { name, attempt, mode, ttl, note } = claim
     const ask = { attempt, mode, ttl, wait: wait.remaining() > 0, note, by: env.by }
     const take = cleaned((row, now, wall) => table.acquire(row, ask, now, wall))
-    while (!wait.over && !closed) {
+    while (!wait.ended && !closed) {
       const sent = env.clock.now()
       const answer = await file.run(name, take, wait.signal).catch(troubled)
       if (answer === undefined) continue
       if (answer.is === 'limit')
         throw permitLimitError(name, answer.limit, mode.kind === 'permits' ? mode.of : 0)
-      if (answer.is === 'granted' && !wait.over) return grantOf(claim, answer.hold, deadline(sent, ttl))
+      if (answer.is === 'granted' && !wait.ended) return grantOf(claim, answer.hold, deadline(sent, ttl))
       if (answer.is !== 'waiting' && answer.is !== 'busy') return undefined
       const row = file.row(name)
       const [holder] = table.toLockStatus(row, monotonic()).holders
       const position = answer.is === 'waiting' ? answer.position : undefined
-      wait.blocked?.({ ...(holder && { holder }), ...(position && { position }) })
+      wait.report?.({ ...(holder && { holder }), ...(position && { position }) })
       if (answer.is === 'busy') return undefined
       await turnOf(attempt, row, wait.signal)
     }
@@ -92,7 +92,7 @@ function sqliteDriver(file: SqliteFile, env: Env): Driver<SqliteTraits> {
 
     function troubled(error: BackendError): undefined {
       if (!ask.wait || !error.unanswered) throw error
-      wait.blocked?.({ trouble: error })
+      wait.report?.({ error: error })
     }
   }
 

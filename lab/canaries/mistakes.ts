@@ -171,7 +171,7 @@ export const canaries: Readonly<Record<string, Canary>> = {
     parts: {
       fair: true,
       park: async ({ env }, wait) => {
-        wait.blocked?.({ position: 1 })
+        wait.report?.({ position: 1 })
         await pause(40 * env.random())
       },
     },

@@ -79,9 +79,9 @@ export function naiveRedlock(
         const [sent, among] = [env.clock.now(), asked()]
         if ((await count(claim, vote, claim.ttl, among)) >= majority) return grantOf(claim, sent, among)
         undo(claim)
-        if (wait.over || wait.remaining() === 0) return undefined
+        if (wait.ended || wait.remaining() === 0) return undefined
         await pause(10 + 40 * env.random())
-        if (wait.over) return undefined
+        if (wait.ended) return undefined
       }
     },
     inspect: async (name) => ({ name, holders: [], waiters: [], lastToken: 0 }),

@@ -87,9 +87,9 @@ export function plainDriver(redis: Redis, parts: Parts, env: Env): Driver {
         const sent = env.clock.now()
         const token = await parts.take(at)
         if (token !== undefined) return grantOf(at, token, parts.validUntil(sent, env.clock.now(), claim.ttl))
-        if (wait.over || wait.remaining() === 0) return undefined
+        if (wait.ended || wait.remaining() === 0) return undefined
         await parts.park(at, wait)
-        if (wait.over) return undefined
+        if (wait.ended) return undefined
       }
     },
     inspect: async (name) => {

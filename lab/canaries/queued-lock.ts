@@ -62,7 +62,7 @@ export function queued({ clockFromPush = false, neverLooks = false }: Mistakes):
       const gone = new Promise<void>((resolve) => wait.signal.addEventListener('abort', () => resolve()))
       await Promise.race(neverLooks ? [told, gone] : [told, gone, pause(50)])
       waiting.delete(attempt)
-      if (wait.over) leave(at)
+      if (wait.ended) leave(at)
     },
   }
 }

@@ -85,9 +85,9 @@ function driverOver(attempt: (key: string) => Promise<Held | undefined>, env: En
       for (;;) {
         const held = await telling(attempt(`peer:${name}`))
         if (held !== undefined) return grantOf(held)
-        if (wait.over || wait.remaining() === 0) return undefined
+        if (wait.ended || wait.remaining() === 0) return undefined
         await new Promise((resolve) => setTimeout(resolve, 5 + 15 * env.random()))
-        if (wait.over) return undefined
+        if (wait.ended) return undefined
       }
     },
     inspect: async (name) => ({ name, holders: [], waiters: [], lastToken: 0 }),

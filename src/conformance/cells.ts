@@ -192,8 +192,8 @@ export function cells(it: It, { traits }: Fixture): void {
   for (const [name, test] of Object.entries(kinds)) it(name, (stage) => test(stage, stage.client()))
 }
 
-function changeOf(client: Client, seen: number, value: string | undefined, keep = forNow): CellChange {
-  return { seen, value, keep, id: client.env.id() }
+function changeOf(client: Client, ifVersion: number, value: string | undefined, ttl = forNow): CellChange {
+  return { ifVersion, value, ttl, id: client.env.id() }
 }
 
 function write(client: Client, key: string, seen: number, value: string | undefined, keep?: number) {

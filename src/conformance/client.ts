@@ -23,9 +23,9 @@ export function openClient(factory: DriverFactory): Client {
   const opened: { driver?: Driver; env?: Env } = {}
   const locks = createLocks((env) => {
     const made = factory(env)
-    const driver = made.traits.line === false ? waits.of(made) : made
+    const driver = made.traits.queue === false ? waits.of(made) : made
     Object.assign(opened, { driver, env })
-    const { list, forceRelease, cells, together } = driver
+    const { list, forceRelease, cells, acquireMany } = driver
     return {
       name: driver.name,
       traits: driver.traits,
@@ -38,10 +38,10 @@ export function openClient(factory: DriverFactory): Client {
         )
         return answer
       },
-      ...(together !== undefined && {
-        together: (claims: readonly Claim[], wait: Wait) => {
+      ...(acquireMany !== undefined && {
+        acquireMany: (claims: readonly Claim[], wait: Wait) => {
           asked++
-          return together.call(driver, claims, wait)
+          return acquireMany.call(driver, claims, wait)
         },
       }),
       inspect: (name) => driver.inspect(name),
@@ -81,13 +81,13 @@ class Waits {
       get signal() {
         return wait.signal
       },
-      get over() {
-        return wait.over
+      get ended() {
+        return wait.ended
       },
       remaining: () => wait.remaining(),
-      blocked: (by: WaitStatus) => {
+      report: (by: WaitStatus) => {
         if (by.holder !== undefined) this.#names.set(told, claim.name)
-        wait.blocked?.(by)
+        wait.report?.(by)
       },
     }
     return driver.acquire(claim, told).finally(() => this.#names.delete(told))
@@ -168,7 +168,7 @@ export function waitOf(how: 'once' | 'long' = 'long'): Wait & { end(): void } {
   const controller = new AbortController()
   return {
     signal: controller.signal,
-    get over() {
+    get ended() {
       return controller.signal.aborted
     },
     remaining: () => (how === 'once' || controller.signal.aborted ? 0 : 60_000),

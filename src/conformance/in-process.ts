@@ -64,7 +64,7 @@ class Gate {
 function gated(factory: DriverFactory, gate: Gate): DriverFactory {
   return (env) => {
     const driver = factory(env)
-    const { list, forceRelease, cells, together } = driver
+    const { list, forceRelease, cells, acquireMany } = driver
     const wrapped: Driver = {
       name: driver.name,
       traits: driver.traits,
@@ -73,10 +73,10 @@ function gated(factory: DriverFactory, gate: Gate): DriverFactory {
           const grant = await driver.acquire(claim, wait)
           return grant && throughGate(grant, gate)
         }),
-      ...(together !== undefined && {
-        together: (claims: readonly Claim[], wait: Wait) =>
+      ...(acquireMany !== undefined && {
+        acquireMany: (claims: readonly Claim[], wait: Wait) =>
           through(gate, wait, async () =>
-            (await together(claims, wait))?.map((grant) => throughGate(grant, gate)),
+            (await acquireMany(claims, wait))?.map((grant) => throughGate(grant, gate)),
           ),
       }),
       inspect: (name) => gate.cross(() => driver.inspect(name)),
@@ -103,13 +103,13 @@ async function through<T>(gate: Gate, wait: Wait, ask: () => Promise<T>): Promis
   try {
     return await gate.cross(ask, wait.signal)
   } catch (error) {
-    if (wait.over) return undefined
+    if (wait.ended) return undefined
     throw error
   }
 }
 
 function throughGate(grant: Grant, gate: Gate): Grant {
-  const { lost, pass, nextToken, contended, downgrade } = grant
+  const { lost, nextReservedToken, nextToken, contended, downgrade } = grant
   return {
     token: grant.token,
     get validUntil() {
@@ -118,7 +118,7 @@ function throughGate(grant: Grant, gate: Gate): Grant {
     renew: (ttl, signal) => gate.cross(() => grant.renew(ttl, signal), signal),
     release: (): Promise<ReleaseResult> => gate.cross(() => grant.release()),
     ...(lost !== undefined && { lost }),
-    ...(pass !== undefined && { pass: () => pass.call(grant) }),
+    ...(nextReservedToken !== undefined && { nextReservedToken: () => nextReservedToken.call(grant) }),
     ...(nextToken !== undefined && { nextToken: () => gate.cross(() => nextToken.call(grant)) }),
     ...(contended !== undefined && { contended: () => contended.call(grant) }),
     ...(downgrade !== undefined && { downgrade: () => gate.cross(() => downgrade.call(grant)) }),

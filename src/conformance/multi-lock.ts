@@ -129,15 +129,15 @@ const inOneStep = {
     const b = stage.client()
     const claims = [claimOf(a, stage.name()), claimOf(a, stage.name())]
     await stage.connected(a)
-    const first = await a.driver.together?.(claims, waitOf('once'))
-    const again = await a.driver.together?.(claims, waitOf('once'))
+    const first = await a.driver.acquireMany?.(claims, waitOf('once'))
+    const again = await a.driver.acquireMany?.(claims, waitOf('once'))
     assert.ok(first !== undefined && again !== undefined)
     assert.deepEqual(
       again.map(({ token }) => token),
       first.map(({ token }) => token),
     )
     assert.equal(await again[0]?.release(), 'released')
-    assert.equal(await a.driver.together?.(claims, waitOf('once')), undefined)
+    assert.equal(await a.driver.acquireMany?.(claims, waitOf('once')), undefined)
     await stage.assertFree(b, claims[0]?.name ?? '')
     await again[1]?.release()
   },
@@ -151,7 +151,7 @@ const inOneStep = {
     ]
     const wait = waitOf('once')
     await stage.cut(a)
-    const asked = a.driver.together?.(claims, wait).catch(() => undefined)
+    const asked = a.driver.acquireMany?.(claims, wait).catch(() => undefined)
     wait.end()
     await stage.heal()
     const grants = await stage.settlesInTime('an end', Promise.resolve(asked), 2 * stage.timeout)
@@ -162,11 +162,11 @@ const inOneStep = {
 } satisfies Record<string, (stage: TestContext, client: Client) => Promise<void>>
 
 export function together(it: It, { traits, childClient }: Fixture): void {
-  const tests = { ...everywhere, ...(traits.together === true && inOneStep) }
+  const tests = { ...everywhere, ...(traits.acquireMany === true && inOneStep) }
   for (const [name, test] of Object.entries(tests)) it(name, (stage) => test(stage, stage.client()))
 
-  it(`${traits.together === true ? 'have' : 'have no'} request of their own`, async (stage) => {
-    assert.equal(stage.client().driver.together !== undefined, traits.together === true)
+  it(`${traits.acquireMany === true ? 'have' : 'have no'} request of their own`, async (stage) => {
+    assert.equal(stage.client().driver.acquireMany !== undefined, traits.acquireMany === true)
   })
   if (!traits.shared || childClient === undefined) return
 

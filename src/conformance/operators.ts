@@ -30,8 +30,8 @@ export function operators(it: It, _fixture: Fixture): void {
     )
     assert.ok((holder?.expiresIn ?? 0) > 10_000, `expires in ${holder?.expiresIn} ms`)
     const notes = standing.waiters.map((waiter) => waiter.note)
-    const { line = true } = a.driver.traits
-    assert.deepEqual(fair ? notes : notes.sort(), line ? ['waiter 0', 'waiter 1'] : [])
+    const { queue = true } = a.driver.traits
+    assert.deepEqual(fair ? notes : notes.sort(), queue ? ['waiter 0', 'waiter 1'] : [])
     assert.ok(standing.waiters.every((waiter) => waiter.waitedFor >= 0 && waiter.mode.kind === 'exclusive'))
     await lease.release()
     await Promise.all(waits)

@@ -93,7 +93,7 @@ export class TestContext {
   /** Number of waiters for `name`: as the store reports it to `client`, or, if the store keeps no queue, as the waiters themselves were notified. */
   async waiters(client: Client, name: string): Promise<number> {
     const seen = (await client.locks.inspect(name)).waiters.length
-    if (this.fixture.traits.line !== false) return seen
+    if (this.fixture.traits.queue !== false) return seen
     assert.equal(seen, 0, 'a store without a line named somebody who waits')
     const counts = [...this.#clients.map(({ waiting }) => waiting), ...this.#others]
     return counts.reduce((sum, count) => sum + count(name), 0)

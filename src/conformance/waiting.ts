@@ -113,8 +113,8 @@ export function waiting(it: It, fixture: Fixture): void {
     await taken.release()
   })
 
-  const { line = true } = fixture.traits
-  it(`${line ? 'does not let a try overtake' : 'serves, whether or not a try was before them,'} those who wait`, async (stage) => {
+  const { queue = true } = fixture.traits
+  it(`${queue ? 'does not let a try overtake' : 'serves, whether or not a try was before them,'} those who wait`, async (stage) => {
     const [a, b, c] = [stage.client(), stage.client(), stage.client()]
     const name = stage.name()
     await stage.connected(c)
@@ -122,7 +122,7 @@ export function waiting(it: It, fixture: Fixture): void {
     const next = b.locks.mutex(name).acquire()
     await stage.queued(a, name, 1)
     const [, tried] = await Promise.all([lease.release(), c.locks.mutex(name).tryAcquire()])
-    if (line) assert.equal(tried, undefined)
+    if (queue) assert.equal(tried, undefined)
     await tried?.release()
     await (await stage.settlesInTime('the waiter to be granted', next)).release()
   })

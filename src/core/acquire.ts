@@ -275,8 +275,8 @@ class Acquisition implements QueueEntry, WaitListener {
   }
 
   blocked(by: WaitStatus): void {
-    this.#trouble = by.trouble
-    if (by.trouble === undefined) this.#said = { by, at: this.#line.engine.clock.now() }
+    this.#trouble = by.error
+    if (by.error === undefined) this.#said = { by, at: this.#line.engine.clock.now() }
     this.#caller.blocked?.(by)
   }
 
@@ -353,7 +353,7 @@ class Acquisition implements QueueEntry, WaitListener {
     return new AcquireTimeoutError(name, waited, {
       ...said?.by,
       ...(holder !== undefined && { holder }),
-      ...(this.#trouble !== undefined && { trouble: this.#trouble }),
+      ...(this.#trouble !== undefined && { error: this.#trouble }),
     })
   }
 }

@@ -72,7 +72,12 @@ export class CellRef {
     const next = await decide(cell)
     if (next === undefined) return cell
     checkSize(this.key, next.value)
-    const change = { seen: cell?.version ?? 0, ...next, id: this.engine.env.id() }
+    const change = {
+      ifVersion: cell?.version ?? 0,
+      value: next.value,
+      ttl: next.keep,
+      id: this.engine.env.id(),
+    }
     if (next.value === undefined && cell === undefined) return undefined
     const written = await this.retrying(bounds, () => this.#cells.write(this.key, change, bounds.signal))
     if (written === undefined) return overtaken

@@ -13,11 +13,11 @@ export interface Cell {
 
 export interface CellChange {
   /** The version to replace; 0: write only if there is no cell. */
-  readonly seen: number
+  readonly ifVersion: number
   /** At most {@link maxCellBytes} of UTF-8, without U+0000; undefined removes the cell. */
   readonly value: string | undefined
   /** Milliseconds after this write at which the store removes the cell, by the store's clock; Infinity: never. */
-  readonly keep: number
+  readonly ttl: number
   /** 128 random bits in hex, fresh for every change: the store recognises a repeated request by it. */
   readonly id: string
 }
@@ -31,7 +31,7 @@ export interface Cells {
   /** The present cell: at least as new as anything that was written or read before the call. */
   read(key: string, signal: AbortSignal): Promise<Cell | undefined>
   /**
-   * Replaces the value if the version is still `seen`, and resolves with the new cell (the value of a removed one is
+   * Replaces the value if the version is still `ifVersion`, and resolves with the new cell (the value of a removed one is
    * ''); undefined if somebody else was faster. A repeated change gets the same reply for as long as the cell is
    * still what that change made; later the reply may be undefined, and the change is never carried out twice. The
    * reply to a removal may be undefined when nothing is left.

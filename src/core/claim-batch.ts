@@ -44,7 +44,7 @@ export class ClaimBatch {
   }
 
   send(driver: Driver): void {
-    const asked = driver.together?.(this.#claims, together(this.#waits))
+    const asked = driver.acquireMany?.(this.#claims, together(this.#waits))
     this.#settle(
       asked?.then((grants) => {
         this.answered = true
@@ -66,8 +66,8 @@ function together(waits: readonly Wait[]): Wait {
       signal ??= AbortSignal.any(waits.map((wait) => wait.signal))
       return signal
     },
-    get over() {
-      return waits.some((wait) => wait.over)
+    get ended() {
+      return waits.some((wait) => wait.ended)
     },
     remaining: () => 0,
   }

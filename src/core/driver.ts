@@ -52,14 +52,14 @@ export interface Wait {
    */
   readonly signal: AbortSignal
   /** True once the wait is over; costs nothing to read. */
-  readonly over: boolean
+  readonly ended: boolean
   /** Milliseconds left: 0 = one attempt only, Infinity = no deadline. */
   remaining(): number
   /**
    * Reports what blocks the claim. Call it whenever the driver learns more: errors, events and the CLI name the
-   * holder from it. A wait that reported nothing but `trouble` ends as an outage, not as a lock that was not free.
+   * holder from it. A wait that reported nothing but `error` ends as an outage, not as a lock that was not free.
    */
-  blocked?(by: WaitStatus): void
+  report?(status: WaitStatus): void
 }
 
 /** What blocks a claim, as far as the driver knows without querying the store again. */
@@ -68,7 +68,7 @@ export interface WaitStatus {
   /** Position in the queue, 1 = next. */
   readonly position?: number
   /** Why the store cannot serve requests at present; the driver retries while the wait lasts. */
-  readonly trouble?: BackendError
+  readonly error?: BackendError
 }
 
 /** What the store granted. A plain object of the driver; the core never sees a connection, key or node. */
@@ -110,7 +110,7 @@ export interface Grant {
    * is used up and the grant must be released. Absent: the driver cannot hand over locally (shared and permit grants
    * never can).
    */
-  pass?(): number | undefined
+  nextReservedToken?(): number | undefined
   /**
    * Where every token is minted by the store: the next token, by one write that succeeds only while the grant is held,
    * for another holder inside this process. `undefined`: the grant is over, or the store refuses. Rejects when the
@@ -206,11 +206,11 @@ export interface Traits {
    * False: the store has no wait queue; `inspect` lists no waiters, and an attempt may barge past them. Absent counts
    * as true: waiters are listed, and no attempt barges.
    */
-  readonly line?: boolean
-  /** True: the driver has {@link Driver.together}. Otherwise several locks are acquired one after the other. */
-  readonly together?: boolean
+  readonly queue?: boolean
+  /** True: the driver has {@link Driver.acquireMany}. Otherwise several locks are acquired one after the other. */
+  readonly acquireMany?: boolean
   /** How many claims one such step can acquire; more are acquired one after the other. Absent: any number. */
-  readonly mostTogether?: number
+  readonly maxBatch?: number
 }
 
 export interface Driver<T extends Traits = Traits> {
@@ -227,10 +227,10 @@ export interface Driver<T extends Traits = Traits> {
    * Single attempts at several names, each name once, in one step of the store. Resolves with a grant for each claim,
    * in their order, or with undefined when one of them is not free. In that case none was touched; or, with a store
    * that reports this only afterwards, all were released in one step, and nobody has seen one without the others.
-   * Present where `traits.together`.
+   * Present where `traits.acquireMany`.
    * @throws as `acquire`
    */
-  together?(claims: readonly Claim[], wait: Wait): Promise<readonly Grant[] | undefined>
+  acquireMany?(claims: readonly Claim[], wait: Wait): Promise<readonly Grant[] | undefined>
   inspect(name: string): Promise<LockStatus>
   /** Every name that begins with `prefix` and has a holder or waiter. Absent: the store cannot list names. */
   list?(prefix: string): Promise<readonly LockStatus[]>

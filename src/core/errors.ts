@@ -75,7 +75,7 @@ export class AcquireTimeoutError extends HoldfastError {
     blocked: WaitStatus | undefined,
     what: string = `lock ${quote(lock)} was not free`,
   ) {
-    const cause = blocked?.trouble
+    const cause = blocked?.error
     const trouble = cause === undefined ? '' : `; the store was in trouble: ${cause.message}`
     super(
       `${what} within ${Math.round(waited)} ms${heldBy(blocked)}${trouble}`,

@@ -128,12 +128,12 @@ function attempt(engine: Engine, timeout: number): { acquired: Promise<void>; to
   const told: Told = {}
   const wait: Wait = {
     signal: controller.signal,
-    get over() {
+    get ended() {
       return controller.signal.aborted
     },
     remaining: () => 0,
-    blocked: (by) => {
-      told.trouble = by.trouble
+    report: (by) => {
+      told.trouble = by.error
     },
   }
   const mode = driver.traits.modes.includes('shared') ? shared : exclusive

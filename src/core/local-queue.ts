@@ -198,7 +198,7 @@ export class LocalQueue {
   async #adopted(claim: Claim, grant: Grant, token: number, terms: Terms): Promise<Hold | undefined> {
     let last = grant.token
     // Local hand-overs in the other process have used up part of the reserve.
-    while (last < token) last = grant.pass?.() ?? Number.POSITIVE_INFINITY
+    while (last < token) last = grant.nextReservedToken?.() ?? Number.POSITIVE_INFINITY
     const now = this.engine.clock.now()
     if (last !== token || !usable(grant, terms, now) || this.engine.closed) {
       const { releases } = this.engine
@@ -217,7 +217,8 @@ export class LocalQueue {
   handOff(hold: Hold): boolean {
     if (this.#heir(hold) === undefined || hold.revoked) return this.#passNow(hold)
     const { grant } = hold.watchdog
-    if (grant.pass === undefined && grant.nextToken !== undefined) return this.#passByRequest(hold, grant)
+    if (grant.nextReservedToken === undefined && grant.nextToken !== undefined)
+      return this.#passByRequest(hold, grant)
     if (!this.#passing.tired) return this.#passNow(hold)
     this.#rest(hold)
     this.engine.clock.soon(() => this.#rested(hold))
@@ -266,7 +267,7 @@ export class LocalQueue {
   #passNow(hold: Hold): boolean {
     const { watchdog } = hold
     const heir = this.#heir(hold)
-    const token = heir !== undefined && this.#mayPass(hold) ? watchdog.grant.pass?.() : undefined
+    const token = heir !== undefined && this.#mayPass(hold) ? watchdog.grant.nextReservedToken?.() : undefined
     if (heir !== undefined && token !== undefined) {
       this.#queue.delete(heir)
       this.#deliver(heir, watchdog, token, this.engine.clock.now(), true)
@@ -305,10 +306,10 @@ export class LocalQueue {
   blocked(request: QueueEntry, by: WaitStatus): void {
     request.blocked(by)
     const { driver, events, clock } = this.engine
-    this.trouble = by.trouble
-    this.lastStatus = by.trouble === undefined ? { by, at: clock.now() } : undefined
+    this.trouble = by.error
+    this.lastStatus = by.error === undefined ? { by, at: clock.now() } : undefined
     const { mode, terms, acquisition } = request
-    if (by.trouble !== undefined) events.storeFailed(driver.name, this.name, 'acquire', by.trouble)
+    if (by.error !== undefined) events.storeFailed(driver.name, this.name, 'acquire', by.error)
     if (!events.wants('waiting')) return
     const about = { name: this.name, driver: driver.name, mode, note: terms.note, acquisition }
     events.emit('waiting', { ...about, blocked: by })

@@ -9,7 +9,7 @@ export class StoreRequest implements Wait {
   readonly claim: Claim
   /** A single attempt. */
   readonly once: boolean
-  over = false
+  ended = false
   /** It was taken over, or begun again: the reply "not granted" does not end the wait of its present owner. */
   reassigned = false
   /** The store has reported what blocks it. */
@@ -34,16 +34,16 @@ export class StoreRequest implements Wait {
     // The driver is about to park, so the deadline needs its timer now.
     this.#owner?.deadline.arm()
     this.#controller ??= new AbortController()
-    if (this.over) this.#controller.abort()
+    if (this.ended) this.#controller.abort()
     return this.#controller.signal
   }
 
   remaining(): number {
-    return this.over || this.once ? 0 : (this.#owner?.deadline.remaining ?? 0)
+    return this.ended || this.once ? 0 : (this.#owner?.deadline.remaining ?? 0)
   }
 
-  blocked(by: WaitStatus): void {
-    if (by.trouble === undefined) this.reported = true
+  report(by: WaitStatus): void {
+    if (by.error === undefined) this.reported = true
     if (this.#owner !== undefined) this.#line.blocked(this.#owner, by)
   }
 
@@ -60,7 +60,7 @@ export class StoreRequest implements Wait {
 
   /** Nobody wants the grant any more. */
   abandon(): void {
-    this.over = true
+    this.ended = true
     this.#owner = undefined
     this.#controller?.abort()
   }

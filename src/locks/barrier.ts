@@ -105,7 +105,7 @@ async function enter(
   const wait = duration('wait', options.wait ?? terms.wait, 0, true)
   const lease = await roll.lock.take(options).catch((error: unknown) => {
     if (!(error instanceof AcquireTimeoutError)) throw error
-    const trouble = error.cause instanceof BackendError ? { trouble: error.cause } : undefined
+    const trouble = error.cause instanceof BackendError ? { error: error.cause } : undefined
     throw new AcquireTimeoutError(name, error.waited, trouble, closed(name, 0, parties))
   })
   const { attempt } = lease.hold.watchdog.claim

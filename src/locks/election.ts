@@ -109,8 +109,8 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
   async function standBehind(lease: HeldLease, options: AcquireOptions): Promise<HeldLease> {
     let next = Promise.resolve(lease)
     await new Promise<void>((inLine) => {
-      next = lock.take(options, ({ trouble }) => {
-        if (trouble === undefined) inLine()
+      next = lock.take(options, ({ error }) => {
+        if (error === undefined) inLine()
       })
       const ended = () => inLine()
       next.then(ended, ended)

@@ -109,7 +109,7 @@ class Multi implements MultiLock {
         throw new AcquireTimeoutError(lock.name, tried, {
           ...(error.holder === undefined ? {} : { holder: error.holder }),
           ...(error.position === undefined ? {} : { position: error.position }),
-          ...(error.cause instanceof BackendError ? { trouble: error.cause } : {}),
+          ...(error.cause instanceof BackendError ? { error: error.cause } : {}),
         })
       }
     }) as Promise<MultiLease>
@@ -162,10 +162,10 @@ class Multi implements MultiLock {
   /** Acquires all in one step of the store. Undefined: one of them is not free. */
   async #atOnce(options: AcquireOptions, wait: number): Promise<CompositeLease | undefined | 'one by one'> {
     const { driver } = this.#engine
-    const { mostTogether = Number.POSITIVE_INFINITY } = driver.traits
-    const some = this.#parts.length > 1 && this.#parts.length <= mostTogether
+    const { maxBatch = Number.POSITIVE_INFINITY } = driver.traits
+    const some = this.#parts.length > 1 && this.#parts.length <= maxBatch
     const able = some && this.#parts.every(({ lock }) => lock.engine === this.#engine)
-    if (!able || driver.together === undefined) return 'one by one'
+    if (!able || driver.acquireMany === undefined) return 'one by one'
     const party = new ClaimBatch(wait)
     const joining = this.#parts.map(({ lock }) => lock.join(party, options))
     // By now each has joined, or has been answered within this process.

@@ -117,7 +117,7 @@ async function within<R>(engine: Engine, name: string, work: (wait: Wait) => Pro
   try {
     const found = await work({
       signal,
-      get over() {
+      get ended() {
         return signal.aborted
       },
       remaining: () => 0,

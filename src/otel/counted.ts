@@ -46,7 +46,7 @@ export class Counted {
   }
 
   #waiting({ name, acquisition, blocked }: LockEvents['waiting']): void {
-    if (blocked.trouble !== undefined) return
+    if (blocked.error !== undefined) return
     this.quarantined = false
     this.series.of(name).positions.set(acquisition, blocked.position ?? 1)
   }

@@ -66,9 +66,9 @@ export class Spans {
     this.#acquiring.set(acquisition, { span, context })
   }
 
-  #waiting(acquisition: number, { position, trouble }: LockEvents['waiting']['blocked']): void {
+  #waiting(acquisition: number, { position, error }: LockEvents['waiting']['blocked']): void {
     const span = this.#acquiring.get(acquisition)?.span
-    if (trouble !== undefined) span?.addEvent('store error', { 'error.type': trouble.code })
+    if (error !== undefined) span?.addEvent('store error', { 'error.type': error.code })
     else span?.addEvent('blocked', position === undefined ? {} : { 'holdfast.queue.position': position })
   }
 

@@ -29,7 +29,7 @@ export function recorded<M extends Ability>(locks: Locks<M>, recorder: Recorder)
   const stops = [
     locks.on('waiting', ({ name, blocked }) => {
       // An error is no queue entry: the store has not been reached yet.
-      if (blocked.trouble === undefined) journal.waiting(name)
+      if (blocked.error === undefined) journal.waiting(name)
     }),
     locks.on('renewed', ({ name, token }) => journal.reported(name, token, 'renew')),
     locks.on('lost', ({ name, token }) => journal.reported(name, token, 'lost')),

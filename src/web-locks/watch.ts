@@ -15,14 +15,14 @@ export function watch(locks: LocksOfAnyDriver, pair: LockPair, place: QueuedCall
   let over = pair.requestNote.steal
   const watching = [
     locks.on('granted', (event) => void (event.note === note && !over && place.queued())),
-    locks.on('waiting', ({ note: whose, blocked: { position, holder, trouble } }) => {
+    locks.on('waiting', ({ note: whose, blocked: { position, holder, error } }) => {
       if (whose !== note || over) return
       // A driver that keeps an order reports a position once it has one; it may report the holder before.
-      const inLine = pair.options.fair ? position !== undefined : trouble === undefined
+      const inLine = pair.options.fair ? position !== undefined : error === undefined
       if (inLine) place.queued()
       // While the store is failing nobody knows when the request will be queued, and the others need not wait for
       // that.
-      if (trouble !== undefined || (inLine && (holder !== undefined || (position ?? 1) > 1))) place.decided()
+      if (error !== undefined || (inLine && (holder !== undefined || (position ?? 1) > 1))) place.decided()
       else if (inLine) void inTheWay(locks, pair, () => over).then(place.decided, place.decided)
     }),
   ]

@@ -74,11 +74,11 @@ export const brokenDrivers: readonly BrokenDriver[] = [
     breaks: cellsChanged((cells, env) => ({
       write: async (key, change, signal) => {
         const before = await cells.read(key, signal)
-        if ((before?.version ?? 0) !== change.seen) return undefined
+        if ((before?.version ?? 0) !== change.ifVersion) return undefined
         await new Promise(setImmediate)
         for (;;) {
           const now = await cells.read(key, signal)
-          const again = { ...change, seen: now?.version ?? 0, id: env.id() }
+          const again = { ...change, ifVersion: now?.version ?? 0, id: env.id() }
           const cell = await cells.write(key, again, signal)
           if (cell !== undefined) return cell
         }
@@ -104,7 +104,7 @@ export const brokenDrivers: readonly BrokenDriver[] = [
     mistake: 'tokens that repeat',
     breaks: regranted((grant) => {
       const coarse = Math.floor(grant.token / 1e12)
-      return { token: coarse, pass: () => coarse }
+      return { token: coarse, nextReservedToken: () => coarse }
     }),
     seenBy: [
       ['tokens', 'grow with every grant of a name', /token \d+ came after \d+/],
@@ -114,7 +114,7 @@ export const brokenDrivers: readonly BrokenDriver[] = [
   },
   {
     mistake: 'the token of the reserve is not used when a lock is passed on',
-    breaks: regranted((grant) => ({ pass: () => grant.token })),
+    breaks: regranted((grant) => ({ nextReservedToken: () => grant.token })),
     seenBy: [['tokens', 'grow when the lock is passed on', /token \d+ came after \d+/]],
   },
   {
@@ -165,7 +165,7 @@ export const brokenDrivers: readonly BrokenDriver[] = [
       acquire: (claim, wait) => {
         const endless: Wait = {
           signal: new AbortController().signal,
-          over: false,
+          ended: false,
           remaining: () => wait.remaining(),
         }
         const gone = new Promise<undefined>((resolve) => {
@@ -212,7 +212,7 @@ export const brokenDrivers: readonly BrokenDriver[] = [
     breaks: changed((driver) => ({
       acquire: async (claim, wait) => {
         for (;;) {
-          const once: Wait = { signal: wait.signal, over: wait.over, remaining: () => 0 }
+          const once: Wait = { signal: wait.signal, ended: wait.ended, remaining: () => 0 }
           const grant = await asks(driver, claim, once)
           if (grant !== undefined || wait.remaining() === 0) return grant
           await new Promise((resolve) => setTimeout(resolve, 20))

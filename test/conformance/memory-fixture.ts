@@ -11,7 +11,7 @@ const traits = {
   maxLockDelay: Number.POSITIVE_INFINITY,
   cells: true,
   portable: true,
-  together: true,
+  acquireMany: true,
 } as const
 
 /** `broken` stands between the store and the clients, for the proof that the suite sees what it should. */

@@ -89,7 +89,7 @@ describe('the scenario', { concurrency: true }, () => {
 
   it('fails where a driver does more than it declares', async () => {
     const { column, failed } = await play(
-      changed(({ traits }) => ({ traits: { ...traits, together: false, line: false } })),
+      changed(({ traits }) => ({ traits: { ...traits, acquireMany: false, queue: false } })),
     )
     assert.deepEqual(brokenIn(column), [several, inspecting])
     assert.match(failed.get(several) ?? '', /'requests for a lock → 2' was expected, got '.* → 1'/)

@@ -57,7 +57,7 @@ test('a grant, a lock that is not free, a timeout, an abort and a failure each e
   const [granted, busy, timeout, , failed] = s.asked
   granted?.grant()
   busy?.nothing()
-  timeout?.wait.blocked?.({ position: 1 })
+  timeout?.wait.report?.({ position: 1 })
   failed?.fail(new BackendError('scripted', 'refused'))
   controller.abort(new Error('the caller left'))
   await settle()
@@ -125,7 +125,7 @@ test('a hand-over inside the process is a grant of its own acquisition', async (
   const second = s.locks.mutex('m').acquire()
   await settle()
   let token = 100
-  s.asked[0]!.grant({ pass: () => ++token, contended: () => false })
+  s.asked[0]!.grant({ nextReservedToken: () => ++token, contended: () => false })
   await (await first).release()
   await (await second).release()
   assert.deepEqual(brief(told), [
@@ -171,7 +171,7 @@ test('a quarantine shows in the error of the store, and a renewal refused before
   const told = listen(s, 'storeError')
   const acquiring = s.locks.mutex('m').acquire()
   await settle()
-  s.asked[0]!.wait.blocked?.({ trouble: new BackendError('scripted', 'quarantine', { quarantined: true }) })
+  s.asked[0]!.wait.report?.({ error: new BackendError('scripted', 'quarantine', { quarantined: true }) })
   const grant = s.asked[0]!.grant()
   const lease = await acquiring
   const extending = lease.extend(1_000)

@@ -23,7 +23,7 @@ test('the life of a lease is told by events', async () => {
     s.locks.on(event, ({ name }) => seen.push(`${event} ${name}`))
   const acquiring = s.locks.mutex('m').acquire({ ttl: 3_000 })
   await settle()
-  s.asked[0]!.wait.blocked?.({ position: 1 })
+  s.asked[0]!.wait.report?.({ position: 1 })
   const grant = s.asked[0]!.grant()
   const lease = await acquiring
   await s.clock.advance(1_000)

@@ -11,7 +11,7 @@ after(leakCheck)
 /** A grant that can be passed on `reserve` times. */
 function passable(contended: () => boolean, reserve = 1_000_000): Partial<ScriptedGrant> {
   let token = 5_000
-  return { token, contended, pass: () => (reserve-- > 0 ? ++token : undefined) }
+  return { token, contended, nextReservedToken: () => (reserve-- > 0 ? ++token : undefined) }
 }
 
 test('a thousand requests in one process cost the store one waiter', async () => {
@@ -109,7 +109,7 @@ test('when the head gives up, the next request takes over its place in the store
   leaving.abort(new Error('no longer wanted'))
   await assert.rejects(first, { message: 'no longer wanted' })
   assert.equal(s.asked.length, 1)
-  assert.equal(s.asked[0]!.wait.over, false, 'the place is still wanted')
+  assert.equal(s.asked[0]!.wait.ended, false, 'the place is still wanted')
   s.asked[0]!.grant()
   await (await second).release()
 })
@@ -124,7 +124,7 @@ test('a place for one of several holders is not taken over: others may have been
     await settle()
     leaving.abort(new Error('gone'))
     await assert.rejects(first)
-    assert.equal(s.asked[0]!.wait.over, true)
+    assert.equal(s.asked[0]!.wait.ended, true)
     const late = s.asked[0]!.grant()
     await settle()
     assert.equal(late.releases, 1)
@@ -141,7 +141,7 @@ test('a head whose successor asks for something else leaves the line, and a gran
   await settle()
   leaving.abort(new Error('gone'))
   await assert.rejects(first)
-  assert.equal(s.asked[0]!.wait.over, true)
+  assert.equal(s.asked[0]!.wait.ended, true)
   assert.equal(s.asked[0]!.wait.signal.aborted, true)
   assert.equal(s.asked.length, 2)
   const late = s.asked[0]!.grant()
@@ -187,7 +187,7 @@ test('a wait that times out says who holds the lock, since when and with what no
     by: 'web-1:77',
     note: 'invoice run',
   } as const
-  s.asked[0]!.wait.blocked?.({ holder, position: 3 })
+  s.asked[0]!.wait.report?.({ holder, position: 3 })
   const rejected = assert.rejects(acquiring, (error: Error) => {
     assert.match(
       error.message,
@@ -197,7 +197,7 @@ test('a wait that times out says who holds the lock, since when and with what no
   })
   await s.clock.advance(2_000)
   await rejected
-  assert.equal(s.asked[0]!.wait.over, true)
+  assert.equal(s.asked[0]!.wait.ended, true)
   assert.equal(s.clock.pending, 0)
 })
 
@@ -278,7 +278,7 @@ test('a lock whose lease ran out while the machine slept is not passed on, and w
   const s = script()
   const first = s.locks.mutex('m').acquire({ ttl: 1_000 })
   await settle()
-  s.asked[0]!.grant({ pass: () => 7 })
+  s.asked[0]!.grant({ nextReservedToken: () => 7 })
   const lease = await first
   const second = s.locks.mutex('m').acquire({ ttl: 1_000 })
   await settle()
@@ -427,7 +427,7 @@ test('readers of whom one was told to wait stand in the line of the store once',
   await first
   const second = read.acquire()
   await settle()
-  s.asked[1]!.wait.blocked?.({ position: 1 })
+  s.asked[1]!.wait.report?.({ position: 1 })
   const others = Array.from({ length: 5 }, () => read.acquire())
   await settle()
   assert.equal(s.asked.length, 2)

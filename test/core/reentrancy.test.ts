@@ -123,7 +123,10 @@ test('while the store is asked to turn a writer into a reader, nobody enters or 
   const { read, write } = s.locks.readWrite('doc')
   const writing = write.acquire()
   await settle()
-  const grant = s.asked[0]!.grant({ pass: () => 101, downgrade: () => new Promise(() => undefined) })
+  const grant = s.asked[0]!.grant({
+    nextReservedToken: () => 101,
+    downgrade: () => new Promise(() => undefined),
+  })
   const writer = await writing
   const reader = await read.acquire({ reentrant: writer })
   const next = write.acquire()

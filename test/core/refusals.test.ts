@@ -30,10 +30,10 @@ test('a store that said nothing within the wait is an outage, with reason, addre
     .acquire({ wait: 1_000 })
     .catch((error: unknown) => error)
   await settle()
-  const trouble = new BackendError('scripted', 'no answer', {
+  const failure = new BackendError('scripted', 'no answer', {
     cause: new AggregateError([refused('ECONNREFUSED')]),
   })
-  s.asked[0]!.wait.blocked?.({ trouble })
+  s.asked[0]!.wait.report?.({ error: failure })
   await s.clock.advance(1_000)
   const error = await acquiring
   assert.ok(error instanceof BackendError)
@@ -49,7 +49,7 @@ test('a store that refuses for the whole wait is told by its own words', async (
     .acquire({ wait: 1_000 })
     .catch((error: unknown) => error)
   await settle()
-  s.asked[0]!.wait.blocked?.({ trouble: new BackendError('scripted', 'it is still loading') })
+  s.asked[0]!.wait.report?.({ error: new BackendError('scripted', 'it is still loading') })
   await s.clock.advance(1_000)
   const error = await acquiring
   assert.ok(error instanceof BackendError)
@@ -73,7 +73,7 @@ test('whoever queues behind another of its process is told what that one was tol
   const first = s.locks.mutex('m').acquire({ wait: 5_000 })
   first.catch(() => undefined)
   await settle()
-  s.asked[0]!.wait.blocked?.({ holder })
+  s.asked[0]!.wait.report?.({ holder })
   const second = s.locks
     .mutex('m')
     .acquire({ wait: 2_000 })
@@ -94,7 +94,7 @@ test('one attempt with `wait: 0` names the holder, too', async () => {
     .acquire({ wait: 0 })
     .catch((error: unknown) => error)
   await settle()
-  s.asked[0]!.wait.blocked?.({ holder })
+  s.asked[0]!.wait.report?.({ holder })
   s.asked[0]!.nothing()
   const error = await acquiring
   assert.ok(error instanceof AcquireTimeoutError)
@@ -118,7 +118,7 @@ test('one attempt with `wait: 0` names the holder also where the driver learns o
     const driver = store(env)
     const silent = (wait: Wait): Wait => ({
       signal: wait.signal,
-      over: wait.over,
+      ended: wait.ended,
       remaining: () => wait.remaining(),
     })
     return { ...driver, acquire: (claim, wait) => driver.acquire(claim, silent(wait)) }
@@ -143,7 +143,7 @@ test('the text for strangers names neither host, process, note nor address', asy
     .acquire({ wait: 1_000 })
     .catch((error: unknown) => error)
   await settle()
-  s.asked[0]!.wait.blocked?.({ holder, position: 2 })
+  s.asked[0]!.wait.report?.({ holder, position: 2 })
   await s.clock.advance(1_000)
   const error = await acquiring
   assert.ok(error instanceof AcquireTimeoutError)
@@ -180,7 +180,7 @@ test('what a holder says of itself cannot take over the terminal or the log of w
     .acquire({ wait: 1_000 })
     .catch((error: unknown) => error)
   await settle()
-  s.asked[0]!.wait.blocked?.({ holder: { ...holder, by: `${evil}${'x'.repeat(10_000)}`, note: evil } })
+  s.asked[0]!.wait.report?.({ holder: { ...holder, by: `${evil}${'x'.repeat(10_000)}`, note: evil } })
   await s.clock.advance(1_000)
   const error = await acquiring
   assert.ok(error instanceof AcquireTimeoutError)

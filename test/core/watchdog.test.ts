@@ -396,7 +396,7 @@ test('a lock is passed on inside the process only to whoever asks for the same l
   const first = s.locks.mutex('m').acquire({ ttl: 9_000, lockDelay: 1_000 })
   await settle()
   let next = 100
-  s.asked[0]!.grant({ pass: () => ++next })
+  s.asked[0]!.grant({ nextReservedToken: () => ++next })
   const lease = await first
   const same = s.locks.mutex('m').acquire({ ttl: 9_000, lockDelay: 1_000 })
   const other = s.locks.mutex('m').acquire({ ttl: 9_500, lockDelay: 500 })

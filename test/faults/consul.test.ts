@@ -232,7 +232,7 @@ test('a cell that is to be gone later is not gone with the session of a write th
     const { cells } = driver
     assert.ok(cells)
     await (await driver.acquire(claim('warm'), once()))?.release()
-    const change = { seen: 0, value: 'kept', keep: 60_000, id: 'c'.repeat(32) }
+    const change = { ifVersion: 0, value: 'kept', ttl: 60_000, id: 'c'.repeat(32) }
     const write = () => cells.write(how, change, never)
     cable.down.hold((bytes) => bytes.includes(`%cell/${how}`))
     const paths = await asked(async () => {

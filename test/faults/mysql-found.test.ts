@@ -41,7 +41,7 @@ describe('found by the lab', { concurrency: false }, () => {
     // The server forgets who it was: a KILL would be refused, and nobody could catch that.
     cable.down.drop()
     const told: string[] = []
-    locks.on('waiting', ({ blocked }) => told.push(String(blocked.trouble?.message)))
+    locks.on('waiting', ({ blocked }) => told.push(String(blocked.error?.message)))
     await assert.rejects(locks.mutex('silent').acquire({ wait: 1_000 }))
     assert.ok(
       told.some((one) => one.includes('no answer within 200 ms')),

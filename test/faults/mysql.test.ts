@@ -299,7 +299,7 @@ describe('a row', { concurrency: false }, () => {
     const only = await pool.getConnection()
     await assert.rejects(locks.mutex('used up').tryAcquire(), { code: 'UNAVAILABLE' })
     const refused = new Promise<void>((resolve) => {
-      locks.on('waiting', ({ blocked }) => blocked.trouble !== undefined && resolve())
+      locks.on('waiting', ({ blocked }) => blocked.error !== undefined && resolve())
     })
     const waiting = locks.mutex('used up').acquire({ wait: 60_000 })
     await refused
@@ -354,7 +354,7 @@ describe('a row', { concurrency: false }, () => {
       await pool.end()
     })
     const write = (seen: number) => {
-      const change = { seen, value: 'x', keep: Number.POSITIVE_INFINITY, id: env.id() }
+      const change = { ifVersion: seen, value: 'x', ttl: Number.POSITIVE_INFINITY, id: env.id() }
       return driver.cells?.write('ahead', change, never)
     }
     const first = await write(0)

@@ -359,7 +359,7 @@ test('a store that does not answer is 503, a lock that was not free 409, a stale
   const errors = [
     [down, 503, 'STORE_UNAVAILABLE'],
     [new AcquireTimeoutError('a', 100, blocked as never), 409, 'ACQUIRE_TIMEOUT'],
-    [new AcquireTimeoutError('a', 100, { ...blocked, trouble: down } as never), 503, 'STORE_UNAVAILABLE'],
+    [new AcquireTimeoutError('a', 100, { ...blocked, error: down } as never), 503, 'STORE_UNAVAILABLE'],
     [new TooManyWaitersError('a', 10), 503, 'TOO_MANY_WAITERS'],
     [new PoolClosedError('a'), 503, 'POOL_CLOSED'],
     [new StaleTokenError('a', 1, 2), 412, 'STALE_TOKEN'],

@@ -87,7 +87,7 @@ test('inside run every part counts as held by this context', async () => {
 })
 
 test('where the store can, they are one request, and their leases come in the order that was given', async () => {
-  const s = script({ traits: { together: true } })
+  const s = script({ traits: { acquireMany: true } })
   const acquiring = s.locks.all([s.locks.mutex('b'), s.locks.mutex('a')]).acquire()
   await settle()
   assert.equal(s.asked.length, 0)
@@ -108,7 +108,7 @@ test('where the store can, they are one request, and their leases come in the or
 })
 
 test('more than one step of the store can take are taken one after the other', async () => {
-  const s = script({ traits: { together: true, mostTogether: 2 } })
+  const s = script({ traits: { acquireMany: true, maxBatch: 2 } })
   const [a, b, c] = ['a', 'b', 'c'].map((name) => s.locks.mutex(name)) as [Lock, Lock, Lock]
   const three = s.locks.all([a, b, c]).tryAcquire()
   for (const i of [0, 1, 2]) {
@@ -124,7 +124,7 @@ test('more than one step of the store can take are taken one after the other', a
 })
 
 test('a try that the store refuses is over; a wait goes on in order', async () => {
-  const s = script({ traits: { together: true } })
+  const s = script({ traits: { acquireMany: true } })
   const both = s.locks.all([s.locks.mutex('a'), s.locks.mutex('b')])
   const trying = both.tryAcquire()
   await settle()
@@ -141,12 +141,12 @@ test('a try that the store refuses is over; a wait goes on in order', async () =
 })
 
 test('a store that gives no answer is asked in order for the other half of the time, which says what is wrong', async () => {
-  const s = script({ traits: { together: true } })
+  const s = script({ traits: { acquireMany: true } })
   const acquiring = s.locks.all([s.locks.mutex('a'), s.locks.mutex('b')]).acquire({ wait: 1_000 })
   await settle()
   const rejected = assert.rejects(acquiring, { code: 'UNAVAILABLE', message: /about "a" within 1000 ms/ })
   await s.clock.advance(500)
-  assert.equal(s.askedTogether[0]!.wait.over, true)
+  assert.equal(s.askedTogether[0]!.wait.ended, true)
   const late = s.askedTogether[0]!.grant()
   await settle()
   assert.deepEqual(
@@ -159,7 +159,7 @@ test('a store that gives no answer is asked in order for the other half of the t
 })
 
 test('nobody asks the store together for what is in use or asked for in this process', async () => {
-  const s = script({ traits: { together: true } })
+  const s = script({ traits: { acquireMany: true } })
   const both = s.locks.all([s.locks.mutex('a'), s.locks.mutex('b')])
   const acquiring = s.locks.mutex('b').acquire()
   await settle()
@@ -178,7 +178,7 @@ test('nobody asks the store together for what is in use or asked for in this pro
 })
 
 test('a wait is refused by a try of several as by any other', async () => {
-  const s = script({ traits: { together: true } })
+  const s = script({ traits: { acquireMany: true } })
   const both = s.locks.all([s.locks.mutex('a'), s.locks.mutex('b')])
   await assert.rejects(both.tryAcquire({ wait: 5 } as never), /makes one attempt and takes no wait/)
   await assert.rejects(both.acquire({ signal: AbortSignal.abort(new Error('no')) }), /no/)

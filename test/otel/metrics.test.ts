@@ -169,7 +169,7 @@ test('a quarantine shows until the store grants again', async () => {
   observe(s.locks)
   const acquiring = s.locks.mutex('m').acquire()
   await settle()
-  s.asked[0]!.wait.blocked?.({ trouble: new BackendError('scripted', 'quarantine', { quarantined: true }) })
+  s.asked[0]!.wait.report?.({ error: new BackendError('scripted', 'quarantine', { quarantined: true }) })
   const barred = await sdk.collect()
   assert.equal(pointOf(barred, 'holdfast.store.quarantined'), 1)
   assert.equal(pointOf(barred, 'holdfast.store.errors', { 'error.type': 'QUARANTINE' }), 1)

@@ -58,7 +58,7 @@ export interface Script {
   readonly locks: Locks
   readonly engine: Engine
   readonly asked: Asked[]
-  /** Only where `traits.together`. */
+  /** Only where `traits.acquireMany`. */
   readonly askedTogether: AskedTogether[]
   /** What `release` of every grant answers. */
   onRelease: () => Promise<ReleaseResult>
@@ -117,8 +117,8 @@ export function script(options: { traits?: Partial<Traits>; defaults?: Defaults 
         })
       })
     },
-    ...(options.traits?.together && {
-      together: (claims: readonly Claim[], wait: Wait) => {
+    ...(options.traits?.acquireMany && {
+      acquireMany: (claims: readonly Claim[], wait: Wait) => {
         const sent = clock.now()
         return new Promise<readonly Grant[] | undefined>((resolve, reject) => {
           askedTogether.push({

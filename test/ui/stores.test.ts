@@ -75,7 +75,7 @@ for (const [name, start] of Object.entries(stores))
       // By its name, which also shows it where the store cannot list names (redlock).
       await using events = await stream(`${site.url}/events?store=main&name=account%3A42`)
       const { key } = await events.next<Init>('init')
-      const lines = waiting.locks.driver.traits.line !== false
+      const lines = waiting.locks.driver.traits.queue !== false
       const { changed } = await events.next<Tick>('tick', (tick) =>
         tick.changed.some((entry) => entry.holders.length === 1 && (!lines || entry.waiting === 1)),
       )

@@ -35,7 +35,7 @@ export function newestFirst({ acquire }: Driver): Partial<Driver> {
   }
   const stack: Acquire = async (claim, wait) => {
     if (held) {
-      wait.blocked?.({ position: 1 })
+      wait.report?.({ position: 1 })
       await new Promise<void>((resolve) => line.push(resolve))
     }
     held = true

@@ -214,8 +214,8 @@ function client(
 
   function acquire(claim: Claim, wait: Wait): Promise<Grant | undefined> {
     const { name, attempt } = claim
-    const once = wait.remaining() <= 0 || wait.over
-    if (wait.over) return Promise.resolve(undefined)
+    const once = wait.remaining() <= 0 || wait.ended
+    if (wait.ended) return Promise.resolve(undefined)
     return new Promise((resolve, reject) => {
       let forget = () => {}
       let stopAsking = () => {}
@@ -250,7 +250,7 @@ function client(
             return reject(new RangeError(`the limit is ${answer.limit}`))
           }
           if (answer.is === 'waiting') {
-            wait.blocked?.({ position: answer.position })
+            wait.report?.({ position: answer.position })
             if (mistake?.is !== 'forgets to tell the next') stopAsking = clock.at(clock.now() + again, ask)
             return
           }
@@ -289,7 +289,7 @@ function client(
     }
     if (mode.kind !== 'exclusive') return grant
     return Object.assign(grant, {
-      pass: () => (last < upTo ? ++last : undefined),
+      nextReservedToken: () => (last < upTo ? ++last : undefined),
       async downgrade() {
         upTo = last
         await told<boolean>({ verb: 'downgrade', name, attempt, last })

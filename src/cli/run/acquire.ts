@@ -90,9 +90,9 @@ async function inTheWay(
  */
 export async function lookAgain(locks: Locks, name: string, heard?: WaitStatus): Promise<WaitStatus> {
   try {
-    return await Promise.race([lookAround(locks, name), silence(heard?.trouble ? lookBriefly : lookFor)])
+    return await Promise.race([lookAround(locks, name), silence(heard?.error ? lookBriefly : lookFor)])
   } catch (error) {
-    if (heard?.holder === undefined) throw heard?.trouble ?? error
+    if (heard?.holder === undefined) throw heard?.error ?? error
     return heard
   }
 }
@@ -108,7 +108,7 @@ function heardOf(timeout: unknown): WaitStatus {
   const { holder, cause } = timeout as AcquireTimeoutError
   return {
     ...(holder !== undefined && { holder }),
-    ...(cause instanceof BackendError && { trouble: cause }),
+    ...(cause instanceof BackendError && { error: cause }),
   }
 }
 
@@ -133,9 +133,9 @@ function partOf(locks: Locks, name: string, asked: Asked): Lock {
 /** Reports to the front who blocks the claim: on every report of the store, and every second while somebody watches. */
 function watch(locks: Locks, { names, watched }: Claim, front: Front): () => void {
   let current = names.length === 1 ? names[0] : undefined
-  const off = locks.on('waiting', ({ name, blocked: { trouble, ...blocked } }) => {
+  const off = locks.on('waiting', ({ name, blocked: { error, ...blocked } }) => {
     current = name
-    front.tell({ type: 'waiting', name, blocked, ...(trouble !== undefined && { trouble: trouble.message }) })
+    front.tell({ type: 'waiting', name, blocked, ...(error !== undefined && { error: error.message }) })
   })
   const ask = async () => {
     const name = current

@@ -66,10 +66,10 @@ export type ToFront =
       readonly type: 'waiting'
       /** The lock currently waited for. */
       readonly name: string
-      readonly blocked: Omit<WaitStatus, 'trouble'>
+      readonly blocked: Omit<WaitStatus, 'error'>
       readonly waiters?: number
       /** Why the store cannot be reached, as text: an Error would lose its message in transit. */
-      readonly trouble?: string
+      readonly error?: string
     }
   /** `tokens` in the order of the names. */
   | { readonly type: 'granted'; readonly tokens: readonly number[] }

@@ -60,21 +60,21 @@ function waitReport(
     known === undefined ? '' : waitingText(known.name, known, machineTime(), begun, options.names.length)
   const draw = () => line?.show(text())
   return {
-    waiting: ({ name, blocked, waiters, trouble }) => {
+    waiting: ({ name, blocked, waiters, error }) => {
       const before = known?.name === name ? known : undefined
       known = {
         ...before,
         name,
         ...blocked,
         ...(waiters !== undefined && { waiters }),
-        trouble,
+        error,
         at: machineTime(),
       }
       if (line !== undefined) {
         draw()
         timer ??= setInterval(draw, redraw)
       } else if (options.json) {
-        const facts = { name, ...blocked, ...(trouble !== undefined && { trouble }) }
+        const facts = { name, ...blocked, ...(error !== undefined && { error }) }
         tell('waiting', { ...facts, waited: Math.round(machineTime() - begun) }, undefined)
       } else if (!told) {
         timer ??= setTimeout(() => {
@@ -92,10 +92,10 @@ function waitReport(
   }
 }
 
-export interface Wait extends Omit<WaitStatus, 'trouble'> {
+export interface Wait extends Omit<WaitStatus, 'error'> {
   readonly waiters?: number
   /** Why the store cannot be reached at present. */
-  readonly trouble?: string | undefined
+  readonly error?: string | undefined
   /** Time of receipt, by `machineTime`. */
   readonly at: number
 }
@@ -105,10 +105,10 @@ export interface Wait extends Omit<WaitStatus, 'trouble'> {
  * @param all number of requested names
  */
 export function waitingText(name: string, wait: Wait, now: number, begun: number, all = 1): string {
-  const { holder, position, waiters, trouble } = wait
+  const { holder, position, waiters, error } = wait
   const of = waiters !== undefined && position !== undefined && waiters > position ? ` of ${waiters}` : ''
   const place = position === undefined ? '' : `, ${ordinal(position)}${of} in line`
-  return `waiting ${formatDuration(now - begun)} for "${plain(name)}"${all === 1 ? '' : ` (one of ${all})`}${place}${holderText(holder, now - wait.at)}${trouble === undefined ? '' : `; the store cannot be asked: ${plain(trouble)}`}`
+  return `waiting ${formatDuration(now - begun)} for "${plain(name)}"${all === 1 ? '' : ` (one of ${all})`}${place}${holderText(holder, now - wait.at)}${error === undefined ? '' : `; the store cannot be asked: ${plain(error)}`}`
 }
 
 /** `later`: ms since the store reported it. */

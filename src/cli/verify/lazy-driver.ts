@@ -20,9 +20,9 @@ export function lazily(connect: () => Promise<Connection>, like: Driver): Driver
       name: like.name,
       traits: like.traits,
       acquire: async (claim, wait) => (await open()).acquire(claim, wait),
-      ...(like.together && {
-        together: async (...args: Parameters<NonNullable<Driver['together']>>) =>
-          (await open()).together?.(...args),
+      ...(like.acquireMany && {
+        acquireMany: async (...args: Parameters<NonNullable<Driver['acquireMany']>>) =>
+          (await open()).acquireMany?.(...args),
       }),
       inspect: async (name) => (await open()).inspect(name),
       ...(like.list && { list: async (prefix: string) => (await (await open()).list?.(prefix)) ?? [] }),

@@ -33,12 +33,12 @@ const refused = ['UnsupportedError UNSUPPORTED']
 export const differences: readonly Difference[] = [
   {
     id: 'line',
-    isDeclared: ({ traits }) => traits.line === false,
+    isDeclared: ({ traits }) => traits.queue === false,
     promise: 'a waiter gets the released lock, and no try passes it',
     is: 'in part',
     answers: { 'c tries while a releases': ['undefined', 'a lease'] },
     because:
-      '`traits.line` is `false`: the store keeps no queue. Every waiter is served, but a try may come before it.',
+      '`traits.queue` is `false`: the store keeps no queue. Every waiter is served, but a try may come before it.',
   },
   {
     id: 'fair',
@@ -115,21 +115,21 @@ export const differences: readonly Difference[] = [
       "`traits.modes` lacks `'permits'`: `semaphore` throws `UnsupportedError` when it is made, and does not compile.",
   },
   {
-    id: 'together',
-    isDeclared: ({ traits }) => traits.together !== true,
+    id: 'acquireMany',
+    isDeclared: ({ traits }) => traits.acquireMany !== true,
     promise: 'several locks are taken together, in one step',
     is: 'in part',
     answers: { 'requests for a lock': ['2'] },
     because:
-      '`traits.together` is not `true`: `locks.all` takes one after the other, in one order for everybody, and gives all back when one cannot be had.',
+      '`traits.acquireMany` is not `true`: `locks.all` takes one after the other, in one order for everybody, and gives all back when one cannot be had.',
   },
   {
     id: 'line',
-    isDeclared: ({ traits }) => traits.line === false,
+    isDeclared: ({ traits }) => traits.queue === false,
     promise: '`inspect`, `list` and `check` name holders and waiters',
     is: 'in part',
     answers: { 'c looks meanwhile: waiters': ['none'] },
-    because: '`traits.line` is `false`: the store keeps no queue, so `inspect` names no waiters.',
+    because: '`traits.queue` is `false`: the store keeps no queue, so `inspect` names no waiters.',
   },
   {
     id: 'list',

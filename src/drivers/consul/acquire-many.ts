@@ -22,7 +22,7 @@ import type { Desk } from './runtime.js'
 import { claimAll, leave, letGo, look, note, type OneOf, undoAll } from './transactions.js'
 
 /** Each claim takes five operations, and a transaction may have 64. */
-export const mostTogether = 12
+export const maxBatch = 12
 /** The transaction is repeated when it finds locks left without an owner, but at most this often. */
 const mostTries = 5
 
@@ -72,7 +72,7 @@ export class Together {
   async #attempt(): Promise<readonly Grant[] | undefined> {
     const own = this.#own
     let left: readonly (number | undefined)[] = []
-    for (let tries = 0; tries < mostTries && !this.#wait.over; tries++) {
+    for (let tries = 0; tries < mostTries && !this.#wait.ended; tries++) {
       const session = await own.session()
       const said = await own.place(session, () =>
         this.#desk.client.txn(claimAll(this.#parts, session.id, left)),

@@ -29,12 +29,12 @@ export function cellsOf(desk: Desk): Cells {
       return kvs[0] && cellIn(kvs[0]).cell
     },
 
-    async write(key, { seen, value, keep, id }) {
-      const lasts = value === undefined || keep > longestTtl
-      const session = lasts ? undefined : await desk.keeper(keep)
+    async write(key, { ifVersion, value, ttl, id }) {
+      const lasts = value === undefined || ttl > longestTtl
+      const session = lasts ? undefined : await desk.keeper(ttl)
       const stored = value === undefined ? undefined : encodeCell(id, value)
       const said = await client
-        .txn(replace(keyOf(key), seen, stored, session, { key: removed, id }))
+        .txn(replace(keyOf(key), ifVersion, stored, session, { key: removed, id }))
         .catch((error) => {
           // Keep the session of a write that may have been carried out: it ends by itself.
           if (!toFailure(error).ambiguous) drop(session)

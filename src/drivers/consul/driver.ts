@@ -2,7 +2,7 @@
 import type { DriverFactory, Traits } from '../../core/driver.js'
 import { LeaseIndex, type LeaseKey } from '../kit/lease-index.js'
 import { sessionFactory, sessionTraits } from '../kit/sessions/driver.js'
-import { mostTogether, Together } from './acquire-many.js'
+import { maxBatch, Together } from './acquire-many.js'
 import type { Operation } from './api-types.js'
 import { cellsOf } from './cells.js'
 import { toFailure } from './failure.js'
@@ -17,7 +17,7 @@ export interface ConsulTraits extends Traits {
   readonly fair: true
   readonly shared: true
   readonly cells: true
-  readonly together: true
+  readonly acquireMany: true
 }
 
 /** The result of `consul()`: pass it to `createLocks`, and use it for writes that a lease protects. */
@@ -48,8 +48,8 @@ export function consul(options: ConsulOptions): ConsulFactory {
     minTtl: settings.minTtl,
     // The ttl of a session, including the extra tenth, is at most a day.
     maxLockDelay: longestTtl / 2,
-    together: true,
-    mostTogether,
+    acquireMany: true,
+    maxBatch,
   })
   const { factory, current } = sessionFactory((env) => {
     const pool = new Desk(settings, env, held)
@@ -60,7 +60,7 @@ export function consul(options: ConsulOptions): ConsulFactory {
       cells: cellsOf(pool),
       toFailure,
       waiter: (claim, wait) => new Waiter(pool, claim, wait),
-      together: (claims, wait) => new Together(pool, claims, wait).take(),
+      acquireMany: (claims, wait) => new Together(pool, claims, wait).take(),
       inspect: (name) => inspect(pool, name),
       list: (prefix) => list(pool, prefix),
       forceRelease: (name) => forceRelease(pool, name),

@@ -244,10 +244,10 @@ export class Waiter {
   }
 
   #blocked(view: View): void {
-    if (this.#wait.blocked === undefined) return
+    if (this.#wait.report === undefined) return
     const ahead = this.#ahead(view)
     const holder = holderIn({ ...view, line: ahead }, this.#desk.client.time.now())
     const position = Math.max(1, ahead.length - grantedCount(ahead) + 1)
-    this.#wait.blocked({ ...(holder !== undefined && { holder }), position })
+    this.#wait.report({ ...(holder !== undefined && { holder }), position })
   }
 }

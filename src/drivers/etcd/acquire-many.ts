@@ -17,7 +17,7 @@ import type { Desk } from './runtime.js'
 import { giveUp, leave, type OneOf, takeAll } from './transactions.js'
 
 /** Each claim takes two comparisons; a transaction may have 128 of them, unless the cluster is configured otherwise. */
-export const mostTogether = 50
+export const maxBatch = 50
 /** The transaction is repeated when a queue changed meanwhile, but at most this often. */
 const mostTries = 20
 
@@ -60,7 +60,7 @@ export class Together {
   async #attempt(): Promise<readonly Grant[] | undefined> {
     const own = this.#own
     let seen: string | undefined
-    for (let tries = 0; tries < mostTries && !this.#wait.over; tries++) {
+    for (let tries = 0; tries < mostTries && !this.#wait.ended; tries++) {
       const session = await own.session()
       const ask = takeAll(this.#parts, session.id, seen)
       const answer = await own.place(session, () => this.#desk.client.txn(ask))

@@ -26,12 +26,12 @@ export function cellsOf(desk: Desk): Cells {
       return kv && cellIn(kv).cell
     },
 
-    async write(key, { seen, value, keep, id }) {
-      const lasts = value === undefined || keep === Number.POSITIVE_INFINITY
+    async write(key, { ifVersion, value, ttl, id }) {
+      const lasts = value === undefined || ttl === Number.POSITIVE_INFINITY
       // Whole seconds: the cell may last a little longer, never shorter.
-      const lease = lasts ? undefined : (await client.grantLease(Math.max(1, Math.ceil(keep / 1000)))).is.ID
+      const lease = lasts ? undefined : (await client.grantLease(Math.max(1, Math.ceil(ttl / 1000)))).is.ID
       const stored = value === undefined ? undefined : encodeCell(id, value)
-      const { is } = await client.txn(replace(keyOf(key), seen, stored, lease)).catch((error) => {
+      const { is } = await client.txn(replace(keyOf(key), ifVersion, stored, lease)).catch((error) => {
         // Keep the lease of a write that may have been carried out: it ends by itself.
         if (!toFailure(error).ambiguous) drop(lease)
         throw error

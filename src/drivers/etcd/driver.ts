@@ -2,7 +2,7 @@
 import type { DriverFactory, Traits } from '../../core/driver.js'
 import { LeaseIndex, type LeaseKey } from '../kit/lease-index.js'
 import { sessionFactory, sessionTraits } from '../kit/sessions/driver.js'
-import { mostTogether, Together } from './acquire-many.js'
+import { maxBatch, Together } from './acquire-many.js'
 import type { Compare, TxnAsk } from './api-types.js'
 import { cellsOf } from './cells.js'
 import { toFailure } from './failure.js'
@@ -17,7 +17,7 @@ export interface EtcdTraits extends Traits {
   readonly fair: true
   readonly shared: true
   readonly cells: true
-  readonly together: true
+  readonly acquireMany: true
 }
 
 const traits: EtcdTraits = Object.freeze({
@@ -25,8 +25,8 @@ const traits: EtcdTraits = Object.freeze({
   // etcd's leases are in whole seconds.
   minTtl: 1_000,
   maxLockDelay: Number.POSITIVE_INFINITY,
-  together: true,
-  mostTogether,
+  acquireMany: true,
+  maxBatch,
 })
 
 /** The result of `etcd()`: pass it to `createLocks`, and use it for writes that a lease protects. */
@@ -62,7 +62,7 @@ export function etcd(options: EtcdOptions): EtcdFactory {
       cells: cellsOf(pool),
       toFailure,
       waiter: (claim, wait) => new Waiter(pool, claim, wait),
-      together: (claims, wait) => new Together(pool, claims, wait).take(),
+      acquireMany: (claims, wait) => new Together(pool, claims, wait).take(),
       inspect: (name) => inspect(pool, name),
       list: (prefix) => list(pool, prefix),
       forceRelease: (name) => forceRelease(pool, name),

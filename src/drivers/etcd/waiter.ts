@@ -239,10 +239,10 @@ export class Waiter {
   }
 
   #blocked({ places, count, first }: Ahead): void {
-    if (this.#wait.blocked === undefined) return
+    if (this.#wait.report === undefined) return
     const now = this.#desk.client.time.now()
     const holders = this.#claim.mode.kind === 'exclusive' ? 1 : grantedCount(places)
-    this.#wait.blocked({
+    this.#wait.report({
       ...(first !== undefined && { holder: holderOf(first, now) }),
       position: Math.max(1, count - holders + 1),
     })

@@ -11,7 +11,7 @@ export function takeTogether(
   claims: readonly Claim[],
   wait: Wait,
 ): Promise<readonly Grant[] | undefined> {
-  if (wait.over) return Promise.resolve(undefined)
+  if (wait.ended) return Promise.resolve(undefined)
   const items = claims.map(
     ({ name, attempt, mode, ttl, note = '' }): Item => [name, attempt, encodeMode(mode), ttl, note],
   )

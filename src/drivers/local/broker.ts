@@ -244,7 +244,7 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
   }
 
   function write([, , key, seen, value, keep, id]: CallOf<'write'>): Answer {
-    const change = { seen, value: value ?? undefined, keep: keep ?? Number.POSITIVE_INFINITY, id }
+    const change = { ifVersion: seen, value: value ?? undefined, ttl: keep ?? Number.POSITIVE_INFINITY, id }
     try {
       return ['done', ledger.cells.write(key, change, ledger.noteCell)]
     } catch (error) {

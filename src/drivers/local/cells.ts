@@ -12,9 +12,9 @@ export function cellsOver(session: Session): Cells {
   return {
     read: async (key, signal) => ((await ask(['read', key], signal)) ?? undefined) as Cell | undefined,
 
-    async write(key, { seen, value, keep, id }, signal) {
-      const ms = Number.isFinite(keep) ? keep : null
-      const cell = await ask(['write', key, seen, value ?? null, ms, id], signal)
+    async write(key, { ifVersion, value, ttl, id }, signal) {
+      const ms = Number.isFinite(ttl) ? ttl : null
+      const cell = await ask(['write', key, ifVersion, value ?? null, ms, id], signal)
       return (cell ?? undefined) as Cell | undefined
     },
 

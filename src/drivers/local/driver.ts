@@ -34,7 +34,7 @@ export interface LocalTraits extends Traits {
   readonly shared: true
   readonly cells: true
   readonly portable: true
-  readonly together: true
+  readonly acquireMany: true
 }
 
 const traits: LocalTraits = Object.freeze({
@@ -45,7 +45,7 @@ const traits: LocalTraits = Object.freeze({
   shared: true,
   cells: true,
   portable: true,
-  together: true,
+  acquireMany: true,
 })
 
 /**
@@ -83,7 +83,7 @@ function checked(options: LocalOptions): { directory: string | undefined; socket
 
 function localDriver(session: Session): Driver<LocalTraits> {
   function acquire(claim: Claim, wait: Wait): Promise<Grant | undefined> {
-    if (wait.over) return Promise.resolve(undefined)
+    if (wait.ended) return Promise.resolve(undefined)
     const { name, attempt, mode, ttl, note = '' } = claim
     const once = wait.remaining() <= 0
     const { signal } = wait
@@ -101,7 +101,7 @@ function localDriver(session: Session): Driver<LocalTraits> {
           if (answer[0] === 'waiting') {
             const [, position, ticket, holder] = answer
             call.verb = ['acquire', name, attempt, encodeMode(mode), ttl, true, ticket, note]
-            return wait.blocked?.({ position, ...(holder && { holder }) })
+            return wait.report?.({ position, ...(holder && { holder }) })
           }
           done()
           if (answer[0] === 'granted') return resolve(grantOf(session, claim, answer, call.sent))
@@ -109,7 +109,7 @@ function localDriver(session: Session): Driver<LocalTraits> {
             return reject(permitLimitError(name, answer[1], mode.kind === 'permits' ? mode.of : 0))
           }
           if (answer[0] === 'failed') return reject(new BackendError('local', answer[1]))
-          if (answer[0] === 'busy' && answer[1]) wait.blocked?.({ holder: answer[1] })
+          if (answer[0] === 'busy' && answer[1]) wait.report?.({ holder: answer[1] })
           resolve(undefined)
         },
         failed(error) {
@@ -127,7 +127,7 @@ function localDriver(session: Session): Driver<LocalTraits> {
     name: 'local',
     traits,
     acquire,
-    together: (claims, wait) => takeTogether(session, claims, wait),
+    acquireMany: (claims, wait) => takeTogether(session, claims, wait),
     inspect: async (name) => (await ask(['inspect', name])) as LockStatus,
     list: async (prefix) => (await ask(['list', prefix])) as readonly LockStatus[],
     forceRelease: async (name) => {

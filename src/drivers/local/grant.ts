@@ -75,7 +75,7 @@ export function grantOf(session: Session, claim: Claim, answer: Granted, sent: n
   }
   if (mode.kind !== 'exclusive') return grant
   return Object.assign(grant, {
-    pass() {
+    nextReservedToken() {
       if (last >= limit) return undefined
       last += 1
       return last

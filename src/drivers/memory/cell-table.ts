@@ -59,12 +59,12 @@ export function makeCellTable(clock: Clock, wall: () => number): CellTable {
   }
 
   function write(key: string, change: CellChange, note?: (key: string, entry: Entry) => void) {
-    const { seen, value, keep, id } = change
+    const { ifVersion, value, ttl, id } = change
     const before = entryOf(key)
     if (before?.id === id) return { version: before.version, value: before.value ?? '' }
-    if ((read(key)?.version ?? 0) !== seen) return undefined
+    if ((read(key)?.version ?? 0) !== ifVersion) return undefined
     const version = nextToken(top, wall())
-    const entry = { version, value, expires: clock.now() + (value === undefined ? removedFor : keep), id }
+    const entry = { version, value, expires: clock.now() + (value === undefined ? removedFor : ttl), id }
     note?.(key, entry)
     top = version
     entries.set(key, entry)

@@ -14,7 +14,7 @@ export interface MemoryTraits extends Traits {
   readonly shared: false
   readonly cells: true
   readonly portable: true
-  readonly together: true
+  readonly acquireMany: true
 }
 
 const traits: MemoryTraits = Object.freeze({
@@ -25,7 +25,7 @@ const traits: MemoryTraits = Object.freeze({
   maxLockDelay: Number.POSITIVE_INFINITY,
   cells: true,
   portable: true,
-  together: true,
+  acquireMany: true,
 })
 
 /**
@@ -53,7 +53,7 @@ function memoryDriver(store: Store, clock: Clock, by: string): Driver<MemoryTrai
 
   function acquire(claim: Claim, wait: Wait): Promise<Grant | undefined> {
     if (closed) return Promise.reject(closed)
-    if (wait.over) return Promise.resolve(undefined)
+    if (wait.ended) return Promise.resolve(undefined)
     const { name, attempt, mode, ttl, note } = claim
     const answer = store.acquire(name, { attempt, mode, ttl, wait: wait.remaining() > 0, note, by })
     switch (answer.is) {
@@ -71,9 +71,9 @@ function memoryDriver(store: Store, clock: Clock, by: string): Driver<MemoryTrai
     }
   }
 
-  function together(claims: readonly Claim[], wait: Wait): Promise<readonly Grant[] | undefined> {
+  function acquireMany(claims: readonly Claim[], wait: Wait): Promise<readonly Grant[] | undefined> {
     if (closed) return Promise.reject(closed)
-    if (wait.over) return Promise.resolve(undefined)
+    if (wait.ended) return Promise.resolve(undefined)
     const answer = store.acquireMany(
       claims.map(({ name, attempt, mode, ttl, note }) => [
         name,
@@ -121,7 +121,7 @@ function memoryDriver(store: Store, clock: Clock, by: string): Driver<MemoryTrai
 
   function tellHolder(name: string, wait: Wait, position?: number): void {
     const hold = store.holder(name)
-    wait.blocked?.({
+    wait.report?.({
       ...(hold && { holder: toHolder(hold, store.clock.now()) }),
       ...(position !== undefined && { position }),
     })
@@ -131,7 +131,7 @@ function memoryDriver(store: Store, clock: Clock, by: string): Driver<MemoryTrai
     name: 'memory',
     traits,
     acquire,
-    together,
+    acquireMany,
     inspect: async (name) => store.status(name),
     list: async (prefix) => store.statuses(prefix),
     forceRelease: async (name) => store.forceRelease(name).length,

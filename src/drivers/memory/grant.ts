@@ -58,7 +58,7 @@ class ExclusiveGrant extends MemoryGrant {
     this.#upTo = hold.upTo
   }
 
-  pass(): number | undefined {
+  nextReservedToken(): number | undefined {
     if (this.last >= this.#upTo) return undefined
     this.last += 1
     return this.last

@@ -34,7 +34,7 @@ export async function acquireMany(
   claims: readonly Claim[],
   wait: Wait,
 ): Promise<readonly Proof[] | undefined> {
-  if (wait.over) return undefined
+  if (wait.ended) return undefined
   const longest = Math.max(...claims.map(({ ttl }) => ttl))
   const end = async () => {
     for (const claim of claims) await rollback(claim)

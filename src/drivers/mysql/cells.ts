@@ -45,7 +45,7 @@ export function createCells(runtime: Runtime): Cells {
       const [version, by, present, time] = rows[0] ?? []
       if (text(by) === change.id) return { version: number(version), value }
       if (rows.length === 0) await runtime.execute(sql.create(tables, key))
-      else if (number(present) !== change.seen) return undefined
+      else if (number(present) !== change.ifVersion) return undefined
       // Nobody was faster: the write came too late, by a server clock that is ahead of its last report.
       else runtime.noteServerTime(time, sent)
     }

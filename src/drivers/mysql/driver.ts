@@ -24,7 +24,7 @@ export interface MysqlTraits extends Traits {
   readonly shared: true
   readonly cells: true
   readonly portable: true
-  readonly together: true
+  readonly acquireMany: true
 }
 
 const traits: MysqlTraits = Object.freeze({
@@ -36,7 +36,7 @@ const traits: MysqlTraits = Object.freeze({
   maxLockDelay: Number.POSITIVE_INFINITY,
   cells: true,
   portable: true,
-  together: true,
+  acquireMany: true,
 })
 
 /** Traits of the strategy `session`. */
@@ -100,7 +100,7 @@ function rowDriver(settings: Settings): DriverFactory<MysqlTraits> {
     return {
       traits,
       ...over,
-      async together(claims, wait) {
+      async acquireMany(claims, wait) {
         assertOpen(runtime)
         const known = claims.map(({ attempt }) => holds.get(attempt)).filter((grant) => grant !== undefined)
         if (known.length > 0) return known.length === claims.length ? known : undefined

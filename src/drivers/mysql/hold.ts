@@ -88,7 +88,7 @@ export class Hold implements Grant {
     return again && this.#runtime.clock.now() < this.validUntil ? 'already-released' : 'lost'
   }
 
-  pass(): number | undefined {
+  nextReservedToken(): number | undefined {
     if (this.#claim.mode.kind !== 'exclusive' || this.#last - this.token >= tokenReserve) return undefined
     this.#last++
     return this.#last

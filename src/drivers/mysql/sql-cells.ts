@@ -12,10 +12,10 @@ export function read(tables: Tables, key: string): string {
 
 export interface Change {
   readonly key: string
-  readonly seen: number
+  readonly ifVersion: number
   readonly value: string | undefined
   /** In ms. */
-  readonly keep: number
+  readonly ttl: number
   readonly id: string
   /** By the server's clock, in µs. */
   readonly latest: number
@@ -25,13 +25,11 @@ export interface Change {
  * Replaces the value if the version is still the one seen and the change was not made before.
  * @returns id: the new version; 0: nothing was changed
  */
-export function write(tables: Tables, { key, seen, value, keep, id, latest }: Change): string {
-  const ends = Number.isFinite(keep)
-    ? `LEAST(${now} + ${Math.ceil(keep * 1000)}, ${forever})`
-    : String(forever)
+export function write(tables: Tables, { key, ifVersion, value, ttl, id, latest }: Change): string {
+  const ends = Number.isFinite(ttl) ? `LEAST(${now} + ${Math.ceil(ttl * 1000)}, ${forever})` : String(forever)
   return `UPDATE ${tables.cells} SET value = ${value === undefined ? 'NULL' : bytes(value)}, ends = ${ends}, id = ${bytes(id)},
   version = LAST_INSERT_ID(GREATEST(version + 1, ${now}))
-WHERE name = ${bytes(key)} AND id <> ${bytes(id)} AND IF(${present}, version, 0) = ${seen} AND ${now} + ${delayed} <= ${Math.round(latest)}`
+WHERE name = ${bytes(key)} AND id <> ${bytes(id)} AND IF(${present}, version, 0) = ${ifVersion} AND ${now} + ${delayed} <= ${Math.round(latest)}`
 }
 
 /** @returns version and id of the row, whether or not it contains a cell; the version a reader sees, 0: none; now */

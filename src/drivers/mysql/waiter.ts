@@ -124,7 +124,7 @@ export class Waiter {
   }
 
   #isOver(): boolean {
-    return this.#runtime.closed || (this.#wait.over && !this.#once)
+    return this.#runtime.closed || (this.#wait.ended && !this.#once)
   }
 
   async #untilTaken(): Promise<Proof | undefined> {
@@ -236,7 +236,7 @@ export class Waiter {
     const came = !this.#isQueued
     // Enqueue before reporting "blocked", so that later arrivals cannot barge.
     if (!this.#once && (came || clock.now() - this.#announcedAt >= announceEvery)) await this.#announce()
-    this.#wait.blocked?.({ ...(holder && { holder }), ...(!came && { position: ahead + 1 }) })
+    this.#wait.report?.({ ...(holder && { holder }), ...(!came && { position: ahead + 1 }) })
     if (this.#once) return 'end'
     // A holder that released before the entry existed did not know of it.
     if (came) return 'again'
@@ -276,7 +276,7 @@ export class Waiter {
 
   async #onFailure({ transient, ambiguous, error }: Failure): Promise<'again'> {
     if (ambiguous) this.#ambiguous = true
-    this.#wait.blocked?.({ trouble: error })
+    this.#wait.report?.({ error })
     const { random } = this.#runtime
     const pause = Math.min(1_000, 25 * 2 ** Math.min(this.#failures++, 6)) * (0.5 + random())
     if (!transient || this.#once || this.#wait.remaining() <= pause) throw error

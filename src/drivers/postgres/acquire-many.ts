@@ -18,7 +18,7 @@ export async function acquireMany(
   claims: readonly Claim[],
   wait: Wait,
 ): Promise<readonly Hold[] | undefined> {
-  if (wait.over) return undefined
+  if (wait.ended) return undefined
   const { connections, calls, subscriber, by } = runtime
   const end = () =>
     Promise.all(claims.map(({ attempt, name, ttl }) => runtime.cancel(attempt, name, ttl, true)))

@@ -44,9 +44,9 @@ export function createCells(open: () => Runtime): Cells {
       return { version, value }
     },
 
-    async write(key, { seen, value, keep, id }, signal) {
-      const micros = Number.isFinite(keep) ? Math.ceil(keep * 1000) : null
-      const values = [key, seen, id, micros, value ?? null]
+    async write(key, { ifVersion, value, ttl, id }, signal) {
+      const micros = Number.isFinite(ttl) ? Math.ceil(ttl * 1000) : null
+      const values = [key, ifVersion, id, micros, value ?? null]
       const version = await told(signal, (calls) => calls.cellWrite, values)
       return version === null ? undefined : { version: version as number, value: value ?? '' }
     },

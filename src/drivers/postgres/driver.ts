@@ -16,7 +16,7 @@ export interface PostgresTraits extends Traits {
   readonly fair: true
   readonly shared: true
   readonly cells: true
-  readonly together: true
+  readonly acquireMany: true
 }
 
 /** Traits of the strategy `session`. */
@@ -34,7 +34,7 @@ const traits: PostgresTraits = Object.freeze({
   shared: true,
   maxLockDelay: Number.POSITIVE_INFINITY,
   cells: true as const,
-  together: true as const,
+  acquireMany: true as const,
 })
 
 /**
@@ -95,7 +95,7 @@ function rowDriver(
           new Waiter(open(), claim, wait, resolve, reject).ask()
         })
       },
-      together: async (claims, wait) => acquireMany(open(), claims, wait),
+      acquireMany: async (claims, wait) => acquireMany(open(), claims, wait),
       inspect: async (name) =>
         toLockStatus(
           name,

@@ -108,7 +108,7 @@ export class Hold implements Grant {
     return (before || retried) && clock.now() < this.validUntil ? 'already-released' : 'lost'
   }
 
-  pass(): number | undefined {
+  nextReservedToken(): number | undefined {
     if (this.#claim.mode.kind !== 'exclusive' || this.#last - this.token >= tokenReserve) return undefined
     this.#runtime.subscriber.open()
     this.#last++

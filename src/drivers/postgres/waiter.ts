@@ -161,9 +161,9 @@ export class Waiter {
   }
 
   #blocked({ place, left, holder, ticket }: AcquireReply & { is: 'blocked' }, reachable: boolean): void {
-    this.#wait.blocked?.({ ...(holder && { holder }), ...(place > 0 && { position: place }) })
+    this.#wait.report?.({ ...(holder && { holder }), ...(place > 0 && { position: place }) })
     if (this.#once) return this.#end(undefined)
-    if (this.#wait.over) return this.#giveUp()
+    if (this.#wait.ended) return this.#giveUp()
     this.#ticket = ticket
     this.#listen()
     const { subscriber, random } = this.#runtime
@@ -190,16 +190,16 @@ export class Waiter {
   #onFailure({ transient, ambiguous, error }: Failure): void {
     if (this.#settled) return
     if (ambiguous) this.#ambiguous = true
-    this.#wait.blocked?.({ trouble: error })
+    this.#wait.report?.({ error })
     const pause = Math.min(1_000, 25 * 2 ** Math.min(this.#failures++, 8)) * (0.5 + this.#runtime.random())
     if (!transient || this.#once || this.#wait.remaining() <= pause) return this.#giveUp(error)
     this.#listen()
-    if (this.#wait.over) this.#giveUp()
+    if (this.#wait.ended) this.#giveUp()
     else this.#later(pause)
   }
 
   #granted(proven: Proof): void {
-    if (this.#wait.over) return this.#giveUp()
+    if (this.#wait.ended) return this.#giveUp()
     // If the notification is true, the grant is gone: asks once more here; after that the hold checks.
     if (this.#revoked === 'told') {
       this.#revoked = 'asked'

@@ -62,9 +62,9 @@ async function answerTo(
   asked: { once: boolean },
 ): Promise<Answer | undefined> {
   const { pipeline, server, settings } = runtime
-  for (let again = false; !wait.over; again = true) {
+  for (let again = false; !wait.ended; again = true) {
     await server.known(pipeline.epoch)
-    if (wait.over) break
+    if (wait.ended) break
     asked.once = true
     const answer = await ask(runtime, claims, prefix)
     const { flight, reply } = answer

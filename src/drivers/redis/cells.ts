@@ -41,10 +41,10 @@ export function createCells(open: () => Runtime, prefix: string): Cells {
         return reply === null ? undefined : { version: Number(reply[0]), value: reply[1] }
       }),
 
-    write: (key, { seen, value, keep, id }, signal) =>
+    write: (key, { ifVersion, value, ttl, id }, signal) =>
       told(signal, async (runtime) => {
-        const ms = Number.isFinite(keep) ? String(Math.min(Math.max(1, Math.ceil(keep)), longest)) : ''
-        const args = [String(seen), id, ms, String(runtime.settings.retention)]
+        const ms = Number.isFinite(ttl) ? String(Math.min(Math.max(1, Math.ceil(ttl)), longest)) : ''
+        const args = [String(ifVersion), id, ms, String(runtime.settings.retention)]
         if (value !== undefined) args.push(value)
         const version = await run(runtime, writeCell, cellKeysOf(prefix, key), args, signal)
         return version === null ? undefined : { version: Number(version), value: value ?? '' }

@@ -23,7 +23,7 @@ export interface RedisTraits extends Traits {
   readonly cells: true
   readonly portable: true
   /** False in a Cluster, where every lock has its own slot. */
-  readonly together: boolean
+  readonly acquireMany: boolean
 }
 
 const traits: RedisTraits = Object.freeze({
@@ -35,9 +35,9 @@ const traits: RedisTraits = Object.freeze({
   maxLockDelay: Number.POSITIVE_INFINITY,
   cells: true,
   portable: true,
-  together: true,
+  acquireMany: true,
 })
-const traitsInCluster: RedisTraits = Object.freeze({ ...traits, together: false })
+const traitsInCluster: RedisTraits = Object.freeze({ ...traits, acquireMany: false })
 
 /**
  * Locks in Redis 7+ or Valkey: standalone, Sentinel or Cluster, over an ioredis or node-redis client.
@@ -76,7 +76,7 @@ export function redis(options: RedisOptions): DriverFactory<RedisTraits> {
     if (given.cluster) return { ...driver, traits: traitsInCluster }
     return {
       ...driver,
-      together: async (claims, wait) => acquireMany(open(), claims, settings.prefix, wait),
+      acquireMany: async (claims, wait) => acquireMany(open(), claims, settings.prefix, wait),
     }
   }
 }

@@ -96,7 +96,7 @@ export class Hold implements Grant {
     return result === '2' || before ? 'already-released' : 'lost'
   }
 
-  pass(): number | undefined {
+  nextReservedToken(): number | undefined {
     if (this.#claim.mode.kind !== 'exclusive' || this.#last - this.token >= tokenReserve) return undefined
     this.#runtime.subscriber.open()
     this.#last++

@@ -114,7 +114,7 @@ export class Waiter implements Callbacks {
   #warn(left: number): void {
     const { clock } = this.#runtime
     const error = new BackendError('redis', 'the server has not answered yet', { unanswered: true })
-    const warn = () => this.#heard || this.#wait.blocked?.({ trouble: error })
+    const warn = () => this.#heard || this.#wait.report?.({ error })
     this.#unwarn = clock.at(clock.now() + left - Math.min(left / 4, 50), warn)
   }
 
@@ -194,20 +194,20 @@ export class Waiter implements Callbacks {
   #blocked({ place, left, canPush, barred, stranger, holder }: AcquireReply & { is: 'blocked' }): void {
     const { subscriber, pipeline, random, server } = this.#runtime
     if (!stranger) this.#strange = 0
-    else if (this.#strange++ < mostStrange && !this.#wait.over) {
+    else if (this.#strange++ < mostStrange && !this.#wait.ended) {
       server.changed()
       return this.ask()
     }
     this.#heard = true
-    this.#wait.blocked?.({
+    this.#wait.report?.({
       ...(holder && { holder }),
       ...(place > 0 && { position: place }),
-      ...(barred > 0 && { trouble: quarantined(barred) }),
+      ...(barred > 0 && { error: quarantined(barred) }),
     })
     // After several requests (the channel came up, or the connection broke), another reply must not be a grant that nobody knows of.
     const settled = this.#open === 0 && this.#began === pipeline.epoch && pipeline.connection.repeats !== true
     if (this.#once && settled) return this.#end(undefined)
-    if (this.#once || this.#wait.over) return this.#giveUp()
+    if (this.#once || this.#wait.ended) return this.#giveUp()
     this.#listen()
     subscriber.open()
     const told = (canPush && this.#reachable) || barred > 0
@@ -232,7 +232,7 @@ export class Waiter implements Callbacks {
     if (this.#settled) return
     if (ambiguous) this.#doubtful = true
     this.#heard = true
-    this.#wait.blocked?.({ trouble: error })
+    this.#wait.report?.({ error })
     const pause = Math.min(1_000, 25 * 2 ** Math.min(this.#failures++, 8)) * (0.5 + this.#runtime.random())
     if (!transient || this.#once || this.#wait.remaining() <= pause) return this.#giveUp(error)
     this.#listen()
@@ -240,7 +240,7 @@ export class Waiter implements Callbacks {
   }
 
   #granted(proven: Proof): void {
-    if (this.#wait.over) return this.#giveUp()
+    if (this.#wait.ended) return this.#giveUp()
     // If the notification is true, the grant is gone: ask once; after that the hold checks.
     if (this.#revoked === 'told') {
       this.#revoked = 'asked'

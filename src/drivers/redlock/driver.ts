@@ -135,7 +135,7 @@ export class Redlock {
   /** Resolves with the grant of the wait that the same claim already has; if that wait ends without one, this one continues by itself. */
   async #join(before: Promise<Grant | undefined>, claim: Claim, wait: Wait): Promise<Grant | undefined> {
     const grant = await orAborted(before, wait.signal).catch(() => undefined)
-    if (wait.over || this.#closed) return undefined
+    if (wait.ended || this.#closed) return undefined
     return grant ?? this.acquire(claim, wait)
   }
 
@@ -151,10 +151,10 @@ export class Redlock {
       for (let n = 1; ; n++) {
         const outcome = await this.#round(claim, n, false, heard)
         if (outcome instanceof Hold) return outcome
-        const inTime = n < mostRounds && clock.now() < begun + 0.7 * claim.ttl && !wait.over && !this.#closed
-        const again = inTime && outcome.trouble === undefined && !taken(heard.said, this.group.majority)
+        const inTime = n < mostRounds && clock.now() < begun + 0.7 * claim.ttl && !wait.ended && !this.#closed
+        const again = inTime && outcome.error === undefined && !taken(heard.said, this.group.majority)
         this.#giveBack(claim, n, !again)
-        if (outcome.trouble !== undefined) throw outcome.trouble
+        if (outcome.error !== undefined) throw outcome.error
         if (!again) return undefined
         // Back off after a split vote; retry immediately only with a greater ballot.
         if (n > 1 || !this.#wouldVote(heard.said)) await pause.wait(splitDelay * 2 ** n * this.env.random())
@@ -173,7 +173,7 @@ export class Redlock {
     // Created only when it has to wait: the signal costs more than a vote.
     let signal: AbortSignal | undefined
     try {
-      for (let n = 1; !wait.over && !this.#closed; n++) {
+      for (let n = 1; !wait.ended && !this.#closed; n++) {
         await this.group.ready()
         const outcome = await this.#round(claim, n, true, heard)
         if (outcome instanceof Hold) {
@@ -183,12 +183,12 @@ export class Redlock {
         }
         this.#giveBack(claim, n, false)
         heard.told = true
-        wait.blocked?.(outcome)
+        wait.report?.(outcome)
         if (signal === undefined) {
           signal = wait.signal
           signal.addEventListener('abort', pause.set)
         }
-        if (!wait.over && !this.#closed) await pause.wait(this.#delay(outcome))
+        if (!wait.ended && !this.#closed) await pause.wait(this.#delay(outcome))
       }
       this.#giveBack(claim, 0, true)
       return undefined
@@ -206,7 +206,7 @@ export class Redlock {
     const left = wait.remaining()
     if (left > 2 * this.settings.commandTimeout) return () => undefined
     return clock.at(clock.now() + left - Math.min(left / 4, 50), () => {
-      if (!heard.told) wait.blocked?.({ trouble: this.#trouble(heard.said) })
+      if (!heard.told) wait.report?.({ error: this.#trouble(heard.said) })
     })
   }
 
@@ -443,14 +443,14 @@ export class Redlock {
     return {
       ...(first?.holder === undefined ? {} : { holder: first.holder }),
       ...(position === 0 ? {} : { position }),
-      ...(count(said, () => true) < this.group.majority ? { trouble: this.#trouble(said) } : {}),
+      ...(count(said, () => true) < this.group.majority ? { error: this.#trouble(said) } : {}),
     }
   }
 
   #delay(outcome: Hold | WaitStatus): number {
     const jitter = 0.5 + this.env.random()
     // No attempt holds the lock: contenders have split the votes, and should not meet again at once.
-    if (outcome instanceof Hold || (outcome.holder === undefined && outcome.trouble === undefined))
+    if (outcome instanceof Hold || (outcome.holder === undefined && outcome.error === undefined))
       return 10 * jitter
     const left = outcome.holder?.expiresIn ?? Number.POSITIVE_INFINITY
     return Math.max(5, Math.min(left + 5, this.settings.retryDelay)) * jitter

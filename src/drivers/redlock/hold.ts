@@ -81,7 +81,7 @@ export class Hold implements Grant {
     return again || count(said, (answer) => answer === 'o') > 0 ? 'already-released' : this.#orLost(said)
   }
 
-  pass(): number | undefined {
+  nextReservedToken(): number | undefined {
     if (this.#claim.mode.kind !== 'exclusive' || this.#last - this.token >= tokenReserve) return undefined
     this.#last++
     return this.#last

@@ -21,8 +21,8 @@ export function lasts(desk: Desk, { stat, value, keep }: Found): number {
   return value === undefined ? Math.min(0, -since) : keep - since
 }
 
-export function dataOf({ id, value, keep }: Omit<CellChange, 'seen'>): Buffer {
-  const kept = keep === Number.POSITIVE_INFINITY ? {} : { keep }
+export function dataOf({ id, value, ttl }: Omit<CellChange, 'ifVersion'>): Buffer {
+  const kept = ttl === Number.POSITIVE_INFINITY ? {} : { keep: ttl }
   return Buffer.from(JSON.stringify({ id, ...kept, ...(value !== undefined && { value }) }))
 }
 

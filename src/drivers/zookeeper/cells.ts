@@ -62,14 +62,14 @@ export function cellsOver(open: () => Desk): Cells {
   }
 
   async function write(desk: Desk, key: string, change: CellChange): Promise<Cell | undefined> {
-    const { seen, value, keep, id } = change
+    const { ifVersion, value, ttl, id } = change
     const path = cellPathOf(desk.settings.chroot, key)
-    const data = dataOf({ id, value, keep })
+    const data = dataOf({ id, value, ttl })
     for (;;) {
       const found = await find(desk, path)
       if (found?.id === id) return { version: tokenOf(found.stat.mzxid), value: found.value ?? '' }
       const present = found !== undefined && lasts(desk, found) > 0
-      if ((present ? tokenOf(found.stat.mzxid) : 0) !== seen) return undefined
+      if ((present ? tokenOf(found.stat.mzxid) : 0) !== ifVersion) return undefined
       if (!present && value === undefined) return undefined
       const stat = await put(desk, path, found, data)
       if (stat === undefined) continue

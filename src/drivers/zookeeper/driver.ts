@@ -27,7 +27,7 @@ export interface SimpleTraits extends Traits {
   readonly modes: readonly ['exclusive']
   readonly fair: false
   readonly shared: true
-  readonly line: false
+  readonly queue: false
 }
 
 // With a shorter ttl, the round trip to the server uses up the lease.
@@ -45,7 +45,7 @@ const simply: SimpleTraits = {
   fair: false,
   minTtl,
   shared: true,
-  line: false,
+  queue: false,
 }
 
 /** How long an operator's request waits for a server, in ms. */
@@ -127,7 +127,7 @@ function take(desk: Desk, claim: Claim, wait: Wait): Promise<Grant | undefined> 
   const known = desk.claims.get(attempt)
   if (known !== undefined) {
     return orAborted(known, wait.signal).catch((error) => {
-      if (wait.over) return undefined
+      if (wait.ended) return undefined
       throw error
     })
   }

@@ -25,7 +25,7 @@ export function standSimply(desk: Desk, claim: Claim, wait: Wait): Promise<Hold 
   let asked: bigint | undefined
   const standing: Standing = {
     wake: () => woken(),
-    troubled: (error) => wait.blocked?.({ trouble: troubleOf(error) }),
+    troubled: (error) => wait.report?.({ error: troubleOf(error) }),
   }
 
   async function leave(): Promise<undefined> {
@@ -72,7 +72,7 @@ export function standSimply(desk: Desk, claim: Claim, wait: Wait): Promise<Hold 
         const own = { lock, attempt, path: lock, session: session.id }
         return new Hold(desk, claim, { token: tokenOf(czxid), sent, own })
       }
-      wait.blocked?.({
+      wait.report?.({
         holder: {
           attempt: attempt ?? '',
           mode: claim.mode,
@@ -103,7 +103,7 @@ export function standSimply(desk: Desk, claim: Claim, wait: Wait): Promise<Hold 
   }
 
   async function stand(): Promise<Hold | undefined> {
-    for (let tries = 0; !wait.over; tries++) {
+    for (let tries = 0; !wait.ended; tries++) {
       try {
         if (!session.connected) await connected()
         // The first try creates missing parents, so a single attempt has two.
@@ -123,7 +123,7 @@ export function standSimply(desk: Desk, claim: Claim, wait: Wait): Promise<Hold 
   return stand()
     .catch((error) => {
       void leave()
-      if (wait.over && wait.signal.reason === error) return undefined
+      if (wait.ended && wait.signal.reason === error) return undefined
       throw troubleOf(error)
     })
     .finally(() => standings.delete(standing))

@@ -78,7 +78,7 @@ export class Waiter implements Standing {
   }
 
   troubled(error: Error): void {
-    this.#wait.blocked?.({ trouble: troubleOf(error) })
+    this.#wait.report?.({ error: troubleOf(error) })
   }
 
   async stand(): Promise<Hold | undefined> {
@@ -86,7 +86,7 @@ export class Waiter implements Standing {
     standings.add(this)
     try {
       for (;;) {
-        if (this.#wait.over) return await this.#leave()
+        if (this.#wait.ended) return await this.#leave()
         try {
           const end = await this.#try()
           if (end !== 'again') return end.hold
@@ -109,7 +109,7 @@ export class Waiter implements Standing {
     if (!session.connected) {
       if (session.trouble !== undefined) this.troubled(session.trouble)
       await this.#connected()
-      if (this.#wait.over) return 'again'
+      if (this.#wait.ended) return 'again'
     }
     const children = this.#mine() ? await this.#list() : await this.#enter()
     if (children === 'again') return 'again'
@@ -238,7 +238,7 @@ export class Waiter implements Standing {
       'zookeeper',
       `the numbers for places below ${this.#lock} are used up; they begin anew once nobody holds or waits there`,
     )
-    this.#wait.blocked?.({ trouble: error })
+    this.#wait.report?.({ error })
     if (this.#once) throw error
     await new Promise<void>((resolve) => {
       const end = () => {
@@ -254,7 +254,7 @@ export class Waiter implements Standing {
   async #granted(node: Node, behind: boolean): Promise<'again' | { readonly hold: Hold | undefined }> {
     const token = await this.#token(node)
     if (token === undefined) this.#node = undefined
-    if (token === undefined || this.#wait.over) return 'again'
+    if (token === undefined || this.#wait.ended) return 'again'
     // The watchers of this entry must learn that it now holds: with permits, the next may hold beside it.
     const watched = behind && this.#claim.mode.kind === 'permits'
     return { hold: new Hold(this.#desk, this.#claim, { token, sent: this.#sent, own: node, watched }) }
@@ -330,7 +330,7 @@ export class Waiter implements Standing {
 
   #tell(place: Place | undefined, position: number): void {
     const shown = this.#shown
-    if (place === undefined || shown?.node !== place.node) return this.#wait.blocked?.({ position })
+    if (place === undefined || shown?.node !== place.node) return this.#wait.report?.({ position })
     const { by, note } = readRecord(shown.data)
     const now = this.#desk.now() ?? shown.stat.ctime
     const holder = {
@@ -342,12 +342,12 @@ export class Waiter implements Standing {
       ...(by !== undefined && { by }),
       ...(note !== undefined && { note }),
     }
-    this.#wait.blocked?.({ holder, position })
+    this.#wait.report?.({ holder, position })
   }
 
   /** The connection broke: reports it, and waits for the next connection while the wait lasts. */
   async #reconnected(error: unknown): Promise<void> {
-    this.#wait.blocked?.({ trouble: troubleOf(error) })
+    this.#wait.report?.({ error: troubleOf(error) })
     await this.#connected()
   }
 

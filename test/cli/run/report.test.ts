@@ -29,7 +29,7 @@ test('what the store does not tell is left out', () => {
 })
 
 test('a store that cannot be asked is told of with its reason', () => {
-  const text = waitingText('deploy', { at: 0, trouble: 'etcd: connect ECONNREFUSED' }, 1500, 0)
+  const text = waitingText('deploy', { at: 0, error: 'etcd: connect ECONNREFUSED' }, 1500, 0)
   assert.equal(text, 'waiting 1s for "deploy"; the store cannot be asked: etcd: connect ECONNREFUSED')
 })
 

@@ -17,7 +17,7 @@ const server = await startConsul()
 after(() => server.stop())
 
 const txn = '/v1/txn'
-const together = async (driver: Driver, claims: readonly Claim[]) => driver.together?.(claims, once())
+const together = async (driver: Driver, claims: readonly Claim[]) => driver.acquireMany?.(claims, once())
 const placesIn = async (claims: readonly Claim[]) =>
   (await Promise.all(claims.map(({ name }) => placesOf(server, name)))).flat()
 const locksIn = async (claims: readonly Claim[]) =>

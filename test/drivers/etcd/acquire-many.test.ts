@@ -14,7 +14,7 @@ import { cabled, driverOf, placeKey, placesOf } from './support/scene.js'
 const server = await startEtcd()
 after(() => server.stop())
 
-const together = async (driver: Driver, claims: readonly Claim[]) => driver.together?.(claims, once())
+const together = async (driver: Driver, claims: readonly Claim[]) => driver.acquireMany?.(claims, once())
 const placesIn = async (claims: readonly Claim[]) =>
   (await Promise.all(claims.map(({ name }) => placesOf(server, name)))).flat()
 const revision = async () => {

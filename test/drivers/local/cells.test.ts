@@ -21,8 +21,8 @@ async function scene() {
   assert.equal(brokerOf(options.directory), broker.pid)
   const driver = local(options)(env)
   const cells = driver.cells as Cells
-  const write = (key: string, seen: number, value: string | undefined, keep = Number.POSITIVE_INFINITY) =>
-    cells.write(key, { seen, value, keep, id: env.id() }, never)
+  const write = (key: string, ifVersion: number, value: string | undefined, ttl = Number.POSITIVE_INFINITY) =>
+    cells.write(key, { ifVersion, value, ttl, id: env.id() }, never)
   return { ...options, broker, driver, cells, write }
 }
 
@@ -30,7 +30,7 @@ test('what is in a cell outlives the process that ran the broker, and versions g
   const { broker, driver, cells, write } = await scene()
   const kept = await write('kept', 0, 'one')
   const removed = await write('removed', (await write('removed', 0, 'x'))?.version ?? 0, undefined)
-  const change = { seen: 0, value: 'twice', keep: 60_000, id: env.id() }
+  const change = { ifVersion: 0, value: 'twice', ttl: 60_000, id: env.id() }
   const twice = await cells.write('twice', change, never)
   await write('brief', 0, 'gone soon', 300)
   await broker.kill()

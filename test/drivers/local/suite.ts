@@ -16,7 +16,7 @@ const traits = {
   shared: true,
   cells: true,
   portable: true,
-  together: true,
+  acquireMany: true,
 } as const
 
 /** Which client a socket belongs to: whatever a client does, and what follows from it, runs inside its own context. */

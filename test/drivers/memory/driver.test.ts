@@ -114,19 +114,19 @@ test('an exclusive grant passes on within its reserve, and tokens go on after th
   const { client } = store()
   const driver = client()
   const first = await take(driver, 'x')
-  assert.equal(first.pass?.(), first.token + 1)
-  assert.equal(first.pass?.(), first.token + 2)
+  assert.equal(first.nextReservedToken?.(), first.token + 1)
+  assert.equal(first.nextReservedToken?.(), first.token + 2)
   await first.release()
   const second = await take(driver, 'x')
   assert.ok(second.token > first.token + 2)
-  for (let i = 0; i < tokenReserve; i++) assert.ok(second.pass?.())
-  assert.equal(second.pass?.(), undefined)
+  for (let i = 0; i < tokenReserve; i++) assert.ok(second.nextReservedToken?.())
+  assert.equal(second.nextReservedToken?.(), undefined)
 })
 
 test('shared and permit grants cannot be passed on', async () => {
   const { client } = store()
-  assert.equal((await take(client(), 'x', { mode: shared })).pass, undefined)
-  assert.equal((await take(client(), 'y', { mode: permits(1, 2) })).pass, undefined)
+  assert.equal((await take(client(), 'x', { mode: shared })).nextReservedToken, undefined)
+  assert.equal((await take(client(), 'y', { mode: permits(1, 2) })).nextReservedToken, undefined)
 })
 
 test('contended says whether somebody waits', async () => {
@@ -148,7 +148,7 @@ test('a downgrade lets readers in and passes nothing on any more', async () => {
   await writer.downgrade?.()
   await settle()
   assert.ok((reader.answer?.token ?? 0) > writer.token)
-  assert.equal(writer.pass?.(), undefined)
+  assert.equal(writer.nextReservedToken?.(), undefined)
   assert.equal(await writer.release(), 'released')
 })
 
@@ -197,7 +197,7 @@ test('tokens of a name grow although thousands of idle names are forgotten', asy
     const name = `name:${i % 1500}`
     const grant = await take(driver, name)
     assert.ok(grant.token > (last.get(name) ?? 0))
-    for (let used = 0; used < 50; used++) last.set(name, grant.pass?.() ?? 0)
+    for (let used = 0; used < 50; used++) last.set(name, grant.nextReservedToken?.() ?? 0)
     await grant.release()
   }
 })

@@ -142,7 +142,7 @@ describe('with a server', { concurrency: false }, () => {
     await assert.rejects(locks.mutex('x').tryAcquire(), { code: 'BACKEND', message: /read-only/ })
     const told: unknown[] = []
     const refused = new Promise<void>((resolve) => {
-      locks.on('waiting', ({ blocked }) => blocked.trouble !== undefined && resolve())
+      locks.on('waiting', ({ blocked }) => blocked.error !== undefined && resolve())
     })
     const waiting = locks.mutex('x').acquire({ wait: 60_000 })
     waiting.catch((error: unknown) => told.push(error))

@@ -121,7 +121,7 @@ test('a grant that comes when the wait is over is given back, also where the wai
     } as const
     const { signal } = new AbortController()
     // A single attempt that is granted, to somebody who has gone meanwhile.
-    const wait = { signal, over: true, remaining: () => (overAt === 'sent' ? 0 : 5) }
+    const wait = { signal, ended: true, remaining: () => (overAt === 'sent' ? 0 : 5) }
     assert.equal(await driver.acquire(claim, wait), undefined)
     assert.equal((await driver.inspect('too late')).holders.length, 0)
   }

@@ -135,7 +135,7 @@ test('zombie enqueue: a request to stand in line that arrives after its caller l
   const wait = waiting()
   const asked = gone.driver.acquire(claim('zombie', { ttl: 30_000 }), wait)
   const onTheWay = Buffer.concat((await proxy.up.holding()).map(({ bytes }) => bytes))
-  await until(() => wait.told.some(({ trouble }) => trouble !== undefined))
+  await until(() => wait.told.some(({ error }) => error !== undefined))
   wait.end()
   assert.equal(await asked, undefined)
   proxy.up.drop()

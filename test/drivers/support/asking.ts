@@ -27,11 +27,11 @@ export function waiting(ms: number = Number.POSITIVE_INFINITY): TestWait {
   const told: WaitStatus[] = []
   return {
     signal: controller.signal,
-    get over() {
+    get ended() {
       return controller.signal.aborted
     },
     remaining: () => (controller.signal.aborted ? 0 : ms),
-    blocked: (by) => void told.push(by),
+    report: (by) => void told.push(by),
     told,
     end: () => controller.abort(),
   }

@@ -80,7 +80,7 @@ interface Parts {
   readonly name: string
   readonly servers: readonly Server[]
   readonly maxLockDelay: number
-  readonly mostTogether?: number
+  readonly maxBatch?: number
   make(addresses: readonly string[]): DriverFactory
   loseHold(name: string): Promise<void>
   readonly childClient: ChildClient
@@ -90,7 +90,7 @@ interface Parts {
 export async function sessionFixture(
   parts: Parts,
 ): Promise<{ readonly fixture: Fixture; readonly close: () => Promise<void> }> {
-  const { name, servers, maxLockDelay, mostTogether, make, loseHold, childClient } = parts
+  const { name, servers, maxLockDelay, maxBatch, make, loseHold, childClient } = parts
   const cables = await Cables.to(
     servers.map(({ port }) => port),
     12,
@@ -104,7 +104,7 @@ export async function sessionFixture(
       shared: true,
       maxLockDelay,
       cells: true,
-      ...(mostTogether !== undefined && { together: true, mostTogether }),
+      ...(maxBatch !== undefined && { acquireMany: true, maxBatch }),
     },
     make: () => cables.factory((through) => make(through.map((port) => `127.0.0.1:${port}`))),
     faults: {

@@ -49,7 +49,7 @@ test('a certificate that nobody vouches for, or of another name, is refused, and
   for (const [tls, complaint] of refused) {
     const locks = open({ ...(tls && { tls }) })
     const troubles: string[] = []
-    locks.on('waiting', ({ blocked }) => troubles.push(blocked.trouble?.message ?? ''))
+    locks.on('waiting', ({ blocked }) => troubles.push(blocked.error?.message ?? ''))
     const stop = new AbortController()
     const ended = assert.rejects(
       locks.mutex('secret').acquire({ wait: Number.POSITIVE_INFINITY, signal: stop.signal }),

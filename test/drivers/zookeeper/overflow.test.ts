@@ -51,7 +51,7 @@ test('when the numbers are used up nobody holds beside another, everybody is ser
   let troubles = 0
   const work = clients.flatMap((locks) => {
     locks.on('waiting', ({ blocked }) => {
-      if (/used up/.test(blocked.trouble?.message ?? '')) troubles++
+      if (/used up/.test(blocked.error?.message ?? '')) troubles++
     })
     const lock = recorded(locks, recorder).mutex(name)
     return [0, 1].map(async () => {

@@ -177,7 +177,7 @@ describe('the line', () => {
     const [holder, crowd] = [createLocks(zookeeper(own)), createLocks(zookeeper(own))]
     const first = await holder.mutex('thousand').acquire()
     const troubles: string[] = []
-    crowd.on('waiting', ({ blocked }) => blocked.trouble && troubles.push(blocked.trouble.message))
+    crowd.on('waiting', ({ blocked }) => blocked.error && troubles.push(blocked.error.message))
     let served = 0
     const stop = new AbortController()
     setMaxListeners(0, stop.signal)

@@ -13,7 +13,7 @@ export function lockFile(folder: string, patience: number): DriverFactory {
       const path = join(folder, `${claim.name}.lock`)
       for (;;) {
         if (take(path, patience)) break
-        if (wait.over || wait.remaining() === 0) return undefined
+        if (wait.ended || wait.remaining() === 0) return undefined
         await new Promise((resolve) => setTimeout(resolve, 2))
       }
       return {
@@ -64,7 +64,11 @@ export function secondsAsToken(directory: string): DriverFactory {
         const grant = await driver.acquire(claim, wait)
         const token = Math.floor(Date.now() / 1000)
         return (
-          grant && Object.defineProperties(grant, { token: { value: token }, pass: { value: () => token } })
+          grant &&
+          Object.defineProperties(grant, {
+            token: { value: token },
+            nextReservedToken: { value: () => token },
+          })
         )
       },
     }

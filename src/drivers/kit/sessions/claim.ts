@@ -78,7 +78,7 @@ export class SessionClaim implements SessionEntry {
   }
 
   get isOver(): boolean {
-    return this.#wait.over || this.#pool.closed
+    return this.#wait.ended || this.#pool.closed
   }
 
   /** One attempt; removes whatever an unanswered duplicate may still create. */
@@ -251,7 +251,7 @@ export class SessionClaim implements SessionEntry {
 
   #report(failure: Failure): void {
     this.#lastFailure = failure
-    this.#wait.blocked?.({ trouble: failure.error })
+    this.#wait.report?.({ error: failure.error })
   }
 
   #close(): void {

@@ -43,7 +43,7 @@ export interface SessionDriverParts<T extends Traits, D extends SessionPool = Se
     tryUntilOver(): Promise<Grant | undefined>
   }
   /** Single attempts at several names in one step. Absent: the store cannot do that. */
-  together?(claims: readonly Claim[], wait: Wait): Promise<readonly Grant[] | undefined>
+  acquireMany?(claims: readonly Claim[], wait: Wait): Promise<readonly Grant[] | undefined>
   inspect(name: string): Promise<LockStatus>
   list(prefix: string): Promise<readonly LockStatus[]>
   forceRelease(name: string): Promise<number>
@@ -75,7 +75,7 @@ export function sessionFactory<T extends Traits, D extends SessionPool>(
 const readTimeout = 10_000
 
 function sessionDriver<T extends Traits>(parts: SessionDriverParts<T>): Driver<T> {
-  const { name, traits, pool, cells, toFailure, together } = parts
+  const { name, traits, pool, cells, toFailure, acquireMany } = parts
   const guarded = async <R>(work: () => Promise<R>): Promise<R> => {
     pool.assertOpen()
     try {
@@ -113,10 +113,10 @@ function sessionDriver<T extends Traits>(parts: SessionDriverParts<T>): Driver<T
       const waiter = parts.waiter(claim, wait)
       return wait.remaining() <= 0 ? waiter.tryOnce() : waiter.tryUntilOver()
     },
-    ...(together !== undefined && {
-      together: async (claims: readonly Claim[], wait: Wait) => {
+    ...(acquireMany !== undefined && {
+      acquireMany: async (claims: readonly Claim[], wait: Wait) => {
         pool.assertOpen()
-        return wait.over ? undefined : together(claims, wait)
+        return wait.ended ? undefined : acquireMany(claims, wait)
       },
     }),
     inspect: (name) => read(() => parts.inspect(name)),

@@ -119,7 +119,7 @@ export class SessionHold implements Grant {
     }
   }
 
-  pass(): number | undefined {
+  nextReservedToken(): number | undefined {
     if (this.#last - this.token >= tokenReserve) return undefined
     this.#last++
     return this.#last

@@ -107,7 +107,7 @@ export class SessionWaiter {
     this.#failures = 0
     if (acquired.is === 'granted') {
       if (lifetime.ended.aborted) return this.ask()
-      if (this.#wait.over) return this.#giveUp()
+      if (this.#wait.ended) return this.#giveUp()
       const proven = { token: acquired.token, validUntil: deadline(sent, this.#claim.ttl), lifetime }
       this.#leave()
       this.#settle(new SessionHold(this.#session, this.#claim, proven))
@@ -116,9 +116,9 @@ export class SessionWaiter {
     if (acquired.is !== 'blocked')
       return this.#giveUp(new BackendError('postgres', `answered ${acquired.is}`))
     const { holder, place } = acquired
-    this.#wait.blocked?.({ ...(holder && { holder }), ...(place > 0 && { position: place }) })
+    this.#wait.report?.({ ...(holder && { holder }), ...(place > 0 && { position: place }) })
     if (this.#once) return this.#nothing()
-    if (this.#wait.over) return this.#giveUp()
+    if (this.#wait.ended) return this.#giveUp()
     this.#listen()
     if (this.#again) return this.ask()
     const told = this.#session.channel !== null
@@ -142,11 +142,11 @@ export class SessionWaiter {
     this.#asking = false
     this.#hints.queryDone()
     if (this.#settled) return
-    this.#wait.blocked?.({ trouble: error })
+    this.#wait.report?.({ error })
     const pause = Math.min(1_000, 25 * 2 ** Math.min(this.#failures++, 8)) * (0.5 + this.#env.random())
     if (!transient || this.#once || this.#wait.remaining() <= pause) return this.#giveUp(error)
     this.#listen()
-    if (this.#wait.over) this.#giveUp()
+    if (this.#wait.ended) this.#giveUp()
     else this.#later(pause)
   }
 

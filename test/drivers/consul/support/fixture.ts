@@ -15,7 +15,7 @@ export async function fixtureOf(
     name: `consul, ${size}, a session for each ${session},`,
     servers,
     maxLockDelay: 43_200_000,
-    mostTogether: 12,
+    maxBatch: 12,
     make: (url) => consul({ url, minTtl: 1_000, session }),
     loseHold: async (name) => {
       const { lock, places } = lineOf('holdfast/', name)

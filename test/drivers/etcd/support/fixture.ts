@@ -15,7 +15,7 @@ export async function fixtureOf(
     name: `etcd ${version}, ${size}, a lease for each ${lease},`,
     servers,
     maxLockDelay: Number.POSITIVE_INFINITY,
-    mostTogether: 50,
+    maxBatch: 50,
     make: (endpoints) => etcd({ endpoints, lease }),
     loseHold: async (name) => {
       await servers[0]?.ask('/v3/kv/deleterange', lineOf('holdfast/', name).all)

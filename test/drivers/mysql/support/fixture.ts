@@ -23,7 +23,7 @@ export async function fixtureOf(
       maxLockDelay: Number.POSITIVE_INFINITY,
       cells: true,
       portable: true,
-      together: true,
+      acquireMany: true,
     },
     make: () => cables.factory(library, options),
     faults: {

@@ -14,7 +14,7 @@ const traits: Readonly<Record<'row' | 'session', Traits>> = {
     shared: true,
     maxLockDelay: Number.POSITIVE_INFINITY,
     cells: true,
-    together: true,
+    acquireMany: true,
   },
   session: { modes: ['exclusive', 'shared'], fair: true, minTtl: 500, shared: true },
 }

@@ -26,7 +26,7 @@ export async function fixtureOf(
       maxLockDelay: Number.POSITIVE_INFINITY,
       cells: true,
       portable: true,
-      together: place.is !== 'cluster',
+      acquireMany: place.is !== 'cluster',
     },
     make: () => cables.factory(library, place),
     reportsLoss: true,

@@ -47,7 +47,7 @@ export function driverOn({ client, start, close }: Opened, options?: Partial<Red
     const made = redis({ client, maxTtl: 60_000, ...(isCluster && { quarantine: 'detected' }), ...options })(
       env,
     )
-    const { acquire, together, inspect, list, forceRelease, cells, ...driver } = made
+    const { acquire, acquireMany, inspect, list, forceRelease, cells, ...driver } = made
     const started = <A extends unknown[], R>(fn: (...args: A) => Promise<R>) => {
       return async (...args: A): Promise<R> => {
         await start()
@@ -57,7 +57,7 @@ export function driverOn({ client, start, close }: Opened, options?: Partial<Red
     return {
       ...driver,
       acquire: started(acquire),
-      ...(together && { together: started(together) }),
+      ...(acquireMany && { acquireMany: started(acquireMany) }),
       inspect: started(inspect),
       ...(list && { list: started(list) }),
       ...(forceRelease && { forceRelease: started(forceRelease) }),

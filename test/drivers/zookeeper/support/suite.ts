@@ -52,7 +52,7 @@ export function conformsWith(strategy: 'line' | 'simple'): void {
     { describe, it },
     strategy === 'line'
       ? fixtureOf('zookeeper', 'line', all)
-      : fixtureOf('zookeeper (simple)', 'simple', { line: false }),
+      : fixtureOf('zookeeper (simple)', 'simple', { queue: false }),
   )
   after(async () => {
     await cables.stop()
