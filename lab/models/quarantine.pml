@@ -3,8 +3,8 @@
  *
  * One lock on one server, CLIENTS clients, time in ticks. A client meets the server before it asks, and again after each
  * restart or when it finds another marker; it may come for the first time at any moment. The server is flushed, restarts
- * without its data, or restarts with data of any moment before. Holders renew as they like, and rely on the lock to the last
- * tick, whether the server knows it or not.
+ * without its data, restarts with data of any moment before, or is replaced by a replica with data of any moment before, which has been
+ * up for long. Holders renew as they like, and rely on the lock to the last tick, whether the server knows it or not.
  *
  * TRUSTING: client 0 takes a server without a marker for a new one (`quarantine: 'detected'`), at its own risk: what it is granted
  * is not looked at, but it must not make the others grant.
@@ -21,6 +21,7 @@
  *   LONG_TTL            a ttl may be longer than the longest one that is reckoned with                  claims_compatible
  *   LONG_EXTEND         ... only when it is extended                                                    claims_compatible
  *   TRUSTS_DATA         a server that comes back with data is taken to have all of them                 claims_compatible
+ *   TRUSTS_UPTIME       a promoted replica may have forgotten nothing since its own start               claims_compatible
  */
 #ifndef CLIENTS
 #define CLIENTS 3
@@ -45,7 +46,7 @@
 #endif
 
 byte now, began, life = 1, losses, drawn_last;
-bool flushed;
+bool flushed, promoted;
 
 /* The data: the marker (no lineage, no marker), and the lock. The second of each pair is what is on the disk. */
 typedef Data { byte till; byte of_life; byte lineage; byte drawn; byte gone; byte owner; byte ends };
@@ -73,12 +74,18 @@ inline clear(data)
 
 inline begins_again()
 {
-	life++; began = now; flushed = false; losses++;
+	life++; began = now; flushed = false; promoted = false; losses++;
 	i = 0;
 	do :: i < CLIENTS -> met[i] = false; i++ :: else -> break od;
 	i = 0
 }
 
+/* Nobody knows when a promotion was. */
+#ifdef TRUSTS_UPTIME
+#define SINCE began
+#else
+#define SINCE (promoted -> now : began)
+#endif
 #ifdef ONLY_UPTIME
 #define WHOLE true
 #else
@@ -90,9 +97,9 @@ inline begins_again()
 #define STRANGER(c) (lineage[c] != 0 && lineage[c] != here.lineage)
 #endif
 #ifdef FROM_START
-#define SINCE_KNOWN(c) began
+#define SINCE_KNOWN(c) SINCE
 #else
-#define SINCE_KNOWN(c) (of_life[c] != life && WHOLE -> began : now)
+#define SINCE_KNOWN(c) (of_life[c] != life && WHOLE -> SINCE : now)
 #endif
 
 /* A lineage may have been drawn by one that took the server for new without reason. */
@@ -110,19 +117,19 @@ inline meet(c)
 	lost = NOTHING;
 	if
 	:: here.lineage == 0 && lineage[c] != 0 -> lost = SINCE_KNOWN(c)
-	:: here.lineage == 0 && lineage[c] == 0 && STRICT(c) -> lost = (WHOLE -> began : now)
+	:: here.lineage == 0 && lineage[c] == 0 && STRICT(c) -> lost = (WHOLE -> SINCE : now)
 	:: here.lineage == 0 && lineage[c] == 0 && !STRICT(c) -> skip
 	:: here.lineage != 0 && STRANGER(c) && of_life[c] == life -> lost = here.drawn
-	:: here.lineage != 0 && STRANGER(c) && of_life[c] != life -> lost = LATER(began, here.gone)
+	:: here.lineage != 0 && STRANGER(c) && of_life[c] != life -> lost = LATER(SINCE, here.gone)
 #ifndef TRUSTS_DATA
-	:: here.lineage != 0 && !STRANGER(c) && here.of_life != life -> lost = began
+	:: here.lineage != 0 && !STRANGER(c) && here.of_life != life -> lost = SINCE
 	:: here.lineage != 0 && !STRANGER(c) && here.of_life == life -> doubt(c)
 #else
 	:: here.lineage != 0 && !STRANGER(c) -> doubt(c)
 #endif
 	fi;
 	if
-	:: here.lineage == 0 -> drawn_last++; here.lineage = drawn_last; here.drawn = now; here.gone = (WHOLE -> began : now)
+	:: here.lineage == 0 -> drawn_last++; here.lineage = drawn_last; here.drawn = now; here.gone = (WHOLE -> SINCE : now)
 	:: else
 	fi;
 	if :: lost != NOTHING -> here.till = LATER(here.till, lost + MAXTTL) :: else fi;
@@ -191,6 +198,10 @@ proctype world()
 	:: atomic { losses < LOSSES && now < LAST -> clear(here); begins_again(); printf("a restart without data at %d\n", now) }
 	:: atomic {
 		losses < LOSSES && now < LAST -> copy(disk, here); begins_again(); printf("a restart with older data at %d\n", now);
+		if :: here.owner != 0 && here.ends <= now -> here.owner = 0; here.ends = 0 :: else fi
+	}
+	:: atomic {
+		losses < LOSSES && now < LAST -> copy(disk, here); begins_again(); began = 0; promoted = true; printf("a promotion at %d\n", now);
 		if :: here.owner != 0 && here.ends <= now -> here.owner = 0; here.ends = 0 :: else fi
 	}
 	:: now == LAST -> break

@@ -21,10 +21,9 @@ export function quarantineChecks(
   const { is, options } = place
   if (is === 'redlock' || is === 'cluster' || options.quarantine === 'off' || marker === 'new') return []
   const up = 1_000 * Number(info.get('uptime_in_seconds') ?? 0)
-  const since = isPromoted(info) ? 0 : up
   // Plus one second: the server reports its uptime in whole seconds.
-  const young = Math.max(0, maxTtlOf(place) + 1_000 - since)
-  const left = standing({ marker, options, info, keepsAll, young })
+  const whole = maxTtlOf(place) + 1_000
+  const left = standing({ marker, options, info, keepsAll, whole, young: Math.max(0, whole - up) })
   if (left <= 0) return []
   const found = `up for ${up < 1_000 ? 'less than 1s' : formatDuration(up)}, and may have forgotten locks that it knew`
   const means = `safe; free locks are refused for ${formatDuration(left)} more`
@@ -37,17 +36,26 @@ interface Now {
   readonly options: RedisPlace['options']
   readonly info: Info
   readonly keepsAll: boolean
-  /** The rest of the time after the start or the promotion, in ms. */
+  /** A whole quarantine, in ms. */
+  readonly whole: number
+  /** The rest of one that began with the server, in ms. */
   readonly young: number
 }
 
 /** How long free locks are refused from now on, in ms; computed as in `src/drivers/redis/scripts/server-marker.ts`. */
-function standing({ marker, options, info, keepsAll, young }: Now): number {
-  if (marker === undefined) return (options.quarantine ?? 'strict') === 'strict' ? young : 0
-  const history = isPromoted(info) ? (info.get('master_replid') ?? '').slice(0, 8) : ''
-  const same = marker.boot === (info.get('run_id') ?? '').slice(0, 16) + history
-  return same || (marker.sure && keepsAll) ? marker.barredFor : Math.max(young, marker.barredFor)
+function standing({ marker, options, info, keepsAll, whole, young }: Now): number {
+  const promoted = isPromoted(info)
+  if (marker === undefined) {
+    if ((options.quarantine ?? 'strict') !== 'strict') return 0
+    return promoted ? whole : young
+  }
+  const life = (info.get('run_id') ?? '').slice(0, 16)
+  const history = (info.get('master_replid') ?? '').slice(0, 8)
+  if (promoted ? marker.boot === life + history : marker.boot.startsWith(life)) return marker.barredFor
+  // It may have been promoted, and not say so any more.
+  if (promoted || Number(info.get('master_repl_offset') ?? 0) > 0) return Math.max(whole, marker.barredFor)
+  return marker.sure && keepsAll ? marker.barredFor : Math.max(young, marker.barredFor)
 }
 
-/** It was a replica at some point in this life. */
+/** It was a replica at some point in this life, and says so. */
 const isPromoted = (info: Info): boolean => /[1-9a-f]/.test(info.get('master_replid2') ?? '')

@@ -32,6 +32,8 @@ interface Now {
   /** Second at which this life of it began. */
   readonly began?: number
   readonly promoted?: boolean
+  /** How far its replication history goes; 0 if it never had a part in any. */
+  readonly offset?: number
   /** A command that was called in this life. */
   readonly called?: string
   /** It writes an append-only file. */
@@ -46,12 +48,15 @@ const start = 1_700_000_000
 
 async function at(to: number, is: Now = now): Promise<void> {
   ;[second, now] = [to, is]
-  const { boot, began = -1_000, promoted = false, called = 'get', aof = false, replicas = 0 } = is
+  const { boot, began = -1_000, promoted = false, offset = 0 } = is
+  const { called = 'get', aof = false, replicas = 0 } = is
   const info = [
     `# Server\r\nrun_id:${boot.padEnd(40, '0')}`,
     `uptime_in_seconds:${second - began}`,
     `connected_slaves:${replicas}`,
+    `master_replid:${(promoted ? 'b' : 'c').repeat(40)}`,
     `master_replid2:${promoted ? 'a' : '0'.repeat(40)}`,
+    `master_repl_offset:${offset}`,
     `aof_enabled:${aof ? 1 : 0}`,
     'aof_last_write_status:ok',
     `cmdstat_${called}:calls=1`,
@@ -231,6 +236,53 @@ test('a promotion is barred from the moment it is noticed, for nobody knows when
   assert.equal(await old.comes(), 'granted', 'once for all')
 })
 
+test('a replicated server that was not known from before may have been promoted, and not say so any more', async () => {
+  const old = await settled()
+  await at(1000, { boot: 'replica', offset: 1 })
+  assert.equal(await someone().comes(), 31)
+  await at(1031)
+  assert.equal(await old.comes(), 'granted', 'once for all')
+})
+
+test('the same, if it lacks the marker: who knew the data misses them, a newcomer takes the prefix for new', async () => {
+  const old = await settled()
+  await client.del('hf:boot')
+  await at(1000, { boot: 'replica', offset: 1 })
+  assert.equal(await someone().comes(), 'granted')
+  await client.del('hf:boot')
+  assert.equal(await old.comes(), 31)
+})
+
+test('a new prefix on a replicated server is used at once, and so is one that is known from before', async () => {
+  await at(0, { boot: 'a', offset: 1, replicas: 1 })
+  const one = await settled()
+  await at(100)
+  assert.equal(await someone().comes(), 'granted')
+  assert.equal(await one.comes(), 'granted')
+})
+
+test('who knew other data does not stop a replicated server that others know from before', async () => {
+  const old = await settled()
+  await client.del('hf:boot')
+  await at(100, { boot: 'b', offset: 1, replicas: 1 })
+  assert.equal(await someone().comes(), 'granted')
+  await at(200)
+  assert.equal(await old.comes(), 'granted', 'what was lost, was lost when this life began')
+})
+
+test('a promoted server that does not say so any more lives on', async () => {
+  const old = await settled()
+  await at(1000, { boot: 'replica', promoted: true, offset: 1 })
+  assert.equal(await old.comes(), 31)
+  await at(1031)
+  assert.equal(await old.ask(), 'granted')
+  await at(5000, { boot: 'replica', offset: 1 })
+  assert.equal(await old.ask(), 'granted')
+  assert.equal(await old.comes(), 'granted')
+  assert.equal(await someone().comes(), 'granted')
+  assert.equal(await old.ask(), 'granted', 'it is still the server that was met')
+})
+
 test('a restart of a server that had synced every write, and does, forgets nothing', async () => {
   await at(0, { boot: 'a', aof: true })
   const old = someone()
@@ -249,6 +301,7 @@ for (const [what, before, later, always] of [
   ['does not any more', '1', {}, '0'],
   ['has a replica', '1', { replicas: 1 }, '1'],
   ['was promoted', '1', { promoted: true }, '1'],
+  ['may have been promoted', '1', { offset: 1 }, '1'],
 ] as const)
   test(`a restart of a server that ${what} may have forgotten`, async () => {
     await at(0, { boot: 'a', aof: true })

@@ -16,17 +16,21 @@ import type { Script } from './batch-script.js'
  * | of this life | knows this lineage | nothing |
  * | of this life | knows no lineage | when the data before this lineage were lost, as the lineage says |
  * | of this life | knows another lineage | before this lineage began |
- * | of another life | – | when this life began; now, if it was promoted in it; nothing, if it loses nothing |
+ * | of another life | – | when this life began; now, if it was promoted in it or may have been; nothing, if it loses nothing |
  * | missing | knows a lineage from this life | now: the time of the loss is unknown |
  * | missing | knows no lineage, or one from another life | when this life began if nothing was deleted in it; else now |
  * | `new`, set by an operator | knows no lineage | nothing |
+ *
+ * A promoted server says so in its replication history, and gives that up after `repl-backlog-ttl` (an hour) without replicas. That it had
+ * a part in replication still shows in its offset, so from then on a server with an offset may have been promoted. Not noticed then: a
+ * server without a marker, asked by a client that knows no lineage; and one that was the master before, with its own marker from that time.
  *
  * The server grants nothing before `lost` + the longest ttl known to be in use. This is one script, because INFO and the marker must
  * be read at the same moment.
  *
  * "Nothing was deleted in it" follows from the counters of FLUSHALL, FLUSHDB, SWAPDB and DEBUG, and of CONFIG RESETSTAT, which leaves
  * its own trace. "It loses nothing" requires an append-only file synced at every write, both in the life before (by its marker) and in
- * the present one, and no replica that could have taken its place.
+ * the present one, and no replica, now or earlier in this life, that could have taken its place.
  *
  * KEYS: the marker. ARGV: 1 the lineage that the client knows, `-` = none · 2 boot id of the life in which it met that lineage ·
  * 3 the longest ttl it knows of in µs · 4 prefix of a new lineage · 5 `1`: a missing marker counts also for a client that knows no
@@ -57,19 +61,25 @@ local whole = string.find(info, 'cmdstat_', 1, true) ~= nil
 for _, name in ipairs({ 'flushall', 'flushdb', 'swapdb', 'debug', 'config|resetstat' }) do
   if string.find(info, 'cmdstat_' .. name .. ':', 1, true) then whole = false end
 end
+-- It has had a replica in this life, or was one itself and gave up that history after repl-backlog-ttl without replicas.
+local replicated = (tonumber(field('master_repl_offset')) or 0) > 0
 local synced = field('aof_enabled') == '1' and field('aof_last_write_status') == 'ok' and
-  field('connected_slaves') == '0' and not promoted
+  field('connected_slaves') == '0' and not replicated and not promoted
 
 local marker = call('GET', KEYS[1])
 local till, writer, lineage, ttl, sure = string.match(marker or '', '^(%d+) (%S+) (%S+) (%d+) (%d)$')
+-- It was promoted, has been met since, and gave up that history: the same life.
+if writer and not promoted and string.sub(writer, 1, #boot) == boot then boot = writer end
 if synced and always == '?' and writer ~= boot then return 'aof' end
 local most = math.max(longest, tonumber(ttl or 0))
 local standing = till and tonumber(till) > wall and tonumber(till) or 0
 -- Of whoever has set a longer ttl there may be holders that the quarantine did not reckon with.
 if standing > 0 then standing = standing + most - ttl end
 
-local start = promoted and wall or began
 local stranger = known ~= '-' and known ~= lineage
+-- A replicated server may have been promoted unnoticed. Not asked where these data, or their absence, say nothing of another life.
+local unnoticed = replicated and (stranger or writer) and not (stranger and writer == boot)
+local start = (promoted or unnoticed) and wall or began
 local lost
 if not writer then
   if stranger then
@@ -79,7 +89,7 @@ if not writer then
   end
 elseif stranger then
   local drawn, gone = string.match(lineage, '%.(%d+)%.(%d+)$')
-  lost = life == boot and tonumber(drawn or wall) or promoted and wall or math.max(began, tonumber(gone or wall))
+  lost = life == boot and tonumber(drawn or wall) or math.max(start, tonumber(gone or wall))
 elseif writer ~= boot then
   if not (synced and always == '1' and sure == '1') then lost = start end
 elseif life ~= boot and known ~= '-' and longest > tonumber(ttl) then
