@@ -18,7 +18,7 @@ import type { Engine } from '../core/engine.js'
 import { AcquireTimeoutError, BackendError } from '../core/errors.js'
 import type { HeldLease, Lease } from '../core/lease.js'
 import { checkName, describe, quote } from '../core/name.js'
-import type { AcquireOptions, ParticipantDefaults, Terms } from '../core/options.js'
+import { type AcquireOptions, type ParticipantDefaults, resolveTerms, type Terms } from '../core/options.js'
 import {
   answered,
   checkWaitOptions,
@@ -28,7 +28,7 @@ import {
   type WaitOptions,
   withDeadline,
 } from '../core/with-deadline.js'
-import { createMembership, lookEvery, type Membership } from './membership.js'
+import { beginHold, createMembership, lookEvery, type Membership, whileWaiting } from './membership.js'
 
 export type EnterOptions = Pick<AcquireOptions, 'wait' | 'signal' | 'ttl' | 'autoRenew' | 'maxHold' | 'note'>
 
@@ -36,7 +36,7 @@ export interface Barrier {
   readonly name: string
   readonly parties: number
   /**
-   * Waits until `parties` have entered and are alive.
+   * Waits until `parties` have entered and are alive. `maxHold` and `autoRenew: false` apply from then on.
    * @throws AcquireTimeoutError when they were not within `wait`; LeaseLostError when this participant lost its lease
    * meanwhile; RangeError when others use another number of parties; as `Lock.acquire`
    */
@@ -102,8 +102,9 @@ async function enter(
   options: EnterOptions = {},
 ): Promise<Inside> {
   const from = engine.clock.now()
-  const wait = duration('wait', options.wait ?? terms.wait, 0, true)
-  const lease = await roll.lock.take(options).catch((error: unknown) => {
+  const own = resolveTerms(engine.driver.name, engine.traits, terms, options)
+  const { wait } = own
+  const lease = await roll.lock.take({ ...options, ...whileWaiting }).catch((error: unknown) => {
     if (!(error instanceof AcquireTimeoutError)) throw error
     const trouble = error.cause instanceof BackendError ? { error: error.cause } : undefined
     throw new AcquireTimeoutError(name, error.waited, trouble, closed(name, 0, parties))
@@ -140,7 +141,10 @@ async function enter(
         ),
       restOfWait,
     )
-    if (typeof round === 'number') return insideOf(engine, box, roll, terms, lease, round)
+    if (typeof round === 'number') {
+      await beginHold(lease, own)
+      return insideOf(engine, box, roll, terms, lease, round)
+    }
     throw new AcquireTimeoutError(name, engine.clock.now() - from, undefined, closed(name, there, parties))
   } catch (error) {
     await withDeadline(engine, { wait: longestFarewell }, (bounds) =>

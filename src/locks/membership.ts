@@ -4,6 +4,7 @@
  */
 import { EngineLock } from '../core/acquire.js'
 import type { CellRef } from '../core/cell-ref.js'
+import type { HeldLease } from '../core/lease.js'
 import { shared } from '../core/mode.js'
 import type { Terms } from '../core/options.js'
 import type { Deadline } from '../core/with-deadline.js'
@@ -34,4 +35,20 @@ export function createMembership(box: CellRef, name: string, what: string, terms
       return attempts.filter((attempt) => alive.has(attempt))
     },
   }
+}
+
+/** The options of a participant that waits: its lease proves it alive, and those of its caller apply from {@link beginHold} on. */
+export const whileWaiting: { readonly autoRenew: true; readonly maxHold: number } = {
+  autoRenew: true,
+  maxHold: Number.POSITIVE_INFINITY,
+}
+
+/** The wait of a participant is over: its lease gets the terms of its caller. @throws as `Lease.extend` */
+export async function beginHold(lease: HeldLease, { autoRenew, maxHold }: Terms): Promise<void> {
+  const { watchdog, engine } = lease.hold
+  watchdog.limit(engine.clock.now() + maxHold)
+  if (autoRenew) return
+  watchdog.autoRenew = false
+  // Nobody renews it from now on, and a part of its ttl has passed.
+  await lease.extend()
 }

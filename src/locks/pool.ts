@@ -36,7 +36,7 @@ import {
   type WaitOptions,
   withDeadline,
 } from '../core/with-deadline.js'
-import { createMembership, lookEvery, type Membership } from './membership.js'
+import { beginHold, createMembership, lookEvery, type Membership, whileWaiting } from './membership.js'
 
 /** Options left out come from `createLocks`. */
 export interface PoolOptions extends Defaults {
@@ -172,21 +172,11 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
     wait: number,
   ): Promise<HeldLease | undefined> {
     if (wait === 0) return roll.lock.tryAcquire(terms)
-    const waiting = { ...terms, wait, autoRenew: true, maxHold: Number.POSITIVE_INFINITY }
+    const waiting = { ...terms, wait, ...whileWaiting }
     return roll.lock.take(waiting).catch((error: unknown) => {
       if (!(error instanceof AcquireTimeoutError) || error.cause !== undefined) throw error
       return undefined
     })
-  }
-
-  /** A lease whose member has waited gets its caller's terms. @throws as `extend` */
-  async function begin(lease: HeldLease, { autoRenew, maxHold }: Terms): Promise<void> {
-    const { watchdog } = lease.hold
-    watchdog.limit(engine.clock.now() + maxHold)
-    if (autoRenew) return
-    watchdog.autoRenew = false
-    // Nobody renews it from now on, and a part of its ttl has passed.
-    await lease.extend()
   }
 
   async function take(options: PoolAcquireOptions): Promise<Lease | undefined> {
@@ -221,7 +211,7 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
         box.waitUntil(() => serve(lease, permits, bounds), bounds, lookEvery)
       const done = await answered(engine, name, within, looking, restOfWait)
       if (done === true) {
-        if (wait > 0) await begin(lease, terms)
+        if (wait > 0) await beginHold(lease, terms)
         return leaving(lease, without(attempt))
       }
     } catch (error) {
