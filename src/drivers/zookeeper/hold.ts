@@ -148,6 +148,7 @@ export class Hold implements Grant {
       if (token !== undefined) this.#token = token
       return token
     } catch (error) {
+      if (isCode(error, codes.noAuth)) return undefined
       throw troubleOf(error)
     }
   }

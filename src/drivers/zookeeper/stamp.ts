@@ -6,7 +6,7 @@
  * the address of its machine there.
  */
 
-import { isCode } from './failure.js'
+import { ignore } from './failure.js'
 import type { Place } from './queue.js'
 import { codes, multi, type Stat } from './session/protocol.js'
 import type { Session } from './session/session.js'
@@ -16,7 +16,8 @@ const nothing = Buffer.alloc(0)
 
 /**
  * @param record written to the entry, too: of several that hold beside each other, each then shows its own token
- * @returns the token; undefined: the entry is gone, or the queue's node must not be written to
+ * @returns the token; undefined: the entry is gone
+ * @throws ZookeeperError with `noAuth` when the queue's node must not be written to
  */
 export async function stamped(
   session: Session,
@@ -29,13 +30,8 @@ export async function stamped(
       ? ({ ...any, type: 'check' } as const)
       : ({ ...any, type: 'setData', data: record } as const)
   const write = { type: 'setData', path: lock, data: nothing, version: -1 } as const
-  try {
-    const [stat] = await session.call(multi([own, write]))
-    return stat && tokenOf(stat.mzxid)
-  } catch (error) {
-    if (isCode(error, codes.noNode) || isCode(error, codes.noAuth)) return undefined
-    throw error
-  }
+  const [stat] = (await session.call(multi([own, write])).catch(ignore(codes.noNode))) ?? []
+  return stat && tokenOf(stat.mzxid)
 }
 
 /** The token of a holder, from its node and the stamp of its queue. Of a permit that had to wait for a mutex, it is an older one. */

@@ -27,7 +27,6 @@ import {
   listing,
   remove,
   type Stat,
-  setData,
   sync,
 } from './session/protocol.js'
 import { shownToken, stamped } from './stamp.js'
@@ -262,18 +261,15 @@ export class Waiter implements Standing {
 
   /**
    * The transaction that created the entry; or a newer one, if a hold ahead was passed on since, with tokens newer than our position.
-   * Undefined: the entry is gone.
+   * Undefined: the entry is gone. Throws `noAuth` where the queue's node belongs to others: any other write of ours would give a newer
+   * token than the position of a claim behind us, which could not know.
    */
   async #token(node: Node): Promise<number | undefined> {
     if (this.#stamp < node.stat.czxid) return tokenOf(node.stat.czxid)
     const { session, by } = this.#desk
     const record = recordOf(this.#claim, by)
     // A token of a reader or permit is stamped, too: it is newer than the position of an exclusive claim behind it.
-    const token = await stamped(session, node, this.#claim.mode.kind === 'exclusive' ? undefined : record)
-    if (token !== undefined) return token
-    // The queue's node belongs to others.
-    const stat = await session.call(setData(node.path, record)).catch(ignore(codes.noNode))
-    return stat && tokenOf(stat.mzxid)
+    return stamped(session, node, this.#claim.mode.kind === 'exclusive' ? undefined : record)
   }
 
   /** Waits until the watched entry goes or changes, the session ends, or the wait is over. */

@@ -125,6 +125,30 @@ test('who may only read sees who holds, and takes nothing', async () => {
   for (const locks of [a, reader]) await locks.close()
 })
 
+test('who may not write to the node of a lock that was passed on is refused, and tokens go on growing', async () => {
+  const others = { scheme: 'world', id: 'anyone', permissions: 'crd' }
+  const own = { scheme: 'auth', id: '', permissions: 'crwda' }
+  const login = { auth: { scheme: 'digest', credential: 'app:one' }, acl: [own, others], chroot: '/passed' }
+  const [a, c] = [open(login, server.address), open(login, server.address)]
+  const b = open({ chroot: '/passed' }, server.address)
+  const first = await a.mutex('x').acquire()
+  const heir = a.mutex('x').acquire()
+  const refused = assert.rejects(b.mutex('x').acquire(), { code: 'BACKEND', message: /lacks a right.*write/ })
+  await until(async () => (await a.inspect('x')).waiters.length === 1)
+  await first.release()
+  const second = await heir
+  const last = c.mutex('x').acquire()
+  await until(async () => (await a.inspect('x')).waiters.length === 2)
+  await second.release()
+  await refused
+  const third = await last
+  assert.ok(first.token < second.token && second.token < third.token)
+  await third.release()
+  // What nobody passed on it can have.
+  await (await b.mutex('x').acquire()).release()
+  for (const locks of [a, b, c]) await locks.close()
+})
+
 test('a server that wants a certificate of its clients serves those that bring one, and no others', async () => {
   await using strict = await startZookeeper({
     tls: pem,
