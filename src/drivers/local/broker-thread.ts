@@ -8,10 +8,9 @@
  */
 import { existsSync, type FSWatcher, watch } from 'node:fs'
 import { createServer, type Server, type Socket } from 'node:net'
-import { uptime } from 'node:os'
 import { join } from 'node:path'
 import { parentPort } from 'node:worker_threads'
-import { systemClock } from '../../core/clock.js'
+import { sinceBoot, systemClock } from '../../core/clock.js'
 import { fixedAddress, shownAddress } from './address.js'
 import { type Broker, makeBroker } from './broker.js'
 import type { Snapshot } from './durable-table.js'
@@ -164,7 +163,7 @@ function makeOurs(): boolean {
     broker = makeBroker(readJournal(directory), {
       clock,
       wall: Date.now,
-      uptime: () => uptime() * 1000,
+      uptime: sinceBoot,
       here,
       open,
     })

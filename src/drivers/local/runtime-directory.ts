@@ -103,7 +103,7 @@ function readOrMake(directory: string, wanted: SocketKind | undefined): Home {
   if (home.socket === 'abstract' && !abstractWorks()) {
     throw new BackendError(
       'local',
-      `directory ${quote(directory)} is in use with abstract sockets, which Node ${process.version} cannot do; use Node 20.8 or later, or another directory`,
+      `directory ${quote(directory)} is in use with abstract sockets, which ${runtime()}; use a fresh directory with local({ directory, socket: 'file' }) in all processes`,
     )
   }
   if (home.socket === 'abstract' && home.net !== netSpace()) {
@@ -120,10 +120,20 @@ function bestSocket(directory: string): SocketKind {
   return abstractWorks() && !mayBeSharedVolume(directory) ? 'abstract' : 'file'
 }
 
-/** Before 20.8, Node cut the name at its first byte, which is zero: all directories would have shared one broker. */
+/**
+ * Before 20.8, Node cut the name at its first byte, which is zero: all directories would have shared one broker. Bun takes names of at
+ * most 107 bytes, and other names than Node's would be other brokers.
+ */
 function abstractWorks(): boolean {
+  if (process.platform !== 'linux' || process.versions['bun'] !== undefined) return false
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
-  return process.platform === 'linux' && (major > 20 || (major === 20 && minor >= 8))
+  return major > 20 || (major === 20 && minor >= 8)
+}
+
+/** What {@link abstractWorks} found, for a message. */
+function runtime(): string {
+  const bun = process.versions['bun']
+  return bun === undefined ? `Node ${process.version} cannot do (20.8 and later can)` : `Bun ${bun} cannot do`
 }
 
 /** In a container, a directory on its own file system may be mounted into other containers, too, each with its own names. */
