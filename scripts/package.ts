@@ -1,13 +1,15 @@
-// Writes build/package: what is published. It has the bundle of build/dist, the declarations that its entry points reach, and the papers.
+// Writes build/package: what is published. It has the bundle of build/dist, the declarations that its entry points reach, and README with
+// the pages that it leads to.
 // Sources and source maps are not in it.
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { fileOf } from './dist-files.js'
+import { publishedPage, publishedPages, releasedChanges } from './package-pages.js'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const out = join(root, 'build/package')
-const papers = ['README.md', 'CHANGELOG.md', 'LICENSE']
+const repository = process.env['HOLDFAST_REPOSITORY']
 
 interface Entry {
   readonly types: string
@@ -61,4 +63,10 @@ for (const name of readdirSync(join(root, 'build/dist')))
   cpSync(join(root, 'build/dist', name), join(out, 'build/dist', name))
 // What the page of `holdfast ui` is made of; the bundle finds it by this path.
 cpSync(join(root, 'build/src/ui/page'), join(out, 'build/src/ui/page'), { recursive: true })
-for (const name of papers) put(name, text(name))
+put('LICENSE', text('LICENSE'))
+const pages = publishedPages()
+const files = new Set([...pages, 'LICENSE'])
+for (const page of pages) {
+  const whole = page === 'CHANGELOG.md' ? releasedChanges(text(page)) : text(page)
+  put(page, publishedPage(page, whole, files, repository))
+}

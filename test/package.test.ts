@@ -1,12 +1,17 @@
 // The package as a user gets it: packed, unpacked into an empty project without any dependency, and loaded from there.
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, posix } from 'node:path'
 import { after, before, test } from 'node:test'
+import { promisify } from 'node:util'
 import { entries, manifest, root } from './support/checkout.js'
 import { leakCheck } from './support/leaks.js'
+import { brokenLinks, linksIn } from './support/markdown.js'
 
 const project = mkdtempSync(join(tmpdir(), 'holdfast-package-'))
 const installed = join(project, 'node_modules/holdfast')
@@ -133,18 +138,68 @@ test('the published driver passes the published conformance suite', () => {
   assert.ok(suite.passed > 5, `${suite.passed} tests ran`)
 })
 
-test('the package has the bundle, its declarations and its papers, and nothing else', () => {
+test('the package has the bundle, its declarations and its pages, and nothing else', () => {
   const kinds = new Set(files.map((path) => path.replace(/^build\/dist\/[^/]+\.js$/, 'build/dist/*.js')))
-  const others = [...kinds].filter((path) => !/^build\/src\/.+\.d\.ts$/.test(path)).sort()
+  const others = [...kinds].filter((path) => !/^build\/src\/.+\.d\.ts$|^docs\/.+\.md$/.test(path)).sort()
   assert.deepEqual(others, [
     'CHANGELOG.md',
     'LICENSE',
     'README.md',
+    'README.zh-CN.md',
     'build/dist/*.js',
     'build/dist/LICENSES.txt',
     ...['icon.svg', 'index.html', 'page.css', 'page.js'].map((name) => `build/src/ui/page/${name}`),
     'package.json',
   ])
+})
+
+test('every link of every page leads to a heading or a file of the package, or elsewhere by an address', () => {
+  const pages = files.filter((path) => path.endsWith('.md'))
+  for (const page of [
+    'README.md',
+    'README.zh-CN.md',
+    'docs/start.md',
+    'docs/zh/start.md',
+    'docs/drivers/redis.md',
+  ])
+    assert.ok(pages.includes(page), `${page} is missing`)
+  const text = (path: string): string => readFileSync(join(installed, path), 'utf8')
+  const maybe = (path: string): string | undefined => (files.includes(path) ? text(path) : undefined)
+  assert.deepEqual(
+    pages.flatMap((page) => brokenLinks(page, text(page), maybe)),
+    [],
+  )
+  const targets = linksIn(text('README.md')).map(({ target }) => target)
+  for (const { specifier } of entries.filter(({ source }) => source.startsWith('src/drivers/')))
+    if (specifier !== 'holdfast/driver')
+      assert.ok(targets.includes(`docs/drivers/${specifier.slice('holdfast/'.length)}.md`), specifier)
+})
+
+test('npm would publish it as it is, with nothing to correct', async () => {
+  // A registry in which no version of it is.
+  const registry = createServer((_request, response) => response.writeHead(404).end('{}')).listen(
+    0,
+    '127.0.0.1',
+  )
+  await once(registry, 'listening')
+  const address = `127.0.0.1:${(registry.address() as AddressInfo).port}`
+  const settings = join(project, 'npmrc')
+  writeFileSync(settings, `registry=http://${address}/\n//${address}/:_authToken=none\n`)
+  try {
+    const args = ['publish', '--dry-run', '--ignore-scripts', '--userconfig', settings]
+    const cwd = join(root, 'build/package')
+    // What starts these tests may have settings of npm, which the environment hands down.
+    const env = Object.fromEntries(
+      Object.entries(process.env).filter(([name]) => !/^npm_config_/i.test(name)),
+    )
+    const { stdout, stderr } = await promisify(execFile)('npm', args, { cwd, env })
+    assert.match(stdout, /^\+ holdfast@\d/)
+    const said = stderr.split('\n').filter((line) => line !== '' && !line.startsWith('npm notice'))
+    assert.deepEqual(said, [])
+  } finally {
+    registry.close()
+    registry.closeAllConnections()
+  }
 })
 
 test('it takes at most 2.5 MB, installs no other package and refers to no source map', () => {

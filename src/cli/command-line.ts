@@ -18,7 +18,7 @@ import { version } from './version.js'
 /** @param rest what follows `--`: the command of `run` */
 export function commandLine(rest: readonly string[] | undefined): Command {
   const program = new Command('holdfast')
-    .description('Distributed locks that can prove they hold.')
+    .description('Distributed locks with fencing tokens and bounded leases.')
     .version(version(), '-V, --version')
     .exitOverride()
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'holdfast: ')) })
