@@ -20,7 +20,7 @@ async function transfer(from: string, to: string): Promise<void> {
     })
   } catch (error) {
     if (!(error instanceof DeadlockError)) throw error
-    console.log('broken:', error.ring.join(' and '))
+    console.log('broken:', error.cycle.join(' and '))
     broken++
     await transfer(from, to)
   }

@@ -54,8 +54,8 @@ export function sqlite({ database, pollEvery = 10 }: SqliteOptions): DriverFacto
 function sqliteDriver(file: SqliteFile, env: Env): Driver<SqliteTraits> {
   /** Cancellations that the file has not taken yet. */
   const owed = new Set<Promise<void>>()
-  /** `env.by` is `host:pid`. */
-  const host = env.by.replace(/\d+$/, '')
+  /** `env.client` is `host:pid`. */
+  const host = env.client.replace(/\d+$/, '')
   let closed = false
 
   async function acquire(claim: Claim, wait: Wait): Promise<Grant | undefined> {
@@ -71,7 +71,7 @@ function sqliteDriver(file: SqliteFile, env: Env): Driver<SqliteTraits> {
 
   async function tryUntilOver(claim: Claim, wait: Wait): Promise<Grant | undefined> {
     const { name, attempt, mode, ttl, note } = claim
-    const ask = { attempt, mode, ttl, wait: wait.remaining() > 0, note, by: env.by }
+    const ask = { attempt, mode, ttl, wait: wait.remaining() > 0, note, client: env.client }
     const take = cleaned((row, now, wall) => table.acquire(row, ask, now, wall))
     while (!wait.ended && !closed) {
       const sent = env.clock.now()
@@ -161,8 +161,8 @@ function sqliteDriver(file: SqliteFile, env: Env): Driver<SqliteTraits> {
   function cleaned<A>(command: Command<A>): Command<A> {
     return (before, now, wall) => {
       let row = before
-      for (const { attempt, by } of before.queue)
-        if (isDead(by)) row = table.cancel(row, attempt, now, wall, true).row
+      for (const { attempt, client } of before.queue)
+        if (isDead(client)) row = table.cancel(row, attempt, now, wall, true).row
       return command(row, now, wall)
     }
   }

@@ -85,7 +85,7 @@ export function makeProcess(world: World, id: number, rate: number, seed: number
     clock,
     id: () => prefix + (++ids).toString(16).padStart(28, '0'),
     random: chance,
-    by: `simulated:${id}`,
+    client: `simulated:${id}`,
   }
 
   return {

@@ -83,16 +83,16 @@ const frameless = {
 export const holderHeadings = ['MODE', 'HELD BY', 'FOR', 'LETS GO IN', 'TOKEN', 'NOTE'] as const
 
 export function holderCells(holder: Holder): string[] {
-  const { mode, by = '?', heldFor, expiresIn, token, note = '' } = holder
+  const { mode, client = '?', heldFor, expiresIn, token, note = '' } = holder
   const letsGo =
     expiresIn === Number.POSITIVE_INFINITY
       ? 'when it ends'
       : expiresIn <= 0
         ? 'overdue'
         : formatDuration(expiresIn)
-  return [modeText(mode), brief(by), formatDuration(heldFor), letsGo, `${token}`, brief(note)]
+  return [modeText(mode), brief(client), formatDuration(heldFor), letsGo, `${token}`, brief(note)]
 }
 
-export function waiterCells({ mode, by = '?', waitedFor, note = '' }: Waiter, index: number): string[] {
-  return [`${index + 1}`, modeText(mode), brief(by), formatDuration(waitedFor), brief(note)]
+export function waiterCells({ mode, client = '?', waitedFor, note = '' }: Waiter, index: number): string[] {
+  return [`${index + 1}`, modeText(mode), brief(client), formatDuration(waitedFor), brief(note)]
 }

@@ -34,7 +34,7 @@ const kinds = {
     assert.equal(broken.length, 1, JSON.stringify(results))
     const error = broken[0]?.reason as DeadlockError
     assert.equal(error.code, 'DEADLOCK')
-    assert.equal(error.ring.length, 2)
+    assert.equal(error.cycle.length, 2)
     assert.match(error.message, /is held by .*, who waits for .*, which this context holds/)
   },
 

@@ -17,7 +17,7 @@ const revoking = {
     const lease = await a.locks.mutex(name).acquire()
     const asked: RevokeRequest[] = []
     const events: string[] = []
-    a.locks.on('revoking', ({ token }) => events.push(String(token)))
+    a.locks.on('revokeRequested', ({ token }) => events.push(String(token)))
     a.locks.onRevoke(lease, (request) => {
       asked.push(request)
       void lease.release()

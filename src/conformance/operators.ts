@@ -20,8 +20,8 @@ export function operators(it: It, _fixture: Fixture): void {
     const [holder, ...others] = standing.holders
     assert.equal(others.length, 0)
     assert.deepEqual(
-      { token: holder?.token, note: holder?.note, by: holder?.by },
-      { token: lease.token, note: 'first', by: a.env.by },
+      { token: holder?.token, note: holder?.note, client: holder?.client },
+      { token: lease.token, note: 'first', client: a.env.client },
     )
     assert.equal(holder?.mode.kind, 'exclusive')
     assert.ok(

@@ -65,7 +65,7 @@ export function waiting(it: It, fixture: Fixture): void {
     assert.equal(error.lock, name)
     assert.equal(error.holder?.token, lease.token)
     assert.equal(error.holder?.note, 'nightly report')
-    assert.equal(error.holder?.by, a.env.by)
+    assert.equal(error.holder?.client, a.env.client)
     assert.ok(took >= 1_499 && took < 1_500 + stage.timeout, `took ${took} ms`)
     assert.equal(lease.isHeld, true)
     await lease.release()

@@ -103,7 +103,7 @@ async function tell(
   const held = holds.filter((hold) => !hold.over).map((hold) => hold.watchdog.claim.attempt)
   const youngest = youngestOf(holds)
   if (youngest === undefined) return new Set()
-  const value = JSON.stringify({ name, ...youngest, by: engine.env.by, id: told.id } satisfies Wait)
+  const value = JSON.stringify({ name, ...youngest, by: engine.env.client, id: told.id } satisfies Wait)
   const now = engine.clock.now()
   for (const attempt of held) {
     // Not rewritten while others trust it: another version would look like another wait.

@@ -150,7 +150,7 @@ export interface Holder {
   readonly expiresIn: number
   readonly note?: string
   /** Who holds it, as the process describes itself: `host:pid`. */
-  readonly by?: string
+  readonly client?: string
 }
 
 export interface Waiter {
@@ -158,7 +158,7 @@ export interface Waiter {
   readonly mode: Mode
   readonly waitedFor: number
   readonly note?: string
-  readonly by?: string
+  readonly client?: string
 }
 
 /** Holders and waiters, in queue order. */
@@ -250,7 +250,7 @@ export interface Env {
   /** A number in [0, 1) for jitter. */
   readonly random: () => number
   /** How this process identifies itself to operators: `host:pid`. */
-  readonly by: string
+  readonly client: string
 }
 
 /**

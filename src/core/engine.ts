@@ -162,7 +162,7 @@ export class Engine {
 }
 
 export function systemEnv(): Env {
-  return { clock: systemClock(), id: randomId, random: Math.random, by: `${hostname()}:${process.pid}` }
+  return { clock: systemClock(), id: randomId, random: Math.random, client: `${hostname()}:${process.pid}` }
 }
 
 /** Random bytes are fetched for many ids at once: one call to the generator costs more than a local hand-over. */

@@ -236,11 +236,11 @@ export class DeadlockError extends HoldfastError {
   /** The name of the lock. */
   readonly lock: string
   /** The names on the ring: the caller waits for the first and holds the last. Empty when it waits for itself. */
-  readonly ring: readonly string[]
-  constructor(lock: string, detail: string, ring: readonly string[] = []) {
+  readonly cycle: readonly string[]
+  constructor(lock: string, detail: string, cycle: readonly string[] = []) {
     super(`waiting for ${quote(lock)} would never end: ${detail}`)
     this.lock = lock
-    this.ring = ring
+    this.cycle = cycle
   }
 
   override get publicMessage(): string {
@@ -374,5 +374,5 @@ function heldBy(blocked: WaitStatus | undefined): string {
   const place = blocked?.position === undefined ? '' : `; place ${blocked.position} in line`
   if (holder === undefined) return place
   const note = holder.note === undefined ? '' : ` (${quote(holder.note)})`
-  return `; held by ${printable(holder.by ?? 'somebody')}${note} for ${Math.round(holder.heldFor)} ms, token ${holder.token}${place}`
+  return `; held by ${printable(holder.client ?? 'somebody')}${note} for ${Math.round(holder.heldFor)} ms, token ${holder.token}${place}`
 }

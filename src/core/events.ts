@@ -48,16 +48,16 @@ export interface LockEvents {
   }
   /** Two locks are nested in one order here and in another elsewhere: a deadlock that has not happened yet. */
   readonly order: About & { readonly orders: Orders }
-  /** `waited` in ms; `passed`: handed over inside the process, without a request to the store. */
-  readonly granted: AboutLease & AboutAcquisition & { readonly waited: number; readonly passed: boolean }
+  /** `waited` in ms; `handedOff`: handed over inside the process, without a request to the store. */
+  readonly granted: AboutLease & AboutAcquisition & { readonly waited: number; readonly handedOff: boolean }
   /** `remaining` in ms. */
   readonly renewed: AboutLease & { readonly remaining: number }
   /** A renewal is overdue; the lease still holds for `remaining` ms. */
   readonly doubtful: AboutLease & { readonly remaining: number; readonly error?: unknown }
   /** The holder is asked to give way within `grace` ms; else the lock is taken from it. Only where `onRevoke` listens. */
-  readonly revoking: AboutLease & {
+  readonly revokeRequested: AboutLease & {
     readonly grace: number
-    readonly by: string
+    readonly client: string
     readonly why?: string | undefined
   }
   /** `held` in ms. */
@@ -106,7 +106,7 @@ const names = [
   'granted',
   'renewed',
   'doubtful',
-  'revoking',
+  'revokeRequested',
   'lost',
   'released',
   'leaked',

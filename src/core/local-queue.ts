@@ -172,7 +172,7 @@ export class LocalQueue {
       token: hold.token,
       heldFor: this.engine.clock.now() - hold.since,
       expiresIn: hold.watchdog.remaining,
-      by: `${this.engine.env.by} (this process)`,
+      client: `${this.engine.env.client} (this process)`,
       ...(hold.note === undefined ? {} : { note: hold.note }),
     }
   }
@@ -209,7 +209,7 @@ export class LocalQueue {
     const hold = new Hold(this, watchdog, token, terms, now)
     this.#holds.add(hold)
     if (hold.mode.kind === 'exclusive') this.#writer = hold
-    this.engine.events.emit('granted', { ...hold.about(), acquisition: 0, waited: 0, passed: false })
+    this.engine.events.emit('granted', { ...hold.about(), acquisition: 0, waited: 0, handedOff: false })
     return hold
   }
 
@@ -515,7 +515,7 @@ export class LocalQueue {
     turn.abandon()
   }
 
-  #deliver(request: QueueEntry, watchdog: Watchdog, token: number, now: number, passed: boolean): void {
+  #deliver(request: QueueEntry, watchdog: Watchdog, token: number, now: number, handedOff: boolean): void {
     request.deadline.done()
     const hold = new Hold(this, watchdog, token, request.terms, now)
     this.#holds.add(hold)
@@ -531,7 +531,7 @@ export class LocalQueue {
         token,
         acquisition: request.acquisition,
         waited: now - request.asked,
-        passed,
+        handedOff,
       })
     request.granted(hold)
   }

@@ -40,11 +40,11 @@ export interface Barrier {
    * @throws AcquireTimeoutError when they were not within `wait`; LeaseLostError when this participant lost its lease
    * meanwhile; RangeError when others use another number of parties; as `Lock.acquire`
    */
-  enter(options?: EnterOptions): Promise<Inside>
+  enter(options?: EnterOptions): Promise<BarrierEntry>
 }
 
 /** One participant, between `enter` and `leave`. */
-export interface Inside extends AsyncDisposable {
+export interface BarrierEntry extends AsyncDisposable {
   /** The lease of this participant: once it is lost, the others no longer wait for it. */
   readonly lease: Lease
   /** Counts how often the barrier was passed; starts from 1 again when nobody came for a day. */
@@ -100,7 +100,7 @@ async function enter(
   terms: Terms,
   { name, parties }: Pick<Barrier, 'name' | 'parties'>,
   options: EnterOptions = {},
-): Promise<Inside> {
+): Promise<BarrierEntry> {
   const from = engine.clock.now()
   const own = resolveTerms(engine.driver.name, engine.traits, terms, options)
   const { wait } = own
@@ -192,7 +192,7 @@ function insideOf(
   terms: Terms,
   lease: HeldLease,
   round: number,
-): Inside {
+): BarrierEntry {
   const { attempt } = lease.hold.watchdog.claim
   let left: Promise<unknown> | undefined
   const goOut = async (bounds: Deadline) => {

@@ -83,7 +83,7 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
   async function campaign(value: string, options: CampaignOptions = {}): Promise<Term> {
     if (typeof value !== 'string') throw new TypeError(`value must be a string, got ${describe(value)}`)
     checkOptions(options)
-    const { candidate = engine.env.by, priority = 0, ...given } = options
+    const { candidate = engine.env.client, priority = 0, ...given } = options
     checkCandidate(candidate, priority)
     const from = engine.clock.now()
     const wait = duration('wait', given.wait ?? defaults?.wait ?? Number.POSITIVE_INFINITY, 0, true)
@@ -134,7 +134,7 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
 
   async function begin(lease: HeldLease, candidate: string, value: string): Promise<Term> {
     const { attempt } = lease.hold.watchdog.claim
-    const office: LeaderRecord = { value, token: lease.token, candidate, by: engine.env.by, attempt }
+    const office: LeaderRecord = { value, token: lease.token, candidate, by: engine.env.client, attempt }
     const term = new LeaderTerm(lease, box, office, campaigns)
     try {
       await term.takeOffice()
@@ -153,7 +153,7 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
     const { holders } = await box.retrying(bounds, () => engine.driver.inspect(name))
     if (!holders.some((holder) => holder.attempt === office.attempt && holder.expiresIn > 0)) return undefined
     const { value, token, candidate, by } = office
-    return { value, token, candidate, by }
+    return { value, token, candidate, client: by }
   }
 
   async function* observe(options: { readonly signal?: AbortSignal } = {}): AsyncGenerator<Leader, void> {

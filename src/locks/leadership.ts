@@ -16,11 +16,13 @@ export interface Leader {
   /** The name it campaigned under. */
   readonly candidate: string
   /** Its process: `host:pid`. */
-  readonly by: string
+  readonly client: string
 }
 
 /** The value of the cell, as JSON. */
-export interface LeaderRecord extends Leader {
+export interface LeaderRecord extends Omit<Leader, 'client'> {
+  /** {@link Leader.client}. */
+  readonly by: string
   /** Its hold in the store, which shows whether it still leads. */
   readonly attempt: string
   /** The successor. */

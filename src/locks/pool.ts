@@ -56,7 +56,7 @@ export interface PermitHolder {
   /** Milliseconds since it joined the queue, by the store's clock. */
   readonly since: number
   readonly note?: string
-  readonly by?: string
+  readonly client?: string
 }
 
 export interface Pool {
@@ -327,12 +327,12 @@ async function holdersOf(roll: Membership, box: CellRef, bounds: Deadline): Prom
   return holders
     .filter(({ attempt, expiresIn }) => places.get(attempt)?.in === true && expiresIn > 0)
     .sort((a, b) => a.token - b.token)
-    .map(({ attempt, token, heldFor, note, by }) => ({
+    .map(({ attempt, token, heldFor, note, client }) => ({
       permits: places.get(attempt)?.take ?? 1,
       token,
       since: heldFor,
       ...(note !== undefined && { note }),
-      ...(by !== undefined && { by }),
+      ...(client !== undefined && { client }),
     }))
 }
 

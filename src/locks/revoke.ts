@@ -33,12 +33,14 @@ export interface RevokeRequest {
   /** Milliseconds it has, from the moment of the request. */
   readonly grace: number
   /** The requester: `host:pid`. */
-  readonly by: string
+  readonly client: string
   readonly why?: string
 }
 
 /** The value of the cell, as JSON. */
-interface Request extends RevokeRequest {
+interface Request extends Omit<RevokeRequest, 'client'> {
+  /** {@link RevokeRequest.client}. */
+  readonly by: string
   readonly id: string
   readonly attempts: readonly string[]
 }
@@ -73,7 +75,7 @@ export async function revoke(
     id: engine.env.id(),
     attempts,
     grace,
-    by: engine.env.by,
+    by: engine.env.client,
     ...(why !== undefined && { why }),
   }
   const asked = { value: JSON.stringify(request), keep: grace + 60_000 }
@@ -137,9 +139,9 @@ export function onRevoke(engine: Engine, lease: Lease, listener: (asked: RevokeR
       if (request === undefined || request instanceof TimedOut) return
       last = request.id
       hold.revoked = true
-      const { grace, by, why } = request
-      engine.events.emit('revoking', { ...hold.about(), grace, by, why })
-      listener({ grace, by, ...(why !== undefined && { why }) })
+      const { grace, by: client, why } = request
+      engine.events.emit('revokeRequested', { ...hold.about(), grace, client, why })
+      listener({ grace, client, ...(why !== undefined && { why }) })
     }
   }
   // The listening ends with the lease, or with these locks; then there is nobody to notify.

@@ -51,13 +51,13 @@ export class Counted {
     this.series.of(name).positions.set(acquisition, blocked.position ?? 1)
   }
 
-  #granted({ name, acquisition, waited, passed }: LockEvents['granted']): void {
+  #granted({ name, acquisition, waited, handedOff }: LockEvents['granted']): void {
     const series = this.series.of(name)
     // A lease adopted from another process was not requested here.
     if (acquisition !== 0 && series.waiting > 0) series.waiting--
     series.held++
     series.acquisitions.granted++
-    if (passed) series.handOffs.local++
+    if (handedOff) series.handOffs.local++
     else {
       this.quarantined = false
       if (series.positions.size > 0 && series.positions.has(acquisition)) series.handOffs.remote++

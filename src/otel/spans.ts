@@ -72,18 +72,18 @@ export class Spans {
     else span?.addEvent('blocked', position === undefined ? {} : { 'holdfast.queue.position': position })
   }
 
-  #granted({ name, driver, mode, acquisition, token, passed }: LockEvents['granted']): void {
+  #granted({ name, driver, mode, acquisition, token, handedOff }: LockEvents['granted']): void {
     const asked = this.#acquiring.get(acquisition)
     this.#acquiring.delete(acquisition)
     asked?.span.setAttribute('holdfast.outcome', 'granted')
     asked?.span.end()
     const links: SpanContext[] = asked === undefined ? [] : [asked.span.spanContext()]
-    const before = passed ? this.#last.get(name) : undefined
+    const before = handedOff ? this.#last.get(name) : undefined
     if (before !== undefined) links.push(before)
     const attributes = {
       ...this.#attributes(name, driver, mode.kind),
       'holdfast.token': token,
-      'holdfast.passed': passed,
+      'holdfast.handed_off': handedOff,
     }
     const span = this.#start('hold', attributes, links, asked?.context ?? this.#context.active())
     this.#holding.set(keyOf(name, token), span)

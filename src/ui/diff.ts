@@ -75,7 +75,7 @@ function entryOf(
 }
 
 function holdOf(
-  { attempt, mode, token, heldFor, expiresIn, by, note }: Holder,
+  { attempt, mode, token, heldFor, expiresIn, client, note }: Holder,
   old: Entry | undefined,
   at: number,
 ): Hold {
@@ -91,7 +91,7 @@ function holdOf(
     since,
     until: steady(known?.until, deadline),
     ...(waited !== undefined && { waited }),
-    ...(by !== undefined && { by }),
+    ...(client !== undefined && { client }),
     ...(note !== undefined && { note }),
   }
 }
@@ -102,7 +102,7 @@ function steady(known: number | null | undefined, deadline: number | null): numb
 }
 
 function waitingOf(
-  { attempt, mode, waitedFor, by, note }: Waiter,
+  { attempt, mode, waitedFor, client, note }: Waiter,
   old: Entry | undefined,
   at: number,
 ): Waiting {
@@ -111,7 +111,7 @@ function waitingOf(
     attempt,
     mode: modeText(mode),
     since: known?.since ?? at - waitedFor,
-    ...(by !== undefined && { by }),
+    ...(client !== undefined && { client }),
     ...(note !== undefined && { note }),
   }
 }

@@ -74,7 +74,7 @@ export function listed(store: StoreModel, wanted: string, order: Order): Entry[]
 
 function matches({ name, holders }: Entry, text: string): boolean {
   const has = (value: string | undefined) => value?.toLowerCase().includes(text) === true
-  return has(name) || holders.some(({ by, note }) => has(by) || has(note))
+  return has(name) || holders.some(({ client, note }) => has(client) || has(note))
 }
 
 /** `340 ms`, `3.2 s`, `2 min 5 s`, `3 h 4 min`, `2 d 3 h`. */

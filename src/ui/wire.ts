@@ -15,7 +15,7 @@ export interface Hold {
   readonly until: number | null
   /** How long it had waited, where it was seen waiting. */
   readonly waited?: number
-  readonly by?: string
+  readonly client?: string
   readonly note?: string
 }
 
@@ -23,7 +23,7 @@ export interface Waiting {
   readonly attempt: string
   readonly mode: string
   readonly since: number
-  readonly by?: string
+  readonly client?: string
   readonly note?: string
 }
 

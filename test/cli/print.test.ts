@@ -47,7 +47,7 @@ test('a holder is told in words', () => {
     token: 7,
     heldFor: 192_000,
     expiresIn: Number.POSITIVE_INFINITY,
-    by: 'web-1:4711',
+    client: 'web-1:4711',
     note: 'nightly',
   })
   assert.deepEqual(cells, ['2 of 5', 'web-1:4711', '3m 12s', 'when it ends', '7', 'nightly'])

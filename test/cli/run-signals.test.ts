@@ -64,7 +64,7 @@ test('a signal to the process that `inspect` shows reaches the command like one 
   await until(() => read('keeper').startsWith('pid'))
   const { holders } = JSON.parse((await cli('inspect', 'keeper', '--json')).stdout)
   const keeper = await keeperOf(run)
-  assert.equal(holders[0].by.split(':')[1], `${keeper}`)
+  assert.equal(holders[0].client.split(':')[1], `${keeper}`)
   kill(keeper, 'SIGTERM')
   assert.equal((await run.ended).code, 9)
 })

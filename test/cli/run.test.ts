@@ -225,7 +225,7 @@ test('--json tells what happens, one object a line', async () => {
   await until(() => exists('events'))
   const busy = JSON.parse((await cli('run', 'events', '--no-wait', '--json', ...sh('true'))).stderr)
   assert.equal(busy.event, 'busy')
-  assert.match(busy.holder.by, /:\d+$/)
+  assert.match(busy.holder.client, /:\d+$/)
   kill(holder.pid, 'SIGTERM')
   await holder.ended
 })

@@ -16,7 +16,7 @@ interface Told {
   readonly acquisition?: number
   readonly why?: string
   readonly outcome?: string
-  readonly passed?: boolean
+  readonly handedOff?: boolean
   readonly operation?: string
   readonly code?: string
   readonly quarantined?: boolean
@@ -136,7 +136,7 @@ test('a hand-over inside the process is a grant of its own acquisition', async (
     'released released',
     'released released',
   ])
-  assert.equal(told[3]?.passed, true)
+  assert.equal(told[3]?.handedOff, true)
 })
 
 test('a failed renewal, a silent one and a failed release are errors of the store', async () => {

@@ -184,7 +184,7 @@ test('a wait that times out says who holds the lock, since when and with what no
     token: 7,
     heldFor: 4_000,
     expiresIn: 9,
-    by: 'web-1:77',
+    client: 'web-1:77',
     note: 'invoice run',
   } as const
   s.asked[0]!.wait.report?.({ holder, position: 3 })

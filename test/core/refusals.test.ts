@@ -16,7 +16,7 @@ const holder = {
   token: 7,
   heldFor: 100,
   expiresIn: 9_000,
-  by: 'web-1:77',
+  client: 'web-1:77',
   note: 'invoice run',
 } as const
 
@@ -98,7 +98,7 @@ test('one attempt with `wait: 0` names the holder, too', async () => {
   s.asked[0]!.nothing()
   const error = await acquiring
   assert.ok(error instanceof AcquireTimeoutError)
-  assert.equal(error.holder?.by, 'web-1:77')
+  assert.equal(error.holder?.client, 'web-1:77')
   const locks = createLocks(memory())
   const lease = await locks.mutex('x').acquire({ note: 'mine' })
   const error2 = await locks
@@ -180,7 +180,7 @@ test('what a holder says of itself cannot take over the terminal or the log of w
     .acquire({ wait: 1_000 })
     .catch((error: unknown) => error)
   await settle()
-  s.asked[0]!.wait.report?.({ holder: { ...holder, by: `${evil}${'x'.repeat(10_000)}`, note: evil } })
+  s.asked[0]!.wait.report?.({ holder: { ...holder, client: `${evil}${'x'.repeat(10_000)}`, note: evil } })
   await s.clock.advance(1_000)
   const error = await acquiring
   assert.ok(error instanceof AcquireTimeoutError)

@@ -355,7 +355,7 @@ test('100,000 names that a stranger may choose take little memory, and no stale 
 test('a store that does not answer is 503, a lock that was not free 409, a stale token 412, and nobody is named', async () => {
   const told: unknown[] = []
   const down = new BackendError('redis', 'connect ECONNREFUSED 10.1.2.3:6379')
-  const blocked = { holder: { token: 5, heldFor: 100, note: 'secret note', by: 'host-7 (4711)' } }
+  const blocked = { holder: { token: 5, heldFor: 100, note: 'secret note', client: 'host-7 (4711)' } }
   const errors = [
     [down, 503, 'STORE_UNAVAILABLE'],
     [new AcquireTimeoutError('a', 100, blocked as never), 409, 'ACQUIRE_TIMEOUT'],

@@ -99,7 +99,7 @@ describe('kazoo', () => {
     const other = others.at(-1) as Other
     await other.ask('acquire')
     const [holder] = (await ours.inspect('k2')).holders
-    assert.equal(holder?.by, 'kazoo')
+    assert.equal(holder?.client, 'kazoo')
     await assert.rejects(ours.mutex('k2').acquire({ wait: 1_500 }), { message: /held by kazoo/ })
     await other.ask('release')
     await ours.close()

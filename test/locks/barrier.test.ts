@@ -13,7 +13,7 @@ const hour = 3_600_000
 function timed() {
   const clock = fakeClock()
   let ids = 0
-  const env = { clock, id: () => String(++ids).padStart(32, '0'), random: () => 0.5, by: 'test:1' }
+  const env = { clock, id: () => String(++ids).padStart(32, '0'), random: () => 0.5, client: 'test:1' }
   const locks = locksOver<'exclusive' | 'shared' | 'cells'>(new Engine(memory(), undefined, env))
   return { clock, locks }
 }

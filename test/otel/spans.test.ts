@@ -41,7 +41,7 @@ test('an acquisition and its hold are spans below that of their caller, across a
   const links = (span: typeof hold1) => span?.links.map(({ context }) => context.spanId)
   assert.deepEqual(links(hold1), [acquire1.spanContext().spanId])
   assert.deepEqual(links(hold2), [acquire2.spanContext().spanId, hold1.spanContext().spanId])
-  assert.equal(hold2.attributes['holdfast.passed'], true)
+  assert.equal(hold2.attributes['holdfast.handed_off'], true)
   assert.equal(hold2.attributes['holdfast.lock.group'], 'jobs')
   assert.equal(hold2.attributes['holdfast.lock.name'], undefined)
   assert.equal(acquire2.attributes['holdfast.outcome'], 'granted')

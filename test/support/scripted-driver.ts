@@ -139,7 +139,7 @@ export function script(options: { traits?: Partial<Traits>; defaults?: Defaults 
     close: async () => undefined,
   })
   let ids = 0
-  const env: Env = { clock, id: () => `attempt-${++ids}`, random: () => 0.5, by: 'test:1' }
+  const env: Env = { clock, id: () => `attempt-${++ids}`, random: () => 0.5, client: 'test:1' }
   const engine = new Engine(factory, options.defaults, env)
   return Object.assign(result, { engine, locks: locksOver<Ability>(engine) })
 }

@@ -92,7 +92,7 @@ function makeStore(world: World, mistake: Mistake | undefined): SimulatedStore {
       const { name, attempt, mode, ttl } = ask.claim
       owners.set(attempt, from)
       return apply(name, (row, now, wall) =>
-        table.acquire(row, { attempt, mode, ttl, wait: ask.wait, by: `${from.process.id}` }, now, wall),
+        table.acquire(row, { attempt, mode, ttl, wait: ask.wait, client: `${from.process.id}` }, now, wall),
       )
     }
     const { name } = ask

@@ -104,7 +104,7 @@ async function listing(rows: readonly Row[]): Promise<string> {
     plain(name),
     `${waiting}`,
     heldFor === undefined ? 'free' : formatDuration(heldFor),
-    holders.length > 1 ? `${holders.length} holders` : brief(holders[0]?.by ?? ''),
+    holders.length > 1 ? `${holders.length} holders` : brief(holders[0]?.client ?? ''),
     brief(holders[0]?.note ?? ''),
   ])
   return await table(['NAME', 'WAITING', 'HELD FOR', 'HELD BY', 'NOTE'], cells)

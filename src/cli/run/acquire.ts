@@ -154,7 +154,7 @@ function watch(locks: Locks, { names, watched }: Claim, front: Front): () => voi
 async function lookAround(locks: Locks, name: string): Promise<WaitStatus & { readonly waiters: number }> {
   const { holders, waiters } = await locks.inspect(name)
   const [holder] = holders
-  const index = waiters.findIndex((waiter) => waiter.by === by)
+  const index = waiters.findIndex((waiter) => waiter.client === by)
   return {
     waiters: waiters.length,
     ...(holder !== undefined && { holder }),

@@ -115,7 +115,7 @@ export function waitingText(name: string, wait: Wait, now: number, begun: number
 export function holderText(holder: WaitStatus['holder'], later = 0): string {
   if (holder === undefined) return ''
   const note = holder.note === undefined ? '' : ` ("${brief(holder.note)}")`
-  return `; held for ${formatDuration(holder.heldFor + later)} by ${brief(holder.by ?? 'somebody')}${note}`
+  return `; held for ${formatDuration(holder.heldFor + later)} by ${brief(holder.client ?? 'somebody')}${note}`
 }
 
 export function ordinal(n: number): string {

@@ -109,7 +109,7 @@ function columnsOf(width: number): Column[] {
       cell: ({ holders }) =>
         holders.length > 1
           ? `${holders.length} holders`
-          : brief(holders[0]?.by ?? (holders.length === 1 ? '?' : '')),
+          : brief(holders[0]?.client ?? (holders.length === 1 ? '?' : '')),
     },
   ]
   const used = fixed.reduce((sum, one) => sum + one.width + 1, 0)
@@ -155,7 +155,7 @@ function one(shown: Shown, screen: Screen): Line[] {
   const row = all.find(({ name }) => name === state.selected)
   const name = plain(state.selected ?? '')
   if (row === undefined) return [{ text: `"${name}" is free, and nobody waits for it`, look: 'bold' }]
-  const holders = row.holders.flatMap(({ mode, by = '?', heldFor, expiresIn, token, note = '' }) => {
+  const holders = row.holders.flatMap(({ mode, client = '?', heldFor, expiresIn, token, note = '' }) => {
     const ends =
       expiresIn === Number.POSITIVE_INFINITY
         ? 'no end'
@@ -163,12 +163,12 @@ function one(shown: Shown, screen: Screen): Line[] {
           ? 'overdue'
           : formatDuration(expiresIn)
     return [
-      entry('held', modeText(mode), heldFor, ends, by, note),
+      entry('held', modeText(mode), heldFor, ends, client, note),
       { text: `${' '.repeat(10)}token ${token}`, look: 'dim' } satisfies Line,
     ]
   })
-  const waiters = row.waiters.map(({ mode, by = '?', waitedFor, note = '' }, i) =>
-    entry(`${i + 1}.`, modeText(mode), waitedFor, '', by, note),
+  const waiters = row.waiters.map(({ mode, client = '?', waitedFor, note = '' }, i) =>
+    entry(`${i + 1}.`, modeText(mode), waitedFor, '', client, note),
   )
   const unlisted = row.waiting - row.waiters.length
   const more = unlisted > 0 ? [plainLine(`  and ${unlisted} more`)] : []

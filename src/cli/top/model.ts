@@ -47,7 +47,10 @@ export class Rates {
 /** The rows whose name, holder or note contains `filter`, in order; ties by name. */
 export function chosen(rows: readonly Row[], filter: string, sort: Sort): Row[] {
   const wanted = filter.toLowerCase()
-  const texts = ({ name, holders }: Row) => [name, ...holders.flatMap(({ by = '', note = '' }) => [by, note])]
+  const texts = ({ name, holders }: Row) => [
+    name,
+    ...holders.flatMap(({ client = '', note = '' }) => [client, note]),
+  ]
   const found =
     wanted === ''
       ? [...rows]

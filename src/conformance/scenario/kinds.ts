@@ -111,7 +111,7 @@ export const inspecting: Chapter = {
     story.note('token, mode and process of the holder', [
       holder?.token === lease.token,
       holder?.mode.kind,
-      holder?.by === a.env.by,
+      holder?.client === a.env.client,
     ])
     await story.ask('c checks the token', () => c.locks.check(lease))
     await story.ask('c lists the name', async () => (await c.locks.list(name)).map(() => 'it is there'))

@@ -52,7 +52,7 @@ export class Together {
         line: desk.line(name),
         attempt,
         mode,
-        value: writtenOf(claim, client.time.now(), env.by, true),
+        value: writtenOf(claim, client.time.now(), env.client, true),
       }
     })
     // The first claim stands for all in matters of the session and of the end.

@@ -166,7 +166,7 @@ class HeldPlace implements EntryStore, Conditional {
     const { name, attempt } = this.#claim
     if (this.#index === undefined) return
     const { client, env } = this.#desk
-    const written = writtenOf({ ...this.#claim, mode: shared }, client.time.now(), env.by, true)
+    const written = writtenOf({ ...this.#claim, mode: shared }, client.time.now(), env.client, true)
     const value = withToken(written, this.#token)
     const { done } = await client.txn(downgrade(this.#line, attempt, this.#index, value, id))
     if (!done && (await this.#own('place'))?.value !== value)

@@ -45,7 +45,7 @@ export class Taker {
 
   /** The same value for every try, so that a repeated write does not change an entry. */
   value(held: boolean): string {
-    const write = () => writtenOf(this.#claim, this.#since, this.#desk.env.by, held)
+    const write = () => writtenOf(this.#claim, this.#since, this.#desk.env.client, held)
     if (!held) return write()
     this.#held ??= write()
     return this.#held

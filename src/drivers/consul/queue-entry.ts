@@ -23,7 +23,7 @@ export interface Place {
   /** Milliseconds since 1970, by the store's clock. */
   readonly since?: number
   readonly note?: string
-  readonly by?: string
+  readonly client?: string
 }
 
 /** The queue of a name and its lock, at one moment. */
@@ -108,7 +108,7 @@ export function placeOf(kv: KeyValue, known?: string): Place {
     ...(typeof ttl === 'number' && { ttl }),
     ...(typeof since === 'number' && { since }),
     ...(typeof note === 'string' && { note }),
-    ...(typeof by === 'string' && { by }),
+    ...(typeof by === 'string' && { client: by }),
   }
 }
 
@@ -132,7 +132,7 @@ function modeOf({ mode, take, of }: Written): Mode {
   return exclusive
 }
 
-export function holderOf({ attempt, mode, token, ttl, since, note, by }: Place, now: number): Holder {
+export function holderOf({ attempt, mode, token, ttl, since, note, client }: Place, now: number): Holder {
   return {
     attempt,
     mode,
@@ -140,7 +140,7 @@ export function holderOf({ attempt, mode, token, ttl, since, note, by }: Place, 
     heldFor: since === undefined ? 0 : Math.max(0, now - since),
     expiresIn: ttl ?? Number.POSITIVE_INFINITY,
     ...(note !== undefined && { note }),
-    ...(by !== undefined && { by }),
+    ...(client !== undefined && { client }),
   }
 }
 

@@ -42,7 +42,7 @@ export class Desk extends SessionPool {
   async keeper(keep: number): Promise<string> {
     const { env, settings } = this
     const ttl = Math.min(longestTtl, Math.max(settings.minTtl, Math.ceil(keep)))
-    const { id } = await this.client.createSession(sessionOf(env.by, ttl, 0))
+    const { id } = await this.client.createSession(sessionOf(env.client, ttl, 0))
     return id
   }
 
@@ -78,7 +78,7 @@ function storeOf(client: Client, settings: Settings, env: Env): SessionApi {
     // A tenth more than claimed: a proof a few moments old then still covers a whole ttl from now.
     sessionTtl: (ttl) => Math.min(longestTtl, Math.max(settings.minTtl, Math.ceil(ttl * 1.1))),
     create: async (ttl) => {
-      return { ttl, ...(await client.createSession(sessionOf(env.by, ttl, settings.lockDelay))) }
+      return { ttl, ...(await client.createSession(sessionOf(env.client, ttl, settings.lockDelay))) }
     },
     destroy: (id) => client.destroySession(id),
     close: () => client.close(),

@@ -41,7 +41,7 @@ export class Together {
     this.#parts = claims.map((claim) => {
       const { name, attempt } = claim
       const line = desk.line(name)
-      const value = base64(writtenOf(claim, client.time.now(), env.by))
+      const value = base64(writtenOf(claim, client.time.now(), env.client))
       return { claim, line, attempt, key: line.place(attempt), value }
     })
     // The first claim stands for all in matters of the lease and of the end.

@@ -134,7 +134,7 @@ class HeldPlace implements EntryStore, GuardedPlace {
   }
 
   #value(claim: Claim, token?: number): string {
-    return base64(writtenOf(claim, this.#since, this.#desk.env.by, token))
+    return base64(writtenOf(claim, this.#since, this.#desk.env.client, token))
   }
 
   #know(): void {

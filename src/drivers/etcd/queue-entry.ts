@@ -21,7 +21,7 @@ export interface Place {
   /** Milliseconds since 1970, by the store's clock. */
   readonly since?: number
   readonly note?: string
-  readonly by?: string
+  readonly client?: string
 }
 
 /** The value of an entry. JSON, so that `etcdctl get` shows it readable. */
@@ -65,7 +65,7 @@ export function placeOf({ key, value = '', create_revision, mod_revision, lease 
     ...(typeof ttl === 'number' && { ttl }),
     ...(typeof since === 'number' && { since }),
     ...(typeof note === 'string' && { note }),
-    ...(typeof by === 'string' && { by }),
+    ...(typeof by === 'string' && { client: by }),
   }
 }
 
@@ -89,7 +89,7 @@ function modeOf({ mode, take, of }: Written): Mode {
 
 /** @param left the remaining milliseconds of its lease, if requested */
 export function holderOf(
-  { attempt, mode, token, ttl, since, note, by }: Place,
+  { attempt, mode, token, ttl, since, note, client }: Place,
   now: number,
   left?: number,
 ): Holder {
@@ -100,6 +100,6 @@ export function holderOf(
     heldFor: since === undefined ? 0 : Math.max(0, now - since),
     expiresIn: left ?? ttl ?? Number.POSITIVE_INFINITY,
     ...(note !== undefined && { note }),
-    ...(by !== undefined && { by }),
+    ...(client !== undefined && { client }),
   }
 }

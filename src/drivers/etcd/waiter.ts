@@ -256,6 +256,6 @@ export class Waiter {
 
   #value(): string {
     const { client, env } = this.#desk
-    return base64(writtenOf(this.#claim, client.time.now(), env.by))
+    return base64(writtenOf(this.#claim, client.time.now(), env.client))
   }
 }

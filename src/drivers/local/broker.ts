@@ -54,7 +54,7 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
 
   const holds = restored.holds.filter(({ mark }) => !isOver(mark, here))
   for (const { name, hold, client, mark } of holds) {
-    clients.add(clients.orphan(client, hold.by ?? '', mark), name, hold.attempt, 0)
+    clients.add(clients.orphan(client, hold.client ?? '', mark), name, hold.attempt, 0)
   }
   const ownerOf = (attempt: string) => {
     const client = entries.get(attempt)?.client
@@ -157,7 +157,7 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
       wait,
       ticket: ticket || undefined,
       note: note || undefined,
-      by: client.by,
+      client: client.by,
     }
     const outcome = apply(name, (row, now, wall) => table.acquire(row, ask, now, wall))
     const { answer: acquired, row, failure } = outcome
@@ -192,7 +192,7 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
         ttl,
         wait: false,
         note: note || undefined,
-        by: client.by,
+        client: client.by,
       }
       return [name, ask]
     })

@@ -55,7 +55,7 @@ export const lineOf = {
       hold.token,
       hold.upTo,
       hold.note ?? '',
-      hold.by ?? '',
+      hold.client ?? '',
       client,
       mark.pid,
       mark.start,
@@ -147,7 +147,15 @@ function readHold(fields: readonly unknown[], boot: string): JournaledHold {
   const [, name, attempt, mode, ttl, token, upTo, note, by, client, pid, start, space] = fields as GrantedLine
   return {
     name,
-    hold: { attempt, mode: decodeMode(mode), ttl, token, upTo, note: note || undefined, by: by || undefined },
+    hold: {
+      attempt,
+      mode: decodeMode(mode),
+      ttl,
+      token,
+      upTo,
+      note: note || undefined,
+      client: by || undefined,
+    },
     client,
     mark: { pid, start, space, boot },
   }

@@ -22,7 +22,7 @@ import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
 import type { ProcessMark } from './processes.js'
 
 /** Both ends must use the same version. */
-export const version = 3
+export const version = 4
 
 /** A client's identity, and its current attempts: the broker ends all others. */
 export interface Entering {

@@ -59,7 +59,7 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
     wanted: () => calls.size > 0 || held.size > 0 || owed.size > 0,
     entering() {
       asked = new Set([...calls.values()].flatMap(({ call }) => requestedBy(call.verb)))
-      return { client, by: env.by, mark: thisProcess(), held: [...held.keys()], asked: [...asked] }
+      return { client, by: env.client, mark: thisProcess(), held: [...held.keys()], asked: [...asked] }
     },
     onUp(gone) {
       onEntered?.()

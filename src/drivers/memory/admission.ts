@@ -61,7 +61,7 @@ export function mintHold(
     since: now,
     expires: now + request.ttl,
     note: request.note,
-    by: request.by,
+    client: request.client,
   }
 }
 

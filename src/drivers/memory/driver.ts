@@ -42,11 +42,11 @@ export function memory(): DriverFactory<MemoryTraits> {
   let store: Store | undefined
   return (env) => {
     store ??= makeStore(env.clock, performance.timeOrigin + performance.now())
-    return memoryDriver(store, env.clock, env.by)
+    return memoryDriver(store, env.clock, env.client)
   }
 }
 
-function memoryDriver(store: Store, clock: Clock, by: string): Driver<MemoryTraits> {
+function memoryDriver(store: Store, clock: Clock, client: string): Driver<MemoryTraits> {
   /** Functions that end the waits of this client. */
   const waits = new Set<() => void>()
   let closed: BackendError | undefined
@@ -55,7 +55,7 @@ function memoryDriver(store: Store, clock: Clock, by: string): Driver<MemoryTrai
     if (closed) return Promise.reject(closed)
     if (wait.ended) return Promise.resolve(undefined)
     const { name, attempt, mode, ttl, note } = claim
-    const answer = store.acquire(name, { attempt, mode, ttl, wait: wait.remaining() > 0, note, by })
+    const answer = store.acquire(name, { attempt, mode, ttl, wait: wait.remaining() > 0, note, client })
     switch (answer.is) {
       case 'granted':
         return Promise.resolve(createGrant(store, clock, claim, answer.hold, ends(answer.hold)))
@@ -77,7 +77,7 @@ function memoryDriver(store: Store, clock: Clock, by: string): Driver<MemoryTrai
     const answer = store.acquireMany(
       claims.map(({ name, attempt, mode, ttl, note }) => [
         name,
-        { attempt, mode, ttl, wait: false, note, by },
+        { attempt, mode, ttl, wait: false, note, client },
       ]),
     )
     if (answer.is === 'refused') {

@@ -13,7 +13,7 @@ export interface AcquireRequest {
   /** The ticket from an earlier answer `waiting`: puts the attempt ahead of those with a later ticket. */
   readonly ticket?: number | undefined
   readonly note?: string | undefined
-  readonly by?: string | undefined
+  readonly client?: string | undefined
 }
 
 /** A queue entry. */
@@ -25,7 +25,7 @@ export interface QueueEntry {
   /** Grows along the queue. */
   readonly ticket: number
   readonly note: string | undefined
-  readonly by: string | undefined
+  readonly client: string | undefined
 }
 
 /** One holder. */
@@ -39,7 +39,7 @@ export interface Hold {
   readonly since: number
   readonly expires: number
   readonly note: string | undefined
-  readonly by: string | undefined
+  readonly client: string | undefined
 }
 
 export interface Row {
@@ -103,7 +103,7 @@ export function toLockStatus(row: Row, now: number): LockStatus {
       mode: entry.mode,
       waitedFor: now - entry.since,
       ...(entry.note === undefined ? undefined : { note: entry.note }),
-      ...(entry.by === undefined ? undefined : { by: entry.by }),
+      ...(entry.client === undefined ? undefined : { client: entry.client }),
     })),
     // The reserve is minted, but not used yet.
     lastToken: holder?.mode.kind === 'exclusive' ? holder.token : row.token,
@@ -118,6 +118,6 @@ export function toHolder(hold: Hold, now: number): Holder {
     heldFor: now - hold.since,
     expiresIn: hold.expires - now,
     ...(hold.note === undefined ? undefined : { note: hold.note }),
-    ...(hold.by === undefined ? undefined : { by: hold.by }),
+    ...(hold.client === undefined ? undefined : { client: hold.client }),
   }
 }

@@ -199,9 +199,9 @@ function enqueue(
   wall: number,
 ): Step<AcquireResult> {
   const { row } = seen
-  const { attempt, mode, ttl, note, by } = request
+  const { attempt, mode, ttl, note, client } = request
   const ticket = request.ticket ?? nextTicket(row.queue.at(-1)?.ticket ?? 0, wall)
-  const { queue, index } = withEntry(row.queue, { attempt, mode, ttl, since: now, ticket, note, by })
+  const { queue, index } = withEntry(row.queue, { attempt, mode, ttl, since: now, ticket, note, client })
   // Only an entry at the very head can fit: the present head does not fit, and blocks those behind it.
   const next =
     index === 0 ? grantFromHead({ ...row, queue }, now, wall) : { row: { ...row, queue }, granted: emptyList }

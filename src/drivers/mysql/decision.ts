@@ -189,7 +189,10 @@ function ownHold(row: Row, { attempt, mode }: Claim): Decision | undefined {
 const parseMode = (kind: string, take: number, of: number): Mode =>
   kind === 's' ? shared : kind === 'p' ? permits(take, of) : exclusive
 
-const described = (by: string, note: string) => ({ ...(by !== '' && { by }), ...(note !== '' && { note }) })
+const described = (by: string, note: string) => ({
+  ...(by !== '' && { client: by }),
+  ...(note !== '' && { note }),
+})
 
 /** The present holders. */
 export function toHolders(row: Row): readonly Holder[] {

@@ -103,7 +103,7 @@ export function createRuntime(settings: Settings, env: Env, connections: Connect
     random: env.random,
     settings,
     tables,
-    by: env.by,
+    by: env.client,
     get closed() {
       return closed
     },

@@ -45,9 +45,9 @@ export function toLockStatus(name: string, answer: unknown): LockStatus {
   }
 }
 
-function described(by: unknown, note: unknown): { by?: string; note?: string } {
+function described(by: unknown, note: unknown): { client?: string; note?: string } {
   return {
-    ...(typeof by === 'string' && by !== '' && { by }),
+    ...(typeof by === 'string' && by !== '' && { client: by }),
     ...(typeof note === 'string' && note !== '' && { note }),
   }
 }

@@ -129,7 +129,7 @@ export function createRuntime(
   const runtime: Runtime = {
     clock,
     random: env.random,
-    by: env.by,
+    by: env.client,
     settings,
     calls,
     connections,

@@ -71,8 +71,8 @@ function toWaiter([attempt, text]: readonly Reply[], now: number): Waiter {
   }
 }
 
-function described(by: string, note: string): { by?: string; note?: string } {
-  return { ...(by !== '' && { by }), ...(note !== '' && { note }) }
+function described(by: string, note: string): { client?: string; note?: string } {
+  return { ...(by !== '' && { client: by }), ...(note !== '' && { note }) }
 }
 
 function groups(list: readonly Reply[], size: number): readonly (readonly Reply[])[] {

@@ -80,7 +80,7 @@ export function createRuntime(
       for (const listeners of cellListeners.values()) for (const listener of listeners) listener.changed()
     },
   })
-  const by = env.by.replace(/\s/g, '_') || '?'
+  const by = env.client.replace(/\s/g, '_') || '?'
 
   // Rebuilt only when a part has changed: every command carries it.
   let made: Preamble | undefined

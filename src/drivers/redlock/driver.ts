@@ -319,7 +319,7 @@ export class Redlock {
     const ballot = this.#ballot(heard)
     const { retention, retryDelay } = settings
     const alive = 3 * retryDelay + this.patience(claim.ttl) + 1_000
-    const asking = { claim, round: n, ballot, rejoin: false, by: env.by, alive, retention }
+    const asking = { claim, round: n, ballot, rejoin: false, by: env.client, alive, retention }
     const unheard = voteArgs({ ...asking, channel: waits ? unreachableChannel : undefined })
     const argsFor = (node: Node) => {
       const channel = waits ? this.#ears.at(node) : undefined

@@ -125,7 +125,7 @@ export class Hold implements Grant {
     const claim = { ...this.#claim, ttl }
     const args = voteArgs({
       ...{ claim, round: this.#round, ballot: this.token, rejoin: true },
-      ...{ by: env.by, channel: undefined, alive: 0, retention },
+      ...{ by: env.client, channel: undefined, alive: 0, retention },
     })
     const voting = { attempt: this.#claim.attempt, round: this.#round }
     const joined = this.#letter(node, await node.ask(vote, keys, [boot, ...args], voting))

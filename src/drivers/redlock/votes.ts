@@ -98,7 +98,7 @@ export function holderIn(reply: readonly Reply[], at: number): Holder {
     token: Number(part(2)),
     heldFor: Number(part(3)) / 1000,
     expiresIn: Number(part(4)) / 1000,
-    by: part(5),
+    client: part(5),
     ...(note === '' ? {} : { note }),
   }
 }

@@ -93,25 +93,25 @@ const tokenIn = ({ place, stat, stamp }: Seen): number => shownToken(place, stat
 /** A holder is bound to its session: it does not expire by itself. */
 function holderOf(seen: Seen, now: number): Holder {
   const { place, data, stat } = seen
-  const { by, note } = readRecord(data)
+  const { client, note } = readRecord(data)
   return {
     attempt: place.attempt,
     mode: place.mode,
     token: tokenIn(seen),
     heldFor: Math.max(0, now - stat.ctime),
     expiresIn: Number.POSITIVE_INFINITY,
-    ...(by !== undefined && { by }),
+    ...(client !== undefined && { client }),
     ...(note !== undefined && { note }),
   }
 }
 
 function waiterOf({ place, data, stat }: Seen, now: number): Waiter {
-  const { by, note } = readRecord(data)
+  const { client, note } = readRecord(data)
   return {
     attempt: place.attempt,
     mode: place.mode,
     waitedFor: Math.max(0, now - stat.ctime),
-    ...(by !== undefined && { by }),
+    ...(client !== undefined && { client }),
     ...(note !== undefined && { note }),
   }
 }

@@ -2,7 +2,7 @@
 import type { Claim } from '../../core/driver.js'
 
 export interface Record {
-  readonly by?: string
+  readonly client?: string
   readonly note?: string
 }
 
@@ -10,7 +10,7 @@ export function recordOf({ attempt, note }: Claim, by: string): Buffer {
   return Buffer.from(JSON.stringify({ attempt, by, ...(note !== undefined && { note }) }))
 }
 
-/** Curator writes the address of its machine, kazoo the identifier that its user gave: both are shown as `by`. */
+/** Curator writes the address of its machine, kazoo the identifier that its user gave: both are shown as `client`. */
 export function readRecord(data: Buffer): Record & { readonly attempt?: string } {
   const text = data.toString()
   try {
@@ -18,7 +18,7 @@ export function readRecord(data: Buffer): Record & { readonly attempt?: string }
     if (typeof attempt === 'string') {
       return {
         attempt,
-        ...(typeof by === 'string' && { by }),
+        ...(typeof by === 'string' && { client: by }),
         ...(typeof note === 'string' && { note }),
       }
     }
@@ -26,5 +26,5 @@ export function readRecord(data: Buffer): Record & { readonly attempt?: string }
     // Not ours.
   }
   const printable = text.replace(/[^\x20-\x7e]/g, '').trim()
-  return printable === '' ? {} : { by: printable.slice(0, 120) }
+  return printable === '' ? {} : { client: printable.slice(0, 120) }
 }

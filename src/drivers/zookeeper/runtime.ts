@@ -208,7 +208,7 @@ export function createDesk(settings: Settings, env: Env): Desk {
   return {
     clock,
     random: env.random,
-    by: env.by,
+    by: env.client,
     settings,
     acl: settings.acl,
     session,

@@ -65,7 +65,7 @@ export function standSimply(desk: Desk, claim: Claim, wait: Wait): Promise<Hold 
     try {
       const answer = await session.call(getData(lock, wake)).catch(ignore(codes.noNode))
       if (answer === undefined) return undefined
-      const { attempt, by: whose, note } = readRecord(answer.data)
+      const { attempt, client: whose, note } = readRecord(answer.data)
       const { czxid, ctime, ephemeralOwner } = answer.stat
       if (ephemeralOwner === 0n) throw standsForLine(lock)
       if (attempt === claim.attempt && ephemeralOwner === session.id) {
@@ -79,7 +79,7 @@ export function standSimply(desk: Desk, claim: Claim, wait: Wait): Promise<Hold 
           token: Number(czxid),
           heldFor: Math.max(0, (desk.now() ?? ctime) - ctime),
           expiresIn: Number.POSITIVE_INFINITY,
-          ...(whose !== undefined && { by: whose }),
+          ...(whose !== undefined && { client: whose }),
           ...(note !== undefined && { note }),
         },
       })

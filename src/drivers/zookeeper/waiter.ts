@@ -327,7 +327,7 @@ export class Waiter implements Standing {
   #tell(place: Place | undefined, position: number): void {
     const shown = this.#shown
     if (place === undefined || shown?.node !== place.node) return this.#wait.report?.({ position })
-    const { by, note } = readRecord(shown.data)
+    const { client, note } = readRecord(shown.data)
     const now = this.#desk.now() ?? shown.stat.ctime
     const holder = {
       attempt: place.attempt,
@@ -335,7 +335,7 @@ export class Waiter implements Standing {
       token: shownToken(place, shown.stat, this.#stamp),
       heldFor: Math.max(0, now - shown.stat.ctime),
       expiresIn: Number.POSITIVE_INFINITY,
-      ...(by !== undefined && { by }),
+      ...(client !== undefined && { client }),
       ...(note !== undefined && { note }),
     }
     this.#wait.report?.({ holder, position })

@@ -57,7 +57,7 @@ function Holders({ entry, now }: { entry: Entry; now: number }) {
       <tbody>
         {entry.holders.map((hold) => (
           <tr key={`${hold.attempt} ${hold.token}`}>
-            <td>{hold.by ?? 'unknown'}</td>
+            <td>{hold.client ?? 'unknown'}</td>
             <td>{hold.mode}</td>
             <td>{lasted(now - hold.since)}</td>
             <td>
@@ -96,7 +96,7 @@ function PastTable({ past, now }: { past: readonly Past[]; now: number }) {
           {past.map((hold) => (
             <tr key={`${hold.attempt} ${hold.token}`} class={hold.end}>
               <td>{lasted(now - hold.to)} ago</td>
-              <td>{hold.by ?? 'unknown'}</td>
+              <td>{hold.client ?? 'unknown'}</td>
               <td>{hold.token}</td>
               <td>{hold.waited === undefined ? 'not seen' : lasted(hold.waited)}</td>
               <td>{lasted(hold.to - hold.since)}</td>

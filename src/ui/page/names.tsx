@@ -93,7 +93,7 @@ function Row({ store, entry, now, index }: { store: StoreModel; entry: Entry; no
       <td>
         <a href={hrefOf(store.id, name)}>{name}</a>
         <small>
-          {holder === undefined ? 'free, waited for' : (holder.by ?? 'holder unknown')}
+          {holder === undefined ? 'free, waited for' : (holder.client ?? 'holder unknown')}
           {holders.length > 1 && ` and ${holders.length - 1} more`}
           {holder?.note !== undefined && <em> {holder.note}</em>}
         </small>

@@ -115,7 +115,7 @@ function Alerts({ model }: { model: Model | undefined }) {
   return (
     <div class="visually-hidden" role="status">
       {last !== undefined &&
-        `${last.name} was ${last.end === 'lost' ? 'lost by' : 'taken by force from'} ${last.by ?? 'its holder'}`}
+        `${last.name} was ${last.end === 'lost' ? 'lost by' : 'taken by force from'} ${last.client ?? 'its holder'}`}
     </div>
   )
 }

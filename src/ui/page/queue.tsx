@@ -16,7 +16,7 @@ export function Queue({ entry, now }: { entry: Entry; now: number }) {
         {boxes.map((waiter, i) => (
           <li key={waiter.attempt} style={{ transform: `translateX(${i * step}px)` }}>
             <b>{i + 1}</b> {waiter.mode}
-            <span>{waiter.by ?? 'unknown'}</span>
+            <span>{waiter.client ?? 'unknown'}</span>
             <span>{lasted(now - waiter.since)}</span>
             {waiter.note !== undefined && <em>{waiter.note}</em>}
           </li>

@@ -65,9 +65,9 @@ function Ask({ store, entry, sendKey, now, over }: Props & { over: (words: strin
       <form onSubmit={(event) => void send(event)}>
         <h2 id="release-title">Take “{entry.name}” from its holder?</h2>
         <ul>
-          {meant.map(({ attempt, by, since, token }) => (
+          {meant.map(({ attempt, client, since, token }) => (
             <li key={attempt}>
-              {by ?? 'unknown'}, token {token}, for {lasted(now - since)}
+              {client ?? 'unknown'}, token {token}, for {lasted(now - since)}
             </li>
           ))}
         </ul>

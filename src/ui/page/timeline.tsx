@@ -71,7 +71,7 @@ export function Timeline({
 function rowsOf(bars: readonly Bar[]): { label: string; bars: Bar[] }[] {
   const rows = new Map<string, Bar[]>()
   for (const bar of bars) {
-    const label = bar.by ?? 'unknown'
+    const label = bar.client ?? 'unknown'
     const row = rows.get(label)
     if (row === undefined) rows.set(label, [bar])
     else row.push(bar)

@@ -10,7 +10,7 @@ const holder = {
   token: 7,
   heldFor: 190_000,
   expiresIn: 1000,
-  by: 'web-1:4711',
+  client: 'web-1:4711',
   note: 'nightly import',
 } as const
 

@@ -11,12 +11,12 @@ import { leakCheck } from '../../support/leaks.js'
 
 after(leakCheck)
 
-const holder = (by: string, heldFor: number, note = ''): Holder => ({
-  ...{ attempt: by, mode: { kind: 'exclusive' }, token: heldFor + 1, heldFor, expiresIn: 30_000, by },
+const holder = (client: string, heldFor: number, note = ''): Holder => ({
+  ...{ attempt: client, mode: { kind: 'exclusive' }, token: heldFor + 1, heldFor, expiresIn: 30_000, client },
   note,
 })
-const waiter = (by: string, waitedFor: number): Waiter => ({
-  ...{ attempt: by, mode: { kind: 'exclusive' }, waitedFor, by },
+const waiter = (client: string, waitedFor: number): Waiter => ({
+  ...{ attempt: client, mode: { kind: 'exclusive' }, waitedFor, client },
 })
 const standing = (name: string, holders: Holder[], waiters: Waiter[] = []): LockStatus => ({
   ...{ name, holders, waiters, lastToken: 1 },

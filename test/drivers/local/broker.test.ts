@@ -399,8 +399,8 @@ test('list and inspect show holders and waiters, and nothing overdue', async () 
     listed.map(({ name }) => name),
     ['p:1'],
   )
-  const standing = answer('inspect', 'p:1') as { holders: { note: string; by: string }[] }
-  assert.deepEqual([standing.holders[0]?.note, standing.holders[0]?.by], ['a note', 'host:1'])
+  const standing = answer('inspect', 'p:1') as { holders: { note: string; client: string }[] }
+  assert.deepEqual([standing.holders[0]?.note, standing.holders[0]?.client], ['a note', 'host:1'])
   broker.stop()
 })
 

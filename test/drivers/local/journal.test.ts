@@ -21,7 +21,7 @@ function held(attempt: string, more: Partial<JournaledHold['hold']> = {}): Journ
     token: 5,
     upTo: 9,
     note: undefined,
-    by: undefined,
+    client: undefined,
     ...more,
   }
   return { name: `name of ${attempt}`, hold, client: 'c', mark: here }
@@ -44,7 +44,7 @@ test('what was granted and not ended is read back as it was', () => {
   const directory = freshDirectory()
   const journal = openJournal(directory, here, { lines: '', floor: 3 })
   const holds = [
-    held('a', { note: 'with "quotes", 名前', by: 'host:1' }),
+    held('a', { note: 'with "quotes", 名前', client: 'host:1' }),
     held('b', { mode: shared, token: 12, upTo: 12 }),
     held('c', { mode: permits(2, 3), token: 20, upTo: 20 }),
   ]

@@ -13,7 +13,7 @@ function store(): { clock: FakeClock; client: (by?: string) => Driver } {
   const factory = memory()
   return {
     clock,
-    client: (by = 'test:1') => factory({ clock, id: () => '', random: Math.random, by }),
+    client: (client = 'test:1') => factory({ clock, id: () => '', random: Math.random, client }),
   }
 }
 
@@ -44,7 +44,7 @@ test('a waiter learns who holds and its place, and is granted by the release', a
   const second = watch(client('host:2').acquire(claim('x'), wait))
   await settle()
   assert.equal(wait.told[0]?.position, 1)
-  assert.equal(wait.told[0]?.holder?.by, 'host:1')
+  assert.equal(wait.told[0]?.holder?.client, 'host:1')
   assert.equal(wait.told[0]?.holder?.note, 'nightly')
   assert.equal(second.done, false)
   assert.equal(await first.release(), 'released')
@@ -57,7 +57,7 @@ test('a single attempt that finds it taken also says by whom', async () => {
   await take(client('host:1'), 'x')
   const wait = once()
   await client().acquire(claim('x'), wait)
-  assert.equal(wait.told[0]?.holder?.by, 'host:1')
+  assert.equal(wait.told[0]?.holder?.client, 'host:1')
 })
 
 test('a waiter is granted when the silent holder is overdue, and knows how long that is good for', async () => {

@@ -15,7 +15,7 @@ const entryOf = (n: number, ticket: number): QueueEntry => ({
   since: 0,
   ticket,
   note: undefined,
-  by: undefined,
+  client: undefined,
 })
 
 /** Long enough for an index most of the time, and short enough to go without one now and then. */

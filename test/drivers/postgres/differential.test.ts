@@ -7,7 +7,7 @@ import { type Calls, createCalls, migration } from '../../../src/drivers/postgre
 import { sequences } from '../../support/amounts.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startPostgres } from '../../support/servers/postgres.js'
-import { by, letters, sameAsTable, type Twin } from '../support/twins.js'
+import { clientName, letters, sameAsTable, type Twin } from '../support/twins.js'
 
 const channel = 'differential'
 const calls: Calls = createCalls('public')
@@ -47,7 +47,7 @@ function twinOf(client: Client, name: string): Twin {
       const micros = ttl * 1000
       const answer = await run(now, calls.acquire, [
         ...[name, attempt, letters[mode.kind], micros, take, of, wait ? 1 : 0],
-        ...[1e15, 0, channel, null, by, note, 0],
+        ...[1e15, 0, channel, null, clientName, note, 0],
       ])
       return acquired(answer)
     },

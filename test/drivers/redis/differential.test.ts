@@ -11,7 +11,7 @@ import { cancel, downgrade, force, release, renew } from '../../../src/drivers/r
 import { sequences } from '../../support/amounts.js'
 import { leakCheck } from '../../support/leaks.js'
 import { type Flavour, startRedis } from '../../support/servers/redis.js'
-import { by, letters, sameAsTable, type Twin } from '../support/twins.js'
+import { clientName, letters, sameAsTable, type Twin } from '../support/twins.js'
 
 const channel = 'hf:c:differential'
 const scripts = [acquire, release, renew, cancel, downgrade, force, inspect]
@@ -58,7 +58,7 @@ function twinOf(redis: Redis, shas: ReadonlyMap<Script, string>, name: string): 
     return (await Promise.all([clock, reply]))[1]
   }
   const run = (now: number, script: Script, ...item: string[]) =>
-    evaluate(now, script, ['', `${channel} ${by}`, '65536', '600000', '0 30000000 0', ...item])
+    evaluate(now, script, ['', `${channel} ${clientName}`, '65536', '600000', '0 30000000 0', ...item])
   return {
     name,
     async acquire(now, { attempt, mode, ttl, note, wait }) {

@@ -7,7 +7,7 @@ import type { LockStatus } from '../../../src/core/driver.js'
 import { exclusive, type Mode, permits, shared } from '../../../src/core/mode.js'
 import * as table from '../../../src/drivers/memory/table.js'
 
-export const by = 'host:1'
+export const clientName = 'host:1'
 export const letters = { exclusive: 'x', shared: 's', permits: 'p' } as const
 const modes: readonly Mode[] = [exclusive, exclusive, shared, permits(1, 2), permits(2, 3), permits(3, 3)]
 const codes = { lost: 0, released: 1, 'already-released': 2 } as const
@@ -110,7 +110,7 @@ class Twins {
     const now = this.#now
     if (verb === 'acquire' || verb === 'try') {
       const ask = { ...claim, attempt, wait: verb === 'acquire' }
-      const twin = table.acquire(this.#row, { ...ask, by }, now, now)
+      const twin = table.acquire(this.#row, { ...ask, client: clientName }, now, now)
       assert.equal(await this.#real.acquire(now, ask), expected(twin.answer))
       return this.#same(twin, attempt)
     }

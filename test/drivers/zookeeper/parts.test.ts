@@ -245,12 +245,12 @@ test('a token beyond 2^53 is refused instead of rounded', () => {
 })
 
 test('what others wrote into their nodes is shown as who they are', () => {
-  assert.deepEqual(readRecord(Buffer.from('10.0.0.7')), { by: '10.0.0.7' })
+  assert.deepEqual(readRecord(Buffer.from('10.0.0.7')), { client: '10.0.0.7' })
   assert.deepEqual(readRecord(Buffer.alloc(0)), {})
-  assert.deepEqual(readRecord(Buffer.from('{"attempt":7}')), { by: '{"attempt":7}' })
+  assert.deepEqual(readRecord(Buffer.from('{"attempt":7}')), { client: '{"attempt":7}' })
   assert.deepEqual(readRecord(Buffer.from(JSON.stringify({ attempt: id, by: 'h:1', note: 'n' }))), {
     attempt: id,
-    by: 'h:1',
+    client: 'h:1',
     note: 'n',
   })
 })

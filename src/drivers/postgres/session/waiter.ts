@@ -77,7 +77,7 @@ export class SessionWaiter {
         this.#key,
         Math.round(ttl * 1000),
       ],
-      ...[this.#once ? 0 : 1, alive * 1000, session.idle(), session.channel, this.#env.by, note],
+      ...[this.#once ? 0 : 1, alive * 1000, session.idle(), session.channel, this.#env.client, note],
     ])
     asked.then(
       (told) => this.#answered(told),
