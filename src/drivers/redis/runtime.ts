@@ -4,6 +4,7 @@ import type { Claim, Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { quote } from '../../core/name.js'
 import { tokenReserve } from '../../core/token.js'
+import { livenessWindow } from '../kit/push-schedule.js'
 import { Retries } from '../kit/retries.js'
 import { micros } from './acquire-codec.js'
 import type { Connection } from './client.js'
@@ -39,8 +40,8 @@ export interface Runtime {
   /** @throws RangeError when the ttl, without its share of `lockDelay`, is longer than a quarantine. Nobody relies on the `lockDelay` */
   allow(ttl: number, claim: Claim): void
   /**
-   * Ends an attempt. If the server does not answer now, retries in the background for as long as the attempt could block others, and
-   * once more at `close()`. Resolves after the first try. @param ghost how long the server refuses late requests of the attempt, in ms
+   * Ends an attempt. If the server does not answer now, retries in the background for as long as the attempt could block others: it may
+   * be granted the lock as long as it counts as alive, for its ttl. Once more at `close()`. Resolves after the first try. @param ghost how long the server refuses late requests of the attempt, in ms
    */
   cancel(attempt: string, keys: Keys, ttl: number, ghost: number): Promise<void>
   notEnoughReplicas(replicas: number): BackendError
@@ -164,7 +165,7 @@ export function createRuntime(
         const [reply, flight] = await answerTo(pipeline, cancel, keys, [attempt, micros(ghost)])
         resultOf(runtime, keys, reply, flight)
       }
-      return cancels.try(once, clock.now() + ttl)
+      return cancels.try(once, clock.now() + livenessWindow.reachable + ttl)
     },
     notEnoughReplicas: (got) =>
       new BackendError(

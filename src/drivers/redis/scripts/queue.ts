@@ -2,11 +2,11 @@
  * The second half of the common part: the queue, and which waiter to grant. See `state.ts` for the state.
  *
  * `advance` grants the head of the queue for as long as it fits, in the step that made room, and notifies its process to ask.
- * The reply of PUBLISH shows at once whether anybody listens, so a dead process costs nothing:
+ * A waiter that has not asked for longer than a live one leaves between two requests is removed from the queue, although its process may
+ * be subscribed: it has given up, and the store was not told, or a promotion undid that. For the others the reply of PUBLISH shows at once
+ * whether anybody listens, so a dead process costs nothing:
  * - received: the waiter holds the lock, for its whole ttl;
- * - not received, but the waiter asked not long ago: its subscriber is reconnecting, so it is passed over and keeps its queue entry,
- *   for three seconds more;
- * - not received for longer: removed from the queue;
+ * - not received: its subscriber may be reconnecting, so it is passed over and keeps its queue entry, for three seconds more;
  * - the waiter has no channel (it polls), or this client may not publish: the lock stays free for it until its next poll is due, and
  *   for requests that fit beside it: readers beside a reader, as many permits as it leaves.
  *
@@ -146,14 +146,14 @@ local function walk(S, me, ttl, from)
     elseif id == me then
       outOfLine(S, id, w.kind)
       S.mine = grant(S, id, w.kind, w.take, w.of, ttl, chan, by, w.note)
+    elseif w.due <= S.now then
+      outOfLine(S, id, w.kind)
     else
       local heard = push(id, w.channel)
       if heard > 0 then
         outOfLine(S, id, w.kind)
         grant(S, id, w.kind, w.take, w.of, w.ttl, w.channel, w.who, w.note)
         pushed = true
-      elseif w.due <= S.now then
-        outOfLine(S, id, w.kind)
       elseif heard < 0 or cluster == '1' then
         local due = w.due
         if heard == 0 and due > S.now + 2000000 then
