@@ -5,8 +5,10 @@ import { after, type TestContext, test } from 'node:test'
 import type { Redis } from 'ioredis'
 import type { Lease } from '../../src/core/lease.js'
 import { createLocks, type Locks } from '../../src/create-locks.js'
+import { redis } from '../../src/drivers/redis/index.js'
 import { driverOn, open } from '../drivers/redis/support/clients.js'
 import { type Peer, type PeerOptions, peer } from '../drivers/redis/support/peer.js'
+import { versionNamed } from '../drivers/redis/support/versions.js'
 import { leakCheck } from '../support/leaks.js'
 import { startProxy } from '../support/proxy.js'
 import { type RedisOptions, type RedisServer, startRedis } from '../support/servers/redis.js'
@@ -250,6 +252,21 @@ test('H16: a server that syncs every write and restarts has forgotten nothing: i
   assert.equal(await b.locks.mutex('x').tryAcquire(), undefined)
   assert.ok(await a.locks.mutex('z').acquire({ wait: 5_000 }))
   assert.ok(first.isHeld)
+})
+
+test('H16: so it does to clients that speak RESP 3, in which the settings come as a map', async (t) => {
+  const server = await own(t, { persistence: 'aof-always' })
+  for (const name of ['ioredis 6.0.0', 'redis 5.0.0', 'redis 5.12.1', 'redis 6.3.1']) {
+    await server.restart()
+    const options = name.startsWith('ioredis') ? { protocol: 3 } : { RESP: 3 }
+    const place = { is: 'single', port: server.port } as const
+    const { client, start, close } = await versionNamed(name).open(place, options)
+    await start()
+    const locks = createLocks(redis({ client, maxTtl: 30_000 }))
+    t.after(() => locks.close().then(close))
+    const lease = await locks.mutex(name).acquire({ wait: 5_000 })
+    assert.equal(await lease.release(), 'released')
+  }
 })
 
 test('H17: a power cut that takes the last second of the append-only file takes no lock from its holder', async (t) => {

@@ -12,10 +12,13 @@ const hedgeAfter = 300
 /** How long after that the client's own copy may still arrive, in ms: by default the client tries 16 times, 100 ms apart. */
 export const repeatsFor = 10_000
 
-/** Sends all commands in one pipeline: if the connection breaks in between, the rest fails instead of going over the next connection. */
+/**
+ * Sends all commands in one pipeline: if the connection breaks in between, the rest fails instead of going over the next connection.
+ * In lower case, because ioredis 5.0 knows which arguments are keys, and takes its prefix, only by the lower-case name.
+ */
 export async function inOneGo(client: Full, commands: readonly Command[]): Promise<readonly unknown[]> {
   const pipeline = client.pipeline()
-  for (const command of commands) pipeline.call(...command)
+  for (const [name, ...args] of commands) pipeline.call(name.toLowerCase(), ...args)
   const answers = (await pipeline.exec()) ?? []
   return answers.map(([error, reply]) => error ?? reply)
 }

@@ -1,5 +1,6 @@
 /** A {@link Connection} over ioredis: `Redis` (standalone and Sentinel) or `Cluster`. */
 import type { Clock } from '../../core/clock.js'
+import { quote } from '../../core/name.js'
 import type { Connection, Ioredis, Reply } from './client.js'
 import { on } from './events.js'
 import { hasten } from './ioredis-loading.js'
@@ -14,6 +15,8 @@ export interface Full extends Ioredis {
   readonly isCluster?: boolean
   readonly options?: {
     readonly keyPrefix?: string
+    /** Of the clients of a Cluster's nodes. */
+    readonly redisOptions?: { readonly keyPrefix?: string } | undefined
     readonly enableAutoPipelining?: boolean
     readonly sentinels?: readonly unknown[] | null
     readonly failoverDetector?: boolean
@@ -50,7 +53,12 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
   const isReplica = (node: unknown) => (node as Full | undefined)?.options?.readOnly === true
 
   const keyPrefix = client.options?.keyPrefix ?? ''
-  const apart = client.options?.enableAutoPipelining === true
+  const nodePrefix = (cluster && client.options?.redisOptions?.keyPrefix) || ''
+  if (!keyPrefix.startsWith(nodePrefix)) {
+    throw new TypeError(
+      `the Cluster client has two key prefixes, ${quote(keyPrefix)} and in redisOptions ${quote(nodePrefix)}; set one of them`,
+    )
+  }
 
   const follow = cluster ? followIn(client, clock) : undefined
   let hedgedAt = Number.NEGATIVE_INFINITY
@@ -64,11 +72,11 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
     }
     return follow(keyPrefix + keys[0], commands.map(prefixed))
   }
-  /** Adds the Cluster client's prefix, which a node's client does not know. */
+  /** Adds what the Cluster client's prefix has beyond that of a node's client. */
   const prefixed = ([name, text, count, ...rest]: Command): Command => {
     if (name === 'WAIT' || count === undefined)
       return [name, ...[text, count].filter((part) => part !== undefined)]
-    const keys = rest.slice(0, Number(count)).map((key) => keyPrefix + key)
+    const keys = rest.slice(0, Number(count)).map((key) => keyPrefix.slice(nodePrefix.length) + key)
     return [name, text ?? '', count, ...keys, ...rest.slice(Number(count))]
   }
 
@@ -84,7 +92,7 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
     },
     // Passes arrays: ioredis flattens its arguments in any case.
     run(how, script, keys, args) {
-      if (apart) return alone(client, how, script, String(keys.length), ...keys, ...args)
+      if (pipelines(client)) return alone(client, how, script, String(keys.length), ...keys, ...args)
       const answer =
         how === 'EVAL'
           ? client.eval(script, keys.length, keys, args)
@@ -106,15 +114,13 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
       return [ran as Reply, Number(waited)]
     },
 
-    command: (...command) =>
-      apart ? alone(client, ...command) : (client.call(...command) as Promise<Reply>),
+    command: (...command) => one(client, command),
 
     scan: (pattern) =>
       scanAll(
         async function* () {
           if (cluster && client.nodes?.('master').length === 0) await client.call('PING')
-          for (const node of client.nodes?.('master') ?? [client])
-            yield (...command) => (apart ? alone(node, ...command) : node.call(...command))
+          for (const node of client.nodes?.('master') ?? [client]) yield (...command) => one(node, command)
         },
         pattern,
         cluster,
@@ -143,6 +149,13 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
 
     close: () => client.disconnect(),
   }
+}
+
+/** The nodes of a Cluster need not have the option that the Cluster has. */
+const pipelines = (client: Full) => client.options?.enableAutoPipelining === true
+
+function one(client: Full, command: Command): Promise<Reply> {
+  return pipelines(client) ? alone(client, ...command) : (client.call(...command) as Promise<Reply>)
 }
 
 /**

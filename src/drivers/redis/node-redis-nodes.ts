@@ -3,6 +3,7 @@
  * connection to the same master breaks and is re-established; the master may then have restarted and lost locks. So the driver
  * listens to the single-node clients themselves.
  */
+import { onAll } from './events.js'
 import type { Single } from './node-redis-topologies.js'
 
 interface Watching {
@@ -28,16 +29,11 @@ export class Nodes {
       this.#heeded.get(node)?.()
       down()
     }
-    const events = [
-      ['reconnecting', down],
-      ['ready', up],
-      ['end', end],
-    ] as const
+    const stop = onAll(node, { reconnecting: down, ready: up, end })
     this.#heeded.set(node, () => {
-      for (const [event, listener] of events) node.off(event, listener)
+      stop()
       this.#heeded.delete(node)
     })
-    for (const [event, listener] of events) node.on(event, listener)
     return node
   }
 

@@ -7,8 +7,8 @@ import { attach, type Choice, listenOnACopy, listenOnANode } from './node-redis-
 import { following, slotOf } from './redirections.js'
 import type { AskNode } from './scan.js'
 
-type Options = { readonly keyPrefix?: string; readonly socket?: object }
-type Send = Record<'typeMapping' | 'timeout', object | undefined>
+type Options = { readonly keyPrefix?: string; readonly socket?: object; readonly legacyMode?: boolean }
+type Send = { readonly typeMapping: object; readonly timeout: undefined; readonly asap: false }
 export type Args = readonly string[]
 type Command = readonly [string, ...string[]]
 
@@ -37,10 +37,10 @@ export interface Sentinel extends Omit<Single, 'sendCommand'> {
 }
 
 /**
- * Replies are strings, whatever type mapping the client has. No `timeout`: the client's ends only commands not written yet, and
- * costs an AbortSignal each; the driver has its own.
+ * Replies are strings and lists, whatever type mapping and protocol the client has; 37 is the type byte of a RESP 3 map. No `timeout`: the client's ends only commands not written yet, and
+ * costs an AbortSignal each; the driver has its own. No `asap`: it sends a WAIT before the script it is to wait for.
  */
-const plain: Send = { typeMapping: {}, timeout: undefined }
+const plain: Send = { typeMapping: { 37: Array }, timeout: undefined, asap: false }
 
 /** The operations in which the three kinds differ. */
 export interface Way {
@@ -81,6 +81,12 @@ async function inOneGo(client: Single, commands: readonly Args[]): Promise<reado
 }
 
 export function single(client: Single): Way {
+  // Of version 4. A Cluster client that has it cannot even connect.
+  if (client.options?.legacyMode) {
+    throw new TypeError(
+      'the client has legacyMode, in which its commands return nothing; give the locks one without it, for example client.duplicate({ legacyMode: false })',
+    )
+  }
   const send = (args: Args) => client.sendCommand(args, plain)
   return {
     cluster: false,

@@ -160,14 +160,19 @@ export function createPipeline(
         clock.at(clock.now() + Math.max(50, waited), again)
       } else crash(flight, error)
     }
-    if (replicas.needed > 0 && proofs.includes(script)) {
-      connection
-        .runAndWait(how, text, keys, argv, replicas.needed, replicas.timeout)
-        .then(([reply, acknowledged]) => {
-          flight.replicas = acknowledged
-          land(flight, reply)
-        }, failed)
-    } else connection.run(how, text, keys, argv).then((reply) => land(flight, reply), failed)
+    // A client that throws, instead of rejecting, would end the process from here.
+    try {
+      if (replicas.needed > 0 && proofs.includes(script)) {
+        connection
+          .runAndWait(how, text, keys, argv, replicas.needed, replicas.timeout)
+          .then(([reply, acknowledged]) => {
+            flight.replicas = acknowledged
+            land(flight, reply)
+          }, failed)
+      } else connection.run(how, text, keys, argv).then((reply) => land(flight, reply), failed)
+    } catch (error) {
+      failed(error)
+    }
   }
 
   const land = (flight: Sent, replies: Reply) => {

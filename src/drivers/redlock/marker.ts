@@ -32,6 +32,19 @@ end
 return { marker }`,
 }
 
+/** KEYS: the group. Result: its members. A script, because clients add their key prefix to the keys of scripts, and not to all others. */
+export const readGroup: Script = {
+  name: 'read-group',
+  text: `return redis.call('SMEMBERS', KEYS[1])`,
+}
+
+/** KEYS: the group. ARGV: the boot ids to add. */
+export const joinGroup: Script = {
+  name: 'join-group',
+  text: `#!lua flags=allow-oom
+return redis.call('SADD', KEYS[1], unpack(ARGV))`,
+}
+
 /** The content of a marker: the boot id of a life; with the time until which its votes may be missing; or the note of a first reader. */
 export type Marker =
   | { readonly is: 'whole'; readonly boot: string }

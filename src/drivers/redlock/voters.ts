@@ -20,10 +20,9 @@
  */
 import type { Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
-import type { Reply } from '../redis/client.js'
 import { evictionIn, fieldsOf, inTime } from '../redis/server.js'
 import { evictionCheck } from './eviction.js'
-import { changeMarker, markerIn, readMarker } from './marker.js'
+import { changeMarker, joinGroup, markerIn, readGroup, readMarker } from './marker.js'
 import { type Identity, identityIn, type Node, notAsked, notMet } from './node.js'
 import type { Settings } from './options.js'
 import { round } from './round.js'
@@ -121,11 +120,6 @@ export class Voters {
     await Promise.all(present.map((one) => this.#trust(one).catch((error) => this.#doubt(one, error))))
   }
 
-  /** With a time-out: a server that falls silent halfway must not keep the others from voting. */
-  #command(node: Node, name: string, ...args: readonly string[]): Promise<Reply> {
-    return inTime(this.#env.clock, this.#settings.commandTimeout, node.connection.command(name, ...args))
-  }
-
   /** Asks a silent server again only once it has answered, or its connection has broken: the client may then have lost the request. */
   #seen(node: Node): Promise<Seen> {
     const asked = this.#seeing.get(node)
@@ -143,7 +137,7 @@ export class Voters {
     const [info, [marker], group] = await Promise.all([
       connection.command('INFO'),
       node.run(readMarker, [this.markerKey], [this.#env.id()]),
-      connection.command('SMEMBERS', this.#groupKey),
+      node.run(readGroup, [this.#groupKey], []),
     ])
     if (epoch !== node.epoch) throw new Error(node.distrust)
     const fields = fieldsOf(String(info))
@@ -155,7 +149,7 @@ export class Voters {
       epoch,
       identity,
       marker: String(marker),
-      group: new Set((group as readonly Reply[]).map(String)),
+      group: new Set(group.map(String)),
     }
   }
 
@@ -231,7 +225,9 @@ export class Voters {
   }
 
   async #introduce({ node }: Seen, boots: readonly string[]): Promise<void> {
-    await this.#command(node, 'SADD', this.#groupKey, ...boots)
+    // With a time-out: a server that falls silent halfway must not keep the others from voting.
+    const joined = node.run(joinGroup, [this.#groupKey], boots)
+    await inTime(this.#env.clock, this.#settings.commandTimeout, joined)
   }
 
   close(): void {

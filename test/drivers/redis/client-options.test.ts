@@ -1,17 +1,24 @@
 // Options of a client that change what it sends or answers, with every version that has them.
+// Long because every option is in one table, and what is refused beside it.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { type AddressInfo, connect } from 'node:net'
 import { after, test } from 'node:test'
 import { createServer } from 'node:tls'
+import { Redis } from 'ioredis'
 import { createLocks } from '../../../src/create-locks.js'
-import { redis } from '../../../src/drivers/redis/index.js'
+import { type RedisClient, redis } from '../../../src/drivers/redis/index.js'
 import { redlock } from '../../../src/drivers/redlock/index.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startMany } from '../../support/servers/redis.js'
 import { handsOver, joined } from './support/contract.js'
 import { peer, reachable } from './support/peer.js'
 import { type ClientOptions, type Version, versionNamed, versions } from './support/versions.js'
+
+interface Single {
+  connect(): Promise<unknown>
+  disconnect(): Promise<void>
+}
 
 const group = await startMany(3)
 const [server] = group.servers
@@ -42,6 +49,7 @@ after(async () => {
 const asText = { 58: String, 36: Buffer, 42: Array }
 const forIoredis: Readonly<Record<string, ClientOptions>> = {
   keyPrefix: { keyPrefix: 'app:' },
+  'keyPrefix, enableAutoPipelining': { keyPrefix: 'app:', enableAutoPipelining: true },
   stringNumbers: { stringNumbers: true },
   'enableOfflineQueue: false': { enableOfflineQueue: false },
   enableAutoPipelining: { enableAutoPipelining: true },
@@ -61,7 +69,7 @@ const forRedis: Readonly<Record<string, ClientOptions>> = {
 const since5: Readonly<Record<string, ClientOptions>> = {
   'RESP: 2': { RESP: 2 },
   'RESP: 3': { RESP: 3 },
-  'RESP: 3, typeMapping': { RESP: 3, commandOptions: { typeMapping: asText } },
+  'RESP: 3, typeMapping, asap': { RESP: 3, commandOptions: { typeMapping: asText, asap: true } },
 }
 
 function optionsOf({ library, version }: Version): Readonly<Record<string, ClientOptions>> {
@@ -106,6 +114,72 @@ test('a client that has not been connected is told as such, and a lazy one conne
     if (version.library === 'ioredis') assert.equal(await (await taken).release(), 'released')
     else await assert.rejects(taken, /the client is closed; connect it first/)
   }
+})
+
+test('every key of redlock has the prefix of the client, with every version that has one', async (t) => {
+  for (const version of versions) {
+    if (version.name === 'redis 4.7.1' || version.name === 'redis 5.0.0') continue
+    const keyPrefix = `${version.name} `
+    const clients = await Promise.all(
+      group.servers.map(({ port }) => version.open({ is: 'single', port }, { keyPrefix })),
+    )
+    for (const { start } of clients) await start()
+    const locks = createLocks(redlock({ clients: clients.map(({ client }) => client) }))
+    t.after(async () => {
+      await locks.close()
+      for (const { close } of clients) close()
+    })
+    const keys = async (): Promise<string[]> => (await server.cli('KEYS', '*')) as string[]
+    const before = new Set(await keys())
+    const lease = await locks.mutex('prefixed').acquire()
+    const own = (await keys()).filter((key) => !before.has(key))
+    assert.equal(own.filter((key) => key.startsWith(`${keyPrefix}hf:`)).length, 3, String(own))
+    assert.equal(own.length, 3, String(own))
+    assert.equal(await lease.release(), 'released')
+  }
+})
+
+test('a Cluster client with two prefixes is refused', async () => {
+  for (const version of versions) {
+    if (version.library !== 'ioredis') continue
+    const place = { is: 'cluster', ports: [server.port] } as const
+    const { client, close } = await version.open(place, { keyPrefix: 'a:' }, { keyPrefix: 'b:' })
+    assert.throws(() => createLocks(redis({ client })), {
+      name: 'TypeError',
+      message: /two key prefixes, "b:" and in redisOptions "a:"; set one of them/,
+    })
+    close()
+  }
+})
+
+test('legacyMode of redis 4, whose commands return nothing, is refused; its copy without it works', async (t) => {
+  const version = versionNamed('redis 4.7.1')
+  const { client } = await version.open({ is: 'single', port: server.port }, { legacyMode: true })
+  const message = /the client has legacyMode.*duplicate\({ legacyMode: false }\)/
+  assert.throws(() => createLocks(redis({ client })), { name: 'TypeError', message })
+  assert.ok('duplicate' in client)
+  const duplicate = client.duplicate as (options: object) => RedisClient & Single
+  const copy = duplicate.call(client, { legacyMode: false })
+  await copy.connect()
+  const locks = createLocks(redis({ client: copy, quarantine: 'off' }))
+  t.after(() => locks.close().then(() => copy.disconnect()))
+  assert.equal(await (await locks.mutex('copied').acquire()).release(), 'released')
+})
+
+test('a client whose method throws, as an instrumented one can, fails the request and not the process', async (t) => {
+  const client = new Redis(server.port, { disconnectTimeout: 100 } as object)
+  const { evalsha } = client
+  let throws = 0
+  client.evalsha = (...args: unknown[]) => {
+    if (throws > 0) throw new Error(`the tracer threw, ${throws--}`)
+    return Reflect.apply(evalsha, client, args)
+  }
+  const { locks } = peer(t, server.port, { client })
+  await locks.mutex('warm').run(() => undefined)
+  throws = 2
+  const lease = await locks.mutex('thrown').acquire({ wait: 10_000 })
+  assert.equal(throws, 0)
+  assert.equal(await lease.release(), 'released')
 })
 
 test('redlock: numbers as text (stringNumbers) keep, renew and give back', async (t) => {

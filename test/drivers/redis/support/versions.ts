@@ -18,7 +18,8 @@ export interface Version {
   readonly library: 'ioredis' | 'redis'
   readonly version: string
   readonly places: readonly Place['is'][]
-  open(place: Place, options?: ClientOptions): Promise<Opened>
+  /** @param group options of the Cluster or Sentinel client itself; the others are those of its nodes' clients */
+  open(place: Place, options?: ClientOptions, group?: ClientOptions): Promise<Opened>
 }
 
 const everywhere = ['single', 'sentinel', 'cluster'] as const
@@ -45,7 +46,7 @@ function ioredisVersion(
   places: Version['places'],
   load: () => Promise<{ readonly default: unknown }>,
 ): Version {
-  const open = async (place: Place, more: ClientOptions = {}): Promise<Opened> => {
+  const open: Version['open'] = async (place, more = {}, group = {}) => {
     // Until 5.3 its class stood for the whole module.
     const loaded = await load()
     const { Redis, Cluster } = { Redis: loaded.default, ...loaded } as unknown as IoredisLibrary
@@ -54,10 +55,11 @@ function ioredisVersion(
       place.is === 'single'
         ? new Redis(place.port, '127.0.0.1', options as object)
         : place.is === 'sentinel'
-          ? new Redis({ name: place.name, sentinels: [...place.sentinels], ...options } as object)
+          ? new Redis({ name: place.name, sentinels: [...place.sentinels], ...options, ...group } as object)
           : new Cluster(hosts(place.ports), {
               lazyConnect: true,
               clusterRetryStrategy: quick,
+              ...group,
               redisOptions: { ...more, disconnectTimeout: 100 } as object,
             })
     client.on('error', () => undefined)
@@ -67,7 +69,7 @@ function ioredisVersion(
 }
 
 function redisVersion(version: string, places: Version['places'], load: () => Promise<unknown>): Version {
-  const open = async (place: Place, more: ClientOptions = {}): Promise<Opened> => {
+  const open: Version['open'] = async (place, more = {}, group = {}) => {
     const { createClient, createCluster, createSentinel } = (await load()) as NodeRedisLibrary
     const socket = { reconnectStrategy: quick, ...(more.socket as object) }
     const client =
@@ -76,11 +78,13 @@ function redisVersion(version: string, places: Version['places'], load: () => Pr
         : place.is === 'cluster'
           ? createCluster({
               rootNodes: hosts(place.ports).map((address) => ({ socket: address })),
+              ...group,
               defaults: { ...more, socket },
             })
           : createSentinel({
               name: place.name,
               sentinelRootNodes: [...place.sentinels],
+              ...group,
               nodeClientOptions: { ...more, socket },
             })
     client.on('error', () => undefined)
