@@ -1,6 +1,8 @@
 /**
  * Requests to a cluster. The client uses one endpoint until it fails, then the next. Every request here may run twice, so a
  * request without an answer is simply retried on another endpoint.
+ *
+ * Long because which endpoint and which login a request uses is one matter.
  */
 import type { Clock } from '../../core/clock.js'
 import { BackendError } from '../../core/errors.js'
@@ -33,7 +35,8 @@ export class Client {
     this.#settings = settings
     this.#clock = clock
     this.time = new ServerTime(clock)
-    this.#members = settings.endpoints.map((url) => new Gateway(url, clock, settings.tls, this.time))
+    const { endpoints, tls } = settings
+    this.#members = endpoints.map((url) => new Gateway(url, clock, tls, this.time))
   }
 
   /** The endpoint in use; it changes when that one fails. */
@@ -41,8 +44,8 @@ export class Client {
     return this.#current
   }
 
-  txn(ask: TxnAsk, patience?: number): Promise<Reply<TxnReply>> {
-    return this.#call('txn', ask, patience)
+  async txn(ask: TxnAsk, patience?: number): Promise<Reply<TxnReply>> {
+    return whole(ask, await this.#call<TxnReply>('txn', ask, patience))
   }
 
   range(ask: RangeAsk): Promise<Reply<RangeReply>> {
@@ -74,7 +77,7 @@ export class Client {
         this.#ask<LeaseReply>(at, 'keepAlive', { ID: id }, patience),
         ...checks.map((one) => this.#ask<TxnReply>(at, 'txn', one, patience)),
       ])
-      return { kept, checked }
+      return { kept, checked: checked.map((reply, i) => whole(checks[i], reply)) }
     } catch (error) {
       this.#leave(at, error)
       throw error
@@ -142,6 +145,8 @@ export class Client {
       try {
         return await this.#member(at).send<T>(method, ask, patience, login)
       } catch (error) {
+        // Closing ended the request.
+        if (this.#closed) throw closed()
         if (!this.#refused(error) || again || login === undefined) throw error
       }
     }
@@ -175,7 +180,7 @@ export class Client {
   }
 
   #member(at: number): Member {
-    if (this.#closed) throw new BackendError('etcd', 'these locks were closed', { closed: true })
+    if (this.#closed) throw closed()
     const member = this.#members[at]
     if (member === undefined) throw new Error(`there is no endpoint ${at}`)
     return member
@@ -184,4 +189,14 @@ export class Client {
   get clock(): Clock {
     return this.#clock
   }
+}
+
+const closed = () => new BackendError('etcd', 'these locks were closed', { closed: true })
+
+/** An answer that lacks a result would pass for one that found nothing. */
+function whole(ask: TxnAsk | undefined, reply: Reply<TxnReply>): Reply<TxnReply> {
+  const { succeeded, responses = [] } = reply.is
+  const asked = (succeeded === true ? ask?.success : ask?.failure) ?? []
+  if (responses.length === asked.length) return reply
+  throw new NoResponseError(`the answer was garbled: ${responses.length} results of ${asked.length}`, true)
 }
