@@ -101,7 +101,7 @@ export const all: readonly Scheme[] = [
     source: 'connect-etcd.ts',
     example: 'etcd://h1,h2,h3',
     options: ['holdfast/etcd', 'EtcdOptions'],
-    settings: { prefix: { values: ['holdfast/'], like: true } },
+    settings: { prefix: { values: ['holdfast/'], like: true }, grpc: { values: flag } },
     schemes: ['etcd:'],
   },
   {

@@ -10,7 +10,7 @@ import { check, memoryRecorder, printViolation, recorded } from 'holdfast/verify
 import { consul } from '../../src/drivers/consul/index.js'
 import { etcd } from '../../src/drivers/etcd/index.js'
 import { zookeeper } from '../../src/drivers/zookeeper/index.js'
-import { driverOf, placesOf } from '../drivers/etcd/support/scene.js'
+import { driverOf, placesOf, protocols } from '../drivers/etcd/support/scene.js'
 import { claim, waiting } from '../drivers/support/asking.js'
 import { leakCheck } from '../support/leaks.js'
 import { startConsulCluster } from '../support/servers/consul.js'
@@ -101,18 +101,20 @@ test('ZooKeeper: waiting goes on when the leader is killed, and when it freezes'
   })
 })
 
-test('etcd: waiting goes on when the leader is killed, and when it freezes', async (t) => {
-  await using cluster = await startEtcdCluster(3)
-  const ttl = 1_000
-  const bound = etcdBound(ttl)
-  await survives(t, {
-    leader: () => cluster.leader(),
-    driver: (i) => etcd({ endpoints: rotated(cluster.urls, i), requestTimeout: 500 }),
-    ttl,
-    bound: { killed: bound, frozen: bound },
-    whole: () => cluster.leader(),
+for (const [protocol, over] of protocols) {
+  test(`etcd, ${protocol}: waiting goes on when the leader is killed, and when it freezes`, async (t) => {
+    await using cluster = await startEtcdCluster(3)
+    const ttl = 1_000
+    const bound = etcdBound(ttl)
+    await survives(t, {
+      leader: () => cluster.leader(),
+      driver: (i) => etcd({ endpoints: rotated(cluster.urls, i), requestTimeout: 500, ...over }),
+      ttl,
+      bound: { killed: bound, frozen: bound },
+      whole: () => cluster.leader(),
+    })
   })
-})
+}
 
 test('etcd: a lease of a dead process under a dead leader is gone within the bound: the new leader counts it anew', async (t) => {
   await using cluster = await startEtcdCluster(3)

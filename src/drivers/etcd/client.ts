@@ -12,6 +12,7 @@ import { ServerTime } from '../kit/server-time.js'
 import type { LeaseReply, RangeAsk, RangeReply, TxnAsk, TxnReply, WatchReply } from './api-types.js'
 import { Refusal } from './failure.js'
 import { Gateway } from './gateway.js'
+import { GrpcMember } from './grpc/member.js'
 import type { Member, Method, Reply } from './member.js'
 import type { Settings } from './options.js'
 
@@ -35,8 +36,10 @@ export class Client {
     this.#settings = settings
     this.#clock = clock
     this.time = new ServerTime(clock)
-    const { endpoints, tls } = settings
-    this.#members = endpoints.map((url) => new Gateway(url, clock, tls, this.time))
+    const { endpoints, grpc, tls } = settings
+    this.#members = endpoints.map((url) =>
+      grpc === undefined ? new Gateway(url, clock, tls, this.time) : new GrpcMember(grpc, url, clock, tls),
+    )
   }
 
   /** The endpoint in use; it changes when that one fails. */

@@ -47,7 +47,7 @@ export interface EtcdFactory extends DriverFactory<EtcdTraits> {
 }
 
 /**
- * Locks in etcd 3.4 or newer, over the JSON gateway that it serves beside gRPC.
+ * Locks in etcd 3.4 or newer, over the JSON gateway that it serves beside gRPC, or over gRPC.
  * @throws TypeError, RangeError for invalid options, before any I/O
  */
 export function etcd(options: EtcdOptions): EtcdFactory {

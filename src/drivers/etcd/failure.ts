@@ -14,6 +14,9 @@ const codes = {
   unauthenticated: 16,
 }
 
+/** The words of a refusal that a new login helps against. */
+export const staleLogin: RegExp = /auth (?:token|store)/
+
 export class Refusal extends ServerRefusal {
   readonly code: number
   constructor(code: number, message: string) {
@@ -28,7 +31,7 @@ export class Refusal extends ServerRefusal {
 
   /** The login token has expired, or permissions were changed meanwhile. */
   get staleLogin(): boolean {
-    return this.code === codes.unauthenticated || /auth (?:token|store)/.test(this.message)
+    return this.code === codes.unauthenticated || staleLogin.test(this.message)
   }
 
   /** A later try, or another member, may give another answer. */

@@ -26,5 +26,6 @@ export type {
   TxnAsk,
 } from './api-types.js'
 export { type EtcdFactory, type EtcdTraits, etcd } from './driver.js'
+export type { GrpcClient, GrpcError, GrpcMetadata, GrpcModule, GrpcStream } from './grpc/client.js'
 export type { GuardedReply } from './guard.js'
 export type { EtcdOptions } from './options.js'

@@ -1,4 +1,4 @@
-/** The requests that the driver makes of one member of the cluster. `gateway.ts` sends them. */
+/** The requests that the driver makes of one member of the cluster. `gateway.ts` and `grpc/member.ts` send them. */
 import type { WatchReply } from './api-types.js'
 
 export type Method =

@@ -2,6 +2,7 @@
 import { checkKnown } from '../../core/known-options.js'
 import { describe } from '../../core/name.js'
 import type { TlsOptions } from '../kit/http.js'
+import { checkModule, type GrpcModule } from './grpc/client.js'
 
 export interface EtcdOptions {
   /**
@@ -26,6 +27,18 @@ export interface EtcdOptions {
   readonly lease?: 'process' | 'lock'
   /** How long one endpoint may take to answer, in ms. Default 2_000. After temporary trouble the request is retried while the wait lasts. */
   readonly requestTimeout?: number
+  /**
+   * The package `@grpc/grpc-js`, 1.8.22 or newer: the driver then speaks gRPC, which takes less of the server's time and two connections for
+   * any number of locks. Default: the JSON gateway, which needs no package.
+   * @example
+   * ```ts
+   * import * as grpc from '@grpc/grpc-js'
+   * import { etcd } from 'holdfast/etcd'
+   *
+   * const store = etcd({ endpoints: '10.0.0.1:2379', grpc })
+   * ```
+   */
+  readonly grpc?: GrpcModule
 }
 
 export interface Settings {
@@ -35,6 +48,7 @@ export interface Settings {
   readonly prefix: string
   readonly ownLeases: boolean
   readonly requestTimeout: number
+  readonly grpc: GrpcModule | undefined
 }
 
 const known: readonly (keyof EtcdOptions)[] = [
@@ -45,6 +59,7 @@ const known: readonly (keyof EtcdOptions)[] = [
   'prefix',
   'lease',
   'requestTimeout',
+  'grpc',
 ]
 
 /** @throws TypeError, RangeError that names the value given */
@@ -68,6 +83,7 @@ export function settingsOf(options: EtcdOptions): Settings {
     throw new RangeError(`etcd: lease must be 'process' or 'lock', got ${describe(lease)}`)
   }
   checkKnown('etcd()', options, known)
+  if (options.grpc !== undefined) checkModule(options.grpc)
   return {
     endpoints: given.map(endpointOf),
     login: username === undefined || password === undefined ? undefined : { name: username, password },
@@ -75,6 +91,7 @@ export function settingsOf(options: EtcdOptions): Settings {
     prefix,
     ownLeases: lease === 'lock',
     requestTimeout: timeoutOf(options.requestTimeout ?? 2_000),
+    grpc: options.grpc,
   }
 }
 

@@ -1,4 +1,5 @@
 // What the etcd tests are set with: drivers, and a look at what the server has.
+import * as grpc from '@grpc/grpc-js'
 import {
   type EtcdFactory,
   type EtcdOptions,
@@ -12,6 +13,12 @@ import { type Tools, toolsFor } from '../../support/session-store.js'
 export type More = Omit<EtcdOptions, 'endpoints'>
 
 type Own = Tools<More, EtcdTraits, EtcdFactory>
+/** The two ways to speak to a member: what holds for one holds for the other. */
+export const protocols: readonly (readonly [name: string, more: More])[] = [
+  ['gateway', {}],
+  ['grpc', { grpc }],
+]
+
 const own: Own = toolsFor((endpoints, more) => etcd({ endpoints, ...more }))
 export const driverOf: Own['driverOf'] = own.driverOf
 export const locksOf: Own['locksOf'] = own.locksOf

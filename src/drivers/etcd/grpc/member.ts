@@ -1,0 +1,120 @@
+/**
+ * A member over gRPC, with the user's `@grpc/grpc-js`. Calls go over one connection and watches over another: a connection on which calls
+ * are answered no more is replaced without a watch being lost.
+ */
+import type { Clock } from '../../../core/clock.js'
+import { markRepeated } from '../../kit/failure.js'
+import { NoResponseError, type TlsOptions } from '../../kit/http.js'
+import type { Header, WatchReply } from '../api-types.js'
+import type { Member, Method, Reply } from '../member.js'
+import type { GrpcModule } from './client.js'
+import { asIs, Connection } from './connection.js'
+import { DroppedError, failureOf, garbledError, lateError } from './failure.js'
+import { KeepAlives } from './keep-alives.js'
+import { calls } from './messages.js'
+import { Watches } from './watches.js'
+
+export class GrpcMember implements Member {
+  readonly #clock: Clock
+  readonly #calls: Connection
+  readonly #following: Connection
+  readonly #keepAlives: KeepAlives
+  readonly #watches: Watches
+  readonly #pending = new Set<() => void>()
+
+  constructor(grpc: GrpcModule, url: URL, clock: Clock, tls: TlsOptions | undefined) {
+    this.#clock = clock
+    this.#calls = new Connection(grpc, url, clock, tls)
+    this.#following = new Connection(grpc, url, clock, tls)
+    this.#keepAlives = new KeepAlives(this.#calls)
+    this.#watches = new Watches(this.#following)
+  }
+
+  async send<T>(method: Method, ask: object, timeout: number, login: string | undefined): Promise<Reply<T>> {
+    const sent = this.#clock.now()
+    const once = () => this.#once(method, ask, sent, timeout, login)
+    try {
+      return { is: (await once()) as T, sent, repeated: false }
+    } catch (error) {
+      if (!(error instanceof DroppedError)) throw error
+    }
+    const is = await once().catch((error) => {
+      throw markRepeated(error)
+    })
+    return { is: is as T, sent, repeated: true }
+  }
+
+  watch(
+    ask: object,
+    heard: (reply: WatchReply) => void,
+    ended: (error: unknown) => void,
+    login: string | undefined,
+  ): () => void {
+    return this.#watches.watch(ask, { heard, ended }, login)
+  }
+
+  close(): void {
+    this.#watches.close()
+    this.#keepAlives.close()
+    for (const end of this.#pending) end()
+    this.#calls.close()
+    this.#following.close()
+  }
+
+  async #once(
+    method: Method,
+    ask: object,
+    sent: number,
+    timeout: number,
+    login: string | undefined,
+  ): Promise<object> {
+    if (method === 'keepAlive') return this.#keepAlives.send((ask as { ID: string }).ID, sent, timeout, login)
+    const { ask: askOf, reply } = calls[method]
+    const bytes = await this.#call(calls[method].path, askOf.encode(ask), sent, timeout, login)
+    let is: { readonly header?: Header }
+    try {
+      is = reply.decode(bytes)
+    } catch (error) {
+      throw garbledError(error)
+    }
+    // Every answer must have the store's revision: tokens are made of it.
+    if (!Number.isSafeInteger(Number(is.header?.revision)) && method !== 'authenticate')
+      throw garbledError('it has no revision')
+    return is
+  }
+
+  /** Deadlines are on our clock: those of the library follow the wall clock. */
+  #call(
+    path: string,
+    bytes: Buffer,
+    sent: number,
+    timeout: number,
+    login: string | undefined,
+  ): Promise<Buffer> {
+    const { channel, host } = this.#calls
+    return new Promise((resolve, reject) => {
+      let late = false
+      const stop = this.#clock.at(sent + timeout, () => {
+        late = true
+        cancel()
+        this.#calls.silent(channel, sent)
+      })
+      const metadata = this.#calls.metadata(login) as never
+      const call = channel.client.makeUnaryRequest(path, asIs, asIs, bytes, metadata, (error, answer) => {
+        stop()
+        this.#pending.delete(cancel)
+        if (late) return reject(lateError(host, timeout))
+        if (error === null && answer !== undefined) {
+          channel.heard = this.#clock.now()
+          return resolve(answer)
+        }
+        const failure = error === null ? garbledError('it is empty') : failureOf(host, error)
+        if (failure instanceof NoResponseError) this.#calls.replace(channel)
+        else channel.heard = this.#clock.now()
+        reject(failure)
+      })
+      const cancel = () => call.cancel()
+      this.#pending.add(cancel)
+    })
+  }
+}
