@@ -1,11 +1,13 @@
-/** etcd beside a bare client: the same transaction that reads and puts under a lease, and the same removal. */
-import { createLocks } from 'holdfast'
+/** etcd, over its gateway and over gRPC, each beside a bare client: the same transaction that reads and puts under a lease, and the same removal. */
+import * as grpc from '@grpc/grpc-js'
+import { createLocks, type Lease } from 'holdfast'
 import { etcd } from 'holdfast/etcd'
 import { startEtcd } from '../../test/support/servers/etcd.js'
 import { compareLibraries, pairsOf } from '../comparison.js'
 import { eachOnce } from '../each-once.js'
 import type { Comparison, Result } from '../figure.js'
-import { BareHttp } from '../floors/http.js'
+import { BareGrpc } from '../floors/grpc.js'
+import { BareHttp, type Pair } from '../floors/http.js'
 import { httpRequests } from '../http-requests.js'
 import { installPeers, loadPeer, peerVersion } from '../peer-packages.js'
 import type { Scale } from '../suite.js'
@@ -17,34 +19,60 @@ export async function measureEtcd(scale: Scale): Promise<readonly Result[]> {
   installPeers()
   await using server = await startEtcd()
   await using locks = createLocks(etcd({ endpoints: server.url }))
+  await using grpcLocks = createLocks(etcd({ endpoints: server.url, grpc }))
   const bare = new BareHttp(server.port)
+  const bareGrpc = new BareGrpc(server.port)
   const { ID } = JSON.parse(await bare.send('POST', '/v3/lease/grant', '{"TTL":"600"}')) as { ID: string }
   const value = base64(
     JSON.stringify({ mode: 'exclusive', ttl: 30_000, since: 1_700_000_000_000, by: 'host:12345' }),
   )
   let n = 0
-  const pair = async (name: string) => {
-    n++
-    const key = base64(`floor/${name}/${n.toString(16).padStart(32, '0')}`)
-    const all = { key: base64(`floor/${name}/`), range_end: base64(`floor/${name}0`) }
-    const last = { ...all, sort_order: 'DESCEND', sort_target: 'CREATE', limit: '1' }
-    const first = { ...last, sort_order: 'ASCEND' }
-    const absent = { key, target: 'CREATE', result: 'EQUAL', create_revision: '0' }
-    const put = { key, value, lease: ID }
-    const success = [{ request_range: last }, { request_range: first }, { request_put: put }]
-    await bare.send('POST', '/v3/kv/txn', JSON.stringify({ compare: [absent], success }))
-    await bare.send('POST', '/v3/kv/deleterange', JSON.stringify({ key }))
+  const pairOver = (
+    txn: (body: object) => Promise<unknown>,
+    removal: (body: object) => Promise<unknown>,
+  ): Pair => {
+    return async (name) => {
+      n++
+      const key = base64(`floor/${name}/${n.toString(16).padStart(32, '0')}`)
+      const all = { key: base64(`floor/${name}/`), range_end: base64(`floor/${name}0`) }
+      const last = { ...all, sort_order: 'DESCEND', sort_target: 'CREATE', limit: '1' }
+      const first = { ...last, sort_order: 'ASCEND' }
+      const absent = { key, target: 'CREATE', result: 'EQUAL', create_revision: '0' }
+      const put = { key, value, lease: ID }
+      const success = [{ request_range: last }, { request_range: first }, { request_put: put }]
+      await txn({ compare: [absent], success })
+      await removal({ key })
+    }
   }
-  const ours = async (name: string) => {
-    const lease = await locks.mutex(name).acquire()
+  const pair = pairOver(
+    (body) => bare.send('POST', '/v3/kv/txn', JSON.stringify(body)),
+    (body) => bare.send('POST', '/v3/kv/deleterange', JSON.stringify(body)),
+  )
+  const grpcPair = pairOver(
+    (body) => bareGrpc.send('txn', body),
+    (body) => bareGrpc.send('deleteRange', body),
+  )
+  const over = (given: { mutex(name: string): { acquire(): Promise<Lease> } }) => async (name: string) => {
+    const lease = await given.mutex(name).acquire()
     await lease.release()
   }
+  const ours = over(locks)
+  const oursGrpc = over(grpcLocks)
   try {
     const found = await figures('etcd', 'bare transaction and removal', ours, pair, scale)
+    const called = await figures(
+      'etcd',
+      'bare calls of @grpc/grpc-js',
+      oursGrpc,
+      grpcPair,
+      scale,
+      ', over gRPC',
+    )
     const once = await eachOnce('etcd', etcd({ endpoints: server.url }), { requests: httpRequests }, scale)
-    return [...found, once, await compare(ours, server.url, scale)]
+    return [...found, ...called, once, await compare(ours, oursGrpc, server.url, scale)]
   } finally {
     bare.close()
+    bareGrpc.close()
   }
 }
 
@@ -58,11 +86,7 @@ interface Etcd3 {
   }
 }
 
-async function compare(
-  ours: (name: string) => Promise<void>,
-  url: string,
-  scale: Scale,
-): Promise<Comparison> {
+async function compare(ours: Pair, oursGrpc: Pair, url: string, scale: Scale): Promise<Comparison> {
   const { Etcd3 } = (await loadPeer('etcd3')) as Etcd3
   const client = new Etcd3({ hosts: url })
   const theirs = async () => {
@@ -75,6 +99,7 @@ async function compare(
       'etcd',
       [
         { library: 'holdfast', settings: 'defaults', rate: pairsOf(() => ours('beside')) },
+        { library: 'holdfast', settings: 'over gRPC', rate: pairsOf(() => oursGrpc('beside')) },
         { library: `etcd3 ${peerVersion('etcd3')} Lock`, settings: 'ttl 5 s', rate: pairsOf(theirs) },
       ],
       scale,

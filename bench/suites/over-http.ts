@@ -14,6 +14,8 @@ export async function figures(
   ours: Pair,
   bare: Pair,
   { effort }: Scale,
+  /** Follows the name of each figure, as in `, over gRPC`. */
+  how = '',
 ): Promise<readonly Figure[]> {
   const oneByOne = (pair: Pair, who: string) => async (n: number) => {
     for (let i = 0; i < n; i++) await pair(`bench:${who}`)
@@ -37,7 +39,7 @@ export async function figures(
     const of = ratio(rates.ours, rates.bare)
     found.push({
       suite,
-      what,
+      what: what + how,
       unit: 'per second',
       ours: spread(rates.ours),
       floor: { what: floor, value: spread(rates.bare), ratio: of },
