@@ -263,7 +263,7 @@ class Acquisition implements QueueEntry, WaitListener {
     if (hold === undefined) this.#denied('busy')
     const lease = hold && new HeldLease(hold, this.mode.kind)
     if (lease !== undefined && this.#stack !== undefined) this.#line.engine.leaks?.watch(lease, this.#stack)
-    this.#caller.resolve(lease, () => this.#asOfNow(this.#notFree(0)))
+    this.#caller.resolve(lease, () => this.#asOfNow(this.#notFree(0), 'busy'))
   }
 
   failed(error: unknown): void {
@@ -292,10 +292,15 @@ class Acquisition implements QueueEntry, WaitListener {
     const why = this.#why(how)
     this.watched?.()
     this.#line.cancel(this)
-    if (how === 'aborted') this.#denied('aborted', why)
-    else this.#denied(why instanceof AcquireTimeoutError ? 'timeout' : 'failed', why)
-    if (how === 'deadline' && !this.#once) this.#caller.resolve(undefined, () => this.#asOfNow(why as Error))
-    else this.#caller.reject(why)
+    if (how === 'deadline' && !this.#once) return void this.#timedOut(why as Error)
+    this.#denied(how === 'aborted' ? 'aborted' : 'failed', why)
+    this.#caller.reject(why)
+  }
+
+  async #timedOut(why: Error): Promise<void> {
+    const error = await this.#asOfNow(why)
+    this.#denied(error instanceof AcquireTimeoutError ? 'timeout' : 'failed', error)
+    this.#caller.resolve(undefined, () => error)
   }
 
   /** The fields of every event about this acquisition. */
@@ -328,14 +333,16 @@ class Acquisition implements QueueEntry, WaitListener {
 
   /**
    * Looks up who holds the lock at the end of the wait: others may have held it since the store's last report, if
-   * there was one.
+   * there was one, and a store that has died since is not a busy lock.
+   * @param just the store's answer right now, where a single attempt asked
    */
-  async #asOfNow(why: Error): Promise<Error> {
+  async #asOfNow(why: Error, just?: 'busy'): Promise<Error> {
     const { clock } = this.#line.engine
     const said = this.#said
     const isFresh = said?.by.holder !== undefined && clock.now() - said.at < freshFor
     if (!(why instanceof AcquireTimeoutError) || isFresh || this.#line.localHolder() !== undefined) return why
-    const holder = await this.#line.holderNow()
+    const { answered, holder, error } = await this.#line.lastLook()
+    if (!answered && just === undefined) return this.#unavailable(error ?? this.#trouble)
     return holder === undefined ? why : new AcquireTimeoutError(why.lock, why.waited, { ...said?.by, holder })
   }
 

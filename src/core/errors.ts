@@ -51,7 +51,10 @@ export abstract class HoldfastError extends Error {
   }
 }
 
-/** The lock was not free within `wait`: the store reported within that time that somebody else holds it. */
+/**
+ * The lock was not free within `wait`: the store reported within that time that somebody else holds it, and still replied at the end. One
+ * that died meanwhile is a {@link BackendError} with code `UNAVAILABLE`, at most two seconds later.
+ */
 export class AcquireTimeoutError extends HoldfastError {
   protected static override readonly codes: readonly ErrorCode[] = ['ACQUIRE_TIMEOUT']
   override readonly name = 'AcquireTimeoutError'

@@ -51,8 +51,17 @@ export interface QueueEntry {
   blocked(by: WaitStatus): void
 }
 
+/** What the store reported at the end of a wait. */
+export interface LastLook {
+  /** Did it reply? */
+  readonly answered: boolean
+  readonly holder?: Holder | undefined
+  /** Why it did not. */
+  readonly error?: BackendError
+}
+
 /** Longest time to query the present holder at the end of a wait, in ms; the error comes later by that time. */
-const longestLook = 200
+const longestLook = 2_000
 /** Requests of one name on their way to the store at once, among those that can hold side by side. */
 const mostAtOnce = 64
 
@@ -71,7 +80,7 @@ export class LocalQueue {
   readonly #turns = new Map<StoreRequest, Promise<void>>()
   readonly #passing: HandoffLimit
   /** The query for the holder at the end of waits. */
-  #looking: Promise<Holder | undefined> | undefined
+  #looking: Promise<LastLook> | undefined
   /** The last report to the head of the queue on who holds the lock, and the clock reading then. */
   lastStatus: { readonly by: WaitStatus; readonly at: number } | undefined
   /** Why the store could not serve requests, as last reported. */
@@ -280,21 +289,22 @@ export class LocalQueue {
     return !revoked && this.#passing.allowed(watchdog.grant) && isFit(watchdog)
   }
 
-  /**
-   * The holder in the store, queried once for all waits that end together. Undefined: there is none, or the store did
-   * not reply at once.
-   */
-  holderNow(): Promise<Holder | undefined> {
-    this.#looking ??= withTimeout(
-      this.engine,
-      longestLook,
-      this.engine.driver.inspect(this.name),
-      (standing) => {
-        this.#looking = undefined
-        return standing?.holders.find(({ expiresIn }) => expiresIn > 0)
-      },
-    )
+  /** Queries the holder in the store, once for all waits that end together. */
+  lastLook(): Promise<LastLook> {
+    this.#looking ??= withTimeout(this.engine, longestLook, this.#look(), (seen) => {
+      this.#looking = undefined
+      return seen ?? { answered: false }
+    })
     return this.#looking
+  }
+
+  async #look(): Promise<LastLook> {
+    try {
+      const { holders } = await this.engine.driver.inspect(this.name)
+      return { answered: true, holder: holders.find(({ expiresIn }) => expiresIn > 0) }
+    } catch (error) {
+      return error instanceof BackendError ? { answered: !error.unanswered, error } : { answered: true }
+    }
   }
 
   /** A hold without an heir has been sent back to the store. */

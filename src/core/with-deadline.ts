@@ -124,14 +124,18 @@ export async function answered<R>(
   return found
 }
 
-/** One read of the store, which may take 10 s. @throws BackendError when the store does not reply; the reason of `signal` */
+/**
+ * One read of the store, which may take 10 s, or `wait` if that is less and not 0.
+ * @throws BackendError when the store does not reply; the reason of `signal`
+ */
 export async function readOnce<R>(
   engine: Engine,
   name: string,
   work: (bounds: Deadline) => Promise<R>,
-  signal?: AbortSignal,
+  { signal, wait = 0 }: { readonly signal?: AbortSignal | undefined; readonly wait?: number } = {},
 ): Promise<R> {
-  const found = await answered(engine, name, { wait: 0, ...(signal !== undefined && { signal }) }, work)
+  const within = wait < readTimeout ? wait : 0
+  const found = await answered(engine, name, { wait: within, ...(signal && { signal }) }, work)
   if (!(found instanceof TimedOut)) return found
   throw unavailable(engine.driver.name, name, found.waited, found.trouble)
 }

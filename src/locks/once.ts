@@ -84,7 +84,9 @@ async function awaitTurn(
   lock: EngineLock,
   terms: Omit<OnceOptions, 'keep' | 'keepError'>,
 ): Promise<Found> {
-  const found = await readOnce(engine, box.key, (bounds) => box.read(bounds).then(keptIn), terms.signal)
+  const wait = duration('wait', terms.wait ?? engine.defaults.wait, 0, true)
+  const read = (bounds: Deadline) => box.read(bounds).then(keptIn)
+  const found = await readOnce(engine, box.key, read, { signal: terms.signal, wait })
   const before = found?.ok === false && found.brief ? found.token : undefined
   if (found !== undefined && before === undefined) return { kept: found }
   // Not an error meant only for callers that waited before this one came.
@@ -127,7 +129,7 @@ async function granted(
 ): Promise<Found> {
   let kept: Kept | undefined
   try {
-    kept = await readOnce(box.engine, box.key, (bounds) => box.read(bounds).then(meant), signal)
+    kept = await readOnce(box.engine, box.key, (bounds) => box.read(bounds).then(meant), { signal })
     // The store may have been slow to reply.
     if (kept === undefined) lease.assertHeld()
   } catch (error) {

@@ -258,7 +258,7 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
       const from = engine.clock.now()
       const wait = duration('wait', options.wait ?? defaults.wait, 0, true)
       const closing = (bounds: Deadline) => change(bounds, (state) => ({ ...state, closed: true }))
-      await readOnce(engine, name, closing, options.signal)
+      await readOnce(engine, name, closing, { signal: options.signal })
       const rest = { ...options, wait: Math.max(0, wait - (engine.clock.now() - from)) }
       const ended = async (cell: Cell | undefined, bounds: Deadline) => {
         const before = holdersIn(cell)

@@ -69,7 +69,7 @@ export async function revoke(
     const { holders } = await box.retrying(bounds, () => driver.inspect(name))
     return holders.filter(({ expiresIn }) => expiresIn > 0).map(({ attempt }) => attempt)
   }
-  const attempts = await readOnce(engine, name, holding, signal)
+  const attempts = await readOnce(engine, name, holding, { signal })
   if (attempts.length === 0) return 'free'
   const request: Request = {
     id: engine.env.id(),
@@ -83,7 +83,7 @@ export async function revoke(
     engine,
     name,
     (bounds) => box.update((cell) => (cell?.value === asked.value ? undefined : asked), bounds),
-    signal,
+    { signal },
   )
   const until = { wait: Math.max(1, grace), ...(signal !== undefined && { signal }) }
   const gone = await withDeadline(engine, until, (bounds) =>
@@ -91,7 +91,7 @@ export async function revoke(
   )
   if (!(gone instanceof TimedOut)) return 'released'
   // The last check before the force: a holder that came after the one that was asked is not meant.
-  if ((await readOnce(engine, name, (bounds) => held(holding, attempts, bounds), signal)) === 0)
+  if ((await readOnce(engine, name, (bounds) => held(holding, attempts, bounds), { signal })) === 0)
     return 'released'
   await force.call(driver, name)
   return 'forced'
