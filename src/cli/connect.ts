@@ -9,10 +9,9 @@ import { connectMysql, mysqlPlace } from './connect-mysql.js'
 import { connectPostgres, postgresPlace } from './connect-postgres.js'
 import { connectRedis } from './connect-redis.js'
 import { connectZookeeper, zookeeperPlace } from './connect-zookeeper.js'
-import { badInput, CliError, exitCodeOf, exits } from './exit.js'
-import { type Door, refusals, unreachable } from './knock.js'
+import { badInput } from './exit.js'
+import type { Door } from './knock.js'
 import { didYouMean } from './nearest.js'
-import { plain } from './print.js'
 import { redisPlace } from './redis-place.js'
 import { type Chosen, naming, storeUrl } from './store-url.js'
 import { type Keys, keysOf } from './tls.js'
@@ -118,15 +117,3 @@ function opening(whole: string): Omit<Target, keyof Chosen> {
 export const known: readonly string[] = Object.keys(schemes)
   .filter((scheme) => scheme !== 'memory')
   .map((scheme) => `${scheme}:`)
-
-/** Adds the store's address and the client's latest error to a store error, or replaces the error if no host accepts connections. */
-export async function explained(error: unknown, target: Target, connection: Connection): Promise<unknown> {
-  if (!(error instanceof Error) || exitCodeOf(error) !== exits.unavailable || error instanceof CliError)
-    return error
-  const { shown } = target
-  const refused = await refusals(target)
-  if (refused !== undefined) return unreachable(shown, refused, error)
-  const trouble = connection.trouble?.()
-  const why = trouble === undefined ? '' : `: ${plain(trouble)}`
-  return new CliError(exits.unavailable, `${plain(error.message)} (${shown}${why})`, { cause: error })
-}

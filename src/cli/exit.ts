@@ -35,6 +35,11 @@ export class CliError extends Error {
   }
 }
 
+/** A client that still waits for a silent server must not keep the process alive after its last message. */
+export function endSoon(): void {
+  setTimeout(() => process.exit(), 300).unref()
+}
+
 /** @param message what is wrong, and the remedy */
 export function badInput(message: string): CliError {
   return new CliError(exits.badInput, message)

@@ -2,7 +2,7 @@
 import { CommanderError } from 'commander'
 import { commandLine } from './command-line.js'
 import { withoutCommand } from './commands/run.js'
-import { exitCodeOf, exits } from './exit.js'
+import { endSoon, exitCodeOf, exits } from './exit.js'
 import { dismissEarly } from './run/spawn-helpers.js'
 
 async function called(argv: readonly string[]): Promise<void> {
@@ -51,6 +51,7 @@ function finished(): void {
 function failed(error: unknown): void {
   over = true
   dismissEarly()
+  endSoon()
   if (error instanceof CommanderError) {
     // Help and version are not errors; commander has printed everything.
     process.exitCode = error.exitCode === 0 ? 0 : exits.badInput

@@ -1,18 +1,14 @@
-// `holdfast doctor` where something else answers than the URL says: another kind of store, TLS or none, a server that stands still.
+// `holdfast doctor` where something else answers than the URL says: a Sentinel, TLS or none, a server that stands still.
 // Second tier because it starts what only answers wrongly, and waits for it.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { leakCheck } from '../support/leaks.js'
-import { startConsul } from '../support/servers/consul.js'
-import { startEtcd } from '../support/servers/etcd.js'
-import { startMysql } from '../support/servers/mysql.js'
 import { checkout } from '../support/servers/places.js'
 import { freePort } from '../support/servers/ports.js'
 import { startPostgres } from '../support/servers/postgres.js'
 import { startRedis } from '../support/servers/redis.js'
 import { startSentinel } from '../support/servers/redis-sentinel.js'
-import { startZookeeper } from '../support/servers/zookeeper.js'
 import { type Bench, bench } from './support/cli.js'
 
 let b: Bench
@@ -22,39 +18,6 @@ before(() => {
 after(() => b.close())
 
 const doctor = (url: string, ...more: string[]) => b.cli('doctor', '--on', url, ...more)
-
-describe('doctor at the door of another server', { concurrency: 2 }, () => {
-  const url = (scheme: string, port: number) =>
-    `${scheme}://127.0.0.1:${port}${/^(?:postgres|mysql)/.test(scheme) ? '/app' : ''}`
-  const kinds: readonly [
-    name: string,
-    scheme: string,
-    start: () => Promise<{ readonly port: number; stop(): Promise<void> }>,
-  ][] = [
-    ['Redis or Valkey', 'redis', startRedis],
-    ['PostgreSQL', 'postgres', startPostgres],
-    ['MySQL or MariaDB', 'mysql', startMysql],
-    ['etcd', 'etcd', startEtcd],
-    ['Consul', 'consul', startConsul],
-    ['ZooKeeper', 'zookeeper', startZookeeper],
-  ]
-  for (const [name, own, start] of kinds) {
-    it(`says that ${name} is there, whatever the URL took it for`, async () => {
-      const server = await start()
-      try {
-        const at = kinds.findIndex(([, scheme]) => scheme === own)
-        // Two of the others: all of them would take minutes.
-        for (const scheme of [1, 2].map((step) => kinds[(at + step) % kinds.length]?.[1] ?? '')) {
-          const { code, stdout, stderr } = await doctor(url(scheme, server.port))
-          assert.equal(code, 69, `${scheme}: ${stdout}`)
-          assert.ok(stderr.includes(`is ${name}: write ${own}://`), `${scheme}: ${stderr}`)
-        }
-      } finally {
-        await server.stop()
-      }
-    })
-  }
-})
 
 it('doctor knows a Sentinel from the server that it watches', async () => {
   await using setup = await startSentinel({ replicas: 0 })

@@ -1,7 +1,7 @@
 /** `doctor`: is this store set up for locks? Answers within seconds, and changes nothing. */
 import type { Command } from 'commander'
 import { target } from '../connect.js'
-import { exits } from '../exit.js'
+import { endSoon, exits } from '../exit.js'
 import { json } from '../print.js'
 import { tellStore } from '../store-url.js'
 import { onText, verboseText } from './options.js'
@@ -30,15 +30,13 @@ export function doctorCommandLine(program: Command): void {
 
 async function doctor(options: Options): Promise<void> {
   const store = target(options.on)
-  const { url } = store
   tellStore(store, options)
   const [{ examine }, { diagnosisOf, text }, { default: colors }] = await Promise.all([
     import('../doctor/examine.js'),
     import('../doctor/report.js'),
     import('picocolors'),
   ])
-  // A client still waiting for a silent server must not keep this process alive after the report.
-  const checks = await examine(url, store).finally(() => setTimeout(() => process.exit(), 500).unref())
+  const checks = await examine(store).finally(endSoon)
   const diagnosis = diagnosisOf(store.shown, checks)
   const paints = { problem: colors.red, warning: colors.yellow, unknown: colors.dim, ok: colors.green }
   console.log(

@@ -1,12 +1,13 @@
 /** `ls`, `inspect` and `release`: what operators ask a store. */
 import type { Command } from 'commander'
 import type { LockStatus, Locks } from 'holdfast'
-import { explained, type Target, target } from '../connect.js'
+import { type Target, target } from '../connect.js'
 import { badInput, CliError, exits } from '../exit.js'
 import { knock } from '../knock.js'
 import { directoryOf } from '../local-directory.js'
 import { holderCells, holderHeadings, json, plain, table, waiterCells } from '../print.js'
 import { tellStore } from '../store-url.js'
+import { withStore } from '../with-store.js'
 import { onText, verboseText } from './options.js'
 
 interface StoreOptions {
@@ -60,17 +61,8 @@ function storeOf(options: StoreOptions): Target {
 
 async function using<R>(store: Target, use: (locks: Locks) => Promise<R>): Promise<R> {
   // Knock first: a client opened before a server is known to accept connections would have to be closed.
-  const [{ createLocks }] = await Promise.all([import('holdfast'), knock(store)])
-  const connection = await store.connect()
-  const locks = createLocks(connection.driver)
-  try {
-    return await Promise.race([use(locks), noAnswer()])
-  } catch (error) {
-    throw await explained(error, store, connection)
-  } finally {
-    await locks.close()
-    await connection.close()
-  }
+  await knock(store)
+  return await withStore(store, (locks) => Promise.race([use(locks), noAnswer()]))
 }
 
 /** Some clients keep trying to reach a server for ever. In ms. */

@@ -1,13 +1,14 @@
 /** `top`: the locks of a store, live. */
 import type { Command } from 'commander'
 import type { LockStatus } from 'holdfast'
-import { explained, target } from '../connect.js'
+import { target } from '../connect.js'
 import { formatDuration, parseDuration } from '../duration.js'
 import { badInput } from '../exit.js'
 import { knock } from '../knock.js'
 import { brief, json, plain, table } from '../print.js'
 import { tellStore } from '../store-url.js'
 import { chosen, Rates, type Row, type Sort, sorts, totals } from '../top/model.js'
+import { withStore } from '../with-store.js'
 import { onText, verboseText } from './options.js'
 
 interface TopOptions {
@@ -52,24 +53,17 @@ async function top(prefix: string | undefined, options: TopOptions): Promise<voi
     throw badInput('top needs a terminal; --once prints one list, with --json as JSON')
   const store = target(options.on)
   tellStore(store, options)
-  const [{ createLocks }] = await Promise.all([import('holdfast'), knock(store)])
-  const connection = await store.connect()
-  const locks = createLocks(connection.driver)
-  let signal: NodeJS.Signals | undefined
-  try {
+  await knock(store)
+  const signal = await withStore(store, async (locks, answered) => {
     const list = () => withinPatience(locks.list(prefix))
     // The first list decides whether the store can be used at all, before the terminal is taken over.
     const first = await list()
+    answered()
     if (once) return await print(first, options)
     const { live } = await import('../top/live.js')
     const force = (name: string) => withinPatience(locks.forceRelease(name))
-    signal = await live({ store: store.shown, every, sort: options.sort, first, list, force })
-  } catch (error) {
-    throw await explained(error, store, connection)
-  } finally {
-    await locks.close()
-    await connection.close()
-  }
+    return await live({ store: store.shown, every, sort: options.sort, first, list, force })
+  })
   // Its caller sees which signal ended it. Without this, Node aborts when it gives back a terminal that is gone.
   if (signal !== undefined) process.kill(process.pid, signal)
 }

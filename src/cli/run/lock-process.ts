@@ -7,10 +7,11 @@
  * by ^Z.
  */
 import { writeSync } from 'node:fs'
-import { createLocks, type Lease, type LeaseLostError, type Locks, type MultiLease } from 'holdfast'
-import { explained, target } from '../connect.js'
-import { CliError, exitCodeOf, exits } from '../exit.js'
+import type { Lease, LeaseLostError, Locks, MultiLease } from 'holdfast'
+import { target } from '../connect.js'
+import { CliError, endSoon, exitCodeOf, exits } from '../exit.js'
 import { knock } from '../knock.js'
+import { withStore } from '../with-store.js'
 import { stand } from './acquire.js'
 import { type Enforcer, enforce } from './enforce.js'
 import { isJob, serveJob } from './job.js'
@@ -34,18 +35,10 @@ async function main(): Promise<void> {
     const store = target(claim.on)
     // A claim that waits can wait for the store, too.
     if (claim.wait === 0) await knock(store)
-    const connection = await store.connect()
-    const locks = createLocks(connection.driver)
-    try {
-      await serve(locks, claim, front)
-    } catch (error) {
-      throw await explained(error, store, connection)
-    } finally {
-      await locks.close()
-      await connection.close()
-    }
+    await withStore(store, (locks) => serve(locks, claim, front))
   } catch (error) {
     front.tell({ type: 'failed', exitCode: exitCodeOf(error), message: messageOf(error) })
+    endSoon()
   }
   if (process.connected) process.disconnect()
 }

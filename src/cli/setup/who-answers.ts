@@ -8,62 +8,95 @@ import { type Address, hostPort } from '../url.js'
 import { ask } from './ask-http.js'
 
 /** How long each kind may take to reveal itself, in ms. */
-const patience = 1_500
+const timeLimit = 1_500
+/** How long the expected kind is asked alone, in ms: servers log what another protocol sends them. */
+const headStart = 300
 
-interface Kind {
+export interface Kind {
   readonly name: string
-  /** The scheme to write in the URL. */
-  readonly scheme: string
-  readonly shows: (at: Address) => Promise<boolean>
+  /** The schemes of URLs that it can be used with; the first is the one to write. */
+  readonly schemes: readonly string[]
 }
+
+const sentinel: Kind = { name: 'a Redis Sentinel', schemes: ['redis+sentinel'] }
+const cluster: Kind = { name: 'a node of a Redis Cluster', schemes: ['redis+cluster', 'redis', 'rediss'] }
+const redis: Kind = { name: 'Redis or Valkey, and not a cluster', schemes: ['redis', 'rediss', 'redlock'] }
+/** It does not say which, without a login. */
+const anyRedis: Kind = { name: 'Redis or Valkey', schemes: [...redis.schemes, 'redis+cluster'] }
+const postgres: Kind = { name: 'PostgreSQL', schemes: ['postgres', 'postgresql'] }
+const mysql: Kind = { name: 'MySQL or MariaDB', schemes: ['mysql'] }
+const zookeeper: Kind = { name: 'ZooKeeper', schemes: ['zookeeper'] }
+const etcd: Kind = { name: 'etcd', schemes: ['etcd'] }
+const consul: Kind = { name: 'Consul', schemes: ['consul'] }
 
 const sslRequest = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47])
 
-const kinds: readonly Kind[] = [
+/** Asks in one protocol. Undefined: whoever answers does not speak it, or not in time. */
+type Probe = (at: Address) => Promise<Kind | undefined>
+
+const modes: Readonly<Record<string, Kind>> = { sentinel, cluster, standalone: redis }
+
+async function askRedis(at: Address): Promise<Kind | undefined> {
+  const heard = await reply(at, 'INFO server\r\n')
+  const [, mode = ''] = /^(?:redis|server)_mode:(\w+)/m.exec(heard) ?? []
+  const speaks = /^(?:\$\d+\r\n# Server|-(?:NOAUTH|NOPERM|DENIED|ERR|LOADING|MISCONF))/.test(heard)
+  return modes[mode] ?? (speaks ? anyRedis : undefined)
+}
+
+const probes: readonly { readonly speaks: readonly Kind[]; readonly ask: Probe }[] = [
+  { speaks: [anyRedis, sentinel], ask: askRedis },
   {
-    ...{ name: 'a Redis Sentinel', scheme: 'redis+sentinel:' },
-    shows: async (at) => /redis_mode:sentinel/.test(await reply(at, 'INFO server\r\n')),
-  },
-  {
-    ...{ name: 'Redis or Valkey', scheme: 'redis:' },
-    shows: async (at) =>
-      /^(?:\+PONG|-NOAUTH|-DENIED|-ERR|-LOADING|-MISCONF)/.test(await reply(at, 'PING\r\n')),
-  },
-  {
-    ...{ name: 'PostgreSQL', scheme: 'postgres:' },
-    shows: async (at) => /^[SN]$/.test(await reply(at, sslRequest)),
+    speaks: [postgres],
+    ask: async (at) => (/^[SN]$/.test(await reply(at, sslRequest)) ? postgres : undefined),
   },
   {
     // The MySQL greeting: three bytes of length, the number 0, protocol 10, and the version.
-    ...{ name: 'MySQL or MariaDB', scheme: 'mysql:' },
-    shows: async (at) => {
+    speaks: [mysql],
+    ask: async (at) => {
       const heard = await reply(at, '')
-      return heard.charCodeAt(3) === 0 && heard.charCodeAt(4) === 10 && /^[\d.]+/.test(heard.slice(5))
+      const greets = heard.charCodeAt(3) === 0 && heard.charCodeAt(4) === 10 && /^[\d.]+/.test(heard.slice(5))
+      return greets ? mysql : undefined
     },
   },
   {
-    ...{ name: 'ZooKeeper', scheme: 'zookeeper:' },
-    shows: async (at) => /^Zookeeper version|is not executed because/.test(await reply(at, 'srvr')),
+    speaks: [zookeeper],
+    ask: async (at) =>
+      /^Zookeeper version|is not executed because/.test(await reply(at, 'srvr')) ? zookeeper : undefined,
   },
   {
-    ...{ name: 'etcd', scheme: 'etcd:' },
-    shows: async (at) => /"etcdserver"/.test((await get(at, '/version')).text),
+    speaks: [etcd],
+    ask: async (at) => (/"etcdserver"/.test((await get(at, '/version')).text) ? etcd : undefined),
   },
   {
-    ...{ name: 'Consul', scheme: 'consul:' },
-    shows: async (at) => {
+    speaks: [consul],
+    ask: async (at) => {
       const { status, text } = await get(at, '/v1/status/leader')
-      return status === 200 && /^"[^"]*"$/.test(text.trim())
+      return status === 200 && /^"[^"]*"$/.test(text.trim()) ? consul : undefined
     },
   },
 ]
 
-/** Undefined: no known kind, or not in time. */
-export async function whoAnswers(
-  at: Address,
-): Promise<{ readonly name: string; readonly scheme: string } | undefined> {
-  const shown = await Promise.all(kinds.map(({ shows }) => shows(at).catch(() => false)))
-  return kinds[shown.indexOf(true)]
+/** @param expected scheme of the kind to ask for first. Undefined: no known kind, or not in time. */
+export async function whoAnswers(at: Address, expected: string): Promise<Kind | undefined> {
+  const isExpected = ({ speaks }: (typeof probes)[number]) =>
+    speaks.some(({ schemes }) => schemes.includes(expected))
+  const asking = (some: typeof probes) => some.map(({ ask }) => found(ask(at)))
+  const first = asking(probes.filter(isExpected))
+  const early = await Promise.any([...first, after(headStart)]).catch(() => undefined)
+  if (early !== undefined) return early
+  return Promise.any([...first, ...asking(probes.filter((probe) => !isExpected(probe)))]).catch(
+    () => undefined,
+  )
+}
+
+async function found(asked: Promise<Kind | undefined>): Promise<Kind> {
+  const kind = await asked
+  if (kind === undefined) throw new Error('another protocol')
+  return kind
+}
+
+function after(ms: number): Promise<undefined> {
+  return new Promise((resolve) => setTimeout(resolve, ms, undefined))
 }
 
 /** Does it speak TLS? Its certificate is not checked: nothing is sent. */
@@ -75,7 +108,7 @@ export function speaksTls({ host, port }: Address): Promise<boolean> {
       socket.destroy()
       resolve(answer)
     }
-    const late = setTimeout(() => end(false), patience)
+    const late = setTimeout(() => end(false), timeLimit)
     socket
       .on('secureConnect', () => end(true))
       .on('error', () => end(false))
@@ -84,7 +117,7 @@ export function speaksTls({ host, port }: Address): Promise<boolean> {
 }
 
 function get(at: Address, path: string) {
-  return ask(`http://${hostPort(at)}${path}`, { method: 'GET', patience })
+  return ask(`http://${hostPort(at)}${path}`, { method: 'GET', patience: timeLimit })
 }
 
 /** The first bytes of the reply, one character each; empty if there is none. */
@@ -96,7 +129,7 @@ function reply({ host, port }: Address, words: string | Buffer): Promise<string>
       socket.destroy()
       resolve(heard)
     }
-    const late = setTimeout(() => end(''), patience)
+    const late = setTimeout(() => end(''), timeLimit)
     socket.setEncoding('latin1').on('data', (text: string) => end(text))
     socket.on('error', () => end('')).on('close', () => end(''))
     if (words !== '') socket.write(words)

@@ -5,10 +5,12 @@ import { createServer, type Server } from 'node:http'
 import { type AddressInfo, isIPv6 } from 'node:net'
 import { createLocks } from 'holdfast'
 import { type LockPage, lockPage, type PageOptions, type StoreOptions } from 'holdfast/ui'
-import { type Connection, explained, type Target } from '../connect.js'
+import type { Connection, Target } from '../connect.js'
 import { examine } from '../doctor/examine.js'
 import { diagnosisOf } from '../doctor/report.js'
 import { badInput, CliError, exits } from '../exit.js'
+import { explained } from '../explain.js'
+import { unlessOther } from '../other-server.js'
 import { brief, plain } from '../print.js'
 
 export interface ServeOptions {
@@ -54,12 +56,16 @@ async function open(target: Target, index: number, all: readonly Target[]): Prom
   const locks = createLocks(connection.driver)
   const { name } = locks.driver
   const same = all.length > 1 ? `${index + 1}-` : ''
+  const answered = new AbortController()
   return {
     id: `${same}${name}`,
     store: {
-      locks: { ...locks, list: (prefix) => saying(locks.list(prefix), target, connection) },
+      locks: {
+        ...locks,
+        list: (prefix) => saying(locks.list(prefix), target, connection, answered),
+      },
       about: target.shown,
-      doctor: async () => diagnosisOf(target.shown, await examine(target.url, target)).findings,
+      doctor: async () => diagnosisOf(target.shown, await examine(target)).findings,
     },
     close: async () => {
       await locks.close()
@@ -69,11 +75,18 @@ async function open(target: Target, index: number, all: readonly Target[]): Prom
 }
 
 /** Rejects with what the command line says elsewhere: the address, and the client's latest error. */
-async function saying<T>(work: Promise<T>, target: Target, connection: Connection): Promise<T> {
+async function saying<T>(
+  work: Promise<T>,
+  target: Target,
+  { trouble }: Connection,
+  answered: AbortController,
+): Promise<T> {
   try {
-    return await work
+    const found = await unlessOther(target, work, answered.signal)
+    answered.abort()
+    return found
   } catch (error) {
-    throw await explained(error, target, connection)
+    throw await explained(error, target, trouble)
   }
 }
 

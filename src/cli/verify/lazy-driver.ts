@@ -1,8 +1,9 @@
 /** A client opened on first use and closed with its driver, for callers that must name it before they may wait. */
 import { randomBytes } from 'node:crypto'
-import { createLocks, type DriverFactory, type Locks } from 'holdfast'
+import type { DriverFactory, Locks } from 'holdfast'
 import type { Cells, Driver, Env } from 'holdfast/driver'
-import { type Connection, explained, type Target } from '../connect.js'
+import type { Connection, Target } from '../connect.js'
+import { withStore } from '../with-store.js'
 
 /** @param like a driver of the same store, for its traits */
 export function lazily(connect: () => Promise<Connection>, like: Driver): DriverFactory {
@@ -58,21 +59,19 @@ async function tryOnce(locks: Locks): Promise<void> {
 
 /** Opens the store once, queries it and takes a lock of its own, so that an unusable store is reported before anything else. */
 export async function sample(store: Target): Promise<Driver> {
-  const connection = await store.connect()
-  const made: { driver?: Driver } = {}
-  const locks = createLocks((env) => {
-    made.driver = connection.driver(env)
-    return made.driver
-  })
-  try {
+  let driver: Driver | undefined
+  const connect = async () => {
+    const connection = await store.connect()
+    const factory: DriverFactory = (env) => {
+      driver = connection.driver(env)
+      return driver
+    }
+    return { ...connection, driver: factory }
+  }
+  await withStore({ ...store, connect }, async (locks) => {
     await locks.inspect('holdfast-verify')
     await tryOnce(locks)
-  } catch (error) {
-    throw await explained(error, store, connection)
-  } finally {
-    await locks.close()
-    await connection.close()
-  }
-  if (made.driver === undefined) throw new TypeError('the store gave no driver')
-  return made.driver
+  })
+  if (driver === undefined) throw new TypeError('the store gave no driver')
+  return driver
 }

@@ -195,10 +195,11 @@ async function wrongScheme(name: StoreName, scene: Scene): Promise<void> {
     scene.cli('release', 'x', '--yes', '--on', on),
     scene.cli('doctor', '--on', on),
     scene.cli('verify', '--on', on),
+    scene.cli('top', '--once', '--on', on),
   ])
   for (const { code, stdout, stderr } of ended) {
     assert.deepEqual([code, stdout], [69, ''], stderr)
-    assert.match(stderr, /^(holdfast: .+\n)+$/)
+    assert.match(stderr, /^holdfast: \S+ is [A-Z a-z,]+: write \S+:\/\/ instead of (mysql|redis):\/\/.*\n$/)
   }
 }
 

@@ -1,0 +1,56 @@
+/** Finds the cause behind a client's error: no server, a wrong login, TLS, a server of another kind. */
+import type { Target } from './connect.js'
+import { CliError, exitCodeOf, exits } from './exit.js'
+import { refusals, unreachable } from './knock.js'
+import { OtherServer, otherServer, schemeOf } from './other-server.js'
+import { brief, plain } from './print.js'
+
+/**
+ * Adds the store's address, and what is known beyond the client's words. Errors that the store did not cause are returned as they are.
+ *
+ * @param trouble the client's latest error
+ */
+export async function explained(
+  error: unknown,
+  store: Target,
+  trouble?: () => string | undefined,
+): Promise<unknown> {
+  if (error instanceof OtherServer) return unusable(error.message, store)
+  if (!(error instanceof Error) || exitCodeOf(error) !== exits.unavailable || error instanceof CliError)
+    return error
+  const refused = await refusals(store)
+  if (refused !== undefined) return unreachable(store.shown, refused, error)
+  const why = brief(error.message)
+  if (isLogin(error))
+    return unusable(`the login was refused: ${why}; ${howToLogIn(schemeOf(store.url))}`, store, error)
+  const other = await otherServer(store)
+  if (other !== undefined) return unusable(`${other} (the client says: ${why})`, store, error)
+  return unusable(plain(error.message), store, error, trouble?.())
+}
+
+export function unusable(why: string, { shown }: Target, cause?: unknown, trouble?: string): CliError {
+  const more = trouble === undefined ? '' : `: ${plain(trouble)}`
+  return new CliError(exits.unavailable, `${why} (${shown}${more})`, { cause })
+}
+
+/** Error messages of Redis, PostgreSQL (SQLSTATE class 28), MySQL, etcd and Consul. */
+function isLogin(error: Error): boolean {
+  const { code } = error as { code?: unknown }
+  if (/^28|^ER_ACCESS_DENIED/.test(String(code))) return true
+  if (/(?:NOAUTH|WRONGPASS) |the (?:login|token) was refused|client password must be/.test(error.message))
+    return true
+  return error.cause instanceof Error && isLogin(error.cause)
+}
+
+const variables: Readonly<Record<string, string>> = {
+  postgres: 'PGPASSWORD',
+  postgresql: 'PGPASSWORD',
+  mysql: 'MYSQL_PWD',
+  etcd: 'ETCDCTL_USER and ETCDCTL_PASSWORD',
+  consul: 'CONSUL_HTTP_TOKEN',
+}
+
+function howToLogIn(scheme: string): string {
+  const form = scheme === 'consul' ? ':token@' : 'user:password@'
+  return `give ${form} before the host, or ${variables[scheme] ?? 'REDISCLI_AUTH'}`
+}

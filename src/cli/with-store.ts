@@ -1,0 +1,48 @@
+/** Opens a store for one use of it, and says what is wrong if it cannot be used. */
+import { createLocks, type Locks } from 'holdfast'
+import type { Connection, Target } from './connect.js'
+import { explained } from './explain.js'
+import { OtherServer, unlessOther } from './other-server.js'
+
+/**
+ * @param use calls `answered` when the store has answered; a grant and a report of who holds the lock count without it
+ * @throws CliError: the store cannot be used; any other error of the use as it is
+ */
+export async function withStore<R>(
+  store: Target,
+  use: (locks: Locks, answered: () => void) => Promise<R>,
+): Promise<R> {
+  const connection = await store.connect()
+  const locks = createLocks(connection.driver)
+  const answer = firstAnswer(locks)
+  let reached = true
+  try {
+    return await unlessOther(
+      store,
+      use(locks, () => answer.abort()),
+      answer.signal,
+    )
+  } catch (error) {
+    reached = !(error instanceof OtherServer)
+    throw await explained(error, store, connection.trouble)
+  } finally {
+    const closed = close(locks, connection)
+    // A client that never reached a store has nothing to give back, and may try for many seconds.
+    if (reached) await closed
+    else closed.catch(() => undefined)
+  }
+}
+
+async function close(locks: Locks, connection: Connection): Promise<void> {
+  await locks.close()
+  await connection.close()
+}
+
+/** Aborts when the store has granted a lock, or told who holds it. */
+function firstAnswer(locks: Locks): AbortController {
+  const answer = new AbortController()
+  locks.on('granted', () => answer.abort())
+  locks.on('waiting', ({ blocked }) => blocked.error === undefined && answer.abort())
+  locks.on('denied', ({ why }) => why === 'busy' && answer.abort())
+  return answer
+}
