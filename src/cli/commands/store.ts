@@ -3,6 +3,7 @@ import type { Command } from 'commander'
 import type { LockStatus, Locks } from 'holdfast'
 import { type Target, target } from '../connect.js'
 import { badInput, CliError, exits } from '../exit.js'
+import { forceSeen } from '../force-seen.js'
 import { knock } from '../knock.js'
 import { directoryOf } from '../local-directory.js'
 import { holderCells, holderHeadings, json, plain, table, waiterCells } from '../print.js'
@@ -127,7 +128,16 @@ async function release(name: string, options: ReleaseOptions): Promise<void> {
   if (held && options.yes !== true && !(await confirmed(await story(standing)))) {
     throw new CliError(exits.failed, 'nothing was released')
   }
-  const taken = held ? await using(store, (locks) => locks.forceRelease(name)) : 0
+  const seen = standing.holders.map(({ attempt }) => attempt)
+  // With --yes nobody looked: whoever holds it is meant.
+  const force = (locks: Locks) =>
+    options.yes === true ? locks.forceRelease(name) : forceSeen(locks, name, seen)
+  const taken = held ? await using(store, force) : 0
+  if (taken === undefined)
+    throw new CliError(
+      exits.failed,
+      `others hold "${plain(name)}" now than a moment ago; nothing was released`,
+    )
   await print(options, { name, released: taken }, async () => {
     if (taken === 0) return `"${plain(name)}" was not held`
     return `released "${plain(name)}"; ${taken === 1 ? 'its holder was' : `${taken} holders were`} told`

@@ -4,6 +4,7 @@ import type { LockStatus } from 'holdfast'
 import { target } from '../connect.js'
 import { formatDuration, parseDuration } from '../duration.js'
 import { badInput } from '../exit.js'
+import { forceSeen } from '../force-seen.js'
 import { knock } from '../knock.js'
 import { brief, json, plain, table } from '../print.js'
 import { tellStore } from '../store-url.js'
@@ -61,7 +62,7 @@ async function top(prefix: string | undefined, options: TopOptions): Promise<voi
     answered()
     if (once) return await print(first, options)
     const { live } = await import('../top/live.js')
-    const force = (name: string) => withinPatience(locks.forceRelease(name))
+    const force = (name: string, seen: readonly string[]) => withinPatience(forceSeen(locks, name, seen))
     return await live({ store: store.shown, every, sort: options.sort, first, list, force })
   })
   // Its caller sees which signal ended it. Without this, Node aborts when it gives back a terminal that is gone.

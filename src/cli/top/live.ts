@@ -1,5 +1,5 @@
 /** The loop of `top`: one list at a time, keys in between. */
-import type { LockStatus, Locks } from 'holdfast'
+import type { LockStatus } from 'holdfast'
 import { plain } from '../print.js'
 import { draw, pageOf } from './draw.js'
 import { chosen, Rates, type Row, type Sort } from './model.js'
@@ -15,7 +15,8 @@ export interface Source {
   /** The list with which the view begins. */
   readonly first: readonly LockStatus[]
   readonly list: () => Promise<readonly LockStatus[]>
-  readonly force: Locks['forceRelease']
+  /** Undefined: others hold it now. @param seen the attempts of the holders it is meant for */
+  readonly force: (name: string, seen: readonly string[]) => Promise<number | undefined>
 }
 
 /** A list that takes long is repeated less often: the store spends at most a tenth of its time on it. */
@@ -94,15 +95,18 @@ class Live {
     this.#state = state
     if (action === 'quit') return this.#end()
     if (action === 'refresh' || (before.paused && !state.paused)) void this.#list()
-    else if (action !== undefined) void this.#force(action.force)
+    else if (action !== undefined) void this.#force(action.force, action.seen)
     this.#draw()
   }
 
-  async #force(name: string): Promise<void> {
+  async #force(name: string, seen: readonly string[]): Promise<void> {
     let message: string
     try {
-      const taken = await this.#source.force(name)
-      message = taken === 0 ? `"${plain(name)}" was not held` : `released "${plain(name)}" (${taken} held it)`
+      const taken = await this.#source.force(name, seen)
+      if (taken === undefined) message = `others hold "${plain(name)}" now; nothing was released`
+      else
+        message =
+          taken === 0 ? `"${plain(name)}" was not held` : `released "${plain(name)}" (${taken} held it)`
     } catch (error) {
       message = error instanceof Error ? error.message : String(error)
     }

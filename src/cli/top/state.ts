@@ -11,13 +11,16 @@ export interface State {
   readonly view: 'list' | 'one' | 'help'
   /** Typing a filter, or answering whether to force a release. */
   readonly asking: 'filter' | 'force' | undefined
+  /** Attempts of the holders on the screen when the question about a forced release was asked. */
+  readonly seen: readonly string[]
   /** One line at the bottom, until the next key. */
   readonly message: string | undefined
   /** First line shown of the holders and waiters of one name. */
   readonly scroll: number
 }
 
-export type Action = 'quit' | 'refresh' | { readonly force: string }
+/** `seen`: the attempts of the holders it is meant for. */
+export type Action = 'quit' | 'refresh' | { readonly force: string; readonly seen: readonly string[] }
 
 export const initial: State = {
   sort: 'waiting',
@@ -26,6 +29,7 @@ export const initial: State = {
   paused: false,
   view: 'list',
   asking: undefined,
+  seen: [],
   message: undefined,
   scroll: 0,
 }
@@ -67,7 +71,7 @@ function answered(state: State, { text }: Key): Next {
   const done: State = { ...state, asking: undefined }
   if (text !== 'y' || state.selected === undefined)
     return { state: { ...done, message: 'nothing was released' } }
-  return { state: done, action: { force: state.selected } }
+  return { state: done, action: { force: state.selected, seen: state.seen } }
 }
 
 function moves({ name, text }: Key, page: number): number | undefined {
@@ -111,10 +115,12 @@ function command(state: State, { name, text }: Key, rows: readonly Row[]): Next 
     case '?':
     case 'h':
       return { state: { ...state, view: 'help' } }
-    case 'F':
-      return selected === undefined
-        ? { state: { ...state, message: 'there is nothing to release' } }
-        : { state: { ...state, selected, asking: 'force' } }
+    case 'F': {
+      const row = rows.find((one) => one.name === selected)
+      if (row === undefined) return { state: { ...state, message: 'there is nothing to release' } }
+      const seen = row.holders.map(({ attempt }) => attempt)
+      return { state: { ...state, selected: row.name, asking: 'force', seen } }
+    }
   }
   if ((name === 'return' || name === 'enter') && selected !== undefined)
     return { state: { ...state, selected, view: 'one', scroll: 0 } }

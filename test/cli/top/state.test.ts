@@ -12,6 +12,10 @@ const rows = new Rates().rows(
   0,
 )
 
+const holder = (token: number) => ({
+  ...{ attempt: `${token}`, mode: { kind: 'shared' } as const, token, heldFor: 1, expiresIn: 1_000 },
+})
+
 /** Presses characters and `<named keys>`, and tells every action. */
 function type(keys: string, from: Partial<State> = {}): { state: State; actions: unknown[] } {
   let state: State = { ...initial, ...from }
@@ -40,11 +44,22 @@ test('the cursor moves by lines and pages, and stops at the ends', () => {
 })
 
 test('only y after F forces a release; anything else is no', () => {
-  assert.deepEqual(type('jFy').actions, [{ force: 'b' }])
+  assert.deepEqual(type('jFy').actions, [{ force: 'b', seen: [] }])
   for (const keys of ['jFn', 'jF<return>', 'jFY', 'jF<escape>', 'jF '])
     assert.deepEqual(type(keys).actions, [], keys)
   assert.equal(type('jFn').state.message, 'nothing was released')
   assert.deepEqual(type('y').actions, [])
+})
+
+test('a forced release is meant for the holders on the screen when the question was asked', () => {
+  const held = (...tokens: number[]) =>
+    new Rates().rows(
+      [{ name: 'a', holders: tokens.map((token) => holder(token)), waiters: [], lastToken: 0 }],
+      0,
+    )
+  const asked = press(initial, { text: 'F' }, held(7, 8), 2).state
+  // A list that came between the question and the answer.
+  assert.deepEqual(press(asked, { text: 'y' }, held(8, 9), 2).action, { force: 'a', seen: ['7', '8'] })
 })
 
 test('a filter is typed, corrected, kept by Enter, cleared by Escape', () => {
