@@ -185,7 +185,7 @@ export class EngineLock implements Lock {
     terms.signal?.throwIfAborted()
     const nested = reenter(engine, name, mode, terms, once)
     if (nested === undefined) return this.#stand(terms, mode, once, caller)
-    engine.leaks?.watch(nested, engine.leaks.stack())
+    if (terms.leakWarning) engine.leaks?.watch(nested, engine.leaks.stack())
     caller.resolve(nested, () => new AcquireTimeoutError(name, 0, undefined))
   }
 
@@ -249,7 +249,7 @@ class Acquisition implements QueueEntry, WaitListener {
     this.mode = mode
     this.party = caller.party
     this.asked = clock.now()
-    this.#stack = line.engine.leaks?.stack()
+    this.#stack = terms.leakWarning ? line.engine.leaks?.stack() : undefined
     const patience = once
       ? Math.min(terms.ttl, longestAttempt, caller.party?.longest ?? longestAttempt)
       : terms.wait

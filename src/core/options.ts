@@ -70,6 +70,11 @@ export interface AcquireOptions {
    * Infinity. @default Infinity
    */
   readonly maxPending?: number
+  /**
+   * `false`: the `leakWarning` of `createLocks` leaves this lease out. For one that is meant to be held far longer than
+   * others of its name, such as that of a migration. @default true
+   */
+  readonly leakWarning?: boolean
 }
 
 /** Options of a single attempt: no `wait`, and no bound on waiters. */
@@ -98,6 +103,7 @@ export interface Terms {
   readonly note: string | undefined
   readonly permits: number | undefined
   readonly maxPending: number
+  readonly leakWarning: boolean
 }
 
 const defaults: Terms = {
@@ -113,6 +119,7 @@ const defaults: Terms = {
   note: undefined,
   permits: undefined,
   maxPending: Number.POSITIVE_INFINITY,
+  leakWarning: true,
 }
 
 const maxNoteBytes = 256
@@ -166,6 +173,7 @@ export function resolveTerms(driver: string, traits: Traits, base: Terms, given:
     note: given.note === undefined ? undefined : checkNote(given.note),
     permits: given.permits,
     maxPending: checkMaxPending(given.maxPending ?? base.maxPending),
+    leakWarning: flag('leakWarning', given.leakWarning ?? base.leakWarning),
   }
   if (terms.fair && !traits.fair) {
     throw new UnsupportedError(

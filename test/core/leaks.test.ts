@@ -51,6 +51,24 @@ test('a lease that is held much longer than its name usually is, is reported whi
   await locks.close()
 })
 
+test('a lease that is meant to be held for long is left out where its acquire says so', async () => {
+  const locks = createLocks(memory(), { leakWarning: { times: 2, atLeast: 20 } })
+  const told: LockEvents['leaked'][] = []
+  locks.on('leaked', (event) => told.push(event))
+  for (const name of ['m', 'watched'])
+    for (let i = 0; i < 5; i++) await locks.mutex(name).run(() => undefined)
+  const lease = await locks.mutex('m').acquire({ leakWarning: false })
+  // Watched later, and due later.
+  const watched = await locks.mutex('watched').acquire()
+  await until(() => told.length > 0)
+  assert.deepEqual(
+    told.map(({ name }) => name),
+    ['watched'],
+  )
+  await Promise.all([lease.release(), watched.release()])
+  await locks.close()
+})
+
 test('nothing is watched unless it is asked for, or this is development', async () => {
   const before = process.env.NODE_ENV
   for (const [env, given, watches] of [
@@ -78,4 +96,12 @@ test('options that make no sense are refused', () => {
   assert.throws(make({ times: 1 }), /leakWarning.times must be a number from 2, got 1/)
   assert.throws(make({ time: 3 }), /leakWarning: unknown option "time"; did you mean times/)
   assert.throws(() => createLocks(memory(), 5 as never), /options must be an object/)
+})
+
+test('an acquire takes only true and false', async () => {
+  await using locks = createLocks(memory())
+  await assert.rejects(
+    locks.mutex('m').acquire({ leakWarning: 'no' as never }),
+    /^TypeError: leakWarning must be true or false, got "no"$/,
+  )
 })
