@@ -50,6 +50,7 @@ const longest: readonly string[] = [
   'conformance/memory',
   'simulation/memory-more',
   'simulation/table-more',
+  'simulation/minting-more',
   'simulation/redis-more',
 ]
 

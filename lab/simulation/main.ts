@@ -1,18 +1,18 @@
 // Searches for a schedule that breaks a promise, under virtual time.
 //
-//   npm run simulate                          memory, the table behind a wire, and Redis: some five minutes
+//   npm run simulate                          memory, both tables behind a wire, and Redis: some five minutes
 //   npm run simulate -- redis --runs 100000   one of them, for longer
 //   npm run simulate -- --broken              each deliberately broken store, and how many runs until it was found out
 //   npm run simulate -- table --seed 17       other schedules; every seed always means the same ones
 import { parseArgs } from 'node:util'
 import { search, tell } from './search.js'
 import { memoryStore } from './stores/memory.js'
-import { mistakes } from './stores/mistakes.js'
+import { mintingMistakes, mistakes } from './stores/mistakes.js'
 import { type Machine, startMachine } from './stores/redis/machine.js'
 import { scriptMistakes } from './stores/redis/mistakes.js'
 import { redisStore } from './stores/redis/store.js'
 import type { StoreKind } from './stores/store.js'
-import { tableStore } from './stores/table.js'
+import { mintingStore, tableStore } from './stores/table.js'
 
 interface Job {
   readonly kind: StoreKind
@@ -33,7 +33,7 @@ const jobs = all.filter(
   ({ kind }) => positionals.length === 0 || positionals.includes(kind.name.split(' ')[0] ?? ''),
 )
 if (jobs.length === 0)
-  stop(`no store is called '${positionals.join("' or '")}'; there are memory, table and redis`)
+  stop(`no store is called '${positionals.join("' or '")}'; there are memory, table, minting and redis`)
 
 let failed = 0
 for (const job of jobs) if (!(await run(job))) failed++
@@ -64,7 +64,8 @@ async function run({ kind, runs, breaks }: Job): Promise<boolean> {
 function soundStores(machine: Machine): Job[] {
   return [
     { kind: memoryStore, runs: runs ?? 200_000 },
-    { kind: tableStore(), runs: runs ?? 100_000 },
+    { kind: tableStore(), runs: runs ?? 70_000 },
+    { kind: mintingStore(), runs: runs ?? 30_000 },
     { kind: redisStore(machine), runs: runs ?? 10_000 },
   ]
 }
@@ -73,6 +74,11 @@ function brokenStores(machine: Machine): Job[] {
   return [
     ...mistakes.map((mistake) => ({
       kind: tableStore(mistake),
+      runs: runs ?? 10_000,
+      breaks: mistake().breaks,
+    })),
+    ...mintingMistakes.map((mistake) => ({
+      kind: mintingStore(mistake),
       runs: runs ?? 10_000,
       breaks: mistake().breaks,
     })),

@@ -4,14 +4,16 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { play } from '../../lab/simulation/play.js'
 import { search } from '../../lab/simulation/search.js'
-import { mistakes } from '../../lab/simulation/stores/mistakes.js'
-import { tableStore } from '../../lab/simulation/stores/table.js'
+import { mintingMistakes, mistakes } from '../../lab/simulation/stores/mistakes.js'
+import { mintingStore, tableStore } from '../../lab/simulation/stores/table.js'
 import { leakCheck } from '../support/leaks.js'
 
-for (const mistake of mistakes) {
-  const { is, breaks } = mistake()
-  test(`a table that ${is} is found out`, async () => {
-    const kind = tableStore(mistake)
+const broken = [
+  ...mistakes.map((mistake) => [tableStore(mistake), mistake().breaks] as const),
+  ...mintingMistakes.map((mistake) => [mintingStore(mistake), mistake().breaks] as const),
+]
+for (const [kind, breaks] of broken) {
+  test(`a ${kind.name} is found out`, async () => {
     const broken = (rules: readonly string[]) => rules.some((rule) => breaks.includes(rule))
     const found = await search(kind, 8_000, 20, ({ violations }) =>
       broken(violations.map(({ rule }) => rule)),

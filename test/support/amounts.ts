@@ -17,10 +17,16 @@ export const sequences = {
  * until they are found out is not counted.
  */
 export const schedules = {
-  first: { 'simulation/memory': 20_000, 'simulation/table': 9_000, 'simulation/redis': 1_000 },
+  first: {
+    'simulation/memory': 20_000,
+    'simulation/table': 6_000,
+    'simulation/minting': 3_000,
+    'simulation/redis': 1_000,
+  },
   second: {
     'simulation/memory-more': 180_000,
-    'simulation/table-more': 86_000,
+    'simulation/table-more': 56_000,
+    'simulation/minting-more': 30_000,
     'simulation/redis-more': 7_000,
   },
 } as const

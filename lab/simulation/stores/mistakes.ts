@@ -106,6 +106,24 @@ export const mistakes: readonly (() => Mistake)[] = [
   }),
 ]
 
+/** The same in a table that mints the token of every pass. */
+export const mintingMistakes: readonly (() => Mistake)[] = [
+  () => ({
+    is: 'passes on the token it had',
+    breaks: ['tokens'],
+    after: (before, step) =>
+      isMinted(step) ? { ...step, row: before, answer: before.holds[0]?.token } : undefined,
+  }),
+  () => ({
+    is: 'lets go during a pass',
+    breaks: ['exclusion', 'read-write'],
+    after: (_, step) => (isMinted(step) ? { ...step, row: { ...step.row, holds: [] } } : undefined),
+  }),
+]
+
+/** No other command answers with a number. */
+const isMinted = ({ answer }: table.Step<unknown>) => typeof answer === 'number'
+
 function changed(step: table.Step<unknown>, swap: (hold: table.Hold) => table.Hold): table.Step<unknown> {
   const holds = step.row.holds.map(swap)
   const of = (hold: table.Hold) => holds.find((one) => one.attempt === hold.attempt) ?? hold

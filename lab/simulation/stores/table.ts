@@ -27,9 +27,12 @@ type Ask =
   | { readonly verb: 'renew'; readonly name: string; readonly attempt: string; readonly ttl: number }
   | { readonly verb: 'release'; readonly name: string; readonly attempt: string; readonly last: number }
   | { readonly verb: 'cancel'; readonly name: string; readonly attempt: string }
+  | { readonly verb: 'mint'; readonly name: string; readonly attempt: string }
   | { readonly verb: 'downgrade'; readonly name: string; readonly attempt: string; readonly last: number }
   | { readonly verb: 'inspect'; readonly name: string }
 type Request = Ask & { readonly id: number }
+/** Where the tokens of passes come from: reserved with the grant, or one by one from the server. */
+type Which = 'table' | 'minting'
 type Reply =
   | { readonly id: number; readonly answer: unknown }
   | { readonly granted: string; readonly hold: table.Hold }
@@ -39,18 +42,28 @@ const traits = { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 
 const again = 500
 
 export function tableStore(makeMistake?: () => Mistake): StoreKind {
+  return kindOf('table', makeMistake)
+}
+
+/** The same for a server that mints every token, as etcd, ZooKeeper and Consul do: a grant is passed on inside its process with one request. */
+export function mintingStore(makeMistake?: () => Mistake): StoreKind {
+  return kindOf('minting', makeMistake)
+}
+
+function kindOf(which: Which, makeMistake: (() => Mistake) | undefined): StoreKind {
   const mistake = makeMistake?.()
+  const what = which === 'table' ? 'table' : 'minting table'
   return {
-    name: mistake === undefined ? 'table' : `table that ${mistake.is}`,
+    name: mistake === undefined ? which : `${what} that ${mistake.is}`,
     abilities: ['exclusive', 'shared', 'permits'],
     faults: ['cut', 'cutAll', 'freeze', 'slow'],
     shared: true,
     liveWithin: 30_000,
-    make: (world) => makeStore(world, makeMistake?.()),
+    make: (world) => makeStore(world, which, makeMistake?.()),
   }
 }
 
-function makeStore(world: World, mistake: Mistake | undefined): SimulatedStore {
+function makeStore(world: World, which: Which, mistake: Mistake | undefined): SimulatedStore {
   const rows = new Map<string, table.Row>()
   const owners = new Map<string, Remote<Reply>>()
   const wall = () => 1_700_000_000_000 + world.now
@@ -102,6 +115,7 @@ function makeStore(world: World, mistake: Mistake | undefined): SimulatedStore {
       return apply(name, (row, now, wall) => table.renew(row, attempt, ask.ttl, now, wall)) !== undefined
     if (verb === 'downgrade')
       return apply(name, (row, now, wall) => table.downgrade(row, attempt, ask.last, now, wall)) !== undefined
+    if (verb === 'mint') return apply(name, (row, now, wall) => mint(row, attempt, now, wall))
     if (verb === 'cancel') return apply(name, (row, now, wall) => table.cancel(row, attempt, now, wall))
     return apply(name, (row, now, wall) => table.release(row, attempt, ask.last, now, wall))
   }
@@ -121,7 +135,7 @@ function makeStore(world: World, mistake: Mistake | undefined): SimulatedStore {
   }
 
   return {
-    driver: (process) => (env) => client(process, env, network, mistake),
+    driver: (process) => (env) => client(process, env, network, which, mistake),
     faults: {
       cut: (_, process) => network.cut(process),
       cutAll: () => network.cut(),
@@ -150,6 +164,16 @@ function waiterGone(row: table.Row, attempt: string, now: number, wall: number):
   }
 }
 
+/** The next token of a hold, which lasts no longer for it. A repeated request mints one more, and the hold has the newest. */
+function mint(before: table.Row, attempt: string, now: number, wall: number): table.Step<number | undefined> {
+  const seen = table.expire(before, now, wall)
+  const held = seen.row.holds.find((hold) => hold.attempt === attempt)
+  if (held?.mode.kind !== 'exclusive') return seen
+  const token = seen.row.token + 1
+  const hold = { ...held, token, upTo: token }
+  return { ...seen, row: { ...seen.row, token, holds: [hold] }, answer: token }
+}
+
 interface Pending {
   readonly ask: Ask
   readonly sent: number
@@ -164,6 +188,7 @@ function client(
   process: SimulatedProcess,
   { clock }: Env,
   network: ReturnType<typeof makeNetwork<Request, Reply>>,
+  which: Which,
   mistake: Mistake | undefined,
 ): Driver<typeof traits> {
   const pending = new Map<number, Pending>()
@@ -288,8 +313,15 @@ function client(
       release: () => told<ReleaseResult>({ verb: 'release', name, attempt, last }),
     }
     if (mode.kind !== 'exclusive') return grant
-    return Object.assign(grant, {
-      nextReservedToken: () => (last < upTo ? ++last : undefined),
+    const reserved = { nextReservedToken: () => (last < upTo ? ++last : undefined) }
+    const minted = {
+      async nextToken() {
+        const token = await told<number | undefined>({ verb: 'mint', name, attempt })
+        if (token !== undefined) last = token
+        return token
+      },
+    }
+    return Object.assign(grant, which === 'table' ? reserved : minted, {
       async downgrade() {
         upTo = last
         await told<boolean>({ verb: 'downgrade', name, attempt, last })

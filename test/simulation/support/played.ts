@@ -9,7 +9,7 @@ const main = fileURLToPath(new URL('../../../lab/simulation/main.js', import.met
 
 /** @throws AssertionError with the story of a schedule that broke a promise of `store`, or when there were not as many as `runs` */
 export async function nothingFound(
-  store: 'memory' | 'table' | 'redis',
+  store: 'memory' | 'table' | 'minting' | 'redis',
   runs: number,
   seed = 1,
 ): Promise<void> {
