@@ -68,6 +68,32 @@ test('a pass whose answer was lost gives nobody a token, and the grant goes back
   assert.equal(await granted?.release(), 'released')
 })
 
+test('a look that arrives after another member answered it does not change the token of the hold', async (t) => {
+  const clock = fakeClock()
+  const { driver, cable } = await cabled(t, server, { requestTimeout: 300 }, clock, [server.url])
+  const other = driverOf(t, server.url)
+  const holder = await other.acquire(claim('late look'), once())
+  const one = claim('late look')
+  const asking = driver.acquire(one, waiting())
+  await until(async () => (await placesOf(server, one.name)).length === 2)
+  await until(async () => (await watchers()) > 0)
+  cable.up.hold(said(placeKey(one.name, one.attempt)))
+  await holder?.release()
+  await cable.up.holding()
+  const { held } = cable.up
+  await clock.advance(300)
+  const grant = await asking
+  const late = connect(server.port, '127.0.0.1')
+  late.write(Buffer.concat(held.map(({ bytes }) => bytes)))
+  await event(late, 'data')
+  late.destroy()
+  assert.ok(grant)
+  assert.equal((await other.inspect(one.name)).holders[0]?.token, grant.token)
+  const next = await grant.nextToken?.()
+  assert.ok(next !== undefined && next > grant.token, 'it is passed on')
+  assert.equal(await grant.release(), 'released')
+})
+
 test('a pass after the hold was removed by force mints nothing', async (t) => {
   const [driver, other] = [driverOf(t, server.url), driverOf(t, server.url)]
   const grant = await driver.acquire(claim('removed'), once())

@@ -20,6 +20,14 @@ const made = (key: string, revision: number): Compare => ({
   create_revision: String(revision),
 })
 
+/** The last write to it was this one. */
+const untouched = (key: string, revision: number): Compare => ({
+  key,
+  target: 'MOD',
+  result: 'EQUAL',
+  mod_revision: String(revision),
+})
+
 const newest = { sort_order: 'DESCEND', sort_target: 'CREATE', limit: '1' } as const
 const oldest = { sort_order: 'ASCEND', sort_target: 'CREATE', limit: '1' } as const
 
@@ -102,13 +110,18 @@ export function join(line: Line, attempt: string, value: string, lease: string, 
 /**
  * After a wait: does our own entry still exist, and what is ahead of it? The entry is written to, unchanged: if it holds now, the
  * revision of that write is its token. Its create revision may be less than the token of a hold that was passed on meanwhile.
- * Result: succeeded → [ahead, first, put]; else nothing: the entry was lost.
+ * `modified`: its last write was ours, so that a repeated request has no effect: it would change the token of a hold.
+ * Result: succeeded → [ahead, first, put]; else → [own entry].
  */
-export function look(line: Line, attempt: string, mode: Mode, created: number): TxnAsk {
+export function look(line: Line, attempt: string, mode: Mode, created: number, modified: number): TxnAsk {
   const before = { ...line.all, max_create_revision: String(created - 1) }
   const key = line.place(attempt)
   const stamp = { request_put: { key, ignore_value: true, ignore_lease: true } }
-  return { compare: [made(key, created)], success: [...ahead(before, mode), stamp] }
+  return {
+    compare: [made(key, created), untouched(key, modified)],
+    success: [...ahead(before, mode), stamp],
+    failure: [range({ key })],
+  }
 }
 
 /**
@@ -117,9 +130,8 @@ export function look(line: Line, attempt: string, mode: Mode, created: number): 
  */
 export function pass(line: Line, attempt: string, created: number, modified: number, value: string): TxnAsk {
   const key = line.place(attempt)
-  const unchanged = { key, target: 'MOD', result: 'EQUAL', mod_revision: String(modified) } as const
   return {
-    compare: [made(key, created), unchanged],
+    compare: [made(key, created), untouched(key, modified)],
     success: [{ request_put: { key, value, ignore_lease: true } }],
   }
 }

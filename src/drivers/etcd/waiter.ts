@@ -15,6 +15,7 @@ import type { RangeAsk, TxnAsk, TxnReply, WatchReply } from './api-types.js'
 import { toFailure } from './failure.js'
 import { holdOf } from './hold.js'
 import { base64, type Line } from './keys.js'
+import type { Reply } from './member.js'
 import { type Ahead, aheadIn, inOrder, keepsMode, worthAsking } from './queue.js'
 import { holderOf, type Place, placeOf, writtenOf } from './queue-entry.js'
 import type { Desk } from './runtime.js'
@@ -25,6 +26,8 @@ interface Stand {
   readonly session: Session
   /** The create revision. */
   readonly created: number
+  /** The revision of the last write. */
+  readonly modified: number
   /** Undefined: the entry was created earlier, and its position says nothing about the tokens granted since. */
   readonly token: number | undefined
   readonly ahead: Ahead
@@ -125,6 +128,7 @@ export class Waiter {
       return {
         session,
         created: Number(revision),
+        modified: Number(revision),
         token: Number(revision),
         ahead: aheadIn(is),
         revision,
@@ -133,30 +137,47 @@ export class Waiter {
     }
     const { own, ahead } = this.#read(is)
     if (own === undefined) throw new Error('this attempt has been given up before')
+    let { modified } = own
     // The entry belongs to an earlier lease that is about to end: move it, so that it is not lost.
     if (own.lease !== session.id) {
       const moved = await this.#desk.client.txn(move(this.#own.key, own.created, own.lease, session.id))
       if (moved.is.succeeded !== true) return undefined
+      modified = Number(moved.is.header.revision)
     }
     const token = this.#desk.tokens.get(this.#own.key)
-    return { session, created: own.created, token, ahead, revision, sent }
+    return { session, created: own.created, modified, token, ahead, revision, sent }
   }
 
   /** A repeated single attempt: the entry that it finds is its own. Undefined: it is gone. */
-  async #again(session: Session, { created, key }: Place, sent: number): Promise<Grant | undefined> {
+  async #again(session: Session, place: Place, sent: number): Promise<Grant | undefined> {
+    const { created, key } = place
     if (this.#desk.tokens.has(key)) return this.#granted(session, created, created, sent)
+    const answer = await this.#look(place)
+    return answer && this.#granted(session, created, Number(answer.is.header.revision), answer.sent)
+  }
+
+  /** Undefined: the entry is gone. It may have been written to by an earlier look whose answer was lost. */
+  async #look({
+    created,
+    modified,
+  }: Pick<Stand, 'created' | 'modified'>): Promise<Reply<TxnReply> | undefined> {
     const { attempt, mode } = this.#claim
-    const answer = await this.#desk.client.txn(look(this.#line, attempt, mode, created))
-    if (answer.is.succeeded !== true) return undefined
-    return this.#granted(session, created, Number(answer.is.header.revision), answer.sent)
+    for (let written = modified; ; ) {
+      const answer = await this.#desk.client.txn(look(this.#line, attempt, mode, created, written))
+      if (answer.is.succeeded === true) return answer
+      const kv = answer.is.responses?.[0]?.response_range?.kvs?.[0]
+      const own = kv && placeOf(kv)
+      if (own?.created !== created) return undefined
+      written = own.modified
+    }
   }
 
   async #stand(stand: Stand): Promise<Grant | undefined> {
     const { session, created } = stand
-    const { attempt, mode } = this.#claim
+    const { mode } = this.#claim
     const own = this.#own
     own.lost = false
-    let { ahead, revision, sent, token } = stand
+    let { modified, ahead, revision, sent, token } = stand
     session.add(own)
     try {
       for (;;) {
@@ -168,15 +189,16 @@ export class Waiter {
           await this.#untilMoved(ahead, revision)
         }
         if (own.lost || own.isOver) return undefined
-        const answer = await this.#desk.client.txn(look(this.#line, attempt, mode, created))
+        const answer = await this.#look({ created, modified })
         own.clearFailure()
-        if (answer.is.succeeded !== true) {
+        if (answer === undefined) {
           own.pendingSession = undefined
           return undefined
         }
         ahead = aheadIn(answer.is)
         revision = answer.is.header.revision ?? revision
         token = Number(revision)
+        modified = token
         sent = answer.sent
       }
     } finally {
