@@ -136,7 +136,7 @@ export class Hold implements WatchdogHooks {
 
   /** Called by the watchdog: every synchronous check returns lost before any listener is notified. */
   onLost(why: LossCause, cause?: unknown): void {
-    if (this.#over) return
+    if (this.#over) return this.line.lostResting(this)
     this.#end()
     this.lost = this.#foreseen ?? new LeaseLostError(this.name, this.token, why, cause)
     this.line.ended(this)

@@ -74,6 +74,8 @@ export class LocalQueue {
   #writer: Hold | undefined
   /** Released by its holder and not handed over yet: the event loop turns first, or the store mints a token. */
   #resting: Hold | undefined
+  /** Ends the wait for the next token of the resting hold. */
+  #stopMinting: (() => void) | undefined
   /** The queue's turn. */
   #turn: StoreRequest | undefined
   /** Every turn that the driver has not answered yet, with the promise of its reply. */
@@ -250,7 +252,10 @@ export class LocalQueue {
     this.#rest(hold)
     // Later than that, too little is left for the next holder.
     const patience = watchdog.remaining - leastShareToPass * watchdog.worth
-    void withTimeout(this.engine, patience, token, (token) => {
+    const stopped = new Promise<undefined>((resolve) => {
+      this.#stopMinting = () => resolve(undefined)
+    })
+    void withTimeout(this.engine, patience, Promise.race([token, stopped]), (token) => {
       if (this.#resting !== hold) return
       this.#resting = undefined
       const heir = this.#heir(hold)
@@ -263,6 +268,11 @@ export class LocalQueue {
       this.#pump()
     })
     return true
+  }
+
+  /** It was lost after its release, while it is to be passed on: its heirs do not wait for the token. */
+  lostResting(hold: Hold): void {
+    if (this.#resting === hold) this.#stopMinting?.()
   }
 
   /** The event loop has turned. The heir may have gone by now, and waiters in the store may have been reported. */
@@ -342,6 +352,7 @@ export class LocalQueue {
     for (const turn of [...this.#turns.keys()]) turn.owner?.deadline.end('closed')
     const resting = this.#resting
     this.#resting = undefined
+    this.#stopMinting?.()
     if (resting !== undefined) void resting.watchdog.release()
     const holds = [...this.#holds].map((hold) => hold.close())
     await withTimeout(
