@@ -18,6 +18,7 @@ import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { createLocks } from 'holdfast'
 import { local } from 'holdfast/local'
+import { systemEnv } from '../../src/core/engine.js'
 import { fixedAddress } from '../../src/drivers/local/address.js'
 import { newSocketName, publish } from '../../src/drivers/local/file-election.js'
 import { thisProcess } from '../../src/drivers/local/processes.js'
@@ -32,6 +33,7 @@ import {
   type Taken,
   type Taker,
 } from '../drivers/local/processes.js'
+import { claim, waiting } from '../drivers/support/asking.js'
 import { leakCheck } from '../support/leaks.js'
 import { until } from '../support/until.js'
 
@@ -479,6 +481,26 @@ test('a wait that was given up while the broker was stopped holds nothing once i
   assert.ok(next.token > lease.token)
   await next.release()
   await Promise.all([a.close(), c.close()])
+})
+
+test('a wait that was given up while the broker was stopped leaves nothing for which its client needs a broker', async () => {
+  const options = { directory: freshDirectory() }
+  const broker = await start(options)
+  const held = await broker.acquire('x', { ttl: 60_000 })
+  const idle = local(options)(systemEnv())
+  const wait = waiting()
+  const asking = idle.acquire(claim('x', { ttl: 60_000 }), wait)
+  await until(() => wait.told.length > 0)
+  broker.stop()
+  wait.end()
+  assert.equal(await asking, undefined)
+  broker.go()
+  // Its answer to a later request comes behind that to the end of the wait.
+  assert.equal((await idle.inspect('x')).waiters.length, 0)
+  await broker.release(held)
+  await broker.kill()
+  await idle.close()
+  assert.equal(brokerOf(options.directory), broker.pid, 'it started a broker, to leave it')
 })
 
 after(async () => {

@@ -15,7 +15,10 @@ export interface Pending {
   readonly patience: number
 }
 
-export type Asked = Pick<Pending, 'verb' | 'answered' | 'failed' | 'patience'>
+export type Asked = Pick<Pending, 'verb' | 'answered' | 'failed' | 'patience'> & {
+  /** False: it does not keep the process alive. */
+  readonly ref?: boolean
+}
 
 export interface Started {
   readonly call: Pending

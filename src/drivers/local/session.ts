@@ -114,15 +114,16 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
     calls.delete(id)
   }
 
-  function start({ verb, patience, answered, failed }: Asked): Started {
+  function start({ verb, patience, answered, failed, ref = true }: Asked): Started {
     lastId += 1
     const id = lastId
     const call: Pending = { verb, patience, answered, failed, sent: clock.now(), times: 0 }
     // Also for a call that waits forever: the timer keeps the process alive for its caller.
-    const stop = clock.at(clock.now() + patience, () => {
+    const late = () => {
       forget(id)
       failed(silent())
-    })
+    }
+    const stop = clock.at(clock.now() + patience, late, { ref })
     calls.set(id, { call, stop })
     if (closed) {
       forget(id)
@@ -152,9 +153,21 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
     await cancel(name, attempt)
   }
 
-  async function cancel(name: string, attempt: string): Promise<void> {
-    const known = await ask(['cancel', name, attempt], undefined, cancelWithin).catch(() => undefined)
-    if (known !== undefined) owed.delete(attempt)
+  /** Resolves after `cancelWithin` ms at the latest. An answer after that still counts. */
+  function cancel(name: string, attempt: string): Promise<void> {
+    return new Promise((resolve) => {
+      const stop = clock.at(clock.now() + cancelWithin, resolve)
+      const failed = () => {
+        stop()
+        resolve()
+      }
+      const answered = () => {
+        owed.delete(attempt)
+        failed()
+      }
+      const verb: Verb = ['cancel', name, attempt]
+      start({ verb, patience: Number.POSITIVE_INFINITY, answered, failed, ref: false })
+    })
   }
 
   function entered(): Promise<void> {
