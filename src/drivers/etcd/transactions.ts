@@ -1,4 +1,8 @@
-/** The transactions, each with its input and its result. Keys and values are in base64. */
+/**
+ * The transactions, each with its input and its result. Keys and values are in base64.
+ *
+ * Long because it is a list, whose comparisons are read side by side.
+ */
 import type { Mode } from '../../core/mode.js'
 import type { Compare, Operation, RangeAsk, TxnAsk } from './api-types.js'
 import type { Line } from './keys.js'

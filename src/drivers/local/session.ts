@@ -1,6 +1,8 @@
 /**
  * One client's calls to the broker. The session keeps a call until it is answered, and sends it again over every new connection,
  * so that callers need not know that brokers come and go. All calls of one tick leave in one packet.
+ *
+ * Long because whatever a call leaves behind, when brokers come and go, is one matter.
  */
 import type { Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
