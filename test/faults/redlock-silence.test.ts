@@ -107,10 +107,12 @@ test('a wait shorter than a round says what each server had answered when it end
   })
 })
 
-const introduces = (bytes: Buffer): boolean => isOf('sadd', bytes)
+/** The group gets boot ids; when it is read, nothing follows the key. */
+const introduces = (bytes: Buffer): boolean =>
+  /redlock!group\r\n\$40\r\n[0-9a-f]{40}\r\n/.test(bytes.toString())
 /** The marker gets the boot id; a vote is not asked for before that. */
 const marks = (bytes: Buffer): boolean =>
-  /redlock!marker\r\n[\s\S]*\r\n[0-9a-f]{40}\r\n/.test(bytes.toString())
+  /redlock!marker\r\n\$\d+\r\n[^\r]*\r\n\$40\r\n[0-9a-f]{40}\r\n/.test(bytes.toString())
 
 for (const [step, is] of Object.entries({ introduced: introduces, marked: marks })) {
   test(`a server that falls silent when it is to be ${step} does not keep the others from voting`, async (t) => {
