@@ -1,6 +1,7 @@
 /** Shared by the lab's Clusters with replicas: partitioned masters, replaced by their replicas. */
 import { memberCables } from '../../test/support/servers/member-cables.js'
 import { startCluster } from '../../test/support/servers/redis-cluster.js'
+import { answersOf } from './describe-store.js'
 import { openLinks } from './links.js'
 import { cutsOf, linksOf } from './partitions.js'
 import { natMap, openRedis, type RedisPlace } from './redis-client.js'
@@ -79,6 +80,13 @@ export function clusterLab({ about, options, lasts, lost = () => [] }: ClusterLa
         ],
         settles: 6 * ttl + 8_000,
         check: { falseBusy: false },
+        describe: async () => {
+          const told = [
+            answersOf(setup.nodes, 'INFO', 'replication'),
+            answersOf(setup.nodes, 'CLUSTER', 'NODES'),
+          ]
+          return (await Promise.all(told)).join('\n\n')
+        },
         versions: { redis: 'three masters, a replica each' },
         close: async () => {
           await links.close()

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type History, readHistory, recorder } from 'holdfast/verify'
 import { workerFaults } from './common.js'
+import { describeStore } from './describe-store.js'
 import { inspectFinally } from './final-inspection.js'
 import { nemesis, pause } from './nemesis.js'
 import { type Planned, planOf } from './plan.js'
@@ -99,7 +100,9 @@ export async function runLab(options: RunOptions): Promise<RunResult> {
     const { complaints } = done
     if (!done.stopped) await pause(calm)
     await workerPool.asked(acquisitions)
-    complaints.push(...(await workerPool.finish(store.settles + goodbye)))
+    complaints.push(
+      ...(await workerPool.finish(store.settles + goodbye, () => describeStore(store, ttl, folder))),
+    )
     complaints.push(...(await inspectFinally(store, journal, ttl)))
     const history = readHistory(folder)
     const judged = judgeRun(history, faults, store, complaints)
@@ -135,7 +138,7 @@ const calm = 1_500
 const goodbye = 20_000
 
 function keep(folder: string, to: string | undefined): void {
-  const isEvents = (path: string) => path === folder || path.endsWith('.jsonl')
+  const isEvents = (path: string) => path === folder || /\.(jsonl|txt)$/.test(path)
   if (to !== undefined) cpSync(folder, to, { recursive: true, filter: isEvents })
 }
 

@@ -2,6 +2,7 @@
 import { memberCables } from '../../test/support/servers/member-cables.js'
 import type { RedisServer } from '../../test/support/servers/redis.js'
 import { startSentinel } from '../../test/support/servers/redis-sentinel.js'
+import { answersOf } from './describe-store.js'
 import { type Links, openLinks } from './links.js'
 import { cutsOf, linksOf } from './partitions.js'
 import { natMap, openRedis, type RedisPlace } from './redis-client.js'
@@ -91,6 +92,13 @@ export function sentinelLab({
         ],
         settles: 6 * ttl + 8_000,
         check: { falseBusy: false },
+        describe: async () => {
+          const told = [
+            answersOf(setup.nodes, 'INFO', 'replication'),
+            answersOf(setup.sentinels, 'SENTINEL', 'MASTERS'),
+          ]
+          return (await Promise.all([...told, answersOf(setup.sentinels, 'INFO', 'sentinel')])).join('\n\n')
+        },
         versions: { redis: `a master, replicas: ${replicas}` },
         close: async () => {
           await links.close()

@@ -56,6 +56,8 @@ export interface Store {
   readonly settles: number
   /** Guarantees this driver does not give during such faults, with the reason in a comment. */
   readonly check?: Pick<CheckOptions, 'fifo' | 'falseBusy'>
+  /** What the servers say of themselves and of each other, asked when a worker does not finish. Never rejects. */
+  describe?(): Promise<string>
   /** Versions of what runs, for the report. */
   readonly versions: Readonly<Record<string, string>>
   close(): Promise<void>

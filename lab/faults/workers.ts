@@ -27,8 +27,8 @@ export interface WorkerPool {
   asked(count: number): Promise<void>
   /** Resolves when every worker has its clients. */
   ready(): Promise<void>
-  /** Lets them finish what they are doing. @returns the problems, if any */
-  finish(within: number): Promise<string[]>
+  /** Lets them finish what they are doing. @param stuck called once, before the first that does not is ended. @returns the problems, if any */
+  finish(within: number, stuck: () => Promise<void>): Promise<string[]>
   end(): void
 }
 
@@ -116,13 +116,15 @@ export function startWorkers(
       const all = () => members.every((one) => one.ready) || complaints.length > 0
       await until(all, { within: startUp, every: 5, what: 'every worker to start' })
     },
-    async finish(within) {
+    async finish(within, stuck) {
       ending = true
+      let told: Promise<void> | undefined
       await Promise.all(
         [...members, ...latecomers].map(async ({ child }, n) => {
           const late = setTimeout(() => {
             complaints.push(`worker ${n} did not finish within ${within} ms`)
-            child.kill('SIGKILL')
+            told ??= stuck()
+            void told.finally(() => child.kill('SIGKILL'))
           }, within)
           await ended(child, () => send(child, { do: 'stop' }))
           clearTimeout(late)
