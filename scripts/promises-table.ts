@@ -15,6 +15,7 @@ import { reasons } from './promises-reasons.js'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const page = join(root, 'docs/promises.md')
+const chinesePage = join(root, 'docs/zh/promises.md')
 const record = join(root, 'docs/promises.json')
 const last = join(root, 'build/promises')
 
@@ -98,7 +99,11 @@ export function pageOf(is: string, record: Answers): string {
     }),
     reasons,
   )
-  return filled(filled(is, parts.table, table), parts.story, `\`\`\`text\n${transcript.trim()}\n\`\`\``)
+  return withAnswers(filled(is, parts.table, table))
+}
+
+function withAnswers(text: string): string {
+  return filled(text, parts.story, `\`\`\`text\n${transcript.trim()}\n\`\`\``)
 }
 
 function filled(text: string, [begin, end]: readonly [string, string], content: string): string {
@@ -121,6 +126,7 @@ function main(): void {
   if (process.argv.includes('--write')) {
     writeFileSync(record, text)
     writeFileSync(page, shouldBe)
+    writeFileSync(chinesePage, withAnswers(readFileSync(chinesePage, 'utf8')))
     return
   }
   const stale = [

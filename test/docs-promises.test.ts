@@ -6,6 +6,7 @@ import { reasons } from '../scripts/promises-reasons.js'
 import { columns, currentPage, pageOf, recorded } from '../scripts/promises-table.js'
 import { promises } from '../src/conformance/scenario/column.js'
 import { differences } from '../src/conformance/scenario/differences.js'
+import { read } from './support/checkout.js'
 import { leakCheck } from './support/leaks.js'
 
 const remedy = 'run node build/scripts/promises-table.js --write'
@@ -13,6 +14,19 @@ const remedy = 'run node build/scripts/promises-table.js --write'
 test('docs/promises.md is what the record says', () => {
   const { is, shouldBe } = currentPage()
   assert.equal(is, shouldBe, remedy)
+})
+
+test('the Chinese table says the same in every cell', () => {
+  const cells = (page: string): string[][] =>
+    read(page)
+      .split('\n')
+      .filter((line) => line.startsWith('| '))
+      .map((line) => line.slice(2, -2).split(' | ').slice(1))
+  const translated = cells('docs/promises.md').map((row) =>
+    row.map((cell) => cell.replace(/^yes$/, '是').replace(/^in part /, '部分 ').replace(/^no /, '否 ')),
+  )
+  assert.ok(translated.length > 20)
+  assert.deepEqual(cells('docs/zh/promises.md'), translated)
 })
 
 test('the record has every driver and every promise, and nothing else', () => {
