@@ -98,6 +98,52 @@ test('defaults are found in tags, in sentences and in brackets', () => {
   assert.equal(cell('a | b < c, `d<e>`'), 'a \\| b &lt; c, `d<e>`')
 })
 
+/** Where a wrong value of an option gets no error of its own, and why. Nothing else may. */
+const unchecked: Readonly<Record<string, string>> = {
+  'holdfast/verify': 'a test passes them to a checker or a picture, which do no I/O',
+  'holdfast/otel: MetricOptions': "OpenTelemetry's",
+  'holdfast/otel: SpanOptions': "OpenTelemetry's",
+  'holdfast/etcd: EtcdOptions.tls': "passed to Node's tls",
+  'holdfast/etcd: TlsOptions': "passed to Node's tls",
+  'holdfast/consul: ConsulOptions.tls': "passed to Node's tls",
+  'holdfast/web-locks: LockOptions.ifAvailable': 'a boolean of Web IDL: every value is one',
+  'holdfast/web-locks: LockOptions.steal': 'a boolean of Web IDL: every value is one',
+}
+
+test('every option of the reference refuses a wrong value by an error that names it', () => {
+  let heads: string[] = []
+  let [specifier, name] = ['', '']
+  const lacks: string[] = []
+  let tried = 0
+  for (const line of read('docs/reference/options.md').split('\n')) {
+    if (line.startsWith('## ')) specifier = line.slice(3)
+    if (line.startsWith('### ')) name = line.slice(4)
+    const cells = line.split(/ ?(?<!\\)\| ?/).slice(1, -1)
+    if (cells[0] === 'option') heads = cells
+    const [, option = ''] = /^`(\w+)`$/.exec(cells[0] ?? '') ?? []
+    if (option === '') continue
+    const wrong = cells[heads.indexOf('a wrong value')] ?? ''
+    if (new RegExp(`^\`(Type|Range)Error\`: .*\\b${option}\\b`).test(wrong)) tried += 1
+    else lacks.push(`${specifier}: ${name}.${option}`)
+  }
+  const whole = (option: string) =>
+    Object.keys(unchecked).some(
+      (known) => option === known || option.startsWith(`${known}.`) || option.startsWith(`${known}: `),
+    )
+  assert.deepEqual(
+    lacks.filter((option) => !whole(option)),
+    [],
+  )
+  for (const known of Object.keys(unchecked))
+    assert.ok(
+      lacks.some(
+        (option) => option === known || option.startsWith(`${known}.`) || option.startsWith(`${known}: `),
+      ),
+      `${known} is checked now`,
+    )
+  assert.ok(tried > 100, `${tried} options were tried`)
+})
+
 test('the error of a wrong value is the one that the library throws', async () => {
   const wrong = wrongValues()
   const member: Member = { name: 'ttl', type: 'Duration', optional: true, doc: docOf() }

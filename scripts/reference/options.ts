@@ -4,7 +4,7 @@ import type { Declared, Member, Model } from './model.js'
 import type { WrongValues } from './wrong-values.js'
 
 const introduction = `Every exported type of options, by entry point. What an option does, its unit, its default and its range are from its docstring;
-the last column is the error that a wrong value gets, taken down by trying one. It is empty where none was tried, or none was refused. A duration
+the last column is the error that a wrong value gets, taken down by trying one. It is empty where none is refused ([which, and why](../../test/docs-reference.test.ts)). A duration
 (\`Duration\`) is a number of milliseconds or text with a unit: \`'500ms'\`, \`'30s'\`, \`'1.5m'\`, \`'2h'\`, \`'1d'\`; at most 366 days. Locks and drivers refuse an
 unknown option with a \`TypeError\`, too, and all bad input before any I/O.`
 

@@ -1,14 +1,19 @@
 // What an option refuses, by its own words: each is given a wrong value, and the error is taken down. No store is asked: bad input is
 // refused before any I/O, and the clients here never connect.
+
+import * as api from '@opentelemetry/api'
 import { createLocks, type Locks } from 'holdfast'
 import { consul } from 'holdfast/consul'
+import { locked } from 'holdfast/decorators'
 import { etcd } from 'holdfast/etcd'
-import { guardFetch, memoryFences } from 'holdfast/guard'
+import { guardedConsulTxn, guardFetch, memoryFences, once, pg as pgSql } from 'holdfast/guard'
 import { proveGuard } from 'holdfast/guard/testing'
 import { local } from 'holdfast/local'
 import { memory } from 'holdfast/memory'
-import { mysql } from 'holdfast/mysql'
-import { postgres } from 'holdfast/postgres'
+import { inTransaction as inMysql, mysql } from 'holdfast/mysql'
+import { HoldfastModule, LOCKS } from 'holdfast/nestjs'
+import { telemetry } from 'holdfast/otel'
+import { inTransaction as inPostgres, postgres } from 'holdfast/postgres'
 import { redis } from 'holdfast/redis'
 import { redlock } from 'holdfast/redlock'
 import { lockPage } from 'holdfast/ui'
@@ -41,7 +46,7 @@ export function wrongValues(): WrongValues {
       const call = calls[`${specifier}: ${name}`]
       if (call === undefined) return []
       const found = await Promise.all(
-        wrong(member.type).map((value) => refusal(call, { [member.name]: value })),
+        wrong(member.type).map((value) => refusal(call, specifier, member.name, { [member.name]: value })),
       )
       return [...new Set(found.flatMap((message) => message ?? []))]
     },
@@ -61,11 +66,19 @@ function wrong(type: string): unknown[] {
   return [7]
 }
 
-async function refusal(call: Call, options: object): Promise<string | undefined> {
+async function refusal(
+  call: Call,
+  specifier: string,
+  option: string,
+  options: object,
+): Promise<string | undefined> {
   try {
     await call(options)
   } catch (error) {
     if (!(error instanceof TypeError || error instanceof RangeError)) return undefined
+    // Another error than that of this option: it was passed on, and broke something else.
+    const ours = error.message.startsWith(`${specifier.replace('holdfast/', '')}: `)
+    if (!ours && !error.message.includes(option)) return undefined
     return `\`${error.name}\`: ${error.message.replace(/[,;] got .*?(?=;|$)/, '')}`
   }
   return undefined
@@ -97,11 +110,32 @@ function otherCalls(locks: Locks): Record<string, Call> {
   return {
     'holdfast/guard: HttpGuardOptions': (given) =>
       guardFetch(() => new Response(), { name, fences: memoryFences(), ...given }),
+    'holdfast/guard: ConsulGuardOptions': (given) =>
+      guardedConsulTxn({ url: 'http://localhost', ...given }, { fence, fenceKey: 'fence', operations: [] }),
+    'holdfast/guard: OnceOptions': (given) => once(pgSql({ query: unused }), 'key', () => 1, given),
     'holdfast/guard/testing: ProofOptions': (given) => proveGuard(unused, given),
+    'holdfast/decorators: LockedOptions': (given) => locked(locks, name, given),
+    'holdfast/nestjs: HoldfastModuleOptions': (given) => locksOf({ driver: memory(), ...given }),
+    'holdfast/otel: TelemetryOptions': (given) => telemetry(api, given).stop(),
+    'holdfast/ui: StoreOptions': (given) => lockPage({ stores: { main: { locks, ...given } } }),
     'holdfast/ui: PageOptions': (given) => lockPage({ stores: { main: locks }, ...given }),
     'holdfast/web-locks: LockManagerOptions': (given) => lockManager(locks, given),
     'holdfast/web-locks: LockOptions': (given) => web.request(name, given, () => undefined),
   }
+}
+
+const fence = { name: 'lock', token: 1 }
+
+const unsent = () => {
+  throw new Error('a statement was sent')
+}
+
+/** What Nest calls when it makes the module's locks. */
+function locksOf(options: object): Promise<void> {
+  const { providers } = HoldfastModule.forRoot(options as Parameters<typeof HoldfastModule.forRoot>[0])
+  const provider = providers.find(({ provide }) => provide === LOCKS)
+  if (provider === undefined || !('useFactory' in provider)) throw new Error('the module has no locks')
+  return (provider.useFactory as (options: object) => Locks)(options).close()
 }
 
 function driverCalls(
@@ -111,9 +145,12 @@ function driverCalls(
   const [client] = redisClients
   if (client === undefined) throw new Error('there is no client')
   return {
-    'holdfast/redis: RedisOptions': (given) => redis({ client, ...given }),
+    'holdfast/redis: RedisOptions': (given) => createLocks(redis({ client, ...given })).close(),
     'holdfast/redlock: RedlockOptions': (given) => redlock({ clients: redisClients, ...given }),
     'holdfast/postgres: PostgresOptions': (given) => postgres({ pool: pools.postgres, ...given }),
+    'holdfast/postgres: TransactionOptions': (given) => inPostgres({ query: unsent }, name, given),
+    'holdfast/mysql: TransactionOptions': (given) =>
+      inMysql({ query: unsent }, name, { pool: pools.mysql, ...given }),
     'holdfast/mysql: MysqlOptions': (given) => mysql({ pool: pools.mysql, ...given }),
     'holdfast/etcd: EtcdOptions': (given) => etcd({ endpoints: 'localhost', ...given }),
     'holdfast/zookeeper: ZookeeperOptions': (given) => zookeeper({ servers: 'localhost', ...given }),

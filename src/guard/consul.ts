@@ -30,6 +30,12 @@ export function guardedConsulTxn(
   { url, token: acl, send = fetch }: ConsulGuardOptions,
   { fence, fenceKey, operations, attempts }: ConsulTxn,
 ): Promise<void> {
+  if (typeof url !== 'string' || !/^https?:\/\//.test(url))
+    throw new TypeError(`url must be like 'http://127.0.0.1:8500', got ${describe(url)}`)
+  if (acl !== undefined && typeof acl !== 'string')
+    throw new TypeError(`token must be the text of an ACL token, got ${describe(acl)}`)
+  if (typeof send !== 'function')
+    throw new TypeError(`send must be a function like fetch, got ${describe(send)}`)
   const headers: Record<string, string> = acl === undefined ? {} : { 'x-consul-token': acl }
   return guardedCommit<number>({
     name: fenceKey,

@@ -3,7 +3,7 @@
  * as the work. A lock cannot do that: the second request would simply run after the first.
  */
 import { randomBytes } from 'node:crypto'
-import { checkName } from '../core/name.js'
+import { checkName, describe } from '../core/name.js'
 import type { Fence } from './fence.js'
 import type { Sql } from './sql-client.js'
 import { admit } from './sql-guard.js'
@@ -37,6 +37,8 @@ export async function once<R>(
   { table = 'holdfast_once', fence }: OnceOptions = {},
 ): Promise<OnceResult<R>> {
   checkName(key, 'key')
+  if (typeof table !== 'string' || table === '')
+    throw new TypeError(`table must be the name of a table, got ${describe(table)}`)
   if (fence !== undefined) await admit(db, fence)
   const attempt = randomBytes(16).toString('hex')
   await insert(db, table, key, attempt)

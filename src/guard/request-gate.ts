@@ -65,6 +65,11 @@ export class RequestGate<Request extends object> {
     for (const [what, value] of Object.entries({ ahead, maxBody, wait, limit }))
       if (typeof value !== 'number' || !(value >= 0))
         throw new RangeError(`${what} must be a number of at least 0, got ${describe(value)}`)
+    const { optional = false, onError } = options
+    if (typeof optional !== 'boolean')
+      throw new TypeError(`optional must be true or false, got ${describe(optional)}`)
+    if (onError !== undefined && typeof onError !== 'function')
+      throw new TypeError(`onError must be a function, got ${describe(onError)}`)
     this.#fences = fences
     this.#name = typeof name === 'string' ? () => name : name
     this.#given = options

@@ -87,6 +87,8 @@ export async function proveGuard(
     throw new RangeError(`clients must be an integer of at least 2, got ${describe(clients)}`)
   if (!Number.isInteger(rounds) || rounds < 1)
     throw new RangeError(`rounds must be an integer of at least 1, got ${describe(rounds)}`)
+  if (typeof isStale !== 'function')
+    throw new TypeError(`isStale must be a function of an error, got ${describe(isStale)}`)
   const court = new Court(open, isStale)
   try {
     await inOrder(court)

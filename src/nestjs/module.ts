@@ -63,7 +63,13 @@ export class HoldfastModule {
 }
 
 function moduleWith(options: NestProvider, global: boolean): NestModule {
-  const make = ({ driver, defaults }: HoldfastModuleOptions) => createLocks(driver, defaults)
+  const make = ({ driver, defaults }: HoldfastModuleOptions) => {
+    if (defaults !== undefined && (typeof defaults !== 'object' || defaults === null))
+      throw new TypeError(
+        `defaults must be an object of options, such as { wait: 5_000 }, got ${JSON.stringify(defaults)}`,
+      )
+    return createLocks(driver, defaults)
+  }
   return {
     module: HoldfastModule,
     global,

@@ -78,11 +78,33 @@ export function telemetry(api: OpenTelemetry, options: TelemetryOptions = {}): T
   }
 }
 
-function check(api: unknown, options: object): void {
+function check(api: unknown, options: TelemetryOptions): void {
   const { metrics, trace, context } = (api ?? {}) as Partial<Record<string, object>>
   if (metrics === undefined || trace === undefined || context === undefined)
     throw new TypeError("telemetry takes the module itself: import * as api from '@opentelemetry/api'")
   for (const key of Object.keys(options))
     if (!known.includes(key))
       throw new TypeError(`telemetry(): unknown option '${key}'; known are ${known.join(', ')}`)
+  const { group, metrics: wantsMetrics, spans, names, buckets } = options
+  if (group !== undefined && typeof group !== 'function')
+    throw new TypeError(`group must be a function from a name to its group, got ${JSON.stringify(group)}`)
+  for (const [name, value] of Object.entries({ metrics: wantsMetrics, spans, names }))
+    if (value !== undefined && typeof value !== 'boolean')
+      throw new TypeError(`${name} must be true or false, got ${JSON.stringify(value)}`)
+  checkBuckets(buckets)
+}
+
+function checkBuckets(buckets: unknown): void {
+  if (buckets === undefined) return
+  if (typeof buckets !== 'object' || buckets === null)
+    throw new TypeError(`buckets must be { wait, hold }, got ${JSON.stringify(buckets)}`)
+  for (const [name, bounds] of Object.entries(buckets)) {
+    if (name !== 'wait' && name !== 'hold')
+      throw new TypeError(`buckets: unknown option '${name}'; known are wait, hold`)
+    const grow =
+      Array.isArray(bounds) &&
+      bounds.every((bound, at) => Number.isFinite(bound) && (at === 0 || bound > bounds[at - 1]))
+    if (bounds !== undefined && !grow)
+      throw new TypeError(`buckets.${name} must be growing numbers of seconds, got ${JSON.stringify(bounds)}`)
+  }
 }

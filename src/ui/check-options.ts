@@ -29,9 +29,17 @@ export function checked(options: PageOptions): PageOptions {
   if (typeof stores !== 'object' || stores === null || Object.keys(stores).length === 0)
     throw new TypeError('stores must name at least one store: { main: locks }')
   for (const [id, store] of Object.entries(stores)) {
-    const locks = store !== null && typeof store === 'object' && 'locks' in store ? store.locks : store
+    const described = store !== null && typeof store === 'object' && 'locks' in store
+    const locks = described ? store.locks : store
     if (typeof locks?.inspect !== 'function')
-      throw new TypeError(`stores.${id} must be what createLocks() returned`)
+      throw new TypeError(
+        `stores.${id}${described ? '.locks' : ''} must be what createLocks() returned, got '${locks}'`,
+      )
+    if (!described) continue
+    if (store.about !== undefined && typeof store.about !== 'string')
+      throw new TypeError(`stores.${id}.about must be a text, got '${store.about}'`)
+    if (store.doctor !== undefined && typeof store.doctor !== 'function')
+      throw new TypeError(`stores.${id}.doctor must be a function, got '${store.doctor}'`)
   }
   if (typeof path !== 'string' || !/^\/[^?#]*$/.test(path))
     throw new TypeError(`path must begin with a slash: '/locks', got '${path}'`)

@@ -1,6 +1,6 @@
 /** `lockManager(locks)`: the specification's LockManager over locks of any driver. */
 import { randomUUID } from 'node:crypto'
-import { type Lease, type Lock, type Locks, UnsupportedError } from 'holdfast'
+import { type Lease, type Lock, type Locks, toMilliseconds, UnsupportedError } from 'holdfast'
 import { abortError, type LockRequest, notSupported, readArguments } from './arguments.js'
 import { CallOrder, type QueuedCall } from './call-order.js'
 import { HeldLock } from './held-lock.js'
@@ -18,6 +18,9 @@ import { watch } from './watch.js'
 
 /** How many names too long for the store this manager remembers, so that `query` can report them. */
 const longNamesKept = 1000
+
+const leastTtl = 10
+const mostTtl = 366 * 86_400_000
 
 /**
  * @param locks from `createLocks(driver)`; you still close them.
@@ -47,6 +50,9 @@ class Manager {
       throw new RangeError(
         `clientId must be 1 to 64 letters, digits, '-', '_' or '.', got ${JSON.stringify(clientId)}`,
       )
+    const ms = ttl === undefined ? leastTtl : (toMilliseconds(ttl) ?? Number.NaN)
+    if (!(ms >= leastTtl && ms <= mostTtl))
+      throw new RangeError(`ttl must be from ${leastTtl} to ${mostTtl} ms, got ${JSON.stringify(ttl)}`)
     this.#locks = locks
     this.#clientId = clientId
     this.#options = { fair: locks.driver.traits.fair, autoRenew: true, ...(ttl !== undefined && { ttl }) }

@@ -85,6 +85,8 @@ async function take(
   checkName(name)
   checkPool(pool)
   checkConnection(connection)
+  if (typeof create !== 'boolean')
+    throw new TypeError(`create must be true or false, got ${describe(create)}`)
   const { transactions } = tablesOf(prefixOf(prefix))
   const ask = (statement: string) => queryOn(connection, statement)
   try {
