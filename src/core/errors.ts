@@ -165,7 +165,7 @@ export type LossCause =
   | 'max-hold'
 
 const lossWords: Record<LossCause, string> = {
-  expired: 'could not be proven in time',
+  expired: 'expired before it could be renewed',
   taken: 'is no longer ours in the store',
   revoked: 'was ended by the store',
   'max-hold': 'was held longer than maxHold',
@@ -186,7 +186,7 @@ export class LeaseLostError extends HoldfastError {
   result?: unknown
   constructor(lock: string, token: number, why: LossCause, cause?: unknown, what: string = lossWords[why]) {
     super(
-      `lease of ${quote(lock)} (token ${token}) ${what}; stop, and let the resource refuse tokens older than the newest it saw`,
+      `lease of ${quote(lock)} (token ${token}) ${what}; stop, and reject writes with older tokens`,
       cause === undefined ? undefined : { cause },
     )
     this.lock = lock

@@ -145,7 +145,7 @@ export const drivers: Readonly<Record<DriverName, Facts>> = {
   },
   zookeeper: {
     strength:
-      'a majority decides, so the death of a server loses no lock; each waiter watches one place, in one line with Curator and kazoo',
+      'a majority decides, so the death of a server loses no lock; each waiter watches one node; it shares a queue with Curator and kazoo',
     weak: [
       {
         says: 'A crashed holder blocks for the session',

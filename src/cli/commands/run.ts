@@ -4,7 +4,7 @@ import { badInput } from '../exit.js'
 import { type ClaimOptions, claimOf, claimOptions } from './claim.js'
 
 const wording = {
-  noWait: 'one attempt; skip it when somebody is at it, or was within --min-hold',
+  noWait: 'try once; skip if held, or if run within --min-hold',
   maxHold: 'stop the command when it runs longer',
   killAfter: 'from TERM to KILL when it must stop (default: 5s, less for a short ttl)',
 }

@@ -155,7 +155,7 @@ function dismissWatcher(): void {
 }
 
 const losses: Record<string, string> = {
-  expired: 'it could not be proven in time',
+  expired: 'it expired before it could be renewed',
   taken: 'the store says it is not ours any more',
   revoked: 'the store ended it',
 }

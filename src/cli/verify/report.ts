@@ -66,7 +66,7 @@ export function markdown(report: VerifyReport): string {
     '## What this does not show',
     '',
     'The store itself was not stopped, filled, cut off or failed over: that is done on servers of your own by the fault lab of holdfast.',
-    'Minutes of a run that goes well are no proof; they are what can be had in minutes.',
+    'A short clean run is evidence, not proof.',
   ]
   return `${lines.join('\n')}\n`
 }

@@ -49,7 +49,7 @@ export function createCells(runtime: Runtime): Cells {
       // Nobody was faster: the write came too late, by a server clock that is ahead of its last report.
       else runtime.noteServerTime(time, sent)
     }
-    throw new Error('each time it was sent, the change came too late to be wanted any more')
+    throw new Error('write not applied before its deadline')
   }
 
   const changed = async (key: string, version: number, signal: AbortSignal): Promise<void> => {

@@ -85,7 +85,7 @@ export function createRuntime(settings: Settings, env: Env, connections: Connect
     const { rows, sent } = await connections.execute(sql.hello)
     const [time, version, autocommit] = rows[0] ?? []
     assertCommitting({ rows: [[autocommit]] })
-    if (text(version) === '') throw new BackendError('mysql', 'the server does not say what it is')
+    if (text(version) === '') throw new BackendError('mysql', 'server version unknown')
     anchor = { at: sent, server: number(time) }
   }
 

@@ -359,7 +359,7 @@ export class Redlock {
       node.suspect('its marker has changed: it may have forgotten votes')
       throw new Error(node.distrust)
     }
-    if (letter === 'c') throw new Error('its clock is past the year 2112: no ballot is so great')
+    if (letter === 'c') throw new Error('server clock is beyond 2112; ballots cannot be represented')
     node.tellsTime(Number(reply[2]))
     const ballot = Number(letter === 'y' ? reply[3] : reply[1])
     // Counts even if it arrives after the end of its round.
