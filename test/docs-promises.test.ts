@@ -23,7 +23,12 @@ test('the Chinese table says the same in every cell', () => {
       .filter((line) => line.startsWith('| '))
       .map((line) => line.slice(2, -2).split(' | ').slice(1))
   const translated = cells('docs/promises.md').map((row) =>
-    row.map((cell) => cell.replace(/^yes$/, '是').replace(/^in part /, '部分 ').replace(/^no /, '否 ')),
+    row.map((cell) =>
+      cell
+        .replace(/^yes$/, '是')
+        .replace(/^in part /, '部分 ')
+        .replace(/^no /, '否 '),
+    ),
   )
   assert.ok(translated.length > 20)
   assert.deepEqual(cells('docs/zh/promises.md'), translated)
