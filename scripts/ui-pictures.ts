@@ -47,7 +47,7 @@ async function takePictures(): Promise<void> {
   const client = new Redis(server.url)
   const locks = createLocks(redis({ client }))
   const page = lockPage({
-    stores: { main: { locks, about: 'redis://redis.internal' } },
+    stores: { main: { locks, description: 'redis://redis.internal' } },
     allowRelease: true,
     history: 60_000,
     onRelease: () => undefined,

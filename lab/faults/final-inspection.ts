@@ -1,6 +1,6 @@
 /** The final inspection, after all workers have ended. */
 import { createLocks, type Lock, type LockStatus, type Locks } from 'holdfast'
-import { type Recorder, recorded } from 'holdfast/verify'
+import { type Recorder, recordLocks } from 'holdfast/verify'
 import { until } from '../../test/support/until.js'
 import type { Store } from './store.js'
 import { locksAmong, permitsOf, type Subject, subjectsFor } from './workload.js'
@@ -15,7 +15,7 @@ const deadWaiterTimeout = 20_000
 export async function inspectFinally(store: Store, journal: Recorder, ttl: number): Promise<string[]> {
   if (store.direct === undefined) return []
   const client = await store.direct()
-  const locks = recorded(createLocks(client.driver, { ttl }), journal)
+  const locks = recordLocks(createLocks(client.driver, { ttl }), journal)
   const subjects = locksAmong(subjectsFor(locks.driver.traits))
   const within = store.settles + deadWaiterTimeout
   try {

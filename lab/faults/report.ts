@@ -1,7 +1,7 @@
 /** A run as Markdown for people, JSON for machines and a picture of its most eventful moments. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type History, printViolation, renderSvg, type Timeline, timelineOf } from 'holdfast/verify'
+import { createTimeline, type History, printViolation, renderSvg, type Timeline } from 'holdfast/verify'
 import type { RunResult } from './run.js'
 
 export interface Summary {
@@ -130,7 +130,7 @@ function picture({ history, violations, name, seed }: RunResult): Timeline {
     events: events.filter((one) => one.op === 'fault'),
     end: history.end,
   }
-  return timelineOf(near, { name: subject, violations, from, to, title })
+  return createTimeline(near, { name: subject, violations, from, to, title })
 }
 
 function busiest(history: History): number {

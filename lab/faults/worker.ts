@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path'
 import { createLocks, type Lease, type Locks } from 'holdfast'
-import { attemptOf, type Recorder, recorded, recorder } from 'holdfast/verify'
+import { getAttempt, type Recorder, recorder, recordLocks } from 'holdfast/verify'
 import { type Chance, chance } from './chance.js'
 import { crowd, force } from './crowd.js'
 import type { LabDriver } from './store.js'
@@ -74,7 +74,7 @@ async function makeClient(n: number) {
   const dice = chance(task.seed * 1000 + n)
   const path = join(task.folder, `${process.pid}-${n}-${task.seed}.jsonl`)
   const journal = recorder(path, { label: task.clients > 1 ? `client-${n}` : 'worker' })
-  const locks = recorded(createLocks(client.driver, { ttl: task.ttl, wait: 4 * task.ttl }), journal)
+  const locks = recordLocks(createLocks(client.driver, { ttl: task.ttl, wait: 4 * task.ttl }), journal)
   const subjects = subjectsFor(locks.driver.traits)
   leastTerm = locks.driver.traits.minTtl
   const slow = subjects.filter((one) => one.slow)
@@ -146,7 +146,7 @@ async function once(
 async function section(journal: Recorder, subject: Subject, lease: Lease, dice: Chance): Promise<void> {
   const counts = subject.guarded === true && dice.next() < 0.3
   if (!counts) return dwell(subject, lease, dice)
-  const about = { name: subject.name, attempt: attemptOf(lease), token: lease.token }
+  const about = { name: subject.name, attempt: getAttempt(lease), token: lease.token }
   const read = await access({ ...about, op: 'read', value: 0 })
   await dwell(subject, lease, dice)
   if (read.ok) await access({ ...about, op: 'write', value: read.value + 1 })

@@ -1,5 +1,5 @@
 /** What happened in one scene, written by all who play in it: processes of the operating system, and those that only have cables of their own. */
-import { type Entry, type Event, type History, historyOf, type Recorder } from 'holdfast/verify'
+import { createHistory, type Entry, type Event, type History, type Recorder } from 'holdfast/verify'
 
 /** An entry on its way from a child process: JSON has no bigint. */
 export type SentEntry = Omit<Entry, 'until'> & { readonly t: string; readonly until?: string }
@@ -46,7 +46,7 @@ export class SceneHistory {
   }
 
   history(): History {
-    return historyOf(this.#events)
+    return createHistory(this.#events)
   }
 
   #since(t: bigint): number {

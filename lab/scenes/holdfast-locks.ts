@@ -3,7 +3,7 @@ import { createLocks, type Locks } from 'holdfast'
 import { guardedSet, StaleTokenError } from 'holdfast/guard'
 import { redis } from 'holdfast/redis'
 import { redlock } from 'holdfast/redlock'
-import { type Recorder, recorded } from 'holdfast/verify'
+import { type Recorder, recordLocks } from 'holdfast/verify'
 import type { Redis } from 'ioredis'
 import { type HoldfastLocks, mutexOf } from './holdfast-shared.js'
 import { longestTtl, type OnceLock, resource, type Way } from './lock.js'
@@ -35,17 +35,17 @@ function holdfast(
 
 export const holdfastRedis: Way = holdfast('holdfast/redis', ([client], recorder) => {
   const locks = createLocks(redis({ client: client as Redis }))
-  return [recorded(locks, recorder), locks.once]
+  return [recordLocks(locks, recorder), locks.once]
 })
 /** Where a server forgets: what it may have forgotten is to run out while somebody watches. */
 export const holdfastRedisShort: Way = holdfast('holdfast/redis', ([client], recorder) => {
   const locks = createLocks(redis({ client: client as Redis, maxTtl: longestTtl }), { ttl: longestTtl })
-  return [recorded(locks, recorder), locks.once]
+  return [recordLocks(locks, recorder), locks.once]
 })
 export const holdfastRedlock: Way = holdfast('holdfast/redlock', (clients, recorder) => {
   // By default a round takes at most half a second; on a busy machine the scene is to be about its fault alone.
   const locks = createLocks(redlock({ clients, maxTtl: longestTtl, commandTimeout: 3_000 }))
-  return [recorded(locks, recorder)]
+  return [recordLocks(locks, recorder)]
 })
 
 function ours(locks: HoldfastLocks, once: Once | undefined, recorder: Recorder): OnceLock {

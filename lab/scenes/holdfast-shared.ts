@@ -3,7 +3,7 @@ import { AcquireTimeoutError, createLocks, type DriverFactory, type Locks } from
 import { type ConsulOptions, consul } from 'holdfast/consul'
 import { etcd } from 'holdfast/etcd'
 import { guardedConsulTxn, StaleTokenError } from 'holdfast/guard'
-import { type Recorder, recorded } from 'holdfast/verify'
+import { type Recorder, recordLocks } from 'holdfast/verify'
 import { type ZookeeperOptions, zookeeper } from 'holdfast/zookeeper'
 import { type At, type Held, type Lock, longestTtl, resource, type SharedWay } from './lock.js'
 import type { ConsulWay } from './naive-consul-locks.js'
@@ -30,7 +30,7 @@ function inTime<H>(asked: Promise<H>): Promise<H | undefined> {
 function holdfast(title: string, driver: (at: At) => DriverFactory): SharedWay {
   return {
     title,
-    open: (at, recorder) => mutexOf(recorded(createLocks(driver(at)), recorder)),
+    open: (at, recorder) => mutexOf(recordLocks(createLocks(driver(at)), recorder)),
   }
 }
 

@@ -1,5 +1,5 @@
 /** Plays a scene with both locks and draws what happened. */
-import { exclusion, type History, onOneScale, type Timeline, timelineOf } from 'holdfast/verify'
+import { createTimeline, exclusion, type History, type Timeline, withSharedScale } from 'holdfast/verify'
 import { lockDelay, missedWakeUp, sessionEnded } from './consul.js'
 import { compaction, deadLeader, endedInLine } from './etcd.js'
 import { failOver, forgetfulServer, restart } from './forgetting.js'
@@ -38,7 +38,7 @@ export async function runScene(scene: Scene, servers: Servers): Promise<SceneRes
   const take = (side: Side) => takeOf(scene, side, servers)
   const [naive, holdfast] = await Promise.all([take(scene.naive), take(scene.holdfast)])
   // One scale for both, so that a longer bar is a longer time.
-  const [one, two] = onOneScale([naive.timeline, holdfast.timeline])
+  const [one, two] = withSharedScale([naive.timeline, holdfast.timeline])
   return {
     scene,
     naive: { ...naive, timeline: one ?? naive.timeline },
@@ -57,10 +57,10 @@ async function takeOf(scene: Scene, side: Side, servers: Servers): Promise<Take>
   const history = place.history.history()
   const violations = exclusion(history)
   const title = `${scene.title}: ${side.title}`
-  const figure = { text: outcome.saw, good: outcome.ok }
+  const summary = { text: outcome.saw, good: outcome.ok }
   return {
     ...{ outcome, history },
-    timeline: timelineOf(history, { name: scene.lock ?? order, title, violations, figure }),
+    timeline: createTimeline(history, { name: scene.lock ?? order, title, violations, summary }),
   }
 }
 

@@ -1,6 +1,6 @@
 /** Three of the [stories](../../examples/stories), to watch: what is written down is who works on the account or the order, and when. */
 import type { Lock, Locks } from 'holdfast'
-import { type Recorder, recorded } from 'holdfast/verify'
+import { type Recorder, recordLocks } from 'holdfast/verify'
 import { earlyRelease } from '../../examples/stories/early-release.js'
 import { orders } from '../../examples/stories/orders.js'
 import { points } from '../../examples/stories/points.js'
@@ -30,7 +30,7 @@ function watched({ text, naive, lock, locked = false, loss, ...telling }: Story)
       const work: Told['work'] = (host, _, worker, pause) => {
         const recorder = place.history.recorder(String.fromCharCode(65 + worker), worker + 1)
         const part = (as: Host) => text.work(as, mode, worker, pause)
-        if (mode === 'locked') return part({ ...host, locks: recorded(host.locks as Locks, recorder) })
+        if (mode === 'locked') return part({ ...host, locks: recordLocks(host.locks as Locks, recorder) })
         if (locked) return believing(recorder, lock, (entered) => part(entering(host, entered)))
         return believing(recorder, lock, (entered) => {
           entered()

@@ -3,13 +3,13 @@
 import type { AcquireOptions, Lease, Lock, Locks } from 'holdfast'
 import {
   check,
+  createHistory,
   type Entry,
   type Event,
+  fatalFault,
   type History,
-  historyOf,
-  lethal,
   type Recorder,
-  recorded,
+  recordLocks,
   type Violation,
 } from 'holdfast/verify'
 import { locksIn } from '../../test/support/inside.js'
@@ -78,7 +78,7 @@ export async function play(plan: Plan, kind: StoreKind): Promise<Outcome> {
     )
   else await close(world, kind, store, actors, complaints)
   store.end?.()
-  const history = historyOf(events)
+  const history = createHistory(events)
   // A place in line is lost with the connection, and a clock that stands still comes late; who wanted two locks and gives up
   // says so only when the first is given back.
   const inOrder = plan.faults.length === 0 && plan.visits.every(({ name }) => name < 2)
@@ -99,7 +99,7 @@ const isAlive = (actors: Actors, process: number) => actors.get(process)?.proces
 function makeActor(world: World, plan: Plan, store: SimulatedStore, id: number, events: Event[]): Actor {
   const process = makeProcess(world, id, 1 + (plan.rates[id] ?? 0) / 1_000, plan.seed + id + 1)
   const locks = locksIn(process.env, store.driver(process))
-  return { process, locks: recorded(locks, recorderOf(world, process, events)) }
+  return { process, locks: recordLocks(locks, recorderOf(world, process, events)) }
 }
 
 function begin(plan: Plan, actor: Actor, visit: Visit, open: Set<Visit>, complaints: string[]): void {
@@ -201,8 +201,8 @@ function suffer(
   if (kind === 'kill') {
     process.kill()
     store.killed(process)
-    note('invoke', lethal, id)
-    note('ok', lethal, id)
+    note('invoke', fatalFault, id)
+    note('ok', fatalFault, id)
   } else if (kind === 'stall' || kind === 'sleep') {
     process[kind](ms)
     last(kind, id)

@@ -1,5 +1,5 @@
 /** Looks for a plan that breaks a store, and for the least one that still does. */
-import { printViolation, renderText, timelineOf } from 'holdfast/verify'
+import { createTimeline, printViolation, renderText } from 'holdfast/verify'
 import { type Plan, planOf } from './plan.js'
 import { type Outcome, play } from './play.js'
 import { leastOf } from './smaller.js'
@@ -71,6 +71,6 @@ export async function tell(plan: Plan, kind: StoreKind): Promise<string> {
     `${kind.name}: ${JSON.stringify(plan)}`,
     ...complaints,
     ...violations.map(printViolation),
-    ...[...names].map((name) => renderText(timelineOf(history, { name, violations }))),
+    ...[...names].map((name) => renderText(createTimeline(history, { name, violations }))),
   ].join('\n')
 }

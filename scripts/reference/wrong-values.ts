@@ -113,7 +113,7 @@ function otherCalls(locks: Locks): Record<string, Call> {
     'holdfast/guard: ConsulGuardOptions': (given) =>
       guardedConsulTxn({ url: 'http://localhost', ...given }, { fence, fenceKey: 'fence', operations: [] }),
     'holdfast/guard: OnceOptions': (given) => once(pgSql({ query: unused }), 'key', () => 1, given),
-    'holdfast/guard/testing: ProofOptions': (given) => proveGuard(unused, given),
+    'holdfast/guard/testing: ProveGuardOptions': (given) => proveGuard(unused, given),
     'holdfast/decorators: LockedOptions': (given) => locked(locks, name, given),
     'holdfast/nestjs: HoldfastModuleOptions': (given) => locksOf({ driver: memory(), ...given }),
     'holdfast/otel: TelemetryOptions': (given) => telemetry(api, given).stop(),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Lock, Locks } from 'holdfast'
-import { check, memoryRecorder, printViolation, recorded } from 'holdfast/verify'
+import { check, memoryRecorder, printViolation, recordLocks } from 'holdfast/verify'
 import type { Fixture } from './fixture.js'
 import type { It } from './suite.js'
 import { inVain } from './test-context.js'
@@ -43,7 +43,7 @@ export function exclusion(it: It, { traits }: Fixture): void {
       // A fair request goes to the store, even if its own process could hand over the lock.
       return await lock.run(section, { wait: stage.timeout * 4, fair: traits.fair && i % 2 === 0 })
     }
-    const clients = Array.from({ length: 4 }, () => recorded(stage.client().locks, recorder).mutex(name))
+    const clients = Array.from({ length: 4 }, () => recordLocks(stage.client().locks, recorder).mutex(name))
     const work = clients.flatMap((lock) =>
       Array.from({ length: 3 }, async () => {
         for (let i = 0; i < 8; i++) await turn(lock, i)

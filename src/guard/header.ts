@@ -12,7 +12,7 @@ export function fenceHeaders(fence: Fence): Record<string, string> {
 }
 
 /** @throws TypeError, RangeError with what is wrong with the header */
-export function readFence(header: string): Fence {
+export function parseFence(header: string): Fence {
   const [, encoded, digits] = /^\s*name=([^;\s]+);\s*token=(\d{1,16})\s*$/.exec(header) ?? []
   if (encoded === undefined || digits === undefined)
     throw new TypeError(`${fenceHeader} must be 'name=NAME;token=NUMBER', got ${describe(header)}`)

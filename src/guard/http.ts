@@ -3,7 +3,7 @@
  *
  * Comparing on arrival is not enough by itself: an admitted request may still be at work when a newer one comes. So
  * in one process the requests of one lock name are handled one after the other; the newer one waits until the older
- * has ended. Where several processes serve the same resource, each write has to be guarded too: `fenceOf(request)`
+ * has ended. Where several processes serve the same resource, each write has to be guarded too: `getFence(request)`
  * gives the fence for it, and the resulting StaleTokenError is answered with 412 as well.
  *
  * Anybody who may call the resource may send any plausible token under its name; that is not proof of a lease. Put

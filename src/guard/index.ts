@@ -20,7 +20,7 @@ export { type GuardedCommit, guardedCommit } from './commit.js'
 export { type ConsulGuardOptions, type ConsulTxn, guardedConsulTxn } from './consul.js'
 export { type EtcdSend, type EtcdTxn, etcdGateway, guardedTxn } from './etcd.js'
 export { assertFresh, type Fence } from './fence.js'
-export { fenceHeader, fenceHeaders, readFence } from './header.js'
+export { fenceHeader, fenceHeaders, parseFence } from './header.js'
 export { type Fences, type HttpGuardOptions, redisFences, sqlFences } from './http.js'
 export { memoryFences } from './memory-fences.js'
 export {
@@ -46,7 +46,7 @@ export {
   type NodeRedisLike,
   type RedisGuardClient,
 } from './redis.js'
-export { fenceOf } from './request-gate.js'
+export { getFence } from './request-gate.js'
 export type { Target, Values } from './sql.js'
 export {
   type Dialect,

@@ -38,7 +38,7 @@ export interface HonoContext {
 
 /**
  * Middleware for Hono: `app.put('/invoices/:id', honoGuard({ fences, name }), handler)`; the fence is
- * `fenceOf(c.req.raw)`. Answers and throws as `guardFetch`.
+ * `getFence(c.req.raw)`. Answers and throws as `guardFetch`.
  */
 export function honoGuard(
   options: HttpGuardOptions<Request>,

@@ -8,7 +8,7 @@ import { wallTime } from '../core/clock.js'
 import { describe } from '../core/name.js'
 import { checkOptions } from '../core/options.js'
 import type { Fence } from './fence.js'
-import { fenceHeader, readFence } from './header.js'
+import { fenceHeader, parseFence } from './header.js'
 import type { Fences, HttpGuardOptions } from './http.js'
 import { type Rejection, rejections, toRejection } from './rejection.js'
 import { SerialQueue, within } from './serial-queue.js'
@@ -17,7 +17,7 @@ import { SerialQueue, within } from './serial-queue.js'
 const admitted = new WeakMap<object, Fence>()
 
 /** The fence that the request carried, to guard its writes with; `undefined` when it had none. */
-export function fenceOf(request: object): Fence | undefined {
+export function getFence(request: object): Fence | undefined {
   return admitted.get(request)
 }
 
@@ -128,7 +128,7 @@ export class RequestGate<Request extends object> {
       throw new TypeError(`name must tell the lock's name for every request, got ${describe(wanted)}`)
     let fence: Fence
     try {
-      fence = readFence(header)
+      fence = parseFence(header)
     } catch (error) {
       return rejections.bad((error as Error).message)
     }

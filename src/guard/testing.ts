@@ -28,7 +28,7 @@ export interface GuardedResource {
   close?(): Promise<unknown> | unknown
 }
 
-export interface ProofOptions {
+export interface ProveGuardOptions {
   /** How many write at the same time. @default 4 */
   readonly clients?: number
   /** How often they do. @default 50 */
@@ -37,7 +37,7 @@ export interface ProofOptions {
   readonly isStale?: (error: unknown) => boolean
 }
 
-export interface Proof {
+export interface GuardReport {
   readonly writes: number
   readonly refused: number
 }
@@ -81,8 +81,8 @@ export class GuardBrokenError extends Error {
  */
 export async function proveGuard(
   open: (id: string) => GuardedResource | Promise<GuardedResource>,
-  { clients = 4, rounds = 50, isStale = (error) => error instanceof StaleTokenError }: ProofOptions = {},
-): Promise<Proof> {
+  { clients = 4, rounds = 50, isStale = (error) => error instanceof StaleTokenError }: ProveGuardOptions = {},
+): Promise<GuardReport> {
   if (!Number.isInteger(clients) || clients < 2)
     throw new RangeError(`clients must be an integer of at least 2, got ${describe(clients)}`)
   if (!Number.isInteger(rounds) || rounds < 1)

@@ -36,8 +36,8 @@ export function checked(options: PageOptions): PageOptions {
         `stores.${id}${described ? '.locks' : ''} must be what createLocks() returned, got '${locks}'`,
       )
     if (!described) continue
-    if (store.about !== undefined && typeof store.about !== 'string')
-      throw new TypeError(`stores.${id}.about must be a text, got '${store.about}'`)
+    if (store.description !== undefined && typeof store.description !== 'string')
+      throw new TypeError(`stores.${id}.description must be a text, got '${store.description}'`)
     if (store.doctor !== undefined && typeof store.doctor !== 'function')
       throw new TypeError(`stores.${id}.doctor must be a function, got '${store.doctor}'`)
   }

@@ -12,7 +12,7 @@ export interface Access {
 }
 
 /** A forced release that was asked for on the page. */
-export interface Release {
+export interface ForcedRelease {
   readonly store: string
   readonly name: string
   /** The reason that was given. */
@@ -27,7 +27,7 @@ export interface Site {
   readonly hub: Hub
   readonly access: Access
   readonly allowRelease: boolean
-  readonly onRelease: (release: Release) => void
+  readonly onRelease: (release: ForcedRelease) => void
   readonly init: () => Init
   readonly key: string
 }

@@ -14,7 +14,7 @@
  * @module
  */
 export type { FastifyLike } from './fastify.js'
-export type { Release } from './handler.js'
+export type { ForcedRelease } from './handler.js'
 export { type LockPage, lockPage, type PageOptions } from './lock-page.js'
-export type { StoreOptions, Watched } from './watch.js'
+export type { StoreOptions, WatchedLocks } from './watch.js'
 export type { Finding } from './wire.js'

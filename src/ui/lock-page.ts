@@ -5,14 +5,14 @@ import type { Duration } from 'holdfast'
 import { checked, positive } from './check-options.js'
 import { type FastifyLike, mountOn } from './fastify.js'
 import { headers, loopback } from './guard.js'
-import { type Release, respond, type Site } from './handler.js'
+import { type ForcedRelease, respond, type Site } from './handler.js'
 import { Hub } from './hub.js'
 import { type NodeRequest, refuse, requestOf, write } from './node.js'
-import { type StoreOptions, Watch, type Watched } from './watch.js'
+import { type StoreOptions, Watch, type WatchedLocks } from './watch.js'
 
 export interface PageOptions {
   /** What to show, by the name it gets on the page: `{ main: locks }`. */
-  readonly stores: Readonly<Record<string, Watched | StoreOptions>>
+  readonly stores: Readonly<Record<string, WatchedLocks | StoreOptions>>
   /** Where the page is mounted: `/locks`. Express and Nest say it themselves. @default '/' */
   readonly path?: string
   /** Holders can be asked to give way, and locks taken by force. @default false */
@@ -32,7 +32,7 @@ export interface PageOptions {
   /** How far back the timeline goes, in ms. @default 300_000 */
   readonly history?: Duration
   /** Called after each forced release, for the log. @default a process warning */
-  readonly onRelease?: (release: Release) => void
+  readonly onRelease?: (release: ForcedRelease) => void
 }
 
 export interface LockPage {
@@ -144,7 +144,7 @@ async function answer(
   }
 }
 
-function warn({ store, name, why, outcome }: Release): void {
+function warn({ store, name, why, outcome }: ForcedRelease): void {
   process.emitWarning(
     `"${name}" of ${store} was taken from its holder on the page (${outcome}): ${why}`,
     'HoldfastWarning',

@@ -10,14 +10,14 @@ import { type Pace, pauseAfter, pauseAfterFailure } from './pace.js'
 import type { Entry, Finding, Gap, GaveUp, Health, Past, StoreState, Tick } from './wire.js'
 
 /** What the page needs of `Locks`. */
-export type Watched = Pick<Locks, 'driver' | 'list' | 'inspect' | 'forceRelease'> & {
+export type WatchedLocks = Pick<Locks, 'driver' | 'list' | 'inspect' | 'forceRelease'> & {
   readonly revoke: unknown
 }
 
 export interface StoreOptions {
-  readonly locks: Watched
+  readonly locks: WatchedLocks
   /** What it is, for people: a URL without its password. @default the driver's name */
-  readonly about?: string
+  readonly description?: string
   /** Examines the set-up, at most every five minutes while somebody looks. */
   readonly doctor?: () => Promise<readonly Finding[]>
 }
@@ -101,11 +101,11 @@ export class Watch {
   }
 
   state(): StoreState {
-    const { locks, about = locks.driver.name, doctor } = this.#store
+    const { locks, description = locks.driver.name, doctor } = this.#store
     return {
       id: this.#id,
       driver: locks.driver.name,
-      about,
+      about: description,
       health: this.#health,
       entries: [...this.#entries.values()],
       past: this.#past,

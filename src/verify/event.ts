@@ -21,7 +21,7 @@ export type Op =
   | 'cancel'
   | 'read'
   | 'write'
-  /** A fault in a process or a store: see {@link lethal} and `Entry.kind`. */
+  /** A fault in a process or a store: see {@link fatalFault} and `Entry.kind`. */
   | 'fault'
   /** Holders and waiters in the store, as `inspect` reported them; used to check the end of a run. */
   | 'standing'
@@ -33,7 +33,7 @@ export type Phase = 'invoke' | 'ok' | 'fail' | 'info'
 
 export type ModeKind = 'exclusive' | 'shared' | 'permits'
 
-interface Facts {
+interface EventFields {
   readonly op: Op
   readonly phase: Phase
   /** The lock, or the resource it guards. Absent on faults. */
@@ -64,13 +64,13 @@ interface Facts {
 }
 
 /** Input of a recorder, which adds time, process and client. */
-export interface Entry extends Facts {
+export interface Entry extends EventFields {
   /** Deadline of the lease, on the recorder's clock. */
   readonly until?: bigint
 }
 
 /** One event of a loaded history. */
-export interface Event extends Facts {
+export interface Event extends EventFields {
   /** Nanoseconds since the first event. */
   readonly t: number
   readonly pid: number
@@ -81,4 +81,4 @@ export interface Event extends Facts {
 }
 
 /** The `kind` of a fault that ends its target at once: nobody claims what the process held. */
-export const lethal = 'kill'
+export const fatalFault = 'kill'

@@ -1,5 +1,5 @@
 /** Groups events into acquisitions and sorts everything by time. */
-import { type Event, lethal, type ModeKind } from './event.js'
+import { type Event, fatalFault, type ModeKind } from './event.js'
 import { type Force, markForced, noteForce } from './forced.js'
 import { groupBy } from './group-by.js'
 
@@ -50,7 +50,7 @@ export interface History {
 
 type Draft = { -readonly [K in keyof Acquisition]: Acquisition[K] } & { events: Event[] }
 
-export function historyOf(unsorted: readonly Event[]): History {
+export function createHistory(unsorted: readonly Event[]): History {
   // The sort is stable, so events of one process in the same nanosecond keep their order.
   const events = [...unsorted].sort((a, b) => a.t - b.t)
   const drafts = new Map<string, Draft>()
@@ -60,7 +60,7 @@ export function historyOf(unsorted: readonly Event[]): History {
   for (const event of events) {
     lastSeen.set(event.client, event.t)
     if (event.op === 'fault') {
-      if (event.kind === lethal) noteKill(kills, event)
+      if (event.kind === fatalFault) noteKill(kills, event)
     } else if (event.op === 'force') {
       noteForce(forces, event)
     } else if (event.attempt !== undefined) {

@@ -4,10 +4,10 @@
  * ```ts
  * import { createLocks } from 'holdfast'
  * import { memory } from 'holdfast/memory'
- * import { check, memoryRecorder, printViolation, recorded } from 'holdfast/verify'
+ * import { check, memoryRecorder, printViolation, recordLocks } from 'holdfast/verify'
  *
  * const recorder = memoryRecorder()
- * const locks = recorded(createLocks(memory()), recorder)
+ * const locks = recordLocks(createLocks(memory()), recorder)
  * await locks.mutex('seat:12A').run(() => undefined)
  * await locks.close()
  * for (const violation of check(recorder.history())) console.log(printViolation(violation))
@@ -26,8 +26,8 @@ export { permits } from './checkers/permits.js'
 export { readWrite } from './checkers/read-write.js'
 export { tokens } from './checkers/tokens.js'
 export { witness } from './checkers/witness.js'
-export { type Entry, type Event, lethal, type ModeKind, type Op, type Phase } from './event.js'
-export { type Acquisition, type History, historyOf } from './history.js'
+export { type Entry, type Event, fatalFault, type ModeKind, type Op, type Phase } from './event.js'
+export { type Acquisition, createHistory, type History } from './history.js'
 export { type HoldInterval, intervalEnd, intervalsByName } from './intervals.js'
 export {
   type MemoryRecorder,
@@ -37,19 +37,19 @@ export {
   readHistory,
   recorder,
 } from './record.js'
-export { recorded } from './recorded.js'
-export { attemptOf } from './recorded-lease.js'
+export { recordLocks } from './recorded.js'
+export { getAttempt } from './recorded-lease.js'
 export {
   type Band,
   type Bar,
-  type Figure,
+  createTimeline,
   type Mark,
   type Row,
   type Timeline,
   type TimelineOptions,
-  timelineOf,
+  type TimelineSummary,
 } from './timeline.js'
-export { onOneScale } from './timeline-arrange.js'
+export { withSharedScale } from './timeline-arrange.js'
 export { renderSvg, type SvgOptions } from './timeline-svg.js'
 export { renderText, type TextOptions } from './timeline-text.js'
-export { printViolation, type Rule, type Story, type Violation } from './violation.js'
+export { type AttemptHistory, printViolation, type Rule, type Violation } from './violation.js'

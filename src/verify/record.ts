@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto'
 import { closeSync, openSync, readdirSync, readFileSync, statSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Entry, Event } from './event.js'
-import { type History, historyOf } from './history.js'
+import { createHistory, type History } from './history.js'
 
 export interface Recorder {
   /** Identifies this recorder in the history: process id and a random part. */
@@ -127,5 +127,5 @@ function joined(lines: readonly Line[]): History {
     const event = { ...rest, t: since(times[i] ?? 0n) }
     return until === undefined ? event : { ...event, until: since(BigInt(until)) }
   })
-  return historyOf(events)
+  return createHistory(events)
 }

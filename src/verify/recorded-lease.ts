@@ -83,7 +83,9 @@ export class RecordedLease implements MultiLease {
 }
 
 /** The acquisition id of a recorded lease, for recording accesses under it. @throws TypeError for any other lease */
-export function attemptOf(lease: Lease): string {
+export function getAttempt(lease: Lease): string {
   if (lease instanceof RecordedLease) return lease.attempt
-  throw new TypeError('attemptOf takes a lease of recorded locks; make them with recorded(locks, recorder)')
+  throw new TypeError(
+    'getAttempt takes a lease of recorded locks; make them with recordLocks(locks, recorder)',
+  )
 }

@@ -1,5 +1,5 @@
 /**
- * Locks that record a history: use `recorded(locks, recorder)` instead of `locks`.
+ * Locks that record a history: use `recordLocks(locks, recorder)` instead of `locks`.
  *
  * ```
  *   acquire called ──► invoke      resolved ──► ok (token, until)      renewed ──► renew ok (until)
@@ -24,7 +24,7 @@ import type { Recorder } from './record.js'
 import { RecordedLease } from './recorded-lease.js'
 
 /** @returns the same locks, recorded, including `forceRelease`. `inspect`, `list` and the like are passed through unrecorded. */
-export function recorded<M extends Ability>(locks: Locks<M>, recorder: Recorder): Locks<M> {
+export function recordLocks<M extends Ability>(locks: Locks<M>, recorder: Recorder): Locks<M> {
   const journal = new Journal(recorder)
   const stops = [
     locks.on('waiting', ({ name, blocked }) => {

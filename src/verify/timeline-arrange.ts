@@ -2,7 +2,7 @@
 import type { Band, Timeline } from './timeline.js'
 
 /** The same timelines, each as long as the longest, so that a comparison of two is one of lengths. */
-export function onOneScale(timelines: readonly Timeline[]): Timeline[] {
+export function withSharedScale(timelines: readonly Timeline[]): Timeline[] {
   const longest = Math.max(0, ...timelines.map(({ from, to }) => to - from))
   return timelines.map((timeline) => ({ ...timeline, to: timeline.from + longest }))
 }

@@ -58,14 +58,14 @@ export function renderSvg(timeline: Timeline, options: SvgOptions = {}): string 
 }
 
 /** Room for the title, the figure, and one line each for what was done to all and for violations. */
-function topOf({ figure, marks, bands }: Timeline): number {
-  return 44 + (figure ? 20 : 0) + (marks.length > 0 ? 16 : 0) + (bands.length > 0 ? 18 : 0)
+function topOf({ summary, marks, bands }: Timeline): number {
+  return 44 + (summary ? 20 : 0) + (marks.length > 0 ? 16 : 0) + (bands.length > 0 ? 18 : 0)
 }
 
-function figureText({ figure }: Timeline): string {
-  if (figure === undefined) return ''
-  const sign = figure.good ? '✓' : '✗'
-  return `<text class="figure ${figure.good ? 'good' : 'bad-text'}" x="24" y="52">${sign} ${escaped(figure.text)}</text>`
+function figureText({ summary }: Timeline): string {
+  if (summary === undefined) return ''
+  const sign = summary.good ? '✓' : '✗'
+  return `<text class="figure ${summary.good ? 'good' : 'bad-text'}" x="24" y="52">${sign} ${escaped(summary.text)}</text>`
 }
 
 interface Frame {

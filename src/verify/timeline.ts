@@ -3,7 +3,7 @@
  * for violations. `renderText` and `renderSvg` draw it; other programs may create such data, too.
  */
 
-import { lethal, type ModeKind } from './event.js'
+import { fatalFault, type ModeKind } from './event.js'
 import type { Acquisition, History } from './history.js'
 import { intervalEnd, intervalsByName } from './intervals.js'
 import type { Violation } from './violation.js'
@@ -20,10 +20,10 @@ export interface Timeline {
   /** One line that explains the bars. */
   readonly note?: string
   /** What was counted, below the title: `156 requests`. */
-  readonly figure?: Figure
+  readonly summary?: TimelineSummary
 }
 
-export interface Figure {
+export interface TimelineSummary {
   readonly text: string
   /** Is it as it should be? */
   readonly good: boolean
@@ -74,13 +74,13 @@ export interface TimelineOptions {
   /** @default the name */
   readonly title?: string
   /** What was counted, below the title. */
-  readonly figure?: Figure
+  readonly summary?: TimelineSummary
   /** Display name of a client. @default its name without the random part */
   readonly label?: (client: string) => string
 }
 
 /** The timeline of one name in a history. */
-export function timelineOf(history: History, options: TimelineOptions): Timeline {
+export function createTimeline(history: History, options: TimelineOptions): Timeline {
   const { name, title = name, label = plainLabel } = options
   const all = history.acquisitions.filter((one) => one.name === name)
   const clients = [...new Set(all.map((one) => one.client))]
@@ -107,11 +107,11 @@ export function timelineOf(history: History, options: TimelineOptions): Timeline
   })
   const [from, to] = extent(all, history, options)
   const marks = marksOf(history, (target) => target === undefined)
-  const { figure } = options
+  const { summary } = options
   return {
     ...{ title, from, to, rows, marks, bands },
     ...(note !== undefined && { note }),
-    ...(figure !== undefined && { figure }),
+    ...(summary !== undefined && { summary }),
   }
 }
 
@@ -166,7 +166,7 @@ function marksOf(history: History, concerns: (target: number | undefined) => boo
     if (op !== 'fault' || !concerns(target)) continue
     const begun = open.get(attempt)
     if (phase === 'invoke') open.set(attempt, marks.push({ at: t, text: kind }) - 1)
-    else if (begun !== undefined && kind !== lethal)
+    else if (begun !== undefined && kind !== fatalFault)
       marks[begun] = { at: marks[begun]?.at ?? t, to: t, text: kind }
   }
   return marks

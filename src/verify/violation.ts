@@ -16,7 +16,7 @@ export type Rule =
   | 'commands'
 
 /** One side of a violation: its own events, and the actions and faults of its process around the moment. */
-export interface Story {
+export interface AttemptHistory {
   readonly client: string
   readonly pid: number
   readonly attempt: string
@@ -33,7 +33,7 @@ export interface Violation {
   readonly lasted: number
   readonly parties: readonly Acquisition[]
   /** Built on first read: a broken lock has many violations, and few are looked at. */
-  readonly stories: readonly Story[]
+  readonly histories: readonly AttemptHistory[]
 }
 
 /** Number of events of the same process shown before and after the moment. */
@@ -41,13 +41,13 @@ const context = 3
 
 export function violation(
   history: History,
-  about: Omit<Violation, 'stories' | 'lasted'> & { readonly lasted?: number },
+  about: Omit<Violation, 'histories' | 'lasted'> & { readonly lasted?: number },
 ): Violation {
-  let stories: readonly Story[] | undefined
+  let stories: readonly AttemptHistory[] | undefined
   return {
     lasted: 0,
     ...about,
-    get stories() {
+    get histories() {
       stories ??= about.parties.map((party) => storyOf(history, party, about.at))
       return stories
     },
@@ -71,7 +71,7 @@ function indexOf(history: History): Map<string, Event[]> {
   return index
 }
 
-function storyOf(history: History, party: Acquisition, at: number): Story {
+function storyOf(history: History, party: Acquisition, at: number): AttemptHistory {
   const index = indexOf(history)
   const told = new Set<Event>(party.events)
   const own = index.get(party.client) ?? []
@@ -109,7 +109,7 @@ export function printViolation(violation: Violation): string {
     `${violation.rule}: ${violation.message}`,
     `  seen ${ms(violation.at)} after the first event`,
   ]
-  for (const story of violation.stories) {
+  for (const story of violation.histories) {
     lines.push('', `  ${story.client} (process ${story.pid}), acquisition ${story.attempt}`)
     for (const event of story.events) {
       const mark = event.attempt === story.attempt ? '*' : ' '

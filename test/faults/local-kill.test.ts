@@ -70,7 +70,7 @@ describe('the kill loop sees', () => {
     const { history } = await killLoop({ childClient, make: () => lockFile(folder, 6), folder, rounds: 12 })
     const found = exclusion(history)
     assert.ok(found.length > 0, 'two holders went unseen')
-    assert.equal(found[0]?.stories.length, 2)
+    assert.equal(found[0]?.histories.length, 2)
     assert.ok(witness(history).length > 0, 'lost updates went unseen')
   })
 

@@ -20,7 +20,7 @@ import {
   expressStale,
   type Fences,
   fenceHeaders,
-  fenceOf,
+  getFence,
   guardFetch,
   type HttpGuardOptions,
   honoGuard,
@@ -92,7 +92,7 @@ function guarded(
     next()
   })
   const guard = expressGuard<express.Request>({ fences: memoryFences(), name: 'a', ...options })
-  app.put('/', guard, parser, handle ?? ((request, response) => void response.json(fenceOf(request))))
+  app.put('/', guard, parser, handle ?? ((request, response) => void response.json(getFence(request))))
   app.use(expressStale)
   return site(createServer(app))
 }
@@ -111,7 +111,7 @@ test('a client that hangs up while it is let in keeps nobody waiting', async () 
   }
   const handled: (number | undefined)[] = []
   const { raw, put, stop } = await guarded({ fences, limit: 600_000, wait: 600_000 }, (request, response) => {
-    handled.push(fenceOf(request)?.token)
+    handled.push(getFence(request)?.token)
     response.json({})
   })
   const { socket, answered } = raw(1)
@@ -159,7 +159,7 @@ test('a turn lasts until the handler has ended, although its client has hung up'
   const name = (request: express.Request) =>
     String(request.headers['holdfast-fence']).includes('another') ? 'another' : 'a'
   const { raw, put, stop } = await guarded({ name }, async (request, response) => {
-    const token = fenceOf(request)?.token
+    const token = getFence(request)?.token
     if (token === 9) return response.json({})
     order.push(`${token} in`)
     if (token === 1) {
@@ -186,13 +186,13 @@ test('a turn lasts until the handler has ended, although its client has hung up'
 
 test('a handler that never ends is cut off, and the next one is let in', async () => {
   const { raw, put, stop } = await guarded({ limit: 50 }, (request, response) => {
-    if (fenceOf(request)?.token !== 1) response.json({})
+    if (getFence(request)?.token !== 1) response.json({})
   })
   assert.equal(await raw(1).answered, '')
   assert.equal((await put(2)).status, 200)
   await stop()
   const fetched = guardFetch(
-    (request) => (fenceOf(request)?.token === 1 ? new Promise(() => undefined) : Response.json({})),
+    (request) => (getFence(request)?.token === 1 ? new Promise(() => undefined) : Response.json({})),
     { fences: memoryFences(), name: 'a', limit: 20 },
   )
   const ask = (token: number) => fetched(new Request('http://localhost/', { headers: headersOf(token) }))
@@ -200,7 +200,7 @@ test('a handler that never ends is cut off, and the next one is let in', async (
   assert.equal((await ask(2)).status, 200)
   const hono = new Hono()
   hono.get('/', honoGuard({ fences: memoryFences(), name: 'a', limit: 20 }), (c) =>
-    fenceOf(c.req.raw)?.token === 1 ? new Promise<Response>(() => undefined) : c.json({}),
+    getFence(c.req.raw)?.token === 1 ? new Promise<Response>(() => undefined) : c.json({}),
   )
   assert.equal((await hono.request('/', { headers: headersOf(1) })).status, 503)
   assert.equal((await hono.request('/', { headers: headersOf(2) })).status, 200)
@@ -295,7 +295,7 @@ test('Fetch: a client that hangs up while it waits for its turn has none', async
   const handled: (number | undefined)[] = []
   const ask = guardFetch(
     async (request) => {
-      handled.push(fenceOf(request)?.token)
+      handled.push(getFence(request)?.token)
       await may.opened
       return Response.json({})
     },

@@ -10,13 +10,13 @@ import {
   expressStale,
   fenceHeader,
   fenceHeaders,
-  fenceOf,
+  getFence,
   guardedPut,
   guardFetch,
   honoGuard,
   httpObjects,
   memoryFences,
-  readFence,
+  parseFence,
 } from 'holdfast/guard'
 import { proveGuard } from 'holdfast/guard/testing'
 import { memory } from 'holdfast/memory'
@@ -159,7 +159,7 @@ test('who comes without a fence, with a bad one or that of another lock is told 
 })
 
 test('without a header a request passes where the guard is optional', async () => {
-  const guarded = guardFetch((request) => Response.json(fenceOf(request) ?? 'none'), {
+  const guarded = guardFetch((request) => Response.json(getFence(request) ?? 'none'), {
     fences: memoryFences(),
     name: 'a',
     optional: true,
@@ -212,7 +212,7 @@ test('a newer request waits until the older one of the same lock has ended, othe
       order.push(`${what} in`)
       if (what === '/slow') await slow
       order.push(`${what} out`)
-      return Response.json(fenceOf(request))
+      return Response.json(getFence(request))
     },
     { fences: memoryFences(), name: (request) => (request.url.endsWith('/other') ? 'b' : 'a') },
   )
@@ -234,7 +234,7 @@ test('the header carries any name and the lease itself', async () => {
   const lease = await locks.mutex(name).acquire()
   const headers = fenceHeaders(lease)
   const request = new Request('http://localhost/', { headers })
-  assert.deepEqual(readFence(request.headers.get(fenceHeader) ?? ''), { name, token: lease.token })
+  assert.deepEqual(parseFence(request.headers.get(fenceHeader) ?? ''), { name, token: lease.token })
   await lease.release()
   assert.throws(() => fenceHeaders(lease), { code: 'LEASE_LOST' })
 })

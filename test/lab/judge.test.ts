@@ -1,7 +1,7 @@
 // What the lab counts apart, and that it counts nothing else apart.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { type Event, historyOf, type Rule } from 'holdfast/verify'
+import { createHistory, type Event, type Rule } from 'holdfast/verify'
 import type { Fault } from '../../lab/faults/store.js'
 import { judgeRun } from '../../lab/faults/verdict.js'
 import { leakCheck } from '../support/leaks.js'
@@ -37,7 +37,7 @@ const goesBack = [
 ]
 
 function judged(...events: readonly Event[]): { violations: string[]; excused: string[] } {
-  const history = historyOf([...goesBack, ...events].sort((a, b) => a.t - b.t))
+  const history = createHistory([...goesBack, ...events].sort((a, b) => a.t - b.t))
   const { violations, excused } = judgeRun(history, faults, { settles: 10_000, check: {} }, [])
   return {
     violations: violations.map(({ rule }) => rule),

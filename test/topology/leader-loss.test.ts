@@ -6,7 +6,7 @@ import { fork } from 'node:child_process'
 import { once as event } from 'node:events'
 import { after, type TestContext, test } from 'node:test'
 import { createLocks, type DriverFactory } from 'holdfast'
-import { check, memoryRecorder, printViolation, recorded } from 'holdfast/verify'
+import { check, memoryRecorder, printViolation, recordLocks } from 'holdfast/verify'
 import { consul } from '../../src/drivers/consul/index.js'
 import { etcd } from '../../src/drivers/etcd/index.js'
 import { zookeeper } from '../../src/drivers/zookeeper/index.js'
@@ -47,7 +47,7 @@ async function survives(t: TestContext, { leader, driver, ttl, bound, whole }: Q
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
   const work = clients.map(async (locks) => {
-    const lock = recorded(locks, recorder).mutex('crowd')
+    const lock = recordLocks(locks, recorder).mutex('crowd')
     // A lease that was lost, and a wait that ended in trouble, are what may happen here.
     while (go) await lock.run(section, { wait: 10_000, ttl, fair: true }).catch(() => undefined)
   })

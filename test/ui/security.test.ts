@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { createLocks, type Locks } from 'holdfast'
 import { memory } from 'holdfast/memory'
-import { lockPage, type PageOptions, type Release } from 'holdfast/ui'
+import { type ForcedRelease, lockPage, type PageOptions } from 'holdfast/ui'
 import type { Init } from '../../src/ui/wire.js'
 import { leakCheck } from '../support/leaks.js'
 import { type Served, send, serving, stream } from './support.js'
@@ -13,8 +13,10 @@ const token = 'a-token-of-the-test-suite'
 const locks: Locks = createLocks(memory())
 after(() => locks.close())
 
-async function page(options: Partial<PageOptions> = {}): Promise<Served & { readonly released: Release[] }> {
-  const released: Release[] = []
+async function page(
+  options: Partial<PageOptions> = {},
+): Promise<Served & { readonly released: ForcedRelease[] }> {
+  const released: ForcedRelease[] = []
   const made = lockPage({
     stores: { main: locks },
     interval: 20,

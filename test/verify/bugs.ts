@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import {
   type Acquisition,
+  createHistory,
   type Event,
   type History,
-  historyOf,
   type Rule,
   type Violation,
 } from 'holdfast/verify'
@@ -61,12 +61,12 @@ export interface Hunt {
 export function hunt({ check, rule, bug, histories = 60, simulation = {} }: Hunt): void {
   let hidden = 0
   for (let seed = 1; seed <= histories; seed++) {
-    const clean = historyOf(simulate({ seed, steps: 500, ...simulation }))
+    const clean = createHistory(simulate({ seed, steps: 500, ...simulation }))
     assert.deepEqual(check(clean), [], `seed ${seed} is clean`)
     const buggy = bug(clean, randomFrom(seed))
     if (buggy === undefined) continue
     hidden++
-    const found = check(historyOf(buggy))
+    const found = check(createHistory(buggy))
     assert.ok(
       found.some((one) => one.rule === rule),
       `seed ${seed}: the bug was not seen`,

@@ -1,7 +1,7 @@
 import '../support/background.js'
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
-import { check, type Event, historyOf } from 'holdfast/verify'
+import { check, createHistory, type Event } from 'holdfast/verify'
 import { leakCheck } from '../support/leaks.js'
 import { simulate } from './simulate.js'
 
@@ -9,7 +9,7 @@ describe('all checkers together', () => {
   it('find nothing in legal histories, with kills, pauses, tries and cancellations in them', () => {
     let events = 0
     for (let seed = 1; seed <= 300; seed++) {
-      const history = historyOf(simulate({ seed, steps: 600 }))
+      const history = createHistory(simulate({ seed, steps: 600 }))
       events += history.events.length
       const found = check(history, { liveness: { within: 2_000 } })
       assert.deepEqual(
@@ -24,7 +24,7 @@ describe('all checkers together', () => {
     const events = longHistory(1_000_000)
     // Processor time, because the machine may be busy with something else.
     const begin = process.cpuUsage()
-    const found = check(historyOf(events), { liveness: { within: 10_000 } })
+    const found = check(createHistory(events), { liveness: { within: 10_000 } })
     const took = process.cpuUsage(begin).user / 1000
     assert.deepEqual(found, [])
     assert.ok(took < 20_000, `took ${took} ms of processor time`)
@@ -34,9 +34,9 @@ describe('all checkers together', () => {
     const events = longHistory(100_000).map((event) =>
       event.op === 'acquire' && event.phase === 'ok' ? { ...event, token: 1 } : event,
     )
-    const found = check(historyOf(events))
+    const found = check(createHistory(events))
     assert.ok(found.length > 10_000)
-    assert.equal(found[0]?.stories.length, 2)
+    assert.equal(found[0]?.histories.length, 2)
   })
 })
 

@@ -5,13 +5,13 @@ import { createLocks, type Lease, type Locks } from 'holdfast'
 import type { Driver, DriverFactory, Env } from 'holdfast/driver'
 import { memory } from 'holdfast/memory'
 import {
-  attemptOf,
   type CheckOptions,
   check,
+  getAttempt,
   type MemoryRecorder,
   memoryRecorder,
   type Rule,
-  recorded,
+  recordLocks,
 } from 'holdfast/verify'
 import { leakCheck } from '../support/leaks.js'
 import { until } from '../support/until.js'
@@ -144,7 +144,7 @@ const bugs: Readonly<Record<Rule, Bug>> = {
       // Two for each are enough: this one has asked a third time.
       commands(broken ? 7 : 6)
     },
-    check: { commands: { most: 2 } },
+    check: { commands: { max: 2 } },
   },
 }
 
@@ -162,9 +162,9 @@ async function violationsOf({ driver, run, check: options = {} }: Bug, broken: b
   }) as DriverFactory
   const journal = memoryRecorder()
   const plain = [createLocks(factory), createLocks(factory)] as unknown as readonly [Locks, Locks]
-  const [a, b] = [recorded(plain[0], journal), recorded(plain[1], journal)]
+  const [a, b] = [recordLocks(plain[0], journal), recordLocks(plain[1], journal)]
   const access = (op: 'read' | 'write') => (lease: Lease, value: number) => {
-    const event = { op, name: lease.name, attempt: attemptOf(lease), token: lease.token } as const
+    const event = { op, name: lease.name, attempt: getAttempt(lease), token: lease.token } as const
     journal.write({ ...event, phase: 'invoke' })
     journal.write({ ...event, phase: 'ok', value, ...(op === 'write' && { seq: value }) })
   }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
 import { createLocks, type Locks } from 'holdfast'
 import { memory } from 'holdfast/memory'
-import { check, type MemoryRecorder, memoryRecorder, recorded } from 'holdfast/verify'
+import { check, type MemoryRecorder, memoryRecorder, recordLocks } from 'holdfast/verify'
 import { leakCheck } from '../support/leaks.js'
 import { until } from '../support/until.js'
 
@@ -12,7 +12,7 @@ async function recording(
   use: (locks: Locks, recorder: MemoryRecorder) => Promise<void>,
 ): Promise<MemoryRecorder> {
   const recorder = memoryRecorder()
-  const locks = recorded(createLocks(memory()), recorder)
+  const locks = recordLocks(createLocks(memory()), recorder)
   try {
     await use(locks, recorder)
   } finally {
@@ -216,7 +216,7 @@ describe('recorded locks', () => {
   it('stop listening once closed', async () => {
     const recorder = memoryRecorder()
     const plain = createLocks(memory())
-    const locks = recorded(plain, recorder)
+    const locks = recordLocks(plain, recorder)
     assert.equal(locks.driver, plain.driver)
     await locks.close()
     await assert.rejects(async () => locks.mutex('x'), { code: 'CLOSED' })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
-import { check, historyOf, onOneScale, renderSvg, renderText, timelineOf } from 'holdfast/verify'
+import { check, createHistory, createTimeline, renderSvg, renderText, withSharedScale } from 'holdfast/verify'
 import { leakCheck } from '../support/leaks.js'
 import { event, held } from './bugs.js'
 import { simulate } from './simulate.js'
@@ -12,7 +12,7 @@ const waitsThenHolds = [
 
 describe('a timeline', () => {
   it('draws waits and claims to scale, one row for each client, in a terminal', () => {
-    const text = renderText(timelineOf(historyOf(waitsThenHolds), { name: 'x' }), { width: 49 })
+    const text = renderText(createTimeline(createHistory(waitsThenHolds), { name: 'x' }), { width: 49 })
     assert.deepEqual(text.split('\n'), [
       'x',
       '',
@@ -30,8 +30,8 @@ describe('a timeline', () => {
       ...held('a', '1', [0, 0, 60], { token: 1 }),
       ...held('b', '2', [0, 40, 100], { token: 2 }),
     ]
-    const history = historyOf(events)
-    const timeline = timelineOf(history, { name: 'x', violations: check(history) })
+    const history = createHistory(events)
+    const timeline = createTimeline(history, { name: 'x', violations: check(history) })
     const text = renderText(timeline, { width: 49 })
     assert.match(text, /a {6}│▐█+1?█*╳{8}\n/)
     assert.match(text, /b {6}│░+╳{8}/)
@@ -48,8 +48,8 @@ describe('a timeline', () => {
       ...held('c', '3', [0, 20, 80], { token: 3 }),
       ...held('d', '4', [0, 90, 99], { token: 4 }),
     ]
-    const history = historyOf(events)
-    const svg = renderSvg(timelineOf(history, { name: 'x', violations: check(history) }))
+    const history = createHistory(events)
+    const svg = renderSvg(createTimeline(history, { name: 'x', violations: check(history) }))
     assert.equal(svg.match(/class="bad"/g)?.length, 2, 'one, and the legend')
     assert.match(svg, />3 inside at once, 60\.0 ms</)
     const [, height] = /class="bad"[^>]* height="(\d+)"/.exec(svg) ?? []
@@ -57,16 +57,16 @@ describe('a timeline', () => {
   })
 
   it('writes what was counted below the title, and whether it is as it should be', () => {
-    const figure = { text: '156 requests <for> 10', good: false }
-    const svg = renderSvg(timelineOf(historyOf(waitsThenHolds), { name: 'x', figure }))
+    const summary = { text: '156 requests <for> 10', good: false }
+    const svg = renderSvg(createTimeline(createHistory(waitsThenHolds), { name: 'x', summary }))
     assertWellFormed(svg)
     assert.match(svg, /class="figure bad-text"[^>]*>✗ 156 requests &lt;for&gt; 10</)
   })
 
   it('puts both halves of a comparison on one scale', () => {
-    const short = timelineOf(historyOf(held('a', '1', [0, 0, 50], { token: 1 })), { name: 'x' })
-    const long = timelineOf(historyOf(held('a', '1', [0, 0, 200], { token: 1 })), { name: 'x' })
-    const widths = onOneScale([short, long]).map((timeline) =>
+    const short = createTimeline(createHistory(held('a', '1', [0, 0, 50], { token: 1 })), { name: 'x' })
+    const long = createTimeline(createHistory(held('a', '1', [0, 0, 200], { token: 1 })), { name: 'x' })
+    const widths = withSharedScale([short, long]).map((timeline) =>
       Number(/class="exclusive"[^>]* width="([\d.]+)"/.exec(renderSvg(timeline))?.[1]),
     )
     assert.ok(Math.abs((widths[1] ?? 0) / (widths[0] ?? 1) - 4) < 0.01, `${widths}`)
@@ -78,7 +78,7 @@ describe('a timeline', () => {
       event(20, 'n', 'q', { op: 'fault', phase: 'invoke', kind: 'quarantine' }),
       event(50, 'n', 'q', { op: 'fault', phase: 'ok', kind: 'quarantine' }),
     ]
-    const svg = renderSvg(timelineOf(historyOf(events), { name: 'x' }))
+    const svg = renderSvg(createTimeline(createHistory(events), { name: 'x' }))
     assert.match(svg, />quarantine: the store grants nothing</)
     assert.doesNotMatch(svg, /class="(?:fault|during|everybody)"/)
   })
@@ -86,7 +86,7 @@ describe('a timeline', () => {
   it('keeps its axis labels inside the picture, and shows a token beside a bar that is too short for it', () => {
     const events = held('a', '1', [0, 0, 1], { token: 4711 })
     const later = held('b', '2', [0, 900, 1_000], { token: 4712 })
-    const svg = renderSvg(timelineOf(historyOf([...events, ...later]), { name: 'x' }))
+    const svg = renderSvg(createTimeline(createHistory([...events, ...later]), { name: 'x' }))
     assert.match(svg, /text-anchor="start">0 ms</)
     assert.match(svg, /text-anchor="end">1000 ms</)
     assert.match(svg, /class="beside"[^>]*>4711</)
@@ -100,7 +100,7 @@ describe('a timeline', () => {
       event(30, 'n', 'k', { op: 'fault', phase: 'ok', kind: 'pause', target: waitsThenHolds[0]!.pid }),
       event(40, 'n', 'r', { op: 'fault', phase: 'invoke', kind: 'restart' }),
     ]
-    const text = renderText(timelineOf(historyOf(events), { name: 'x' }), { width: 49 })
+    const text = renderText(createTimeline(createHistory(events), { name: 'x' }), { width: 49 })
     assert.match(text, /till-1 │▐█{6}▼/)
     assert.match(text, /faults │ {15,16}▼/)
     assert.match(text, /▼ +at 20\.0 ms {2}pause till-1 for 10\.0 ms/)
@@ -111,7 +111,7 @@ describe('a timeline', () => {
     const killed = held('a', '1', [0, 0, 60], { token: 1 }).slice(0, 2)
     const kill = event(10, 'n', 'k', { op: 'fault', phase: 'invoke', kind: 'kill', target: killed[0]!.pid })
     const lost = [...held('b', '2', [0, 20, 90], { token: 2, until: 30 })]
-    const timeline = timelineOf(historyOf([...killed, kill, ...lost]), { name: 'x' })
+    const timeline = createTimeline(createHistory([...killed, kill, ...lost]), { name: 'x' })
     const ends = timeline.rows.flatMap((row) =>
       row.bars.filter((bar) => bar.kind !== 'waiting').map((bar) => bar.end),
     )
@@ -127,7 +127,7 @@ describe('a timeline', () => {
       ...held('a', '1', [0, 0, 50], { token: long }),
       ...held('b', '2', [0, 60, 100], { token: long + 70_000 }),
     ]
-    const text = renderText(timelineOf(historyOf(events), { name: 'x' }), { width: 60 })
+    const text = renderText(createTimeline(createHistory(events), { name: 'x' }), { width: 60 })
     assert.match(text, /#1█/)
     assert.match(text, /#2█/)
     assert.match(text, /#1 is 1763721000000000/)
@@ -136,13 +136,13 @@ describe('a timeline', () => {
   it('is well-formed SVG whatever the names are', () => {
     const name = '<script>"&\u0000</svg>'
     const events = held('a', '1', [0, 1, 50], { token: 1, name })
-    const svg = renderSvg(timelineOf(historyOf(events), { name, label: () => '"><b>' }))
+    const svg = renderSvg(createTimeline(createHistory(events), { name, label: () => '"><b>' }))
     assertWellFormed(svg)
     assert.ok(!svg.includes('<script>'))
     assert.match(svg, /^<svg xmlns="http:\/\/www\.w3\.org\/2000\/svg" viewBox=/)
     for (let seed = 1; seed < 20; seed++) {
-      const history = historyOf(simulate({ seed, steps: 400 }))
-      for (const name of ['a', 'rw', 'sem']) assertWellFormed(renderSvg(timelineOf(history, { name })))
+      const history = createHistory(simulate({ seed, steps: 400 }))
+      for (const name of ['a', 'rw', 'sem']) assertWellFormed(renderSvg(createTimeline(history, { name })))
     }
   })
 
@@ -154,13 +154,13 @@ describe('a timeline', () => {
       ...rest,
       event(20, 'n', 'k', { op: 'fault', phase: 'invoke', kind: 7 as unknown as string }),
     ]
-    const svg = renderSvg(timelineOf(historyOf(strange), { name: 'x' }))
+    const svg = renderSvg(createTimeline(createHistory(strange), { name: 'x' }))
     assertWellFormed(svg)
     assert.ok(!svg.includes('<script>'))
   })
 
   it('repeats itself in colour without another character', () => {
-    const timeline = timelineOf(historyOf(waitsThenHolds), { name: 'x' })
+    const timeline = createTimeline(createHistory(waitsThenHolds), { name: 'x' })
     const esc = String.fromCharCode(27)
     const colored = renderText(timeline, { color: true })
     assert.ok(colored.includes(`${esc}[36m`))
@@ -168,7 +168,7 @@ describe('a timeline', () => {
   })
 
   it('draws an empty history', () => {
-    const timeline = timelineOf(historyOf([]), { name: 'x' })
+    const timeline = createTimeline(createHistory([]), { name: 'x' })
     assert.match(renderText(timeline), /^x\n/)
     assertWellFormed(renderSvg(timeline))
   })

@@ -1,12 +1,12 @@
 /** The demo's result as a table, as a picture in the terminal and as one SVG file. */
 import {
-  type Figure,
-  onOneScale,
+  createTimeline,
   renderSvg,
   renderText,
   type Timeline,
-  timelineOf,
+  type TimelineSummary,
   type Violation,
+  withSharedScale,
 } from 'holdfast/verify'
 import { table } from '../print.js'
 import type { Outcome } from './phase.js'
@@ -61,18 +61,18 @@ export function picture(
 /** Both halves in one file, one below the other. */
 export function svg({ name, without, with: held }: Halves): string {
   return stacked(
-    onOneScale([
-      { ...drawing('Without the lock', name, without), figure: counted(without) },
+    withSharedScale([
+      { ...drawing('Without the lock', name, without), summary: counted(without) },
       {
         ...drawing('With the lock: one at a time, each hold with its token', name, held),
-        figure: counted(held),
+        summary: counted(held),
       },
     ]).map((timeline) => renderSvg(timeline)),
   )
 }
 
 /** By how many points the balances are off, over all accounts. */
-function counted({ balances, expected, lost, duplicates }: Outcome): Figure {
+function counted({ balances, expected, lost, duplicates }: Outcome): TimelineSummary {
   const wrong = Object.keys(expected).reduce(
     (sum, account) => sum + Math.abs((balances[account] ?? 0) - (expected[account] ?? 0)),
     0,
@@ -87,7 +87,7 @@ function counted({ balances, expected, lost, duplicates }: Outcome): Figure {
 function drawing(title: string, name: string, { history, violations }: Outcome): Timeline {
   const exclusion = violations.filter((one: Violation) => one.rule === 'exclusion')
   return inOrder(
-    timelineOf(history, {
+    createTimeline(history, {
       name,
       title,
       violations: exclusion,

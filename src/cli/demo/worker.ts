@@ -3,7 +3,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { createLocks, type Lease } from 'holdfast'
-import { type Recorder, recorded, recorder } from 'holdfast/verify'
+import { type Recorder, recorder, recordLocks } from 'holdfast/verify'
 import { target } from '../connect.js'
 import type { Order } from './input.js'
 import { readLedger, writeLedger } from './ledger.js'
@@ -93,7 +93,7 @@ async function book(
 
 async function within({ on, name }: NonNullable<Task['lock']>, notes: Recorder): Promise<Sections> {
   const connection = await target(on).connect()
-  const locks = recorded(createLocks(connection.driver), notes)
+  const locks = recordLocks(createLocks(connection.driver), notes)
   // Connects, so that all workers start with an open connection.
   await locks.inspect(name)
   let accesses = 0

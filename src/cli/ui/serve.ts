@@ -64,7 +64,7 @@ async function open(target: Target, index: number, all: readonly Target[]): Prom
         ...locks,
         list: (prefix) => saying(locks.list(prefix), target, connection, answered),
       },
-      about: target.shown,
+      description: target.shown,
       doctor: async () => diagnosisOf(target.shown, await examine(target)).findings,
     },
     close: async () => {

@@ -3,7 +3,7 @@ import { on } from 'node:events'
 import { join } from 'node:path'
 import { createLocks, type Lease, type Locks } from 'holdfast'
 import { inProcess } from 'holdfast/conformance'
-import { recorded, recorder } from 'holdfast/verify'
+import { recorder, recordLocks } from 'holdfast/verify'
 import { target } from '../connect.js'
 
 export interface Task {
@@ -23,7 +23,7 @@ const connection = await target(task.url).connect()
 const { make, faults } = inProcess(() => connection.driver)
 const factory = make()
 const journal = recorder(join(task.folder, `${process.pid}-${Date.now()}.jsonl`), { label: 'worker' })
-const locks = recorded(createLocks(factory, { ttl: task.ttl, wait: 3 * task.ttl }), journal)
+const locks = recordLocks(createLocks(factory, { ttl: task.ttl, wait: 3 * task.ttl }), journal)
 let stopping = false
 
 // The run's time starts here.

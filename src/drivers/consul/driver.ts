@@ -6,7 +6,7 @@ import { maxBatch, Together } from './acquire-many.js'
 import type { Operation } from './api-types.js'
 import { cellsOf } from './cells.js'
 import { toFailure } from './failure.js'
-import { conditionOf, type GuardedSaid, guardTxn } from './guard.js'
+import { conditionOf, type GuardTxnResult, guardTxn } from './guard.js'
 import { forceRelease, inspect, list } from './inspect.js'
 import { type ConsulOptions, longestTtl, settingsOf } from './options.js'
 import { type Conditional, Desk } from './runtime.js'
@@ -33,7 +33,7 @@ export interface ConsulFactory extends DriverFactory<ConsulTraits> {
    * without an answer is retried: it must be safe to run twice.
    * @throws StaleTokenError when the lease is not held: nothing was written; BackendError when the store gave no answer
    */
-  guardTxn(lease: LeaseKey, operations: readonly Operation[]): Promise<GuardedSaid>
+  guardTxn(lease: LeaseKey, operations: readonly Operation[]): Promise<GuardTxnResult>
 }
 
 /**

@@ -6,13 +6,13 @@ import type { Said } from './client.js'
 import { toFailure } from './failure.js'
 import type { Conditional, Desk } from './runtime.js'
 
-export interface GuardedSaid {
+export interface GuardTxnResult {
   /** Were your own operations carried out? The token is valid in either case. */
   readonly succeeded: boolean
   /** The keys read and written, as they are now; empty when not carried out. */
-  readonly found: readonly KeyValue[]
+  readonly values: readonly KeyValue[]
   /** Consul's message about the refused operation. */
-  readonly why: string
+  readonly error: string
 }
 
 /** @throws StaleTokenError when this driver does not hold the lease, or no longer */
@@ -27,15 +27,15 @@ export async function guardTxn(
   desk: Desk,
   lease: LeaseKey,
   operations: readonly Operation[],
-): Promise<GuardedSaid> {
+): Promise<GuardTxnResult> {
   for (;;) {
     const mine = conditionOf(desk.held, lease)
     const said = await send(desk, [mine, ...operations])
     if (said.done) {
-      const found = [...said.found.values()].filter(({ Key }) => Key !== mine.KV.Key)
-      return { succeeded: true, found, why: '' }
+      const values = [...said.found.values()].filter(({ Key }) => Key !== mine.KV.Key)
+      return { succeeded: true, values, error: '' }
     }
-    if (said.refused !== 0) return { succeeded: false, found: [], why: said.why }
+    if (said.refused !== 0) return { succeeded: false, values: [], error: said.why }
     // If the hold was moved to a longer session meanwhile, its index has changed: retry with the new one.
     const hold = desk.held.find(lease)
     await hold?.settled()

@@ -1,6 +1,6 @@
 /** The types used of etcd's API v3, as its JSON gateway encodes them: keys and values in base64, 64-bit numbers as strings, zeros omitted. */
 
-export interface RangeAsk {
+export interface RangeRequest {
   readonly key: string
   readonly range_end?: string
   readonly limit?: string
@@ -11,7 +11,7 @@ export interface RangeAsk {
   readonly keys_only?: boolean
 }
 
-export interface PutAsk {
+export interface PutRequest {
   readonly key: string
   readonly value?: string
   readonly lease?: string
@@ -34,12 +34,12 @@ export interface Compare {
 
 /** One operation in the `success` or `failure` list of a transaction. */
 export interface Operation {
-  readonly request_range?: RangeAsk
-  readonly request_put?: PutAsk
+  readonly request_range?: RangeRequest
+  readonly request_put?: PutRequest
   readonly request_delete_range?: { readonly key: string; readonly range_end?: string }
 }
 
-export interface TxnAsk {
+export interface TxnRequest {
   readonly compare?: readonly Compare[]
   readonly success?: readonly Operation[]
   readonly failure?: readonly Operation[]
@@ -59,14 +59,14 @@ export interface Header {
   readonly raft_term?: string
 }
 
-export interface RangeReply {
+export interface RangeResponse {
   readonly header?: Header
   readonly kvs?: readonly KeyValue[]
   readonly count?: string
 }
 
-export interface OperationReply {
-  readonly response_range?: RangeReply
+export interface OperationResponse {
+  readonly response_range?: RangeResponse
   readonly response_put?: { readonly header?: Header }
   readonly response_delete_range?: { readonly header?: Header; readonly deleted?: string }
 }
@@ -74,7 +74,7 @@ export interface OperationReply {
 export interface TxnReply {
   readonly header: Header
   readonly succeeded?: boolean
-  readonly responses?: readonly OperationReply[]
+  readonly responses?: readonly OperationResponse[]
 }
 
 export interface LeaseReply {

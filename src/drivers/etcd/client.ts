@@ -9,7 +9,14 @@ import { BackendError } from '../../core/errors.js'
 import { markRepeated } from '../kit/failure.js'
 import { NoResponseError } from '../kit/http.js'
 import { ServerTime } from '../kit/server-time.js'
-import type { LeaseReply, RangeAsk, RangeReply, TxnAsk, TxnReply, WatchReply } from './api-types.js'
+import type {
+  LeaseReply,
+  RangeRequest,
+  RangeResponse,
+  TxnReply,
+  TxnRequest,
+  WatchReply,
+} from './api-types.js'
 import { Refusal } from './failure.js'
 import { Gateway } from './gateway.js'
 import { GrpcMember } from './grpc/member.js'
@@ -47,11 +54,11 @@ export class Client {
     return this.#current
   }
 
-  async txn(ask: TxnAsk, patience?: number): Promise<Reply<TxnReply>> {
+  async txn(ask: TxnRequest, patience?: number): Promise<Reply<TxnReply>> {
     return whole(ask, await this.#call<TxnReply>('txn', ask, patience))
   }
 
-  range(ask: RangeAsk): Promise<Reply<RangeReply>> {
+  range(ask: RangeRequest): Promise<Reply<RangeResponse>> {
     return this.#call('range', ask)
   }
 
@@ -73,7 +80,7 @@ export class Client {
   }
 
   /** A keepalive and reads, each tried once: the answers must come from the same member. */
-  async pair(id: string, checks: readonly TxnAsk[], patience: number): Promise<Pair> {
+  async pair(id: string, checks: readonly TxnRequest[], patience: number): Promise<Pair> {
     const at = this.#current
     try {
       const [kept, ...checked] = await Promise.all([
@@ -197,7 +204,7 @@ export class Client {
 const closed = () => new BackendError('etcd', 'these locks were closed', { closed: true })
 
 /** An answer that lacks a result would pass for one that found nothing. */
-function whole(ask: TxnAsk | undefined, reply: Reply<TxnReply>): Reply<TxnReply> {
+function whole(ask: TxnRequest | undefined, reply: Reply<TxnReply>): Reply<TxnReply> {
   const { succeeded, responses = [] } = reply.is
   const asked = (succeeded === true ? ask?.success : ask?.failure) ?? []
   if (responses.length === asked.length) return reply

@@ -3,10 +3,10 @@ import type { DriverFactory, Traits } from '../../core/driver.js'
 import { LeaseIndex, type LeaseKey } from '../kit/lease-index.js'
 import { sessionFactory, sessionTraits } from '../kit/sessions/driver.js'
 import { maxBatch, Together } from './acquire-many.js'
-import type { Compare, TxnAsk } from './api-types.js'
+import type { Compare, TxnRequest } from './api-types.js'
 import { cellsOf } from './cells.js'
 import { toFailure } from './failure.js'
-import { compareOf, type GuardedReply, guardTxn } from './guard.js'
+import { compareOf, type GuardTxnResult, guardTxn } from './guard.js'
 import { forceRelease, inspect, list } from './inspect.js'
 import { type EtcdOptions, settingsOf } from './options.js'
 import { Desk, type GuardedPlace } from './runtime.js'
@@ -43,7 +43,7 @@ export interface EtcdFactory extends DriverFactory<EtcdTraits> {
    * answer is retried: it must be safe to run twice.
    * @throws StaleTokenError when the entry does not exist: nothing was written; BackendError when the store gave no answer
    */
-  guardTxn(lease: LeaseKey, txn: TxnAsk): Promise<GuardedReply>
+  guardTxn(lease: LeaseKey, txn: TxnRequest): Promise<GuardTxnResult>
 }
 
 /**
@@ -70,6 +70,6 @@ export function etcd(options: EtcdOptions): EtcdFactory {
   })
   return Object.assign(factory, {
     guard: (lease: LeaseKey) => compareOf(held, lease),
-    guardTxn: async (lease: LeaseKey, txn: TxnAsk) => guardTxn(current('etcd'), held, lease, txn),
+    guardTxn: async (lease: LeaseKey, txn: TxnRequest) => guardTxn(current('etcd'), held, lease, txn),
   })
 }

@@ -1,16 +1,16 @@
 /** The guard of a user's own transaction: the store itself checks that the lease holds. */
 import { StaleTokenError } from '../../core/errors.js'
 import type { LeaseIndex, LeaseKey } from '../kit/lease-index.js'
-import type { Compare, OperationReply, TxnAsk } from './api-types.js'
+import type { Compare, OperationResponse, TxnRequest } from './api-types.js'
 import { toFailure } from './failure.js'
 import type { Desk, GuardedPlace } from './runtime.js'
 import { stillMine } from './transactions.js'
 
-export interface GuardedReply {
+export interface GuardTxnResult {
   /** Did your own comparisons succeed? The token is valid in either case. */
   readonly succeeded: boolean
   /** The results of your `success` or `failure` operations, as the gateway returns them. */
-  readonly responses: readonly OperationReply[]
+  readonly responses: readonly OperationResponse[]
 }
 
 function placeOf(held: LeaseIndex<GuardedPlace>, lease: LeaseKey): GuardedPlace {
@@ -35,8 +35,8 @@ export async function guardTxn(
   desk: Desk,
   held: LeaseIndex<GuardedPlace>,
   lease: LeaseKey,
-  ask: TxnAsk,
-): Promise<GuardedReply> {
+  ask: TxnRequest,
+): Promise<GuardTxnResult> {
   const mine = compareOf(held, lease)
   const { created } = placeOf(held, lease)
   try {

@@ -19,13 +19,13 @@ export type {
   Header,
   KeyValue,
   Operation,
-  OperationReply,
-  PutAsk,
-  RangeAsk,
-  RangeReply,
-  TxnAsk,
+  OperationResponse,
+  PutRequest,
+  RangeRequest,
+  RangeResponse,
+  TxnRequest,
 } from './api-types.js'
 export { type EtcdFactory, type EtcdTraits, etcd } from './driver.js'
 export type { GrpcClient, GrpcError, GrpcMetadata, GrpcModule, GrpcStream } from './grpc/client.js'
-export type { GuardedReply } from './guard.js'
+export type { GuardTxnResult } from './guard.js'
 export type { EtcdOptions } from './options.js'

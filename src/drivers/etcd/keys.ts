@@ -4,7 +4,7 @@
  *
  * etcd's own locks use the same layout: they look for `<name>/` and append their lease id.
  */
-import type { KeyValue, RangeAsk } from './api-types.js'
+import type { KeyValue, RangeRequest } from './api-types.js'
 
 export interface Line {
   readonly name: string
@@ -15,7 +15,7 @@ export interface Line {
   /** The key that marks an attempt as given up, outside of every queue: it must not enter any more. */
   over(attempt: string): string
   /** The range of the whole queue. */
-  readonly all: RangeAsk
+  readonly all: RangeRequest
 }
 
 export const base64 = (text: string): string => Buffer.from(text).toString('base64')
@@ -33,7 +33,7 @@ export function lineOf(prefix: string, name: string): Line {
 }
 
 /** The range of all keys that begin with `beginning`. */
-export function rangeOf(beginning: string): RangeAsk {
+export function rangeOf(beginning: string): RangeRequest {
   if (beginning === '') return { key: base64('\0'), range_end: base64('\0') }
   const end = Buffer.from(beginning)
   // No byte of UTF-8 is 0xff, so the next byte value always exists.

@@ -10,7 +10,7 @@ import {
   watchedKeys,
 } from '../kit/sessions/session.js'
 import { type SessionApi, SessionPool } from '../kit/sessions/session-pool.js'
-import type { TxnAsk } from './api-types.js'
+import type { TxnRequest } from './api-types.js'
 import { Client } from './client.js'
 import { Refusal, toFailure } from './failure.js'
 import { type Line, lineOf } from './keys.js'
@@ -52,7 +52,7 @@ export class Desk extends SessionPool {
   }
 
   /** Retries a removing transaction until it is carried out. */
-  clear(ask: TxnAsk, session: Session, pace: number): Promise<void> {
+  clear(ask: TxnRequest, session: Session, pace: number): Promise<void> {
     const work = () =>
       this.client.txn(ask).then(
         () => true,

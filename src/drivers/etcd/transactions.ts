@@ -4,11 +4,11 @@
  * Long because it is a list, whose comparisons are read side by side.
  */
 import type { Mode } from '../../core/mode.js'
-import type { Compare, Operation, RangeAsk, TxnAsk } from './api-types.js'
+import type { Compare, Operation, RangeRequest, TxnRequest } from './api-types.js'
 import type { Line } from './keys.js'
 
 const put = (key: string, value: string, lease: string): Operation => ({ request_put: { key, value, lease } })
-const range = (ask: RangeAsk): Operation => ({ request_range: ask })
+const range = (ask: RangeRequest): Operation => ({ request_range: ask })
 const remove = (key: string): Operation => ({ request_delete_range: { key } })
 const absent = (key: string, range_end?: string): Compare => ({
   key,
@@ -36,7 +36,7 @@ const newest = { sort_order: 'DESCEND', sort_target: 'CREATE', limit: '1' } as c
 const oldest = { sort_order: 'ASCEND', sort_target: 'CREATE', limit: '1' } as const
 
 /** An exclusive claim needs only the last entry ahead; the first is for messages. Other modes must read all. */
-function ahead(all: RangeAsk, mode: Mode): Operation[] {
+function ahead(all: RangeRequest, mode: Mode): Operation[] {
   return mode.kind === 'exclusive'
     ? [range({ ...all, ...newest }), range({ ...all, ...oldest })]
     : [range(all), range({ ...all, ...oldest })]
@@ -47,7 +47,7 @@ function ahead(all: RangeAsk, mode: Mode): Operation[] {
  * Input: entry, its value, the lease. Writes nothing when the attempt was given up, or already has its entry.
  * Result: succeeded → [ahead, first, put]; else → [own entry, all].
  */
-export function enter(line: Line, attempt: string, mode: Mode, value: string, lease: string): TxnAsk {
+export function enter(line: Line, attempt: string, mode: Mode, value: string, lease: string): TxnRequest {
   const key = line.place(attempt)
   return {
     compare: [absent(key), absent(line.over(attempt))],
@@ -74,7 +74,7 @@ const unchanged = ({ all }: Line, revision: string): Compare => ({
  * Enters several queues at once, if all are empty; or, with a `revision`, if no entry was added or changed since.
  * Result: succeeded → [put] of each; else → [all] of each.
  */
-export function takeAll(places: readonly OneOf[], lease: string, revision: string | undefined): TxnAsk {
+export function takeAll(places: readonly OneOf[], lease: string, revision: string | undefined): TxnRequest {
   return {
     compare: places.flatMap(({ line, attempt }) => [
       revision === undefined ? absent(line.all.key, line.all.range_end) : unchanged(line, revision),
@@ -89,7 +89,7 @@ export function takeAll(places: readonly OneOf[], lease: string, revision: strin
  * Enters the queue only if it is empty: a single attempt.
  * Result: succeeded → [put]; else → [own entry, all].
  */
-export function takeEmpty(line: Line, attempt: string, value: string, lease: string): TxnAsk {
+export function takeEmpty(line: Line, attempt: string, value: string, lease: string): TxnRequest {
   const { key, range_end } = line.all
   return {
     compare: [absent(key, range_end), absent(line.over(attempt))],
@@ -102,7 +102,13 @@ export function takeEmpty(line: Line, attempt: string, value: string, lease: str
  * Joins the holders if no entry was added or changed since `revision`: a single attempt beside others.
  * Result: succeeded → [put]; else → [own entry, all].
  */
-export function join(line: Line, attempt: string, value: string, lease: string, revision: string): TxnAsk {
+export function join(
+  line: Line,
+  attempt: string,
+  value: string,
+  lease: string,
+  revision: string,
+): TxnRequest {
   const key = line.place(attempt)
   return {
     compare: [unchanged(line, revision), absent(key), absent(line.over(attempt))],
@@ -117,7 +123,7 @@ export function join(line: Line, attempt: string, value: string, lease: string, 
  * `modified`: its last write was ours, so that a repeated request has no effect: it would change the token of a hold.
  * Result: succeeded → [ahead, first, put]; else → [own entry].
  */
-export function look(line: Line, attempt: string, mode: Mode, created: number, modified: number): TxnAsk {
+export function look(line: Line, attempt: string, mode: Mode, created: number, modified: number): TxnRequest {
   const before = { ...line.all, max_create_revision: String(created - 1) }
   const key = line.place(attempt)
   const stamp = { request_put: { key, ignore_value: true, ignore_lease: true } }
@@ -132,7 +138,13 @@ export function look(line: Line, attempt: string, mode: Mode, created: number, m
  * Writes the entry of a hold that is passed on inside its process: the revision is the next token. `modified`: its last write was ours, so
  * that a repeated request has no effect. Result: succeeded → [put].
  */
-export function pass(line: Line, attempt: string, created: number, modified: number, value: string): TxnAsk {
+export function pass(
+  line: Line,
+  attempt: string,
+  created: number,
+  modified: number,
+  value: string,
+): TxnRequest {
   const key = line.place(attempt)
   return {
     compare: [made(key, created), untouched(key, modified)],
@@ -144,12 +156,12 @@ export function pass(line: Line, attempt: string, created: number, modified: num
  * Gives up an entry that may not have been created yet: a request still in flight then has no effect. The marker that ensures this lives as
  * long as the lease, without which the entry could not be created either.
  */
-export function giveUp(line: Line, attempt: string, lease: string): TxnAsk {
+export function giveUp(line: Line, attempt: string, lease: string): TxnRequest {
   return { success: [remove(line.place(attempt)), put(line.over(attempt), '', lease)] }
 }
 
 /** Removes an entry without a marker. Result: [deleted]. */
-export function leave(line: Line, attempt: string): TxnAsk {
+export function leave(line: Line, attempt: string): TxnRequest {
   return { success: [remove(line.place(attempt))] }
 }
 
@@ -159,7 +171,7 @@ const under = (key: string, lease: string): Compare => ({ key, target: 'LEASE', 
  * Moves an entry to another lease, at its position. A holder's value must tell its token from then on.
  * Result: succeeded → it was under the first lease; else → [current entry].
  */
-export function move(key: string, created: number, from: string, lease: string, value?: string): TxnAsk {
+export function move(key: string, created: number, from: string, lease: string, value?: string): TxnRequest {
   return {
     compare: [made(key, created), under(key, from)],
     success: [{ request_put: { key, lease, ...(value === undefined ? { ignore_value: true } : { value }) } }],
@@ -168,7 +180,7 @@ export function move(key: string, created: number, from: string, lease: string, 
 }
 
 /** Rewrites an entry's value, at its position. Result: succeeded → it was under this lease; else → [current entry]. */
-export function rewrite(key: string, created: number, value: string, lease: string): TxnAsk {
+export function rewrite(key: string, created: number, value: string, lease: string): TxnRequest {
   return {
     compare: [made(key, created), under(key, lease)],
     success: [put(key, value, lease)],
@@ -177,7 +189,7 @@ export function rewrite(key: string, created: number, value: string, lease: stri
 }
 
 /** Removes the given holders, if each is unchanged; else none. Result: succeeded → all were removed. */
-export function take(places: readonly { readonly key: string; readonly created: number }[]): TxnAsk {
+export function take(places: readonly { readonly key: string; readonly created: number }[]): TxnRequest {
   return {
     compare: places.map(({ key, created }) => made(key, created)),
     success: places.map(({ key }) => remove(key)),
@@ -185,7 +197,7 @@ export function take(places: readonly { readonly key: string; readonly created: 
 }
 
 /** Which of these keys exist? Result: one count each. */
-export function present(keys: readonly string[]): TxnAsk {
+export function present(keys: readonly string[]): TxnRequest {
   return { success: keys.map((key) => range({ key, count_only: true })) }
 }
 
@@ -198,7 +210,7 @@ export function replace(
   seen: number,
   value: string | undefined,
   lease: string | undefined,
-): TxnAsk {
+): TxnRequest {
   const write: Operation =
     value === undefined ? remove(key) : { request_put: { key, value, ...(lease !== undefined && { lease }) } }
   return {

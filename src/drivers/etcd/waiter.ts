@@ -11,7 +11,7 @@ import type { Claim, Grant, Wait } from '../../core/driver.js'
 import { SessionClaim } from '../kit/sessions/claim.js'
 import { blockerOf, grantedCount, isGranted } from '../kit/sessions/order.js'
 import type { Session } from '../kit/sessions/session.js'
-import type { RangeAsk, TxnAsk, TxnReply, WatchReply } from './api-types.js'
+import type { RangeRequest, TxnReply, TxnRequest, WatchReply } from './api-types.js'
 import { toFailure } from './failure.js'
 import { holdOf } from './hold.js'
 import { base64, type Line } from './keys.js'
@@ -209,7 +209,7 @@ export class Waiter {
   #untilMoved(ahead: Ahead, revision: string): Promise<void> {
     const { mode } = this.#claim
     const one = blockerOf(ahead.places, mode)
-    const range: RangeAsk = one === undefined ? this.#line.all : { key: one.key }
+    const range: RangeRequest = one === undefined ? this.#line.all : { key: one.key }
     const known = new Map(ahead.places.map((place) => [place.key, place]))
     // Only readers wait for more than a deletion: a writer ahead may downgrade to a reader.
     const filters = mode.kind === 'shared' ? {} : { filters: ['NOPUT'] }
@@ -240,7 +240,7 @@ export class Waiter {
     return written && !keepsMode(kv, mode)
   }
 
-  #put(session: Session, ask: TxnAsk) {
+  #put(session: Session, ask: TxnRequest) {
     return this.#own.place(session, () => this.#desk.client.txn(ask))
   }
 

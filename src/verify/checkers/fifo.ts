@@ -23,7 +23,7 @@ export interface FifoOptions {
    * transit, and others beside it: only acquisitions served at least this long before it left were served before it.
    * @default 50
    */
-  readonly onItsWay?: number
+  readonly inFlight?: number
 }
 
 /**
@@ -50,10 +50,10 @@ function judge(
   found: Violation[],
 ) {
   const { settle = Number.POSITIVE_INFINITY, perFault = Number.POSITIVE_INFINITY } = options
-  const { onItsWay = 50 } = options
+  const { inFlight = 50 } = options
   const queuedAt = (one: Acquisition) => one.queued ?? one.invoked + settle * 1e6
   const servedOrGone = (one: Acquisition) =>
-    one.granted ?? leftAt(one) - (one.mode === 'exclusive' ? 0 : onItsWay * 1e6)
+    one.granted ?? leftAt(one) - (one.mode === 'exclusive' ? 0 : inFlight * 1e6)
   let faults: readonly Event[] | undefined
   for (const suspect of overtaken(all, queuedAt, servedOrGone)) {
     if (suspect.count <= bound) continue

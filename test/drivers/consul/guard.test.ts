@@ -33,7 +33,7 @@ test('a guarded transaction writes while the lease is held, and not a moment lon
   await endSession(server, (await lockOf(server, 'm'))?.Session)
   const next = await two.locks.mutex('m').acquire()
   await assert.rejects(one.store.guardTxn(old, write('stale')), { code: 'STALE_TOKEN', token: old.token })
-  assert.equal((await two.store.guardTxn(next, write('second'))).found[0]?.Key, 'data')
+  assert.equal((await two.store.guardTxn(next, write('second'))).values[0]?.Key, 'data')
   // The same condition in a transaction sent with any other client.
   await assert.rejects(server.ask('PUT', '/v1/txn', JSON.stringify([guard, ...write('stale')])), /409/)
   assert.equal(await data(), 'second')
@@ -48,9 +48,9 @@ test('a refusal of an operation of its own is told apart from a stale token', as
   const { store, locks } = open()
   const lease = await locks.mutex('own').acquire()
   const missing = { KV: { Verb: 'get', Key: 'never written' } } as const
-  const { succeeded, why } = await store.guardTxn(lease, [missing, ...write('no')])
+  const { succeeded, error } = await store.guardTxn(lease, [missing, ...write('no')])
   assert.equal(succeeded, false)
-  assert.match(why, /doesn't exist/)
+  assert.match(error, /doesn't exist/)
   await lease.release()
   await locks.close()
 })

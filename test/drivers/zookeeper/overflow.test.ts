@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { promisify } from 'node:util'
 import { createLocks, type DriverFactory } from 'holdfast'
-import { check, memoryRecorder, printViolation, recorded } from 'holdfast/verify'
+import { check, memoryRecorder, printViolation, recordLocks } from 'holdfast/verify'
 import { zookeeper } from '../../../src/drivers/zookeeper/index.js'
 import { leakCheck } from '../../support/leaks.js'
 import { classPath, javaPrograms } from '../../support/servers/java.js'
@@ -53,7 +53,7 @@ test('when the numbers are used up nobody holds beside another, everybody is ser
     locks.on('waiting', ({ blocked }) => {
       if (/used up/.test(blocked.error?.message ?? '')) troubles++
     })
-    const lock = recorded(locks, recorder).mutex(name)
+    const lock = recordLocks(locks, recorder).mutex(name)
     return [0, 1].map(async () => {
       for (let i = 0; i < 8; i++) {
         const section = async () => {

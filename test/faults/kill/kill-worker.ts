@@ -4,7 +4,7 @@ import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { createLocks, type DriverFactory, type Lease } from 'holdfast'
 import type { ChildClient } from 'holdfast/conformance'
-import { attemptOf, recorded, recorder } from 'holdfast/verify'
+import { getAttempt, recorder, recordLocks } from 'holdfast/verify'
 
 export interface KillTask {
   readonly childClient: ChildClient
@@ -25,7 +25,7 @@ process.on('disconnect', () => process.exit(0))
 const { module, export: exported, args = [] } = task.childClient
 const make: (...args: unknown[]) => DriverFactory = (await import(module))[exported]
 const journal = recorder(join(task.folder, `${process.pid}-${Date.now()}.jsonl`), { label: 'worker' })
-const locks = recorded(createLocks(make(...args), { ttl: task.ttl, wait: 10_000 }), journal)
+const locks = recordLocks(createLocks(make(...args), { ttl: task.ttl, wait: 10_000 }), journal)
 
 while (!stopping) {
   const name = task.names[Math.floor(Math.random() * task.names.length)]!
@@ -49,7 +49,7 @@ process.disconnect()
 
 /** Reads, dawdles, writes one more: without exclusion an update is lost. */
 async function section(name: string, lease: Lease): Promise<void> {
-  const about = { name, attempt: attemptOf(lease), token: lease.token }
+  const about = { name, attempt: getAttempt(lease), token: lease.token }
   const file = openSync(join(task.folder, `${name}.count`), constants.O_RDWR | constants.O_CREAT)
   const digits = Buffer.alloc(12)
   journal.write({ ...about, op: 'read', phase: 'invoke' })

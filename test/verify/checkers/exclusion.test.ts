@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
-import { exclusion, historyOf, printViolation } from 'holdfast/verify'
+import { createHistory, exclusion, printViolation } from 'holdfast/verify'
 import { leakCheck } from '../../support/leaks.js'
 import { event, held, hunt, neighbours, pick, prolong } from '../bugs.js'
 
@@ -10,7 +10,7 @@ describe('the exclusion checker', () => {
       ...held('a', 'a:1', [0, 1, 10], { token: 1 }),
       ...held('b', 'b:1', [2, 8, 20], { token: 2 }),
     ]
-    const [found, ...more] = exclusion(historyOf(events))
+    const [found, ...more] = exclusion(createHistory(events))
     assert.equal(more.length, 0)
     assert.equal(found?.at, 8e6)
     assert.equal(found?.lasted, 2e6)
@@ -34,25 +34,25 @@ describe('the exclusion checker', () => {
       ...held('d', 'd:1', [30, 31, 40], { mode: 'shared' }),
       ...held('e', 'e:1', [30, 32, 40], { mode: 'shared' }),
     ]
-    assert.deepEqual(exclusion(historyOf(events)), [])
+    assert.deepEqual(exclusion(createHistory(events)), [])
   })
 
   it('ends a claim at its last deadline, also when the holder says nothing because it is paused', () => {
     const paused = held('a', 'a:1', [0, 1, 100], { until: 50 })
-    assert.deepEqual(exclusion(historyOf([...paused, ...held('b', 'b:1', [2, 50, 60])])), [])
-    assert.equal(exclusion(historyOf([...paused, ...held('b', 'b:1', [2, 49, 60])])).length, 1)
+    assert.deepEqual(exclusion(createHistory([...paused, ...held('b', 'b:1', [2, 50, 60])])), [])
+    assert.equal(exclusion(createHistory([...paused, ...held('b', 'b:1', [2, 49, 60])])).length, 1)
     const renewed = event(40, 'a', 'a:1', { op: 'renew', phase: 'ok', until: 70e6 })
-    assert.equal(exclusion(historyOf([...paused, renewed, ...held('b', 'b:1', [2, 60, 65])])).length, 1)
+    assert.equal(exclusion(createHistory([...paused, renewed, ...held('b', 'b:1', [2, 60, 65])])).length, 1)
   })
 
   it('ends a claim at the shorter deadline that its holder asked for, from the call on', () => {
     const holder = held('a', 'a:1', [0, 1, 100], { until: 90 })
     const shorter = event(20, 'a', 'a:1', { op: 'renew', phase: 'invoke', until: 30e6 })
     const next = held('b', 'b:1', [2, 40, 60])
-    assert.deepEqual(exclusion(historyOf([...holder, shorter, ...next])), [])
+    assert.deepEqual(exclusion(createHistory([...holder, shorter, ...next])), [])
     // A holder that goes on believing in the longer one.
     const stays = event(21, 'a', 'a:1', { op: 'renew', phase: 'ok', until: 90e6 })
-    assert.equal(exclusion(historyOf([...holder, shorter, stays, ...next])).length, 1)
+    assert.equal(exclusion(createHistory([...holder, shorter, stays, ...next])).length, 1)
   })
 
   it('ends claims when an operator takes the lock, and only those of that moment', () => {
@@ -64,12 +64,18 @@ describe('the exclusion checker', () => {
     const next = held('b', 'b:1', [2, 40, 60])
     const third = held('c', 'c:1', [2, 50, 60])
     const answered = [force('invoke', 30), force('ok', 35)]
-    assert.deepEqual(exclusion(historyOf([...holder, ...answered, ...next])), [])
-    assert.equal(exclusion(historyOf([...holder, ...answered, ...next, ...third])).length, 1)
+    assert.deepEqual(exclusion(createHistory([...holder, ...answered, ...next])), [])
+    assert.equal(exclusion(createHistory([...holder, ...answered, ...next, ...third])).length, 1)
     // It was granted before the operator asked, and another one as well.
-    assert.equal(exclusion(historyOf([...holder, force('invoke', 45), force('ok', 46), ...next])).length, 1)
+    assert.equal(
+      exclusion(createHistory([...holder, force('invoke', 45), force('ok', 46), ...next])).length,
+      1,
+    )
     // Nobody knows when it was carried out.
-    assert.deepEqual(exclusion(historyOf([...holder, force('invoke', 30), force('info', 31), ...next])), [])
+    assert.deepEqual(
+      exclusion(createHistory([...holder, force('invoke', 30), force('info', 31), ...next])),
+      [],
+    )
   })
 
   it('ends a claim when its process is killed, but not before its last word', () => {
@@ -81,11 +87,11 @@ describe('the exclusion checker', () => {
       target: invoke!.pid,
     })
     const after = held('b', 'b:1', [2, 12, 60])
-    assert.deepEqual(exclusion(historyOf([invoke!, ok!, kill, ...after])), [])
+    assert.deepEqual(exclusion(createHistory([invoke!, ok!, kill, ...after])), [])
     const word = event(13, 'a', 'a:1', { op: 'renew', phase: 'ok' })
-    assert.equal(exclusion(historyOf([invoke!, ok!, kill, word, ...after])).length, 1)
+    assert.equal(exclusion(createHistory([invoke!, ok!, kill, word, ...after])).length, 1)
     const paused = { ...kill, kind: 'pause' }
-    assert.equal(exclusion(historyOf([invoke!, ok!, paused, ...after])).length, 1)
+    assert.equal(exclusion(createHistory([invoke!, ok!, paused, ...after])).length, 1)
   })
 
   it('sees an overlap with a hold that began long before, not only with the last one', () => {
@@ -94,7 +100,7 @@ describe('the exclusion checker', () => {
       ...held('b', 'b:1', [2, 10, 20]),
       ...held('c', 'c:1', [2, 30, 40]),
     ]
-    assert.equal(exclusion(historyOf(events)).length, 2)
+    assert.equal(exclusion(createHistory(events)).length, 2)
   })
 
   it('catches a holder that stays in any random history', () => {

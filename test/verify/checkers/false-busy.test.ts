@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
-import { type Event, falseBusy, historyOf } from 'holdfast/verify'
+import { createHistory, type Event, falseBusy } from 'holdfast/verify'
 import { leakCheck } from '../../support/leaks.js'
 import { edit, event, held, hunt, pick } from '../bugs.js'
 
@@ -18,7 +18,7 @@ const lag = 5
 
 describe('the false busy checker', () => {
   it('sees a try refused while nobody had the lock', () => {
-    const found = falseBusy(historyOf([...held('a', 'a:1', [0, 1, 10]), ...attempt(20)]), { lag })
+    const found = falseBusy(createHistory([...held('a', 'a:1', [0, 1, 10]), ...attempt(20)]), { lag })
     assert.match(found[0]?.message ?? '', /nobody had it or wanted it/)
   })
 
@@ -31,27 +31,27 @@ describe('the false busy checker', () => {
       [...held('a', 'a:1', [0, 1, 30], { until: 16 }).slice(0, 2), ...foundLost(17)],
     ]
     for (const reason of reasons)
-      assert.deepEqual(falseBusy(historyOf([...reason, ...attempt(20)]), { lag }), [])
+      assert.deepEqual(falseBusy(createHistory([...reason, ...attempt(20)]), { lag }), [])
     const over = held('a', 'a:1', [0, 1, 30], { until: 14 }).slice(0, 2)
-    assert.equal(falseBusy(historyOf([...over, ...attempt(20)]), { lag }).length, 1)
+    assert.equal(falseBusy(createHistory([...over, ...attempt(20)]), { lag }).length, 1)
   })
 
   it('does not let two refused tries excuse each other', () => {
     const other = attempt(20.5).map((one) => ({ ...one, attempt: 'other' }))
-    assert.equal(falseBusy(historyOf([...attempt(20), ...other]), { lag }).length, 2)
+    assert.equal(falseBusy(createHistory([...attempt(20), ...other]), { lag }).length, 2)
   })
 
   it('does not let readers excuse the refusal of a reader', () => {
     const reader = held('a', 'a:1', [0, 1, 30], { mode: 'shared' })
-    assert.equal(falseBusy(historyOf([...reader, ...attempt(20, { mode: 'shared' })]), { lag }).length, 1)
-    assert.deepEqual(falseBusy(historyOf([...reader, ...attempt(20)]), { lag }), [])
+    assert.equal(falseBusy(createHistory([...reader, ...attempt(20, { mode: 'shared' })]), { lag }).length, 1)
+    assert.deepEqual(falseBusy(createHistory([...reader, ...attempt(20)]), { lag }), [])
   })
 
   it('adds permits up', () => {
     const take = (permits: number) => ({ mode: 'permits', permits, of: 3 }) as const
     const holder = held('a', 'a:1', [0, 1, 30], take(2))
-    assert.equal(falseBusy(historyOf([...holder, ...attempt(20, take(1))]), { lag }).length, 1)
-    assert.deepEqual(falseBusy(historyOf([...holder, ...attempt(20, take(2))]), { lag }), [])
+    assert.equal(falseBusy(createHistory([...holder, ...attempt(20, take(1))]), { lag }).length, 1)
+    assert.deepEqual(falseBusy(createHistory([...holder, ...attempt(20, take(2))]), { lag }), [])
   })
 
   it('catches a try refused at the quiet end of any random history', () => {

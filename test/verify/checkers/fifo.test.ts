@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
-import { fifo, historyOf } from 'holdfast/verify'
+import { createHistory, fifo } from 'holdfast/verify'
 import { leakCheck } from '../../support/leaks.js'
 import { edit, event, held, hunt, pick } from '../bugs.js'
 
@@ -17,9 +17,9 @@ describe('the first come, first served checker', () => {
   ]
 
   it('counts who came later and was served before', () => {
-    const [found] = fifo(historyOf(overtaken))
+    const [found] = fifo(createHistory(overtaken))
     assert.match(found?.message ?? '', /2 that came later were served before a waiter; 0 may be/)
-    assert.deepEqual(fifo(historyOf(overtaken), { bound: 2 }), [])
+    assert.deepEqual(fifo(createHistory(overtaken), { bound: 2 }), [])
   })
 
   it('does not count permits that fitted beside the waiter, and those that took its room', () => {
@@ -29,8 +29,9 @@ describe('the first come, first served checker', () => {
       queued(1, 'w'),
       ...held('x', 'x:1', [2, 5, 20], permits(2)),
     ]
-    assert.deepEqual(fifo(historyOf(beside)), [])
-    const besides = (end: number) => historyOf([...beside, ...held('z', 'z:1', [0, 0.5, end], permits(1))])
+    assert.deepEqual(fifo(createHistory(beside)), [])
+    const besides = (end: number) =>
+      createHistory([...beside, ...held('z', 'z:1', [0, 0.5, end], permits(1))])
     assert.deepEqual(fifo(besides(1)), [], 'it had ended when x was called')
     assert.equal(fifo(besides(4)).length, 1, 'its room may have come after x was served')
   })
@@ -41,27 +42,27 @@ describe('the first come, first served checker', () => {
       queued(1, 'w'),
       ...held('x', 'x:1', [2, 5, 6], fair(2)),
     ]
-    assert.deepEqual(fifo(historyOf(slow)), [])
+    assert.deepEqual(fifo(createHistory(slow)), [])
   })
 
   it('does not count calls made before the waiter was known to be in line', () => {
     const early = overtaken.filter((one) => one.phase !== 'info')
-    assert.deepEqual(fifo(historyOf(early)), [])
-    assert.equal(fifo(historyOf(early), { settle: 1 }).length, 1)
+    assert.deepEqual(fifo(createHistory(early)), [])
+    assert.equal(fifo(createHistory(early), { settle: 1 }).length, 1)
   })
 
   it('counts for a waiter that gave up, too', () => {
     const gaveUp = overtaken.filter((one) => one.client !== 'w' || one.phase === 'info')
     const [invoke] = held('w', 'w:1', [0, 20, 21], fair(3))
     const failed = event(20, 'w', 'w:1', { op: 'acquire', phase: 'fail', kind: 'ACQUIRE_TIMEOUT' })
-    assert.match(fifo(historyOf([...gaveUp, invoke!, failed]))[0]?.message ?? '', /2 that came later/)
+    assert.match(fifo(createHistory([...gaveUp, invoke!, failed]))[0]?.message ?? '', /2 that came later/)
   })
 
   it('counts nobody who was served when the time of the waiter was over, however late that was noticed', () => {
     const of = (wait: number) => {
       const invoke = event(0, 'w', 'w:1', { op: 'acquire', phase: 'invoke', fair: true, wait })
       const failed = event(20, 'w', 'w:1', { op: 'acquire', phase: 'fail', kind: 'ACQUIRE_TIMEOUT' })
-      return historyOf([
+      return createHistory([
         ...overtaken.filter((one) => one.client !== 'w' || one.phase === 'info'),
         invoke,
         failed,
@@ -73,7 +74,7 @@ describe('the first come, first served checker', () => {
 
   it('counts nobody who was let in beside a reader that gave up just before it heard of its own grant', () => {
     const of = (mode: 'shared' | 'exclusive') =>
-      historyOf(
+      createHistory(
         [
           ...overtaken.filter((one) => one.client !== 'w' || one.phase === 'info'),
           event(0, 'w', 'w:1', { op: 'acquire', phase: 'invoke', fair: true, mode }),
@@ -81,21 +82,21 @@ describe('the first come, first served checker', () => {
         ].map((one) => (one.client !== 'w' && one.phase === 'invoke' ? { ...one, mode } : one)),
       )
     assert.deepEqual(fifo(of('shared')), [])
-    assert.match(fifo(of('shared'), { onItsWay: 1 })[0]?.message ?? '', /2 that came later/)
+    assert.match(fifo(of('shared'), { inFlight: 1 })[0]?.message ?? '', /2 that came later/)
     // It would have had to leave before anybody else was let in.
     assert.match(fifo(of('exclusive'))[0]?.message ?? '', /2 that came later/)
   })
 
   it('lets those who did not ask for it pass a fair waiter, up to a bound for all', () => {
-    const mixed = historyOf(overtaken.map((one) => (one.client === 'w' ? one : { ...one, fair: false })))
+    const mixed = createHistory(overtaken.map((one) => (one.client === 'w' ? one : { ...one, fair: false })))
     assert.deepEqual(fifo(mixed), [])
     assert.equal(fifo(mixed, { unfairBound: 1 }).length, 1)
   })
 
   it('judges the others by a bound of their own', () => {
     const unfair = overtaken.map(({ fair: _, ...one }) => one)
-    assert.deepEqual(fifo(historyOf(unfair)), [])
-    assert.equal(fifo(historyOf(unfair), { unfairBound: 1 }).length, 1)
+    assert.deepEqual(fifo(createHistory(unfair)), [])
+    assert.equal(fifo(createHistory(unfair), { unfairBound: 1 }).length, 1)
   })
 
   it('is lenient with a waiter to whom something was done, as far as it is told to be', () => {
@@ -105,11 +106,11 @@ describe('the first come, first served checker', () => {
       kind: 'pause',
       target: overtaken[0]!.pid,
     })
-    const history = historyOf([...overtaken, pause])
+    const history = createHistory([...overtaken, pause])
     assert.deepEqual(fifo(history), [])
     assert.equal(fifo(history, { perFault: 1 }).length, 1)
     assert.deepEqual(fifo(history, { perFault: 2 }), [])
-    const elsewhere = historyOf([...overtaken, { ...pause, target: 1 }])
+    const elsewhere = createHistory([...overtaken, { ...pause, target: 1 }])
     assert.equal(fifo(elsewhere).length, 1)
   })
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
-import { type Event, guard, type History, historyOf } from 'holdfast/verify'
+import { createHistory, type Event, guard, type History } from 'holdfast/verify'
 import { leakCheck } from '../../support/leaks.js'
 import { event, hunt, pick } from '../bugs.js'
 
@@ -17,28 +17,28 @@ const write = (
 
 describe('the guard checker', () => {
   it('sees a stale write accepted after a newer one', () => {
-    const found = guard(historyOf([...write('a', 0, 1, 2), ...write('b', 2, 3, 1)]))
+    const found = guard(createHistory([...write('a', 0, 1, 2), ...write('b', 2, 3, 1)]))
     assert.match(found[0]?.message ?? '', /a write with token 1 was accepted after one with 2/)
   })
 
   it('allows both orders of two writes that overlap, unless the resource tells its order', () => {
-    assert.deepEqual(guard(historyOf([...write('a', 0, 3, 2), ...write('b', 2, 4, 1)])), [])
+    assert.deepEqual(guard(createHistory([...write('a', 0, 3, 2), ...write('b', 2, 4, 1)])), [])
     const told = [...write('a', 0, 3, 2, { seq: 1 }), ...write('b', 2, 4, 1, { seq: 2 })]
-    assert.equal(guard(historyOf(told)).length, 1)
+    assert.equal(guard(createHistory(told)).length, 1)
   })
 
   it('sees a write refused as stale although nothing newer had been sent', () => {
     const refused = write('a', 0, 1, 5, { phase: 'fail', kind: 'stale' })
     assert.match(
-      guard(historyOf([...write('b', 0, 0.5, 4), ...refused]))[0]?.message ?? '',
+      guard(createHistory([...write('b', 0, 0.5, 4), ...refused]))[0]?.message ?? '',
       /refused as stale/,
     )
-    assert.deepEqual(guard(historyOf([...write('b', 0.5, 2, 6), ...refused])), [])
+    assert.deepEqual(guard(createHistory([...write('b', 0.5, 2, 6), ...refused])), [])
   })
 
   it('says nothing about writes without a token', () => {
     const events = [...write('a', 0, 1, 2), event(2, 'b', 'b:1', { op: 'write', phase: 'ok' })]
-    assert.deepEqual(guard(historyOf(events)), [])
+    assert.deepEqual(guard(createHistory(events)), [])
   })
 
   const accepted = (history: History) =>

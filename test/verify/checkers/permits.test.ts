@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
-import { historyOf, permits } from 'holdfast/verify'
+import { createHistory, permits } from 'holdfast/verify'
 import { leakCheck } from '../../support/leaks.js'
 import { edit, held, hunt, pick } from '../bugs.js'
 
@@ -9,7 +9,7 @@ const take = (permits: number) => ({ mode: 'permits', permits, of: 3 }) as const
 describe('the permits checker', () => {
   it('sees more permits taken than there are, by weight', () => {
     const events = [...held('a', 'a:1', [0, 1, 10], take(2)), ...held('b', 'b:1', [0, 5, 10], take(2))]
-    const [found] = permits(historyOf(events))
+    const [found] = permits(createHistory(events))
     assert.match(found?.message ?? '', /4 permits of 3 taken at once by 2 holders/)
     assert.equal(found?.parties.length, 2)
   })
@@ -20,12 +20,12 @@ describe('the permits checker', () => {
       ...held('b', 'b:1', [0, 2, 20], take(1)),
       ...held('c', 'c:1', [0, 10, 20], take(2)),
     ]
-    assert.deepEqual(permits(historyOf(events)), [])
+    assert.deepEqual(permits(createHistory(events)), [])
   })
 
   it('sees another mode beside permits', () => {
     const events = [...held('a', 'a:1', [0, 1, 10], take(1)), ...held('b', 'b:1', [0, 5, 10])]
-    assert.match(permits(historyOf(events))[0]?.message ?? '', /1 permits and 1 holds of another mode/)
+    assert.match(permits(createHistory(events))[0]?.message ?? '', /1 permits and 1 holds of another mode/)
   })
 
   it('catches one permit too many in any random history', () => {

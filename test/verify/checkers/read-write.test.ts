@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
-import { exclusion, historyOf, readWrite } from 'holdfast/verify'
+import { createHistory, exclusion, readWrite } from 'holdfast/verify'
 import { leakCheck } from '../../support/leaks.js'
 import { event, held, hunt, neighbours, pick, prolong } from '../bugs.js'
 
@@ -9,9 +9,9 @@ const read = { mode: 'shared' } as const
 describe('the read/write checker', () => {
   it('sees a writer beside a reader, whoever came first', () => {
     const first = [...held('r', 'r:1', [0, 1, 10], read), ...held('w', 'w:1', [2, 9, 20])]
-    assert.match(readWrite(historyOf(first))[0]?.message ?? '', /read and written at once for 1\.000 ms/)
+    assert.match(readWrite(createHistory(first))[0]?.message ?? '', /read and written at once for 1\.000 ms/)
     const second = [...held('w', 'w:1', [0, 1, 10]), ...held('r', 'r:1', [2, 9, 20], read)]
-    assert.equal(readWrite(historyOf(second)).length, 1)
+    assert.equal(readWrite(createHistory(second)).length, 1)
   })
 
   it('has nothing against readers together', () => {
@@ -20,18 +20,18 @@ describe('the read/write checker', () => {
       ...held('s', 's:1', [0, 2, 12], read),
       ...held('w', 'w:1', [2, 12, 20]),
     ]
-    assert.deepEqual(readWrite(historyOf(events)), [])
+    assert.deepEqual(readWrite(createHistory(events)), [])
   })
 
   it('counts a writer that became a reader as a reader from then on', () => {
     const writer = held('w', 'w:1', [0, 1, 20])
     const reader = held('r', 'r:1', [2, 9, 30], read)
     const downgrade = event(8, 'w', 'w:1', { op: 'downgrade', phase: 'invoke' })
-    assert.deepEqual(readWrite(historyOf([...writer, downgrade, ...reader])), [])
-    assert.equal(readWrite(historyOf([...writer, ...reader])).length, 1)
+    assert.deepEqual(readWrite(createHistory([...writer, downgrade, ...reader])), [])
+    assert.equal(readWrite(createHistory([...writer, ...reader])).length, 1)
     const next = held('v', 'v:1', [2, 15, 18])
-    assert.equal(readWrite(historyOf([...writer, downgrade, ...next])).length, 1)
-    assert.deepEqual(exclusion(historyOf([...writer, downgrade, ...next])), [])
+    assert.equal(readWrite(createHistory([...writer, downgrade, ...next])).length, 1)
+    assert.deepEqual(exclusion(createHistory([...writer, downgrade, ...next])), [])
   })
 
   it('catches a holder that stays in any random history', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
-import { type Acquisition, type History, historyOf, tokens } from 'holdfast/verify'
+import { type Acquisition, createHistory, type History, tokens } from 'holdfast/verify'
 import { leakCheck } from '../../support/leaks.js'
 import { edit, event, held, hunt, pick } from '../bugs.js'
 
@@ -10,7 +10,7 @@ describe('the token checker', () => {
       ...held('a', 'a:1', [0, 1, 2], { token: 7 }),
       ...held('b', 'b:1', [3, 4, 5], { token: 6 }),
     ]
-    assert.match(tokens(historyOf(events))[0]?.message ?? '', /token 6 came after 7/)
+    assert.match(tokens(createHistory(events))[0]?.message ?? '', /token 6 came after 7/)
   })
 
   it('allows any order to acquisitions that were under way together', () => {
@@ -18,7 +18,7 @@ describe('the token checker', () => {
       ...held('a', 'a:1', [0, 3, 4], { token: 7 }),
       ...held('b', 'b:1', [2, 5, 6], { token: 6 }),
     ]
-    assert.deepEqual(tokens(historyOf(events)), [])
+    assert.deepEqual(tokens(createHistory(events)), [])
   })
 
   it('sees a repeated token, also of acquisitions under way together', () => {
@@ -26,9 +26,9 @@ describe('the token checker', () => {
       ...held('a', 'a:1', [0, 3, 4], { token: 7 }),
       ...held('b', 'b:1', [2, 5, 6], { token: 7 }),
     ]
-    assert.match(tokens(historyOf(events))[0]?.message ?? '', /token 7 was given twice/)
+    assert.match(tokens(createHistory(events))[0]?.message ?? '', /token 7 was given twice/)
     const far = [...held('a', 'a:1', [0, 1, 2], { token: 7 }), ...held('b', 'b:1', [3, 4, 5], { token: 7 })]
-    assert.equal(tokens(historyOf(far)).length, 1)
+    assert.equal(tokens(createHistory(far)).length, 1)
   })
 
   it('sees a token that changes within an acquisition, at a renewal or at the guard', () => {
@@ -36,7 +36,7 @@ describe('the token checker', () => {
     for (const op of ['renew', 'write'] as const) {
       const other = event(5, 'a', 'a:1', { op, phase: 'ok', token: 8 })
       assert.match(
-        tokens(historyOf([...events, other]))[0]?.message ?? '',
+        tokens(createHistory([...events, other]))[0]?.message ?? '',
         new RegExp(`token 7 had become 8 at the ${op}`),
       )
     }
@@ -44,7 +44,7 @@ describe('the token checker', () => {
 
   it('sees a token that a number cannot hold exactly', () => {
     const events = held('a', 'a:1', [0, 1, 9], { token: 2 ** 53 })
-    assert.match(tokens(historyOf(events))[0]?.message ?? '', /no safe integer/)
+    assert.match(tokens(createHistory(events))[0]?.message ?? '', /no safe integer/)
   })
 
   it('keeps names apart', () => {
@@ -52,7 +52,7 @@ describe('the token checker', () => {
       ...held('a', 'a:1', [0, 1, 2], { token: 7 }),
       ...held('b', 'b:1', [3, 4, 5], { token: 7, name: 'y' }),
     ]
-    assert.deepEqual(tokens(historyOf(events)), [])
+    assert.deepEqual(tokens(createHistory(events)), [])
   })
 
   const pairs = (history: History) => {
@@ -73,7 +73,7 @@ describe('the token checker', () => {
       bug: (history, random) => {
         const [a, b] = pick(pairs(history), random) ?? []
         if (!a || !b) return undefined
-        return retoken(historyOf(retoken(history, a, b.token!)), b, a.token!)
+        return retoken(createHistory(retoken(history, a, b.token!)), b, a.token!)
       },
     })
   })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
-import { type Event, historyOf, witness } from 'holdfast/verify'
+import { createHistory, type Event, witness } from 'holdfast/verify'
 import { leakCheck } from '../../support/leaks.js'
 import { event, hunt, pick } from '../bugs.js'
 
@@ -24,21 +24,21 @@ describe('the witness checker', () => {
       ...access('write', 'a', 2, 3, 6),
       ...access('write', 'b', 4, 5, 6),
     ]
-    assert.match(witness(historyOf(events))[0]?.message ?? '', /6 was written twice, one update is lost/)
+    assert.match(witness(createHistory(events))[0]?.message ?? '', /6 was written twice, one update is lost/)
   })
 
   it('does not count writes that were refused or whose answer is not known', () => {
     for (const phase of ['fail', 'info'] as const) {
       const events = [...access('write', 'a', 2, 3, 6), ...access('write', 'b', 4, 5, 6, phase)]
-      assert.deepEqual(witness(historyOf(events)), [])
+      assert.deepEqual(witness(createHistory(events)), [])
     }
   })
 
   it('sees a read that goes back', () => {
     const events = [...access('write', 'a', 2, 3, 6), ...access('read', 'b', 4, 5, 5)]
-    assert.match(witness(historyOf(events))[0]?.message ?? '', /5 was read after 6/)
+    assert.match(witness(createHistory(events))[0]?.message ?? '', /5 was read after 6/)
     const together = [...access('write', 'a', 2, 4.5, 6), ...access('read', 'b', 4, 5, 5)]
-    assert.deepEqual(witness(historyOf(together)), [])
+    assert.deepEqual(witness(createHistory(together)), [])
   })
 
   it('catches an update lost in any random history', () => {
