@@ -4,6 +4,7 @@ import { after, test } from 'node:test'
 import { targetOf } from '../docs/.vitepress/links.js'
 import { groups, pagesOf } from '../docs/.vitepress/pages.js'
 import { tokenize } from '../docs/.vitepress/search.js'
+import { marked, textOf, translatedText } from '../scripts/translated.js'
 import { filesIn, read } from './support/checkout.js'
 import { leakCheck } from './support/leaks.js'
 import { brokenBold, differences } from './support/translations.js'
@@ -42,6 +43,28 @@ test('every Chinese page has an English one with the same headings and the same 
     }),
     [],
   )
+})
+
+test('no sentence of an English page has changed since it was translated', () => {
+  const stale = chinese.filter(
+    (page) => translatedText(read(`docs/zh/${page}.md`)) !== textOf(read(`docs/${page}.md`)),
+  )
+  assert.deepEqual(
+    stale.map((page) => `docs/${page}.md is not what docs/zh/${page}.md translates`),
+    [],
+    `say the same in Chinese, then run: node build/scripts/translated.js ${stale.join(' ')}`,
+  )
+})
+
+test('code is not part of what is translated, sentences are', () => {
+  const page = '# A\n\nCall `take()`, see [there](a.md#x).\n\n```ts\ntake()\n```\n'
+  assert.equal(textOf(page.replaceAll('take', 'acquire').replace('a.md#x', 'b.md')), textOf(page))
+  assert.equal(textOf(page.replace('Call', '\nCall')), textOf(page))
+  assert.notEqual(textOf(page.replace('Call', 'Never call')), textOf(page))
+  const chinese = marked(page, '# 甲\n')
+  assert.equal(translatedText(chinese), textOf(page))
+  assert.equal(marked(page, chinese), chinese)
+  assert.equal(translatedText('# 甲\n'), undefined)
 })
 
 test('a page that lacks a heading or whose code differs is told', () => {
