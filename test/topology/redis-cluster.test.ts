@@ -176,7 +176,7 @@ test('ioredis gives the promise of an ASKING to nobody: when it breaks, a proces
   }
   t.after(() => migration.finish())
   assert.equal(await outcome(false), 'uncaught: Connection is closed.')
-  // The lab listens to this one promise and to no other: lab/faults/redis-client.ts.
+  // So does the driver: src/drivers/redis/ioredis-asking.ts.
   assert.equal(await outcome(true), 'answered')
 })
 

@@ -3,6 +3,7 @@ import type { Clock } from '../../core/clock.js'
 import { quote } from '../../core/name.js'
 import type { Connection, Ioredis, Reply } from './client.js'
 import { on } from './events.js'
+import { handleAsking } from './ioredis-asking.js'
 import { hasten } from './ioredis-loading.js'
 import { followIn, inOneGo, repeatsFor, unlessTryAgain } from './ioredis-nodes.js'
 import { attach, listenOnACopy, listenOnANode, quiet, reconnect } from './ioredis-subscription.js'
@@ -130,7 +131,7 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
       const stops = [
         ...events.down.map((event) => on(client, event, (node) => isReplica(node) || down())),
         ...events.up.map((event) => on(client, event, up)),
-        ...(cluster ? [] : [hasten(client, clock)]),
+        cluster ? handleAsking(client) : hasten(client, clock),
       ]
       return () => {
         for (const stop of stops) stop()
