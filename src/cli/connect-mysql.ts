@@ -11,7 +11,7 @@ import { isIP } from 'node:net'
 import type { MysqlOptions } from 'holdfast/mysql'
 import type { Connection } from './connect.js'
 import { badInput, CliError, exits } from './exit.js'
-import { type Keys, keysOf, type Tls, tlsOf, tlsSettings } from './tls.js'
+import { acceptsAnyCertificate, type Keys, keysOf, type Tls, tlsOf, tlsSettings } from './tls.js'
 import { addressesOf, decoded, loginOf, partsOf, settingsOf } from './url.js'
 
 type Settings = Pick<MysqlOptions, 'strategy' | 'wakeWithGetLock' | 'prefix' | 'create'>
@@ -46,11 +46,15 @@ const settings: Readonly<Record<string, (text: string) => Settings | undefined>>
  * mysql2 checks the name in a certificate only on request, and only if the host is a name.
  * @throws CliError
  */
-export function mysqlTls(tls: Tls, host: string): Keys & { rejectUnauthorized: true; verifyIdentity: true } {
-  if (isIP(host) !== 0) {
+export function mysqlTls(
+  tls: Tls,
+  host: string,
+): Omit<Keys, 'rejectUnauthorized'> & { rejectUnauthorized: boolean; verifyIdentity: boolean } {
+  const verify = !acceptsAnyCertificate()
+  if (verify && isIP(host) !== 0) {
     throw badInput(`mysql2 cannot compare a certificate with the address ${host}; name the host to use TLS`)
   }
-  return { ...keysOf(tls), rejectUnauthorized: true, verifyIdentity: true }
+  return { ...keysOf(tls), rejectUnauthorized: verify, verifyIdentity: verify }
 }
 
 const example = 'mysql://user@host:3306/database'

@@ -38,8 +38,8 @@ const settings: Readonly<Record<string, (text: string) => Settings | undefined>>
 export async function postgresTls(tls: Tls, host: string): Promise<ConnectionOptions> {
   const { checkServerIdentity } = await import('node:tls')
   return {
-    ...keysOf(tls),
     rejectUnauthorized: true,
+    ...keysOf(tls),
     checkServerIdentity: (_name, certificate) => checkServerIdentity(host, certificate),
   }
 }

@@ -14,13 +14,11 @@ import type { Door } from './knock.js'
 import { didYouMean } from './nearest.js'
 import { redisPlace } from './redis-place.js'
 import { type Chosen, naming, storeUrl } from './store-url.js'
-import { type Keys, keysOf } from './tls.js'
+import { acceptAnyCertificate, type Keys, keysOf } from './tls.js'
+import type { TlsOptions } from './tls-options.js'
 import { hostsOf, shownUrl } from './url.js'
 
-export interface Target extends Door, Chosen {
-  /** Loads the driver; no I/O to the store yet. */
-  readonly connect: () => Promise<Connection>
-}
+export interface Target extends Door, Chosen, Pick<Opening, 'connect' | 'startsTls'> {}
 
 export interface Connection {
   readonly driver: DriverFactory
@@ -32,10 +30,13 @@ export interface Connection {
 
 const nothing = async () => undefined
 
-/** `tls`: the servers speak TLS from the first byte. */
 export interface Opening {
+  /** Loads the driver; no I/O to the store yet. */
   readonly connect: () => Promise<Connection>
+  /** The servers speak TLS from the first byte. */
   readonly tls?: Keys | undefined
+  /** TLS after a first exchange without it. */
+  readonly startsTls?: boolean
 }
 
 /** Parses what follows the scheme, without I/O. `shown` is the URL without its password. */
@@ -50,7 +51,7 @@ const redis =
 
 const postgres: Scheme = (rest, shown) => {
   const place = postgresPlace(rest, shown)
-  return { connect: () => connectPostgres(place) }
+  return { connect: () => connectPostgres(place), startsTls: place.tls !== undefined }
 }
 
 const schemes: Readonly<Record<string, Scheme>> = {
@@ -84,17 +85,25 @@ const schemes: Readonly<Record<string, Scheme>> = {
   postgresql: postgres,
   mysql: (rest, shown) => {
     const place = mysqlPlace(rest, shown)
-    return { connect: () => connectMysql(place) }
+    return { connect: () => connectMysql(place), startsTls: place.tls !== undefined }
   },
 }
 
 /**
  * @param url from `--on`, or the name of a store; `undefined` or empty: the choice of {@link storeUrl}
+ * @param tls options of the command; `insecure` holds for all connections of this process from now on
  * @throws CliError for a scheme that is unknown or makes no sense here.
  */
-export function target(url: string | undefined): Target {
-  const chosen = storeUrl(url)
-  return { ...naming(chosen.from, () => opening(chosen.url)), ...chosen }
+export function target(url: string | undefined, tls: TlsOptions = {}): Target {
+  const chosen = storeUrl(url, tls)
+  if (chosen.insecure) acceptAnyCertificate()
+  const opened = naming(chosen.from, () => opening(chosen.url))
+  if (chosen.insecure && opened.tls === undefined && opened.startsTls !== true) {
+    throw badInput(
+      `--insecure: '${opened.shown}' uses no TLS, so there is no certificate to accept; leave it out, or add ?tls=true to the URL`,
+    )
+  }
+  return { ...opened, ...chosen }
 }
 
 function opening(whole: string): Omit<Target, keyof Chosen> {

@@ -5,6 +5,7 @@ import { badInput, CliError } from './exit.js'
 import { directoryOf } from './local-directory.js'
 import { didYouMean } from './nearest.js'
 import { json, plain } from './print.js'
+import { hasTlsOptions, type TlsOptions, withoutAuthority, withTlsOptions } from './tls-options.js'
 import { withToolsEnvironment } from './tools-environment.js'
 import { shownUrl } from './url.js'
 import { expanded } from './url-variables.js'
@@ -14,18 +15,22 @@ export interface Chosen {
   readonly url: string
   /** Where the store's name was found; undefined: no name was used. */
   readonly from: { readonly store: string; readonly file: string } | undefined
+  /** `--insecure`; not part of the URL. */
+  readonly insecure: boolean
 }
 
 /**
  * @param on from `--on` or `HOLDFAST_URL`: the URL of a store, or its name in a configuration; undefined or empty: the default
+ * @param tls options of the command
  * @throws CliError
  */
-export function storeUrl(on: string | undefined = process.env.HOLDFAST_URL): Chosen {
+export function storeUrl(on: string | undefined = process.env.HOLDFAST_URL, tls: TlsOptions = {}): Chosen {
+  const insecure = tls.insecure === true
   if (on !== undefined && on !== '' && !isStoreName(on))
-    return { url: withToolsEnvironment(on), from: undefined }
+    return { url: completed(on, tls), from: undefined, insecure }
   const config = findConfig()
   const store = on || config?.usual
-  if (store === undefined) return { url: 'local:', from: undefined }
+  if (store === undefined) return { url: completed('local:', tls), from: undefined, insecure }
   // The value may be a password typed in place of the URL, so the message does not repeat it.
   if (config === undefined) {
     throw badInput(
@@ -39,7 +44,18 @@ export function storeUrl(on: string | undefined = process.env.HOLDFAST_URL): Cho
     throw badInput(`no store of that name: ${plain(file)} has ${names}${didYouMean(store, stores.keys())}`)
   }
   const from = { store, file }
-  return { url: naming(from, () => withToolsEnvironment(expanded(fromThere(url, file), process.env))), from }
+  return {
+    url: naming(from, () => completed(expanded(fromThere(url, file), process.env), tls)),
+    from,
+    insecure,
+  }
+}
+
+/** What the options say takes precedence over the environment. */
+function completed(url: string, tls: TlsOptions): string {
+  if (!hasTlsOptions(tls)) return withToolsEnvironment(url)
+  const whole = withToolsEnvironment(withTlsOptions(url, tls))
+  return tls.insecure === true ? withoutAuthority(whole) : whole
 }
 
 /** Resolves a relative directory against the file. Resolved against the working directory, every folder of the project would have its own locks. */
@@ -58,11 +74,12 @@ export function naming<R>(from: Chosen['from'], read: () => R): R {
   }
 }
 
-/** Reports the chosen store on stderr: with `--verbose`, and with `--json` if a file decided it. */
+/** Reports the chosen store on stderr: with `--verbose`, and with `--json` if a file decided it. Warns of `--insecure`. */
 export function tellStore(
-  { url, from }: Chosen,
-  told: { json?: boolean | undefined; verbose?: boolean | undefined },
+  { url, from, insecure }: Chosen,
+  told: { json?: boolean | undefined; verbose?: boolean | undefined; quiet?: boolean | undefined },
 ): void {
+  if (insecure && told.quiet !== true) warnInsecure(told.json === true)
   const [, scheme = '', rest = ''] = /^([a-z][a-z0-9+.-]*):(.*)$/is.exec(url) ?? []
   const shown = shownUrl(scheme, rest)
   const [directory] = [directoryOf(url)].filter((path) => path !== undefined && !shown.endsWith(path))
@@ -75,4 +92,11 @@ export function tellStore(
     const where = `${at}${from === undefined ? '' : `, '${from.store}' in ${plain(from.file)}`}`
     console.error(`holdfast: the store is ${plain(shown)}${where}`)
   }
+}
+
+function warnInsecure(asJson: boolean): void {
+  if (asJson) return console.error(json({ event: 'insecure' }))
+  console.error(
+    'holdfast: --insecure: the certificate of the store is not checked, so anybody on the way to it can read the password and answer in its place',
+  )
 }

@@ -1,6 +1,7 @@
 /** TLS settings of a URL: `?tls=true&ca=FILE&cert=FILE&key=FILE`. */
 import { readFileSync } from 'node:fs'
 import { badInput } from './exit.js'
+import { plain } from './print.js'
 
 /** A boolean setting: `?tls`, `?tls=true`, `?tls=false`. @throws CliError */
 export function flagIn(query: ReadonlyMap<string, string>, key: string, shown: string): boolean | undefined {
@@ -49,14 +50,37 @@ export interface Keys {
   ca?: Buffer
   cert?: Buffer
   key?: Buffer
+  /** False: `--insecure`. */
+  rejectUnauthorized?: false
 }
 
-/** Options for `tls.connect`. @throws CliError if a file cannot be read. */
-export function keysOf({ ca, cert, key }: Tls): Keys {
+/**
+ * Of the whole process: `--insecure` is an option of a command, and every connection of that command follows it. Child processes get it from
+ * their parent.
+ */
+let verifies = true
+
+/** From now on this process accepts any certificate. */
+export function acceptAnyCertificate(): void {
+  verifies = false
+}
+
+export function acceptsAnyCertificate(): boolean {
+  return !verifies
+}
+
+/**
+ * Options for `tls.connect`.
+ * @param dashes before the names in messages: for files that were given as options
+ * @throws CliError if a file cannot be read.
+ */
+export function keysOf({ ca, cert, key }: Tls, dashes: '' | '--' = ''): Keys {
+  const read = (what: string, path: string) => fileOf(dashes === '' ? `${what}=` : `--${what} `, path)
   return {
-    ...(ca !== undefined && { ca: fileOf('ca', ca) }),
-    ...(cert !== undefined && { cert: fileOf('cert', cert) }),
-    ...(key !== undefined && { key: fileOf('key', key) }),
+    ...(ca !== undefined && { ca: read('ca', ca) }),
+    ...(cert !== undefined && { cert: read('cert', cert) }),
+    ...(key !== undefined && { key: read('key', key) }),
+    ...(!verifies && { rejectUnauthorized: false }),
   }
 }
 
@@ -64,6 +88,6 @@ function fileOf(what: string, path: string): Buffer {
   try {
     return readFileSync(path)
   } catch (error) {
-    throw badInput(`${what}=${path} cannot be read: ${(error as NodeJS.ErrnoException).code}`)
+    throw badInput(`${what}${plain(path)} cannot be read: ${(error as NodeJS.ErrnoException).code}`)
   }
 }

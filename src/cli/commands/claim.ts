@@ -8,9 +8,10 @@ import type { Asked, Claim } from '../run/messages.js'
 import { leastTtl, termsOf } from '../run/policy.js'
 import type { Report } from '../run/report.js'
 import { tellStore } from '../store-url.js'
-import { onText, verboseText } from './options.js'
+import type { TlsOptions } from '../tls-options.js'
+import { onText, tlsOptions, verboseText } from './options.js'
 
-export interface ClaimOptions {
+export interface ClaimOptions extends TlsOptions {
   readonly on?: string
   /** False: `--no-wait`. */
   readonly wait?: string | false
@@ -38,7 +39,7 @@ export interface Wording {
 const usualWait = 30_000
 
 export function claimOptions(command: Command, { noWait, maxHold, killAfter }: Wording): Command {
-  return command
+  command
     .option('--wait <duration>', 'how long to wait for the lock: 500ms, 30s, 5m, forever (default: 30s)')
     .option('--no-wait', noWait)
     .option('--ttl <duration>', 'how long the lock outlives a crash of this machine (default: 30s)')
@@ -50,6 +51,7 @@ export function claimOptions(command: Command, { noWait, maxHold, killAfter }: W
     .option('-E, --conflict-exit-code <n>', `when the lock was not free (default: ${exits.conflict})`)
     .option('--note <text>', 'what it is for, shown to waiters')
     .option('--on <store>', onText)
+  return tlsOptions(command)
     .option('-q, --quiet', 'say nothing but errors; a lock that was not free is none')
     .option('--json', 'tell what happens as lines of JSON on stderr')
     .option('-v, --verbose', verboseText)
@@ -79,7 +81,7 @@ export async function claimOf(
   const wait = waitOf(options.wait)
   const conflictExitCode = exitCode(options.conflictExitCode)
   // Throws here what the keeper would throw later.
-  const store = target(options.on)
+  const store = target(options.on, options)
   const { report } = await import('../run/report.js')
   const told = report({
     names,
@@ -93,6 +95,7 @@ export async function claimOf(
     ...terms,
     for: holder,
     on: store.url,
+    insecure: store.insecure,
     names,
     asked,
     wait,

@@ -7,8 +7,11 @@ import type { Command } from 'commander'
 import { target } from '../connect.js'
 import { badInput, exits } from '../exit.js'
 import { json } from '../print.js'
+import { tellStore } from '../store-url.js'
+import type { TlsOptions } from '../tls-options.js'
+import { tlsOptions } from './options.js'
 
-interface DemoOptions {
+interface DemoOptions extends TlsOptions {
   readonly workers: string
   readonly orders?: string
   readonly svg?: string
@@ -17,7 +20,7 @@ interface DemoOptions {
 }
 
 export function demoCommandLine(program: Command): void {
-  program
+  const command = program
     .command('demo')
     .summary('many processes book points at once, without the lock and with it')
     .description(
@@ -28,8 +31,7 @@ export function demoCommandLine(program: Command): void {
     .option('--orders <file>', 'your own balances and orders, as JSON (see docs/cli.md)')
     .option('--svg <file>', 'where to draw the picture (default: a file in the temporary folder)')
     .option('--on <store>', 'the store to lock on (default: a local: one of its own)')
-    .option('--json', 'print JSON')
-    .action(demo)
+  tlsOptions(command).option('--json', 'print JSON').action(demo)
 }
 
 async function demo(options: DemoOptions): Promise<void> {
@@ -45,14 +47,19 @@ async function demo(options: DemoOptions): Promise<void> {
   const input = options.orders === undefined ? sample : readInput(options.orders)
   const workers = Number(options.workers)
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-demo-'))
-  const on = target(options.on ?? `local:${join(folder, 'locks')}`).url
+  const store = target(options.on ?? `local:${join(folder, 'locks')}`, options)
+  tellStore(store, { json: options.json })
   const name = `points-${randomBytes(3).toString('hex')}`
   const say = (text: string) => options.json !== true && console.log(text)
   try {
     say(introduction(input.orders.length, workers, options.orders === undefined))
     const phase = { input, workers, name }
     const without = await runPhase({ ...phase, folder: join(folder, 'without'), lock: undefined })
-    const held = await runPhase({ ...phase, folder: join(folder, 'with'), lock: { on, name } })
+    const held = await runPhase({
+      ...phase,
+      folder: join(folder, 'with'),
+      lock: { on: store.url, insecure: store.insecure, name },
+    })
     const halves = { name, without, with: held }
     const file = resolve(options.svg ?? `${folder}.svg`)
     writeFileSync(file, show.svg(halves))

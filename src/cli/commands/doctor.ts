@@ -4,9 +4,10 @@ import { target } from '../connect.js'
 import { endSoon, exits } from '../exit.js'
 import { json } from '../print.js'
 import { tellStore } from '../store-url.js'
-import { onText, verboseText } from './options.js'
+import type { TlsOptions } from '../tls-options.js'
+import { onText, tlsOptions, verboseText } from './options.js'
 
-interface Options {
+interface Options extends TlsOptions {
   readonly on?: string
   readonly strict?: true
   readonly json?: true
@@ -14,7 +15,7 @@ interface Options {
 }
 
 export function doctorCommandLine(program: Command): void {
-  program
+  const command = program
     .command('doctor')
     .summary('say within seconds whether a store is set up for locks')
     .description(
@@ -22,6 +23,7 @@ export function doctorCommandLine(program: Command): void {
         'Only reads: it takes no lock, makes no table, and leaves nothing behind.',
     )
     .option('--on <store>', onText)
+  tlsOptions(command)
     .option('--strict', `end with ${exits.warned} when there are warnings`)
     .option('--json', 'print JSON')
     .option('-v, --verbose', verboseText)
@@ -29,7 +31,7 @@ export function doctorCommandLine(program: Command): void {
 }
 
 async function doctor(options: Options): Promise<void> {
-  const store = target(options.on)
+  const store = target(options.on, options)
   tellStore(store, options)
   const [{ examine }, { diagnosisOf, text }, { default: colors }] = await Promise.all([
     import('../doctor/examine.js'),

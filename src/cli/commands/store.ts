@@ -8,10 +8,11 @@ import { knock } from '../knock.js'
 import { directoryOf } from '../local-directory.js'
 import { holderCells, holderHeadings, json, plain, table, waiterCells } from '../print.js'
 import { tellStore } from '../store-url.js'
+import type { TlsOptions } from '../tls-options.js'
 import { withStore } from '../with-store.js'
-import { onText, verboseText } from './options.js'
+import { onText, tlsOptions, verboseText } from './options.js'
 
-interface StoreOptions {
+interface StoreOptions extends TlsOptions {
   readonly on?: string
   readonly json?: true
   readonly verbose?: true
@@ -45,17 +46,16 @@ export function storeCommandLines(program: Command): void {
 }
 
 function command(program: Command, name: string, summary: string): Command {
-  return program
+  const made = program
     .command(name)
     .summary(summary)
     .description(`${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`)
     .option('--on <store>', onText)
-    .option('--json', 'print JSON')
-    .option('-v, --verbose', verboseText)
+  return tlsOptions(made).option('--json', 'print JSON').option('-v, --verbose', verboseText)
 }
 
 function storeOf(options: StoreOptions): Target {
-  const store = target(options.on)
+  const store = target(options.on, options)
   tellStore(store, options)
   return store
 }

@@ -8,11 +8,12 @@ import { forceSeen } from '../force-seen.js'
 import { knock } from '../knock.js'
 import { brief, json, plain, table } from '../print.js'
 import { tellStore } from '../store-url.js'
+import type { TlsOptions } from '../tls-options.js'
 import { chosen, Rates, type Row, type Sort, sorts, totals } from '../top/model.js'
 import { withStore } from '../with-store.js'
-import { onText, verboseText } from './options.js'
+import { onText, tlsOptions, verboseText } from './options.js'
 
-interface TopOptions {
+interface TopOptions extends TlsOptions {
   readonly on?: string
   readonly every: string
   readonly sort: Sort
@@ -25,12 +26,13 @@ interface TopOptions {
 const shortest = 500
 
 export function topCommandLine(program: Command): void {
-  program
+  const command = program
     .command('top')
     .summary('who holds, who waits, live')
     .description('Who holds, who waits, live: the names with the most waiters first. ? shows the keys.')
     .argument('[prefix]', 'only names that begin with it')
     .option('--on <store>', onText)
+  tlsOptions(command)
     .option('--every <duration>', 'time from one list to the next', '2s')
     .addOption(sortOption(program))
     .option('--once', 'print one list and end')
@@ -52,7 +54,7 @@ async function top(prefix: string | undefined, options: TopOptions): Promise<voi
   if (options.json === true && !once) throw badInput('--json needs --once; the live view is for people')
   if (!once && !(process.stdin.isTTY && process.stdout.isTTY))
     throw badInput('top needs a terminal; --once prints one list, with --json as JSON')
-  const store = target(options.on)
+  const store = target(options.on, options)
   tellStore(store, options)
   await knock(store)
   const signal = await withStore(store, async (locks, answered) => {

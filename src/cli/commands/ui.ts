@@ -3,9 +3,10 @@ import type { Command } from 'commander'
 import { target } from '../connect.js'
 import { badInput } from '../exit.js'
 import { tellStore } from '../store-url.js'
-import { verboseText } from './options.js'
+import type { TlsOptions } from '../tls-options.js'
+import { tlsOptions, verboseText } from './options.js'
 
-interface Options {
+interface Options extends TlsOptions {
   readonly on?: readonly string[]
   readonly prefix?: string
   readonly port: string
@@ -18,7 +19,7 @@ interface Options {
 const collect = (value: string, before: readonly string[] = []): string[] => [...before, value]
 
 export function uiCommandLine(program: Command): void {
-  program
+  const command = program
     .command('ui')
     .summary('a live page: who holds what, who waits, and what happened in the last minutes')
     .description(
@@ -26,6 +27,7 @@ export function uiCommandLine(program: Command): void {
         'Only reads, unless it is started with --allow-release. Asks the store nothing while no browser looks.',
     )
     .option('--on <store>', 'a store: a URL, or a name in holdfast.json; several times for several', collect)
+  tlsOptions(command)
     .option('--prefix <text>', 'only names that begin with it')
     .option('-p, --port <n>', 'the port; 0: any that is free', '7070')
     .option(
@@ -43,8 +45,8 @@ async function ui(options: Options): Promise<void> {
   const port = Number(options.port)
   if (!/^\d{1,5}$/.test(options.port) || port > 65_535)
     throw badInput(`--port must be between 0 and 65535, got '${options.port}'`)
-  const stores = (options.on ?? [undefined]).map((url) => target(url))
-  for (const store of stores) tellStore(store, options)
+  const stores = (options.on ?? [undefined]).map((url) => target(url, options))
+  for (const [i, store] of stores.entries()) tellStore(store, { ...options, quiet: i > 0 })
   const { serve } = await import('../ui/serve.js')
   await serve(stores, { ...options, port })
 }

@@ -6,10 +6,11 @@ import { type Target, target } from '../connect.js'
 import { badInput, exits } from '../exit.js'
 import { json } from '../print.js'
 import { tellStore } from '../store-url.js'
+import type { TlsOptions } from '../tls-options.js'
 import type { VerifyReport } from '../verify/report.js'
-import { onText, verboseText } from './options.js'
+import { onText, tlsOptions, verboseText } from './options.js'
 
-interface Options {
+interface Options extends TlsOptions {
   readonly on?: string
   readonly minutes: string
   readonly only?: string
@@ -19,13 +20,14 @@ interface Options {
 }
 
 export function verifyCommandLine(program: Command): void {
-  program
+  const command = program
     .command('verify')
     .summary('check that locks on a store are safe')
     .description(
       'Check that locks on a store are safe: its set-up, the conformance suite, and a run in which processes of this command are paused, blocked, killed and cut off. Nothing is done to the store, and no lock is touched but those made for it.',
     )
     .option('--on <store>', onText)
+  tlsOptions(command)
     .option('--minutes <n>', 'of faults, after the conformance suite', '1')
     .option(
       '--only <words>',
@@ -42,7 +44,7 @@ async function verify(options: Options): Promise<void> {
   if (!(minutes > 0 && minutes <= 1_440)) {
     throw badInput(`--minutes must be a number above 0 and up to 1440, got '${options.minutes}'`)
   }
-  const store = target(options.on)
+  const store = target(options.on, options)
   const { url } = store
   tellStore(store, options)
   const tell = progress()
@@ -96,10 +98,10 @@ async function examine({
   ])
   tell('looking at the set-up')
   const setup = await setupOf(url)
-  const suite = await runSuite(url, store, like, only?.split(',') ?? [], tell)
+  const suite = await runSuite(store, like, only?.split(',') ?? [], tell)
   const ttl = Math.max(1_000, 2 * like.traits.minTtl)
   const direct = lazily(store.connect, like)
-  const faults = await runFaults({ url, seconds: 60 * minutes, ttl, direct, tell })
+  const faults = await runFaults({ url, insecure: store.insecure, seconds: 60 * minutes, ttl, direct, tell })
   return { driver: like.name, setup, suite, faults }
 }
 

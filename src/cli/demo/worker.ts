@@ -14,7 +14,7 @@ export interface Task {
   readonly history: string
   readonly orders: readonly Order[]
   /** Undefined: without a lock. */
-  readonly lock: { readonly on: string; readonly name: string } | undefined
+  readonly lock: { readonly on: string; readonly insecure: boolean; readonly name: string } | undefined
   /** The name under which sections without a lock are recorded. */
   readonly name: string
 }
@@ -91,8 +91,8 @@ async function book(
   return 'applied'
 }
 
-async function within({ on, name }: NonNullable<Task['lock']>, notes: Recorder): Promise<Sections> {
-  const connection = await target(on).connect()
+async function within({ on, insecure, name }: NonNullable<Task['lock']>, notes: Recorder): Promise<Sections> {
+  const connection = await target(on, { insecure }).connect()
   const locks = recordLocks(createLocks(connection.driver), notes)
   // Connects, so that all workers start with an open connection.
   await locks.inspect(name)

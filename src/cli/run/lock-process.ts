@@ -32,7 +32,7 @@ async function main(): Promise<void> {
   const claim = await front.claim
   if (claim === undefined) return
   try {
-    const store = target(claim.on)
+    const store = target(claim.on, { insecure: claim.insecure })
     // A claim that waits can wait for the store, too.
     if (claim.wait === 0) await knock(store)
     await withStore(store, (locks) => serve(locks, claim, front))

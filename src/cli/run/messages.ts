@@ -42,6 +42,8 @@ export interface Claim extends Terms {
   /** A command that starts once the lock is held, or an existing process (`hold`). */
   readonly for: 'command' | 'owner'
   readonly on: string | undefined
+  /** `--insecure`, which no URL contains. */
+  readonly insecure: boolean
   /** Names of the locks, each once, in the order given; at least one. */
   readonly names: readonly string[]
   readonly asked: Asked

@@ -1,5 +1,6 @@
 /** Can anybody between here and the store read and change the traffic? */
 import { BlockList, isIP } from 'node:net'
+import { acceptsAnyCertificate } from '../tls.js'
 import { type Check, ok, weak } from './check.js'
 
 export interface Way {
@@ -14,6 +15,13 @@ export interface Way {
 
 export function encryptionCheck({ hosts, secure, secret, remedy }: Way): Check {
   const what = 'encryption'
+  if (secure && acceptsAnyCertificate())
+    return weak(
+      what,
+      'TLS, and --insecure',
+      'the certificate was not checked, so anyone on the way can answer in place of the store',
+      'leave out --insecure; --ca FILE names an authority of your own',
+    )
   if (secure) return ok(what, 'TLS')
   const far = hosts.filter((host) => !isLocal(host))
   if (far.length === 0) return ok(what, 'none, and none is needed: the address is on this machine')

@@ -29,6 +29,7 @@ export interface FaultResult {
 
 export interface FaultOptions {
   readonly url: string
+  readonly insecure: boolean
   readonly seconds: number
   readonly ttl: number
   /** For the final inspection. */
@@ -44,9 +45,15 @@ const deadWaiter = 12_000
 const names = ['ledger', 'stock', 'page', 'seats']
 
 export async function runFaults(options: FaultOptions): Promise<FaultResult> {
-  const { url, seconds, ttl, tell } = options
+  const { url, insecure, seconds, ttl, tell } = options
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-verify-'))
-  const task: Task = { url, folder, ttl, prefix: `holdfast-verify/${randomBytes(6).toString('hex')}/` }
+  const task: Task = {
+    url,
+    insecure,
+    folder,
+    ttl,
+    prefix: `holdfast-verify/${randomBytes(6).toString('hex')}/`,
+  }
   const journal = recorder(join(folder, 'nemesis.jsonl'), { label: 'nemesis' })
   const complaints: string[] = []
   const start = () => spawned(task, journal, complaints)

@@ -66,7 +66,7 @@ interface Ended {
 }
 
 function started(
-  { url, folder, ttl }: Task,
+  { url, insecure, folder, ttl }: Task,
   journal: Recorder,
   about: { readonly name: string; readonly attempt: string },
   begun: () => void,
@@ -75,6 +75,7 @@ function started(
   const command = fileURLToPath(new URL('./guarded-command.js', import.meta.url))
   const wait = Math.max(3 * ttl, 10_000)
   const options = ['--wait', `${wait}ms`, '--ttl', `${Math.max(ttl, 3_000)}ms`]
+  if (insecure) options.push('--insecure')
   const works = `${Math.round(5 + 150 * Math.random())}`
   const run = [main, 'run', about.name, ...options, '--', process.execPath, command]
   journal.write({ op: 'acquire', phase: 'invoke', mode: 'exclusive', wait: wait + startUp, ...about })

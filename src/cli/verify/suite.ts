@@ -13,7 +13,6 @@ export interface SuiteResult {
 }
 
 export async function runSuite(
-  url: string,
   store: Target,
   like: Driver,
   only: readonly string[],
@@ -32,7 +31,7 @@ export async function runSuite(
       if (only.length === 0 || only.some((word) => whole.includes(word))) tests.push({ name: whole, fn })
     },
   }
-  conformance(runner, fixtureOf(url, store, like))
+  conformance(runner, fixtureOf(store, like))
   const failed: { test: string; why: string }[] = []
   const began = performance.now()
   for (const [i, { name, fn }] of tests.entries()) {
@@ -47,7 +46,7 @@ export async function runSuite(
 }
 
 /** Connections are cut on our side: nothing is done to the store itself. */
-function fixtureOf(url: string, store: Target, like: Driver): Fixture {
+function fixtureOf(store: Target, like: Driver): Fixture {
   return {
     name: store.shown,
     traits: like.traits,
@@ -55,7 +54,7 @@ function fixtureOf(url: string, store: Target, like: Driver): Fixture {
     childClient: {
       module: new URL('./child-driver.js', import.meta.url).href,
       export: 'connectIn',
-      args: [url],
+      args: [store.url, store.insecure],
     },
     // A store across a network is slower than a local one.
     ttl: Math.max(1_000, like.traits.minTtl),

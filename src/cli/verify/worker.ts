@@ -8,6 +8,8 @@ import { target } from '../connect.js'
 
 export interface Task {
   readonly url: string
+  /** `--insecure`, which no URL contains. */
+  readonly insecure: boolean
   readonly folder: string
   /** Prefix of every lock name. */
   readonly prefix: string
@@ -19,7 +21,7 @@ export type Order = { readonly do: 'cut' | 'heal' | 'stop' } | { readonly do: 'b
 // Buffers messages that arrive before we can act on them: an order to stop may come right after the task.
 const messages = on(process, 'message')
 const task: Task = (await messages.next()).value[0]
-const connection = await target(task.url).connect()
+const connection = await target(task.url, { insecure: task.insecure }).connect()
 const { make, faults } = inProcess(() => connection.driver)
 const factory = make()
 const journal = recorder(join(task.folder, `${process.pid}-${Date.now()}.jsonl`), { label: 'worker' })
