@@ -3,7 +3,7 @@ import { randomFillSync } from 'node:crypto'
 import { hostname } from 'node:os'
 import { type Clock, systemClock } from './clock.js'
 import type { Driver, DriverFactory, Env, Traits } from './driver.js'
-import { BackendError } from './errors.js'
+import { BackendError, unavailable } from './errors.js'
 import { Events, type StoreOperation } from './events.js'
 import { KeyedMutex } from './keyed-mutex.js'
 import { Leaks, type LeakTerms } from './leaks.js'
@@ -131,12 +131,17 @@ export class Engine {
     }
   }
 
-  /** One request of an operator; its failure is an event, too. */
+  /** One request of an operator; its failure is an event, too. A store that did not answer it is `UNAVAILABLE`. */
   asked<T>(operation: StoreOperation, name: string | undefined, work: Promise<T>): Promise<T> {
+    const { driver, clock } = this
+    const from = clock.now()
     return this.awaited(
       work.catch((error: unknown) => {
-        if (error instanceof BackendError) this.events.storeFailed(this.driver.name, name, operation, error)
-        throw error
+        if (!(error instanceof BackendError)) throw error
+        const why =
+          error.code === 'BACKEND' ? unavailable(driver.name, name, clock.now() - from, error) : error
+        this.events.storeFailed(driver.name, name, operation, why)
+        throw why
       }),
     )
   }

@@ -317,10 +317,11 @@ export class BackendError extends HoldfastError {
 /**
  * The error for a store that did not reply while it was tried. What it replied instead, if anything, is the cause; a
  * refusal is returned as it is.
+ * @param about the name of the lock; undefined: the question was not about one
  */
 export function unavailable(
   driver: string,
-  about: string,
+  about: string | undefined,
   tried: number,
   trouble: BackendError | undefined,
 ): BackendError {
@@ -330,7 +331,7 @@ export function unavailable(
   const why = trouble === undefined ? '' : `; ${trouble.message}`
   return new BackendError(
     driver,
-    `gave no answer about ${quote(about)} within ${Math.round(tried)} ms${words === '' ? '' : ` (${words})`}${why}`,
+    `gave no answer${about === undefined ? '' : ` about ${quote(about)}`} within ${Math.round(tried)} ms${words === '' ? '' : ` (${words})`}${why}`,
     { tried, ...(trouble !== undefined && { cause: trouble }) },
   )
 }

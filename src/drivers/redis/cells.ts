@@ -28,7 +28,7 @@ export function createCells(open: () => Runtime, prefix: string): Cells {
       if (signal.aborted && error === signal.reason) throw error
       // If the driver was closed meanwhile, report that instead.
       open()
-      throw toFailure(error, runtime.pipeline.connection.ended).error
+      throw toFailure(error, runtime.pipeline.connection).error
     }
   }
 

@@ -19,6 +19,11 @@ export interface Connection {
   readonly keyPrefix: string
   /** Closed for good, or never opened: no reply will come. */
   readonly ended: boolean
+  /** Why the client is not connected, by its newest error; undefined while it is, or when it has not said. */
+  readonly outage: Error | undefined
+  /** Begins to listen for such errors. */
+  heed(): void
+  unheed(): void
   /** Stays connected to a master until that closes the connection, even if Sentinels have long promoted another server. Absent: no. */
   readonly clings?: boolean
   /** Breaks the connection, so that the client looks up its master again. Absent: it does that by itself. */

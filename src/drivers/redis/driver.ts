@@ -51,6 +51,7 @@ export function redis(options: RedisOptions): DriverFactory<RedisTraits> {
     const given = connect(options.client, clock)
     const { subscriber } = settings
     const apart = subscriber ? connect(subscriber, clock, 'subscriber') : undefined
+    given.heed()
     let own: Connection | undefined
     let runtime: Runtime | undefined
     let closed = false
@@ -58,7 +59,10 @@ export function redis(options: RedisOptions): DriverFactory<RedisTraits> {
     const open = (): Runtime => {
       if (closed) throw new BackendError('redis', 'these locks were closed', { closed: true })
       if (runtime !== undefined) return runtime
-      if (settings.replicas > 0) own = given.duplicate()
+      if (settings.replicas > 0) {
+        own = given.duplicate()
+        own.heed()
+      }
       const listener = {
         // Not `given` when `own` exists: the driver then never uses `given`, which may be unconnected and not know the masters.
         connection: subscriber === false ? undefined : (apart ?? own ?? given),
@@ -72,6 +76,7 @@ export function redis(options: RedisOptions): DriverFactory<RedisTraits> {
       closed = true
       await runtime?.close()
       own?.close()
+      for (const one of [given, own]) one?.unheed()
     })
     if (given.cluster) return { ...driver, traits: traitsInCluster }
     return {
@@ -104,7 +109,7 @@ function driverOver(
     try {
       return await work(runtime)
     } catch (error) {
-      throw toFailure(error, runtime.pipeline.connection.ended).error
+      throw toFailure(error, runtime.pipeline.connection).error
     }
   }
 

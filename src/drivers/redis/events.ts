@@ -16,11 +16,11 @@ interface Shared {
   readonly first: Listener
 }
 
-const shared = new WeakMap<object, Map<string, Shared>>()
+const shared = new WeakMap<object, Map<string | symbol, Shared>>()
 
 /** Calls `listener` at each `event`. Returns a function that stops that. */
-export function on(emitter: Emitter, event: string, listener: Listener): () => void {
-  const events = shared.get(emitter) ?? new Map<string, Shared>()
+export function on(emitter: Emitter, event: string | symbol, listener: Listener): () => void {
+  const events = shared.get(emitter) ?? new Map<string | symbol, Shared>()
   shared.set(emitter, events)
   const known = events.get(event) ?? share(emitter, event)
   events.set(event, known)
@@ -29,24 +29,28 @@ export function on(emitter: Emitter, event: string, listener: Listener): () => v
   known.listeners.add(entry)
   return () => {
     if (!known.listeners.delete(entry) || known.listeners.size > 0) return
-    emitter.off(event, known.first)
+    emitter.off(event as string, known.first)
     events.delete(event)
   }
 }
 
 /** Like `on`, for several events. */
-export function onAll(emitter: Emitter, all: Readonly<Record<string, Listener>>): () => void {
-  const stops = Object.entries(all).map(([event, listener]) => on(emitter, event, listener))
+export function onAll(
+  emitter: Emitter,
+  all: Readonly<Record<string, Listener>> | readonly (readonly [string | symbol, Listener])[],
+): () => void {
+  const pairs = Array.isArray(all) ? all : Object.entries(all)
+  const stops = pairs.map(([event, listener]) => on(emitter, event, listener))
   return () => {
     for (const stop of stops) stop()
   }
 }
 
-function share(emitter: Emitter, event: string): Shared {
+function share(emitter: Emitter, event: string | symbol): Shared {
   const listeners: Shared['listeners'] = new Set()
   const first: Listener = (...args) => {
     for (const { call } of [...listeners]) call(...args)
   }
-  emitter.on(event, first)
+  emitter.on(event as string, first)
   return { listeners, first }
 }

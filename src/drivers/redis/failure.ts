@@ -4,6 +4,7 @@
  */
 import { BackendError } from '../../core/errors.js'
 import { noAnswer } from '../kit/no-answer.js'
+import type { Connection } from './client.js'
 
 export interface Failure {
   /** Worth a retry while the wait lasts. */
@@ -39,7 +40,7 @@ const lasting: Readonly<Record<string, string>> = {
   MISCONF: 'it refuses writes because it could not save to disk',
 }
 
-export function toFailure(error: unknown, ended: boolean): Failure {
+export function toFailure(error: unknown, { ended, outage }: Pick<Connection, 'ended' | 'outage'>): Failure {
   if (error instanceof BackendError) return { transient: false, ambiguous: false, error }
   // ioredis wraps the last refusal in an error of its own.
   const message = (error instanceof Error ? error.message : String(error)).replace(
@@ -59,14 +60,23 @@ export function toFailure(error: unknown, ended: boolean): Failure {
     }
   }
   if (ended) {
-    const told = 'the client is closed; connect it first, and close it after the locks'
-    return { transient: false, ambiguous: true, error: new BackendError('redis', told, { cause: error }) }
+    const told =
+      outage === undefined
+        ? 'the client is closed; connect it first, and close it after the locks'
+        : `the client has given up: ${outage.message}; connect it again`
+    return { transient: false, ambiguous: true, error: silent(told, error, outage, outage !== undefined) }
   }
-  return {
-    transient: true,
-    ambiguous: true,
-    error: new BackendError('redis', noAnswer(message), { cause: error, unanswered: true }),
-  }
+  return { transient: true, ambiguous: true, error: silent(silence(message, outage), error, outage) }
+}
+
+/** The client's own words, such as "Reached the max retries", say less than its connection error. */
+function silence(message: string, outage: Error | undefined): string {
+  if (outage === undefined) return noAnswer(message)
+  return /^no answer/.test(message) ? `${message}: ${outage.message}` : noAnswer(outage.message)
+}
+
+function silent(told: string, error: unknown, outage: Error | undefined, unanswered = true): BackendError {
+  return new BackendError('redis', told, { cause: outage ?? error, unanswered })
 }
 
 /** Will the server never let this client subscribe? The ACL denies the channel, or the command does not exist. */

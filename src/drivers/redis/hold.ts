@@ -130,7 +130,7 @@ export class Hold implements Grant {
     const until = clock.now() + settings.commandTimeout
     for (let tries = 1; ; tries++) {
       await server.known(pipeline.epoch)?.catch((error) => {
-        throw toFailure(error, pipeline.connection.ended).error
+        throw toFailure(error, pipeline.connection).error
       })
       const answer = await this.#answer(renew, args)
       if (!answer[1].broken) return answer
@@ -157,7 +157,7 @@ export class Hold implements Grant {
         answered: (reply, flight) => resolve([reply, flight]),
         failed: (error) => {
           if (this.#runtime.clock.now() >= this.validUntil) this.drop()
-          reject(toFailure(error, this.#runtime.pipeline.connection.ended).error)
+          reject(toFailure(error, this.#runtime.pipeline.connection).error)
         },
       })
     })

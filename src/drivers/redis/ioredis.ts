@@ -2,6 +2,7 @@
 import type { Clock } from '../../core/clock.js'
 import { quote } from '../../core/name.js'
 import type { Connection, Ioredis, Reply } from './client.js'
+import { connectionErrors } from './connection-errors.js'
 import { on } from './events.js'
 import { handleAsking } from './ioredis-asking.js'
 import { hasten } from './ioredis-loading.js'
@@ -27,6 +28,8 @@ export interface Full extends Ioredis {
     readonly readOnly?: boolean
     readonly retryStrategy?: unknown
   }
+  /** Undocumented. `firstError`: of the last socket. */
+  readonly connector?: { readonly firstError?: Error }
   nodes?(role: 'master' | 'all'): Full[]
   pipeline(): Pipeline
   evalsha(sha: string, numberOfKeys: number, keys: readonly string[], args: readonly string[]): Promise<Reply>
@@ -61,6 +64,13 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
     )
   }
 
+  const errors = connectionErrors(
+    client,
+    clock,
+    cluster,
+    ['node error', 'sentinelError'],
+    () => client.connector?.firstError,
+  )
   const follow = cluster ? followIn(client, clock) : undefined
   let hedgedAt = Number.NEGATIVE_INFINITY
   /** Sends the commands over one connection: in a Cluster that of the node which has the keys. */
@@ -88,6 +98,11 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
     get ended() {
       return client.status === 'end'
     },
+    get outage() {
+      return errors.last
+    },
+    heed: errors.start,
+    unheed: errors.stop,
     get repeats() {
       return clock.now() - hedgedAt < repeatsFor
     },

@@ -1,6 +1,7 @@
 /** A {@link Connection} over node-redis 4.7+: client, cluster or sentinel. Subscriptions are in `node-redis-subscription.ts`. */
 import type { Clock } from '../../core/clock.js'
 import type { Connection, NodeRedis, Reply } from './client.js'
+import { connectionErrors } from './connection-errors.js'
 import { onAll } from './events.js'
 import { attach, destroy, quiet } from './node-redis-subscription.js'
 import {
@@ -22,6 +23,8 @@ export function fromNodeRedis(given: NodeRedis, clock: Clock): Connection {
         ? sentinel(given as unknown as Sentinel, clock)
         : single(given as Single)
   const { keyPrefix } = way
+  const several = 'nodeClient' in given || 'use' in given
+  const errors = connectionErrors(given, clock, several, ['node-error'])
   const full = (key: string) => keyPrefix + key
   // The client does not add its key prefix to raw commands.
   const script = (how: string, text: string, keys: Args, args: Args) => [
@@ -38,6 +41,11 @@ export function fromNodeRedis(given: NodeRedis, clock: Clock): Connection {
     get ended() {
       return !given.isOpen
     },
+    get outage() {
+      return errors.last
+    },
+    heed: errors.start,
+    unheed: errors.stop,
     run: (how, text, keys, args) =>
       way.send(full(keys[0] ?? ''), script(how, text, keys, args)) as Promise<Reply>,
     async runAndWait(how, text, keys, args, replicas, timeout) {

@@ -61,7 +61,7 @@ export function createRuntime(
   const holds = new Map<string, Hold>()
   const cellListeners = new Map<string, Set<CellListener>>()
   const later = new Set<() => void>()
-  const cancels = new Retries(clock, (error) => toFailure(error, connection.ended).transient)
+  const cancels = new Retries(clock, (error) => toFailure(error, connection).transient)
   let closed = false
   const { replicas, replicaTimeout } = settings
   const needed = { needed: replicas, timeout: replicaTimeout }

@@ -15,6 +15,7 @@ import { deadline } from '../../core/clock.js'
 import type { Claim, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
 import { Hints } from '../kit/hints.js'
+import { noAnswer } from '../kit/no-answer.js'
 import { nextPollIn } from '../kit/push-schedule.js'
 import { type AcquireReply, parseAcquireReply, toArguments, tombstoneTtl } from './acquire-codec.js'
 import type { Reply } from './client.js'
@@ -84,7 +85,8 @@ export class Waiter implements Callbacks {
     this.#wait = wait
     const left = wait.remaining()
     this.#once = left === 0
-    if (left > 0 && left < runtime.settings.commandTimeout) this.#warn(left)
+    const patience = this.#once ? claim.ttl : left
+    if (patience <= runtime.settings.commandTimeout) this.#warn(patience)
     this.#settle = settle
     this.#fail = fail
     this.#hints = new Hints(runtime.clock, () => this.ask())
@@ -106,15 +108,19 @@ export class Waiter implements Callbacks {
     // Start over: the connection may have broken again meanwhile.
     known.finally(learnt).then(
       () => this.ask(),
-      (error) => this.#trouble(toFailure(error, pipeline.connection.ended)),
+      (error) => this.#trouble(toFailure(error, pipeline.connection)),
     )
   }
 
   /** A wait shorter than a request's time-out would otherwise end before its cause is reported. */
   #warn(left: number): void {
-    const { clock } = this.#runtime
-    const error = new BackendError('redis', 'the server has not answered yet', { unanswered: true })
-    const warn = () => this.#heard || this.#wait.report?.({ error })
+    const { clock, pipeline } = this.#runtime
+    const warn = () => {
+      const { outage } = pipeline.connection
+      const told = outage === undefined ? 'the server has not answered yet' : noAnswer(outage.message)
+      const error = new BackendError('redis', told, { cause: outage, unanswered: true })
+      if (!this.#heard) this.#wait.report?.({ error })
+    }
     this.#unwarn = clock.at(clock.now() + left - Math.min(left / 4, 50), warn)
   }
 
@@ -145,7 +151,7 @@ export class Waiter implements Callbacks {
   failed(error: unknown): void {
     this.#open--
     this.#hints.queryDone()
-    this.#trouble(toFailure(error, this.#runtime.pipeline.connection.ended))
+    this.#trouble(toFailure(error, this.#runtime.pipeline.connection))
   }
 
   answered(reply: Reply, { sent, broken, replicas }: Batch): void {

@@ -27,7 +27,7 @@ import { AutoResetEvent } from '../kit/auto-reset-event.js'
 import { connect, type Reply } from '../redis/client.js'
 import { encode } from '../redis/keys.js'
 import { Hold } from './hold.js'
-import { Node, notAsked, notMet } from './node.js'
+import { broke, Node, notAsked, notMet } from './node.js'
 import { type RedlockOptions, type Settings, settingsOf } from './options.js'
 import { count, type NodeReply, round } from './round.js'
 import { force, forgiven, inspect, latestClock, release, vote } from './scripts.js'
@@ -461,13 +461,14 @@ export class Redlock {
     const told = nodes.map((node, place) => {
       const one = said[place]
       const silent = node.trusted ? 'no answer in time' : node.distrust
-      return `${node.label}: ${one === undefined ? silent : one instanceof Error ? one.message : 'answered'}`
+      if (one !== undefined && !(one instanceof Error)) return `${node.label}: answered`
+      return `${node.label}: ${node.connection.outage?.message ?? one?.message ?? silent}`
     })
     const silent = nodes.filter(({ trusted, distrust }, place) => {
       const one = said[place]
       return (
         one instanceof Error ||
-        (one === undefined && (trusted || distrust === notAsked || distrust === notMet))
+        (one === undefined && (trusted || [notAsked, notMet, broke].includes(distrust)))
       )
     })
     const barred = nodes.some(({ quarantined }) => quarantined)
@@ -478,7 +479,9 @@ export class Redlock {
       'redlock',
       `fewer than ${majority} of ${nodes.length} servers can vote (${told.join('; ')})`,
       {
-        cause: said.find((one) => one instanceof Error),
+        cause:
+          nodes.find(({ connection }) => connection.outage !== undefined)?.connection.outage ??
+          said.find((one) => one instanceof Error),
         unanswered: silent.length > nodes.length - majority,
         quarantined: barred && gone.length <= nodes.length - majority,
       },

@@ -25,6 +25,9 @@ export const notAsked = 'not asked yet'
 /** The server was asked for its identity, and has not answered. */
 export const notMet = 'has not said yet which server it is'
 
+/** Whether the server has an answer is known only once the client is connected again. */
+export const broke = 'the connection broke'
+
 const shas = new Map<Script, string>()
 
 export class Node {
@@ -55,8 +58,9 @@ export class Node {
     this.connection = connection
     this.label = `server ${place + 1}`
     this.#clock = clock
+    connection.heed()
     this.#unwatch = connection.watch(
-      () => this.suspect('the connection broke'),
+      () => this.suspect(broke),
       () => undefined,
     )
   }
@@ -133,6 +137,7 @@ export class Node {
 
   close(): void {
     this.#unwatch()
+    this.connection.unheed()
   }
 }
 

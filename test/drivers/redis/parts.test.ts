@@ -23,6 +23,9 @@ const names = fc.oneof(
   }),
 )
 
+const open = { ended: false, outage: undefined }
+const closed = { ended: true, outage: undefined }
+
 test('keys: every name has keys of its own, in one slot, and can be read back', () => {
   fc.assert(
     fc.property(names, names, (one, other) => {
@@ -68,7 +71,7 @@ test('trouble: refusals that pass are told from those that stay, and neither fro
     'TRYAGAIN x',
   ]
   for (const message of passes) {
-    const { transient, ambiguous, error } = toFailure(new Error(message), false)
+    const { transient, ambiguous, error } = toFailure(new Error(message), open)
     assert.deepEqual({ message, transient, ambiguous }, { message, transient: true, ambiguous: false })
     assert.match(error.message, /the server refused/)
   }
@@ -81,16 +84,27 @@ test('trouble: refusals that pass are told from those that stay, and neither fro
     'CROSSSLOT x',
     'ERR x',
   ]) {
-    const { transient, ambiguous } = toFailure(new Error(message), false)
+    const { transient, ambiguous } = toFailure(new Error(message), open)
     assert.deepEqual({ message, transient, ambiguous }, { message, transient: false, ambiguous: false })
   }
-  const silent = toFailure(new Error('no answer within 2000 ms'), false)
+  const silent = toFailure(new Error('no answer within 2000 ms'), open)
   assert.deepEqual([silent.transient, silent.ambiguous], [true, true])
-  assert.equal(toFailure(new Error('Connection is closed.'), true).transient, false)
+  assert.equal(toFailure(new Error('Connection is closed.'), closed).transient, false)
+  const outage = Object.assign(new Error('connect ECONNREFUSED 10.0.0.7:6379'), {
+    code: 'ECONNREFUSED',
+    address: '10.0.0.7',
+    port: 6379,
+  })
+  for (const ended of [false, true]) {
+    const { error } = toFailure(new Error('Reached the max retries per request limit'), { ended, outage })
+    assert.deepEqual([error.unanswered, error.reason, error.address], [true, 'ECONNREFUSED', '10.0.0.7:6379'])
+    assert.match(error.message, /ECONNREFUSED/)
+    assert.doesNotMatch(error.message, /max retries/)
+  }
 })
 
 test('bad options are told with the value got, before any I/O', () => {
-  const client = { status: 'wait', call: async () => undefined } as unknown as RedisOptions['client']
+  const client = { status: 'wait', call: async () => undefined, on() {} } as unknown as RedisOptions['client']
   const bad: readonly (readonly [unknown, RegExp])[] = [
     [undefined, /options such as \{ client \}, got undefined/],
     [{}, /client must be an instance of ioredis.*got undefined/],
