@@ -119,7 +119,7 @@ test('a clock past the year 2112 has no vote until it is set right, and leaves n
   const name = 'ages'
   await assert.rejects(a.driver.acquire(claim(name, { ttl: 10_000 }), once()), {
     code: 'BACKEND',
-    message: /server 3: its clock is past the year 2112/,
+    message: /server 3: server clock is beyond 2112/,
   })
   third.clockJump(-ages)
   const grant = await a.driver.acquire(claim(name, { ttl: 10_000 }), waiting())
