@@ -247,3 +247,20 @@ function exists(name: string): boolean {
 
 after(close)
 after(leakCheck)
+
+test('waiting for a store that is not there, as JSON: code, reason and address, about once a second', async () => {
+  const on = ['--on', 'mysql://u@127.0.0.1:1/d']
+  const { code, stderr } = await cli('run', 'x', '--json', '--wait', '3s', ...on, ...sh('true'))
+  assert.equal(code, 69)
+  const told = stderr
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { event: string; error?: object })
+    .filter(({ event }) => event === 'waiting')
+  assert.ok(told.length >= 1 && told.length <= 4, stderr)
+  for (const { error } of told) {
+    const { message, ...facts } = error as { message: string }
+    assert.match(message, /ECONNREFUSED/)
+    assert.deepEqual(facts, { code: 'BACKEND', reason: 'ECONNREFUSED', address: '127.0.0.1:1' })
+  }
+})

@@ -12,7 +12,7 @@ import {
 } from 'holdfast'
 import { CliError, exits } from '../exit.js'
 import { plain } from '../print.js'
-import { type Asked, type Claim, notStarted } from './messages.js'
+import { type Asked, blockedBy, type Claim, notStarted, storeError } from './messages.js'
 import type { Front } from './supervisor-channel.js'
 
 /** How often to poll for the blocker while somebody watches, in ms. */
@@ -42,7 +42,8 @@ export async function stand(locks: Locks, claim: Claim, front: Front): Promise<L
     const lease = await lock.tryAcquire(options)
     if (lease === undefined) {
       const found = await inTheWay(locks, claim).catch(() => ({ name: undefined, blocked: {} }))
-      front.tell({ type: 'busy', waited: 0, ...found, tooSoon: false })
+      const blocked = blockedBy(found.blocked)
+      front.tell({ type: 'busy', waited: 0, ...found, blocked, tooSoon: false })
     }
     return lease
   } catch (error) {
@@ -53,7 +54,7 @@ export async function stand(locks: Locks, claim: Claim, front: Front): Promise<L
       const waited = performance.now() - begun
       const name = (error as AcquireTimeoutError).lock
       const blocked = await lookAgain(locks, name, heardOf(error))
-      front.tell({ type: 'busy', name, waited, blocked, tooSoon: false })
+      front.tell({ type: 'busy', name, waited, blocked: blockedBy(blocked), tooSoon: false })
     }
     return undefined
   } finally {
@@ -135,7 +136,7 @@ function watch(locks: Locks, { names, watched }: Claim, front: Front): () => voi
   let current = names.length === 1 ? names[0] : undefined
   const off = locks.on('waiting', ({ name, blocked: { error, ...blocked } }) => {
     current = name
-    front.tell({ type: 'waiting', name, blocked, ...(error !== undefined && { error: error.message }) })
+    front.tell({ type: 'waiting', name, blocked, ...(error !== undefined && { error: storeError(error) }) })
   })
   const ask = async () => {
     const name = current

@@ -4,7 +4,7 @@
  */
 import type { Lease, Locks } from 'holdfast'
 import { lookAgain } from './acquire.js'
-import type { Claim } from './messages.js'
+import { blockedBy, type Claim } from './messages.js'
 import type { Front } from './supervisor-channel.js'
 
 /**
@@ -50,7 +50,7 @@ export async function serveJob(
     if (run.ran) return
     const tooSoon = run.why === 'too-soon'
     const blocked = tooSoon ? {} : await lookAgain(locks, name).catch(() => ({}))
-    front.tell({ type: 'busy', name, waited: 0, blocked, tooSoon })
+    front.tell({ type: 'busy', name, waited: 0, blocked: blockedBy(blocked), tooSoon })
   } catch (error) {
     // A lost lease has already been reported, with the fate of the command.
     if (!told) throw error

@@ -18,7 +18,7 @@
  * ```
  * Sent with structured clone, because JSON has no Infinity.
  */
-import type { ReleaseOutcome, WaitStatus } from 'holdfast'
+import type { BackendError, ReleaseOutcome, WaitStatus } from 'holdfast'
 
 /** All durations in ms. */
 export interface Terms {
@@ -70,8 +70,8 @@ export type ToFront =
       readonly name: string
       readonly blocked: Omit<WaitStatus, 'error'>
       readonly waiters?: number
-      /** Why the store cannot be reached, as text: an Error would lose its message in transit. */
-      readonly error?: string
+      /** Why the store cannot be reached. */
+      readonly error?: StoreError
     }
   /** `tokens` in the order of the names. */
   | { readonly type: 'granted'; readonly tokens: readonly number[] }
@@ -82,7 +82,7 @@ export type ToFront =
   | {
       readonly type: 'busy'
       readonly name: string | undefined
-      readonly blocked: WaitStatus
+      readonly blocked: Blocked
       readonly waited: number
       readonly tooSoon: boolean
     }
@@ -103,6 +103,23 @@ export type ToFront =
   /** A signal was sent to the keeper, whose process id `holdfast ls` shows. */
   | { readonly type: 'signal'; readonly signal: NodeJS.Signals }
   | { readonly type: 'done'; readonly outcome: ReleaseOutcome; readonly stopped: StopCause | undefined }
+
+/** A WaitStatus as data. */
+export type Blocked = Omit<WaitStatus, 'error'> & { readonly error?: StoreError }
+
+export function blockedBy({ error, ...blocked }: WaitStatus): Blocked {
+  return { ...blocked, ...(error !== undefined && { error: storeError(error) }) }
+}
+
+/** A BackendError as data: in transit, and in JSON, an Error loses its message. */
+export interface StoreError extends Pick<BackendError, 'code' | 'message'> {
+  readonly reason?: string
+  readonly address?: string
+}
+
+export function storeError({ code, message, reason, address }: BackendError): StoreError {
+  return { code, message, ...(reason !== undefined && { reason }), ...(address !== undefined && { address }) }
+}
 
 /** Suffix of a message that says why the lock is not held. */
 export function notStarted({ for: holder }: Pick<Claim, 'for'>): string {

@@ -56,6 +56,7 @@ function waitReport(
   let known: (Wait & { readonly name: string }) | undefined
   let told = false
   let timer: NodeJS.Timeout | undefined
+  const isNews = newsFilter()
   const text = () =>
     known === undefined ? '' : waitingText(known.name, known, machineTime(), begun, options.names.length)
   const draw = () => line?.show(text())
@@ -67,13 +68,15 @@ function waitReport(
         name,
         ...blocked,
         ...(waiters !== undefined && { waiters }),
-        error,
+        error: error?.message,
         at: machineTime(),
       }
       if (line !== undefined) {
         draw()
         timer ??= setInterval(draw, redraw)
       } else if (options.json) {
+        if (!isNews({ name, blocked, ...(waiters !== undefined && { waiters }), ...(error && { error }) }))
+          return
         const facts = { name, ...blocked, ...(error !== undefined && { error }) }
         tell('waiting', { ...facts, waited: Math.round(machineTime() - begun) }, undefined)
       } else if (!told) {
@@ -89,6 +92,30 @@ function waitReport(
       line?.clear()
     },
     pause: () => line?.clear(),
+  }
+}
+
+/** Lets a report pass that says something else than the one before, or comes a second after it. */
+function newsFilter(): (message: Waiting) => boolean {
+  let last = ''
+  let at = Number.NEGATIVE_INFINITY
+  return ({ name, blocked: { holder, position }, waiters, error }) => {
+    const { code, reason, address } = error ?? {}
+    const news = JSON.stringify([
+      name,
+      holder?.attempt,
+      holder?.token,
+      position,
+      waiters,
+      code,
+      reason,
+      address,
+    ])
+    const now = machineTime()
+    if (news === last && now - at < redraw) return false
+    last = news
+    at = now
+    return true
   }
 }
 
