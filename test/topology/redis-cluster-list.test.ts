@@ -49,11 +49,14 @@ for (const version of versions) {
 
     const gone = await cluster.ownerOf(await cluster.slotOf(`hf:{${wanted[1]}}`))
     gone.pause()
-    await assert.rejects(
-      listed(),
-      /^BackendError: redis: (cannot list|(gave )?no answer|the server refused \(CLUSTERDOWN\))/,
-    )
-    gone.resume()
+    try {
+      await assert.rejects(
+        listed(),
+        /^BackendError: redis: (cannot list|(gave )?no answer|the server refused \(CLUSTERDOWN\))/,
+      )
+    } finally {
+      gone.resume()
+    }
     await until(async () => (await listed().catch(() => [])).length === wanted.length, { within: 20_000 })
     await gone.kill9()
     await assert.rejects(listed(), /^BackendError: /)

@@ -40,8 +40,9 @@ export interface Runtime {
   /** @throws RangeError when the ttl, without its share of `lockDelay`, is longer than a quarantine. Nobody relies on the `lockDelay` */
   allow(ttl: number, claim: Claim): void
   /**
-   * Ends an attempt. If the server does not answer now, retries in the background for as long as the attempt could block others: it may
-   * be granted the lock as long as it counts as alive, for its ttl. Once more at `close()`. Resolves after the first try. @param ghost how long the server refuses late requests of the attempt, in ms
+   * Ends an attempt. If the server does not answer now, retries in the background for as long as the attempt could block others: while it
+   * counts as alive it may be granted the lock, for its ttl. Retries once more at `close()`. Resolves after the first try.
+   * @param ghost how long the server refuses late requests of the attempt, in ms
    */
   cancel(attempt: string, keys: Keys, ttl: number, ghost: number): Promise<void>
   notEnoughReplicas(replicas: number): BackendError
