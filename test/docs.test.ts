@@ -67,15 +67,19 @@ test('headings get the anchors that GitHub gives them', () => {
   )
 })
 
-test('the list of decisions names each one by its title', () => {
-  const list = read('docs/adr/README.md')
-  const decisions = filesIn('docs/adr', '.md').filter((path) => !path.endsWith('README.md'))
-  const lacks = decisions.filter((path) => {
-    const [, number, title] = /^# (\d{4}) (.+)/.exec(read(path)) ?? []
-    const name = path.replace('docs/adr/', '')
-    return !number || !name.startsWith(`${number}-`) || !list.includes(`| [${number}](${name}) | ${title} |`)
+test('the list of decisions names each one by its title, in both languages', () => {
+  const lacking = ['docs/adr', 'docs/zh/adr'].flatMap((folder) => {
+    const list = read(`${folder}/README.md`)
+    const decisions = filesIn(folder, '.md').filter((path) => !path.endsWith('README.md'))
+    return decisions.filter((path) => {
+      const [, number, title] = /^# (\d{4}) (.+)/.exec(read(path)) ?? []
+      const name = path.slice(folder.length + 1)
+      return (
+        !number || !name.startsWith(`${number}-`) || !list.includes(`| [${number}](${name}) | ${title} |`)
+      )
+    })
   })
-  assert.deepEqual(lacks, [])
+  assert.deepEqual(lacking, [])
 })
 
 function maybeRead(path: string): string | undefined {
