@@ -7,7 +7,7 @@ import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'
 import { subscribe } from 'node:diagnostics_channel'
 import { syncBuiltinESMExports } from 'node:module'
-import type { Socket } from 'node:net'
+import { Socket } from 'node:net'
 import timers from 'node:timers'
 import type { Worker } from 'node:worker_threads'
 import './end-at-once.js'
@@ -21,6 +21,8 @@ interface Made {
 /** Nothing but a leak takes so long, on a busy machine either. */
 const settleWithin = 10_000
 const made = new Map<object, Made>()
+/** Of everything ever made: a socket that is destroyed and not closed is in `made` no longer. */
+const makers = new WeakMap<object, Made['by']>()
 const warnings: string[] = []
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => void plainSetTimeout(resolve, ms))
 let sweepAt = 1000
@@ -40,6 +42,7 @@ function remember<T extends object>(kind: Kind, thing: T): T {
   const by: { stack?: string } = {}
   Error.captureStackTrace(by, remember)
   made.set(thing, { kind, by })
+  makers.set(thing, by)
   if (made.size > sweepAt) {
     for (const [old, { kind }] of made) if (!alive[kind](old)) made.delete(old)
     sweepAt = Math.max(1000, made.size * 2)
@@ -108,7 +111,20 @@ export function leaks(): string[] {
     const extra = count - (baseline.get(kind) ?? 0)
     if (extra > 0) found.push(`${extra} × ${kind} keeping the process alive`)
   }
+  for (const socket of destroyedOnly())
+    found.push(`a socket, destroyed but not closed, made${frames(socket)}`)
   return found
+}
+
+/** Node takes these sockets for closed, and the system does not. */
+function destroyedOnly(): Socket[] {
+  const { _getActiveHandles: handles } = process as unknown as { _getActiveHandles(): unknown[] }
+  const isLeft = (one: unknown): one is Socket => one instanceof Socket && one.destroyed
+  return handles.call(process).filter(isLeft)
+}
+
+function frames(thing: object): string {
+  return ownFrames(makers.get(thing)?.stack) ?? ' by Node for itself'
 }
 
 function tally(): Map<string, number> {

@@ -4,9 +4,10 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { after, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { leakCheck } from './leaks.js'
+import { leakCheck, leaks } from './leaks.js'
 import { startProxy } from './proxy.js'
 import { pair, watch } from './proxy-pair.js'
+import { reset } from './proxy-pipe.js'
 import { connectResp } from './resp.js'
 import { startRedis } from './servers/redis.js'
 import { until } from './until.js'
@@ -61,6 +62,20 @@ describe('a connection through the proxy', { timeout: 180_000 }, () => {
     both.proxy.reset()
     await until(() => both.client.seen.end === 'RST' && both.server.seen.end !== 'open')
     assert.equal(both.proxy.links.length, 0)
+  })
+
+  it('is reset before it is connected, with bytes and a FIN to send, and nothing of it stays', async () => {
+    await using both = await pair()
+    const socket = connect(both.proxy.port, both.proxy.host)
+    socket.on('error', () => {})
+    socket.write('hello')
+    socket.end()
+    reset(socket)
+    await once(socket, 'close')
+    assert.deepEqual(
+      leaks().filter((leak) => leak.includes('not closed')),
+      [],
+    )
   })
 
   it('passes on how a side ended: FIN as FIN, RST as RST', async () => {

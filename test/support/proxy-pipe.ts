@@ -39,9 +39,12 @@ export interface Route {
   readonly delivered: (bytes: number) => void
 }
 
-/** RST. While its FIN is on the way Node cannot, and forgets to close what it then takes for closed: it is done right after. */
+/**
+ * RST. Node cannot reset a socket whose FIN is on the way: it takes the socket for closed and never closes it. A socket
+ * that is still connecting sends its FIN first. In both cases the reset follows the FIN.
+ */
 export function reset(end: Socket): void {
-  const closing = end.writableEnded && !end.writableFinished && end.writableLength === 0
+  const closing = end.writableEnded && !end.writableFinished && (end.connecting || end.writableLength === 0)
   if (closing) end.once('finish', () => end.resetAndDestroy())
   else end.resetAndDestroy()
 }
