@@ -159,7 +159,7 @@ export type LossCause =
   | 'expired'
   /** The store replied that the lock belongs to somebody else or to nobody. */
   | 'taken'
-  /** The store sent a notification: session expired, connection ended, an operator released it. */
+  /** The store sent a notification before the lease's time was up: session expired, connection ended, an operator released it. */
   | 'revoked'
   /** The lease lasted longer than `maxHold`. */
   | 'max-hold'

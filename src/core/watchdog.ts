@@ -67,6 +67,8 @@ export class Watchdog implements Entry, LazyTimer {
   #lastError: unknown
   #maxHoldAt = Number.POSITIVE_INFINITY
   #onNotice: (() => void) | undefined
+  /** The newest deadline known: a grant whose time was up when the store dropped it has expired, not been revoked. */
+  #knownUntil = Number.POSITIVE_INFINITY
   /** A check has reported the loss: it is final, and listeners are notified at the next tick. */
   #seen: LossCause | undefined
 
@@ -83,6 +85,7 @@ export class Watchdog implements Entry, LazyTimer {
     this.ttl = ttl
     this.lockDelay = lockDelay
     this.autoRenew = autoRenew
+    this.#rememberUntil()
     if (autoRenew) this.#plan(now)
     engine.lazyTimers.add(this)
   }
@@ -113,6 +116,12 @@ export class Watchdog implements Entry, LazyTimer {
   /** Clock reading until which the holder may rely on it. */
   get #until(): number {
     return this.#kept - this.lockDelay
+  }
+
+  #rememberUntil(): number {
+    const until = this.#until
+    if (until > Number.NEGATIVE_INFINITY) this.#knownUntil = until
+    return until
   }
 
   /** The requested ttl, or what the store can give of it. */
@@ -154,7 +163,7 @@ export class Watchdog implements Entry, LazyTimer {
   #lossAt(now: number): LossCause | undefined {
     const until = this.#until
     if (now < until) return now >= this.#maxHoldAt ? 'max-hold' : undefined
-    return until === Number.NEGATIVE_INFINITY ? 'revoked' : 'expired'
+    return until === Number.NEGATIVE_INFINITY && now < this.#knownUntil ? 'revoked' : 'expired'
   }
 
   /** From now on the grant is lost at `at`, however healthy. */
@@ -351,15 +360,18 @@ export class Watchdog implements Entry, LazyTimer {
   }
 
   #heed(notice: AbortSignal): void {
-    if (notice.aborted) return this.lose('revoked', notice.reason)
-    this.#onNotice = () => this.lose('revoked', notice.reason)
+    this.#onNotice = () => {
+      const why = this.#lossAt(this.#engine.clock.now()) ?? 'revoked'
+      this.lose(why, why === 'revoked' ? notice.reason : this.#lastError)
+    }
+    if (notice.aborted) return this.#onNotice()
     notice.addEventListener('abort', this.#onNotice, { once: true })
   }
 
   /** Sets the next moment to act: renew, give up a try, report doubtful, report lost. */
   #schedule(now: number = this.#engine.clock.now()): void {
     if (this.ended !== undefined) return
-    let next = Math.min(this.#until, this.#maxHoldAt)
+    let next = Math.min(this.#rememberUntil(), this.#maxHoldAt)
     if (this.autoRenew) {
       if (this.#overdueAt === Number.POSITIVE_INFINITY) this.#plan(now)
       if (this.#trying !== undefined) next = Math.min(next, this.#tryEndsAt)

@@ -11,11 +11,12 @@ after(leakCheck)
 
 async function hold(
   options: AcquireOptions = { ttl: 9_000 },
+  parts: Partial<ScriptedGrant> = {},
 ): Promise<{ s: Script; lease: Lease; grant: ScriptedGrant }> {
   const s = script()
   const acquiring = s.locks.mutex('m').acquire(options)
   await settle()
-  const grant = s.asked[0]!.grant()
+  const grant = s.asked[0]!.grant(parts)
   return { s, lease: await acquiring, grant }
 }
 
@@ -143,6 +144,22 @@ test("the store's own notice means lost now, with its reason", async () => {
   assert.equal(reason.why, 'revoked')
   assert.equal((reason.cause as Error).message, 'session expired')
 })
+
+for (const { left, why } of [
+  { left: 1, why: 'revoked' },
+  { left: 0, why: 'expired' },
+])
+  test(`a grant that the store drops ${left} ms before its deadline is reported as ${why}`, async () => {
+    const notice = new AbortController()
+    const { s, lease, grant } = await hold({ ttl: 9_000, autoRenew: false }, { lost: notice.signal })
+    await settle()
+    s.clock.stall(grant.validUntil - left - s.clock.now())
+    grant.validUntil = Number.NEGATIVE_INFINITY
+    notice.abort(new Error('gone'))
+    assert.throws(() => lease.assertHeld(), { code: 'LEASE_LOST', why })
+    assert.equal(lease.signal.reason.why, why)
+    assert.equal(lease.signal.reason.cause?.message, left > 0 ? 'gone' : undefined)
+  })
 
 test('lost is sticky: a renewal answered after the deadline revives nothing', async () => {
   const { s, lease, grant } = await hold()

@@ -125,6 +125,11 @@ for (const socket of ['abstract', 'file'] as const) {
       holder.go()
       assert.ok(taken.token > held.token)
       assert.equal(await holder.state(held), 'lost')
+      assert.deepEqual(
+        await holder.losses(),
+        ['expired'],
+        'although it may read the message of the broker first',
+      )
       assert.equal(await holder.release(held), 'lost')
       assert.equal(await broker.state(taken), 'held')
     })

@@ -9,7 +9,9 @@ const options: LocalOptions = JSON.parse(process.argv[2] ?? '{}')
 const locks = createLocks(local(options), { wait: 120_000 })
 const leases = new Map<number, Lease>()
 const doubted: string[] = []
+const losses: string[] = []
 locks.on('doubtful', ({ name }) => doubted.push(name))
+locks.on('lost', ({ why }) => losses.push(why))
 
 async function obey(order: Order): Promise<unknown> {
   switch (order.do) {
@@ -34,6 +36,8 @@ async function obey(order: Order): Promise<unknown> {
       return leases.get(order.lease)?.signal.aborted
     case 'doubted':
       return doubted
+    case 'losses':
+      return losses
     case 'block':
       setImmediate(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, order.ms))
       return undefined

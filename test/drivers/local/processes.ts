@@ -14,7 +14,7 @@ type OrderOf =
   | { do: 'try' | 'waiters'; name: string }
   | { do: 'release' | 'state' | 'aborted'; lease: number }
   | { do: 'block'; ms: number }
-  | { do: 'bear' | 'doubted' }
+  | { do: 'bear' | 'doubted' | 'losses' }
   | { do: 'close' }
 export type Order = OrderOf & { id: number }
 
@@ -38,6 +38,8 @@ export interface Taker {
   aborted(taken: Taken): Promise<boolean>
   /** The names of those that ever were doubtful. */
   doubted(): Promise<string[]>
+  /** Why its leases were lost, oldest first. */
+  losses(): Promise<string[]>
   /** Its event loop stands still for `ms`; resolves when it is about to. */
   block(ms: number): Promise<unknown>
   /** Starts a process that outlives it; resolves with its pid. */
@@ -123,6 +125,7 @@ export async function start(
     state: ({ lease }) => ask({ do: 'state', lease }) as Promise<string>,
     aborted: ({ lease }) => ask({ do: 'aborted', lease }) as Promise<boolean>,
     doubted: () => ask({ do: 'doubted' }) as Promise<string[]>,
+    losses: () => ask({ do: 'losses' }) as Promise<string[]>,
     block: (ms) => ask({ do: 'block', ms }),
     bear: () => ask({ do: 'bear' }) as Promise<number>,
     close: async () => void (await ask({ do: 'close' })),
