@@ -1,8 +1,15 @@
 /** The mysql driver over a pool of mysql2 or mariadb, for workers and for the final inspection. */
-import { type MysqlOptions, type MysqlPool, mysql } from 'holdfast/mysql'
+import {
+  inTransaction,
+  type MysqlOptions,
+  type MysqlPool,
+  type MysqlTransaction,
+  mysql,
+} from 'holdfast/mysql'
 import { createPool as createMariadb } from 'mariadb'
 import { createPool as createMysql2 } from 'mysql2/promise'
-import type { Client } from './store.js'
+import type { Client, InTransaction } from './store.js'
+import { within } from './transactions.js'
 
 export interface MysqlPlace {
   readonly port: number
@@ -17,6 +24,12 @@ export const user = 'lab'
 
 interface Lent {
   release(): unknown
+}
+
+interface LentTransaction extends Lent, MysqlTransaction {
+  beginTransaction(): Promise<unknown>
+  commit(): Promise<unknown>
+  destroy(): void
 }
 
 export function openMysql({ port, library, options, size = 6 }: MysqlPlace): Client {
@@ -41,10 +54,41 @@ export function openMysql({ port, library, options, size = 6 }: MysqlPlace): Cli
         )
       }
     },
+    // Over a pool of one, the leases would wait for the transactions.
+    ...(size > 1 && { transaction: (name: string, wait: number) => begin(pool, name, wait) }),
+    transactionsApart: true,
     close: async () => {
       for (const back of strained) back()
       await pool.end().catch(() => undefined)
     },
+  }
+}
+
+/** The server counts a wait in whole seconds. */
+async function begin(pool: MysqlPool, name: string, wait: number): Promise<InTransaction | undefined> {
+  const coming = pool.getConnection() as Promise<LentTransaction>
+  const connection = await within(coming).catch((error: unknown) => {
+    coming.then(give, () => undefined)
+    throw error
+  })
+  try {
+    await within(connection.beginTransaction())
+    const options = { pool, wait, create: false }
+    const { token } = await within(inTransaction(connection, name, options), wait + 6_000)
+    const commit = async () => {
+      try {
+        await within(connection.commit())
+        give(connection)
+      } catch (error) {
+        connection.destroy()
+        throw error
+      }
+    }
+    return { token, commit }
+  } catch (error) {
+    connection.destroy()
+    if ((error as { code?: unknown }).code === 'ACQUIRE_TIMEOUT') return undefined
+    throw error
   }
 }
 

@@ -72,8 +72,9 @@ export function openPostgres({ port, name, strategy, ear, single = false }: Post
         })
       }
     },
-    // A lease of `row` and a lock in a transaction are unaware of each other.
-    ...(strategy === 'session' && { transaction: (lock: string, wait: number) => begin(pool, lock, wait) }),
+    // Over a pool of one, the leases would wait for the transactions.
+    ...(!single && { transaction: (lock: string, wait: number) => begin(pool, lock, wait) }),
+    transactionsApart: strategy === 'row',
     close: async () => {
       for (const back of strained) back()
       await pool.end()

@@ -12,7 +12,7 @@ import { type Planned, planOf } from './plan.js'
 import type { Fault, LabDriver } from './store.js'
 import { judgeRun, type Verdict } from './verdict.js'
 import { startWorkers, type WorkerPool } from './workers.js'
-import type { Task } from './workload.js'
+import { longest, type Task } from './workload.js'
 
 export interface RunOptions {
   /** Its name in reports. */
@@ -66,7 +66,7 @@ export async function runLab(options: RunOptions): Promise<RunResult> {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-lab-'))
   const began = performance.now()
   const scratch = mkdtempSync(join(folder, 'store-'))
-  const store = await lab.open({ workers, ttl, folder: scratch })
+  const store = await lab.open({ workers, ttl: longest * ttl, folder: scratch })
   const journal = recorder(join(folder, 'nemesis.jsonl'), { label: 'nemesis' })
   const faults = wanted(
     [...workerFaults(workers, lab.oneProcess === undefined), ...store.faults],

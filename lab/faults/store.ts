@@ -28,6 +28,8 @@ export interface Client {
   strain?(ms: number): void
   /** Takes a lock that is part of a transaction; undefined: not free within `wait` ms. */
   transaction?(name: string, wait: number): Promise<InTransaction | undefined>
+  /** Its leases and its transactions are unaware of each other: the lab uses a name for one of them. @default false */
+  readonly transactionsApart?: boolean
   close(): Promise<void> | void
 }
 
@@ -39,7 +41,7 @@ export interface InTransaction {
 
 export interface Stage {
   readonly workers: number
-  /** The ttl of all locks, in ms. */
+  /** The longest term of any lock, in ms: leases are extended to more than the ttl with which they are taken. */
   readonly ttl: number
   /** For histories and the store's own files. The lab removes it. */
   readonly folder: string

@@ -1,5 +1,5 @@
 /**
- * Locks that are part of a transaction, beside leases of the same names. Such a lock ends with its connection, which a process cannot
+ * Locks that are part of a transaction, beside leases of the same names, or of names of their own where the two are unaware of each other. Such a lock ends with its connection, which a process cannot
  * observe; its only effect is what was committed. So a claim is recorded only after the reply to its commit, for the time until the commit
  * was sent.
  */
@@ -12,14 +12,15 @@ let asked = 0
 
 /** Runs them in sequence, on the names of plain mutexes, until it is over. */
 export async function transactions(
-  client: Pick<Client, 'transaction'>,
+  client: Pick<Client, 'transaction' | 'transactionsApart'>,
   journal: Recorder,
   subjects: readonly Subject[],
   ttl: number,
   dice: Chance,
   over: () => boolean,
 ): Promise<void> {
-  const names = subjects.filter(({ kind }) => kind === 'mutex').map(({ name }) => name)
+  const own = client.transactionsApart === true ? ' in transactions' : ''
+  const names = subjects.filter(({ kind }) => kind === 'mutex').map(({ name }) => `${name}${own}`)
   while (!over()) {
     await transaction(client, journal, dice.pick(names), ttl, dice)
     await new Promise((resolve) => setTimeout(resolve, dice.between(0, 0.5) * ttl))

@@ -14,6 +14,7 @@ import {
   type GuardAnswer,
   type GuardAsk,
   locksAmong,
+  longest,
   type Order,
   type OrderOf,
   type Subject,
@@ -181,9 +182,10 @@ async function dwell({ slow }: Subject, lease: Lease, dice: Chance): Promise<voi
   while (!stopping && performance.now() < staysUntil) await pause(50)
 }
 
-/** Unchanged or shorter: no store has to wait longer for a holder that is gone. */
+/** Unchanged, shorter or longer, never longer than the store was told to expect. */
 function termOf(dice: Chance): number | undefined {
-  return dice.next() < 0.4 ? undefined : Math.max(leastTerm, Math.round(dice.between(0.1, 1) * task.ttl))
+  if (dice.next() < 0.4) return undefined
+  return Math.max(leastTerm, Math.round(dice.between(0.1, longest) * task.ttl))
 }
 
 function expected(error: { code?: unknown; name?: unknown }): undefined {

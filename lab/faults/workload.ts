@@ -18,6 +18,9 @@ export interface Subject {
 
 export const permitsOf = 3
 
+/** The longest term to which a lease is extended, in ttls. */
+export const longest = 2
+
 const all: readonly Subject[] = [
   { name: 'ledger', kind: 'mutex', guarded: true },
   { name: 'stock', kind: 'mutex' },

@@ -8,6 +8,7 @@
  *
  *   npm run soak                         up to two hours
  *   npm run soak -- --minutes 10         less of everything
+ *   npm run soak -- --share 0.8          runs start in this part of the time (default 0.4); every driver has one in any case
  *   npm run soak -- --only redis,local   only these drivers
  *   npm run soak -- --seed 1000          the first seed; each run has the next one
  *   npm run soak -- --canaries redlock   only canaries with this word in their names
@@ -29,6 +30,7 @@ import { playSchedules } from './schedules.js'
 const { values } = parseArgs({
   options: {
     minutes: { type: 'string', default: '115' },
+    share: { type: 'string', default: '0.4' },
     seed: { type: 'string', default: `${Math.floor(Date.now() / 1000)}` },
     only: { type: 'string' },
     canaries: { type: 'string' },
@@ -39,9 +41,6 @@ const { values } = parseArgs({
 
 /** Seconds of faults in one run. */
 const stretch = 60
-/** The share of the whole time in which runs are begun; most schedules are played after them and the canaries. */
-const share = 0.4
-
 /** How many acquisitions a run at full speed makes: a history that is judged at once, in memory. */
 const fullSpeed: readonly (readonly [driver: string, acquisitions: number])[] = [
   ['memory', 200_000],
@@ -65,6 +64,8 @@ async function main(): Promise<void> {
   const minutes = numberOf('minutes', 0.1)
   if (drivers.length === 0) throw new RangeError(`--only ${values.only}: no driver of the lab is called so`)
   const began = performance.now()
+  /** Of the whole time, the part in which runs are begun; most schedules are played after them and the canaries. */
+  const share = numberOf('share', 0)
   let seed = numberOf('seed', 0)
   const runs = new Runs()
   const schedules = playSchedules(numberOf('simulations', 0), seed)
@@ -72,7 +73,11 @@ async function main(): Promise<void> {
   const inTime = () => left(share) > 0
   const seconds = Math.min(stretch, Math.ceil(12 * minutes))
   await Promise.all([
-    inTurn(drivers, inTime, (name) => runs.one(name, { driver: name, seed: seed++, seconds })),
+    inTurn(
+      drivers,
+      (turn) => turn < drivers.length || inTime(),
+      (name) => runs.one(name, { driver: name, seed: seed++, seconds }),
+    ),
     inTurn(
       fullSpeed.filter(([name]) => wanted(name)),
       () => inTime() && runs.acquisitions < enough,
@@ -99,13 +104,13 @@ async function main(): Promise<void> {
 
 async function inTurn<T>(
   list: readonly T[],
-  goesOn: () => boolean,
+  goesOn: (turn: number) => boolean,
   act: (one: T) => Promise<void>,
 ): Promise<void> {
-  for (let turn = 0; list.length > 0 && goesOn(); turn++) await act(list[turn % list.length] as T)
+  for (let turn = 0; list.length > 0 && goesOn(turn); turn++) await act(list[turn % list.length] as T)
 }
 
-function numberOf(name: 'minutes' | 'seed' | 'simulations', least: number): number {
+function numberOf(name: 'minutes' | 'share' | 'seed' | 'simulations', least: number): number {
   const number = Number(values[name])
   if (Number.isFinite(number) && number >= least) return number
   throw new RangeError(`--${name} ${values[name]}: a number of at least ${least} is needed`)
