@@ -1,4 +1,5 @@
 /** Shared by the lab's etcd drivers: clients, further faults of a member, and how long a waiter may wait at the end. */
+import * as grpc from '@grpc/grpc-js'
 import { etcd } from 'holdfast/etcd'
 import type { EtcdCluster, EtcdServer } from '../../test/support/servers/etcd.js'
 import { until } from '../../test/support/until.js'
@@ -9,9 +10,14 @@ const host = '127.0.0.1'
 /** etcd's minimum, in ms. */
 export const leastTtl = 1_000
 
-export function openEtcd(ports: readonly number[], lease: 'process' | 'lock'): Client {
+export function openEtcd(
+  ports: readonly number[],
+  lease: 'process' | 'lock',
+  protocol: 'JSON' | 'gRPC' = 'JSON',
+): Client {
   const endpoints = ports.map((port) => `${host}:${port}`)
-  return { driver: etcd({ endpoints, lease, requestTimeout: 500 }), close: () => undefined }
+  const over = protocol === 'gRPC' ? { grpc } : {}
+  return { driver: etcd({ endpoints, lease, requestTimeout: 500, ...over }), close: () => undefined }
 }
 
 /** The lease granted for a ttl: a tenth more, in whole seconds. */

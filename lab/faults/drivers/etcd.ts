@@ -1,28 +1,5 @@
-/** `etcd()` on one server that keeps its data: a lease for each process. */
-import { startEtcd } from '../../../test/support/servers/etcd.js'
-import { keeps, leastTtl, openEtcd, revocation, settlesOf, upkeep, versionOf } from '../etcd-lab.js'
-import { openLinks } from '../links.js'
-import { aloneFaults } from '../members.js'
-import { type LabDriver, lab as made } from '../store.js'
+/** `etcd()` on one server, over JSON. */
+import { etcdAlone } from '../etcd-alone.js'
+import type { LabDriver } from '../store.js'
 
-export const lab: LabDriver = made({
-  about: 'etcd: one server, one lease for all locks of a process',
-  leastTtl,
-  client: (ports) => openEtcd(ports as number[], 'process'),
-  open: async ({ workers, ttl }) => {
-    const server = await startEtcd({ version: '3.5' })
-    const links = await openLinks(workers, [server.port])
-    return {
-      place: (n) => [links.through(n, server.port)],
-      direct: () => openEtcd([server.port], 'process'),
-      faults: [...links.faults, ...aloneFaults(server), ...upkeep([server]), revocation([server], ttl)],
-      settles: settlesOf(ttl, workers),
-      check: { falseBusy: { lag: keeps(ttl) } },
-      versions: { etcd: await versionOf(server) },
-      close: async () => {
-        await links.close()
-        await server.stop()
-      },
-    }
-  },
-})
+export const lab: LabDriver = etcdAlone('JSON')

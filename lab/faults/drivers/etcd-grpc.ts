@@ -1,0 +1,5 @@
+/** `etcd()` on one server, over gRPC. */
+import { etcdAlone } from '../etcd-alone.js'
+import type { LabDriver } from '../store.js'
+
+export const lab: LabDriver = etcdAlone('gRPC')
