@@ -75,6 +75,7 @@ export function markdown(result: RunResult): string {
     `| told to be lost | ${counts.lost} |`,
     `| renewals | ${counts.renewals} |`,
     `| guarded writes accepted, stale ones refused | ${counts.guarded}, ${counts.stale} |`,
+    `| a process of the lab starved by the machine | ${(counts.starved / 1000).toFixed(1)} s |`,
     `| **violations** | **${result.violations.length}** |`,
     `| seen where the driver promises nothing | ${result.excused.length} |`,
     '',

@@ -9,6 +9,7 @@ import { describeStore } from './describe-store.js'
 import { inspectFinally } from './final-inspection.js'
 import { nemesis, pause } from './nemesis.js'
 import { type Planned, planOf } from './plan.js'
+import { watchStarvation } from './starvation.js'
 import type { Fault, LabDriver } from './store.js'
 import { judgeRun, type Verdict } from './verdict.js'
 import { startWorkers, type WorkerPool } from './workers.js'
@@ -91,6 +92,7 @@ export async function runLab(options: RunOptions): Promise<RunResult> {
     tellsStanding: store.direct === undefined,
   })
   let workerPool: WorkerPool | undefined
+  const unwatch = watchStarvation(journal)
   try {
     workerPool = startWorkers(workers, journal, task)
     await workerPool.ready()
@@ -104,6 +106,7 @@ export async function runLab(options: RunOptions): Promise<RunResult> {
       ...(await workerPool.finish(store.settles + goodbye, () => describeStore(store, ttl, folder))),
     )
     complaints.push(...(await inspectFinally(store, journal, ttl)))
+    unwatch()
     const history = readHistory(folder)
     const judged = judgeRun(history, faults, store, complaints)
     if (judged.violations.length + complaints.length > 0) keep(folder, options.keep)
@@ -116,6 +119,7 @@ export async function runLab(options: RunOptions): Promise<RunResult> {
       took: (performance.now() - began) / 1000,
     }
   } finally {
+    unwatch()
     workerPool?.end()
     journal.close()
     await store.close()

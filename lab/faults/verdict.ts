@@ -1,5 +1,6 @@
 /** The verdict on a run's history; violations that a driver does not rule out after certain faults are counted apart. */
 import { type Acquisition, check, type History, type Violation } from 'holdfast/verify'
+import { type Starvation, starvationIn } from './starvation.js'
 import type { Fault, Store } from './store.js'
 
 export interface ExcusedViolation {
@@ -19,6 +20,8 @@ export interface Counts {
   readonly guarded: number
   readonly stale: number
   readonly events: number
+  /** For how long some process of the lab was ready to run and got no processor, in ms. */
+  readonly starved: number
 }
 
 export interface Verdict {
@@ -40,22 +43,43 @@ interface Span {
 const aftermath = 1_000
 
 export function judgeRun(
-  history: History,
+  whole: History,
   faults: readonly Fault[],
   store: Pick<Store, 'settles' | 'check'>,
   complaints: readonly string[],
 ): Verdict {
+  const starvation = starvationIn(whole)
+  const { history } = starvation
   const spans = spansOf(history)
   const violations: Violation[] = []
   const excused: ExcusedViolation[] = []
   for (const violation of check(history, { liveness: { within: store.settles }, ...store.check })) {
     if (violation.rule === 'fifo' && violation.parties.some((one) => touched(one, spans, history.end)))
       continue
-    const excuse = excuseFor(violation, spans, faults)
+    const excuse = excuseFor(violation, spans, faults) ?? lateForMachine(violation, starvation, store)
     if (excuse === undefined) violations.push(violation)
     else excused.push({ violation, ...excuse })
   }
-  return { violations, excused, complaints, counts: countsOf(history) }
+  const counts = { ...countsOf(history), starved: Math.round(starvation.within(0, history.end)) }
+  return { violations, excused, complaints, counts }
+}
+
+/** A wait that would have kept to the bound without what the machine did. One that never ended has no excuse. */
+function lateForMachine(
+  { rule, parties: [one] }: Violation,
+  { history, within }: Starvation,
+  { settles }: Pick<Store, 'settles'>,
+): { fault: string; why: string } | undefined {
+  const ended = one?.granted ?? one?.failed
+  if (rule !== 'liveness' || one === undefined || ended === undefined) return undefined
+  const quiet = history.events.findLast(({ op }) => op === 'fault')?.t ?? 0
+  const since = Math.max(quiet, one.invoked)
+  const starved = within(since, ended)
+  if ((ended - since) / 1e6 - starved > settles) return undefined
+  return {
+    fault: 'starved by the machine',
+    why: 'processes of the lab got no processor for as long as the wait was late',
+  }
 }
 
 /** The checker looks for faults that begin or end during a wait; here a fault may also last through it. */
@@ -103,7 +127,7 @@ function spansOf(history: History): Span[] {
   return [...open.values()]
 }
 
-function countsOf(history: History): Counts {
+function countsOf(history: History): Omit<Counts, 'starved'> {
   const { acquisitions, events } = history
   const refused: Record<string, number> = {}
   for (const { failed, events } of acquisitions) {

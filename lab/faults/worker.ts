@@ -7,6 +7,7 @@ import { createLocks, type Lease, type Locks } from 'holdfast'
 import { getAttempt, type Recorder, recorder, recordLocks } from 'holdfast/verify'
 import { type Chance, chance } from './chance.js'
 import { crowd, force } from './crowd.js'
+import { watchStarvation } from './starvation.js'
 import type { LabDriver } from './store.js'
 import { lockOf, take } from './take.js'
 import { transactions } from './transactions.js'
@@ -65,8 +66,12 @@ function askGuard(ask: GuardAsk): Promise<GuardAnswer> {
 }
 
 for (let n = 0; n < task.clients; n++) clients.push(await makeClient(n))
+const machine = recorder(join(task.folder, `${process.pid}-machine-${task.seed}.jsonl`), { label: 'machine' })
+const unwatch = watchStarvation(machine)
 tell({ is: 'ready' })
 await Promise.all(clients.map(({ work }) => work()))
+unwatch()
+machine.close()
 for (const client of clients) await client.close()
 process.disconnect()
 
