@@ -1,7 +1,7 @@
-/** How a worker requests a lock: one attempt, a limited wait, an endless wait, or until it changes its mind. */
+/** How a worker requests a lock: one attempt, a limited wait, an endless wait, or until it changes its mind. And for how long it extends it. */
 import type { Lease, Lock, Locks } from 'holdfast'
 import type { Chance } from './chance.js'
-import { permitsOf, type Subject } from './workload.js'
+import { longest, permitsOf, type Subject } from './workload.js'
 
 export function lockOf(locks: Locks, { name, kind }: Subject, dice: Chance): Lock {
   if (kind === 'semaphore') return locks.semaphore(name, { permits: permitsOf })
@@ -38,4 +38,13 @@ function waitOf(dice: Chance, ttl: number): { wait: number } {
   if (way < 0.4) return { wait: dice.between(0.02, 0.3) * ttl }
   // Explicit although it is the default: the history then knows when a wait expired.
   return { wait: way < 0.7 ? Number.POSITIVE_INFINITY : 4 * ttl }
+}
+
+/**
+ * What a lease is extended to, in ms: unchanged, shorter or longer, never longer than the store was told to expect.
+ * @param least the store's minimum
+ */
+export function termOf(dice: Chance, ttl: number, least: number): number | undefined {
+  if (dice.next() < 0.4) return undefined
+  return Math.max(least, Math.round(dice.between(0.1, longest) * ttl))
 }

@@ -9,13 +9,12 @@ import { type Chance, chance } from './chance.js'
 import { crowd, force } from './crowd.js'
 import { watchStarvation } from './starvation.js'
 import type { LabDriver } from './store.js'
-import { lockOf, take } from './take.js'
+import { lockOf, take, termOf } from './take.js'
 import { transactions } from './transactions.js'
 import {
   type GuardAnswer,
   type GuardAsk,
   locksAmong,
-  longest,
   type Order,
   type OrderOf,
   type Subject,
@@ -182,15 +181,9 @@ async function dwell({ slow }: Subject, lease: Lease, dice: Chance): Promise<voi
   }
   const ms = way < 0.3 ? dice.between(0.5, 2) * task.ttl : dice.between(0, 0.2) * task.ttl
   await pause(ms / 3)
-  if (dice.next() < 0.5) await lease.extend(termOf(dice)).catch(expected)
+  if (dice.next() < 0.5) await lease.extend(termOf(dice, task.ttl, leastTerm)).catch(expected)
   await pause((2 * ms) / 3)
   while (!stopping && performance.now() < staysUntil) await pause(50)
-}
-
-/** Unchanged, shorter or longer, never longer than the store was told to expect. */
-function termOf(dice: Chance): number | undefined {
-  if (dice.next() < 0.4) return undefined
-  return Math.max(leastTerm, Math.round(dice.between(0.1, longest) * task.ttl))
 }
 
 function expected(error: { code?: unknown; name?: unknown }): undefined {
