@@ -1,6 +1,6 @@
 // The public API as text, one file per entry point, so that a change to it is seen in review, and the reference made from it.
 //
-//   npm run api:write    writes docs/api/<entry>.txt and docs/reference/*.md
+//   npm run api:write    writes docs/api/<entry>.txt, docs/reference/*.md and docs/zh/reference/*.md
 //   npm run check:api    fails if what is written there is not what the code says
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -33,9 +33,14 @@ for (const { specifier, declarations } of missing) {
 if (missing.length > 0) process.exit(1)
 const reports = new Map([...report(entries)].map(([file, text]) => [`api/${file}`, text]))
 const models = entries.map(({ specifier, file }) => readModel(specifier, modelOf(file)))
-for (const [file, text] of await referencePages(models)) reports.set(`reference/${file}`, text)
+const { pages, complaint } = await referencePages(models)
+for (const [file, text] of pages) reports.set(file, text)
 if (process.argv.includes('--write')) write(reports)
 else check(reports)
+if (complaint !== undefined) {
+  console.error(complaint)
+  process.exitCode = 1
+}
 
 function readEntries(): Entry[] {
   const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
@@ -170,9 +175,9 @@ function check(reports: ReadonlyMap<string, string>): void {
   process.exitCode = 1
 }
 
-/** The files that this writes. The index of the reference is written by hand. */
+/** The files that this writes. The indexes of the reference are written by hand. */
 function written(): string[] {
-  return ['api', 'reference']
+  return ['api', 'reference', 'zh/reference']
     .flatMap((folder) => readdirSync(join(docs, folder)).map((file) => `${folder}/${file}`))
-    .filter((file) => /\.(txt|md)$/.test(file) && file !== 'reference/index.md')
+    .filter((file) => /\.(txt|md)$/.test(file) && !file.endsWith('reference/index.md'))
 }

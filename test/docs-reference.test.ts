@@ -5,6 +5,7 @@ import { cliPage } from '../scripts/reference/cli.js'
 import { advice } from '../scripts/reference/errors.js'
 import { cell, usual } from '../scripts/reference/markdown.js'
 import { docOf, type Member } from '../scripts/reference/model.js'
+import { chineseTexts, complaint, inEnglish, translation } from '../scripts/reference/words.js'
 import { wrongValues } from '../scripts/reference/wrong-values.js'
 import { commandLine } from '../src/cli/command-line.js'
 import { known } from '../src/cli/connect.js'
@@ -77,7 +78,7 @@ test('every scheme that --on takes is described, and every command with its help
   )
   const commands = commandLine(undefined).commands.map((command) => `## holdfast ${command.name()}`)
   assert.deepEqual(lacking('docs/reference/cli.md', commands), [])
-  assert.equal(read('docs/reference/cli.md'), cliPage(), "run 'npm run api:write'")
+  assert.equal(read('docs/reference/cli.md'), cliPage(inEnglish), "run 'npm run api:write'")
 })
 
 test('defaults are found in tags, in sentences and in brackets', () => {
@@ -96,6 +97,33 @@ test('defaults are found in tags, in sentences and in brackets', () => {
   assert.deepEqual(docOf(undefined), { text: '', default: undefined })
   assert.equal(usual('false: 428 Precondition Required'), '`false`: 428 Precondition Required')
   assert.equal(cell('a | b < c, `d<e>`'), 'a \\| b &lt; c, `d<e>`')
+})
+
+test('a changed docstring has no Chinese any more, and the old one is not used any more', () => {
+  const chinese = translation({ 'Longest {0}.': '最长{0}。', 'Old words.': '旧话。' })
+  assert.equal(chinese.say('Longest\n  {0}.', '`ttl`'), '最长`ttl`。')
+  assert.equal(chinese.say('New words.'), 'New words.')
+  assert.equal(chinese.say('constructor'), 'constructor')
+  assert.equal(chinese.say(''), '')
+  assert.deepEqual(chinese.missing(), ['New words.', 'constructor'])
+  assert.deepEqual(chinese.unused(), { 'Old words.': '旧话。' })
+  assert.match(
+    complaint(chinese) ?? '',
+    /lacks "New words\."[\s\S]*not used any more: "Old words\.": "旧话。"/,
+  )
+  const whole = translation({ a: '甲' })
+  whole.say('a')
+  assert.equal(complaint(whole), undefined)
+})
+
+test('the Chinese of the reference has the same code and values as the English', () => {
+  const parts = (text: string): string => (text.match(/`[^`]*`|\{\d\}/g) ?? []).toSorted().join(' ')
+  const texts = Object.entries(chineseTexts())
+  assert.ok(texts.length > 250, `${texts.length} texts`)
+  assert.deepEqual(
+    texts.filter(([english, chinese]) => chinese.trim() === '' || parts(english) !== parts(chinese)),
+    [],
+  )
 })
 
 /** Where a wrong value of an option gets no error of its own, and why. Nothing else may. */

@@ -16,6 +16,7 @@ import {
 import { rejections, toRejection } from '../../src/guard/rejection.js'
 import { cell, code, page, table } from './markdown.js'
 import type { Declared, Model } from './model.js'
+import type { Say } from './words.js'
 
 interface Advice {
   readonly sample: HoldfastError
@@ -41,7 +42,7 @@ export const advice: Readonly<Record<ErrorCode, Advice>> = {
   },
   POOL_CLOSED: {
     sample: new PoolClosedError('a'),
-    remedy: 'Stop: the pool is being drained. Somebody has to call `open()` before it grants again.',
+    remedy: 'Stop: the pool is being drained. It grants nothing until somebody calls `open()`.',
   },
   LEASE_LOST: {
     sample: new LeaseLostError('a', 1, 'expired'),
@@ -62,25 +63,25 @@ export const advice: Readonly<Record<ErrorCode, Advice>> = {
     sample: new DeadlockError('a', ''),
     status: 500,
     remedy:
-      'Mend the program: take locks in one order, or all at once with `locks.all()`; `reentrant` enters what is held already.',
+      'Fix the program: acquire locks in one order, or all at once with `locks.all()`; `reentrant` enters again what is already held.',
   },
   UNSUPPORTED: {
     sample: new UnsupportedError('a', '', ''),
     status: 500,
-    remedy: 'Mend the program: the message names what the driver lacks and what to use in its place.',
+    remedy: 'Fix the program: the message names what the driver lacks and what to use instead.',
   },
   BACKEND: {
     sample: new BackendError('a', ''),
     remedy:
-      'Read `message`: the store refused (rights, configuration, quarantine) or failed. Nothing is known of who holds the lock.',
+      'Read `message`: the store refused (privileges, configuration, quarantine) or failed. The error does not say who holds the lock.',
   },
   UNAVAILABLE: {
     sample: new BackendError('a', '', { tried: 1 }),
-    remedy: 'Try again later: the store gave no answer in time. Nothing is known of who holds the lock.',
+    remedy: 'Try again later: the store did not reply in time. The error does not say who holds the lock.',
   },
   CLOSED: {
     sample: new BackendError('a', '', { closed: true }),
-    remedy: 'Take no locks after `locks.close()`: the process is ending, or closed too early.',
+    remedy: 'Acquire no locks after `locks.close()`: the process is ending, or closed them too early.',
   },
 }
 
@@ -88,19 +89,21 @@ const introduction = `Every error has a \`code\`, which is stable. \`instanceof\
 \`publicMessage\` does not, and is meant for clients. Bad arguments are \`TypeError\` or \`RangeError\`, thrown before any I/O (500: a bug). An aborted
 wait rejects with \`signal.reason\`. In the tables, **answered** means that the middlewares of [guards](../guard.md) answer the error with this status; the others are advice.`
 
-export function errorsPage(models: readonly Model[]): string {
+export function errorsPage(models: readonly Model[], say: Say): string {
   const rows = Object.entries(advice).map(([name, { sample, status, remedy }]) => {
     const answered = toRejection(sample)?.status
-    const http = answered === undefined ? `${status}` : `${answered}, answered`
-    return [code(name), `[\`${sample.name}\`](#${sample.name.toLowerCase()})`, http, remedy]
+    const http = answered === undefined ? `${status}` : say('{0}, answered', `${answered}`)
+    return [code(name), `[\`${sample.name}\`](#${sample.name.toLowerCase()})`, http, say(remedy)]
   })
   return page(
-    'Errors',
-    introduction,
-    table(['code', 'class', 'HTTP status', 'what to do'], rows),
-    'An `ACQUIRE_TIMEOUT` whose `cause` is a `BackendError` is answered with 503: the store was in trouble during the wait.',
-    ...models.flatMap(classesOf),
-    ...gateAnswers(),
+    say('Errors'),
+    say(introduction),
+    table([say('code'), say('class'), say('HTTP status'), say('what to do')], rows),
+    say(
+      'An `ACQUIRE_TIMEOUT` whose `cause` is a `BackendError` is answered with 503: the store was failing during the wait.',
+    ),
+    ...models.flatMap((model) => classesOf(model, models, say)),
+    ...gateAnswers(say),
   )
 }
 
@@ -110,23 +113,23 @@ export function isError({ name, class: isClass }: Declared): boolean {
 
 const seen = 'holdfast'
 
-function classesOf({ specifier, declared }: Model, _at: number, models: readonly Model[]): string[] {
+function classesOf({ specifier, declared }: Model, models: readonly Model[], say: Say): string[] {
   const common = models.find((model) => model.specifier === seen)?.declared.map(({ name }) => name) ?? []
   const own = declared.filter(isError).filter(({ name }) => specifier === seen || !common.includes(name))
-  return own.length === 0 ? [] : [`## ${specifier}`, ...own.map(section)]
+  return own.length === 0 ? [] : [`## ${specifier}`, ...own.map((one) => section(one, say))]
 }
 
-function section({ name, doc, members }: Declared): string {
+function section({ name, doc, members }: Declared, say: Say): string {
   const fields = members
     .filter((member) => !['name', 'codes'].includes(member.name))
     .filter((member) => member.name !== 'publicMessage' || name === 'HoldfastError')
-    .map((member) => [code(member.name), cell(code(member.type)), cell(member.doc.text)])
-  const listed = fields.length === 0 ? [] : [table(['field', 'type', 'what'], fields)]
-  return [`### ${name}`, cell(doc.text), ...listed].filter((part) => part !== '').join('\n\n')
+    .map((member) => [code(member.name), cell(code(member.type)), cell(say(member.doc.text))])
+  const listed = fields.length === 0 ? [] : [table([say('field'), say('type'), say('what')], fields)]
+  return [`### ${name}`, cell(say(doc.text)), ...listed].filter((part) => part !== '').join('\n\n')
 }
 
 /** What `holdfast/guard` answers over HTTP without an error of a handler. */
-function gateAnswers(): string[] {
+function gateAnswers(say: Say): string[] {
   const { bad, wrong, missing, tooLong, slow, busy, late, outage } = rejections
   const all = [bad('…'), wrong('…'), missing('…'), tooLong(0), slow(), busy(), late(), outage()]
   const rows = all.map(({ status, body }) => [
@@ -135,8 +138,10 @@ function gateAnswers(): string[] {
     cell(body.message.replace(' 0 ', ' … ')),
   ])
   return [
-    '## Answers of the guards over HTTP',
-    'What the middlewares of `holdfast/guard` answer by themselves, before or in place of the handler; `error` and `message` of the JSON body.',
-    table(['status', '`error`', '`message`'], rows),
+    `## ${say('Answers of the guards over HTTP')}`,
+    say(
+      'What the middlewares of `holdfast/guard` answer by themselves, before or in place of the handler; `error` and `message` of the JSON body.',
+    ),
+    table([say('status'), '`error`', '`message`'], rows),
   ]
 }

@@ -1,3 +1,5 @@
+import { inEnglish, type Say } from './words.js'
+
 /** Text of a docstring or a message in a cell of a table. What looks like a tag is text; in code it needs no care. */
 export function cell(text: string): string {
   return text
@@ -19,12 +21,14 @@ export function code(text: string): string {
 
 /** The first line of every page. */
 export function page(title: string, ...parts: readonly string[]): string {
-  const how = "<!-- Written by 'npm run api:write' from the source; change the docstrings there. -->"
+  const how =
+    "<!-- Written by 'npm run api:write' from the source; change the docstrings there, the Chinese in scripts/reference/chinese.json. -->"
   return `${[`# ${title}`, how, ...parts].filter((part) => part !== '').join('\n\n')}\n`
 }
 
 /** A default, as a docstring writes it: `false: 428 Precondition Required`. */
-export function usual(text = ''): string {
+export function usual(text = '', say: Say = inEnglish): string {
   const [, value, rest = ''] = /^([\d_]+|true|false|Infinity|'[^']*'|\{\})(?![\w ])(.*)$/.exec(text) ?? []
-  return cell(value === undefined ? text : `${code(value)}${rest}`)
+  const said = value === undefined ? text : `${code(value)}${rest}`
+  return cell(/^(`[^`]*`)?$/.test(said) ? said : say(said))
 }

@@ -86,7 +86,7 @@ export function docOf(comment = ''): Doc {
   const prose = lines.replace(/```[\s\S]*?```/g, '')
   const [, tagged] = /@default\s+([^@]+)/.exec(prose) ?? []
   const all = prose
-    .replace(/(^|\s)@\w+ [\s\S]*$/, '')
+    .replace(/(^|\s)@\w+(\s[\s\S]*)?$/, '')
     .replace(/\{@link (\w+)\}/g, '`$1`')
     .replace(/\s+/g, ' ')
     .trim()

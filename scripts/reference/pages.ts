@@ -1,22 +1,44 @@
-// docs/reference/*.md but for its index: written from the source by `npm run api:write`, checked by `npm run check:api`.
+// docs/reference/*.md and docs/zh/reference/*.md but for their indexes: written from the source by `npm run api:write`, checked by
+// `npm run check:api`.
+import { marked } from '../translated.js'
 import { cliPage } from './cli.js'
 import { errorsPage } from './errors.js'
 import type { Model } from './model.js'
 import { optionsPage } from './options.js'
 import { urlsPage } from './urls.js'
-import { wrongValues } from './wrong-values.js'
+import { chineseTexts, complaint, inEnglish, type Say, translation } from './words.js'
+import { type WrongValues, wrongValues } from './wrong-values.js'
 
-/** Every page by its name. */
-export async function referencePages(models: readonly Model[]): Promise<ReadonlyMap<string, string>> {
+export interface Reference {
+  /** Every page by its path below docs/. */
+  readonly pages: ReadonlyMap<string, string>
+  /** What is wrong with the translation. */
+  readonly complaint: string | undefined
+}
+
+export async function referencePages(models: readonly Model[]): Promise<Reference> {
+  const chinese = translation(chineseTexts())
   const wrong = wrongValues()
   try {
-    return new Map([
-      ['options.md', await optionsPage(models, wrong)],
-      ['errors.md', errorsPage(models)],
-      ['urls.md', urlsPage(models)],
-      ['cli.md', cliPage()],
-    ])
+    const pages = new Map<string, string>()
+    for (const [name, text] of await pagesIn(inEnglish, models, wrong)) pages.set(`reference/${name}`, text)
+    for (const [name, text] of await pagesIn(chinese.say, models, wrong))
+      pages.set(`zh/reference/${name}`, marked(pages.get(`reference/${name}`) ?? '', text))
+    return { pages, complaint: complaint(chinese) }
   } finally {
     await wrong.close()
   }
+}
+
+async function pagesIn(
+  say: Say,
+  models: readonly Model[],
+  wrong: WrongValues,
+): Promise<[name: string, text: string][]> {
+  return [
+    ['options.md', await optionsPage(models, wrong, say)],
+    ['errors.md', errorsPage(models, say)],
+    ['urls.md', urlsPage(models, say)],
+    ['cli.md', cliPage(say)],
+  ]
 }

@@ -8,6 +8,7 @@ import { CliError } from '../../src/cli/exit.js'
 import { cell, code, page, table, usual } from './markdown.js'
 import type { Model } from './model.js'
 import { all, type Scheme, type Setting, tls } from './url-schemes.js'
+import type { Say } from './words.js'
 
 const cli = fileURLToPath(new URL('../../../src/cli/', import.meta.url))
 
@@ -15,14 +16,15 @@ const introduction = `What \`--on\` and \`HOLDFAST_URL\` take: \`scheme://[login
 password or a setting. An unknown setting, or a value that makes no sense, ends the command with 64 before any I/O. A setting left out
 has the default of the driver's option. In place of a URL, \`--on\` also takes [a name from holdfast.json](../cli.md#stores-by-name).`
 
-export function urlsPage(models: readonly Model[]): string {
+export function urlsPage(models: readonly Model[], say: Say): string {
   const described = all.flatMap(({ schemes }) => schemes)
   const lacks = known.filter((scheme) => !described.includes(scheme))
   if (lacks.length > 0) throw new Error(`scripts/reference/url-schemes.ts lacks ${lacks.join(', ')}`)
-  return page('Store URLs', introduction, ...all.map((scheme) => section(scheme, models)), ...environment())
+  const sections = all.map((scheme) => section(scheme, models, say))
+  return page(say('Store URLs'), say(introduction), ...sections, ...environment(say))
 }
 
-function section(scheme: Scheme, models: readonly Model[]): string {
+function section(scheme: Scheme, models: readonly Model[], say: Say): string {
   const settings = { ...scheme.settings, ...(scheme.schemes.includes('local:') ? {} : tls) }
   const accepted = settingsTakenBy(scheme.example)
   const [ours, theirs] = [Object.keys(settings).toSorted().join(), accepted.toSorted().join()]
@@ -32,16 +34,24 @@ function section(scheme: Scheme, models: readonly Model[]): string {
     for (const value of setting.values) if (value !== 'FILE') target(`${scheme.example}?${name}=${value}`)
     const { text, byDefault } = meaning(name, setting, scheme, models)
     const values = setting.values.map((value) => code(cell(value))).join(setting.like ? ', …' : ', ')
-    return [code(name), setting.like === true ? `such as ${values}` : values, usual(byDefault), cell(text)]
+    const shown = setting.like === true ? say('such as {0}', values) : values
+    return [code(name), shown, usual(byDefault, say), cell(say(text))]
   })
   const [form, remarks] = headerOf(scheme)
   const options = scheme.options?.[1]
   return [
-    `## ${scheme.title}`,
+    `## ${say(scheme.title)}`,
     `\`\`\`text\n${form}\n\`\`\``,
-    remarks,
-    rows.length === 0 ? '' : table(['setting', 'values', 'default', 'what'], rows),
-    options === undefined ? '' : `More in code: [\`${options}\`](options.md#${options.toLowerCase()}).`,
+    ...remarks.split('\n\n').map((remark) => say(remark)),
+    rows.length === 0
+      ? ''
+      : table(
+          ['setting', 'values', 'default', 'what'].map((head) => say(head)),
+          rows,
+        ),
+    options === undefined
+      ? ''
+      : say('More in code: {0}.', `[\`${options}\`](options.md#${options.toLowerCase()})`),
   ]
     .filter((part) => part !== '')
     .join('\n\n')
@@ -84,13 +94,15 @@ function headerOf({ source, schemes, form }: Scheme): readonly [form: string, re
   return [forms.join('\n'), remarks.replace(/; for other variables see.*/, '.').trim()]
 }
 
-function environment(): string[] {
+function environment(say: Say): string[] {
   const comment = commentOf('tools-environment.ts')
   const [, rows = ''] = /(\| URL \|[\s\S]*?)\n\n/.exec(comment) ?? []
   return [
-    '## From the environment',
-    "What the URL lacks is taken from the variables of the store's own tools; `--on postgres:` alone is enough where `PGHOST` and the others are set.",
-    rows.replace('| URL | |', '| URL | variables |'),
+    `## ${say('From the environment')}`,
+    say(
+      "What the URL lacks is taken from the variables of the store's own tools; `--on postgres:` alone is enough where `PGHOST` and the others are set.",
+    ),
+    rows.replace('| URL | |', `| URL | ${say('variables')} |`),
   ]
 }
 
