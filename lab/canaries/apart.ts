@@ -27,14 +27,14 @@ const trusting =
       ...driver,
       acquire: async (claim, wait) => {
         const grant = await acquire(claim, wait)
-        return grant && counting(grant, env.clock.now)
+        return grant && counting(grant, claim.ttl, env.clock.now)
       },
     }
   }
 
-function counting(grant: Grant, now: () => number): Grant {
-  /** The ttl that was asked for last. Once the first renewal has been sent, the lease does not expire here. */
-  let trusted: number | undefined
+function counting(grant: Grant, granted: number, now: () => number): Grant {
+  /** The ttl that was asked for last: the lease never expires here, also if a stalled process sends its renewals late. */
+  let trusted = granted
   // Counts as soon as it is sent. Its reply may take longer than the lease lasts, and the core would not wait for it.
   const renew = async (ttl: number) => {
     trusted = ttl
@@ -44,7 +44,7 @@ function counting(grant: Grant, now: () => number): Grant {
   return new Proxy(grant, {
     get: (target, key) => {
       if (key === 'renew') return renew
-      if (key === 'validUntil' && trusted !== undefined && target.validUntil > Number.NEGATIVE_INFINITY)
+      if (key === 'validUntil' && target.validUntil > Number.NEGATIVE_INFINITY)
         return Math.max(now() + trusted, target.validUntil)
       const value: unknown = Reflect.get(target, key)
       return typeof value === 'function' ? value.bind(target) : value
