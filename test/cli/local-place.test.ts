@@ -1,6 +1,7 @@
 // `local:` is one place for each user, whatever the environment says.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { localDirectory } from '../../src/cli/local-directory.js'
@@ -25,6 +26,27 @@ test('a process without an environment means it, too', () => {
   const script = `import(${JSON.stringify(module)}).then((home) => console.log(home.defaultDirectory()))`
   const { stdout } = spawnSync(process.execPath, ['-e', script], { env: {}, encoding: 'utf8' })
   assert.equal(stdout, `/tmp/holdfast-${uid}\n`)
+})
+
+test('two runs on local: exclude each other, one in the environment of a login, the other in none', async () => {
+  const { script, folder, main, close } = bench('local:')
+  try {
+    // The directory is that of the whole machine; so the name is one that nobody else uses.
+    const name = `place/${folder}`
+    const login = `HOME=/root USER=me XDG_RUNTIME_DIR=${folder} TMPDIR=${folder} TMP=${folder} LANG=C`
+    const inner = `env -i '${process.execPath}' '${main}' run '${name}' --on local: --no-wait -q -- /bin/true; echo "none: $?"`
+    writeFileSync(join(folder, 'inner.sh'), inner)
+    const outer = `env -u HOLDFAST_DIR ${login} "$node" "$main" run '${name}' --on local: -- bash inner.sh`
+    const both = await script(outer).ended
+    assert.deepEqual([both.code, both.stdout, both.stderr], [0, 'none: 75\n', ''])
+    const reversed = `env -i PATH="$PATH" "$node" "$main" run '${name}' --on local: -- env ${login} "$node" "$main" run '${name}' --on local: --no-wait -q -- true`
+    const other = await script(reversed).ended
+    assert.deepEqual([other.code, other.stdout, other.stderr], [75, '', ''])
+    const free = await script('bash inner.sh').ended
+    assert.deepEqual([free.stdout, free.stderr], ['none: 0\n', ''])
+  } finally {
+    close()
+  }
 })
 
 test('the command line means the directory of the driver', () => {

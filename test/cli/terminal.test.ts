@@ -112,6 +112,24 @@ test('release asks, and takes no for an answer', async () => {
   assert.equal((await holder.ended).code, 76)
 })
 
+test('tables and findings are bold and coloured on a terminal, but not with NO_COLOR', async () => {
+  const isPainted = (text: string) => text.split('\x1b[').some((part, i) => i > 0 && /^\d+m/.test(part))
+  const env = 'env -u NO_COLOR -u FORCE_COLOR -u CI TERM=xterm'
+  const program = `'${process.execPath}' '${main}'`
+  for (const command of ['doctor', `run colours -- ${program} ls`]) {
+    const from = term.shown().length
+    term.type(`${env} ${program} ${command}; echo "with"" colours"\n`)
+    await term.see('with colours')
+    const between = term.shown().length
+    term.type(`${env} NO_COLOR=1 ${program} ${command}; echo "with"" none"\n`)
+    await term.see('with none')
+    assert.equal(isPainted(term.shown().slice(from, between)), true, command)
+    assert.equal(isPainted(term.shown().slice(between)), false, command)
+    assert.match(term.shown().slice(between), command === 'doctor' ? /ok +\w/ : /NAME +MODE/)
+  }
+  await term.see('ready> ')
+})
+
 test('nothing is left running', async () => {
   await term.close()
   assert.doesNotMatch(stripVTControlCharacters(term.shown()), /Error|undefined|\[object/)

@@ -4,6 +4,7 @@ import { after, describe, test } from 'node:test'
 import { CliError } from '../../src/cli/exit.js'
 import { withToolsEnvironment } from '../../src/cli/tools-environment.js'
 import { leakCheck } from '../support/leaks.js'
+import { startRedis } from '../support/servers/redis.js'
 import { bench } from './support/cli.js'
 import { stores } from './support/stores.js'
 
@@ -106,6 +107,28 @@ describe('a run on a real server that only the environment names', () => {
       }
     })
   }
+})
+
+test('a run on a Redis with a password that only REDISCLI_AUTH has', async (t) => {
+  const server = await startRedis()
+  await server.cli('CONFIG', 'SET', 'requirepass', 's3cret')
+  const { script, close } = bench('local:')
+  t.after(async () => {
+    close()
+    await server.stop()
+  })
+  const run = `holdfast run x --no-wait --on redis://127.0.0.1:${server.port} -- echo ran`
+  const { code, stdout, stderr } = await script(run, { REDISCLI_AUTH: 's3cret' }).ended
+  assert.deepEqual([code, stdout, stderr], [0, 'ran\n', ''])
+  const nobody = await script(run, { REDISCLI_AUTH: undefined }).ended
+  assert.deepEqual([nobody.code, nobody.stdout], [69, ''])
+  assert.match(nobody.stderr, /NOAUTH/)
+  const wrong = await script(run, { REDISCLI_AUTH: 'wr0ng' }).ended
+  assert.deepEqual([wrong.code, wrong.stdout], [69, ''])
+  assert.match(wrong.stderr, /^(?!.*wr0ng).*WRONGPASS/)
+  // What the URL says goes first.
+  const own = await script(run.replace('redis://', 'redis://:s3cret@'), { REDISCLI_AUTH: 'wr0ng' }).ended
+  assert.deepEqual([own.code, own.stdout, own.stderr], [0, 'ran\n', ''])
 })
 
 after(leakCheck)
