@@ -6,6 +6,7 @@ import { connectionErrors } from './connection-errors.js'
 import { on } from './events.js'
 import { handleAsking } from './ioredis-asking.js'
 import { hasten } from './ioredis-loading.js'
+import { whyNoLogin } from './ioredis-login.js'
 import { followIn, inOneGo, repeatsFor, unlessTryAgain } from './ioredis-nodes.js'
 import { attach, listenOnACopy, listenOnANode, quiet, reconnect } from './ioredis-subscription.js'
 import { scanAll } from './scan.js'
@@ -130,7 +131,7 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
       return [ran as Reply, Number(waited)]
     },
 
-    command: (...command) => one(client, command),
+    command: (...command) => whyNoLogin(one(client, command), clock, errors),
 
     scan: (pattern) =>
       scanAll(

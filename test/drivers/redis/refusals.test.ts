@@ -1,6 +1,7 @@
 // Every way a server refuses, on a real one: never "acquired", never "lost"; waited out where it passes, told with a
 // remedy where it stays.
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { after, type TestContext, test } from 'node:test'
 import type { Redis } from 'ioredis'
 import { leakCheck } from '../../support/leaks.js'
@@ -193,6 +194,20 @@ test('WRONGTYPE: a key that belongs to another program is told by name, and othe
   await good.value.release()
   assert.equal(await client.get('hf:{taken}'), 'by an old lock')
   await client.del('hf:{taken}')
+})
+
+test('WRONGPASS: told as such, also where the first request leaves while the client logs in', async (t) => {
+  const guarded = await own(t, '--requirepass', 'right')
+  for (let round = 0; round < 20; round++) {
+    const { client, locks, close } = peer(t, guarded.port, { ioredis: { password: 'wrong' } })
+    await once(client, 'connect')
+    const refused = { code: 'BACKEND', message: /refused \(WRONGPASS\)/ }
+    await assert.rejects(locks.mutex('login').tryAcquire(), refused, `round ${round}`)
+    await close()
+  }
+  const { client, locks } = peer(t, guarded.port)
+  await once(client, 'connect')
+  await assert.rejects(locks.mutex('login').tryAcquire(), { code: 'BACKEND', message: /refused \(NOAUTH\)/ })
 })
 
 test('NOPERM: a user without the right to run scripts is told which rights are needed', async (t) => {
