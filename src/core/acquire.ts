@@ -25,6 +25,7 @@ import { HeldLease, type Lease } from './lease.js'
 import type { LocalQueue, QueueEntry } from './local-queue.js'
 import type { Mode, ModeKind } from './mode.js'
 import { checkFunction } from './name.js'
+import { onAbort } from './on-abort.js'
 import { type AcquireOptions, checkSingle, resolveTerms, type Terms, type TryOptions } from './options.js'
 import { heldBy, holdsOfContext, reenter, runInside } from './reentrancy.js'
 import { WaitDeadline, type WaitListener, type WaitOutcome } from './wait-deadline.js'
@@ -298,7 +299,13 @@ class Acquisition implements QueueEntry, WaitListener {
   }
 
   async #timedOut(why: Error): Promise<void> {
-    const error = await this.#asOfNow(why)
+    let error: Error
+    try {
+      error = await this.#asOfNow(why)
+    } catch (reason) {
+      this.#denied('aborted', reason)
+      return this.#caller.reject(reason)
+    }
     this.#denied(error instanceof AcquireTimeoutError ? 'timeout' : 'failed', error)
     this.#caller.resolve(undefined, () => error)
   }
@@ -335,15 +342,29 @@ class Acquisition implements QueueEntry, WaitListener {
    * Looks up who holds the lock at the end of the wait: others may have held it since the store's last report, if
    * there was one, and a store that has died since is not a busy lock.
    * @param just the store's answer right now, where a single attempt asked
+   * @throws `signal.reason` when aborted meanwhile
    */
   async #asOfNow(why: Error, just?: 'busy'): Promise<Error> {
     const { clock } = this.#line.engine
     const said = this.#said
     const isFresh = said?.by.holder !== undefined && clock.now() - said.at < freshFor
     if (!(why instanceof AcquireTimeoutError) || isFresh || this.#line.localHolder() !== undefined) return why
-    const { answered, holder, error } = await this.#line.lastLook()
+    const { answered, holder, error } = await this.#unlessAborted(this.#line.lastLook())
     if (!answered && just === undefined) return this.#unavailable(error ?? this.#trouble)
     return holder === undefined ? why : new AcquireTimeoutError(why.lock, why.waited, { ...said?.by, holder })
+  }
+
+  /** @param look never rejects */
+  #unlessAborted<T>(look: Promise<T>): Promise<T> {
+    const { signal } = this.terms
+    if (signal === undefined) return look
+    return new Promise((resolve, reject) => {
+      const off = onAbort(signal, () => reject(signal.reason))
+      void look.then((seen) => {
+        off()
+        resolve(seen)
+      })
+    })
   }
 
   #unavailable(trouble: BackendError | undefined): BackendError {

@@ -188,3 +188,22 @@ test('what a holder says of itself cannot take over the terminal or the log of w
   assert.doesNotMatch(error.message, /[\p{Cc}\p{Cf}\u2028\u2029]/u)
   assert.ok(error.message.length < 1_000, `${error.message.length}`)
 })
+
+for (const how of ['a wait that is over', 'one attempt that was refused'])
+  test(`an abort ends the look for the holder after ${how}`, async () => {
+    const s = script()
+    s.onInspect = () => new Promise(() => undefined)
+    const denied: unknown[] = []
+    s.locks.on('denied', ({ why, error }) => denied.push([why, error]))
+    const stop = new AbortController()
+    const wait = how.startsWith('a wait') ? 1_000 : 0
+    const acquiring = s.locks.mutex('m').acquire({ wait, signal: stop.signal })
+    const ended = assert.rejects(acquiring, (error) => error === 'enough')
+    await settle()
+    s.asked[0]!.wait.report?.({})
+    if (wait === 0) s.asked[0]!.nothing()
+    await s.clock.advance(wait + 500)
+    stop.abort('enough')
+    await ended
+    assert.deepEqual(denied, [wait === 0 ? ['busy', undefined] : ['aborted', 'enough']])
+  })

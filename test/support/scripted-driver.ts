@@ -62,6 +62,8 @@ export interface Script {
   readonly askedTogether: AskedTogether[]
   /** What `release` of every grant answers. */
   onRelease: () => Promise<ReleaseResult>
+  /** What `inspect` answers; by default that nobody holds the lock. */
+  onInspect?: Driver['inspect']
 }
 
 const traits: Traits = { modes: ['exclusive', 'shared', 'permits'], fair: true, minTtl: 10, shared: true }
@@ -70,7 +72,10 @@ export function script(options: { traits?: Partial<Traits>; defaults?: Defaults 
   const clock = fakeClock()
   const asked: Asked[] = []
   const askedTogether: AskedTogether[] = []
-  const result = { clock, asked, askedTogether, onRelease: async () => 'released' as ReleaseResult }
+  const result: Omit<Script, 'engine' | 'locks'> = {
+    ...{ clock, asked, askedTogether },
+    onRelease: async () => 'released',
+  }
   let token = 0
 
   const makeGrant = (claim: Claim, sent: number, parts: Partial<ScriptedGrant>): ScriptedGrant => {
@@ -135,7 +140,7 @@ export function script(options: { traits?: Partial<Traits>; defaults?: Defaults 
         })
       },
     }),
-    inspect: async (name) => ({ name, holders: [], waiters: [], lastToken: token }),
+    inspect: async (name) => result.onInspect?.(name) ?? { name, holders: [], waiters: [], lastToken: token },
     close: async () => undefined,
   })
   let ids = 0
