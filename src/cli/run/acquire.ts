@@ -24,7 +24,7 @@ const lookBriefly = 500
 
 const by = `${hostname()}:${process.pid}`
 
-/** Acquires the lock. `undefined`: there is no lease, and the front knows why. */
+/** Acquires the lock. `undefined`: there is no lease, and the front knows why, or was told that it is cancelled. */
 export async function stand(locks: Locks, claim: Claim, front: Front): Promise<Lease | undefined> {
   const lock = lockOf(locks, claim)
   const { wait, ttl, fair, note, asked } = claim
@@ -47,8 +47,8 @@ export async function stand(locks: Locks, claim: Claim, front: Front): Promise<L
     }
     return lease
   } catch (error) {
-    if (front.cancelled.aborted) front.tell({ type: 'done', outcome: 'already-released', stopped: undefined })
-    else if (codeOf(error) === 'LEASE_LOST') throw lostMeanwhile(error, claim)
+    if (front.cancelled.aborted) return undefined
+    if (codeOf(error) === 'LEASE_LOST') throw lostMeanwhile(error, claim)
     else if (codeOf(error) !== 'ACQUIRE_TIMEOUT') throw error
     else {
       const waited = performance.now() - begun

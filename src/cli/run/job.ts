@@ -43,10 +43,7 @@ export async function serveJob(
       told = true
     })
     const run = await Promise.race([running, cancelled(front, () => begun)])
-    if (run === undefined) {
-      running.catch(() => undefined)
-      return front.tell({ type: 'done', outcome: 'already-released', stopped: undefined })
-    }
+    if (run === undefined) return void running.catch(() => undefined)
     if (run.ran) return
     const tooSoon = run.why === 'too-soon'
     const blocked = tooSoon ? {} : await lookAgain(locks, name).catch(() => ({}))

@@ -8,7 +8,7 @@
  */
 import { writeSync } from 'node:fs'
 import type { Lease, LeaseLostError, Locks, MultiLease } from 'holdfast'
-import { target } from '../connect.js'
+import { type Target, target } from '../connect.js'
 import { CliError, endSoon, exitCodeOf, exits } from '../exit.js'
 import { knock } from '../knock.js'
 import { withStore } from '../with-store.js'
@@ -17,6 +17,7 @@ import { type Enforcer, enforce } from './enforce.js'
 import { isJob, serveJob } from './job.js'
 import { type Claim, machineTime, notStarted, type Terms } from './messages.js'
 import { termsWithin, worth } from './policy.js'
+import { reportRefusals } from './refusals.js'
 import { takeSignals } from './signals.js'
 import { type Front, listen } from './supervisor-channel.js'
 
@@ -24,6 +25,8 @@ import { type Front, listen } from './supervisor-channel.js'
 const startWithin = 10_000
 /** fd of the watcher's pipe, see `supervisor.ts`. */
 const watcherLine = 4
+/** The lock has been granted, and the front was told so. */
+let granted = false
 
 async function main(): Promise<void> {
   process.title = 'holdfast keeper'
@@ -31,11 +34,12 @@ async function main(): Promise<void> {
   takeSignals((signal) => front.tell({ type: 'signal', signal }))
   const claim = await front.claim
   if (claim === undefined) return
+  front.cancelled.addEventListener('abort', () => setImmediate(endUngranted, front))
   try {
     const store = target(claim.on, { insecure: claim.insecure })
     // A claim that waits can wait for the store, too.
     if (claim.wait === 0) await knock(store)
-    await withStore(store, (locks) => serve(locks, claim, front))
+    await withStore(store, (locks) => serve(store, locks, claim, front))
   } catch (error) {
     front.tell({ type: 'failed', exitCode: exitCodeOf(error), message: messageOf(error) })
     endSoon()
@@ -43,7 +47,13 @@ async function main(): Promise<void> {
   if (process.connected) process.disconnect()
 }
 
-async function serve(locks: Locks, claim: Claim, front: Front): Promise<void> {
+/** Cancelled before the grant, and the requests that withdraw the claim have left: the front waits for no answer of the store. */
+function endUngranted(front: Front): void {
+  if (!granted) front.tell({ type: 'done', outcome: 'already-released', stopped: undefined })
+}
+
+async function serve(store: Target, locks: Locks, claim: Claim, front: Front): Promise<void> {
+  if (claim.wait > 0) reportRefusals(store, locks, claim, front)
   if (isJob(locks, claim)) return serveJob(locks, claim, front, hold)
   const lease = await stand(locks, claim, front)
   if (lease !== undefined) await hold(locks, lease, claim, front)
@@ -51,6 +61,7 @@ async function serve(locks: Locks, claim: Claim, front: Front): Promise<void> {
 
 async function hold(locks: Locks, lease: Lease, claim: Claim, front: Front): Promise<void> {
   const terms = await termsOfLease(locks, lease, claim)
+  granted = true
   front.tell({ type: 'granted', tokens: tokensOf(lease) })
   const group = await Promise.race([front.started, settled(front.cancelled), later(startWithin)])
   if (typeof group !== 'number') {

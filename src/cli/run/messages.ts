@@ -72,6 +72,8 @@ export type ToFront =
       readonly waiters?: number
       /** Why the store cannot be reached. */
       readonly error?: StoreError
+      /** It has never answered, and refuses connections: no wait for its start is a short one. */
+      readonly atOnce?: boolean
     }
   /** `tokens` in the order of the names. */
   | { readonly type: 'granted'; readonly tokens: readonly number[] }

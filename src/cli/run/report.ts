@@ -54,14 +54,22 @@ function waitReport(
   const line: StatusLine | undefined =
     options.stream.isTTY && !options.json && !options.quiet ? statusLine(options.stream) : undefined
   let known: (Wait & { readonly name: string }) | undefined
-  let told = false
+  let told: 'nothing' | 'error' | 'wait' = 'nothing'
   let timer: NodeJS.Timeout | undefined
   const isNews = newsFilter()
   const text = () =>
     known === undefined ? '' : waitingText(known.name, known, machineTime(), begun, options.names.length)
   const draw = () => line?.show(text())
+  /** Off a terminal: once who is waited for, and once each time that the store cannot be asked. */
+  const say = () => {
+    timer = undefined
+    const now = known?.error === undefined ? 'wait' : 'error'
+    if (told === now) return
+    told = now
+    tell('waiting', {}, text())
+  }
   return {
-    waiting: ({ name, blocked, waiters, error }) => {
+    waiting: ({ name, blocked, waiters, error, atOnce = false }) => {
       const before = known?.name === name ? known : undefined
       known = {
         ...before,
@@ -79,12 +87,10 @@ function waitReport(
           return
         const facts = { name, ...blocked, ...(error !== undefined && { error }) }
         tell('waiting', { ...facts, waited: Math.round(machineTime() - begun) }, undefined)
-      } else if (!told) {
-        timer ??= setTimeout(() => {
-          told = true
-          tell('waiting', {}, text())
-        }, quietWait)
-      }
+      } else if (atOnce && told === 'nothing') {
+        clearTimeout(timer)
+        say()
+      } else if (told !== (error === undefined ? 'wait' : 'error')) timer ??= setTimeout(say, quietWait)
     },
     waited: () => {
       clearTimeout(timer)
