@@ -46,8 +46,8 @@ export const pages: Readonly<Record<string, Page>> = {
       ['holdfast run deploy -- make deploy', 'one deployment at a time'],
       ['holdfast run deploy --wait 10m --note v2.3 -- make deploy', 'wait longer; tell others what for'],
       [
-        'holdfast run nightly --no-wait -q -E 0 --min-hold 1h -- ./nightly.sh',
-        'once a night, from the crontabs of many hosts',
+        'holdfast run "job:$(date +%F)" --no-wait -q -E 0 --min-hold 1d -- ./job',
+        'once a night, from the crontabs of many hosts (write \\% there)',
       ],
       ['holdfast run account:7 account:42 -- ./transfer.sh', 'both locks or none'],
       ['holdfast run downloads --permits 1/3 -- curl -O URL', 'three at a time'],
