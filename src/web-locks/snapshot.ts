@@ -1,5 +1,5 @@
 /** §4.5, "Snapshot the lock state": derives holders and waiters from the store's report on lines and gates. */
-import type { LockStatus } from 'holdfast'
+import type { Holder, LockStatus, Waiter } from 'holdfast'
 import { parseNote, readLockName } from './names.js'
 import type { LockInfo, LockManagerSnapshot, LockMode } from './types.js'
 
@@ -41,8 +41,7 @@ export function snapshot(
       if (request === undefined) return true
       return !seen.has(request) && seen.add(request) !== undefined
     }
-    const rows = (of: readonly { mode: { kind: string }; note?: string; by?: string }[] = []) =>
-      of.map((one) => rowOf(name, one)).filter(unseen)
+    const rows = (of: readonly (Holder | Waiter)[] = []) => of.map((one) => rowOf(name, one)).filter(unseen)
     // The holder of the gate holds the line too: it is listed once, as held. The head of the line waits like the
     // rest.
     const holders = gate?.holders.toSorted((a, b) => a.token - b.token || b.heldFor - a.heldFor)
@@ -66,11 +65,11 @@ function inOrder(held: readonly Holding[], begun: (request: string) => number | 
   return sorted.map((one) => (next.has(one) ? (ours.next().value?.one ?? one) : one))
 }
 
-function rowOf(
-  name: string,
-  { mode, note, by }: { mode: { kind: string }; note?: string; by?: string },
-): Row {
+function rowOf(name: string, { mode, note, client }: Holder | Waiter): Row {
   const mark = parseNote(note)
   const how: LockMode = mode.kind === 'shared' ? 'shared' : 'exclusive'
-  return { info: { name, mode: how, clientId: mark?.clientId ?? by ?? 'unknown' }, request: mark?.request }
+  return {
+    info: { name, mode: how, clientId: mark?.clientId ?? client ?? 'unknown' },
+    request: mark?.request,
+  }
 }

@@ -45,6 +45,16 @@ test('a lock that is lost otherwise rejects like a stolen one', async () => {
   await assert.rejects(result, { name: 'AbortError', message: /stolen or lost/ })
 })
 
+test('query() names the process that holds a web lock without a manager', async () => {
+  await using locks = createLocks(memory())
+  const manager = lockManager(locks)
+  await using _ = await locks.mutex('web-lock/gate/a').acquire()
+  const [holder] = (await locks.inspect('web-lock/gate/a')).holders
+  assert.match(holder?.client ?? '', /:\d+$/)
+  const { held } = await manager.query()
+  assert.deepEqual(held, [{ name: 'a', mode: 'exclusive', clientId: holder?.client }])
+})
+
 test('bad options of a manager are told by name', async () => {
   await using locks = createLocks(memory())
   assert.throws(() => lockManager(locks, { clientId: 'a b' }), /clientId must be .* got "a b"/)
