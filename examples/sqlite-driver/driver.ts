@@ -146,13 +146,14 @@ function sqliteDriver(file: SqliteFile, env: Env): Driver<SqliteTraits> {
           name,
           cleaned((row, now, wall) => table.release(row, attempt, last, now, wall)),
         ),
-      ...(claim.mode.kind === 'exclusive' && {
-        pass: () => (last < upTo ? ++last : undefined),
-        async downgrade() {
-          upTo = last
-          await file.run(name, (row, now, wall) => table.downgrade(row, attempt, last, now, wall))
-        },
-      }),
+      ...(claim.mode.kind === 'exclusive' &&
+        ({
+          nextReservedToken: () => (last < upTo ? ++last : undefined),
+          async downgrade() {
+            upTo = last
+            await file.run(name, (row, now, wall) => table.downgrade(row, attempt, last, now, wall))
+          },
+        } satisfies Partial<Grant>)),
     }
     return grant
   }

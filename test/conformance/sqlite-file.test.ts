@@ -30,6 +30,20 @@ function open(path = join(folder, `${++files}.db`)) {
   }
 }
 
+test('a mutex is handed over inside the process, with the next token', async () => {
+  await using store = open()
+  const granted: (readonly [token: number, handedOff: boolean])[] = []
+  store.locks.on('granted', ({ token, handedOff }) => granted.push([token, handedOff]))
+  const first = await store.locks.mutex('a').acquire()
+  const next = store.locks.mutex('a').acquire()
+  await first.release()
+  await (await next).release()
+  assert.deepEqual(granted, [
+    [first.token, false],
+    [first.token + 1, true],
+  ])
+})
+
 test('a restart of the machine ends holds and keeps tokens growing', async () => {
   await using store = open()
   const lease = await store.locks.mutex('a').acquire({ ttl: 60_000 })
