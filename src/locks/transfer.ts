@@ -22,7 +22,7 @@ import { checkName, describe, quote } from '../core/name.js'
 import { type AcquireOptions, checkOptions, resolveTerms } from '../core/options.js'
 import { type Deadline, readOnce, TimedOut, withDeadline } from '../core/with-deadline.js'
 
-export type AdoptOptions = Pick<AcquireOptions, 'autoRenew' | 'maxHold'>
+export type AdoptOptions = Pick<AcquireOptions, 'autoRenew' | 'maxHold' | 'leakWarning'>
 
 interface Ticket {
   readonly v: 1
@@ -104,7 +104,7 @@ export async function adoptLease(engine: Engine, text: string, options: AdoptOpt
   const hold = await within(engine, name, (wait) => engine.line(name).adopt(claim, token, terms, wait))
   if (hold === undefined) throw new LeaseLostError(name, token, 'expired')
   const lease = new HeldLease(hold, mode.kind)
-  engine.leaks?.watch(lease, engine.leaks.stack())
+  if (terms.leakWarning) engine.leaks?.watch(lease, engine.leaks.stack())
   return lease
 }
 

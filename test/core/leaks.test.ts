@@ -69,6 +69,25 @@ test('a lease that is meant to be held for long is left out where its acquire sa
   await locks.close()
 })
 
+test('a lease that came from another process is left out where its adopt says so', async () => {
+  const store = memory()
+  const [from, to] = [createLocks(store), createLocks(store, { leakWarning: { times: 2, atLeast: 20 } })]
+  const told: LockEvents['leaked'][] = []
+  to.on('leaked', (event) => told.push(event))
+  for (const name of ['m', 'watched']) for (let i = 0; i < 5; i++) await to.mutex(name).run(() => undefined)
+  const ticket = await from.export(await from.mutex('m').acquire())
+  const lease = await to.adopt(ticket, { leakWarning: false })
+  // Watched later, and due later.
+  const watched = await to.adopt(await from.export(await from.mutex('watched').acquire()))
+  await until(() => told.length > 0)
+  assert.deepEqual(
+    told.map(({ name }) => name),
+    ['watched'],
+  )
+  await Promise.all([lease.release(), watched.release()])
+  await Promise.all([from.close(), to.close()])
+})
+
 test('nothing is watched unless it is asked for, or this is development', async () => {
   const before = process.env.NODE_ENV
   for (const [env, given, watches] of [
