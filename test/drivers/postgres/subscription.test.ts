@@ -1,0 +1,55 @@
+// The subscription of a process breaks and comes back: what happened meanwhile is found then.
+import assert from 'node:assert/strict'
+import { after, type TestContext, test } from 'node:test'
+import type { Locks } from '../../../src/index.js'
+import { leakCheck } from '../../support/leaks.js'
+import type { TcpProxy } from '../../support/proxy.js'
+import { startPostgres } from '../../support/servers/postgres.js'
+import { until } from '../../support/until.js'
+import { cabled, inLine, peer } from './support/peer.js'
+
+const server = await startPostgres()
+after(() => server.stop())
+
+/** Much longer than the test: no renewal finds anything out. */
+const ttl = 3_600_000
+
+/** A peer with one cable for its statements and one for its subscription, which is open. */
+async function wired(t: TestContext): Promise<{ locks: Locks; talk: TcpProxy; hear: TcpProxy }> {
+  const listening = await cabled(t, server)
+  const { locks, cable: talk } = await cabled(t, server, { listen: listening.pool })
+  const first = await peer(t, server.port).locks.mutex('opens it').acquire()
+  const waited = locks.mutex('opens it').acquire()
+  await inLine(locks, 'opens it', 1)
+  await until(async () => (await subscriptions()) === 1)
+  await first.release()
+  await (await waited).release()
+  return { locks, talk, hear: listening.cable }
+}
+
+async function subscriptions(): Promise<number> {
+  const [row] = await server.sql(
+    `select count(*)::int as n from holdfast_waiters where name = 'opens it' and listener is not null`,
+  )
+  return Number(row?.['n'])
+}
+
+test('a forced release while the subscription is away is found as soon as it is back', async (t) => {
+  const { locks, talk, hear } = await wired(t)
+  const { signal } = await locks.mutex('forced while away').acquire({ ttl })
+  hear.up.hold()
+  talk.up.hold()
+  hear.reset()
+  // The next subscription is on its way, and so is the check of every hold that the end of the last one causes.
+  await Promise.all([hear.up.holding(), talk.up.holding()])
+  const { bytes } = talk.down
+  talk.up.pass()
+  await until(() => talk.down.bytes > bytes)
+  assert.equal(await peer(t, server.port).locks.forceRelease('forced while away'), 1)
+  assert.equal(signal.aborted, false)
+  hear.up.pass()
+  await until(() => signal.aborted)
+  assert.equal(signal.reason.why, 'revoked')
+})
+
+after(leakCheck)
