@@ -110,10 +110,14 @@ export function takeApart(text: string): Parts {
     if (found === null) break
     if (kinds.includes(found[1] ?? '')) totals[found[1] ?? ''] = Number(found[2])
   }
-  const failures = rest
-    .slice(line)
-    .join('\n')
-    .replace(/^\s*✖ failing tests:\n/, '')
+  const after = rest.slice(line).join('\n')
+  const named = after.search(/^✖ failing tests:$/m)
+  const failed = (totals['fail'] ?? 0) + (totals['cancelled'] ?? 0) > 0
+  // What the file wrote to stderr may arrive after its closing lines.
+  if (named < 0 && !failed) return { body: `${text.slice(0, at)}${after}`, failures: '', totals }
+  const failures = after
+    .slice(Math.max(named, 0))
+    .replace(/^✖ failing tests:\n/, '')
     .trim()
   return { body: text.slice(0, at), failures, totals }
 }

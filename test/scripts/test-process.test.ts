@@ -86,6 +86,15 @@ test('what a test prints that looks like closing lines is not counted', () => {
   assert.deepEqual(totals, { tests: 1, suites: 0, pass: 1, fail: 0 })
 })
 
+test('what a test wrote to stderr is no failure when it arrives after the closing lines', () => {
+  const text = '✔ one\nℹ tests 1\nℹ pass 1\nℹ fail 0\n(node:1) HoldfastWarning: a lease\nacquired:\n'
+  const { body, failures, totals } = takeApart(text)
+  assert.deepEqual([body, failures], ['✔ one\n(node:1) HoldfastWarning: a lease\nacquired:\n', ''])
+  assert.deepEqual(totals, { tests: 1, pass: 1, fail: 0 })
+  const failing = 'ℹ tests 1\nℹ fail 1\na warning\n\n✖ failing tests:\n\ntest at one.js\n✖ one\n'
+  assert.equal(takeApart(failing).failures, 'test at one.js\n✖ one')
+})
+
 test('a file declares its tier and its way in its first lines, and only there', () => {
   assert.deepEqual(declared('// What it is.\n'), { tier: 'first', way: 'waits' })
   assert.deepEqual(declared('// What it is.\n// Second tier because it takes minutes.\n'), {
