@@ -22,6 +22,8 @@ export const lab: LabDriver = made({
       ...more,
     })
     const names = ['ledger', 'stock', 'mail', 'queue', 'page', 'seats', 'report', 'archive']
+    // Asked before any fault: the node that is asked may just be killed.
+    const slots = await Promise.all(names.map((name) => setup.slotOf(`hf:{${name}}`)))
     const finished = async (slot: number, to: (typeof setup.masters)[number]): Promise<void> => {
       const moved = () =>
         setup.migrateSlot(slot, to).then(
@@ -36,8 +38,7 @@ export const lab: LabDriver = made({
       weight: 4,
       lasts: [0.2, 1],
       begin: async ({ amount }) => {
-        const name = names[Math.floor(amount * names.length)] ?? ''
-        const slot = await setup.slotOf(`hf:{${name}}`)
+        const slot = slots[Math.floor(amount * slots.length)] ?? 0
         const known = () => setup.ownerOf(slot).catch(() => undefined)
         const owner = await until(known, {
           within: 20_000,
@@ -57,8 +58,7 @@ export const lab: LabDriver = made({
       weight: 3,
       lasts: [0.5, 4],
       begin: async ({ amount }) => {
-        const name = names[Math.floor(amount * names.length)] ?? ''
-        const slot = await setup.slotOf(`hf:{${name}}`)
+        const slot = slots[Math.floor(amount * slots.length)] ?? 0
         const owner = await setup.ownerOf(slot).catch(() => undefined)
         const others = setup.masters.filter((node) => node !== owner && node.running)
         const to = others[Math.floor(amount * 1_000) % others.length]
