@@ -44,6 +44,12 @@ export function destruction(servers: readonly ConsulServer[], ttl: number): Faul
   }
 }
 
+/** Whichever of them takes a write. */
+export const answersOf =
+  (servers: readonly ConsulServer[]) =>
+  (signal: AbortSignal): Promise<unknown> =>
+    Promise.any(servers.map((server) => server.ask('PUT', '/v1/kv/answers', 'x', signal)))
+
 export async function versionOf(server: ConsulServer): Promise<string> {
   const { Config } = (await server.ask('GET', '/v1/agent/self')) as { Config: { Version: string } }
   return Config.Version

@@ -1,6 +1,6 @@
 /** `etcd()` on one server that keeps its data, over JSON or gRPC: a lease for each process. */
 import { startEtcd } from '../../test/support/servers/etcd.js'
-import { keeps, leastTtl, openEtcd, revocation, settlesOf, upkeep, versionOf } from './etcd-lab.js'
+import { answersOf, keeps, leastTtl, openEtcd, revocation, settlesOf, upkeep, versionOf } from './etcd-lab.js'
 import { openLinks } from './links.js'
 import { aloneFaults } from './members.js'
 import { type LabDriver, lab } from './store.js'
@@ -19,6 +19,7 @@ export function etcdAlone(protocol: 'JSON' | 'gRPC'): LabDriver {
         direct: () => open([server.port]),
         faults: [...links.faults, ...aloneFaults(server), ...upkeep([server]), revocation([server], ttl)],
         settles: settlesOf(ttl, workers),
+        answers: answersOf([server]),
         check: { falseBusy: { lag: keeps(ttl) } },
         versions: { etcd: await versionOf(server) },
         close: async () => {

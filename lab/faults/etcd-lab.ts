@@ -29,6 +29,12 @@ export const settlesOf = (ttl: number, workers: number): number => keeps(ttl) + 
 /** How much longer than its holder the store may keep a queue entry, in ms. */
 export const keeps = (ttl: number): number => 2 * granted(ttl) + 5_000
 
+/** Whichever of them takes a write. */
+export const answersOf =
+  (servers: readonly EtcdServer[]) =>
+  (signal: AbortSignal): Promise<unknown> =>
+    Promise.any(servers.map((server) => server.ask('/v3/kv/put', { key: 'YQ==', value: 'eA==' }, signal)))
+
 export async function versionOf(server: EtcdServer): Promise<string> {
   return String((await server.ask('/v3/maintenance/status', {}))['version'])
 }

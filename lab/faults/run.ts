@@ -9,7 +9,7 @@ import { describeStore } from './describe-store.js'
 import { inspectFinally } from './final-inspection.js'
 import { nemesis, pause } from './nemesis.js'
 import { type Planned, planOf } from './plan.js'
-import { watchStarvation } from './starvation.js'
+import { watchStarvation, watchStore } from './starvation.js'
 import type { Fault, LabDriver } from './store.js'
 import { judgeRun, type Verdict } from './verdict.js'
 import { startWorkers, type WorkerPool } from './workers.js'
@@ -101,11 +101,12 @@ export async function runLab(options: RunOptions): Promise<RunResult> {
     const done = await nemesis(plan, faults, workerPool, { journal, ttl, span: seconds * 1000, seen })
     const { complaints } = done
     if (!done.stopped) await pause(calm)
+    const watch = watchStore(journal, store.answers)
     await workerPool.asked(acquisitions)
-    complaints.push(
-      ...(await workerPool.finish(store.settles + goodbye, () => describeStore(store, ttl, folder))),
-    )
+    const within = () => store.settles + goodbye + watch.missing()
+    complaints.push(...(await workerPool.finish(within, () => describeStore(store, ttl, folder))))
     complaints.push(...(await inspectFinally(store, journal, ttl)))
+    await watch.end()
     unwatch()
     const history = readHistory(folder)
     const judged = judgeRun(history, faults, store, complaints)

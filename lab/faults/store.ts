@@ -58,6 +58,8 @@ export interface Store {
   readonly settles: number
   /** Guarantees this driver does not give during such faults, with the reason in a comment. */
   readonly check?: Pick<CheckOptions, 'fifo' | 'falseBusy'>
+  /** A write of a plain client, past all faults. Absent: whether the store answers at the end is not recorded. */
+  answers?(signal: AbortSignal): Promise<unknown>
   /** What the servers say of themselves and of each other, asked when a worker does not finish. Never rejects. */
   describe?(): Promise<string>
   /** Versions of what runs, for the report. */

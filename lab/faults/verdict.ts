@@ -78,7 +78,7 @@ function lateForMachine(
   if ((ended - since) / 1e6 - starved > settles) return undefined
   return {
     fault: 'starved by the machine',
-    why: 'processes of the lab got no processor for as long as the wait was late',
+    why: 'for as long as the wait was late, processes of the lab got no processor or the store answered nobody',
   }
 }
 

@@ -27,8 +27,12 @@ export interface WorkerPool {
   asked(count: number): Promise<void>
   /** Resolves when every worker has its clients. */
   ready(): Promise<void>
-  /** Lets them finish what they are doing. @param stuck called once, before the first that does not is ended. @returns the problems, if any */
-  finish(within: number, stuck: () => Promise<void>): Promise<string[]>
+  /**
+   * Lets them finish what they are doing.
+   * @param within in ms; asked again when it is over @param stuck called once, before the first that does not is ended
+   * @returns the problems, if any
+   */
+  finish(within: () => number, stuck: () => Promise<void>): Promise<string[]>
   end(): void
 }
 
@@ -121,11 +125,19 @@ export function startWorkers(
       let told: Promise<void> | undefined
       await Promise.all(
         [...members, ...latecomers].map(async ({ child }, n) => {
-          const late = setTimeout(() => {
-            complaints.push(`worker ${n} did not finish within ${within} ms`)
+          const began = performance.now()
+          let late: NodeJS.Timeout
+          const look = () => {
+            const left = began + within() - performance.now()
+            if (left > 0) {
+              late = setTimeout(look, left)
+              return
+            }
+            complaints.push(`worker ${n} did not finish within ${within()} ms`)
             told ??= stuck()
             void told.finally(() => child.kill('SIGKILL'))
-          }, within)
+          }
+          late = setTimeout(look, within())
           await ended(child, () => send(child, { do: 'stop' }))
           clearTimeout(late)
         }),

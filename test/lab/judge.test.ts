@@ -90,12 +90,12 @@ test('each excuse of a fault is for its own rules, for its own time', () => {
 })
 
 /** Granted after 7 s, where 5 s are allowed; the events of an own process say for how long it had no processor. */
-function late(...starved: readonly [until: number, ms: number][]): {
+function late(...starved: readonly [until: number, ms: number, kind?: string][]): {
   violations: string[]
   excused: string[]
 } {
-  const machine = starved.map(([at, value]) =>
-    event(at, 'm', 'm:1', { op: 'fault', phase: 'info', kind: 'starved by the machine', target: 1, value }),
+  const machine = starved.map(([at, value, kind = 'starved by the machine']) =>
+    event(at, 'm', 'm:1', { op: 'fault', phase: 'info', kind, value }),
   )
   const wait = held('a', 'a:1', [1_000, 8_000, 8_001], { token: 7 })
   const history = createHistory([...wait, ...machine].sort((a, b) => a.t - b.t))
@@ -111,6 +111,7 @@ test('a late wait is counted apart if the machine starved a process during it fo
   const own = { violations: ['liveness'], excused: [] }
   assert.deepEqual(late(), own)
   assert.deepEqual(late([3_500, 1_000], [6_000, 1_100]), machine)
+  assert.deepEqual(late([3_500, 1_000], [6_000, 1_100, 'no answer of the store']), machine)
   assert.deepEqual(late([3_500, 1_000], [6_000, 900]), own, 'too short')
   assert.deepEqual(late([3_500, 1_500], [3_600, 1_500]), own, 'the same time, of two processes')
   assert.deepEqual(late([900, 800], [3_500, 1_300], [9_500, 900]), own, 'before and after it')

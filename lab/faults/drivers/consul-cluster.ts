@@ -1,7 +1,7 @@
 /** `consul()` on three servers: a session for each lock. */
 import { startConsulCluster } from '../../../test/support/servers/consul.js'
 import { memberCables } from '../../../test/support/servers/member-cables.js'
-import { destruction, keeps, leastTtl, openConsul, settlesOf, versionOf } from '../consul-lab.js'
+import { answersOf, destruction, keeps, leastTtl, openConsul, settlesOf, versionOf } from '../consul-lab.js'
 import { openLinks } from '../links.js'
 import { groupFaults } from '../members.js'
 import { partitions } from '../partitions.js'
@@ -27,6 +27,7 @@ export const lab: LabDriver = made({
         destruction(servers, ttl),
       ],
       settles: settlesOf(ttl, workers),
+      answers: answersOf(servers),
       check: { falseBusy: { lag: keeps(ttl) } },
       versions: { consul: `${await versionOf(await cluster.leader())}, three servers` },
       close: async () => {

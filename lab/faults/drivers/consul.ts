@@ -1,6 +1,6 @@
 /** `consul()` on one server that keeps its data: a session for each process. */
 import { type ConsulServer, startConsulCluster } from '../../../test/support/servers/consul.js'
-import { destruction, keeps, leastTtl, openConsul, settlesOf, versionOf } from '../consul-lab.js'
+import { answersOf, destruction, keeps, leastTtl, openConsul, settlesOf, versionOf } from '../consul-lab.js'
 import { openLinks } from '../links.js'
 import { aloneFaults } from '../members.js'
 import { type LabDriver, lab as made } from '../store.js'
@@ -19,6 +19,7 @@ export const lab: LabDriver = made({
       direct: () => openConsul([server.port], 'process'),
       faults: [...links.faults, ...aloneFaults(server), destruction(servers, ttl)],
       settles: settlesOf(ttl, workers),
+      answers: answersOf(servers),
       check: { falseBusy: { lag: keeps(ttl) } },
       versions: { consul: await versionOf(server) },
       close: async () => {

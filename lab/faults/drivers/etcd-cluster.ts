@@ -2,6 +2,7 @@
 import { startEtcdCluster } from '../../../test/support/servers/etcd.js'
 import { memberCables } from '../../../test/support/servers/member-cables.js'
 import {
+  answersOf,
   keeps,
   leastTtl,
   newLeader,
@@ -37,6 +38,7 @@ export const lab: LabDriver = made({
         revocation(servers, ttl),
       ],
       settles: settlesOf(ttl, workers),
+      answers: answersOf(servers),
       check: { falseBusy: { lag: keeps(ttl) } },
       versions: { etcd: `${await versionOf(await cluster.leader())}, three members` },
       close: async () => {

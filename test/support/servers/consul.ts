@@ -21,7 +21,7 @@ export interface ConsulOptions {
 /** In development mode it starts empty after a restart. */
 export interface ConsulServer extends HttpServer {
   /** One request to the HTTP API; resolves with the JSON it answers, undefined for 404. Rejects on other errors. */
-  ask(method: string, path: string, body?: string): Promise<unknown>
+  ask(method: string, path: string, body?: string, signal?: AbortSignal): Promise<unknown>
 }
 
 export interface ConsulCluster extends AsyncDisposable {
@@ -141,9 +141,10 @@ async function startAgent(
   }
   const server = await startHttpServer(program, url, folder)
   return Object.assign(server, {
-    ask: (method: string, path: string, body?: string) => asked(url, method, path, body),
+    ask: (method: string, path: string, body?: string, signal?: AbortSignal) =>
+      asked(url, method, path, body, signal),
   })
 }
 
-const asked = (url: string, method: string, path: string, body?: string) =>
-  ask(`${url}${path}`, { method, body, missing: true })
+const asked = (url: string, method: string, path: string, body?: string, signal?: AbortSignal) =>
+  ask(`${url}${path}`, { method, body, missing: true, ...(signal && { signal }) })
