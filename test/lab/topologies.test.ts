@@ -13,6 +13,7 @@ import {
   type History,
   memoryRecorder,
   printViolation,
+  type Rule,
 } from 'holdfast/verify'
 import { runLab } from '../../lab/faults/run.js'
 import { watchStore } from '../../lab/faults/starvation.js'
@@ -65,6 +66,9 @@ function withSecond(history: History, holder: Acquisition): History {
   return createHistory([...history.events, ...events.map((event): Event => ({ ...event, ...second }))])
 }
 
+/** Found in a history with a second holder, beside what its writes behind a guard break. */
+const sought: readonly Rule[] = ['exclusion', 'tokens']
+
 describe('under faults nobody holds beside another, and a second holder would be seen:', {
   concurrency: 3,
 }, () => {
@@ -83,10 +87,10 @@ describe('under faults nobody holds beside another, and a second holder would be
       assert.ok(holder, `no lock was held in ${counts.granted} grants: ${again}`)
       const rulesFor = (of: History) =>
         check(of, { falseBusy: false, fifo: false, leaks: false }).flatMap(({ rule, parties }) =>
-          parties.some(({ attempt }) => attempt === holder.attempt) ? [rule] : [],
+          sought.includes(rule) && parties.some(({ attempt }) => attempt === holder.attempt) ? [rule] : [],
         )
       assert.deepEqual(rulesFor(history), [])
-      assert.deepEqual([...new Set(rulesFor(withSecond(history, holder)))].sort(), ['exclusion', 'tokens'])
+      assert.deepEqual([...new Set(rulesFor(withSecond(history, holder)))].sort(), sought)
     })
   }
 })
