@@ -105,6 +105,19 @@ test('scripts for zsh and fish name every command and option of run', async () =
   }
 })
 
+test('where zsh and fish are missing, their scripts are checked for open quotes and blocks', async () => {
+  // bash reads as much of zsh as the script uses: quotes, functions, case, arithmetic.
+  const { code, stderr } = await script('bash -n <(holdfast completion zsh)').ended
+  assert.deepEqual([code, stderr], [0, ''])
+  const { stdout } = await cli('completion', 'fish')
+  const lines = stdout.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
+  assert.ok(lines.length > 50)
+  // In single quotes fish knows \\\\ and \\', and nothing else.
+  for (const line of lines) assert.match(line, /^([^'"\\]|'([^'\\]|\\['\\n])*')*$/)
+  const count = (word: RegExp) => lines.filter((line) => word.test(line)).length
+  assert.equal(count(/^function /), count(/^end$/))
+})
+
 test('another shell is refused, and a configuration that is refused offers nothing', async () => {
   const { code, stderr } = await cli('completion', 'zhs')
   assert.equal(code, 64)
