@@ -23,9 +23,13 @@ export function watchStarvation(journal: Recorder): () => void {
   return () => clearInterval(timer)
 }
 
-/** In ms since the process began. */
+/** In ms since the process began; 0 where the system does not tell. */
 function waited(): number {
-  return Number(readFileSync('/proc/self/schedstat', 'utf8').split(' ')[1]) / 1e6
+  try {
+    return Number(readFileSync('/proc/self/schedstat', 'utf8').split(' ')[1]) / 1e6
+  } catch {
+    return 0
+  }
 }
 
 /** How long a store may take to answer before that counts, in ms. */
