@@ -113,5 +113,7 @@ function prefixOf(value: unknown): string {
       `redis: prefix must have no braces and no spaces, got ${describe(value)}; braces choose the Cluster slot`,
     )
   }
+  if (value.startsWith('-'))
+    throw new RangeError(`redis: prefix must not begin with a hyphen, got ${describe(value)}`)
   return value
 }

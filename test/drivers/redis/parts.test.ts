@@ -112,6 +112,7 @@ test('bad options are told with the value got, before any I/O', () => {
     [{ client: { isOpen: true, sendCommand() {}, execute() {} } }, /not a pool/],
     [{ client, subscriber: 42 }, /subscriber must be an instance.*got 42/],
     [{ client, prefix: 'a{b}' }, /prefix must have no braces.*"a\{b\}"/],
+    [{ client, prefix: '-x' }, /prefix must not begin with a hyphen, got "-x"/],
     [{ client, prefix: 7 }, /prefix must be a string, got 7/],
     [{ client, replicas: -1 }, /replicas must be a whole number from 0 to 100, got -1/],
     [{ client, retention: Number.NaN }, /retention must be a whole number.*got NaN/],
