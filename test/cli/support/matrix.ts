@@ -256,6 +256,8 @@ async function gone(name: StoreName, scene: Scene): Promise<void> {
   // Their leases are as long as their sessions, whatever is asked for.
   const bounded = ['zookeeper', 'consul'].includes(name)
   const [run, pid] = await going(scene, 'gone', ...(bounded ? [] : ['--ttl', '4s']))
+  const queued = scene.start('run', 'gone', '--wait', '5s', '--', 'echo', 'hello')
+  await until(() => queued.stderr().includes('waiting'), { within: 60_000, what: 'a run to wait' })
   scene.store.pause?.()
   const asked = [
     scene.start('inspect', 'gone'),
@@ -273,6 +275,12 @@ async function gone(name: StoreName, scene: Scene): Promise<void> {
     assert.match(stderr, /^(holdfast: .+\n)+$/)
     assert.doesNotMatch(stderr, /right-secret|7f5ea000|no answer: no answer/)
   }
+  const waited = await queued.ended
+  assert.deepEqual([waited.code, waited.stdout], [69, ''], waited.stderr)
+  assert.match(
+    waited.stderr,
+    /^holdfast: waiting .* for "gone".*\n(holdfast: waiting .*; the store cannot be asked: .*\n)?holdfast: (?!waiting).+\n$/,
+  )
   const { code, stdout, stderr } = await run.ended
   assert.deepEqual([code, stdout], [76, ''], stderr)
   assert.match(stderr, /^(holdfast: .+\n)+$/)
