@@ -164,7 +164,7 @@ class Pair {
       `hf:c:${(who % 2) + 1} host:${who}`,
       '65536',
       '600000',
-      '0 30000000 0',
+      '0',
     ]
     await this.#run(text, [...boot, ...keysOf('hf:', this.#name)], [...header, ...item])
   }

@@ -1,6 +1,6 @@
 /**
- * `redis()` on a Cluster of three masters with a replica each, which take over: a master's latest grants are lost with it, because a
- * Cluster has no marker of lost writes. Two clients then hold the lock, which is expected.
+ * `redis()` on a Cluster of three masters with a replica each, which take over: a master's latest grants are lost with it, and an old master
+ * goes on until it hears no majority. Two clients may then hold the lock, which is expected.
  */
 import { clusterLab } from '../cluster-lab.js'
 import type { LabDriver } from '../store.js'

@@ -1,4 +1,4 @@
-/** `redis()` on a Cluster of three masters without replicas: there is no fail-over, because a Cluster has no marker of lost writes. */
+/** `redis()` on a Cluster of three masters without replicas: there is no fail-over. */
 
 import { startCluster } from '../../../test/support/servers/redis-cluster.js'
 import { until } from '../../../test/support/until.js'

@@ -46,6 +46,37 @@ export function bootKey(prefix: string): string {
   return `${prefix}boot`
 }
 
+/** The key of a slot's marker in a Cluster, without the tag that leads to the slot: see `scripts/slot-marker.ts`. */
+export function slotMarkerKey(prefix: string, slot: number): string {
+  return `${prefix}boot{${slotTag(slot)}}`
+}
+
+/**
+ * A tag in the slot: four of the letters `@` to `O`, which differ in four bits each. CRC-16 is linear, so each bit of the slot's number is
+ * flipped by a fixed pattern of these 16 bits, whatever the others are.
+ */
+export function slotTag(slot: number): string {
+  let bits = 0
+  for (const [i, pattern] of patterns.entries()) if (((slot ^ slotOfZeros) >> i) & 1) bits ^= pattern
+  return String.fromCharCode(...[12, 8, 4, 0].map((shift) => 0x40 | ((bits >> shift) & 15)))
+}
+
+/** The slot of `@@@@`, and for each bit of a slot's number the pattern that flips it alone. */
+const slotOfZeros = 13_881
+const patterns = [
+  6_906, 1_773, 10_107, 4_364, 10_897, 14_784, 8_035, 10_111, 4_356, 8_712, 7_146, 1_229, 9_019, 6_540,
+]
+
+/** The same in Lua: `markerOf`, from the name of another slot's marker in `clear`. */
+export const slotTagIn: string = `local function markerOf(slot)
+  local bits, flips = 0, bit.bxor(tonumber(slot), ${slotOfZeros})
+  for i, pattern in ipairs({ ${patterns.join(', ')} }) do
+    if bit.band(bit.rshift(flips, i - 1), 1) == 1 then bits = bit.bxor(bits, pattern) end
+  end
+  local function letter(shift) return 64 + bit.band(bit.rshift(bits, shift), 15) end
+  return (string.gsub(clear, '{[^{}]*}$', '{' .. string.char(letter(12), letter(8), letter(4), letter(0)) .. '}'))
+end`
+
 /** The one channel of a process. */
 export function channelOf(prefix: string, process: string): string {
   return `${prefix}c:${process}`

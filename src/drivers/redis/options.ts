@@ -24,8 +24,8 @@ export interface RedisOptions {
    * When to quarantine a server that may have forgotten locks: it grants nothing new until every lock it could have forgotten has expired.
    * `strict` (default): for every process, so a server without a marker that has just started, or where FLUSHALL was called, grants
    * nothing for `maxTtl` (`SET <prefix>boot new` declares it new). `detected`: a process that has not met the server before takes one
-   * without a marker for new; for tests and disposable servers. `off`: never. In a Cluster, only `strict` notices a restart, by the
-   * node's uptime; a promotion is not noticed at all: see `replicas`.
+   * without a marker for new; for tests and disposable servers. `off`: never. In a Cluster, every node is judged by itself, nobody can declare
+   * it new, and `detected` is the same as `off`.
    */
   readonly quarantine?: 'strict' | 'detected' | 'off'
   /**

@@ -80,7 +80,7 @@ export function createPipeline(
   connection: Connection,
   clock: Clock,
   timeout: number,
-  header: () => Preamble,
+  header: (key: string) => Preamble,
   replicas: { readonly needed: number; readonly timeout: number },
   on: { up(): void; answer(): boolean },
 ): Pipeline {
@@ -135,7 +135,7 @@ export function createPipeline(
     hashAlone = false,
     patience = clock.now() + settling,
   ) => {
-    const { boot, args } = header()
+    const { boot, args } = header(items[0]?.keys[0] ?? '')
     const keys = boot === undefined ? [] : [boot]
     const argv = args.slice()
     for (const item of items) {

@@ -10,10 +10,11 @@ import { micros } from './acquire-codec.js'
 import type { Connection } from './client.js'
 import { toFailure } from './failure.js'
 import type { Hold } from './hold.js'
-import { bootKey, channelOf, type Keys } from './keys.js'
+import { bootKey, channelOf, type Keys, slotMarkerKey } from './keys.js'
 import { resultOf } from './multi-step-reply.js'
 import type { Settings } from './options.js'
 import { answerTo, createPipeline, type Pipeline, type Preamble } from './pipeline.js'
+import { slotOf } from './redirections.js'
 import { cancel } from './scripts/verbs.js'
 import { createServer, type Identity, type Server } from './server.js'
 import { createSubscriber, type Notification, type Subscriber } from './subscriber.js'
@@ -84,21 +85,26 @@ export function createRuntime(
   })
   const by = env.client.replace(/\s/g, '_') || '?'
 
-  // Rebuilt only when a part has changed: every command carries it.
+  const { cluster, keyPrefix } = connection
+  const marked = settings.quarantine === 'strict'
+
+  // Rebuilt only when a part has changed: every command carries it. In a Cluster the first and the last argument are those of the slot.
   let made: Preamble | undefined
   let madeOf: readonly unknown[] = []
-  function header(): Preamble {
+  function header(key: string): Preamble {
     const { identity, longest } = server
     const of = [identity, subscriber.channel, longest]
     if (made === undefined || of.some((part, i) => part !== madeOf[i])) {
-      made = compose(identity, longest)
+      made = compose(identity)
       madeOf = of
     }
-    return made
+    if (!cluster) return made
+    const slot = slotOf(keyPrefix + key)
+    const marker = marked ? keyPrefix + slotMarkerKey(settings.prefix, slot) : ''
+    return { boot: undefined, args: [marker, ...made.args.slice(1, 4), `${slot} ${micros(longest)}`] }
   }
 
-  function compose(identity: Identity | undefined, longest: number): Preamble {
-    const upFor = connection.cluster && settings.quarantine === 'strict' ? longest + 1_000 : 0
+  function compose(identity: Identity | undefined): Preamble {
     return {
       boot: identity === undefined ? undefined : bootKey(settings.prefix),
       args: [
@@ -106,7 +112,7 @@ export function createRuntime(
         `${subscriber.channel} ${by}`,
         String(tokenReserve),
         String(settings.retention),
-        `${micros(upFor)} ${micros(longest)} ${connection.cluster ? 1 : 0}`,
+        '0',
       ],
     }
   }

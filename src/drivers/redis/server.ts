@@ -6,8 +6,7 @@
  * and whenever a script finds another marker (`scripts/server-marker.ts`). Every acquire carries the identity that was met and compares it
  * with the marker, and a grant that crossed a reconnect does not count.
  *
- * In a Cluster no key can speak for all slots, so the marker is not used there. A restarted server is recognised by its uptime;
- * against a promotion, the protection is `replicas`.
+ * In a Cluster no key can speak for all slots, and no client knows which node it reaches. There the scripts do it all: `scripts/slot-marker.ts`.
  * Long because everything that makes a server known, or no longer known, is in one file.
  */
 import type { Clock } from '../../core/clock.js'

@@ -85,7 +85,7 @@ class Process {
 
   header(): string[] {
     const [boot, lineage] = this.#met ?? ['-', '-']
-    return [`0 ${boot} ${lineage} `, '- host:1', '65536', '600000', `0 ${this.#maxTtl * 1e6} 0`]
+    return [`0 ${boot} ${lineage} `, '- host:1', '65536', '600000', '0']
   }
 
   /** Asks for a lock nobody has asked for before: 'granted', 'stranger', or for how many seconds more nothing is. */

@@ -58,7 +58,7 @@ function twinOf(redis: Redis, shas: ReadonlyMap<Script, string>, name: string): 
     return (await Promise.all([clock, reply]))[1]
   }
   const run = (now: number, script: Script, ...item: string[]) =>
-    evaluate(now, script, ['', `${channel} ${clientName}`, '65536', '600000', '0 30000000 0', ...item])
+    evaluate(now, script, ['', `${channel} ${clientName}`, '65536', '600000', '0', ...item])
   return {
     name,
     async acquire(now, { attempt, mode, ttl, note, wait }) {

@@ -20,6 +20,8 @@ local call = redis.call
 local tm = call('TIME')
 local wall = tm[1] * 1000000 + tm[2]
 local clear, me = ARGV[1], ARGV[2]
+-- Of a Cluster alone.
+local slotBar, slotTill
 ${state}${line}
 flips = true
 local all, refused = {}, nil

@@ -53,10 +53,6 @@ local function item(h, q, d, id, kind, ttl, rest, note)
   take, of = tonumber(take), tonumber(of)
   overdue(S)
   local till, met = barred()
-  if till == 0 then
-    till = young(S)
-    if till > 0 then wait = '0' end
-  end
   if till == 0 and S.m ~= 'x' then advance(S, id, ttl, from ~= '0' and from) end
   keep(S)
   if S.mine then return answer(S, num(S.mine) .. (S.line and ' 1' or ' 0')) end
@@ -95,5 +91,6 @@ local function item(h, q, d, id, kind, ttl, rest, note)
     first, S.m, taken, S.of or 0, token, S.now - since, S.e - S.now, who, text }
 end`,
   fastAcquire,
-  '',
+  // A Cluster's node remembers in another slot when it may have lost data: see `slot-marker.ts`.
+  ' flags=allow-cross-slot-keys',
 )

@@ -12,6 +12,7 @@
  * uncontended acquire. Before it comes a short cut for the one case that matters: see `fast-paths.ts`.
  */
 import { line } from './queue.js'
+import { slotMarker } from './slot-marker.js'
 import { state } from './state.js'
 
 /** A script and the form of its items. */
@@ -39,11 +40,15 @@ function frame(args: number, fast: string, general: string): string {
 local tm = call('TIME')
 local wall = tm[1] * 1000000 + tm[2]
 local clear, me, item = ARGV[1], ARGV[2], nil
+local slotBar, slotTill
+if clear ~= '' and ARGV[5] ~= '0' then
+${slotMarker}
+end
 local function general()
 ${general}
 return item
 end
-local k, replies = clear == '' and 1 or 2, nil
+local k, replies = (clear == '' or slotBar) and 1 or 2, nil
 for i = 6, #ARGV, ${args} do
   local reply
 ${fast}

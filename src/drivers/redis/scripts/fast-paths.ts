@@ -5,12 +5,14 @@
  */
 
 export const fastAcquire: string = `
-  if ARGV[i + 1] == 'x' and (clear == '' or string.find(call('GET', KEYS[1]) or '', clear, 1, true) == 1) then
+  if slotBar then slotTill = slotBar(true) end
+  if ARGV[i + 1] == 'x' and (clear == '' or slotTill == 0 or
+    not slotBar and string.find(call('GET', KEYS[1]) or '', clear, 1, true) == 1) then
     local h, id = KEYS[k], ARGV[i]
     local v = redis.pcall('HMGET', h, 's', 'x')
     local t, lt = string.match(v[1] or '- 0 0 0 0 0 ', '^%- 0 0 %d+ (%d+) (%d+) ')
-    -- What a Cluster's server does not know it may have forgotten.
-    local sure = v[1] or clear ~= '' or string.sub(ARGV[5], 1, 2) == '0 '
+    -- While the slot is being moved, a lock that is not here may have left its quarantine on the other side.
+    local sure = v[1] or not slotBar or KEYS[2]
     if t and sure and not v.err and tonumber(t) < wall and tonumber(lt) <= wall and not (v[2] and string.find(v[2], id, 1, true)) then
       local now = string.format('%d', wall)
       call('HSET', h, 's', 'x 0 0 ' .. string.format('%d', wall + ARGV[i + 2]) .. ' ' .. now .. ' ' .. now .. ' ' .. id ..

@@ -25,9 +25,8 @@
  * only compared with what the client met: if it is another one, or missing, nothing is granted, and the client has to meet the server
  * again.
  *
- * `young` replaces it in a Cluster, where no key can speak for all slots: a server may have forgotten a lock it does not know in a
- * restart, so it does not grant the lock until all earlier holds have expired. Nothing is written before that, so that the lock stays
- * unknown.
+ * In a Cluster every slot has its own marker, and the script compares it with the node it runs on: see `slot-marker.ts`. Only `acquire` decides
+ * there, as it does here.
  *
  * Messages: `g <attempt>` it is your turn · `n <attempt> <µs>` you are next, ask then at the latest · `c <attempt>` others wait for the
  * lock you hold · `x <attempt>` an operator force-released it ·
@@ -56,6 +55,10 @@ end
 -- Second result: is it another marker than the client met?
 local function barred()
   if clear == '' then return 0 end
+  if slotBar then
+    slotTill = slotTill or slotBar(flips)
+    return slotTill
+  end
   if bar then return bar, stranger end
   local till, rest = string.match(call('GET', KEYS[1]) or '', '^(%d+) (.*)$')
   stranger = not till or string.find(rest, string.sub(clear, 3), 1, true) ~= 1
@@ -68,15 +71,6 @@ local function barred()
     if flips and bar == 0 and till ~= '0' then call('SET', KEYS[1], '0 ' .. rest) end
   end
   return bar, stranger
-end
-
--- In a Cluster: until when a server that has just started may have forgotten this lock.
-local function young(S)
-  if cluster == '0' or since == '0' or S.known then return 0 end
-  local info = redis.pcall('INFO', 'server')
-  local up = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
-  if not up or up * 1000000 >= tonumber(since) then return 0 end
-  return wall + tonumber(longest) + 1000000 - up * 1000000
 end
 
 local function outOfLine(S, id, kind)

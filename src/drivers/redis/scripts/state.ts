@@ -23,16 +23,16 @@
  * free one does not stay for ever. Time never goes back: when the server's clock does, the difference is added from then on
  * (`shift`), so that leases neither end early nor last longer by the length of the jump.
  *
- * KEYS: the boot marker first when ARGV[1] is not '', then h, q, d of each item.
- * ARGV: 1 how the boot marker begins when nothing is wrong: `0 <boot id> <lineage> ` (see `server-marker.ts`), '' = do not check it ·
+ * KEYS: the boot marker first when ARGV[1] is not '' and this is no Cluster, then h, q, d of each item.
+ * ARGV: 1 how the boot marker begins when nothing is wrong: `0 <boot id> <lineage> ` (see `server-marker.ts`); in a Cluster the full
+ * name of the slot's marker (see `slot-marker.ts`), which is no key, because it may be at the other side of a move; '' = do not check ·
  * 2 `<channel, - = none, -<channel> = not up now, -! = none and the client may not publish either> <the client's name>` · 3 tokens
- * reserved by an exclusive grant · 4 ms a free lock is remembered · 5 `<µs a server must be up before a lock it does not know counts as
- * free, 0 = at once: only in a Cluster, where there is no marker> <longest ttl in µs> <1 = Cluster, where PUBLISH counts only part of
- * the receivers>`. Then the items.
+ * reserved by an exclusive grant · 4 ms a free lock is remembered · 5 '0'; in a Cluster, where PUBLISH counts only part of the receivers,
+ * `<slot> <longest ttl in µs>`. Then the items.
  */
 export const state = `
 local flips, bar, stranger, reserve = false, nil, false, tonumber(ARGV[3])
-local since, longest, cluster = string.match(ARGV[5], '^(%d+) (%d+) (%d)$')
+local cluster = ARGV[5] == '0' and '0' or '1'
 local chan, by = string.match(me, '^(%S+) (%S+)$')
 local function num(n) return string.format('%d', n) end
 
