@@ -152,6 +152,8 @@ export class Hold implements WatchdogHooks {
   }
 
   #leaveLost(): Promise<ReleaseOutcome> {
+    // It may have run out since `leave` settled it: whoever waits here has to be served.
+    if (!this.#over) this.watchdog.settle()
     // The holder reports that it has stopped, so nobody needs to wait for the ttl; its result does not depend on the
     // store's.
     if (this.count === 0) void this.watchdog.release()
