@@ -6,7 +6,7 @@
  * got stuck, or became smaller by mistake, would hold as well. (Counted on 2026-11-21 with Spin 6.5.2.)
  * Long because it is one table.
  */
-export type Model = 'handoff' | 'passing' | 'broker' | 'sql' | 'redlock' | 'session' | 'quarantine'
+export type Model = 'handoff' | 'passing' | 'broker' | 'sql' | 'redlock' | 'session' | 'quarantine' | 'slots'
 
 /** `quick`: part of `npm run test:all`. `full`: `npm run models`. `soak`: only when asked for. */
 export type Effort = 'quick' | 'full' | 'soak'
@@ -182,6 +182,16 @@ const quarantine: readonly Row[] = [
   breaks('quarantine', 'claims_compatible', 'TRUSTS_UPTIME CLIENTS=2 LOSSES=1 LAST=5'),
 ]
 
+const slots: readonly Row[] = [
+  holds('slots', 'quick', 'safety', 'LOSSES=1', 945_873),
+  holds('slots', 'full', 'safety', '', 6_866_185),
+  breaks('slots', 'claims_compatible', 'ONLY_UPTIME LOSSES=1 LAST=5'),
+  breaks('slots', 'claims_compatible', 'TRUSTS_MARKER LOSSES=1 LAST=5'),
+  breaks('slots', 'claims_compatible', 'WITNESS_STAYS LOSSES=2 LAST=5'),
+  breaks('slots', 'claims_compatible', 'LEAVES_QUARANTINE LOSSES=1 LAST=5'),
+  breaks('slots', 'claims_compatible', 'MOVES_UNNOTICED LOSSES=1 LAST=5'),
+]
+
 const session: readonly Row[] = [
   holds('session', 'quick', 'safety', '', 1_012_082),
   holds('session', 'full', 'safety', 'LAG=3 TIMEOUT=5', 8_998_722),
@@ -199,4 +209,5 @@ export const table: readonly Row[] = [
   ...redlock,
   ...session,
   ...quarantine,
+  ...slots,
 ]

@@ -63,7 +63,7 @@ describe('the table of models', () => {
       assert.ok(rows.some(({ effort, asks }) => effort === 'quick' && asks === 'safety'))
       // The majority lock promises no progress: contenders may split the votes again and again. Of a session only the end is asked, of a
       // quarantine only who is kept out.
-      if (!['redlock', 'session', 'quarantine'].includes(model))
+      if (!['redlock', 'session', 'quarantine', 'slots'].includes(model))
         assert.ok(rows.some(({ effort, asks }) => effort === 'quick' && asks === 'served'))
     })
   }
