@@ -76,7 +76,7 @@ export async function runFaults(options: FaultOptions): Promise<FaultResult> {
     tell('waiting for everybody to finish')
     const [commands] = await Promise.all([
       run.stop(),
-      ...workers.map((worker) => finished(worker, complaints)),
+      ...workers.map((worker) => finished(worker, journal, complaints, 4 * ttl + startUp)),
     ])
     await lookAround(options.direct, task.prefix, journal, 4 * ttl + deadWaiter)
     return { seconds, faults, commands, complaints, ...judged(folder, ttl) }
@@ -124,13 +124,20 @@ function begun(worker: ChildProcess): Promise<void> {
   })
 }
 
-async function finished(worker: ChildProcess, complaints: string[]): Promise<void> {
+/** @param within ms; must exceed the longest wait of a worker plus what it holds then, since a store may keep a dead process's lock that long */
+async function finished(
+  worker: ChildProcess,
+  journal: Recorder,
+  complaints: string[],
+  within: number,
+): Promise<void> {
   if (worker.exitCode !== null || worker.signalCode !== null) return
   const exit = once(worker, 'exit')
   const late = setTimeout(() => {
-    complaints.push('a worker did not finish within 30 s')
+    complaints.push(`a worker did not finish within ${within / 1_000} s`)
+    journal.fault('kill', worker.pid)()
     worker.kill('SIGKILL')
-  }, 30_000)
+  }, within)
   send(worker, { do: 'stop' })
   await exit
   clearTimeout(late)
