@@ -7,12 +7,12 @@
 import type { Clock } from './clock.js'
 import type { Grant } from './driver.js'
 import type { Engine } from './engine.js'
+import { tryTime } from './lease-plan.js'
 import { leastShareToPass } from './local-handoff.js'
 import { onAbort } from './on-abort.js'
 import type { Terms } from './options.js'
 import { orAborted } from './or-aborted.js'
 import type { StoreRequest } from './store-request.js'
-import { tryTime } from './watchdog.js'
 
 /** False for a grant that arrived so late that hardly anything is left of it, or that was revoked on the way. */
 export function usable(grant: Grant, { ttl, lockDelay }: Terms, now: number): boolean {

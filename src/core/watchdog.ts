@@ -1,13 +1,8 @@
 /**
- * Keeps one grant alive, and knows at every moment whether it is.
- * Long because it is one state machine: read all transitions before you change one.
+ * Keeps one grant alive, and knows at every moment whether it is. What to do, and when, is decided in `lease-plan.ts`,
+ * which has the picture of the states; this class keeps the data for it and performs what it says.
+ * Long because the requests, the replies and the notices of one grant are read together.
  *
- * ```
- *            renewal overdue              validUntil passed (from the clock, not from a timer)
- *   held ───────────────────► doubtful ─────────────────────────────────────────────► lost: expired
- *    ▲                           │        the store replies "not yours" / reports the loss
- *    └───────── renewed ─────────┘       ────────────────────────────────────────────► lost: taken / revoked
- * ```
  * The watchdog tries a renewal after a third of the time left at each proof. A try may take a sixth of the ttl (at
  * least 50 ms); then the next one starts, so at least three fit into a ttl. Silence, time-outs and connection errors
  * only make the grant doubtful: the old deadline stands until it passes. A late reply to an earlier try still counts,
@@ -25,13 +20,23 @@ import { maxClockDrift, safetyMargin, ttlWithDelay } from './clock.js'
 import type { Claim, Grant, ReleaseResult } from './driver.js'
 import type { Engine } from './engine.js'
 import { BackendError, type LossCause, UnsupportedError } from './errors.js'
+import {
+  healthAt,
+  type LeaseAction,
+  type LeaseHealth,
+  type LeaseState,
+  lossAt,
+  plan,
+  planAfterExtend,
+  planRenewal,
+  planRetry,
+  tryTime,
+} from './lease-plan.js'
 import { quote } from './name.js'
 import type { Terms } from './options.js'
 import type { Entry } from './timer-queue.js'
 import { type Asked, Validity } from './validity.js'
 import type { LazyTimer } from './wait-deadline.js'
-
-export type LeaseHealth = 'held' | 'doubtful' | 'lost'
 
 export interface WatchdogHooks {
   onRenewed(): void
@@ -45,16 +50,11 @@ export class Watchdog implements Entry, LazyTimer {
   readonly claim: Claim
   ttl: number
   readonly lockDelay: number
-  autoRenew: boolean
   hooks: WatchdogHooks | undefined
   /** Set once the grant has ended, by loss or by release. */
   ended: LossCause | 'released' | undefined
   readonly #engine: Engine
-  /** A renewal without a reply by then makes the grant doubtful. */
-  #overdueAt = Number.POSITIVE_INFINITY
-  #renewAt = 0
-  /** Has this doubt been reported? */
-  #told = false
+  readonly #lease: LeaseState
   #armed = false
   /** Undefined until the first renewal is sent. */
   #validity: Validity | undefined
@@ -63,14 +63,8 @@ export class Watchdog implements Entry, LazyTimer {
   #tryEndsAt = 0
   /** The renewal under way, automatic or not; never rejects. */
   #underWay: Promise<void> | undefined
-  #extending = 0
   #lastError: unknown
-  #maxHoldAt = Number.POSITIVE_INFINITY
   #onNotice: (() => void) | undefined
-  /** The newest deadline known: a grant whose time was up when the store dropped it has expired, not been revoked. */
-  #knownUntil = Number.POSITIVE_INFINITY
-  /** A check has reported the loss: it is final, and listeners are notified at the next tick. */
-  #seen: LossCause | undefined
 
   constructor(
     engine: Engine,
@@ -84,9 +78,23 @@ export class Watchdog implements Entry, LazyTimer {
     this.grant = grant
     this.ttl = ttl
     this.lockDelay = lockDelay
-    this.autoRenew = autoRenew
+    this.#lease = {
+      until: this.#until,
+      knownUntil: Number.POSITIVE_INFINITY,
+      maxHoldAt: Number.POSITIVE_INFINITY,
+      worth: this.worth,
+      autoRenew,
+      renewAt: 0,
+      overdueAt: Number.POSITIVE_INFINITY,
+      doubtReported: false,
+      tryEndsAt: Number.POSITIVE_INFINITY,
+      underWay: false,
+      extending: 0,
+      loss: undefined,
+      ended: false,
+    }
     this.#rememberUntil()
-    if (autoRenew) this.#plan(now)
+    if (autoRenew) planRenewal(this.#lease, now)
     engine.lazyTimers.add(this)
   }
 
@@ -104,7 +112,15 @@ export class Watchdog implements Entry, LazyTimer {
 
   /** A renewal with the caller's own ttl is under way: its outcome concerns only the present holder. */
   get extending(): boolean {
-    return this.#extending > 0
+    return this.#lease.extending > 0
+  }
+
+  get autoRenew(): boolean {
+    return this.#lease.autoRenew
+  }
+
+  set autoRenew(on: boolean) {
+    this.#lease.autoRenew = on
   }
 
   /** Clock reading until which the store keeps the grant. */
@@ -118,10 +134,19 @@ export class Watchdog implements Entry, LazyTimer {
     return this.#kept - this.lockDelay
   }
 
-  #rememberUntil(): number {
-    const until = this.#until
-    if (until > Number.NEGATIVE_INFINITY) this.#knownUntil = until
-    return until
+  #rememberUntil(): void {
+    const { until } = this.#lease
+    if (until > Number.NEGATIVE_INFINITY) this.#lease.knownUntil = until
+  }
+
+  /** The data of this moment: drivers move `grant.validUntil` whenever they know more. */
+  #facts(): LeaseState {
+    const lease = this.#lease
+    lease.until = this.#until
+    lease.worth = this.worth
+    lease.tryEndsAt = this.#trying === undefined ? Number.POSITIVE_INFINITY : this.#tryEndsAt
+    lease.underWay = this.#underWay !== undefined
+    return lease
   }
 
   /** The requested ttl, or what the store can give of it. */
@@ -136,49 +161,54 @@ export class Watchdog implements Entry, LazyTimer {
 
   /** The state at this moment, computed from the clock, including an expiry that no timer has reported yet. Notifies nobody. */
   check(): LeaseHealth {
-    if (this.ended !== undefined) return 'lost'
+    const lease = this.#lease
+    if (lease.ended || lease.loss !== undefined) return 'lost'
     const now = this.#engine.clock.now()
-    if (this.#seen === undefined) {
-      this.#seen = this.#lossAt(now)
-      if (this.#seen === undefined) return now >= this.#overdueAt ? 'doubtful' : 'held'
-      if (this.#armed) this.#engine.timers.set(this, now)
-    }
-    return 'lost'
+    lease.until = this.#until
+    const health = healthAt(lease, now)
+    if (health !== 'lost') return health
+    lease.loss = lossAt(lease, now)
+    if (this.#armed) this.#engine.timers.set(this, now)
+    return health
   }
 
   /** The same after a check of the boot clock: a machine that has just woken up has lost what expired meanwhile. Reports a loss. */
   settle(): LeaseHealth {
     this.#engine.clock.noticeSleep()
-    const proof = this.check()
-    if (this.#seen !== undefined) this.lose(this.#seen, this.#lastError)
-    return proof
+    const health = this.check()
+    const { loss } = this.#lease
+    if (loss !== undefined) this.lose(loss, this.#lastError)
+    return health
   }
 
-  /** Why the grant is lost, once `proof` returns lost. */
+  /** Why the grant is lost, once `check` returns lost. */
   get loss(): { readonly why: LossCause; readonly cause: unknown } {
-    const why = this.#seen ?? (this.ended === 'released' ? undefined : this.ended) ?? 'taken'
+    const why = this.#lease.loss ?? (this.ended === 'released' ? undefined : this.ended) ?? 'taken'
     return { why, cause: why === 'expired' ? this.#lastError : undefined }
-  }
-
-  #lossAt(now: number): LossCause | undefined {
-    const until = this.#until
-    if (now < until) return now >= this.#maxHoldAt ? 'max-hold' : undefined
-    return until === Number.NEGATIVE_INFINITY && now < this.#knownUntil ? 'revoked' : 'expired'
   }
 
   /** From now on the grant is lost at `at`, however healthy. */
   limit(at: number): void {
-    if (this.#maxHoldAt === at) return
-    this.#maxHoldAt = at
+    if (this.#lease.maxHoldAt === at) return
+    this.#lease.maxHoldAt = at
     if (this.#armed) this.#schedule()
   }
 
-  onDue(now: number): void {
-    if (this.settle() === 'lost') return
-    if (this.#trying !== undefined && now >= this.#tryEndsAt) this.#giveUpTry(new Error('no answer in time'))
-    if (now >= this.#overdueAt) this.#tellDoubtful()
-    if (this.#underWay === undefined && this.autoRenew && now >= this.#renewAt) this.#try()
-    this.#schedule()
+  onDue(): void {
+    this.#engine.clock.noticeSleep()
+    for (;;) {
+      const { action } = plan(this.#facts(), this.#engine.clock.now())
+      if (action === undefined) return this.#schedule()
+      this.#perform(action)
+    }
+  }
+
+  /** After each of them the plan is another one. */
+  #perform(action: LeaseAction): void {
+    if (action === 'lose') this.settle()
+    else if (action === 'give-up-renewal') this.#giveUpTry(new Error('no answer in time'))
+    else if (action === 'report-doubt') this.#reportDoubt()
+    else this.#try()
   }
 
   /**
@@ -187,7 +217,7 @@ export class Watchdog implements Entry, LazyTimer {
    * knows which the store carries out last.
    */
   async renewNow(ttl: number): Promise<boolean> {
-    this.#extending++
+    this.#lease.extending++
     try {
       while (this.#underWay !== undefined) await this.#endOfTry()
       if (this.settle() === 'lost') return false
@@ -199,8 +229,11 @@ export class Watchdog implements Entry, LazyTimer {
       await renewing
       return this.ended === undefined
     } finally {
-      this.#extending--
-      if (this.ended === undefined) this.#afterExtending()
+      this.#lease.extending--
+      if (this.ended === undefined) {
+        planAfterExtend(this.#facts(), this.#engine.clock.now())
+        this.#schedule()
+      }
     }
   }
 
@@ -227,16 +260,9 @@ export class Watchdog implements Entry, LazyTimer {
     }
   }
 
-  /** The deadline may have moved closer, and automatic renewals have waited. */
-  #afterExtending(): void {
-    const now = this.#engine.clock.now()
-    this.#renewAt = Math.min(this.#renewAt, now + (this.#until - now) / 3)
-    this.#schedule(now)
-  }
-
   lose(because: LossCause, cause?: unknown): void {
     if (this.ended !== undefined) return
-    const why = this.#seen ?? because
+    const why = this.#lease.loss ?? because
     this.#end(why)
     this.hooks?.onLost(why, cause)
     const giveBack = () => void this.release()
@@ -264,6 +290,7 @@ export class Watchdog implements Entry, LazyTimer {
 
   #end(how: LossCause | 'released'): void {
     this.ended = how
+    this.#lease.ended = true
     this.#trying?.abort()
     this.#trying = undefined
     if (this.#onNotice !== undefined) this.grant.lost?.removeEventListener('abort', this.#onNotice)
@@ -334,7 +361,9 @@ export class Watchdog implements Entry, LazyTimer {
     // The reply may have waited for a machine that slept: do not report a renewal that has already expired.
     if (this.settle() === 'lost') return
     this.#lastError = undefined
-    this.#overdueAt = Number.POSITIVE_INFINITY
+    const lease = this.#facts()
+    lease.overdueAt = Number.POSITIVE_INFINITY
+    if (lease.autoRenew) planRenewal(lease, this.#engine.clock.now())
     this.#schedule()
     this.hooks?.onRenewed()
   }
@@ -344,24 +373,20 @@ export class Watchdog implements Entry, LazyTimer {
     this.#trying = undefined
     if (this.ended !== undefined) return
     this.#lastError = error
-    const now = this.#engine.clock.now()
-    // A refused connection fails at once: a pause of a twentieth of the ttl, with jitter, avoids hammering a dead
-    // store.
-    this.#renewAt = now + Math.max(10, this.worth / 20) * (0.5 + this.#engine.random())
-    this.#overdueAt = Math.min(this.#overdueAt, now)
-    this.#tellDoubtful()
+    planRetry(this.#facts(), this.#engine.clock.now(), this.#engine.random())
+    this.#reportDoubt()
     this.#schedule()
   }
 
-  #tellDoubtful(): void {
-    if (this.#told || this.ended !== undefined) return
-    this.#told = true
+  #reportDoubt(): void {
+    if (this.#lease.doubtReported || this.ended !== undefined) return
+    this.#lease.doubtReported = true
     this.hooks?.onDoubtful(this.#lastError)
   }
 
   #heed(notice: AbortSignal): void {
     this.#onNotice = () => {
-      const why = this.#lossAt(this.#engine.clock.now()) ?? 'revoked'
+      const why = lossAt(this.#facts(), this.#engine.clock.now()) ?? 'revoked'
       this.lose(why, why === 'revoked' ? notice.reason : this.#lastError)
     }
     if (notice.aborted) return this.#onNotice()
@@ -369,37 +394,17 @@ export class Watchdog implements Entry, LazyTimer {
   }
 
   /** Sets the next moment to act: renew, give up a try, report doubtful, report lost. */
-  #schedule(now: number = this.#engine.clock.now()): void {
+  #schedule(): void {
     if (this.ended !== undefined) return
-    let next = Math.min(this.#rememberUntil(), this.#maxHoldAt)
-    if (this.autoRenew) {
-      if (this.#overdueAt === Number.POSITIVE_INFINITY) this.#plan(now)
-      if (this.#trying !== undefined) next = Math.min(next, this.#tryEndsAt)
-      // No automatic renewal runs beside an explicit one, whose end calls this again.
-      else if (!this.extending) next = Math.min(next, this.#renewAt)
-    }
-    this.#engine.timers.set(this, next)
-  }
-
-  /** After a proof: renew at a third of the time left, on a common beat so that many leases renew in one round trip. */
-  #plan(now: number): void {
-    this.#told = false
-    const left = this.#until - now
-    const beat = this.worth / 12
-    const at = now + left / 3
-    this.#renewAt = left > this.worth / 2 ? Math.max(now, Math.floor(at / beat) * beat) : at
-    this.#overdueAt = this.#renewAt + tryTime(this.worth)
+    const { nextAt } = plan(this.#facts(), this.#engine.clock.now())
+    this.#rememberUntil()
+    this.#engine.timers.set(this, nextAt)
   }
 }
 
 /** Nothing was sent: the grant cannot last as long as asked. */
 function wasRefused(error: unknown): boolean {
   return error instanceof RangeError || error instanceof UnsupportedError
-}
-
-/** How long one renewal may take, in ms. */
-export function tryTime(ttl: number): number {
-  return Math.max(50, ttl / 6)
 }
 
 function rejection(signal: AbortSignal): Promise<never> {

@@ -108,6 +108,17 @@ test('one good renewal after failures makes it held again, and doubt is told onc
   }
 })
 
+test('a listener that releases a doubtful lease is the end of it: no renewal is sent for it', async () => {
+  const { s, lease, grant } = await hold()
+  s.locks.on('doubtful', () => void lease.release())
+  await s.clock.advance(0)
+  s.clock.stall(6_000)
+  await s.clock.advance(0)
+  assert.equal(lease.state, 'released')
+  assert.equal(grant.releases, 1)
+  assert.equal(grant.renewals.length, 0)
+})
+
 test('a late answer to an earlier try counts with the deadline of its own request', async () => {
   const { s, lease, grant } = await hold()
   await s.clock.advance(6_000)

@@ -1,0 +1,119 @@
+/**
+ * What one lease is worth at a moment, what to do about it, and when to look again: pure functions over plain data.
+ * `watchdog.ts` keeps the data up to date and does what `plan` says.
+ *
+ * ```
+ *            renewal overdue              `until` passed (from the clock, not from a timer)
+ *   held ───────────────────► doubtful ─────────────────────────────────────────────► lost: expired
+ *    ▲                           │        the store reports the loss: `until` is -Infinity
+ *    └───────── renewed ─────────┘       ────────────────────────────────────────────► lost: revoked
+ * ```
+ * All times are clock readings in milliseconds. `Infinity` means never.
+ */
+import type { LossCause } from './errors.js'
+
+export type LeaseHealth = 'held' | 'doubtful' | 'lost'
+
+export interface LeaseState {
+  /** The holder may rely on the lease until then; -Infinity once the store has dropped the grant. */
+  until: number
+  /** The newest `until` before the store dropped it: a grant whose time was up then has expired, not been revoked. */
+  knownUntil: number
+  /** The lease is lost then, however healthy. */
+  maxHoldAt: number
+  /** How long one renewal is valid, in ms. */
+  worth: number
+  autoRenew: boolean
+  /** The next automatic renewal. */
+  renewAt: number
+  /** A renewal without a reply by then makes the lease doubtful. */
+  overdueAt: number
+  /** This doubt has been reported. */
+  doubtReported: boolean
+  /** The automatic renewal under way is given up then. */
+  tryEndsAt: number
+  /** A renewal, automatic or not, has not ended yet: no other is sent beside it. */
+  underWay: boolean
+  /** Explicit renewals that are under way or wait for another to end. */
+  extending: number
+  /** A check has found the loss: it is final, whatever `until` becomes. */
+  loss: LossCause | undefined
+  /** Lost and reported, or released. */
+  ended: boolean
+}
+
+export type LeaseAction = 'lose' | 'give-up-renewal' | 'report-doubt' | 'renew'
+
+export interface LeasePlan {
+  readonly health: LeaseHealth
+  /** Do this, then plan again. Undefined: nothing to do before `nextAt`. */
+  readonly action: LeaseAction | undefined
+  readonly nextAt: number
+}
+
+export function plan(lease: LeaseState, now: number): LeasePlan {
+  if (lease.ended) return { health: 'lost', action: undefined, nextAt: Number.POSITIVE_INFINITY }
+  const health = healthAt(lease, now)
+  return { health, action: actionAt(lease, health, now), nextAt: nextAt(lease) }
+}
+
+export function healthAt(lease: LeaseState, now: number): LeaseHealth {
+  if (lease.ended || lossAt(lease, now) !== undefined) return 'lost'
+  return now >= lease.overdueAt ? 'doubtful' : 'held'
+}
+
+/** Undefined: the lease is not lost. */
+export function lossAt(
+  { loss, until, knownUntil, maxHoldAt }: LeaseState,
+  now: number,
+): LossCause | undefined {
+  if (loss !== undefined) return loss
+  if (now < until) return now >= maxHoldAt ? 'max-hold' : undefined
+  return until === Number.NEGATIVE_INFINITY && now < knownUntil ? 'revoked' : 'expired'
+}
+
+function actionAt(lease: LeaseState, health: LeaseHealth, now: number): LeaseAction | undefined {
+  if (health === 'lost') return 'lose'
+  if (now >= lease.tryEndsAt) return 'give-up-renewal'
+  if (health === 'doubtful' && !lease.doubtReported) return 'report-doubt'
+  return lease.autoRenew && !lease.underWay && now >= lease.renewAt ? 'renew' : undefined
+}
+
+function nextAt({ until, maxHoldAt, autoRenew, tryEndsAt, extending, renewAt }: LeaseState): number {
+  const end = Math.min(until, maxHoldAt)
+  if (!autoRenew) return end
+  if (tryEndsAt < Number.POSITIVE_INFINITY) return Math.min(end, tryEndsAt)
+  // No automatic renewal runs beside an explicit one, whose end plans again.
+  return extending > 0 ? end : Math.min(end, renewAt)
+}
+
+/** After a proof: renew at a third of the time left, on a common beat so that many leases renew in one round trip. */
+export function planRenewal(lease: LeaseState, now: number): void {
+  const { until, worth } = lease
+  const left = until - now
+  const beat = worth / 12
+  const at = now + left / 3
+  lease.doubtReported = false
+  lease.renewAt = left > worth / 2 ? Math.max(now, Math.floor(at / beat) * beat) : at
+  lease.overdueAt = lease.renewAt + tryTime(worth)
+}
+
+/**
+ * After a renewal that failed or got no reply. A refused connection fails at once: a pause of a twentieth of the ttl,
+ * with jitter, avoids hammering a dead store.
+ * @param random from 0 to 1
+ */
+export function planRetry(lease: LeaseState, now: number, random: number): void {
+  lease.renewAt = now + Math.max(10, lease.worth / 20) * (0.5 + random)
+  lease.overdueAt = Math.min(lease.overdueAt, now)
+}
+
+/** After an explicit renewal: the deadline may have moved closer, and automatic renewals have waited. */
+export function planAfterExtend(lease: LeaseState, now: number): void {
+  lease.renewAt = Math.min(lease.renewAt, now + (lease.until - now) / 3)
+}
+
+/** How long one renewal may take, in ms. */
+export function tryTime(ttl: number): number {
+  return Math.max(50, ttl / 6)
+}
