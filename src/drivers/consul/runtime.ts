@@ -3,7 +3,7 @@ import type { Env } from '../../core/driver.js'
 import type { LeaseIndex } from '../kit/lease-index.js'
 import { inBatches, type SendHeartbeat, type Session, watchedKeys } from '../kit/sessions/session.js'
 import { type SessionApi, SessionPool } from '../kit/sessions/session-pool.js'
-import type { Operation } from './api-types.js'
+import type { KeyValue, Operation } from './api-types.js'
 import { Client } from './client.js'
 import { Refusal, toFailure } from './failure.js'
 import { type Line, lineOf } from './keys.js'
@@ -86,7 +86,13 @@ function storeOf(client: Client, settings: Settings, env: Env): SessionApi {
 }
 
 /** The key under which the heartbeat checks a hold of the lock itself: it counts as present while no client has written to the lock since. */
-export const lockMember = (key: string, index: number): string => `${key}\n${index}`
+export const lockMember = (key: string, index: number): string => `${key}\nModifyIndex ${index}`
+
+/**
+ * The same for an entry that others wait for: it counts as present while it is the one created at this index. A claim whose entry was removed
+ * enters again with the same key, behind those that waited for the first one.
+ */
+export const entryMember = (key: string, created: number): string => `${key}\nCreateIndex ${created}`
 
 /** The leader answers a renewal by itself. It therefore counts only together with a read, for which the leader asks a majority. */
 function beatOf(client: Client): SendHeartbeat {
@@ -99,11 +105,15 @@ function beatOf(client: Client): SendHeartbeat {
     const gone = new Set<string>()
     for (const key of keys) {
       const kv = said.map(({ found }) => found.get(plainKey(key))).find((one) => one !== undefined)
-      const index = key.split('\n')[1]
-      if (kv === undefined || (index !== undefined && kv.ModifyIndex !== Number(index))) gone.add(key)
+      if (kv === undefined || !isAsSeen(kv, key)) gone.add(key)
     }
     return { gone }
   }
 }
 
 const plainKey = (key: string): string => key.split('\n')[0] ?? key
+
+function isAsSeen(kv: KeyValue, member: string): boolean {
+  const [field, index] = member.split('\n')[1]?.split(' ') ?? []
+  return field === undefined || kv[field as 'ModifyIndex' | 'CreateIndex'] === Number(index)
+}

@@ -17,7 +17,7 @@ import { holdOf } from './hold.js'
 import type { Line } from './keys.js'
 import { type Taken, Taker } from './lock-key.js'
 import { holderIn, type Place, placeOf, type View } from './queue-entry.js'
-import { type Desk, lockMember } from './runtime.js'
+import { type Desk, entryMember, lockMember } from './runtime.js'
 import { enter, look, move } from './transactions.js'
 
 /**
@@ -162,7 +162,7 @@ export class Waiter {
     const { lock } = seen
     if (mode.kind === 'exclusive' && lock !== undefined && lock.session !== '') {
       this.#blocked(seen)
-      await this.#untilMoved(this.#line.lock, lock.index)
+      await this.#untilMoved(this.#line.lock, lock.index, lockMember(this.#line.lock, lock.index))
       return undefined
     }
     const taken = await this.#taker.take(session, [], mode.kind === 'exclusive' ? lock?.index : undefined)
@@ -180,13 +180,14 @@ export class Waiter {
     if (one === undefined) return this.#untilOneLeft(ahead, line)
     let { index } = one
     for (;;) {
-      const seen = await this.#untilMoved(one.key, index)
+      const seen = await this.#untilMoved(one.key, index, entryMember(one.key, one.order))
       const [kv] = seen?.kvs ?? []
       // Something other than the query woke us: the next request finds out what.
       if (seen === undefined || this.#own.lost || this.#own.isOver) return ahead
       if (kv === undefined) return ahead.filter((place) => place !== one)
-      // Written to, but still there: a writer that downgraded lets readers in; otherwise wait for it as before.
-      if (placeOf(kv).mode.kind !== one.mode.kind) return ahead
+      // Written to, but still there: a writer that downgraded lets readers in, a claim that entered again is behind us; otherwise wait for
+      // it as before.
+      if (placeOf(kv).mode.kind !== one.mode.kind || kv.CreateIndex !== one.order) return ahead
       index = seen.index
     }
   }
@@ -199,21 +200,22 @@ export class Waiter {
   async #untilOneLeft(ahead: readonly Place[], line: readonly Place[]): Promise<readonly Place[]> {
     let index = Math.max(...line.map((place) => place.index))
     for (;;) {
-      const seen = await this.#untilMoved(this.#line.places, index)
+      const seen = await this.#untilMoved(this.#line.places, index, undefined)
       if (seen === undefined || this.#own.lost || this.#own.isOver) return ahead
-      const there = new Set(seen.kvs.map(({ Key }) => Key))
-      if (ahead.some(({ key }) => !there.has(key))) return ahead
+      const there = new Map(seen.kvs.map(({ Key, CreateIndex }) => [Key, CreateIndex]))
+      if (ahead.some(({ key, order }) => there.get(key) !== order)) return ahead
       index = seen.index
     }
   }
 
-  /** Waits until the key, or any queue entry, has changed since `index`, or the claim is woken. */
-  async #untilMoved(key: string, index: number): Promise<Seen | undefined> {
-    const { lock, places } = this.#line
-    const all = key === places
-    const member = key === lock ? lockMember(lock, index) : key
+  /**
+   * Waits until the key, or any queue entry, has changed since `index`, or the claim is woken.
+   * @param member what the heartbeat checks, in case the query hangs
+   */
+  async #untilMoved(key: string, index: number, member: string | undefined): Promise<Seen | undefined> {
+    const all = key === this.#line.places
     let seen: Seen | undefined
-    await this.#own.park(all ? undefined : member, (wake, broke) => {
+    await this.#own.park(member, (wake, broke) => {
       const heard = (news: Seen) => {
         seen = news
         wake()

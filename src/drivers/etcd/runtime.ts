@@ -15,7 +15,7 @@ import { Client } from './client.js'
 import { Refusal, toFailure } from './failure.js'
 import { type Line, lineOf } from './keys.js'
 import type { Settings } from './options.js'
-import { present } from './transactions.js'
+import { isThere, present } from './transactions.js'
 
 /** A transaction may have 128 operations, unless the cluster is configured otherwise. */
 const mostInTxn = 100
@@ -114,7 +114,7 @@ function beatOf(client: Client): SendHeartbeat {
         throw new InconclusiveError('the leader changed during a renewal')
       }
       for (const [i, key] of (portions[n] ?? []).entries()) {
-        if (Number(is.responses?.[i]?.response_range?.count ?? 0) === 0) gone.add(key)
+        if (!isThere(key, is.responses?.[i]?.response_range)) gone.add(key)
       }
     }
     return { ttl: Number(lease.TTL) * 1000, gone }

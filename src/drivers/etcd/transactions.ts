@@ -4,7 +4,7 @@
  * Long because it is a list, whose comparisons are read side by side.
  */
 import type { Mode } from '../../core/mode.js'
-import type { Compare, Operation, RangeRequest, TxnRequest } from './api-types.js'
+import type { Compare, Operation, RangeRequest, RangeResponse, TxnRequest } from './api-types.js'
 import type { Line } from './keys.js'
 
 const put = (key: string, value: string, lease: string): Operation => ({ request_put: { key, value, lease } })
@@ -196,9 +196,26 @@ export function take(places: readonly { readonly key: string; readonly created: 
   }
 }
 
-/** Which of these keys exist? Result: one count each. */
-export function present(keys: readonly string[]): TxnRequest {
-  return { success: keys.map((key) => range({ key, count_only: true })) }
+/**
+ * An entry that others wait for: this key, created at this revision. A claim whose entry was removed enters again with the same key, behind
+ * those that waited for the first one.
+ */
+export const entryMember = (key: string, created: number): string => `${key}\n${created}`
+
+/** Which of these keys and entries exist? Result: one range each, for {@link isThere}. */
+export function present(members: readonly string[]): TxnRequest {
+  const ask = (member: string) => {
+    const [key = '', created] = member.split('\n')
+    return range(created === undefined ? { key, count_only: true } : { key, keys_only: true })
+  }
+  return { success: members.map(ask) }
+}
+
+/** @param found what `present` found for this member */
+export function isThere(member: string, found: RangeResponse | undefined): boolean {
+  const created = member.split('\n')[1]
+  if (created === undefined) return Number(found?.count ?? 0) > 0
+  return found?.kvs?.[0]?.create_revision === created
 }
 
 /**

@@ -19,7 +19,7 @@ import type { Reply } from './member.js'
 import { type Ahead, aheadIn, inOrder, keepsMode, worthAsking } from './queue.js'
 import { holderOf, type Place, placeOf, writtenOf } from './queue-entry.js'
 import type { Desk } from './runtime.js'
-import { enter, giveUp, join, leave, look, move, takeEmpty } from './transactions.js'
+import { enter, entryMember, giveUp, join, leave, look, move, takeEmpty } from './transactions.js'
 
 /** A queue entry, and the entries ahead of it as of `revision`. */
 interface Stand {
@@ -214,7 +214,7 @@ export class Waiter {
     // Only readers wait for more than a deletion: a writer ahead may downgrade to a reader.
     const filters = mode.kind === 'shared' ? {} : { filters: ['NOPUT'] }
     const from = String(BigInt(revision) + 1n)
-    return this.#own.park(one?.key, (wake, broke) => {
+    return this.#own.park(one && entryMember(one.key, one.created), (wake, broke) => {
       const heard = ({ result }: WatchReply) => {
         if (
           one !== undefined &&
@@ -231,11 +231,11 @@ export class Waiter {
     })
   }
 
-  /** Was this entry deleted, or turned into another mode at revision `from` or later? */
-  async #changed({ key, mode }: Place, from: string): Promise<boolean> {
+  /** Was this entry deleted (its claim may have entered again since, behind), or turned into another mode at revision `from` or later? */
+  async #changed({ key, mode, created }: Place, from: string): Promise<boolean> {
     const { is } = await this.#desk.client.range({ key })
     const [kv] = is.kvs ?? []
-    if (kv === undefined) return true
+    if (kv === undefined || Number(kv.create_revision) !== created) return true
     const written = this.#claim.mode.kind === 'shared' && BigInt(kv.mod_revision) >= BigInt(from)
     return written && !keepsMode(kv, mode)
   }

@@ -10,7 +10,7 @@ import { type Clock, deadline } from '../../../core/clock.js'
 /** A queue entry kept by the session. */
 export interface SessionEntry {
   readonly key: string
-  /** The key this member waits for; the notification of its end may have been lost. */
+  /** The entry this member waits for, as the heartbeat checks it; the notification of its end may have been lost. */
   predecessor?: string | undefined
   /** True: the session must send heartbeats of its own for this member, because no renewal asks for them. */
   readonly waits: boolean
