@@ -23,6 +23,12 @@ export interface Taken {
   readonly sent: number
 }
 
+export interface Refused {
+  readonly why: string
+  /** Our entry, or its session, is not there any more. */
+  readonly gone: boolean
+}
+
 export class Taker {
   readonly #desk: Desk
   readonly #claim: Claim
@@ -70,7 +76,7 @@ export class Taker {
     session: Session,
     before: readonly string[],
     left: number | undefined,
-  ): Promise<Taken | { readonly why: string }> {
+  ): Promise<Taken | Refused> {
     const { attempt, mode } = this.#claim
     const value = this.value(true)
     const exclusive = mode.kind === 'exclusive'
@@ -78,8 +84,9 @@ export class Taker {
       ? take(this.#line, attempt, value, session.id, before, left)
       : mark(this.#line, attempt, value, session.id)
     const said = await this.#put(session, operations)
-    if (said === undefined) return { why: 'the session has ended' }
-    if (!said.done) return { why: said.why }
+    if (said === undefined) return { why: 'the session has ended', gone: true }
+    // The first operation checks that the entry is there.
+    if (!said.done) return { why: said.why, gone: said.refused === 0 }
     this.#took = exclusive
     return { token: indexIn(said, exclusive ? this.#line.lock : this.#own.key), sent: said.sent }
   }

@@ -54,40 +54,52 @@ export class Waiter {
     this.#taker = new Taker(desk, claim, this.#line, this.#own)
   }
 
-  /** A single attempt. */
+  /** A single attempt, in one session: what was placed in a session that has ended meanwhile says nothing about the lock. */
   tryOnce(): Promise<Grant | undefined> {
     return this.#own.tryOnce(async () => {
-      const view = await this.#tryToEnter()
-      const session = await this.#own.session()
-      const ahead = this.#ahead(view)
-      this.#own.checkLimit(ahead)
-      if (this.#stands(view, session) && isGranted(ahead, this.#claim.mode)) {
-        const left = view.lock?.session === '' ? view.lock.index : undefined
-        const taken = this.#taker.mine(view, session) ?? (await this.#taker.take(session, [], left))
-        if (!('why' in taken)) return this.#granted(session, taken)
-      }
-      this.#blocked(view)
-      await this.#taker.undo(view, session)
-      await this.#own.removeEntry()
-      return undefined
+      const first = await this.#own.session()
+      const tried = await this.#join(first)
+      // The store did not know the session, and so has nothing of this attempt.
+      return tried !== 'no session' ? tried : this.#known(await this.#join(await this.#own.session()))
     })
   }
 
-  /** Enters the queue if the attempt can succeed. The view returned shows whether it did. */
-  async #tryToEnter(): Promise<View> {
+  async #join(session: Session): Promise<Grant | undefined | 'no session'> {
+    const view = await this.#tryToEnter(session)
+    if (view === undefined) return 'no session'
+    if (!session.usable) return this.#known('no session')
+    const ahead = this.#ahead(view)
+    this.#own.checkLimit(ahead)
+    if (this.#stands(view, session) && isGranted(ahead, this.#claim.mode)) {
+      const left = view.lock?.session === '' ? view.lock.index : undefined
+      const taken = this.#taker.mine(view, session) ?? (await this.#taker.take(session, [], left))
+      if (!('why' in taken)) return this.#granted(session, taken)
+      if (taken.gone) return this.#known('no session')
+    }
+    this.#blocked(view)
+    await this.#taker.undo(view, session)
+    await this.#own.removeEntry()
+    return undefined
+  }
+
+  /** @throws InconclusiveError for an attempt whose session or entry went away: whether the lock is free is not known */
+  #known<T>(tried: T | 'no session'): T {
+    if (tried !== 'no session') return tried
+    throw new InconclusiveError('its session has ended, or its place was removed, while it asked')
+  }
+
+  /** Enters the queue if the attempt can succeed. The view returned shows whether it did. Undefined: the store has no such session. */
+  async #tryToEnter(session: Session): Promise<View | undefined> {
     if (this.#claim.mode.kind === 'exclusive') {
-      const session = await this.#own.session()
       const claimed = await this.#taker.claim(session)
       if (claimed !== undefined) return claimed
+      if (session.ended) return undefined
       const view = await this.#look()
       // Another client has the lock or is about to: nothing was put. Else a client that is gone left the key there, as `consul lock` does.
       const free = view.line.length === 0 && (view.lock === undefined || view.lock.session === '')
       if (!free || this.#stands(view, session)) return view
     }
-    const again = async () => this.#enter(await this.#own.session())
-    const view = (await again()) ?? (await again())
-    if (view === undefined) throw new InconclusiveError('no place in line could be had')
-    return view
+    return (await this.#enter(session)) ?? (session.ended ? undefined : this.#enter(session))
   }
 
   /** Retries until the wait is over. */

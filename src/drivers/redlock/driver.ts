@@ -116,7 +116,7 @@ export class Redlock {
     this.group = group
     this.env = env
     this.settings = settings
-    this.#ears = new Subscribers(group.nodes, `${settings.prefix}redlock:${env.id()}`)
+    this.#ears = new Subscribers(group.nodes, `${settings.prefix}redlock:${env.id()}`, env.clock)
   }
 
   async acquire(claim: Claim, wait: Wait): Promise<Grant | undefined> {

@@ -1,22 +1,33 @@
 /**
  * Wake-ups: one subscription on each server for all waits of this process, opened at the first wait. A message names an attempt that
- * should retry now. It is only a hint, so nothing depends on its arrival: a wait also polls.
+ * should retry now. It is only a hint, so nothing depends on its arrival: a wait also polls. Each server wakes an attempt at most once in
+ * 25 ms: whoever may publish can forge messages, and a flood of them must not become a flood of votes.
  *
  * A server removes a waiter that cannot receive its message from the queue, and gives the lock to the next request. So a wait sends
  * its channel only once the subscription is up, and retries as soon as it is.
  */
+import type { Clock } from '../../core/clock.js'
+import { Hints } from '../kit/hints.js'
 import type { Subscription, SubscriptionHandler } from '../redis/client.js'
 import type { Node } from './node.js'
+
+interface Waiting {
+  readonly wake: () => void
+  /** Made when a server sends its first message. */
+  readonly hints: Map<Node, Hints>
+}
 
 export class Subscribers {
   readonly #channel: string
   readonly #nodes: readonly Node[]
-  readonly #wakes = new Map<string, () => void>()
+  readonly #clock: Clock
+  readonly #waiting = new Map<string, Waiting>()
   readonly #hears = new Set<Node>()
   #listening: Subscription[] | undefined
 
-  constructor(nodes: readonly Node[], channel: string) {
+  constructor(nodes: readonly Node[], channel: string, clock: Clock) {
     this.#nodes = nodes
+    this.#clock = clock
     this.#channel = channel
   }
 
@@ -27,11 +38,15 @@ export class Subscribers {
 
   /** Calls `wake` whenever a server announces this attempt's turn to ask. Returns a function that stops that. */
   expect(attempt: string, wake: () => void): () => void {
-    this.#wakes.set(attempt, wake)
+    const waiting: Waiting = { wake, hints: new Map() }
+    this.#waiting.set(attempt, waiting)
     this.#listening ??= this.#nodes.map((node) =>
       node.connection.listen(this.#channel, this.#ear(node), false),
     )
-    return () => void this.#wakes.delete(attempt)
+    return () => {
+      this.#waiting.delete(attempt)
+      for (const hints of waiting.hints.values()) hints.stop()
+    }
   }
 
   close(): void {
@@ -43,14 +58,28 @@ export class Subscribers {
   #ear(node: Node): SubscriptionHandler {
     const stand = () => {
       this.#hears.add(node)
-      for (const wake of this.#wakes.values()) wake()
+      for (const { wake } of this.#waiting.values()) wake()
+    }
+    const message = (attempt: string) => {
+      const waiting = this.#waiting.get(attempt)
+      if (waiting === undefined) return
+      const hints = waiting.hints.get(node) ?? this.#hintsOf(waiting)
+      waiting.hints.set(node, hints)
+      hints.notify()
     }
     return {
-      message: (text) => this.#wakes.get(text)?.(),
+      message,
       up: stand,
       down: () => void this.#hears.delete(node),
       // Messages will never arrive, and the waiter stays queued until the server notices: it polls as often as the others.
       refused: stand,
     }
+  }
+  #hintsOf({ wake }: Waiting): Hints {
+    const hints: Hints = new Hints(this.#clock, () => {
+      wake()
+      hints.queryDone()
+    })
+    return hints
   }
 }

@@ -83,10 +83,11 @@ export class SessionPool {
     return new Promise((tried) => {
       const registerEvent = this.registerEvent()
       const retryUntilDone = async () => {
-        while (!this.closed && !session.ended) {
+        // At least once: the session may have ended by our clock alone, and the store keeps what it has for some time yet.
+        while (!this.closed) {
           const over = await work().catch(() => false)
           tried()
-          if (over) break
+          if (over || session.ended) break
           await registerEvent.wait(Math.max(100, pace))
         }
         this.unregister(registerEvent)
