@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { Redis } from 'ioredis'
-import type { Clock } from '../../../src/core/clock.js'
 import { systemEnv } from '../../../src/core/engine.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startMany } from '../../support/servers/redis.js'
@@ -11,6 +10,7 @@ import type { RedisServer } from '../../support/servers/redis-node.js'
 import { until } from '../../support/until.js'
 import { commands, pause } from '../redis/support/peer.js'
 import { claim, waiting } from '../support/asking.js'
+import { slowClock } from '../support/slow-clock.js'
 import { redlockOn } from './support/clients.js'
 import { driverOf, locksOf, meet, type Scene, votesAt } from './support/scene.js'
 
@@ -75,17 +75,6 @@ async function spyOn(t: TestContext) {
         return all.every((one) => one !== undefined) && all[0]
       })
     },
-  }
-}
-
-/** A hundred times slower than the true one: on the busiest machine messages come fast by this clock. */
-function slowClock(): Clock {
-  const { clock } = systemEnv()
-  const start = clock.now()
-  return {
-    ...clock,
-    now: () => start + (clock.now() - start) / 100,
-    at: (time, fn, options) => clock.at(start + (time - start) * 100, fn, options),
   }
 }
 
