@@ -29,22 +29,26 @@ export type AcquireReply =
       readonly holder: Holder | undefined
     }
 
+const reachableFor = micros(livenessWindow.reachable)
+const pollingFor = micros(livenessWindow.polling)
 const letters = { exclusive: 'x', shared: 's', permits: 'p' } as const
 
 /** @param once do not enqueue; `reachable`: is there a channel to push to? `from`: the queue score at which to begin */
 export function toArguments(claim: Claim, once: boolean, reachable: boolean, from = '0'): string[] {
   const { attempt, mode, ttl, note = '' } = claim
   const take = mode.kind === 'permits' ? `${mode.take} ${mode.of}` : '1 1'
-  const alive = micros(reachable ? livenessWindow.reachable : livenessWindow.polling)
+  const alive = reachable ? reachableFor : pollingFor
   return [attempt, letters[mode.kind], micros(ttl), `${take} ${once ? 0 : 1} ${alive} ${from}`, note]
 }
 
 export function parseAcquireReply(reply: Reply): AcquireReply {
   if (typeof reply === 'string') {
-    const [first, second, further = ''] = reply.split(' ')
-    if (first === 'o') return { is: 'over' }
-    if (first === 'l') return { is: 'limit', limit: Number(second) }
-    return { is: 'granted', token: Number(first), contended: second === '1', further }
+    if (reply === 'o') return { is: 'over' }
+    if (reply.startsWith('l ')) return { is: 'limit', limit: Number(reply.slice(2)) }
+    // Not split: this is on the path of every acquire.
+    const token = reply.indexOf(' ')
+    const contended = reply.startsWith('1', token + 1)
+    return { is: 'granted', token: Number(reply.slice(0, token)), contended, further: reply.slice(token + 3) }
   }
   const [place, left, canPush, barred, further, ...first] = reply as readonly Reply[]
   return {

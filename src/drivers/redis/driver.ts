@@ -6,7 +6,7 @@ import { createCells } from './cells.js'
 import { type Connection, connect, type Reply } from './client.js'
 import { toFailure } from './failure.js'
 import { toLockStatus } from './inspect.js'
-import { type Keys, keysOf, nameOf, patternOf } from './keys.js'
+import { type Keys, keysOf, nameOf, patternOf, rememberKeys } from './keys.js'
 import { resultOf } from './multi-step-reply.js'
 import { type RedisOptions, settingsOf } from './options.js'
 import { answerTo, shaOf } from './pipeline.js'
@@ -113,6 +113,7 @@ function driverOver(
     }
   }
 
+  const keysFor = rememberKeys(prefix)
   return {
     name: 'redis',
     traits,
@@ -121,7 +122,7 @@ function driverOver(
       return new Promise<Grant | undefined>((resolve, reject) => {
         const runtime = open()
         runtime.allow(claim.ttl, claim)
-        new Waiter(runtime, claim, keysOf(prefix, claim.name), wait, resolve, reject).ask()
+        new Waiter(runtime, claim, keysFor(claim.name), wait, resolve, reject).ask()
       })
     },
 

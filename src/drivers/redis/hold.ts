@@ -79,11 +79,21 @@ export class Hold implements Grant {
     return this.validUntil
   }
 
-  async release(): Promise<ReleaseResult> {
-    const { attempt } = this.#claim
+  // Not by `#answer`: this is on the path of every release, and each further promise costs.
+  release(): Promise<ReleaseResult> {
     const again = this.#asked
     this.#asked = true
-    const [reply, flight] = await this.#answer(release, [attempt, String(this.#last)])
+    return new Promise((resolve, reject) => {
+      this.#runtime.pipeline.ask(release, this.#keys, [this.#claim.attempt, String(this.#last)], {
+        answered: (reply, flight) => resolve(this.#released(reply, flight, again)),
+        failed: (error) => reject(this.#failed(error)),
+      })
+    })
+  }
+
+  /** @param again it was asked before */
+  #released(reply: Reply, flight: Batch, again: boolean): ReleaseResult {
+    const { attempt } = this.#claim
     const result = resultOf(this.#runtime, this.#keys, reply, flight)
     this.drop()
     // A copy of the claim that arrives now would acquire the lock for nobody.
@@ -155,11 +165,13 @@ export class Hold implements Grant {
     return new Promise((resolve, reject) => {
       this.#runtime.pipeline.ask(script, this.#keys, args, {
         answered: (reply, flight) => resolve([reply, flight]),
-        failed: (error) => {
-          if (this.#runtime.clock.now() >= this.validUntil) this.drop()
-          reject(toFailure(error, this.#runtime.pipeline.connection).error)
-        },
+        failed: (error) => reject(this.#failed(error)),
       })
     })
+  }
+
+  #failed(error: unknown): BackendError {
+    if (this.#runtime.clock.now() >= this.validUntil) this.drop()
+    return toFailure(error, this.#runtime.pipeline.connection).error
   }
 }

@@ -18,6 +18,22 @@ export function keysOf(prefix: string, name: string): Keys {
   return [hash, `${hash}:q`, `${hash}:d`]
 }
 
+/** Names whose keys are remembered. */
+const mostRemembered = 1_000
+
+/** `keysOf` that remembers the keys of the last names: most processes lock the same few again and again. */
+export function rememberKeys(prefix: string): (name: string) => Keys {
+  const known = new Map<string, Keys>()
+  return (name) => {
+    const found = known.get(name)
+    if (found !== undefined) return found
+    if (known.size >= mostRemembered) known.clear()
+    const keys = keysOf(prefix, name)
+    known.set(name, keys)
+    return keys
+  }
+}
+
 /** The hash of one cell, and the channels to notify of its next change: see `scripts/cells.ts`. */
 export function cellKeysOf(prefix: string, key: string): readonly [cell: string, watching: string] {
   const cell = `${prefix}{${encode(key)}}:c`

@@ -11,7 +11,11 @@ import { further } from './scripts/verbs.js'
 
 /** The result of a verb, without the score at which to continue; this function does the continuing. */
 export function resultOf({ pipeline, server }: Runtime, keys: Keys, reply: Reply, { broken }: Batch): string {
-  const [result = '', from] = String(reply).split(' ')
+  // Only a text can say where to continue. Not split: this is on the path of every release.
+  const text = String(reply)
+  const space = typeof reply === 'string' ? reply.indexOf(' ') : -1
+  const result = space < 0 ? text : text.slice(0, space)
+  const from = space < 0 ? undefined : text.slice(space + 1)
   const unknown = server.known(pipeline.epoch)
   // The server may have restarted: a request with its former identity granted nothing.
   if (unknown !== undefined || broken)

@@ -51,6 +51,12 @@ interface Item {
   readonly asker: Callbacks
 }
 
+/** Requests of one script that leave in this tick. */
+interface Line {
+  readonly script: Script
+  items: Item[]
+}
+
 interface Sent extends Batch {
   readonly items: readonly Item[]
 }
@@ -87,7 +93,8 @@ export function createPipeline(
   let epoch = 0
   let scheduled = false
   let closed = false
-  const waiting = new Map<Script, Item[]>(order.map((script) => [script, []]))
+  const lines = order.map((script): Line => ({ script, items: [] }))
+  const lineOf = new Map(lines.map((line) => [line.script, line]))
   const flights = new Set<Sent>()
   let disarm: (() => void) | undefined
   const down = () => {
@@ -111,12 +118,11 @@ export function createPipeline(
 
   const flush = () => {
     scheduled = false
-    if (closed)
-      for (const items of waiting.values()) for (const { asker } of items.splice(0)) asker.failed(over())
-    for (const script of order) {
-      const items = waiting.get(script)
-      if (items === undefined || items.length === 0) continue
-      waiting.set(script, [])
+    if (closed) for (const { items } of lines) for (const { asker } of items.splice(0)) asker.failed(over())
+    for (const line of lines) {
+      const { script, items } = line
+      if (items.length === 0) continue
+      line.items = []
       const step = connection.cluster ? 1 : most(script)
       if (items.length <= step) send(script, items, 'EVALSHA')
       else for (let i = 0; i < items.length; i += step) send(script, items.slice(i, i + step), 'EVALSHA')
@@ -202,7 +208,7 @@ export function createPipeline(
     },
     ask(script, keys, args, asker) {
       if (closed) return asker.failed(over())
-      waiting.get(script)?.push({ keys, args, asker })
+      lineOf.get(script)?.items.push({ keys, args, asker })
       if (scheduled) return
       scheduled = true
       process.nextTick(flush)

@@ -90,13 +90,15 @@ export function createRuntime(
 
   // Rebuilt only when a part has changed: every command carries it. In a Cluster the first and the last argument are those of the slot.
   let made: Preamble | undefined
-  let madeOf: readonly unknown[] = []
+  let madeFor: Identity | undefined
+  let madeOn: string | undefined
   function header(key: string): Preamble {
     const { identity, longest } = server
-    const of = [identity, subscriber.channel, longest]
-    if (made === undefined || of.some((part, i) => part !== madeOf[i])) {
+    const { channel } = subscriber
+    if (made === undefined || identity !== madeFor || channel !== madeOn) {
       made = compose(identity)
-      madeOf = of
+      madeFor = identity
+      madeOn = channel
     }
     if (!cluster) return made
     const slot = slotOf(keyPrefix + key)

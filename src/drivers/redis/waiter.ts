@@ -46,7 +46,8 @@ export class Waiter implements Callbacks {
   readonly #once: boolean
   readonly #settle: (hold: Hold | undefined) => void
   readonly #fail: (error: unknown) => void
-  readonly #hints: Hints
+  /** Made at the first notification. */
+  #hints: Hints | undefined
   #asked = false
   #began = -1
   #open = 0
@@ -55,7 +56,6 @@ export class Waiter implements Callbacks {
   #strange = 0
   #polls = 0
   #settled = false
-  #listening = false
   #learning = false
   #doubtful = false
   /** Has the server replied, or has the wait been informed why it does not? */
@@ -69,7 +69,7 @@ export class Waiter implements Callbacks {
   #revoked: 'told' | 'asked' | undefined
   /** Clock reading of the next request made without a notification. */
   #lookAt = Number.NEGATIVE_INFINITY
-  readonly #over = () => this.#giveUp()
+  #over: (() => void) | undefined
 
   constructor(
     runtime: Runtime,
@@ -89,7 +89,6 @@ export class Waiter implements Callbacks {
     if (patience <= runtime.settings.commandTimeout) this.#warn(patience)
     this.#settle = settle
     this.#fail = fail
-    this.#hints = new Hints(runtime.clock, () => this.ask())
     runtime.waiters.set(claim.attempt, this)
   }
 
@@ -128,7 +127,10 @@ export class Waiter implements Callbacks {
   onNotification(what: 'turn' | 'contended' | 'taken'): void {
     if (what === 'contended') this.#othersWait = true
     else if (what === 'taken') this.#revoked ??= 'told'
-    else if (!this.#once) this.#hints.notify()
+    else if (!this.#once) {
+      this.#hints ??= new Hints(this.#runtime.clock, () => this.ask())
+      this.#hints.notify()
+    }
   }
 
   /** The hold or entry ahead ends in `ms` ms, unless a notification comes first. */
@@ -150,16 +152,14 @@ export class Waiter implements Callbacks {
 
   failed(error: unknown): void {
     this.#open--
-    this.#hints.queryDone()
+    this.#hints?.queryDone()
     this.#trouble(toFailure(error, this.#runtime.pipeline.connection))
   }
 
   answered(reply: Reply, { sent, broken, replicas }: Batch): void {
     this.#open--
     if (this.#settled) return
-    this.#hints.queryDone()
-    const { settings } = this.#runtime
-    const { name, mode, ttl } = this.#claim
+    this.#hints?.queryDone()
     const acquired = parseAcquireReply(reply)
     this.#failures = 0
     switch (acquired.is) {
@@ -167,14 +167,14 @@ export class Waiter implements Callbacks {
         // By a request that arrived twice.
         return this.#end(undefined)
       case 'limit':
-        return this.#giveUp(permitLimitError(name, acquired.limit, mode.kind === 'permits' ? mode.of : 0))
+        return this.#giveUp(this.#otherLimit(acquired.limit))
       case 'blocked':
         if (acquired.further !== '') return this.ask(acquired.further)
         return this.#blocked(acquired)
       case 'granted':
         // The connection broke in between: another server may have replied to a request meant for the previous one, even if it is known by now.
         if (broken) return this.ask()
-        if (replicas < settings.replicas) {
+        if (replicas < this.#runtime.settings.replicas) {
           return this.#trouble({
             transient: true,
             ambiguous: false,
@@ -182,12 +182,19 @@ export class Waiter implements Callbacks {
           })
         }
         if (acquired.further !== '') void goOn(this.#runtime.pipeline, this.#keys, acquired.further)
+        // Written out: a spread costs more than the rest of this method.
         return this.#granted({
-          ...acquired,
-          validUntil: deadline(sent, ttl),
+          token: acquired.token,
+          validUntil: deadline(sent, this.#claim.ttl),
+          contended: acquired.contended || this.#othersWait,
           reachable: this.#reachable && this.#open === 0,
         })
     }
+  }
+
+  #otherLimit(limit: number): RangeError {
+    const { name, mode } = this.#claim
+    return permitLimitError(name, limit, mode.kind === 'permits' ? mode.of : 0)
   }
 
   #send(from?: string): void {
@@ -222,8 +229,8 @@ export class Waiter implements Callbacks {
 
   /** From now on the waiter reacts to the end of the wait at once. */
   #listen(): void {
-    if (this.#listening) return
-    this.#listening = true
+    if (this.#over !== undefined) return
+    this.#over = () => this.#giveUp()
     this.#wait.signal.addEventListener('abort', this.#over, { once: true })
   }
 
@@ -252,8 +259,7 @@ export class Waiter implements Callbacks {
       this.#revoked = 'asked'
       return this.ask()
     }
-    const contended = proven.contended || this.#othersWait
-    this.#end(new Hold(this.#runtime, this.#claim, this.#keys, { ...proven, contended }))
+    this.#end(new Hold(this.#runtime, this.#claim, this.#keys, proven))
   }
 
   /** Leaves the queue, or releases what was granted meanwhile, and has the server refuse requests that may still be in flight. */
@@ -279,8 +285,8 @@ export class Waiter implements Callbacks {
     this.#settled = true
     this.#runtime.waiters.delete(this.#claim.attempt)
     this.#disarm?.()
-    this.#hints.stop()
+    this.#hints?.stop()
     this.#unwarn?.()
-    if (this.#listening) this.#wait.signal.removeEventListener('abort', this.#over)
+    if (this.#over !== undefined) this.#wait.signal.removeEventListener('abort', this.#over)
   }
 }
