@@ -27,15 +27,15 @@ const longest: readonly string[] = [
   'lab/live',
   'faults/local-kill',
   'lab/databases',
+  'conformance/consul',
+  'conformance/etcd',
   'conformance/zookeeper',
   'conformance/mysql',
   'conformance/redlock',
-  'conformance/consul',
-  'conformance/etcd',
-  'conformance/etcd-grpc',
-  'conformance/local',
   'conformance/redis',
+  'conformance/local',
   'conformance/postgres',
+  'conformance/etcd-grpc',
   'conformance/zookeeper-ensemble',
   'conformance/consul-cluster',
   'conformance/etcd-cluster',
@@ -53,6 +53,21 @@ const longest: readonly string[] = [
   'simulation/minting-more',
   'simulation/redis-more',
 ]
+
+export interface Choice {
+  /** Words of paths; with any, the tier does not matter. */
+  readonly words: readonly string[]
+  readonly tier: Tier | 'all'
+}
+
+/** The files that a run has, in their order. */
+export function chosen(files: readonly TestFile[], { words, tier }: Choice): TestFile[] {
+  return files.filter((file) =>
+    words.length === 0
+      ? tier === 'all' || tier === file.tier
+      : words.some((word) => file.source.includes(word)),
+  )
+}
 
 export function testFiles(): TestFile[] {
   const names = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })

@@ -11,7 +11,7 @@
 // machine can carry. Beside them, at low priority, run the files that compute. Those that measure time follow, one by one.
 import pc from 'picocolors'
 import { Machine, processors } from './machine.js'
-import { type TestFile, testFiles, type Way } from './test-files.js'
+import { type Choice, chosen, type TestFile, testFiles, type Way } from './test-files.js'
 import { type FileResult, TestProcess } from './test-process.js'
 import { print, report, seconds, times } from './test-report.js'
 
@@ -26,19 +26,13 @@ const atOnce: Readonly<Record<Way, number>> = {
 const fullLoad = 3
 const atLeast = 2 * processors
 
-interface Choice {
-  readonly words: readonly string[]
-  readonly tier: 'first' | 'second' | 'all'
+interface Options extends Choice {
   readonly sum: boolean
   readonly only?: string
 }
 
 const choice = read(process.argv.slice(2))
-const files = testFiles().filter(({ source, tier }) =>
-  choice.words.length === 0
-    ? choice.tier === 'all' || choice.tier === tier
-    : choice.words.some((word) => source.includes(word)),
-)
+const files = chosen(testFiles(), choice)
 if (files.length === 0)
   stop(`no test file has ${choice.words.map((word) => `'${word}'`).join(' or ')} in its path`)
 
@@ -136,7 +130,7 @@ function progress(): void {
   )
 }
 
-function read(args: readonly string[]): Choice {
+function read(args: readonly string[]): Options {
   const option = (name: string) => args.find((arg) => arg.startsWith(`--${name}=`))?.slice(name.length + 3)
   const unknown = args.find((arg) => arg.startsWith('-') && !/^--(?:(?:only|tier)=|sum$)/.test(arg))
   if (unknown !== undefined)

@@ -1,4 +1,5 @@
 // Hosts whose clocks differ start the same nightly job from their crontabs: it runs once for each day of the schedule.
+// Second tier because hosts wait for each other's clocks; run.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,5 @@
 // `holdfast hold` from the seat of a script: it holds, gives back, and ends with the script; and what happens when something dies.
+// Second tier because it takes most of a minute; hold/owner.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'

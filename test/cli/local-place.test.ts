@@ -1,4 +1,5 @@
 // `local:` is one place for each user, whatever the environment says.
+// Second tier because it starts a process for each environment.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'

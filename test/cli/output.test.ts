@@ -1,4 +1,5 @@
 // Where the output goes: a reader that leaves early has what it wanted; a full disk is a failure.
+// Second tier because it runs every command into a closed pipe and a full disk.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { leakCheck } from '../support/leaks.js'

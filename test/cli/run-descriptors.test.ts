@@ -1,4 +1,5 @@
 // The caller's file descriptors reach the command at the same numbers, and nobody else.
+// Second tier because it shows of run.test.ts what a change of the file descriptors alone can break.
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

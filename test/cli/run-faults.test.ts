@@ -1,5 +1,6 @@
 // Whatever dies or stands still, no two commands of `holdfast run` are alive at the same time. Commands write down every other millisecond that
 // they live, and so does a child of each; the exclusion checker reads it.
+// Second tier because it kills and stops processes for a minute; run.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { fork } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,4 +1,5 @@
 // `holdfast run` with several names: all of them or none.
+// Second tier because it takes most of a minute; run.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

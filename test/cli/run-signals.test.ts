@@ -1,4 +1,5 @@
 // Signals to `holdfast run` without a terminal, and to its keeper.
+// Second tier because it starts and ends processes for a third of a minute; run.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

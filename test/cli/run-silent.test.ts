@@ -1,4 +1,5 @@
 // A store that accepts connections and does not answer: the run ends when it is told to, wherever it is in its wait.
+// Second tier because a store that does not answer has to be waited for.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, test } from 'node:test'

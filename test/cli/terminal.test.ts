@@ -1,4 +1,5 @@
 // What only a terminal shows: the line about the wait, ^C, ^Z, reading, questions.
+// Second tier because it takes a third of a minute, and needs pseudo-terminals.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'

@@ -1,4 +1,5 @@
 // --ca, --cert, --key and --insecure: the same as the settings of a URL, for every store across a network, but --insecure is no setting.
+// Second tier because it starts every store with certificates.
 import assert from 'node:assert/strict'
 import { copyFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,5 @@
 // Where a URL says nothing, the environment of the store's own tools does.
+// Second tier because it starts one server of each kind.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { CliError } from '../../src/cli/exit.js'

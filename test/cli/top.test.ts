@@ -1,4 +1,5 @@
 // The whole program on a pseudo-terminal and in a script.
+// Second tier because it needs pseudo-terminals; top/draw.test.ts and top/state.test.ts are the part for every change.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { constants } from 'node:os'

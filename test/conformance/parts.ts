@@ -1,5 +1,6 @@
-// Which aspects of the conformance suite an instance runs. One instance of each driver, in the first tier, runs all of them. What is built
-// from locks and cells in the core knows nothing of topologies and clients, so other topologies and versions run the rest; and what a
+// Which aspects of the conformance suite an instance runs. Each driver runs all of them once: in one file of the first tier, or, where the
+// store makes them slow, with the primitives in a second file, `<driver>-primitives.test.ts`, of the second tier. The primitives are built
+// from locks and cells in the core and know nothing of topologies and clients, so other topologies and versions run the rest; and what a
 // second client adds is a connection.
 import { describe, it } from 'node:test'
 import type { Runner } from 'holdfast/conformance'
@@ -38,6 +39,9 @@ export const connection: readonly string[] = [
 
 /** Registers all aspects but the primitives: for one more topology, or version of the server. */
 export const withoutPrimitives: Runner = filtered((aspect) => !primitives.includes(aspect))
+
+/** Registers the primitives alone: once for a driver whose first instance leaves them out. */
+export const primitivesOnly: Runner = filtered((aspect) => primitives.includes(aspect))
 
 /** Registers the aspects of a connection: for one more client of a store. */
 export const connectionOnly: Runner = filtered((aspect) => connection.includes(aspect))

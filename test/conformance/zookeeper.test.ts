@@ -1,8 +1,10 @@
 // The suite every driver passes, on a single server. Ensembles and what is special about ZooKeeper stand in drivers/zookeeper/.
+// The primitives are in zookeeper-primitives.test.ts.
 import { after } from 'node:test'
 import { conformsWith } from '../drivers/zookeeper/support/suite.js'
 import { leakCheck } from '../support/leaks.js'
+import { withoutPrimitives } from './parts.js'
 
-conformsWith('line')
+conformsWith('line', withoutPrimitives)
 
 after(leakCheck)

@@ -1,4 +1,5 @@
 // Over gRPC: messages that are lost, late or come twice; watches that break. One connection carries all calls, another all watches.
+// Second tier because gRPC is a second client: etcd.test.ts shows the same over HTTP.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import * as grpc from '@grpc/grpc-js'

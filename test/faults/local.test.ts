@@ -1,4 +1,5 @@
 // The ground gives way: the directory is deleted, the disk is full, the broker is stopped, the name is taken by somebody else.
+// Second tier because it takes most of a minute; local-crash.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import {

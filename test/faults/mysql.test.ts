@@ -1,4 +1,5 @@
 // What breaks under a row: connections killed at every step, lost answers, a server killed or stopped, pools used up, clocks that jump.
+// Second tier because it takes half a minute; the suite's outage and mysql-found.test.ts are the part for every change.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { after, before, describe, it } from 'node:test'

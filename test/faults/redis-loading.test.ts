@@ -1,4 +1,5 @@
 // A server that loads its data for seconds after a restart: leases are renewed as soon as it serves again.
+// Second tier because a server loads its data for many seconds.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { createLocks } from '../../src/create-locks.js'

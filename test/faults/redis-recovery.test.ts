@@ -1,5 +1,6 @@
 // Servers that forget (H15–H22): the clock set, a restart without data, a power cut, a promotion, eviction, FLUSHALL. Each
 // shows the plain recipe, `SET key id NX PX ttl`, giving the lock to a second holder, and what ours does.
+// Second tier because it restarts servers for more than a minute; the suite's outage and redis-peers.test.ts are the part for every change.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import type { Redis } from 'ioredis'

@@ -1,4 +1,5 @@
 // What Redlock does when servers forget, freeze, are cut off or are gone.
+// Second tier because it freezes and restarts servers for most of a minute; redlock-silence.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { BackendError } from '../../src/core/errors.js'

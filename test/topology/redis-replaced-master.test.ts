@@ -1,4 +1,5 @@
 // A client of Sentinels leaves a master that was replaced, although nothing closes its connection.
+// Second tier because Sentinels are a topology of their own, and a promotion takes a while.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { createLocks } from '../../src/create-locks.js'

@@ -1,4 +1,5 @@
 // A server of Redlock has a replica, which is promoted behind the same address and lacks the newest votes.
+// Second tier because a promotion takes a while.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { cabled, driverOf, meet, now } from '../drivers/redlock/support/scene.js'

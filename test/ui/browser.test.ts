@@ -1,4 +1,5 @@
 // Runs alone because it measures how long a browser's main thread is busy.
+// Second tier because it needs the machine for itself, and a browser.
 //
 // The page in Chromium, over real stores under contention: what it shows is what happened.
 import assert from 'node:assert/strict'

@@ -1,5 +1,6 @@
 // What is said of the set-up of Redis: each setting that weakens locks is found on real servers, sound ones are called so, and looking
 // changes nothing.
+// Second tier because it starts servers with settings that weaken locks.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { Check } from '../../../src/cli/setup/check.js'

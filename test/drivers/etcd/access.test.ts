@@ -1,4 +1,5 @@
 // Logins, TLS, and bad input: refused with a word that helps, before any I/O where that can be.
+// Second tier because it starts a server for each way to log in, and waits for sessions to run out.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'

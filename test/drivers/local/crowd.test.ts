@@ -1,4 +1,5 @@
 // Runs alone because sixty-four processes that start together leave nothing of the machine for others.
+// Second tier because it needs the machine for itself.
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

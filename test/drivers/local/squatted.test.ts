@@ -1,4 +1,5 @@
 // Somebody binds the name of a directory's broker before a broker does: another user, or the same one.
+// Second tier because it starts processes of several users for most of a minute.
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,4 +1,5 @@
 // Runs alone because it measures how long a hand-over takes.
+// Second tier because it needs the machine for itself.
 // wakeWithGetLock: wakes the next waiter at once, and is never needed.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'

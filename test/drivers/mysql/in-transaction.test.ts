@@ -1,5 +1,6 @@
 // Locks that live in a transaction of the user's own, on both servers and with both clients; and what the same looks like when it
 // is done naively (H63, H64, H65).
+// Second tier because it repeats for both servers and both clients.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { AcquireTimeoutError, createLocks, DeadlockError } from 'holdfast'

@@ -1,5 +1,6 @@
 // What is special about the strategy `session`: one connection for all locks, which the server ends, an operator kills, or a cable
 // takes away; on both servers and with both clients.
+// Second tier because `row` is the default; conformance/mysql-session.test.ts is in this tier, too.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { after, before, describe, it } from 'node:test'

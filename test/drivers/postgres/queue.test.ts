@@ -1,4 +1,5 @@
 // Runs alone because it measures how long a free lock stands idle: behind the dead, the cancelled, and very many.
+// Second tier because it needs the machine for itself.
 import assert from 'node:assert/strict'
 import { setMaxListeners } from 'node:events'
 import { after, test } from 'node:test'

@@ -1,4 +1,5 @@
 // The strategy `session`: what hangs on one connection, and what happens when it ends.
+// Second tier because `row` is the default; conformance/postgres-session.test.ts is in this tier, too.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { Client } from 'pg'

@@ -1,5 +1,6 @@
 // Options of a client that change what it sends or answers, with every version that has them.
 // Long because every option is in one table, and what is refused beside it.
+// Second tier because it repeats for every version of the clients what the others show.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { type AddressInfo, connect } from 'node:net'

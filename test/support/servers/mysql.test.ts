@@ -1,4 +1,5 @@
 // The servers of the MySQL family do what their handle says.
+// Second tier because the servers of the tests seldom change.
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { after, describe, it } from 'node:test'

@@ -1,4 +1,5 @@
 // PostgreSQL and PgBouncer as the other tests use them: they come up, survive a kill, and their clock can be moved.
+// Second tier because the servers of the tests seldom change.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { leakCheck } from '../leaks.js'

@@ -1,7 +1,7 @@
 // The conformance suite on a single server, with either strategy, for the files that run it.
 import { after, describe, it } from 'node:test'
 import { createLocks, type Traits } from 'holdfast'
-import { conformance, type Fixture } from 'holdfast/conformance'
+import { conformance, type Fixture, type Runner } from 'holdfast/conformance'
 import { hasColumn } from '../../../support/promises.js'
 import { startZookeeper } from '../../../support/servers/zookeeper.js'
 import { brisk, Cables, type Options } from './clients.js'
@@ -47,9 +47,9 @@ function fixtureOf(name: string, strategy: 'line' | 'simple', own: Partial<Trait
 
 const all = { modes: ['exclusive', 'shared', 'permits'], fair: true, cells: true } as const
 
-export function conformsWith(strategy: 'line' | 'simple'): void {
+export function conformsWith(strategy: 'line' | 'simple', runner: Runner = { describe, it }): void {
   conformance(
-    { describe, it },
+    runner,
     strategy === 'line'
       ? fixtureOf('zookeeper', 'line', all)
       : fixtureOf('zookeeper (simple)', 'simple', { queue: false }),

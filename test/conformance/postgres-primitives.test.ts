@@ -1,0 +1,10 @@
+// What the suite asks of the primitives, as postgres.test.ts asks the rest.
+// Second tier because the core builds them from locks and cells: memory and local show them for every change.
+import { after } from 'node:test'
+import { conforms } from '../drivers/postgres/support/suite.js'
+import { leakCheck } from '../support/leaks.js'
+import { primitivesOnly } from './parts.js'
+
+await conforms('pg', 'row', primitivesOnly)
+
+after(leakCheck)

@@ -1,0 +1,10 @@
+// What the suite asks of the primitives, as zookeeper.test.ts asks the rest.
+// Second tier because the core builds them from locks and cells: memory and local show them for every change.
+import { after } from 'node:test'
+import { conformsWith } from '../drivers/zookeeper/support/suite.js'
+import { leakCheck } from '../support/leaks.js'
+import { primitivesOnly } from './parts.js'
+
+conformsWith('line', primitivesOnly)
+
+after(leakCheck)
