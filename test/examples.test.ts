@@ -1,4 +1,5 @@
 // Every example runs to its end. One that needs a server says so at its top: "Needs etcd at ETCD_URL."
+// Second tier because it starts one server of each kind; site/start.test.ts runs those of the first page for every change.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

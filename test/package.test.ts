@@ -1,4 +1,5 @@
 // The package as a user gets it: packed, unpacked into an empty project without any dependency, and loaded from there.
+// Second tier because it packs, installs and publishes; `npm run check` looks at the same package.
 import assert from 'node:assert/strict'
 import { execFile, spawnSync } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,4 +1,5 @@
 // Stores by name: holdfast.json and the key "holdfast" of package.json.
+// Second tier because it runs the command line for every way to name a store; smoke.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { chmodSync, chownSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'

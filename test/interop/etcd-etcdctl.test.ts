@@ -1,4 +1,5 @@
 // One line with `etcdctl lock`: the real program, before us, behind us, and many of both at once.
+// Second tier because the programs of others seldom change.
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { appendFileSync, readFileSync } from 'node:fs'

@@ -1,4 +1,5 @@
 // What the ways to insert only once do and lose, on both servers, as docs/stories.md tells it.
+// Second tier because it repeats on both servers what the database does, not what the locks do.
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import { mysql2, once, onceSchema, type Sql } from 'holdfast/guard'

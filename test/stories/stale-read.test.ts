@@ -1,4 +1,5 @@
 // H96: the lock is held, and what was read is older than the lock.
+// Second tier because it repeats on both servers what the database does, not what the locks do.
 import assert from 'node:assert/strict'
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test'
 import { type OpenHost, openHost } from '../../examples/stories/run-story.js'

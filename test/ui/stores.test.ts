@@ -1,4 +1,5 @@
 // The page over every store that a URL can name: a holder and a waiter are shown, and the lock is taken by force.
+// Second tier because it starts one server of each kind.
 import '../support/background.js'
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'

@@ -1,4 +1,5 @@
 // Tokens, TLS on the agent's side, datacenters, and bad input: refused with a word that helps, before any I/O where that can be.
+// Second tier because it starts agents with tokens, certificates and datacenters.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

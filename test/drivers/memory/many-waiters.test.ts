@@ -1,4 +1,5 @@
 // Ten thousand waiters of one name in the line of the store.
+// Second tier because ten thousand waiters keep a processor busy for many seconds.
 import assert from 'node:assert/strict'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,5 @@
 // TLS, on a server that speaks it itself.
+// Second tier because it starts a server with certificates for TLS.
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
