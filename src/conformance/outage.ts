@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict'
 import { BackendError } from 'holdfast'
 import type { Fixture } from './fixture.js'
+import { outageOfHolders } from './outage-of-holders.js'
 import type { It } from './suite.js'
 import { pause } from './test-context.js'
 
-export function outage(it: It, { faults, traits }: Fixture): void {
+export function outage(it: It, fixture: Fixture): void {
+  const { faults, traits } = fixture
+  outageOfHolders(it, fixture)
+
   it('of one client ends its wait with an error, in time, and leaves no place in line', async (stage) => {
     const [a, b] = [stage.client(), stage.client()]
     const name = stage.name()

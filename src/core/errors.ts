@@ -326,13 +326,15 @@ export function unavailable(
   trouble: BackendError | undefined,
 ): BackendError {
   if (trouble !== undefined && !trouble.unanswered) return trouble
-  const { reason, address } = systemReason(trouble)
+  // Of a shorter silence within this one only the reason is news.
+  const cause = trouble?.code === 'UNAVAILABLE' ? trouble.cause : trouble
+  const { reason, address } = systemReason(cause)
   const words = [reason, address].filter((word) => word !== undefined).join(' ')
-  const why = trouble === undefined ? '' : `; ${trouble.message}`
+  const why = cause instanceof BackendError ? `; ${cause.message}` : ''
   return new BackendError(
     driver,
     `gave no answer${about === undefined ? '' : ` about ${quote(about)}`} within ${Math.round(tried)} ms${words === '' ? '' : ` (${words})`}${why}`,
-    { tried, ...(trouble !== undefined && { cause: trouble }) },
+    { tried, ...(cause !== undefined && { cause }) },
   )
 }
 

@@ -51,8 +51,8 @@ export interface Lease extends AsyncDisposable {
    * Renews now, for `ttl` ms from now on, which may be longer or shorter than before. Resolves with the milliseconds
    * left. A shorter `ttl` counts from the call on. Concurrent calls are sent one after the other.
    * @throws LeaseLostError when the lease is no longer ours; RangeError when the driver cannot keep it that long, and
-   * nothing changes; whatever the store threw when the outcome is unknown: the old `ttl` then stays, but the lease
-   * counts for no longer than the shorter of the two.
+   * nothing changes; BackendError when the outcome is unknown, with code `UNAVAILABLE` after a sixth of `ttl` without a
+   * reply: the old `ttl` then stays, but the lease counts for no longer than the shorter of the two.
    */
   extend(ttl?: Duration): Promise<number>
   /** Idempotent; never rejects. Resolves when the next waiter can be granted. */

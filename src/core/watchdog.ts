@@ -19,7 +19,7 @@
 import { maxClockDrift, safetyMargin, ttlWithDelay } from './clock.js'
 import type { Claim, Grant, ReleaseResult } from './driver.js'
 import type { Engine } from './engine.js'
-import { BackendError, type LossCause, UnsupportedError } from './errors.js'
+import { BackendError, type LossCause, UnsupportedError, unavailable } from './errors.js'
 import {
   healthAt,
   type LeaseAction,
@@ -32,7 +32,6 @@ import {
   planRetry,
   tryTime,
 } from './lease-plan.js'
-import { quote } from './name.js'
 import type { Terms } from './options.js'
 import type { Entry } from './timer-queue.js'
 import { type Asked, Validity } from './validity.js'
@@ -60,6 +59,7 @@ export class Watchdog implements Entry, LazyTimer {
   #validity: Validity | undefined
   /** The automatic renewal under way. */
   #trying: AbortController | undefined
+  #tryBegan = 0
   #tryEndsAt = 0
   /** The renewal under way, automatic or not; never rejects. */
   #underWay: Promise<void> | undefined
@@ -206,7 +206,8 @@ export class Watchdog implements Entry, LazyTimer {
   /** After each of them the plan is another one. */
   #perform(action: LeaseAction): void {
     if (action === 'lose') this.settle()
-    else if (action === 'give-up-renewal') this.#giveUpTry(new Error('no answer in time'))
+    else if (action === 'give-up-renewal')
+      this.#giveUpTry(this.#noAnswer(this.#engine.clock.now() - this.#tryBegan))
     else if (action === 'report-doubt') this.#reportDoubt()
     else this.#try()
   }
@@ -247,9 +248,9 @@ export class Watchdog implements Entry, LazyTimer {
   async #renewOnce(ttl: number): Promise<void> {
     const { clock } = this.#engine
     const controller = new AbortController()
-    const patience = tryTime(ttl)
-    const stop = clock.at(Math.min(clock.now() + patience, this.#until), () =>
-      controller.abort(this.#noAnswer(patience)),
+    const from = clock.now()
+    const stop = clock.at(Math.min(from + tryTime(ttl), this.#until), () =>
+      controller.abort(this.#noAnswer(clock.now() - from)),
     )
     try {
       await this.#renew(ttl, controller.signal, () => {
@@ -297,16 +298,18 @@ export class Watchdog implements Entry, LazyTimer {
     this.#engine.timers.remove(this)
   }
 
-  #noAnswer(patience: number): BackendError {
-    const { driver } = this.#engine
-    const what = `gave no answer about ${quote(this.claim.name)} within ${Math.round(patience)} ms`
-    return new BackendError(driver.name, what)
+  /** The tries before this one may know why the store is silent. */
+  #noAnswer(tried: number): BackendError {
+    const known = this.#lastError
+    const silent = known instanceof BackendError && known.unanswered ? known : undefined
+    return unavailable(this.#engine.driver.name, this.claim.name, tried, silent)
   }
 
   #try(): void {
     const controller = new AbortController()
     this.#trying = controller
-    this.#tryEndsAt = this.#engine.clock.now() + tryTime(this.worth)
+    this.#tryBegan = this.#engine.clock.now()
+    this.#tryEndsAt = this.#tryBegan + tryTime(this.worth)
     const settled = () => {
       if (this.#trying === controller) this.#trying = undefined
       this.#underWay = undefined
@@ -323,7 +326,9 @@ export class Watchdog implements Entry, LazyTimer {
     const whole = ttlWithDelay(ttl, this.lockDelay)
     this.#validity ??= new Validity()
     const validity = this.#validity
-    const asked = validity.ask(this.#engine.clock.now(), whole)
+    const { clock, driver } = this.#engine
+    const from = clock.now()
+    const asked = validity.ask(from, whole)
     const answer = this.grant.renew(whole, signal).then(
       (validUntil) => {
         if (!signal.aborted) renewed()
@@ -338,8 +343,12 @@ export class Watchdog implements Entry, LazyTimer {
     try {
       await Promise.race([answer, rejection(signal)])
     } catch (error) {
-      this.#tellFailed(error)
-      throw error
+      const why =
+        error instanceof BackendError && error.code === 'BACKEND'
+          ? unavailable(driver.name, this.claim.name, clock.now() - from, error)
+          : error
+      this.#tellFailed(why)
+      throw why
     }
   }
 

@@ -15,7 +15,7 @@ import type { Cell } from '../core/cell.js'
 import { CellRef } from '../core/cell-ref.js'
 import { duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
-import { AcquireTimeoutError, BackendError } from '../core/errors.js'
+import { AcquireTimeoutError, BackendError, unavailable } from '../core/errors.js'
 import type { HeldLease, Lease } from '../core/lease.js'
 import { checkName, describe, quote } from '../core/name.js'
 import { type AcquireOptions, type ParticipantDefaults, resolveTerms, type Terms } from '../core/options.js'
@@ -52,7 +52,7 @@ export interface BarrierEntry extends AsyncDisposable {
   /**
    * Waits until all have left or died; false: they had not within `wait`, but this participant has left.
    * `await using` leaves without waiting. Leaving itself may take a second longer than `wait`.
-   * @throws BackendError when the others could not be notified by then; the reason of `signal`
+   * @throws BackendError with code `UNAVAILABLE` when the others could not be notified by then; the reason of `signal`
    */
   leave(options?: WaitOptions): Promise<boolean>
 }
@@ -202,8 +202,7 @@ function insideOf(
   const farewell = async (options: WaitOptions) => {
     const told = await withDeadline(engine, options, goOut)
     if (!(told instanceof TimedOut)) return
-    const silent = `could not be told that ${quote(lease.name)} was left within ${Math.round(told.waited)} ms`
-    throw told.trouble ?? new BackendError(engine.driver.name, silent)
+    throw unavailable(engine.driver.name, lease.name, told.waited, told.trouble)
   }
   return {
     lease,

@@ -11,14 +11,15 @@ import { EngineLock } from '../core/acquire.js'
 import { CellRef } from '../core/cell-ref.js'
 import { type Duration, duration } from '../core/duration.js'
 import type { Engine } from '../core/engine.js'
-import { LeaseLostError, unavailable } from '../core/errors.js'
+import { LeaseLostError } from '../core/errors.js'
 import type { HeldLease, Lease } from '../core/lease.js'
 import { exclusive } from '../core/mode.js'
 import { checkName, describe } from '../core/name.js'
 import { type AcquireOptions, checkOptions } from '../core/options.js'
 import { runInside } from '../core/reentrancy.js'
-import { readOnce, TimedOut, withDeadline } from '../core/with-deadline.js'
+import { readOnce } from '../core/with-deadline.js'
 import { noPermits } from './no-permits.js'
+import { whileHeld } from './while-held.js'
 
 export interface JobOptions extends Pick<AcquireOptions, 'ttl' | 'note'> {
   /** No other run begins within this many ms of the beginning of this one, however short it was, even if it failed. @default 0 */
@@ -102,12 +103,8 @@ async function begin(box: CellRef, lease: HeldLease, minHold: number): Promise<b
   if (minHold === 0)
     return readOnce(engine, lease.name, async (bounds) => (await box.read(bounds)) === undefined)
   const mine = String(lease.token)
-  const done = await withDeadline(engine, { wait: Math.max(1, lease.remaining()) }, (bounds) =>
+  const done = await whileHeld(engine, lease, (bounds) =>
     box.update((cell) => (cell === undefined ? { value: mine, keep: minHold } : undefined), bounds),
   )
-  if (done instanceof TimedOut)
-    throw done.trouble === undefined
-      ? lease.hold.lostError()
-      : unavailable(engine.driver.name, lease.name, done.waited, done.trouble)
   return done?.value === mine
 }

@@ -6,6 +6,7 @@ import type { Duration } from '../core/duration.js'
 import { LeaseLostError } from '../core/errors.js'
 import type { HeldLease, Lease, LeaseState, ReleaseOutcome } from '../core/lease.js'
 import { TimedOut, withDeadline } from '../core/with-deadline.js'
+import { whileHeld } from './while-held.js'
 
 /** The leader, as everybody sees it. */
 export interface Leader {
@@ -35,8 +36,8 @@ export interface Term extends Lease {
   /** The value proclaimed last. */
   readonly value: string
   /**
-   * Publishes a new value. @throws LeaseLostError when this process is not the leader any more; BackendError when the
-   * store did not reply before the lease ran out; RangeError when the value is too long
+   * Publishes a new value. @throws LeaseLostError when this process is not the leader any more; BackendError with code
+   * `UNAVAILABLE` when the store did not reply before the lease ran out; RangeError when the value is too long
    */
   proclaim(value: string): Promise<void>
   /** The same as `release`: steps down; never rejects. */
@@ -171,13 +172,10 @@ export class LeaderTerm implements Term {
   async #publish(office: LeaderRecord): Promise<void> {
     this.lease.assertHeld()
     const replacement = { value: JSON.stringify(office), keep: Number.POSITIVE_INFINITY }
-    const done = await withDeadline(this.#box.engine, { wait: Math.max(1, this.remaining()) }, (bounds) =>
-      this.#box.update(
-        (cell) => ((parseLeaderRecord(cell)?.token ?? 0) > this.token ? undefined : replacement),
-        bounds,
-      ),
+    const newer = (cell: Cell | undefined) => (parseLeaderRecord(cell)?.token ?? 0) > this.token
+    const done = await whileHeld(this.#box.engine, this.lease, (bounds) =>
+      this.#box.update((cell) => (newer(cell) ? undefined : replacement), bounds),
     )
-    if (done instanceof TimedOut) throw done.trouble ?? this.lease.hold.lostError()
     if (parseLeaderRecord(done)?.token !== this.token)
       throw new LeaseLostError(this.name, this.token, 'taken')
     this.#office = office

@@ -93,7 +93,7 @@ export async function revoke(
   // The last check before the force: a holder that came after the one that was asked is not meant.
   if ((await readOnce(engine, name, (bounds) => held(holding, attempts, bounds), { signal })) === 0)
     return 'released'
-  await force.call(driver, name)
+  await engine.asked('forceRelease', name, force.call(driver, name))
   return 'forced'
 }
 

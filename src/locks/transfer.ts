@@ -14,13 +14,14 @@
 import { CellRef } from '../core/cell-ref.js'
 import type { Wait } from '../core/driver.js'
 import type { Engine } from '../core/engine.js'
-import { BackendError, LeaseLostError, UnsupportedError } from '../core/errors.js'
+import { BackendError, LeaseLostError, UnsupportedError, unavailable } from '../core/errors.js'
 import { HeldLease, type Lease } from '../core/lease.js'
 import { claimOf } from '../core/local-queue.js'
 import type { Mode } from '../core/mode.js'
 import { checkName, describe, quote } from '../core/name.js'
 import { type AcquireOptions, checkOptions, resolveTerms } from '../core/options.js'
-import { type Deadline, readOnce, TimedOut, withDeadline } from '../core/with-deadline.js'
+import { readOnce } from '../core/with-deadline.js'
+import { whileHeld } from './while-held.js'
 
 export type AdoptOptions = Pick<AcquireOptions, 'autoRenew' | 'maxHold' | 'leakWarning'>
 
@@ -57,13 +58,11 @@ export async function exportLease(engine: Engine, lease: Lease): Promise<string>
   const id = engine.env.id()
   const box = new CellRef(engine, 'hand', id)
   const offer = { value: offered, keep: ttl }
-  /** While the lease lasts there is time for another try. */
-  const whileHeld = async <R>(work: (bounds: Deadline) => Promise<R>) => {
-    const done = await withDeadline(engine, { wait: Math.max(1, lease.remaining()) }, work)
-    if (done instanceof TimedOut) throw done.trouble ?? hold.lostError()
-  }
-  await whileHeld((bounds) => box.retrying(bounds, () => lease.extend(ttl)))
-  await whileHeld((bounds) => box.update((cell) => (cell === undefined ? offer : undefined), bounds))
+  // While the lease lasts there is time for another try.
+  await whileHeld(engine, lease, (bounds) => box.retrying(bounds, () => lease.extend(ttl)))
+  await whileHeld(engine, lease, (bounds) =>
+    box.update((cell) => (cell === undefined ? offer : undefined), bounds),
+  )
   hold.detach()
   const ticket: Ticket = {
     v: 1,
@@ -113,7 +112,10 @@ async function within<R>(engine: Engine, name: string, work: (wait: Wait) => Pro
   const controller = new AbortController()
   const { signal } = controller
   const { clock, driver } = engine
-  const stop = clock.at(clock.now() + longestAttempt, () => controller.abort())
+  const from = clock.now()
+  const stop = clock.at(from + longestAttempt, () => controller.abort())
+  let trouble: BackendError | undefined
+  const silent = () => unavailable(driver.name, name, clock.now() - from, trouble)
   try {
     const found = await work({
       signal,
@@ -121,10 +123,16 @@ async function within<R>(engine: Engine, name: string, work: (wait: Wait) => Pro
         return signal.aborted
       },
       remaining: () => 0,
+      report: (by) => {
+        trouble = by.error
+      },
     })
-    if (found === undefined && signal.aborted)
-      throw new BackendError(driver.name, `gave no answer about ${quote(name)} within ${longestAttempt} ms`)
+    if (found === undefined && (signal.aborted || trouble !== undefined)) throw silent()
     return found
+  } catch (error) {
+    if (!(error instanceof BackendError) || error.code !== 'BACKEND') throw error
+    trouble = error
+    throw silent()
   } finally {
     stop()
   }

@@ -1,5 +1,6 @@
 /** What a failed call says: that the member refused, or that nobody knows. */
 import { NoResponseError } from '../../kit/http.js'
+import { systemErrorIn } from '../../kit/system-error.js'
 import { Refusal } from '../failure.js'
 import type { GrpcError } from './client.js'
 
@@ -24,10 +25,11 @@ export function failureOf(host: string, error: GrpcError): NoResponseError | Ref
   // etcd's own errors say so.
   if (/^etcdserver:/.test(details) || !perhapsLocal.includes(code)) return new Refusal(code, details)
   const message = `${host} ${details}`
-  if (neverSent.test(details)) return new NoResponseError(message, false, error)
+  const cause = systemErrorIn(details, error) ?? error
+  if (neverSent.test(details)) return new NoResponseError(message, false, cause)
   return code === unavailable
-    ? new DroppedError(message, true, error)
-    : new NoResponseError(message, true, error)
+    ? new DroppedError(message, true, cause)
+    : new NoResponseError(message, true, cause)
 }
 
 export const garbledError = (why: unknown): NoResponseError =>

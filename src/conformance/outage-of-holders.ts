@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict'
+import { BackendError } from 'holdfast'
+import type { Client } from './client.js'
+import type { Fixture } from './fixture.js'
+import type { It } from './suite.js'
+import type { TestContext } from './test-context.js'
+
+export function outageOfHolders(it: It, { faults, traits }: Fixture): void {
+  it('of one client is told as such by every verb of a holder', async (stage) => {
+    const client = stage.client()
+    const verbs = await holding(stage, client, traits)
+    await stage.cut(client)
+    await areUnavailable(stage, verbs)
+    await stage.heal()
+  })
+
+  const { stop } = faults
+  if (stop === undefined) return
+
+  it('of all is told as such by every verb of a holder', async (stage) => {
+    const verbs = await holding(stage, stage.client(), traits)
+    await stop()
+    await areUnavailable(stage, verbs)
+    await stage.heal()
+  })
+}
+
+/** Holds what the verbs of a holder need. */
+async function holding(stage: TestContext, { locks }: Client, traits: Fixture['traits']): Promise<Verbs> {
+  // Long enough to be held still when the store is gone, and short enough to wait for its end.
+  const ttl = Math.max(stage.ttl, 8_000)
+  const held = await locks.mutex(stage.name('extended')).acquire({ ttl })
+  const verbs: Verbs = { extend: { ask: () => held.extend(), longest: ttl / 3 } }
+  if (traits.cells !== true) return verbs
+  const term = await locks.election(stage.name('led')).campaign('before', { ttl })
+  verbs.proclaim = { ask: () => term.proclaim('after'), longest: ttl }
+  if (traits.portable === true) {
+    const travels = await locks.mutex(stage.name('exported')).acquire({ ttl })
+    verbs.export = { ask: () => locks.export(travels), longest: ttl }
+  }
+  if (traits.modes.includes('shared')) {
+    const entry = await locks.barrier(stage.name('left'), 1).enter({ ttl })
+    verbs['barrier.leave'] = { ask: () => entry.leave({ wait: 300 }), longest: 1_000 }
+  }
+  return verbs
+}
+
+/** `longest`: how long the verb tries, in ms. */
+type Verbs = Record<string, { readonly ask: () => Promise<unknown>; readonly longest: number }>
+
+async function areUnavailable(stage: TestContext, verbs: Verbs): Promise<void> {
+  const begin = performance.now()
+  const refused = Object.entries(verbs).map(async ([verb, { ask, longest }]) => {
+    const error = await ask().catch((error: unknown) => error)
+    const took = performance.now() - begin
+    assert.ok(error instanceof BackendError, `${verb}: ${error}`)
+    assert.equal(error.code, 'UNAVAILABLE', `${verb}: ${error}`)
+    const { tried = -1 } = error
+    assert.ok(tried > 0 && tried <= Math.ceil(took), `${verb} took ${took} ms: ${error}`)
+    assert.ok(took < longest + stage.timeout, `${verb} took ${took} ms`)
+    assert.match(error.message, new RegExp(`within ${Math.round(tried)} ms`))
+  })
+  await stage.settlesInTime('every verb to end', Promise.all(refused), 10_000 + stage.timeout)
+}

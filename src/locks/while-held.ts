@@ -1,0 +1,31 @@
+/** What a holder does in the store, for as long as its lease lasts. */
+import type { Engine } from '../core/engine.js'
+import { LeaseLostError, unavailable } from '../core/errors.js'
+import type { HeldLease } from '../core/lease.js'
+import { type Deadline, TimedOut, withDeadline } from '../core/with-deadline.js'
+
+/**
+ * A lease that ran out because the store was silent is an outage: the holder learns how long it was tried, and why.
+ * @throws LeaseLostError when the lease was lost for another reason; BackendError with code `UNAVAILABLE` when the
+ * store did not reply before the lease ran out; what `work` throws
+ */
+export async function whileHeld<R>(
+  engine: Engine,
+  lease: HeldLease,
+  work: (bounds: Deadline) => Promise<R>,
+): Promise<R> {
+  const from = engine.clock.now()
+  let bounds: Deadline | undefined
+  const done = await withDeadline(engine, { wait: Math.max(1, lease.remaining()) }, (given) => {
+    bounds = given
+    return work(given)
+  }).catch((error: unknown) => {
+    const silent = bounds?.trouble !== undefined && error instanceof LeaseLostError && error.why === 'expired'
+    if (silent) return new TimedOut(engine.clock.now() - from, bounds as Deadline)
+    throw error
+  })
+  if (!(done instanceof TimedOut)) return done
+  const { lost } = lease.hold
+  if (lost !== undefined && lost.why !== 'expired') throw lost
+  throw unavailable(engine.driver.name, lease.name, done.waited, done.trouble)
+}
