@@ -7,8 +7,8 @@
  */
 import { type Clock, ttlWithDelay } from './clock.js'
 import type { Claim, Grant } from './driver.js'
-import type { Hold } from './hold.js'
-import type { QueueEntry } from './local-queue.js'
+import type { Mode } from './mode.js'
+import type { Terms } from './options.js'
 
 /** Hand-overs of one grant while others wait in the store. */
 export const passesWhileContended = 16
@@ -71,8 +71,22 @@ export class HandoffLimit {
   }
 }
 
+/** What a hold must show for its grant to be handed over. */
+export interface Handable {
+  readonly mode: Mode
+  /** Its holder was asked to give way: it is not handed over inside the process. */
+  readonly revoked: boolean
+  readonly watchdog: Pick<Terms, 'ttl' | 'lockDelay' | 'autoRenew'> & { readonly extending: boolean }
+}
+
+/** What a waiter asks for. */
+export interface Wanted {
+  readonly mode: Mode
+  readonly terms: Pick<Terms, 'ttl' | 'lockDelay' | 'autoRenew' | 'note'>
+}
+
 /** May this request have the grant of this hold, which was requested with these terms, without a request to the store? */
-export function canReceive({ mode, terms }: QueueEntry, { mode: held, watchdog }: Hold): boolean {
+export function canReceive({ mode, terms }: Wanted, { mode: held, watchdog }: Handable): boolean {
   const exclusive = held.kind === 'exclusive' && mode.kind === 'exclusive'
   return (
     exclusive &&
@@ -89,7 +103,10 @@ export function canReceive({ mode, terms }: QueueEntry, { mode: held, watchdog }
  * that can hold side by side, one may already have been granted (reply in flight) and another since, so that the
  * latecomer would have the older token.
  */
-export function canTakeOver({ mode, terms }: QueueEntry, claim: Claim): boolean {
+export function canTakeOver(
+  { mode, terms }: Wanted,
+  claim: Pick<Claim, 'mode' | 'ttl' | 'lockDelay' | 'note'>,
+): boolean {
   if (claim.mode.kind !== 'exclusive') return false
   const { lockDelay = 0 } = claim
   const sameTime = terms.lockDelay === lockDelay && ttlWithDelay(terms.ttl, lockDelay) === claim.ttl

@@ -1,20 +1,8 @@
 /**
- * The queue of one process for one name.
- * Long because it is one state machine: read all transitions before you change one.
+ * The queue of one process for one name: performs what `queue-state.ts` decides, where the picture is. It talks to the
+ * driver, reads the clock, makes holds, and notifies callers and listeners.
+ * Long because every action of the queue is performed here.
  *
- * ```
- *   ask ──► queue ──► turn ──► the driver ──► Hold ──► released ──┐
- *             ▲         (one at a time)         ▲                 │
- *             │                                 └── passed on ◄───┤ if a local heir may have the grant
- *             └────────────────── pump ◄──────────────────────────┘ else the grant goes back to the store
- * ```
- * A thousand requests in one process cost the store one waiter: only the head of the queue has the *turn* and waits
- * in the store's queue. When the head gives up, the next compatible request takes over its turn, and with it its
- * queue entry.
- * While an exclusive hold is alive in this process no request takes the turn: the hold will be handed over locally,
- * or released first.
- * `fair` requests and single attempts have their own turns, beside the queue. So do readers and takers of permits
- * while one of their kind holds in this process and none of them is blocked.
  * Local hand-overs are bounded while others wait in the store's queue: see `local-handoff.ts`.
  */
 
@@ -25,10 +13,11 @@ import type { Engine } from './engine.js'
 import { BackendError } from './errors.js'
 import { isStale, renewed, usable } from './grant-freshness.js'
 import { Hold } from './hold.js'
-import { canReceive, canTakeOver, HandoffLimit, leastShareToPass } from './local-handoff.js'
+import { HandoffLimit, leastShareToPass } from './local-handoff.js'
 import { type Mode, shared } from './mode.js'
 import { quote } from './name.js'
 import type { Terms } from './options.js'
+import * as queue from './queue-state.js'
 import { StoreRequest } from './store-request.js'
 import type { WaitDeadline } from './wait-deadline.js'
 import { Watchdog } from './watchdog.js'
@@ -62,24 +51,13 @@ export interface LastLook {
 
 /** Longest time to query the present holder at the end of a wait, in ms; the error comes later by that time. */
 const longestLook = 2_000
-/** Requests of one name on their way to the store at once, among those that can hold side by side. */
-const mostAtOnce = 64
 
 export class LocalQueue {
   readonly engine: Engine
   readonly name: string
-  readonly #queue = new Set<QueueEntry>()
-  readonly #holds = new Set<Hold>()
-  /** The exclusive one among the holds. */
-  #writer: Hold | undefined
-  /** Released by its holder and not handed over yet: the event loop turns first, or the store mints a token. */
-  #resting: Hold | undefined
+  readonly #state: queue.QueueState<QueueEntry, StoreRequest, Hold> = queue.emptyQueue()
   /** Ends the wait for the next token of the resting hold. */
   #stopMinting: (() => void) | undefined
-  /** The queue's turn. */
-  #turn: StoreRequest | undefined
-  /** Every turn that the driver has not answered yet, with the promise of its reply. */
-  readonly #turns = new Map<StoreRequest, Promise<void>>()
   readonly #passing: HandoffLimit
   /** The query for the holder at the end of waits. */
   #looking: Promise<LastLook> | undefined
@@ -96,85 +74,49 @@ export class LocalQueue {
 
   /** Nobody in this process holds or waits. */
   get isEmpty(): boolean {
-    return (
-      this.#queue.size === 0 &&
-      this.#holds.size === 0 &&
-      this.#turns.size === 0 &&
-      this.#resting === undefined
-    )
+    return queue.isEmpty(this.#state)
   }
 
   /** Nobody in this process waits, has a request under way or keeps others out. */
   get isUncontended(): boolean {
-    return this.#queue.size === 0 && this.#turns.size === 0 && !this.#taken
+    const { queue: waiting, asking } = this.#state
+    return waiting.size === 0 && asking.size === 0 && !queue.isTaken(this.#state)
   }
 
-  /** An exclusive hold is alive in this process. */
-  get #taken(): boolean {
-    return this.#writer !== undefined || this.#resting !== undefined
-  }
-
-  /**
-   * Do `most` or more of this process wait, in the queue or for the store's reply? Single attempts do not wait,
-   * unless a wait for several locks begins with one.
-   */
+  /** Do `most` or more of this process wait? */
   isFull(most: number): boolean {
-    let count = this.#queue.size
-    if (count >= most) return true
-    if (most === Number.POSITIVE_INFINITY) return false
-    for (const { owner, once } of this.#turns.keys()) {
-      if (owner !== undefined && (!once || owner.party?.waits === true)) count++
-      if (count >= most) return true
-    }
-    return false
+    return queue.isFull(this.#state, most)
   }
 
   /** Holds, doubtful holds and requests of this process. */
   counts(): { held: number; doubtful: number; waiting: number } {
+    const { queue: queued, asking, holds } = this.#state
     let doubtful = 0
-    for (const hold of this.#holds) if (hold.state() === 'doubtful') doubtful++
-    let waiting = this.#queue.size
-    for (const { owner } of this.#turns.keys()) if (owner !== undefined) waiting++
-    return { held: this.#holds.size, doubtful, waiting }
+    for (const hold of holds) if (hold.state() === 'doubtful') doubtful++
+    let waiting = queued.size
+    for (const { owner } of asking) if (owner !== undefined) waiting++
+    return { held: holds.size, doubtful, waiting }
   }
 
   /** A single attempt (`once`) never waits behind others: if the queue is busy for it, it ends without any I/O. */
   enqueue(request: QueueEntry, once: boolean): void {
-    if (!once && !request.terms.fair) {
-      if (this.#queue.size === 0 && this.#turn === undefined && !this.#taken) {
-        this.#turn = this.#begin(request, false)
-      } else {
-        this.#queue.add(request)
-        this.#sideBySide()
-      }
-    } else if (once && this.#busyFor(request.mode)) {
-      request.deadline.done()
-      request.granted(undefined)
-    } else {
-      this.#begin(request, once)
-    }
-  }
-
-  /** Local readers do not block a reader, nor permits permits: only the store knows whether they fit. */
-  #busyFor({ kind }: Mode): boolean {
-    if (this.#taken) return true
-    if (this.#turn === undefined) return this.#queue.size > 0
-    if (kind === 'exclusive' || this.#turn.claim.mode.kind !== kind) return true
-    for (const { mode } of this.#queue) if (mode.kind !== kind) return true
-    return false
+    const next = queue.enqueue(this.#state, request, once)
+    if (next === 'queued') this.#pumpBeside()
+    else if (next === 'refused') this.#refuse(request)
+    else this.#ask(next)
   }
 
   /** The caller has gone: deadline, abort or close. */
   cancel(request: QueueEntry): void {
-    if (!this.#queue.delete(request)) {
-      for (const turn of this.#turns.keys()) if (turn.owner === request) this.#abandon(turn)
-    }
+    const left = queue.cancel(this.#state, request)
+    if (left?.owner !== undefined) left.owner.deadline.arm()
+    else left?.abandon()
     this.#pump()
   }
 
   /** The holder in this process, for error messages. */
   localHolder(): Holder | undefined {
-    const [hold = this.#resting] = this.#holds
+    const [hold = this.#state.resting] = this.#state.holds
     if (hold === undefined) return undefined
     const { claim } = hold.watchdog
     return {
@@ -190,7 +132,7 @@ export class LocalQueue {
 
   /** A hold ended by loss. */
   ended(hold: Hold): void {
-    this.#forget(hold)
+    queue.forget(this.#state, hold)
     this.#pump()
   }
 
@@ -218,27 +160,24 @@ export class LocalQueue {
     }
     const watchdog = new Watchdog(this.engine, claim, grant, terms, now)
     const hold = new Hold(this, watchdog, token, terms, now)
-    this.#holds.add(hold)
-    if (hold.mode.kind === 'exclusive') this.#writer = hold
+    queue.held(this.#state, hold)
     this.engine.events.emit('granted', { ...hold.about(), acquisition: 0, waited: 0, handedOff: false })
     return hold
   }
 
   /** A hold ended by release. True: a local request has inherited it, or is about to; else the grant must go back to the store. */
   handOff(hold: Hold): boolean {
-    if (this.#heir(hold) === undefined || hold.revoked) return this.#passNow(hold)
     const { grant } = hold.watchdog
+    if (this.#heir(hold) === undefined) {
+      queue.forget(this.#state, hold)
+      return false
+    }
     if (grant.nextReservedToken === undefined && grant.nextToken !== undefined)
       return this.#passByRequest(hold, grant)
     if (!this.#passing.tired) return this.#passNow(hold)
-    this.#rest(hold)
+    queue.rest(this.#state, hold)
     this.engine.clock.soon(() => this.#rested(hold))
     return true
-  }
-
-  #rest(hold: Hold): void {
-    this.#forget(hold)
-    this.#resting = hold
   }
 
   /** The store mints the next token. Nobody here holds the lock meanwhile, and it stays taken for others. */
@@ -246,25 +185,22 @@ export class LocalQueue {
     const { watchdog } = hold
     const token = this.#mayPass(hold) ? grant.nextToken?.() : undefined
     if (token === undefined) {
-      this.#forget(hold)
+      queue.forget(this.#state, hold)
       return false
     }
-    this.#rest(hold)
+    queue.rest(this.#state, hold)
     // Later than that, too little is left for the next holder.
     const patience = watchdog.remaining - leastShareToPass * watchdog.worth
     const stopped = new Promise<undefined>((resolve) => {
       this.#stopMinting = () => resolve(undefined)
     })
     void withTimeout(this.engine, patience, Promise.race([token, stopped]), (token) => {
-      if (this.#resting !== hold) return
-      this.#resting = undefined
+      if (this.#state.resting !== hold) return
       const heir = this.#heir(hold)
-      if (token === undefined || heir === undefined || hold.revoked || !isFit(watchdog)) {
+      if (token === undefined || heir === undefined || !isFit(watchdog)) {
+        queue.forget(this.#state, hold)
         void watchdog.release()
-      } else {
-        this.#queue.delete(heir)
-        this.#deliver(heir, watchdog, token, this.engine.clock.now(), true)
-      }
+      } else this.#handOver(hold, heir, token)
       this.#pump()
     })
     return true
@@ -272,31 +208,35 @@ export class LocalQueue {
 
   /** It was lost after its release, while it is to be passed on: its heirs do not wait for the token. */
   lostResting(hold: Hold): void {
-    if (this.#resting === hold) this.#stopMinting?.()
+    if (this.#state.resting === hold) this.#stopMinting?.()
   }
 
   /** The event loop has turned. The heir may have gone by now, and waiters in the store may have been reported. */
   #rested(hold: Hold): void {
-    if (this.#resting !== hold) return
-    this.#resting = undefined
+    if (this.#state.resting !== hold) return
     if (!this.#passNow(hold)) void hold.watchdog.release()
     this.#pump()
   }
 
+  /** False: the grant must go back to the store. */
   #passNow(hold: Hold): boolean {
-    const { watchdog } = hold
     const heir = this.#heir(hold)
-    const token = heir !== undefined && this.#mayPass(hold) ? watchdog.grant.nextReservedToken?.() : undefined
-    if (heir !== undefined && token !== undefined) {
-      this.#queue.delete(heir)
-      this.#deliver(heir, watchdog, token, this.engine.clock.now(), true)
+    const token = heir && this.#mayPass(hold) ? hold.watchdog.grant.nextReservedToken?.() : undefined
+    if (heir === undefined || token === undefined) {
+      queue.forget(this.#state, hold)
+      return false
     }
-    this.#forget(hold)
-    return token !== undefined
+    this.#handOver(hold, heir, token)
+    return true
   }
 
-  #mayPass({ watchdog, revoked }: Hold): boolean {
-    return !revoked && this.#passing.allowed(watchdog.grant) && isFit(watchdog)
+  #mayPass({ watchdog }: Hold): boolean {
+    return this.#passing.allowed(watchdog.grant) && isFit(watchdog)
+  }
+
+  #handOver(hold: Hold, heir: QueueEntry, token: number): void {
+    queue.handedOver(this.#state, hold, heir)
+    this.#deliver(heir, hold.watchdog, token, this.engine.clock.now(), true)
   }
 
   /** Queries the holder in the store, once for all waits that end together. */
@@ -343,146 +283,126 @@ export class LocalQueue {
     hold.mode = shared
     // If the reply is lost, the hold stays exclusive in the store: safe, and renewals go on.
     await downgrade.catch(() => undefined)
-    if (this.#writer === hold) this.#writer = undefined
+    queue.downgraded(this.#state, hold)
     this.#pump()
   }
 
   async close(): Promise<void> {
-    for (const request of [...this.#queue]) request.deadline.end('closed')
-    for (const turn of [...this.#turns.keys()]) turn.owner?.deadline.end('closed')
-    const resting = this.#resting
-    this.#resting = undefined
+    const { queue: queued, asking, resting } = this.#state
+    for (const request of [...queued]) request.deadline.end('closed')
+    const sent = [...asking]
+    for (const { owner } of sent) owner?.deadline.end('closed')
+    if (resting !== undefined) queue.forget(this.#state, resting)
     this.#stopMinting?.()
     if (resting !== undefined) void resting.watchdog.release()
-    const holds = [...this.#holds].map((hold) => hold.close())
+    const holds = [...this.#state.holds].map((hold) => hold.close())
     await withTimeout(
       this.engine,
       closeTimeout,
-      Promise.all([...holds, ...this.#turns.values()]),
+      Promise.all([...holds, ...[...asking].map(({ reply }) => reply)]),
       () => undefined,
     )
   }
 
-  #forget(hold: Hold): void {
-    this.#holds.delete(hold)
-    if (this.#writer === hold) this.#writer = undefined
-  }
-
-  /**
-   * Readers, and takers of permits, do not wait for each other's replies: while one of their kind holds in this
-   * process and none of them is blocked, the others send their own requests.
-   */
-  #sideBySide(): void {
+  #pumpBeside(): void {
     if (this.engine.closed) return
-    for (const request of this.#queue) {
-      if (!this.#roomBeside(request.mode)) return
-      this.#queue.delete(request)
-      this.#begin(request, false)
-    }
-  }
-
-  #roomBeside(mode: Mode): boolean {
-    const [hold] = this.#holds
-    if (mode.kind === 'exclusive' || this.#taken || hold?.mode.kind !== mode.kind) return false
-    if (this.#turns.size >= mostAtOnce) return false
-    for (const turn of this.#turns.keys())
-      if (turn.reported || turn.claim.mode.kind !== mode.kind) return false
-    if (mode.kind !== 'permits') return true
-    let left = mode.of - mode.take
-    for (const { mode: held } of this.#holds) if (held.kind === 'permits') left -= held.take
-    for (const { claim } of this.#turns.keys()) if (claim.mode.kind === 'permits') left -= claim.mode.take
-    return left >= 0
+    for (let next = queue.pumpBeside(this.#state); next; next = queue.pumpBeside(this.#state)) this.#ask(next)
   }
 
   #pump(): void {
-    if (this.#turn !== undefined || this.engine.closed) return
-    this.#sideBySide()
-    const [head] = this.#queue
-    if (head === undefined) {
-      if (this.isEmpty) this.engine.idle(this)
-      return
-    }
-    if (this.#taken) return
-    this.#queue.delete(head)
-    this.#turn = this.#begin(head, false)
+    if (this.engine.closed) return
+    for (let next = queue.pump(this.#state); next; next = queue.pump(this.#state)) this.#ask(next)
+    if (this.isEmpty) this.engine.idle(this)
   }
 
-  #begin(request: QueueEntry, once: boolean): StoreRequest {
-    const { mode, terms } = request
-    const { driver, env } = this.engine
-    const claim = claimOf(this.name, env.id(), mode, terms)
-    const turn = new StoreRequest(this, claim, request, once)
-    const asked = request.party?.add(claim, turn) ?? driver.acquire(claim, turn)
-    const answer = asked.then(
-      (grant) => this.#arrived(turn, grant),
-      (error) => this.#failed(turn, error),
+  #ask(ask: queue.Ask<QueueEntry>): void {
+    const { entry, once } = ask
+    const claim = claimOf(this.name, this.engine.env.id(), entry.mode, entry.terms)
+    const request = new StoreRequest(this, claim, entry, once)
+    // First: a driver may report at once what blocks the claim.
+    queue.asked(this.#state, request, ask)
+    request.reply = this.#send(request, entry.party).then(
+      (grant) => this.#arrived(request, grant),
+      (error) => this.#failed(request, error),
     )
-    this.#turns.set(turn, answer)
-    return turn
   }
 
-  #answeredTurn(turn: StoreRequest): QueueEntry | undefined {
-    this.#turns.delete(turn)
-    if (this.#turn === turn) this.#turn = undefined
-    if (this.#turns.size === 0) {
+  #send(request: StoreRequest, party: ClaimBatch | undefined): Promise<Grant | undefined> {
+    try {
+      return party?.add(request.claim, request) ?? this.engine.driver.acquire(request.claim, request)
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  #answeredOwner(request: StoreRequest): QueueEntry | undefined {
+    const owner = queue.arrived(this.#state, request)
+    if (this.#state.asking.size === 0) {
       this.lastStatus = undefined
       this.trouble = undefined
     }
-    const { owner } = turn
-    turn.answered()
     return owner
   }
 
-  #failed(turn: StoreRequest, error: unknown): void {
-    const owner = this.#answeredTurn(turn)
-    const { mode } = turn.claim
+  #failed(request: StoreRequest, error: unknown): void {
+    const owner = this.#answeredOwner(request)
+    const { mode } = request.claim
     if (mode.kind === 'permits' && error instanceof RangeError) this.engine.limits.refused(this.name, mode.of)
     owner?.deadline.done()
     owner?.failed(error)
     this.#pump()
   }
 
-  #arrived(turn: StoreRequest, grant: Grant | undefined): void | Promise<void> {
+  #arrived(request: StoreRequest, grant: Grant | undefined): void | Promise<void> {
     const { clock } = this.engine
     // The reply may have waited for a machine that slept.
     clock.noticeSleep()
     const now = clock.now()
-    const { mode } = turn.claim
+    const { mode } = request.claim
     if (grant !== undefined && mode.kind === 'permits') this.engine.limits.accepted(this.name, mode.of)
-    const { owner } = turn
-    if (grant === undefined || owner === undefined || turn.remaining() === 0) this.#answered(turn, grant)
-    else if (!isStale(grant, owner.terms, now)) this.#answered(turn, grant)
-    // The turn goes on meanwhile: the wait may end, or another request of this process may take the turn over.
-    else return renewed(this.engine, grant, turn).then((kept) => this.#answered(turn, grant, kept))
+    const { owner } = request
+    if (grant === undefined || owner === undefined || request.remaining() === 0)
+      this.#conclude(request, grant)
+    else if (!isStale(grant, owner.terms, now)) this.#conclude(request, grant)
+    // The request goes on meanwhile: the wait may end, or another caller of this process may take it over.
+    else return renewed(this.engine, grant, request).then((kept) => this.#conclude(request, grant, kept))
   }
 
   /** @param kept false: the store has replied that the grant is over */
-  #answered(turn: StoreRequest, grant: Grant | undefined, kept = true): void {
-    const owner = this.#answeredTurn(turn)
+  #conclude(request: StoreRequest, grant: Grant | undefined, kept = true): void {
+    const owner = this.#answeredOwner(request)
     // First of all: a listener of such a loss may end this very wait.
-    const newest = grant === undefined || this.#supersede(turn.claim, grant)
+    const newest = grant === undefined || this.#supersede(request.claim, grant)
     this.engine.clock.noticeSleep()
     const now = this.engine.clock.now()
-    if (grant === undefined) this.#nothing(turn, owner)
-    else if (owner?.deadline.isStillWaiting(now) !== true) this.#returnUnused(turn, grant)
-    else if (!kept || !newest || !usable(grant, owner.terms, now)) {
-      this.#returnUnused(turn, grant)
-      // Retry while there is time. The store did not reply "not free" to a single attempt, so its caller gets that
-      // result only if another holds here.
-      turn.reassigned = true
-      if (turn.once && newest) this.#tooLate(owner)
-      else this.#nothing(turn, owner)
-    } else {
-      this.#passing.begin()
-      this.#deliver(
-        owner,
-        new Watchdog(this.engine, turn.claim, grant, owner.terms, now),
-        grant.token,
-        now,
-        false,
-      )
-    }
+    // Only where it matters: the check ends a wait that is over.
+    const matters = grant !== undefined || request.reassigned
+    const outcome = queue.conclude(request, {
+      owned: owner !== undefined,
+      waiting: matters && owner?.deadline.isStillWaiting(now) === true,
+      granted: grant !== undefined,
+      usable: kept && grant !== undefined && owner !== undefined && usable(grant, owner.terms, now),
+      newest,
+    })
+    if (grant !== undefined && outcome !== 'deliver') this.#returnUnused(request, grant)
+    if (owner !== undefined) this.#perform(outcome, request, owner, grant, now)
     this.#pump()
+  }
+
+  #perform(
+    outcome: queue.Outcome,
+    { claim }: StoreRequest,
+    owner: QueueEntry,
+    grant: Grant | undefined,
+    now: number,
+  ): void {
+    if (outcome === 'deliver' && grant !== undefined) {
+      this.#passing.begin()
+      this.#deliver(owner, new Watchdog(this.engine, claim, grant, owner.terms, now), grant.token, now, false)
+    } else if (outcome === 'ask-again') this.#ask(queue.askAgain(this.#state, owner))
+    else if (outcome === 'refuse') this.#refuse(owner)
+    else if (outcome === 'too-late') this.#tooLate(owner)
+    else if (outcome === 'time-out') owner.deadline.end('deadline')
   }
 
   /**
@@ -492,23 +412,14 @@ export class LocalQueue {
    * @returns false: the grant itself is the older one
    */
   #supersede({ mode }: Claim, grant: Grant): boolean {
-    if (!this.#taken && this.#holds.size === 0) return true
-    const all = this.#resting === undefined ? [...this.#holds] : [...this.#holds, this.#resting]
-    const others = all.filter((hold) => mode.kind === 'exclusive' || hold.mode.kind === 'exclusive')
+    const others = queue.excludedBy(this.#state, mode)
     for (const { token, watchdog } of others) if (token < grant.token) watchdog.lose('revoked')
     return others.every(({ token }) => token < grant.token)
   }
 
-  /** No grant. A turn begun for a less patient request goes on for its new owner. */
-  #nothing(turn: StoreRequest, owner: QueueEntry | undefined): void {
-    if (owner === undefined) return
-    if (turn.once) {
-      owner.deadline.done()
-      owner.granted(undefined)
-    } else if (turn.reassigned && owner.deadline.isStillWaiting()) {
-      const again = this.#begin(owner, false)
-      if (!owner.terms.fair) this.#turn ??= again
-    } else owner.deadline.end('deadline')
+  #refuse(entry: QueueEntry): void {
+    entry.deadline.done()
+    entry.granted(undefined)
   }
 
   #tooLate(owner: QueueEntry): void {
@@ -525,22 +436,10 @@ export class LocalQueue {
     return new Watchdog(this.engine, claim, grant, { ttl: claim.ttl, lockDelay: 0, autoRenew: false })
   }
 
-  #abandon(turn: StoreRequest): void {
-    const [heir] = this.#queue
-    if (this.#turn === turn && heir !== undefined && canTakeOver(heir, turn.claim)) {
-      this.#queue.delete(heir)
-      turn.reassign(heir)
-      return
-    }
-    if (this.#turn === turn) this.#turn = undefined
-    turn.abandon()
-  }
-
   #deliver(request: QueueEntry, watchdog: Watchdog, token: number, now: number, handedOff: boolean): void {
     request.deadline.done()
     const hold = new Hold(this, watchdog, token, request.terms, now)
-    this.#holds.add(hold)
-    if (hold.mode.kind === 'exclusive') this.#writer = hold
+    queue.held(this.#state, hold)
     const { events } = this.engine
     if (events.wants('granted'))
       // Written out: a spread costs more than the rest of the event.
@@ -557,11 +456,10 @@ export class LocalQueue {
     request.granted(hold)
   }
 
-  /** The head of the queue, if this very grant is what it asks for. */
+  /** The first who still waits, if this very grant is what it asks for. */
   #heir(hold: Hold): QueueEntry | undefined {
-    for (const request of this.#queue)
-      if (request.deadline.isStillWaiting()) return canReceive(request, hold) ? request : undefined
-    return undefined
+    for (const { deadline } of this.#state.queue) if (deadline.isStillWaiting()) break
+    return queue.heirOf(this.#state, hold)
   }
 }
 

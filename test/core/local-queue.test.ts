@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { createLocks } from 'holdfast'
+import { memory } from 'holdfast/memory'
 import { passesWhileContended, passingTimeWhileContended } from '../../src/core/local-handoff.js'
 import type { Lease } from '../../src/index.js'
 import { settle } from '../support/fake-clock.js'
@@ -371,6 +373,22 @@ test('close rejects who waits, gives back what is held, and refuses what comes a
   assert.equal(lease.state, 'released')
   assert.throws(() => s.locks.mutex('a'), { code: 'CLOSED' })
   assert.equal(s.clock.pending, 0)
+})
+
+test('a driver that throws instead of rejecting fails the call, and the next one is sent', async () => {
+  let broken = true
+  const locks = createLocks((env) => {
+    const driver = memory()(env)
+    const acquire: typeof driver.acquire = (claim, wait) => {
+      if (broken) throw new Error('broken')
+      return driver.acquire(claim, wait)
+    }
+    return { ...driver, acquire }
+  })
+  await assert.rejects(locks.mutex('m').acquire(), { message: 'broken' })
+  broken = false
+  await (await locks.mutex('m').acquire()).release()
+  await locks.close()
 })
 
 test('of names nobody uses any more only a few lines are kept', async () => {
