@@ -1,4 +1,5 @@
 // `holdfast completion`: what the shells offer. bash is always there; zsh and fish are asked where they are installed.
+// Second tier because it starts every shell there is.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { chmodSync, writeFileSync } from 'node:fs'

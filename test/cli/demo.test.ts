@@ -1,4 +1,5 @@
 // `holdfast demo`: the main job by real processes; its numbers are recounted here.
+// Second tier because it counts what crowds of processes do; run.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

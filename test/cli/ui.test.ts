@@ -1,4 +1,5 @@
 // `holdfast ui` as a process: what it prints, whom it answers, and how it ends.
+// Second tier because it starts servers of pages; ui/requests.test.ts is the part for every change.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { Init, Tick } from '../../src/ui/wire.js'

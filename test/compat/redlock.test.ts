@@ -1,5 +1,6 @@
 // What the test suites of `redlock` 4 and 5 ask for, asked of `holdfast/compat/redlock`: over one server and over three, single and several
 // resources, promises and callbacks. What differs is at the end.
+// Second tier because the library that it stands in for changes no more.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import Redlock, { ExecutionError, Lock, ResourceLockedError } from 'holdfast/compat/redlock'

@@ -1,4 +1,5 @@
 // What health() says of stores that answer and yet can grant nothing: in quarantine, and without a majority.
+// Second tier because it restarts servers and breaks majorities; the suite asks of every driver's health.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { createLocks } from '../../src/create-locks.js'

@@ -1,4 +1,5 @@
 // Messages that are lost, late or come twice; sessions that end; queries that break; indexes that go back; the lock-delay.
+// Second tier because it takes a third of a minute; the suite's outage and consul-garbled.test.ts are the part for every change.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Locks } from 'holdfast'

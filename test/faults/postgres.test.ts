@@ -1,5 +1,6 @@
 // The strategy `row` while things break: connections killed at every step, replies and notifications lost, the server killed, its
 // clock moved.
+// Second tier because it takes a third of a minute; the suite's outage and crash are the part for every change.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { after, type TestContext, test } from 'node:test'

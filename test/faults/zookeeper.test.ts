@@ -1,4 +1,5 @@
 // Faults of the network, the server and the session, on a real server behind a proxy.
+// Second tier because it takes a third of a minute; the suite's outage and crash are the part for every change.
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { createLocks, type DriverFactory, type Locks } from 'holdfast'
