@@ -14,8 +14,8 @@ export interface Clock {
   /** Monotonic milliseconds since some fixed moment, including sleep once noticed. */
   now(): number
   /**
-   * Compares with the boot clock, which costs about 5 µs, at most once a millisecond. Returns the milliseconds of
-   * sleep that it has just noticed, else 0.
+   * Compares with the boot clock, at most once a millisecond. Returns the milliseconds of sleep that it has just
+   * noticed, else 0.
    */
   noticeSleep(): number
   /** Calls `fn` once, not before `at`. `ref: false` lets the process end meanwhile. Returns a function that cancels. */
@@ -50,23 +50,41 @@ const bootClock = findBootClock()
 export const sinceBoot: () => number = bootClock.read
 /** Two readings meant for one moment that are further apart than this prove nothing. */
 const tooFarApart = 20
+/**
+ * Reading the boot clock opens a file on Linux, which costs 5 µs: too much for every acquire. A machine that wakes up
+ * moves its wall clock forward by the time slept, too. So the boot clock is read when the wall clock has jumped, and
+ * every so many ms in any case: somebody may have set the wall clock back by just the time slept.
+ */
+const bootClockAtLeastEvery = 20
+/** By how many ms the wall clock must have moved against the other. Less than the shortest sleep that counts. */
+const wallClockJump = 50
 /** Node fires a longer timer at once. */
 const longestTimer = 2 ** 31 - 1
 
-export function systemClock(boot: () => number = sinceBoot): Clock {
+export function systemClock(boot: () => number = sinceBoot, wall: () => number = wallTime): Clock {
   let offset = 0
   let gap: number | undefined
   let lookedAt = Number.NEGATIVE_INFINITY
+  /** How far the wall clock was ahead when the boot clock was last read, and when that was. */
+  let wallAhead = 0
+  let readAt = Number.NEGATIVE_INFINITY
   const asleepAfter = boot === sinceBoot ? bootClock.asleepAfter : 200
   const now = () => performance.now() + offset
 
   const noticeSleep = () => {
     const time = now()
     if (time - lookedAt < 1) return 0
+    const ahead = wall() - time
+    if (time - readAt < bootClockAtLeastEvery && Math.abs(ahead - wallAhead) < wallClockJump) {
+      lookedAt = time
+      return 0
+    }
     const present = boot() - time
     // If this thread was preempted between the two readings, that time would look like sleep: check again next time.
     if (now() - time > tooFarApart) return 0
     lookedAt = time
+    readAt = time
+    wallAhead = ahead
     if (gap === undefined || present < gap) gap = present
     const slept = present - gap
     if (slept < asleepAfter) return 0
@@ -114,7 +132,7 @@ export function deadline(sent: number, ttl: number): number {
 
 /**
  * Milliseconds since 1970 by this machine's clock, which may be wrong and may jump. Only for judging whether a
- * stranger's claim can be true.
+ * stranger's claim can be true, and for when to read the boot clock.
  */
 export function wallTime(): number {
   return Date.now()

@@ -28,7 +28,10 @@ test('a moment further away than a timer can count does not fire at once', async
 test('sleep of the machine moves the clock forward by what was slept, once', async () => {
   const aMoment = () => new Promise<void>((resolve) => void clock.at(clock.now() + 1, resolve))
   let asleep = 0
-  const clock = systemClock(() => performance.now() + 5_000 + asleep)
+  const clock = systemClock(
+    () => performance.now() + 5_000 + asleep,
+    () => performance.now() + 1_700_000_000_000 + asleep,
+  )
   await aMoment()
   assert.equal(clock.noticeSleep(), 0)
   asleep = 60_000
@@ -39,6 +42,44 @@ test('sleep of the machine moves the clock forward by what was slept, once', asy
   assert.ok(clock.now() - before >= 59_900)
   await aMoment()
   assert.equal(clock.noticeSleep(), 0)
+})
+
+test('sleep is noticed within 20 ms when the wall clock was set back by just as much', async () => {
+  let asleep = 0
+  const clock = systemClock(
+    () => performance.now() + 5_000 + asleep,
+    () => performance.now() + 1_700_000_000_000,
+  )
+  const later = () => new Promise<void>((resolve) => void clock.at(clock.now() + 20, resolve))
+  await later()
+  assert.equal(clock.noticeSleep(), 0)
+  asleep = 60_000
+  await later()
+  assert.ok(clock.noticeSleep() >= 59_900)
+})
+
+test('the boot clock is not read at every look, but once the wall clock jumps', async () => {
+  let read = 0
+  let set = 0
+  const clock = systemClock(
+    () => {
+      read++
+      return performance.now() + 5_000
+    },
+    () => performance.now() + 1_700_000_000_000 + set,
+  )
+  // It was read once at the beginning.
+  const began = performance.now()
+  while (performance.now() - began < 100) assert.equal(clock.noticeSleep(), 0)
+  assert.ok(read <= 1 + (performance.now() - began) / 20, `read ${read} times`)
+  for (const jump of [3_600_000, -3_600_000]) {
+    const before = read
+    set += jump
+    const jumped = performance.now()
+    while (performance.now() - jumped < 2);
+    assert.equal(clock.noticeSleep(), 0)
+    assert.ok(read > before, `after a jump of ${jump} ms`)
+  }
 })
 
 test('a thread that is set aside between the two readings takes that for nothing', async () => {
