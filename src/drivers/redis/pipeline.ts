@@ -142,12 +142,12 @@ export function createPipeline(
     patience = clock.now() + settling,
   ) => {
     const { boot, args } = header(items[0]?.keys[0] ?? '')
-    const keys = boot === undefined ? [] : [boot]
-    const argv = args.slice()
-    for (const item of items) {
-      for (const key of hashAlone ? item.keys.slice(0, 1) : item.keys) keys.push(key)
-      for (const arg of item.args) argv.push(arg)
-    }
+    const first = boot === undefined ? [] : [boot]
+    const one = items.length === 1 && !hashAlone ? items[0] : undefined
+    const keys = first.concat(
+      one?.keys ?? items.flatMap((item) => (hashAlone ? item.keys.slice(0, 1) : item.keys)),
+    )
+    const argv = args.concat(one?.args ?? items.flatMap((item) => item.args))
     const text = how === 'EVAL' ? script.text : shaOf(script)
     const flight: Sent = { sent: clock.now(), epoch: since, broken: false, twice: false, replicas: 0, items }
     for (const { asker } of items) asker.leaving?.(flight)
