@@ -1,0 +1,204 @@
+/**
+ * One call of `acquire` from the moment it joins the local queue until it settles: granted, refused, timed out,
+ * aborted or failed, and with which error.
+ * Long because the ways in which one acquisition ends are read together.
+ */
+
+import type { ClaimBatch } from './claim-batch.js'
+import type { WaitStatus } from './driver.js'
+import { AcquireTimeoutError, aged, BackendError, unavailable } from './errors.js'
+import type { AboutAcquisition, DenialReason } from './events.js'
+import type { Hold } from './hold.js'
+import { HeldLease } from './lease.js'
+import type { LocalQueue, QueueEntry } from './local-queue.js'
+import type { Mode } from './mode.js'
+import { onAbort } from './on-abort.js'
+import type { Terms } from './options.js'
+import { WaitDeadline, type WaitListener, type WaitOutcome } from './wait-deadline.js'
+
+/** Callbacks of one acquisition: progress and result. */
+export interface Caller {
+  /** `undefined`: not granted. `why` makes the error for a caller that throws one. */
+  resolve(lease: HeldLease | undefined, why: () => Error | Promise<Error>): void
+  reject(error: unknown): void
+  /** The batch that its claim joins. */
+  readonly party?: ClaimBatch
+  /** Called whenever the store reports what blocks the claim. */
+  blocked?(by: WaitStatus): void
+}
+
+let acquisitions = 0
+
+/** The number that the events of one acquisition carry. */
+export function nextAcquisition(): number {
+  return ++acquisitions
+}
+
+/** A report on the holder that is less than this many ms old goes into the error without another query. */
+const freshFor = 250
+/** Longest time that a single attempt waits for the store's reply, in ms: a frozen store is an error, not "not free". */
+const longestAttempt = 10_000
+
+/** One call of `acquire`, until it settles. */
+export class Acquisition implements QueueEntry, WaitListener {
+  readonly terms: Terms
+  readonly mode: Mode
+  readonly asked: number
+  readonly acquisition: number = nextAcquisition()
+  readonly deadline: WaitDeadline
+  readonly party: ClaimBatch | undefined
+  /** Stops the watch for deadlocks. */
+  watched: (() => void) | undefined
+  readonly #line: LocalQueue
+  readonly #once: boolean
+  readonly #caller: Caller
+  /** The store's last report on who holds the lock, and the clock reading then. */
+  #said: { readonly by: WaitStatus; readonly at: number } | undefined
+  #trouble: BackendError | undefined
+  /** Of the call, where leaks are looked for. */
+  readonly #stack: string | undefined
+
+  constructor(line: LocalQueue, terms: Terms, mode: Mode, once: boolean, caller: Caller) {
+    const { clock, lazyTimers } = line.engine
+    this.#line = line
+    this.#once = once
+    this.#caller = caller
+    this.terms = terms
+    this.mode = mode
+    this.party = caller.party
+    this.asked = clock.now()
+    this.#stack = terms.leakWarning ? line.engine.leaks?.stack() : undefined
+    const patience = once
+      ? Math.min(terms.ttl, longestAttempt, caller.party?.longest ?? longestAttempt)
+      : terms.wait
+    this.deadline = new WaitDeadline(clock, lazyTimers, this.asked + patience, terms.signal, this)
+    const { events } = line.engine
+    if (events.wants('requested')) events.emit('requested', this.#about())
+  }
+
+  granted(hold: Hold | undefined): void {
+    this.watched?.()
+    if (hold === undefined) this.#denied('busy')
+    const lease = hold && new HeldLease(hold, this.mode.kind)
+    if (lease !== undefined && this.#stack !== undefined) this.#line.engine.leaks?.watch(lease, this.#stack)
+    this.#caller.resolve(lease, () => this.#asOfNow(this.#notFree(0), 'busy'))
+  }
+
+  failed(error: unknown): void {
+    this.watched?.()
+    const silent = error instanceof BackendError && error.code === 'BACKEND' && error.unanswered
+    const why = silent ? this.#unavailable(error) : error
+    this.#denied('failed', why)
+    this.#caller.reject(why)
+  }
+
+  blocked(by: WaitStatus): void {
+    this.#trouble = by.error
+    if (by.error === undefined) this.#said = { by, at: this.#line.engine.clock.now() }
+    this.#caller.blocked?.(by)
+  }
+
+  /** Ends a wait that would never be granted. */
+  breakOff(error: unknown): void {
+    if (this.deadline.isOver) return
+    this.deadline.done()
+    this.#line.cancel(this)
+    this.failed(error)
+  }
+
+  waitEnded(how: WaitOutcome): void {
+    const why = this.#why(how)
+    this.watched?.()
+    this.#line.cancel(this)
+    if (how === 'deadline' && !this.#once) return void this.#timedOut(why as Error)
+    this.#denied(how === 'aborted' ? 'aborted' : 'failed', why)
+    this.#caller.reject(why)
+  }
+
+  async #timedOut(why: Error): Promise<void> {
+    let error: Error
+    try {
+      error = await this.#asOfNow(why)
+    } catch (reason) {
+      this.#denied('aborted', reason)
+      return this.#caller.reject(reason)
+    }
+    this.#denied(error instanceof AcquireTimeoutError ? 'timeout' : 'failed', error)
+    this.#caller.resolve(undefined, () => error)
+  }
+
+  /** The fields of every event about this acquisition. */
+  #about(): AboutAcquisition {
+    const { engine, name } = this.#line
+    const { mode, acquisition } = this
+    return { name, driver: engine.driver.name, mode, note: this.terms.note, acquisition }
+  }
+
+  #denied(why: DenialReason, error?: unknown): void {
+    const { events, driver, clock } = this.#line.engine
+    if (error instanceof BackendError && error.code !== 'CLOSED')
+      events.storeFailed(driver.name, this.#line.name, 'acquire', error)
+    if (!events.wants('denied')) return
+    const waited = clock.now() - this.asked
+    events.emit('denied', { ...this.#about(), waited, why, ...(error !== undefined && { error }) })
+  }
+
+  #why(how: WaitOutcome): unknown {
+    const { engine } = this.#line
+    if (how === 'aborted') return this.terms.signal?.reason
+    if (how === 'closed') return engine.closedError()
+    if (this.#once) return this.#unavailable(this.#trouble)
+    // A waiter behind others of this process knows what the store reported to the first of them.
+    this.#said ??= this.#line.lastStatus
+    const waited = engine.clock.now() - this.asked
+    const held = this.#line.localHolder() !== undefined || this.#said !== undefined
+    return held ? this.#notFree(waited) : this.#unavailable(this.#trouble ?? this.#line.trouble)
+  }
+
+  /**
+   * Looks up who holds the lock at the end of the wait: others may have held it since the store's last report, if
+   * there was one, and a store that has died since is not a busy lock.
+   * @param just the store's answer right now, where a single attempt asked
+   * @throws `signal.reason` when aborted meanwhile
+   */
+  async #asOfNow(why: Error, just?: 'busy'): Promise<Error> {
+    const { clock } = this.#line.engine
+    const said = this.#said
+    const isFresh = said?.by.holder !== undefined && clock.now() - said.at < freshFor
+    if (!(why instanceof AcquireTimeoutError) || isFresh || this.#line.localHolder() !== undefined) return why
+    const { answered, holder, error } = await this.#unlessAborted(this.#line.lastLook())
+    if (!answered && just === undefined) return this.#unavailable(error ?? this.#trouble)
+    return holder === undefined ? why : new AcquireTimeoutError(why.lock, why.waited, { ...said?.by, holder })
+  }
+
+  /** @param look never rejects */
+  #unlessAborted<T>(look: Promise<T>): Promise<T> {
+    const { signal } = this.terms
+    if (signal === undefined) return look
+    return new Promise((resolve, reject) => {
+      const off = onAbort(signal, () => reject(signal.reason))
+      void look.then((seen) => {
+        off()
+        resolve(seen)
+      })
+    })
+  }
+
+  #unavailable(trouble: BackendError | undefined): BackendError {
+    const { engine, name } = this.#line
+    return unavailable(engine.driver.name, name, engine.clock.now() - this.asked, trouble)
+  }
+
+  #notFree(waited: number): AcquireTimeoutError {
+    const { engine, name } = this.#line
+    const said = this.#said
+    const told = said?.by.holder && aged(said.by.holder, engine.clock.now() - said.at)
+    // Of a hold in this process the present state is known.
+    const holder = this.#line.localHolder() ?? told
+    return new AcquireTimeoutError(name, waited, {
+      ...said?.by,
+      ...(holder !== undefined && { holder }),
+      ...(this.#trouble !== undefined && { error: this.#trouble }),
+    })
+  }
+}
