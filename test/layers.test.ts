@@ -60,6 +60,40 @@ function clockUse(text: string): string[] {
   return blank(text).match(uses) ?? []
 }
 
+/** They decide, and another file performs what they decide. */
+const decides = [
+  'src/core/lease-plan.ts',
+  'src/core/queue-state.ts',
+  'src/core/validity.ts',
+  'src/core/mode.ts',
+  'src/drivers/memory/table.ts',
+  'src/drivers/memory/admission.ts',
+]
+
+test('what decides reads no clock, waits for nothing and notifies nobody', () => {
+  const acts =
+    /\b(?:async|await|Promise|AbortSignal|AbortController|addEventListener|emit|clock\.\w+|Engine|random\(\))(?!\w)/g
+  const found = decides.flatMap((path) =>
+    (blank(published.get(path) ?? 'await nothing: no such file').match(acts) ?? []).map(
+      (use) => `${path}: ${use}`,
+    ),
+  )
+  assert.deepEqual(found, [])
+  assert.ok(
+    blank(published.get('src/core/watchdog.ts') ?? '').match(acts),
+    'the check finds nothing anywhere',
+  )
+})
+
+test("core and locks never branch on a driver's name", () => {
+  const branch = /driver\.name\s*[!=]==?|switch\s*\(\s*[\w.]*driver\.name/
+  const found = [...published]
+    .filter(([path, text]) => /^src\/(core|locks)\//.test(path) && branch.test(blank(text)))
+    .map(([path]) => path)
+  assert.deepEqual(found, [])
+  assert.ok(branch.test("if (engine.driver.name === 'x')"))
+})
+
 test('nothing that an entry point loads is a package', () => {
   const seen = new Set<string>()
   const packages: string[] = []
