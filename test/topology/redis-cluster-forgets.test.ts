@@ -4,7 +4,8 @@
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import { createLocks, type Locks } from '../../src/create-locks.js'
-import { slotMarkerKey } from '../../src/drivers/redis/keys.js'
+import type { RedisOptions } from '../../src/drivers/redis/index.js'
+import { slotMarkerKey, slotTag } from '../../src/drivers/redis/keys.js'
 import { driverOn, type Library, open, type Place } from '../drivers/redis/support/clients.js'
 import { leakCheck } from '../support/leaks.js'
 import type { RedisServer } from '../support/servers/redis.js'
@@ -21,10 +22,16 @@ const [alone, replicated] = await Promise.all([
 after(() => Promise.all([alone.stop(), replicated.stop()]))
 
 /** A process that comes now. It has no lock yet, but a connection to every node. */
-async function newcomer(t: TestContext, cluster: ClusterSetup, library: Library): Promise<Locks> {
+async function newcomer(
+  t: TestContext,
+  cluster: ClusterSetup,
+  library: Library,
+  options: Partial<RedisOptions> = {},
+): Promise<Locks> {
   const ports = cluster.nodes.filter(({ running }) => running).map(({ port }) => port)
   const place: Place = { is: 'cluster', ports }
-  const locks = createLocks(driverOn(open(library, place), { quarantine: 'strict', maxTtl: ttl }), { ttl })
+  const settings = { quarantine: 'strict', maxTtl: ttl, ...options } as const
+  const locks = createLocks(driverOn(open(library, place), settings), { ttl: settings.maxTtl })
   t.after(() => locks.close())
   assert.equal((await locks.inspect('nobody holds this')).holders.length, 0)
   return locks
@@ -147,6 +154,78 @@ for (const [i, library] of (['ioredis', 'node-redis'] as const).entries()) {
     assert.ok(!first.isHeld)
   })
 }
+
+test('H19 in a Cluster: what one process has set as the longest ttl holds for all, also after a restart with older data', async (t) => {
+  await old(alone)
+  const node = alone.masters[0]
+  const [name = ''] = await namesOn(alone, node, 'longest', 1)
+  const [short, long] = [
+    await newcomer(t, alone, 'ioredis'),
+    await newcomer(t, alone, 'ioredis', { maxTtl: 3 * ttl }),
+  ]
+  await atOnce(short, [name])
+  await atOnce(long, [name])
+  await node?.cli('SAVE')
+  const first = await long.mutex(name).acquire()
+  await node?.kill9()
+  const lost = performance.now()
+  await node?.restart()
+  for (const node of alone.nodes)
+    await until(async () => String(await node.cli('CLUSTER', 'INFO')).includes('cluster_state:ok'))
+  const second = await short.mutex(name).acquire({ wait: 60_000 })
+  const passed = Math.round(performance.now() - lost)
+  assert.ok(passed > 3 * ttl, `granted ${passed} ms after the loss`)
+  assert.ok(!first.isHeld)
+  await second.release()
+})
+
+test('no lock, whatever its name and prefix, is taken for a marker of its slot, or overwritten by it', async (t) => {
+  await old(alone)
+  const node = alone.masters[3]
+  const [other = ''] = await namesOn(alone, node, 'of the same slot', 1)
+  const tag = slotTag(await slotOf(alone, other))
+  for (const [prefix, name] of [
+    ['hf:boot', tag],
+    ['hf:', tag],
+    ['hf:', `${tag}}:boot`],
+    ['hf:', `{${tag}`],
+  ] as const) {
+    const a = await newcomer(t, alone, 'ioredis', { prefix })
+    const held = await a.mutex(name).acquire({ wait: 10_000 })
+    await atOnce(await newcomer(t, alone, 'ioredis'), [other])
+    assert.equal(await (await newcomer(t, alone, 'ioredis', { prefix })).mutex(name).tryAcquire(), undefined)
+    assert.ok((await held.extend()) > 0)
+    assert.equal(await held.release(), 'released')
+  }
+})
+
+test('a FLUSHALL that was refused bars nothing', async (t) => {
+  await using cluster = await startCluster({ masters: 2 })
+  await old(cluster)
+  const [node] = cluster.masters
+  await node?.cli('ACL', 'SETUSER', 'reader', 'on', '>secret', '+@read')
+  const client = await node?.client()
+  await client?.send('AUTH', 'reader', 'secret')
+  await assert.rejects(async () => client?.send('FLUSHALL'), /NOPERM/)
+  await client?.[Symbol.asyncDispose]()
+  await atOnce(await newcomer(t, cluster, 'ioredis'), await namesOn(cluster, node, 'x', 2))
+})
+
+test('a clock set back by an hour makes a quarantine no longer than two, and bars no slot for longer', async (t) => {
+  await using cluster = await startCluster({ masters: 2, preload: ['clock'] })
+  const [node] = cluster.masters
+  const locks = await newcomer(t, cluster, 'ioredis')
+  const [x = '', y = ''] = await namesOn(cluster, node, 'before the jump', 2)
+  assert.equal(await locks.mutex(x).tryAcquire(), undefined)
+  node?.clockJump(-3_600_000)
+  const back = performance.now()
+  await locks.mutex(x).run(() => undefined, { wait: 20_000 })
+  // One in which nobody had a lock before finds an uptime that is negative. It tells the others.
+  await locks.mutex(y).run(() => undefined, { wait: 20_000 })
+  const passed = Math.round(performance.now() - back)
+  assert.ok(passed < 3 * ttl + 5_000, `granted after ${passed} ms`)
+  await atOnce(locks, await namesOn(cluster, node, 'after the jump', 12))
+})
 
 // With one client: what is tested is in the scripts, and ioredis takes longer for a release meanwhile than one may with this ttl.
 test('a lock works at every step of a move of its slot, and its marker is never in two places', async (t) => {

@@ -57,7 +57,7 @@ export const lab: LabDriver = made({
           rules: ['false-busy'],
           within: 10 * ttl,
           beside: forgetful.map(({ kind }) => kind),
-          why: 'a quarantine lasts by the clock of the server: as much longer as that was set back (docs/drivers/redis.md)',
+          why: 'a clock set back can restart a quarantine twice (docs/drivers/redis.md)',
         },
       ],
     }

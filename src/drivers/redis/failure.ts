@@ -40,6 +40,10 @@ const lasting: Readonly<Record<string, string>> = {
   MISCONF: 'it refuses writes because it could not save to disk',
 }
 
+/** Without INFO a server that has forgotten locks cannot be recognised, so it is not asked for any. */
+export const noInfo =
+  "this account may not run INFO, which shows whether the server may have forgotten locks: ACL SETUSER <user> +info, or quarantine: 'off', with which a restart can give a lock to a second holder"
+
 export function toFailure(error: unknown, { ended, outage }: Pick<Connection, 'ended' | 'outage'>): Failure {
   if (error instanceof BackendError) return { transient: false, ambiguous: false, error }
   // ioredis wraps the last refusal in an error of its own.
@@ -52,6 +56,9 @@ export function toFailure(error: unknown, { ended, outage }: Pick<Connection, 'e
   const never = lasting[code]
   if (soon !== undefined) return { transient: true, ambiguous: false, error: refused(code, soon, error) }
   if (never !== undefined) return { transient: false, ambiguous: false, error: refused(code, never, error) }
+  // The scripts' own word.
+  if (code === 'NOINFO')
+    return { transient: false, ambiguous: false, error: new BackendError('redis', noInfo) }
   if (code === 'ERR') {
     return {
       transient: false,

@@ -62,9 +62,9 @@ export function bootKey(prefix: string): string {
   return `${prefix}boot`
 }
 
-/** The key of a slot's marker in a Cluster, without the tag that leads to the slot: see `scripts/slot-marker.ts`. */
+/** The key of a slot's marker in a Cluster: see `scripts/slot-marker.ts`. No lock of any name and prefix has a key that ends like this. */
 export function slotMarkerKey(prefix: string, slot: number): string {
-  return `${prefix}boot{${slotTag(slot)}}`
+  return `${prefix}{${slotTag(slot)}}:boot`
 }
 
 /**
@@ -90,7 +90,7 @@ export const slotTagIn: string = `local function markerOf(slot)
     if bit.band(bit.rshift(flips, i - 1), 1) == 1 then bits = bit.bxor(bits, pattern) end
   end
   local function letter(shift) return 64 + bit.band(bit.rshift(bits, shift), 15) end
-  return (string.gsub(clear, '{[^{}]*}$', '{' .. string.char(letter(12), letter(8), letter(4), letter(0)) .. '}'))
+  return (string.gsub(clear, '{[^{}]*}:boot$', '{' .. string.char(letter(12), letter(8), letter(4), letter(0)) .. '}:boot'))
 end`
 
 /** The one channel of a process. */

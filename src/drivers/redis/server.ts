@@ -12,6 +12,7 @@
 import type { Clock } from '../../core/clock.js'
 import { BackendError } from '../../core/errors.js'
 import type { Connection } from './client.js'
+import { noInfo } from './failure.js'
 import { bootKey } from './keys.js'
 import type { Settings } from './options.js'
 import { meet } from './scripts/server-marker.js'
@@ -30,7 +31,7 @@ export interface Server {
   readonly longest: number
   /**
    * Resolves when the server has been met in `epoch`; undefined when it has been met already.
-   * @throws what the client throws; BackendError when the option `eviction` refuses the server
+   * @throws what the client throws; BackendError when the option `eviction` refuses the server, or INFO is not allowed
    */
   known(epoch: number): Promise<void> | undefined
   /** The server is not the one that was met: it must be met again. */
@@ -78,7 +79,6 @@ export function createServer(
       if (silent && identity !== undefined && connection.clings) await confirm(identity)
       throw error
     })
-    if (marked && met === undefined) warn(...noInfo)
     if (met !== undefined && connection.clings) await confirm(met)
     identity = met
     at = epoch
@@ -111,18 +111,21 @@ export function createServer(
     const info = await readInfo(connection)
     const told = info && evictionIn(info)
     if (told !== undefined && settings.eviction === 'refuse') throw new BackendError('redis', told)
-    if (info === undefined) warn(...noInfo)
+    if (info === undefined)
+      warn(
+        'HOLDFAST_REDIS_INFO',
+        'INFO is not allowed, so it is not known whether the server may drop locks in use',
+      )
     else if (told !== undefined) warn('HOLDFAST_REDIS_EVICTION', told)
   }
 
-  /** Undefined: INFO is not allowed. */
-  const meetIt = async (synced: '?' | '0' | '1'): Promise<Identity | undefined> => {
+  const meetIt = async (synced: '?' | '0' | '1'): Promise<Identity> => {
     const { lineage = '-', boot: life = '-' } = identity ?? {}
     const strict = settings.quarantine === 'strict' ? '1' : '0'
     const args = [lineage, life, String(longest * 1_000), id, strict, synced]
     const reply = await connection.run('EVAL', meet.text, [bootKey(settings.prefix)], args)
     if (reply === 'aof') return meetIt((await syncsAlways(connection)) ? '1' : '0')
-    if (!Array.isArray(reply)) return undefined
+    if (!Array.isArray(reply)) throw new BackendError('redis', noInfo)
     longest = Math.max(longest, Math.ceil(Number(reply[2]) / 1_000))
     return { boot: String(reply[0]), lineage: String(reply[1]) }
   }
@@ -158,11 +161,6 @@ export function createServer(
   }
 }
 
-const noInfo = [
-  'HOLDFAST_REDIS_INFO',
-  'INFO is not allowed, so restarts and promotions of the server go unnoticed',
-] as const
-
 /** Does the server sync every write to disk before it replies? False when CONFIG is not allowed. */
 async function syncsAlways(connection: Connection): Promise<boolean> {
   const settings = await Promise.all(
@@ -185,12 +183,12 @@ export function fieldsOf(info: string): ReadonlyMap<string, string> {
   return new Map(lines.map(([key = '', value = '']) => [key, value]))
 }
 
-/** Undefined when the ACL does not allow it. */
+/** Undefined where it is not allowed, or does not exist. */
 async function readInfo(connection: Connection): Promise<ReadonlyMap<string, string> | undefined> {
   try {
     return fieldsOf(String(await connection.command('INFO')))
   } catch (error) {
-    if (error instanceof Error && error.message.startsWith('NOPERM')) return undefined
+    if (error instanceof Error && /^(NOPERM|ERR unknown command)/.test(error.message)) return undefined
     throw error
   }
 }

@@ -353,6 +353,33 @@ test('a clock set back does not make a quarantine longer than the longest ttl', 
   assert.equal(await one.comes(), 30)
   await at(0, { boot: 'a', began: -1 })
   assert.equal(await one.ask(), 31)
+  await at(20)
+  assert.equal(await one.ask(), 11)
+  await at(32)
+  assert.equal(await one.ask(), 'granted')
+})
+
+test('a clock set back costs newcomers one quarantine together, not one each until it is there again', async () => {
+  await at(10_000, { boot: 'a', began: 9_999 })
+  const one = someone()
+  assert.equal(await one.comes(), 30)
+  await at(0, { boot: 'a', began: 9_999 })
+  assert.equal(await someone().comes(), 31)
+  await at(20)
+  assert.equal(await someone().comes(), 11)
+  assert.equal(await one.comes(), 11)
+  await at(32)
+  assert.equal(await someone().comes(), 'granted')
+  assert.equal(await one.comes(), 'granted')
+  await at(40, { boot: 'b', began: 10_000 })
+  assert.equal(await someone().comes(), 31)
+  await at(72)
+  assert.equal(await someone().comes(), 'granted')
+})
+
+test('a FLUSHALL that was refused has deleted nothing', async () => {
+  await at(0, { boot: 'a', called: 'flushall:calls=0,usec=0,rejected_calls=1\r\ncmdstat_get' })
+  assert.equal(await someone().comes(), 'granted')
 })
 
 test('a server that does not let INFO be called is not judged', async () => {

@@ -233,23 +233,45 @@ test('NOPERM: a user without the right to run scripts is told which rights are n
   })
 })
 
-test('NOPERM: without INFO everything works but the watch over restarts, which is told once', async (t) => {
+test('NOPERM: an account without INFO is refused, with the remedy; what it holds is renewed and released', async (t) => {
   const guarded = await own(t)
-  await guarded.cli('ACL', 'SETUSER', 'app', 'on', '>secret', '~hf:*', '&hf:*', '+@all', '-info')
+  const account = (...rules: string[]) =>
+    guarded.cli('ACL', 'SETUSER', 'app', 'on', '>secret', '~hf:*', '&hf:*', '+@all', ...rules)
+  await account()
+  const ioredis = { username: 'app', password: 'secret', enableReadyCheck: false }
+  const { locks } = peer(t, guarded.port, { ioredis })
+  const held = await locks.mutex('x').acquire()
+  await account('-info')
+  await held.extend()
+  assert.equal(await held.release(), 'released')
+  const refusal = { code: 'BACKEND', message: /may not run INFO.*\+info.*quarantine: 'off'/ }
+  for (const quarantine of ['strict', 'detected'] as const) {
+    const { locks } = peer(t, guarded.port, { ioredis, quarantine })
+    await assert.rejects(locks.mutex('x').tryAcquire(), refusal)
+    await assert.rejects(locks.mutex('x').acquire({ wait: 60_000 }), refusal)
+  }
+})
+
+test('quarantine off: INFO is not needed, but without it eviction goes unnoticed, which is told once', async (t) => {
+  const [guarded, bare] = [await own(t), await own(t, '--rename-command', 'INFO', '')]
+  for (const server of [guarded, bare])
+    await server.cli('ACL', 'SETUSER', 'app', 'on', '>secret', '~hf:*', '&hf:*', '+@all', '-info')
+  await bare.cli('ACL', 'SETUSER', 'app', '+info').catch(() => undefined)
   const warnings: string[] = []
   const note = (warning: Error & { code?: string }) => void warnings.push(warning.code ?? '')
   process.on('warning', note)
   t.after(() => process.off('warning', note))
-  const { locks } = peer(t, guarded.port, {
-    ioredis: { username: 'app', password: 'secret', enableReadyCheck: false },
-  })
-  await locks.mutex('x').run(() => undefined)
-  await locks.mutex('y').run(() => undefined)
-  await until(() => warnings.length > 0)
-  assert.deepEqual(
-    warnings.filter((code) => code.startsWith('HOLDFAST')),
-    ['HOLDFAST_REDIS_INFO'],
-  )
+  for (const { port } of [guarded, bare]) {
+    const { locks } = peer(t, port, {
+      ioredis: { username: 'app', password: 'secret', enableReadyCheck: false },
+      quarantine: 'off',
+    })
+    await locks.mutex('x').run(() => undefined)
+    await locks.mutex('y').run(() => undefined)
+  }
+  const told = () => warnings.filter((code) => code.startsWith('HOLDFAST'))
+  await until(() => told().length > 1)
+  assert.deepEqual(told(), ['HOLDFAST_REDIS_INFO', 'HOLDFAST_REDIS_INFO'])
 })
 
 test('a closed client is told apart from a server that does not answer', async (t) => {

@@ -66,9 +66,10 @@ local function barred()
     bar = wall + 1000000
   else
     local most = tonumber(string.match(rest, '^%S+ %S+ (%d+)'))
+    -- Never longer than it takes for all to run out, in case the clock has been set back.
     bar = math.min(tonumber(till), wall + most + 1000000)
     if bar <= wall then bar = 0 end
-    if flips and bar == 0 and till ~= '0' then call('SET', KEYS[1], '0 ' .. rest) end
+    if flips and bar ~= tonumber(till) then call('SET', KEYS[1], num(bar) .. ' ' .. rest) end
   end
   return bar, stranger
 end

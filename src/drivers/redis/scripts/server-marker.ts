@@ -52,14 +52,16 @@ local function field(name) return string.match(info, '\\n' .. name .. ':([^\\r\\
 
 local boot = string.sub(field('run_id'), 1, 16)
 if boot == '' then return false end
-local began = wall - (tonumber(field('uptime_in_seconds')) or 0) * 1000000
+-- In the future: the clock has been set back.
+local began = math.min(wall, wall - (tonumber(field('uptime_in_seconds')) or 0) * 1000000)
 -- A replication history before the present one: it was a replica once in this life.
 local promoted = string.find(field('master_replid2'), '[1-9a-f]') ~= nil
 -- One that was the master before has a marker of its own from then, if it has got nothing of what was granted in between.
 if promoted then boot = boot .. string.sub(field('master_replid'), 1, 8) end
 local whole = string.find(info, 'cmdstat_', 1, true) ~= nil
 for _, name in ipairs({ 'flushall', 'flushdb', 'swapdb', 'debug', 'config|resetstat' }) do
-  if string.find(info, 'cmdstat_' .. name .. ':', 1, true) then whole = false end
+  -- One that was refused is counted, too, but not as a call.
+  if string.find(info, 'cmdstat_' .. name .. ':calls=[1-9]') then whole = false end
 end
 -- It has had a replica in this life, or was one itself and gave up that history after repl-backlog-ttl without replicas.
 local replicated = (tonumber(field('master_repl_offset')) or 0) > 0
@@ -98,12 +100,17 @@ elseif known == '-' and strict then
   -- It may have been drawn by one that took the server for new without reason.
   lost = tonumber(string.match(lineage, '%.(%d+)$'))
 end
+-- A lineage from before the clock was set back would bar every newcomer anew, until the clock is there again.
+local again = lost and lost > wall
+if again then lost = wall end
 if lost then standing = math.max(standing, lost + most + 1000000) end
 -- Never longer than it takes for all to run out, in case the clock has been set back.
 standing = math.min(standing, wall + most + 1000000)
 if standing <= wall then standing = 0 end
 
-if not writer then lineage = ARGV[4] .. '.' .. num(wall) .. '.' .. num(marker == 'new' and 0 or whole and start or wall) end
+if not writer or again then
+  lineage = ARGV[4] .. '.' .. num(wall) .. '.' .. num(again and wall or marker == 'new' and 0 or whole and start or wall)
+end
 local durable = '0'
 if synced and (always == '1' or always == '?' and writer == boot and sure == '1') then durable = '1' end
 local now = num(standing) .. ' ' .. boot .. ' ' .. lineage .. ' ' .. num(most) .. ' ' .. durable

@@ -4,9 +4,10 @@
  * No key of a Cluster can speak for all slots, and a client does not know which node its request reaches. So every slot in use has a
  * marker of its own, and the script compares it with the node on which it runs, at every acquire: nobody has to meet a node before.
  *
- * The marker is `<barred until> <life> <since> <longest ttl>`. The life identifies the node's process and, if it was promoted, its replication history,
- * as in `server-marker.ts`. It says that this node, in this life, has lost nothing of this slot since it was written. `since` is the last time
- * at which the node, in this life, may have lost anything.
+ * The marker is `<barred until> <life> <longest ttl> <since>`. The life is the replication history of the node (`master_replid`): each process
+ * begins a new one, and so does each promotion. The marker says that this node, in this life, has lost nothing of this slot since it was written.
+ * `since` is the last time at which the node, in this life, may have lost anything. In use it begins with what `slotBar` expects, and nothing
+ * else has to be read.
  *
  * | marker of the slot | the node | lost |
  * |---|---|---|
@@ -21,7 +22,8 @@
  * A marker must not be created while its slot is being moved: it could be on the other side, and two of one name would stop the move. Until it is
  * there, the node decides again at each request.
  *
- * Redis gives up the history of a promotion after `repl-backlog-ttl` (an hour) without replicas; what was lost in it has expired by then.
+ * Redis gives up the history of a promotion after `repl-backlog-ttl` (an hour) without replicas, and begins a new one; what was lost in it has
+ * expired by then. Without INFO nothing of this is known, and nothing is granted.
  */
 import { slotTagIn } from '../keys.js'
 
@@ -52,77 +54,81 @@ const decide = `${slotTagIn}
   end
   local stats = redis.pcall('INFO', 'commandstats')
   local clean = not promoted and type(stats) == 'string' and string.find(stats, 'cmdstat_', 1, true) ~= nil
+  -- One that was refused is counted, too, but not as a call.
   for _, name in ipairs({ 'flushall', 'flushdb', 'swapdb', 'debug', 'config|resetstat' }) do
-    if clean and string.find(stats, 'cmdstat_' .. name .. ':', 1, true) then clean = false end
+    if clean and string.find(stats, 'cmdstat_' .. name .. ':calls=[1-9]') then clean = false end
   end
-  local stays, first, last
-  if marker == '' or not clean then stays, first, last = ownSlots() end
-  local witnesses = first and { first, last } or {}
+  since = wall
   if clean then
-    since = wall - (tonumber(string.match(after('uptime_in_seconds', 20), '^%d+')) or 0) * 1000000
-  else
-    since = wall
-    for _, one in ipairs(witnesses) do
-      local same, _, from = parse(read(markerOf(one)))
-      if same then since = math.min(since, from) end
-    end
+    -- Negative: the clock has been set back.
+    local up = string.match(tostring(redis.pcall('INFO', 'server')), '\\nuptime_in_seconds:(%d+)')
+    since = wall - (tonumber(up) or 0) * 1000000
+  end
+  local stays, first, last = ownSlots()
+  local witnesses = first and { first, last } or {}
+  for _, one in ipairs(witnesses) do
+    local same, _, from, ttl = parse(read(markerOf(one)))
+    if same then since = math.min(since, from) end
+    longest = math.max(longest, ttl)
   end
   for _, one in ipairs(witnesses) do
     local key = markerOf(one)
     local text = read(key)
-    local same, standing, _, longest = parse(text)
-    if one ~= slot and not same and (text ~= '' or stays(one)) then
-      mark(key, bounded(math.max(standing, since + longest + 1000000), longest), since, longest)
+    local same, standing, from = parse(text)
+    -- One from before the clock was set back says nothing.
+    if one ~= slot and (not same or from > wall) and (text ~= '' or stays(one)) then
+      mark(key, bounded(math.max(standing, since + longest + 1000000)), since)
     end
   end
-  standing = bounded(math.max(standing, since + longest + 1000000), longest)
+  standing = bounded(math.max(standing, since + longest + 1000000))
   -- Where CLUSTER NODES is not allowed, a request for all keys of a lock shows that they are here.
   local here = marker ~= '' or KEYS[2] ~= nil
   if stays and marker == '' then here = stays(slot) end
-  return here and mark(clear, standing, since, longest) or standing`
+  return here and mark(clear, standing, since) or standing`
 
 /** In Lua: ARGV[1] is the full name of the marker, ARGV[5] `<slot> <longest ttl in µs>`. */
 export const slotMarker: string = `
 slotBar = function(decides)
-  local slot, most = string.match(ARGV[5], '^(%d+) (%d+)$')
-  local info = redis.pcall('INFO', 'server', 'replication')
-  if type(info) ~= 'string' then return 0 end
-  local function after(name, length)
-    local _, at = string.find(info, '\\n' .. name .. ':', 1, true)
-    return at and string.sub(info, at + 1, at + length) or ''
+  local info = redis.pcall('INFO', 'replication')
+  local _, at = string.find(type(info) == 'string' and info or '', '\\nmaster_replid:', 1, true)
+  if not at then
+    -- A release still frees the lock, but hands it to nobody.
+    if not decides then return wall + 1000000 end
+    error({ err = 'NOINFO this account may not run INFO' })
   end
-  local life, promoted = after('run_id', 16), string.find(after('master_replid2', 40), '[1-9a-f]') ~= nil
-  if life == '' then return 0 end
-  if promoted then life = life .. after('master_replid', 8) end
+  local life = string.sub(info, at + 1, at + 16)
+  local slot, most = string.match(ARGV[5], '^(%d+) (%d+)$')
   local marker = redis.pcall('GET', clear)
   if type(marker) ~= 'string' then marker = '' end
-  -- One that was promoted may have given up that history: the same life, as far as both tell.
-  if string.find(marker, '0 ' .. life, 1, true) == 1 then return 0 end
+  if string.find(marker, '0 ' .. life .. ' ' .. most .. ' ', 1, true) == 1 then return 0 end
 
+  local longest = tonumber(most)
   local function parse(text)
-    local till, writer, since, ttl = string.match(text, '^(%d+) (%S+) (%d+) (%d+)$')
-    local same = writer and (writer == life or not promoted and string.sub(writer, 1, #life) == life)
-    local longest = math.max(tonumber(most), tonumber(ttl or 0))
-    local standing = till and tonumber(till) > wall and tonumber(till) + longest - ttl or 0
-    return same, standing, tonumber(since or 0), longest
+    local till, writer, ttl, since = string.match(text, '^(%d+) (%S+) (%d+) (%d+)$')
+    if not till then return false, 0, 0, 0 end
+    till, ttl = tonumber(till), tonumber(ttl)
+    -- Of whoever has set a longer ttl there may be holders that the quarantine did not reckon with.
+    return writer == life, till > wall and till + math.max(0, longest - ttl) or 0, tonumber(since), ttl
   end
   -- Never longer than it takes for all to run out, in case the clock has been set back.
-  local function bounded(till, longest)
+  local function bounded(till)
     till = math.min(till, wall + longest + 1000000)
     return till > wall and till or 0
   end
-  local function mark(key, till, since, longest)
-    redis.pcall('SET', key, string.format('%d %s %d %d', till, life, since, longest))
+  local function mark(key, till, since)
+    local text = string.format('%d %s %d %d', till, life, longest, since)
+    if key ~= clear or text ~= marker then redis.pcall('SET', key, text) end
     return till
   end
 
-  local same, standing, since, longest = parse(marker)
+  local same, standing, since, ttl = parse(marker)
+  longest = math.max(longest, ttl)
   if same then
-    standing = bounded(standing, longest)
-    if decides and standing == 0 then mark(clear, 0, since, longest) end
-    return standing
+    standing = bounded(standing)
+    return decides and mark(clear, standing, since) or standing
   end
   if not decides then return wall + 1000000 end
+  local promoted = string.find(info, '\\nmaster_replid2:0*[1-9a-f]') ~= nil
 ${decide}
 end
 `
