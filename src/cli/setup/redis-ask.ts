@@ -3,6 +3,7 @@ import type { RedisPlace } from '../redis-place.js'
 import { midway } from './clock.js'
 import { type Asker, isAnswer } from './redis-open.js'
 import { deniedTo } from './redis-rights.js'
+import { type SlotMarker, slotMarkers } from './redis-slots.js'
 
 export interface NodeFacts {
   /** By field; undefined: this account may not run INFO. */
@@ -15,6 +16,8 @@ export interface NodeFacts {
   readonly denied: readonly string[] | undefined
   /** The stored marker of the server life that last granted locks; `new`: an operator declared the server new. Undefined: none. */
   readonly marker: Marker | 'new' | undefined
+  /** Of a node of a Cluster, instead. */
+  readonly slotMarkers: readonly SlotMarker[]
 }
 
 /** As `src/drivers/redis/scripts/server-marker.ts` writes it. */
@@ -27,7 +30,13 @@ export interface Marker {
   readonly sure: boolean
 }
 
-const settings = ['appendfsync', 'no-appendfsync-on-rewrite', 'save', 'min-replicas-to-write']
+const settings = [
+  'appendfsync',
+  'no-appendfsync-on-rewrite',
+  'save',
+  'min-replicas-to-write',
+  'repl-backlog-ttl',
+]
 
 /** @throws the client's error if the server does not answer or refuses the login; Error for a Sentinel, which stores no data */
 export async function askNode(asker: Asker, place: RedisPlace): Promise<NodeFacts> {
@@ -38,6 +47,7 @@ export async function askNode(asker: Asker, place: RedisPlace): Promise<NodeFact
   const { answer: time, middle } = await midway(() => allowed(asker.call('TIME')))
   const config = await Promise.all(settings.map((name) => allowed(asker.call('CONFIG', 'GET', name))))
   const now = timeOf(time) ?? middle
+  const ask = (command: string, ...args: string[]) => allowed(asker.call(command, ...args))
   return {
     info,
     config: new Map(
@@ -47,7 +57,8 @@ export async function askNode(asker: Asker, place: RedisPlace): Promise<NodeFact
     ),
     ahead: now - middle,
     denied: await deniedTo(asker, place, prefix),
-    marker: markerOf(await allowed(asker.call('GET', `${prefix}boot`)), now),
+    marker: markerOf(await ask('GET', `${prefix}boot`), now),
+    slotMarkers: place.is === 'cluster' ? await slotMarkers(ask, prefix, now) : [],
   }
 }
 

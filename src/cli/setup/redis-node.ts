@@ -3,7 +3,7 @@ import { formatDuration } from '../duration.js'
 import type { RedisPlace } from '../redis-place.js'
 import { bad, type Check, ok, unchecked, weak } from './check.js'
 import { modeOf, type NodeFacts } from './redis-ask.js'
-import { maxTtlOf, quarantineChecks } from './redis-quarantine.js'
+import { maxTtlOf, quarantineChecks, quarantineOf } from './redis-quarantine.js'
 import { rightsCheck } from './redis-rights.js'
 
 type Info = ReadonlyMap<string, string>
@@ -11,9 +11,12 @@ type Info = ReadonlyMap<string, string>
 export function checksOf(facts: NodeFacts, place: RedisPlace): Check[] {
   const { info } = facts
   if (info === undefined) {
-    const means = 'a restart that forgets locks goes unnoticed: two processes can hold one'
+    const means =
+      quarantineOf(place) === 'off'
+        ? 'after a restart that forgets locks, a second process may hold one at once'
+        : 'no lock can be taken: nothing else shows whether the server has forgotten locks'
     return [
-      bad('INFO', 'this account may not ask for INFO', means, 'ACL SETUSER <user> +info'),
+      bad('INFO', 'this account may not run INFO', means, 'ACL SETUSER <user> +info'),
       rightsCheck(facts.denied),
     ]
   }
@@ -58,7 +61,7 @@ function eviction(info: Info): Check {
 
 function persistence(facts: NodeFacts, info: Info, place: RedisPlace): Check[] {
   const { options, is } = place
-  const quarantine = is === 'redlock' ? 'strict' : (options.quarantine ?? 'strict')
+  const quarantine = quarantineOf(place)
   const { found, keepsAll, remedy } = kept(facts, info)
   const what = 'persistence'
   const pause = formatDuration(maxTtlOf(place))
@@ -66,7 +69,13 @@ function persistence(facts: NodeFacts, info: Info, place: RedisPlace): Check[] {
     is === 'redlock'
       ? `safe; after a restart this server gives no vote for ${pause}`
       : `safe; free locks are refused for ${pause} after a restart`
-  const check = keepsAll ? ok(what, found, 'a restart forgets nothing') : weak(what, found, safe, remedy)
+  const kind =
+    is === 'cluster' && quarantine === 'strict'
+      ? `; free locks are refused for ${pause} after it all the same`
+      : ''
+  const check = keepsAll
+    ? ok(what, found, `a restart forgets nothing${kind}`)
+    : weak(what, found, safe, remedy)
   const now = quarantineChecks(facts, info, place, keepsAll)
   if (keepsAll || quarantine === 'strict') return [check, ...now]
   const means =
@@ -75,7 +84,7 @@ function persistence(facts: NodeFacts, info: Info, place: RedisPlace): Check[] {
       : 'a process that first connects after a restart that forgets locks may take one that another holds'
   return [
     { ...check, means },
-    bad('quarantine', `quarantine=${quarantine} in the URL`, means, 'leave it out: strict'),
+    bad('quarantine', `quarantine=${options.quarantine} in the URL`, means, 'leave it out: strict'),
     ...now,
   ]
 }
@@ -109,7 +118,8 @@ function kept({ config }: NodeFacts, info: Info): Kept {
   }
 }
 
-function replicas({ config }: NodeFacts, info: Info, { is, options }: RedisPlace): Check[] {
+function replicas({ config }: NodeFacts, info: Info, place: RedisPlace): Check[] {
+  const { is, options } = place
   const connected = Number(info.get('connected_slaves') ?? 0)
   const waited = options.replicas ?? 0
   const what = 'replicas'
@@ -137,15 +147,24 @@ function replicas({ config }: NodeFacts, info: Info, { is, options }: RedisPlace
     const means = 'safe; no locks while the master is down: the Sentinels have nothing to put in its place'
     return [weak(what, 'none', means, 'a replica, and ?replicas=1 in the URL')]
   }
-  return [grants(connected, waited, is), oldMasters(config)]
+  return [grants(connected, waited, place), oldMasters(config), ...forgottenPromotions(config, place)]
 }
 
-function grants(connected: number, waited: number, is: RedisPlace['is']): Check {
+/** Without replicas a server gives up after this time that it was promoted. */
+function forgottenPromotions(config: ReadonlyMap<string, string>, place: RedisPlace): Check[] {
+  const seconds = Number(config.get('repl-backlog-ttl') ?? 0)
+  if (seconds === 0 || seconds * 1_000 >= maxTtlOf(place) || quarantineOf(place) === 'off') return []
+  const means =
+    'a promotion may be forgotten before the locks it lost have run out: two processes can hold one'
+  return [bad('promotions', `repl-backlog-ttl ${seconds}`, means, 'repl-backlog-ttl 3600')]
+}
+
+function grants(connected: number, waited: number, place: RedisPlace): Check {
   const what = 'replicas'
   if (waited > 0) return ok(what, `${connected} connected, grants wait for ${waited}`)
   const found = `${connected} connected, grants do not wait for them`
   const remedy = '?replicas=1 in the URL'
-  if (is === 'cluster') {
+  if (quarantineOf(place) === 'off') {
     const means = 'a fail-over can lose a lock unnoticed: two processes can hold it until its ttl is over'
     return weak(what, found, means, remedy)
   }

@@ -3,6 +3,7 @@ import { formatDuration } from '../duration.js'
 import type { RedisPlace } from '../redis-place.js'
 import { type Check, weak } from './check.js'
 import type { NodeFacts } from './redis-ask.js'
+import { slotQuarantine } from './redis-slots.js'
 
 type Info = ReadonlyMap<string, string>
 
@@ -11,18 +12,26 @@ export function maxTtlOf({ is, options }: RedisPlace): number {
   return options.maxTtl ?? (is === 'redlock' ? 60_000 : 30_000)
 }
 
+/** In a Cluster `detected` does nothing. */
+export function quarantineOf({ is, options }: RedisPlace): 'strict' | 'detected' | 'off' {
+  if (is === 'redlock') return 'strict'
+  const { quarantine = 'strict' } = options
+  return is === 'cluster' && quarantine === 'detected' ? 'off' : quarantine
+}
+
 /** Are free locks currently refused? */
 export function quarantineChecks(
-  { marker }: NodeFacts,
+  { marker, slotMarkers }: NodeFacts,
   info: Info,
   place: RedisPlace,
   keepsAll: boolean,
 ): Check[] {
   const { is, options } = place
-  if (is === 'redlock' || is === 'cluster' || options.quarantine === 'off' || marker === 'new') return []
+  if (is === 'redlock' || quarantineOf(place) === 'off' || marker === 'new') return []
   const up = 1_000 * Number(info.get('uptime_in_seconds') ?? 0)
   // Plus one second: the server reports its uptime in whole seconds.
   const whole = maxTtlOf(place) + 1_000
+  if (is === 'cluster') return [slotQuarantine(info, slotMarkers, whole)]
   const left = standing({ marker, options, info, keepsAll, whole, young: Math.max(0, whole - up) })
   if (left <= 0) return []
   const found = `up for ${up < 1_000 ? 'less than 1s' : formatDuration(up)}, and may have forgotten locks that it knew`

@@ -3,8 +3,11 @@
 // Second tier because it starts servers with settings that weaken locks.
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
+import { Cluster } from 'ioredis'
 import type { Check } from '../../../src/cli/setup/check.js'
 import { setupOf } from '../../../src/cli/setup/setup.js'
+import { createLocks } from '../../../src/create-locks.js'
+import { redis } from '../../../src/drivers/redis/index.js'
 import { leakCheck } from '../../support/leaks.js'
 import { type RedisServer, startMany, startRedis } from '../../support/servers/redis.js'
 import { startCluster } from '../../support/servers/redis-cluster.js'
@@ -101,6 +104,7 @@ describe('the set-up of one Redis server', { concurrency: false }, () => {
     await account('blind', '+@all', '-info', '-config')
     const blind = await as('blind')
     assert.equal(blind.told('INFO').verdict, 'bad')
+    assert.match(blind.told('INFO').means ?? '', /^no lock can be taken/)
     await account('still', '+@all', '-config')
     assert.match((await as('still')).told('persistence').found, /not told to this account/)
     await account('dumb', '+@all', '-@scripting')
@@ -159,6 +163,57 @@ describe('the set-up of other forms of Redis', () => {
     assert.ok(!doubts.includes('rights'))
     const single = await look(`redis://127.0.0.1:${odd?.port}`)
     assert.match(single.told('cluster').remedy ?? '', /redis\+cluster:/)
+  })
+
+  it('a Cluster: whether a node grants free locks now, and for how long not, is what the driver does', async (t) => {
+    await using setup = await startCluster({ persistence: 'aof-always', replicas: 1, nodeTimeout: 60_000 })
+    const url = `${setup.url}?maxTtl=8000`
+    const quarantine = async (query = '') => {
+      const checks = await setupOf(url + query)
+      return checks.filter(({ what }) => what.startsWith('quarantine'))
+    }
+    const young = (await setupOf(`${setup.url}?maxTtl=600000`)).filter(({ what }) =>
+      what.startsWith('quarantine'),
+    )
+    for (const check of young)
+      assert.match(`${check.verdict} ${check.means}`, /^weak safe; .* refused for .+ more$/)
+    await until(async () => (await quarantine()).every(({ verdict }) => verdict === 'ok'), { within: 40_000 })
+    const { told } = await look(url)
+    assert.equal(told('quarantine').found, 'over: free locks are granted at once')
+    assert.equal(
+      told('persistence').means,
+      'a restart forgets nothing; free locks are refused for 8s after it all the same',
+    )
+    assert.match(told('replicas').means ?? '', /^safe; after a fail-over free locks are refused/)
+    const client = new Cluster([...setup.addresses])
+    const locks = createLocks(redis({ client, maxTtl: 8_000 }), { ttl: 8_000 })
+    t.after(() => locks.close().then(() => client.disconnect()))
+    await locks.mutex('x').run(() => undefined)
+    const owner = await setup.ownerOf(await setup.slotOf('hf:{x}'))
+    await owner.cli('FLUSHALL')
+    const flushed = `quarantine of 127.0.0.1:${owner.port}`
+    assert.match(
+      (await look(url)).told(flushed).means ?? '',
+      /from the first request on free locks are refused for 9s$/,
+    )
+    assert.equal(await locks.mutex('x').tryAcquire(), undefined)
+    const found = (await look(url)).told(flushed)
+    assert.match(
+      `${found.found}: ${found.means}`,
+      /^data were deleted.*: safe; free locks are refused for \S+ more$/,
+    )
+    await locks.mutex('x').run(() => undefined, { wait: 40_000 })
+    assert.equal((await look(url)).told('quarantine').verdict, 'ok')
+    const off = await look(`${setup.url}?quarantine=detected`)
+    assert.match(off.told('replicas').means ?? '', /two processes can hold it/)
+    for (const node of setup.nodes)
+      await node.cli('CONFIG', 'SET', 'repl-backlog-ttl', 1, 'appendfsync', 'everysec')
+    assert.equal((await look(url)).told('promotions').verdict, 'bad')
+    const detected = (await look(`${setup.url}?quarantine=detected`)).told('quarantine')
+    assert.match(
+      `${detected.found}: ${detected.means}`,
+      /^quarantine=detected.*: .*a second process may hold one at once/,
+    )
   })
 
   it('Redlock: a majority must answer, and all keep what they have voted', async () => {
