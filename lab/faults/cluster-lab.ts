@@ -14,14 +14,14 @@ export interface ClusterLab {
   readonly options?: RedisPlace['options']
   /** Duration of faults on a single node, as shares of the ttl. If longer than the node timeout, the node is replaced. */
   readonly lasts: readonly [least: number, most: number]
-  /** What a fail-over may lose. */
-  readonly lost?: (ttl: number) => readonly Excuse[]
+  /** What a master may do that wakes after it was replaced. */
+  readonly woken?: (ttl: number) => readonly Excuse[]
 }
 
 /** ms. A node silent for this long is replaced; one that sees no majority for this long refuses requests. */
 const nodeTimeout = 1_000
 
-export function clusterLab({ about, options, lasts, lost = () => [] }: ClusterLab): LabDriver {
+export function clusterLab({ about, options, lasts, woken = () => [] }: ClusterLab): LabDriver {
   return made({
     about,
     client: (place) => openRedis(place as RedisPlace),
@@ -42,7 +42,7 @@ export function clusterLab({ about, options, lasts, lost = () => [] }: ClusterLa
         options: { maxTtl: ttl, ...options },
         ...more,
       })
-      const excuses = lost(ttl)
+      const excuses = woken(ttl)
       const cuts = cutsOf({ servers: setup.nodes, cables, links }).map(
         ({ kind, weight = 1, begin }): Fault => ({
           kind: `master: ${kind}`,
@@ -52,7 +52,7 @@ export function clusterLab({ about, options, lasts, lost = () => [] }: ClusterLa
           apart: 3_000,
           family: 'partition',
           weight: 3 * weight,
-          excuses,
+          excuses: kind.startsWith('paused') ? excuses : [],
           begin: async (act) => {
             const masters = await setup.settled()
             const master = masters[Math.floor(act.amount * masters.length)]

@@ -1,6 +1,7 @@
 /**
  * `redis()` on a Cluster of three masters with a replica each, which take over: a master's latest grants are lost with it, and an old master
- * goes on until it hears no majority. Two clients may then hold the lock, which is expected.
+ * goes on until it hears no majority. Until both are over the promoted one grants nothing. But one that was paused for longer than that first
+ * executes the requests in its buffers, and may grant a lock that is held.
  */
 import { clusterLab } from '../cluster-lab.js'
 import type { LabDriver } from '../store.js'
@@ -8,11 +9,11 @@ import type { LabDriver } from '../store.js'
 export const lab: LabDriver = clusterLab({
   about: 'redis: a Cluster of three masters with a replica each, an ioredis client in every process',
   lasts: [0.02, 0.2],
-  lost: (ttl) => [
+  woken: (ttl) => [
     {
       rules: ['exclusion', 'read-write', 'permits', 'tokens'],
       within: 2 * ttl + 2_000,
-      why: 'a promotion in a Cluster can lose grants, and an old master goes on until it hears no majority: use replicas (docs/drivers/redis.md)',
+      why: 'a master that wakes executes what was waiting for it before it hears that it was replaced: use replicas (docs/drivers/redis.md)',
     },
   ],
 })
