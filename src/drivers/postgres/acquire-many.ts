@@ -30,9 +30,10 @@ export async function acquireMany(
   })
   try {
     const items = JSON.stringify(claims.map(itemOf))
-    const asked = connections.execute(calls.together, [items, subscriber.channel, by])
+    const { channel } = subscriber
+    const asked = connections.execute(calls.together, [items, channel, by])
     const told = await Promise.race([asked, over])
-    if (told !== undefined) return createGrants(runtime, claims, told)
+    if (told !== undefined) return createGrants(runtime, claims, told, channel !== null)
     await end()
     // The statement was in flight for so long that the server has forgotten that the attempts had ended.
     asked.then(
@@ -60,13 +61,14 @@ function createGrants(
   runtime: Runtime,
   claims: readonly Claim[],
   { answer, sent }: StatementResult,
+  reachable: boolean,
 ): Hold[] | undefined {
   if ((answer as readonly unknown[])[0] !== 'none') {
     return (answer as readonly Granted[]).map(([, token], i) => {
       const claim = claims[i] as Claim
       const validUntil = deadline(sent, claim.ttl)
       // A notification that others wait may have arrived before this answer and found no hold: assume that others wait.
-      return new Hold(runtime, claim, { token, contended: true, validUntil, reachable: true })
+      return new Hold(runtime, claim, { token, contended: true, validUntil, reachable })
     })
   }
   const [, place, [what, limit]] = answer as readonly ['none', number, readonly [string, number]]

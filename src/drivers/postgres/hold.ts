@@ -6,6 +6,7 @@ import { quote } from '../../core/name.js'
 import { tokenReserve } from '../../core/token.js'
 import { Hints } from '../kit/hints.js'
 import { toFailure } from './failure.js'
+import type { RenewResult } from './renewer.js'
 import type { Runtime } from './runtime.js'
 
 export interface Proof {
@@ -26,6 +27,8 @@ export class Hold implements Grant {
   #last: number
   #heard: boolean
   readonly #reachable: boolean
+  /** Does the server know where to notify this hold? */
+  #recorded: boolean
   #asked = false
   #revoked: AbortController | undefined
   #hints: Hints | undefined
@@ -39,7 +42,10 @@ export class Hold implements Grant {
     this.validUntil = proven.validUntil
     this.#heard = proven.contended
     this.#reachable = proven.reachable
+    this.#recorded = proven.reachable
     runtime.holds.set(claim.attempt, this)
+    // The channel came up while the answer was on its way. If this fails, the next renewal records it.
+    if (!this.#recorded && runtime.subscriber.channel !== null) void this.keep().catch(() => undefined)
   }
 
   get lost(): AbortSignal {
@@ -66,12 +72,15 @@ export class Hold implements Grant {
     if (!held) this.#gone(`the hold of ${quote(name)} was taken by force`)
   }
 
-  /** For when another server may be answering: asks as `look()`, and has the hold last at least until `validUntil`. Rejects as `look()`. */
+  /**
+   * For when another server may be answering, or the channel is up again: asks as `look()`, and has the hold last at least until `validUntil`.
+   * Rejects as `look()`.
+   */
   async keep(): Promise<void> {
-    const { name, attempt } = this.#claim
+    const { name } = this.#claim
     const left = this.validUntil - this.#runtime.clock.now()
     if (left <= 0 || this.#asked) return
-    const { held } = await this.#runtime.renewer.renew(name, attempt, -left)
+    const { held } = await this.#renewed(-left)
     if (!held && !this.#asked) this.#gone(`the server does not know the hold of ${quote(name)} any more`)
   }
 
@@ -83,9 +92,18 @@ export class Hold implements Grant {
     this.#revoked.abort(new BackendError('postgres', why))
   }
 
-  async renew(ttl: number): Promise<number | undefined> {
+  /** Granted while nobody listened, it tells the server where to notify it as soon as somebody does. */
+  async #renewed(ttl: number): Promise<RenewResult> {
+    const { renewer, subscriber } = this.#runtime
     const { name, attempt } = this.#claim
-    const { held, sent } = await this.#told(this.#runtime.renewer.renew(name, attempt, ttl))
+    const channel = this.#recorded ? null : subscriber.channel
+    const answer = await renewer.renew(name, attempt, ttl, channel)
+    if (channel !== null) this.#recorded = true
+    return answer
+  }
+
+  async renew(ttl: number): Promise<number | undefined> {
+    const { held, sent } = await this.#told(this.#renewed(ttl))
     if (!held) return undefined
     this.validUntil = deadline(sent, ttl)
     return this.validUntil

@@ -15,14 +15,18 @@ export interface RenewResult {
 }
 
 export interface Renewer {
-  /** @param ttl in ms; 0: only asks whether the lock is held; below 0: has it last at least that long (`-ttl`) and shortens nothing */
-  renew(name: string, attempt: string, ttl: number): Promise<RenewResult>
+  /**
+   * @param ttl in ms; 0: only asks whether the lock is held; below 0: has it last at least that long (`-ttl`) and shortens nothing
+   * @param channel where the holder is notified from now on; null: as before
+   */
+  renew(name: string, attempt: string, ttl: number, channel?: string | null): Promise<RenewResult>
 }
 
 interface Item {
   readonly name: string
   readonly attempt: string
   readonly ttl: number
+  readonly channel: string | null
   readonly resolve: (renewed: RenewResult) => void
   readonly reject: (error: unknown) => void
 }
@@ -34,7 +38,10 @@ export function createRenewer(connections: Connections, calls: Calls, clock: Clo
   let items: Item[] = []
   const send = async (batch: readonly Item[], tries = 1): Promise<void> => {
     try {
-      const rows = batch.map(({ name, attempt, ttl }) => [name, attempt, Math.round(ttl * 1000)])
+      const rows = batch.map(({ name, attempt, ttl, channel }) => {
+        const row = [name, attempt, Math.round(ttl * 1000)]
+        return channel === null ? row : [...row, channel]
+      })
       const { answer, sent } = await connections.execute(calls.renew, [JSON.stringify(rows)])
       for (const [i, item] of batch.entries()) {
         const held = (answer as number[])[i]
@@ -53,9 +60,9 @@ export function createRenewer(connections: Connections, calls: Calls, clock: Clo
     for (let i = 0; i < all.length; i += maxBatch) void send(all.slice(i, i + maxBatch))
   }
   return {
-    renew(name, attempt, ttl) {
+    renew(name, attempt, ttl, channel = null) {
       return new Promise((resolve, reject) => {
-        items.push({ name, attempt, ttl, resolve, reject })
+        items.push({ name, attempt, ttl, channel, resolve, reject })
         if (items.length === 1) clock.soon(flush)
       })
     },

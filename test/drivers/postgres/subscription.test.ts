@@ -52,4 +52,38 @@ test('a forced release while the subscription is away is found as soon as it is 
   assert.equal(signal.reason.why, 'revoked')
 })
 
+test('a hold that was granted while the subscription was away is notified of a forced release once it is back', async (t) => {
+  const { locks, hear } = await wired(t)
+  // Without a hold or a waiter nobody needs a subscription.
+  await locks.mutex('needs a subscription').acquire({ ttl })
+  hear.up.hold()
+  hear.reset()
+  await hear.up.holding()
+  const leases = await Promise.all([
+    locks.mutex('writes while away').acquire({ ttl }),
+    locks.readWrite('reads while away').read.acquire({ ttl }),
+    locks
+      .all([locks.mutex('first of two while away'), locks.mutex('second of two while away')])
+      .acquire({ ttl }),
+  ])
+  const signals = leases.map(({ signal }) => signal)
+  const names = ['writes while away', 'reads while away', 'first of two while away']
+  assert.deepEqual(await unheard(names), names.toSorted())
+  hear.up.pass()
+  await until(async () => (await unheard(names)).length === 0, { what: 'the server to know where to notify' })
+  for (const name of names) assert.equal(await peer(t, server.port).locks.forceRelease(name), 1)
+  await until(() => signals.every(({ aborted }) => aborted))
+  for (const { reason } of signals) assert.equal(reason.why, 'revoked')
+})
+
+/** Those of the names whose hold has no channel. */
+async function unheard(names: readonly string[]): Promise<unknown[]> {
+  const rows = await server.sql(
+    `select name from (select name, channel from holdfast_locks where kind = 'x'
+       union all select name, channel from holdfast_holds) a where name = any($1) and channel is null order by name`,
+    [names],
+  )
+  return rows.map(({ name }) => name)
+}
+
 after(leakCheck)

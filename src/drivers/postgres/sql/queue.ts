@@ -156,6 +156,18 @@ begin
   return l;
 end $$;
 
+-- From now on the holder is notified there.
+create or replace function S.holdfast_reached_v1(l S.holdfast_locks, _attempt text, _channel text) returns S.holdfast_locks
+language plpgsql as $$
+begin
+  if l.kind = 'x' then
+    l.channel := _channel;
+  else
+    update S.holdfast_holds h set channel = _channel where h.name = l.name and h.attempt = _attempt;
+  end if;
+  return l;
+end $$;
+
 -- Has the attempt ended, by release or cancel?
 create or replace function S.holdfast_ended_v1(l S.holdfast_locks, _attempt text) returns boolean language plpgsql as $$
 begin

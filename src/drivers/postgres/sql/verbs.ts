@@ -161,8 +161,8 @@ begin
   return answer;
 end $$;
 
--- Proves holds again. Parameters: JSON [[name, attempt, ttl], ...] in the order of names, so that two batches cannot wait for each other,
--- ttl 0 = only look, below 0 = to last for so long at least; 1 = no notifications. Answer: for each 1, or 0 when it is not held, or 2 when somebody else keeps its row and there
+-- Proves holds again. Parameters: JSON [[name, attempt, ttl, channel], ...] in the order of names, so that two batches cannot wait for each
+-- other, ttl 0 = only look, below 0 = to last for so long at least, channel null or absent = as it was; 1 = no notifications. Answer: for each 1, or 0 when it is not held, or 2 when somebody else keeps its row and there
 -- are others: to be asked again by itself, so that one row costs one lease.
 create or replace function S.holdfast_renew_v1(_items text, _quiet int) returns text language plpgsql as $$
 declare
@@ -182,7 +182,7 @@ begin
     now := S.holdfast_now_v1();
     held := false;
     if _ttl > 0 then
-      update S.holdfast_locks k set expires = now + _ttl, ttl = _ttl
+      update S.holdfast_locks k set expires = now + _ttl, ttl = _ttl, channel = coalesce(item ->> 3, k.channel)
         where k.name = _name and k.kind = 'x' and k.owner = _attempt and k.expires > now;
       held := found;
     end if;
@@ -195,6 +195,7 @@ begin
         held := S.holdfast_held_v1(l, _attempt) is not null;
         if held and _ttl > 0 then l := S.holdfast_extend_v1(l, _attempt, _ttl, now); end if;
         if held and _ttl < 0 then l := S.holdfast_keep_v1(l, _attempt, - _ttl, now); end if;
+        if held and item ->> 3 is not null then l := S.holdfast_reached_v1(l, _attempt, item ->> 3); end if;
         l := S.holdfast_advance_v1(l, '', 0, now, _quiet);
         perform S.holdfast_save_v1(was, l, now);
       end if;
