@@ -29,7 +29,7 @@ import { checkName, describe, quote } from '../core/name.js'
 import { onAbort } from '../core/on-abort.js'
 import { type AcquireOptions, checkOptions } from '../core/options.js'
 import { runInside } from '../core/reentrancy.js'
-import { type Deadline, readOnce, TimedOut, withDeadline } from '../core/with-deadline.js'
+import { type Deadline, readOnce, restOfWait, TimedOut, withDeadline } from '../core/with-deadline.js'
 import { noPermits } from './no-permits.js'
 
 export interface OnceOptions extends Omit<AcquireOptions, 'permits' | 'reentrant'> {
@@ -85,6 +85,9 @@ async function awaitTurn(
   terms: Omit<OnceOptions, 'keep' | 'keepError'>,
 ): Promise<Found> {
   const wait = duration('wait', terms.wait ?? engine.defaults.wait, 0, true)
+  const from = engine.clock.now()
+  // Of the one wait for the two reads and the lock. No wait but 0 becomes a single attempt, which may take ten seconds.
+  const left = (least: number) => (wait === 0 ? 0 : Math.max(least, wait - (engine.clock.now() - from)))
   const read = (bounds: Deadline) => box.read(bounds).then(keptIn)
   const found = await readOnce(engine, box.key, read, { signal: terms.signal, wait })
   const before = found?.ok === false && found.brief ? found.token : undefined
@@ -108,7 +111,7 @@ async function awaitTurn(
   }).catch(() => undefined)
   let lease: HeldLease
   try {
-    lease = await lock.take({ ...terms, signal })
+    lease = await lock.take({ ...terms, wait: left(1), signal })
   } catch (error) {
     if (error === appeared && kept !== undefined) return { kept }
     throw error
@@ -117,7 +120,7 @@ async function awaitTurn(
     done.abort(new Error('no longer waiting'))
     await watching
   }
-  return granted(box, lease, meant, terms.signal)
+  return granted(box, lease, meant, { signal: terms.signal, wait: left(restOfWait) })
 }
 
 /** The last check, with the lock: what was kept meanwhile stands. */
@@ -125,11 +128,11 @@ async function granted(
   box: CellRef,
   lease: HeldLease,
   meant: (cell: Cell | undefined) => Kept | undefined,
-  signal: AbortSignal | undefined,
+  within: { readonly signal: AbortSignal | undefined; readonly wait: number },
 ): Promise<Found> {
   let kept: Kept | undefined
   try {
-    kept = await readOnce(box.engine, box.key, (bounds) => box.read(bounds).then(meant), { signal })
+    kept = await readOnce(box.engine, box.key, (bounds) => box.read(bounds).then(meant), within)
     // The store may have been slow to reply.
     if (kept === undefined) lease.assertHeld()
   } catch (error) {
