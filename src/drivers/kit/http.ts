@@ -63,6 +63,7 @@ export class HttpHost {
   readonly #clock: Clock
   readonly #agent: HttpAgent
   readonly #secure: boolean
+  #closed = false
 
   constructor(url: URL, clock: Clock, tls: TlsOptions | undefined) {
     this.url = url
@@ -79,7 +80,8 @@ export class HttpHost {
       return await this.#once(options, sent, timeout)
     } catch (error) {
       // The store closed a kept-alive connection just as we reused it: that says nothing about the store's health.
-      if (!(error instanceof StaleConnection)) throw error
+      // Closing ends the connections in use, too.
+      if (!(error instanceof StaleConnection) || this.#closed) throw error
       const again = await this.#once(options, sent, timeout).catch((last: NoResponseError) => {
         // The first request may have arrived all the same.
         throw new NoResponseError(last.message, true, last.cause)
@@ -158,6 +160,7 @@ export class HttpHost {
   }
 
   close(): void {
+    this.#closed = true
     this.#agent.destroy()
   }
 

@@ -9,7 +9,7 @@ import { until } from '../../support/until.js'
 import { never, once, waiting } from '../support/asking.js'
 import { asked } from '../support/http-requests.js'
 import { claim } from '../support/session-store.js'
-import { driverOf, locksOf, placesOf } from './support/scene.js'
+import { cabled, driverOf, locksOf, placesOf } from './support/scene.js'
 
 const server = await startConsul()
 after(() => server.stop())
@@ -159,5 +159,20 @@ for (const crowd of [40, 200]) {
     await (await waits[crowd - 1])?.release()
   })
 }
+
+test('a request that closing ends is not sent again, and no connection stays open', async (t) => {
+  const { driver, cable } = await cabled(t, server)
+  await driver.inspect('closing')
+  cable.down.hold()
+  const asked = driver.inspect('closing')
+  const refused = assert.rejects(asked, { name: 'BackendError' })
+  await cable.down.holding()
+  const { accepted } = cable
+  await driver.close()
+  await refused
+  cable.down.pass()
+  await until(() => cable.links.length === 0)
+  assert.equal(cable.accepted, accepted)
+})
 
 after(leakCheck)

@@ -8,7 +8,7 @@ import { until } from '../../support/until.js'
 import { once, waiting } from '../support/asking.js'
 import { asked } from '../support/http-requests.js'
 import { claim } from '../support/session-store.js'
-import { driverOf, locksOf, placesOf } from './support/scene.js'
+import { cabled, driverOf, locksOf, placesOf, protocols } from './support/scene.js'
 
 const server = await startEtcd()
 after(() => server.stop())
@@ -202,5 +202,21 @@ async function metric(name: string): Promise<number> {
   const text = await (await fetch(`${server.url}/metrics`, { headers: { connection: 'close' } })).text()
   return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1] ?? Number.NaN)
 }
+
+for (const [name, more] of protocols)
+  test(`${name}: a request that closing ends is not sent again, and no connection stays open`, async (t) => {
+    const { driver, cable } = await cabled(t, server, more)
+    await driver.inspect('closing')
+    cable.down.hold()
+    const asked = driver.inspect('closing')
+    const refused = assert.rejects(asked, { name: 'BackendError' })
+    await cable.down.holding()
+    const { accepted } = cable
+    await driver.close()
+    await refused
+    cable.down.pass()
+    await until(() => cable.links.length === 0)
+    assert.equal(cable.accepted, accepted)
+  })
 
 after(leakCheck)

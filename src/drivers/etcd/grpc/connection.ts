@@ -1,7 +1,7 @@
 /** One HTTP/2 connection to a member. It is opened when it is needed, and replaced when it seems dead. */
 import { createSecureContext } from 'node:tls'
 import type { Clock } from '../../../core/clock.js'
-import type { TlsOptions } from '../../kit/http.js'
+import { NoResponseError, type TlsOptions } from '../../kit/http.js'
 import type { GrpcClient, GrpcMetadata, GrpcModule, GrpcStream } from './client.js'
 
 /** `heard`: the clock reading at which the last message arrived. */
@@ -32,6 +32,7 @@ export class Connection {
   readonly #grpc: GrpcModule
   readonly #open: () => GrpcClient
   #channel: Channel | undefined
+  #closed = false
 
   constructor(grpc: GrpcModule, url: URL, clock: Clock, tls: TlsOptions | undefined) {
     this.host = url.host
@@ -45,7 +46,9 @@ export class Connection {
     this.#open = () => new grpc.Client(address, credentials as never, more as never)
   }
 
+  /** @throws NoResponseError when it was closed: nothing opens a connection that nobody would close */
   get channel(): Channel {
+    if (this.#closed) throw new NoResponseError('was ended from here', false)
     this.#channel ??= { client: this.#open(), heard: Number.NEGATIVE_INFINITY }
     return this.#channel
   }
@@ -76,6 +79,7 @@ export class Connection {
   }
 
   close(): void {
+    this.#closed = true
     if (this.#channel !== undefined) this.replace(this.#channel)
   }
 }
