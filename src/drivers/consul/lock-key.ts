@@ -147,9 +147,9 @@ export class Taker {
 
   /** Removes the entry, and the lock if it was taken. */
   async leave(session: Session): Promise<void> {
-    const { attempt, ttl } = this.#claim
+    const { attempt, ttl, name } = this.#claim
     if (!this.#own.ambiguous && !this.#took)
-      return this.#desk.clear(leave(this.#line, attempt, false), session, ttl / 6)
+      return this.#desk.clear(leave(this.#line, attempt, false), session, ttl / 6, name)
     // First the note, so that no request in flight takes the lock; then the lock, if one has.
     const work = async () => {
       const { client } = this.#desk

@@ -46,10 +46,11 @@ export class Desk extends SessionPool {
     return id
   }
 
-  /** Retries a removing transaction until it is carried out. */
-  clear(operations: readonly Operation[], session: Session, pace: number): Promise<void> {
+  /** Retries a removing transaction until it is carried out. @param name whose queue it leaves; absent: several */
+  clear(operations: readonly Operation[], session: Session, pace: number, name?: string): Promise<void> {
+    const send = () => this.client.txn(operations)
     const work = () =>
-      this.client.txn(operations).then(
+      (name === undefined ? send() : this.waiters.of(name).exit(send)).then(
         () => true,
         (error) => (error instanceof Refusal && error.noSession) || !toFailure(error).transient,
       )

@@ -8,6 +8,7 @@
  */
 import type { Claim, Grant, Wait } from '../../core/driver.js'
 import { InconclusiveError } from '../kit/failure.js'
+import type { LocalWaiter } from '../kit/local-waiters.js'
 import { SessionClaim } from '../kit/sessions/claim.js'
 import { blockerOf, grantedCount, isGranted } from '../kit/sessions/order.js'
 import type { Session } from '../kit/sessions/session.js'
@@ -105,12 +106,20 @@ export class Waiter {
   /** Retries until the wait is over. */
   tryUntilOver(): Promise<Grant | undefined> {
     return this.#own.tryUntilOver(async () => {
-      const session = await this.#own.session()
-      const exclusive = this.#claim.mode.kind === 'exclusive'
-      const claimed = exclusive ? await this.#taker.claim(session) : undefined
-      const view = claimed ?? (await this.#enter(session))
-      return view && (await this.#stand(session, view))
+      const waiters = this.#desk.waiters.of(this.#claim.name)
+      const entered = await waiters.enter(async () => (this.#own.isOver ? undefined : this.#claimOrEnter()))
+      return entered && (await this.#stand(entered.session, entered.view))
     })
+  }
+
+  async #claimOrEnter(): Promise<{ readonly session: Session; readonly view: View } | undefined> {
+    const session = await this.#own.session()
+    const { mode, name } = this.#claim
+    // Where another of this process waits, the lock is taken.
+    const mayBeFree = mode.kind === 'exclusive' && !this.#desk.waiters.of(name).some
+    const claimed = mayBeFree ? await this.#taker.claim(session) : undefined
+    const view = claimed ?? (await this.#enter(session))
+    return view && { session, view }
   }
 
   /** Creates the queue entry, or finds the existing one. Undefined: try again. */
@@ -139,12 +148,16 @@ export class Waiter {
     const own = this.#own
     own.lost = false
     let view = first
+    const local = this.#joinLocal(first)
     session.add(own)
     try {
       for (;;) {
         own.checkLimit(this.#ahead(view))
-        const next = await this.#step(session, view)
-        if (next !== undefined && 'token' in next) return await this.#granted(session, next)
+        const next = await this.#step(session, view, local)
+        if (next !== undefined && 'token' in next) {
+          local?.granted()
+          return await this.#granted(session, next)
+        }
         if (own.lost || own.isOver) return undefined
         view = next ?? (await this.#look())
         own.clearFailure()
@@ -155,19 +168,30 @@ export class Waiter {
       }
     } finally {
       session.drop(own)
+      local?.leave()
     }
   }
 
+  #joinLocal({ line }: View): LocalWaiter | undefined {
+    const { mode, name } = this.#claim
+    const place = line.find(({ key }) => key === this.#own.key)
+    return mode.kind === 'exclusive' && place ? this.#desk.waiters.of(name).join(place.order) : undefined
+  }
+
   /** One step from a view of the queue: @returns what was taken, or a newer view; undefined: read the queue. */
-  async #step(session: Session, seen: View): Promise<Taken | View | undefined> {
+  async #step(
+    session: Session,
+    seen: View,
+    local: LocalWaiter | undefined,
+  ): Promise<Taken | View | undefined> {
     const { mode } = this.#claim
     const ahead = this.#ahead(seen)
     if (!isGranted(ahead, mode)) {
       const view = await this.#taker.ownTurn(seen, session)
       this.#blocked(view)
-      const left = await this.#untilClear(ahead, seen)
+      const left = await this.#untilClear(ahead, seen, local)
       if (mode.kind !== 'exclusive' || this.#own.lost || this.#own.isOver) return undefined
-      return this.#taker.takeAfter(session, left)
+      return this.#taker.takeAfter(session, local?.mayExist(left) ?? left)
     }
     const mine = this.#taker.mine(seen, session)
     if (mine !== undefined) return mine
@@ -187,12 +211,16 @@ export class Waiter {
   }
 
   /** Waits for the entry in the way; for permits behind permits, for any. @returns the entries still ahead, as far as known */
-  async #untilClear(ahead: readonly Place[], { line }: View): Promise<readonly Place[]> {
+  async #untilClear(
+    ahead: readonly Place[],
+    { line }: View,
+    local: LocalWaiter | undefined,
+  ): Promise<readonly Place[]> {
     const one = blockerOf(ahead, this.#claim.mode)
     if (one === undefined) return this.#untilOneLeft(ahead, line)
     let { index } = one
     for (;;) {
-      const seen = await this.#untilMoved(one.key, index, entryMember(one.key, one.order))
+      const seen = await this.#untilMoved(one.key, index, entryMember(one.key, one.order), local)
       const [kv] = seen?.kvs ?? []
       // Something other than the query woke us: the next request finds out what.
       if (seen === undefined || this.#own.lost || this.#own.isOver) return ahead
@@ -224,16 +252,22 @@ export class Waiter {
    * Waits until the key, or any queue entry, has changed since `index`, or the claim is woken.
    * @param member what the heartbeat checks, in case the query hangs
    */
-  async #untilMoved(key: string, index: number, member: string | undefined): Promise<Seen | undefined> {
+  async #untilMoved(
+    key: string,
+    index: number,
+    member: string | undefined,
+    local?: LocalWaiter,
+  ): Promise<Seen | undefined> {
     const all = key === this.#line.places
     let seen: Seen | undefined
-    await this.#own.park(member, (wake, broke) => {
+    const watch = (wake: () => void, broke: () => void) => {
       const heard = (news: Seen) => {
         seen = news
         wake()
       }
       return this.#desk.client.watch(key, all, index, heard, broke)
-    })
+    }
+    await this.#own.park(member, watch, local)
     return seen
   }
 

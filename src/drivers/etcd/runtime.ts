@@ -51,10 +51,11 @@ export class Desk extends SessionPool {
     return lineOf(this.settings.prefix, name)
   }
 
-  /** Retries a removing transaction until it is carried out. */
-  clear(ask: TxnRequest, session: Session, pace: number): Promise<void> {
+  /** Retries a removing transaction until it is carried out. @param name whose queue it leaves; absent: several */
+  clear(ask: TxnRequest, session: Session, pace: number, name?: string): Promise<void> {
+    const send = () => this.client.txn(ask)
     const work = () =>
-      this.client.txn(ask).then(
+      (name === undefined ? send() : this.waiters.of(name).exit(send)).then(
         () => true,
         (error) => (error instanceof Refusal && error.noSession) || !toFailure(error).transient,
       )

@@ -8,6 +8,7 @@
  * Long because one claim's path through the queue is one loop.
  */
 import type { Claim, Grant, Wait } from '../../core/driver.js'
+import type { LocalWaiter } from '../kit/local-waiters.js'
 import { SessionClaim } from '../kit/sessions/claim.js'
 import { blockerOf, grantedCount, isGranted } from '../kit/sessions/order.js'
 import type { Session } from '../kit/sessions/session.js'
@@ -77,7 +78,8 @@ export class Waiter {
   /** Retries until the wait is over. */
   tryUntilOver(): Promise<Grant | undefined> {
     return this.#own.tryUntilOver(async () => {
-      const stand = await this.#enter()
+      const waiters = this.#desk.waiters.of(this.#claim.name)
+      const stand = await waiters.enter(async () => (this.#own.isOver ? undefined : this.#enter()))
       return stand && (await this.#stand(stand))
     })
   }
@@ -174,10 +176,11 @@ export class Waiter {
 
   async #stand(stand: Stand): Promise<Grant | undefined> {
     const { session, created } = stand
-    const { mode } = this.#claim
+    const { mode, name } = this.#claim
     const own = this.#own
     own.lost = false
     let { modified, ahead, revision, sent, token } = stand
+    const local = mode.kind === 'exclusive' ? this.#desk.waiters.of(name).join(created) : undefined
     session.add(own)
     try {
       for (;;) {
@@ -186,7 +189,7 @@ export class Waiter {
         if (free && token !== undefined) return await this.#granted(session, created, token, sent)
         if (!free) {
           this.#blocked(ahead)
-          await this.#untilMoved(ahead, revision)
+          await this.#untilMoved(ahead, revision, local)
         }
         if (own.lost || own.isOver) return undefined
         const answer = await this.#look({ created, modified })
@@ -203,10 +206,11 @@ export class Waiter {
       }
     } finally {
       session.drop(own)
+      local?.leave()
     }
   }
 
-  #untilMoved(ahead: Ahead, revision: string): Promise<void> {
+  #untilMoved(ahead: Ahead, revision: string, local: LocalWaiter | undefined): Promise<void> {
     const { mode } = this.#claim
     const one = blockerOf(ahead.places, mode)
     const range: RangeRequest = one === undefined ? this.#line.all : { key: one.key }
@@ -214,7 +218,7 @@ export class Waiter {
     // Only readers wait for more than a deletion: a writer ahead may downgrade to a reader.
     const filters = mode.kind === 'shared' ? {} : { filters: ['NOPUT'] }
     const from = String(BigInt(revision) + 1n)
-    return this.#own.park(one && entryMember(one.key, one.created), (wake, broke) => {
+    const watch = (wake: () => void, broke: () => void) => {
       const heard = ({ result }: WatchReply) => {
         if (
           one !== undefined &&
@@ -228,7 +232,8 @@ export class Waiter {
       // read if there are past revisions.
       const since = one === undefined ? { start_revision: from } : {}
       return this.#desk.client.watch({ ...range, ...since, ...filters }, heard, broke)
-    })
+    }
+    return this.#own.park(one && entryMember(one.key, one.created), watch, local)
   }
 
   /** Was this entry deleted (its claim may have entered again since, behind), or turned into another mode at revision `from` or later? */
@@ -271,9 +276,9 @@ export class Waiter {
   }
 
   #leave(session: Session): Promise<void> {
-    const { attempt, ttl } = this.#claim
+    const { attempt, ttl, name } = this.#claim
     const ask = this.#own.ambiguous ? giveUp(this.#line, attempt, session.id) : leave(this.#line, attempt)
-    return this.#desk.clear(ask, session, ttl / 6)
+    return this.#desk.clear(ask, session, ttl / 6, name)
   }
 
   #value(): string {

@@ -82,6 +82,7 @@ export class Hold implements Grant {
     const { id } = await this.#ask(sql.release(this.#runtime.tables, this.#claim, this.#last))
     this.#ended()
     await this.#left
+    this.#runtime.waiters.wakeFirst(this.#claim.name)
     if (id !== 0) return 'released'
     // The first release may have been executed and its reply lost. While nobody else can have taken the lock, "not yours" can
     // only mean that.

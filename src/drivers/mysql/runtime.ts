@@ -2,11 +2,13 @@
 import type { Clock } from '../../core/clock.js'
 import type { Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
+import { AllLocalWaiters } from '../kit/local-waiters.js'
 import { Retries } from '../kit/retries.js'
 import { number, text, type Value } from './client.js'
 import { type Connections, type Reply, withTimeout } from './connections.js'
 import { isMissingTable, toFailure } from './failure.js'
 import type { Settings } from './options.js'
+import { QuietWaiters } from './quiet-waiters.js'
 import { creation, type Tables, tablesOf } from './schema.js'
 import * as sql from './sql.js'
 import * as cells from './sql-cells.js'
@@ -30,6 +32,8 @@ export interface Runtime {
   background(work: Promise<unknown>): void
   /** Ends of attempts that were given up; each is tried once more when the driver closes. */
   readonly cleanups: Retries
+  readonly waiters: AllLocalWaiters
+  readonly quiet: QuietWaiters
   /** Calls `work` once after `ms`, unless the driver closes first. */
   schedule(ms: number, work: () => void): void
   /** Functions that cut the pauses short when the driver closes. */
@@ -98,6 +102,28 @@ export function createRuntime(settings: Settings, env: Env, connections: Connect
     for (const [key] of empty.rows) await execute(cells.drop(tables, text(key), retention))
   }
 
+  const schedule: Runtime['schedule'] = (ms, work) => {
+    if (closed) return
+    const stop = clock.at(
+      clock.now() + ms,
+      () => {
+        timers.delete(stop)
+        work()
+      },
+      { ref: false },
+    )
+    timers.add(stop)
+  }
+
+  const background: Runtime['background'] = (work) => {
+    const settled = work.then(
+      () => undefined,
+      () => undefined,
+    )
+    working.add(settled)
+    void settled.finally(() => working.delete(settled))
+  }
+
   const runtime: Runtime = {
     clock,
     random: env.random,
@@ -126,27 +152,11 @@ export function createRuntime(settings: Settings, env: Env, connections: Connect
       const { at, server } = anchor ?? { at: clock.now(), server: 0 }
       return server + (clock.now() - at + commandTimeout) * 1000 + slack
     },
-    background(work) {
-      const settled = work.then(
-        () => undefined,
-        () => undefined,
-      )
-      working.add(settled)
-      void settled.finally(() => working.delete(settled))
-    },
+    background,
     cleanups,
-    schedule(ms, work) {
-      if (closed) return
-      const stop = clock.at(
-        clock.now() + ms,
-        () => {
-          timers.delete(stop)
-          work()
-        },
-        { ref: false },
-      )
-      timers.add(stop)
-    },
+    waiters: new AllLocalWaiters({ watching: 2, atOnce: settings.connections }),
+    quiet: new QuietWaiters({ execute, tables, schedule, background }),
+    schedule,
     closeListeners,
     async close() {
       closed = true

@@ -1,7 +1,7 @@
 /**
  * Every statement of the strategies `row` and `session`. All of them share four properties:
  * - **One statement, one row.** Each is its own transaction and locks the row of one lock or one waiter and nothing else, at any isolation
- *   level; it reads everything else without locks. (`sql-renewals.ts` and `sql-acquire-many.ts` have those for many rows; they wait for nobody.)
+ *   level; it reads everything else without locks. (`refreshAll`, `sql-renewals.ts` and `sql-acquire-many.ts` have those for many rows; they wait for nobody.)
  *   So no two of them can wait for each other in a cycle, and none stays open while a process thinks.
  * - **The row decides.** The `WHERE` of one `UPDATE` on the lock's row decides whether a hold begins, goes on or ends. It reports this by
  *   `LAST_INSERT_ID(…)`, which the server returns only for a row that matched; row counts depend on `FOUND_ROWS` and are never read.
@@ -298,6 +298,17 @@ ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id), seen = ${now}`
 /** Reports that it still waits. @returns id: not 0 if the entry is still there */
 export function refresh(tables: Tables, ticket: number): string {
   return `UPDATE ${tables.waiters} SET seen = LAST_INSERT_ID(${now}) WHERE id = ${whole(ticket)}`
+}
+
+/** The same for many, in any queue. It waits for no row: it skips those that somebody else has locked, until the next time. */
+export function refreshAll(tables: Tables, tickets: readonly number[]): string {
+  return `UPDATE (SELECT id FROM ${tables.waiters} WHERE id IN (${tickets.map(whole).join(', ')}) LIMIT ${tickets.length} FOR UPDATE SKIP LOCKED) d
+  STRAIGHT_JOIN ${tables.waiters} w ON w.id = d.id SET w.seen = ${now}`
+}
+
+/** Which of these entries there are. @returns a row with the ticket of each */
+export function existing(tables: Tables, tickets: readonly number[]): string {
+  return `SELECT id FROM ${tables.waiters} WHERE id IN (${tickets.map(whole).join(', ')})`
 }
 
 /** A waiter that has not refreshed its entry since blocks nobody until it does; it keeps its entry. @param stamp ticket and `seen` */

@@ -15,12 +15,14 @@ import { deadline } from '../../core/clock.js'
 import type { Claim, Wait } from '../../core/driver.js'
 import { permitLimitError } from '../../core/errors.js'
 import { AutoResetEvent } from '../kit/auto-reset-event.js'
+import type { LocalWaiter } from '../kit/local-waiters.js'
 import { cleanUp } from './cleanup.js'
 import { number, text } from './client.js'
 import { type Decision, decide, parseRow, type Row } from './decision.js'
 import { type Failure, toFailure } from './failure.js'
 import type { Proof } from './hold.js'
 import { nextPollIn, type Progress, turnTime } from './poll-schedule.js'
+import { announceEvery } from './quiet-waiters.js'
 import type { Runtime } from './runtime.js'
 import * as sql from './sql.js'
 
@@ -36,8 +38,6 @@ export interface Strategy {
   notified?(name: string, seconds: number): Promise<void> | undefined
 }
 
-/** How often a waiter refreshes its queue entry, in ms: a third of the time after which it is presumed dead. */
-const announceEvery = 1_000
 /** A waiter that has not refreshed its entry for this long, measured here, is dead, in ms. */
 const presumedDeadAfter = sql.livenessWindow / 1_000 + 500
 
@@ -53,6 +53,8 @@ export class Waiter {
   readonly #once: boolean
   readonly #pause: AutoResetEvent
   #ticket: number | undefined
+  /** Its place among the waiters of this process; of an exclusive claim in the queue. */
+  #local: LocalWaiter | undefined
   #isQueued = false
   #parked = false
   #ambiguous = false
@@ -92,6 +94,7 @@ export class Waiter {
       await this.#giveUp(false)
       throw error
     } finally {
+      this.#local?.leave()
       if (this.#parked) {
         this.#runtime.closeListeners.delete(this.#pause.set)
         this.#wait.signal.removeEventListener('abort', this.#pause.set)
@@ -128,7 +131,7 @@ export class Waiter {
   }
 
   async #untilTaken(): Promise<Proof | undefined> {
-    let step: () => Promise<Proof | 'again' | 'end'> = () => this.#first()
+    let step: () => Promise<Proof | 'again' | 'end'> = () => this.#begin()
     for (;;) {
       let outcome: Proof | 'again' | 'end'
       try {
@@ -143,6 +146,18 @@ export class Waiter {
       if (this.#isOver()) return undefined
       step = () => this.#readAndAct()
     }
+  }
+
+  #begin(): Promise<Proof | 'again'> {
+    if (this.#once) return this.#first()
+    const waiters = this.#runtime.waiters.of(this.#claim.name)
+    return waiters.enter(async () => {
+      if (this.#isOver()) return 'again'
+      // Where another of this process waits, the lock is taken, and what it has is said after the next look.
+      if (this.#claim.mode.kind !== 'exclusive' || !waiters.some) return this.#first()
+      await this.#announce()
+      return 'again'
+    })
   }
 
   async #first(): Promise<Proof | 'again'> {
@@ -240,6 +255,7 @@ export class Waiter {
     if (this.#once) return 'end'
     // A holder that released before the entry existed did not know of it.
     if (came) return 'again'
+    if (this.#local?.watches === false) return this.#untilNear(this.#local)
     const progress = { at: clock.now(), ahead }
     this.#turn = (this.#progress && turnTime(this.#progress, progress)) ?? this.#turn
     this.#polls =
@@ -247,6 +263,16 @@ export class Waiter {
     if (this.#progress === undefined || this.#progress.ahead !== ahead) this.#progress = progress
     const ms = nextPollIn(ahead, this.#polls, left, this.#turn, random())
     await this.#rest(ahead, Math.min(ms, announceEvery), left)
+    return 'again'
+  }
+
+  /** Others of this process are before it: it need not look until they have gone. */
+  async #untilNear({ order }: LocalWaiter): Promise<'again'> {
+    const { quiet } = this.#runtime
+    // When the entry is gone, the next look puts another, at the end.
+    quiet.add(order, { onGone: this.#pause.set, onFailure: (error) => this.#wait.report?.({ error }) })
+    await this.#park(Number.POSITIVE_INFINITY)
+    quiet.delete(order)
     return 'again'
   }
 
@@ -269,9 +295,17 @@ export class Waiter {
     if (!known) {
       this.#isQueued = true
       this.#ticket = (await execute(sql.enqueue(tables, this.#claim, by))).id
+      this.#join(this.#ticket)
     }
     await execute(sql.setWaitersFlag(tables, this.#claim.name))
     this.#announcedAt = at
+  }
+
+  #join(ticket: number): void {
+    if (this.#claim.mode.kind !== 'exclusive') return
+    this.#local?.leave()
+    this.#local = this.#runtime.waiters.of(this.#claim.name).join(ticket)
+    this.#local.wake = this.#pause.set
   }
 
   async #onFailure({ transient, ambiguous, error }: Failure): Promise<'again'> {
@@ -287,9 +321,10 @@ export class Waiter {
   /** Leaves the queue, and releases what was granted meanwhile or may still be granted. */
   async #giveUp(taken: boolean): Promise<void> {
     const { execute, tables } = this.#runtime
-    const { attempt, ttl } = this.#claim
+    const { attempt, name, ttl } = this.#claim
     const end = async () => {
-      if (this.#isQueued) await execute(sql.leave(tables, attempt), true)
+      const leave = () => execute(sql.leave(tables, attempt), true)
+      if (this.#isQueued) await this.#runtime.waiters.of(name).exit(leave)
       if (taken || this.#ambiguous) await this.#strategy.rollback(this.#claim)
     }
     return cleanUp(this.#runtime, end, ttl, this.#ambiguous)

@@ -14,6 +14,7 @@ import type { Claim, Grant, Wait } from '../../../core/driver.js'
 import { permitLimitError } from '../../../core/errors.js'
 import type { AutoResetEvent } from '../auto-reset-event.js'
 import { type Failure, InconclusiveError, ServerRefusal } from '../failure.js'
+import type { LocalWaiter } from '../local-waiters.js'
 import type { SessionHold } from './hold.js'
 import { conflictingLimit, type QueueEntry } from './order.js'
 import type { Session, SessionEntry } from './session.js'
@@ -175,26 +176,36 @@ export class SessionClaim implements SessionEntry {
    * Parks until `watch` calls its first argument, a heartbeat finds something gone, or the wait is over. `watch` calls its second
    * argument when the watch broke: the claim then retries soon, not at once, because a cluster in trouble, with all its watches
    * broken, must not be hammered.
-   * @param before the key to wait for: every heartbeat checks it, too, because a watch may hang. Without it, the claim retries after
+   * @param before the entry to wait for: every heartbeat checks it, too, because a watch may hang. Without it, the claim retries after
    * a ttl.
+   * @param local it watches only once its turn to watch has come. Without it, at once.
    */
   async park(
     before: string | undefined,
     watch: (wake: () => void, broke: () => void) => () => void,
+    local?: LocalWaiter,
   ): Promise<void> {
     const { clock } = this.#pool.env
     const wake = () => this.#event.set()
     const wakeIn = (ms: number) => clock.at(clock.now() + ms, wake)
     let disarm = before === undefined ? wakeIn(this.#claim.ttl) : undefined
-    this.predecessor = before
-    const stop = watch(wake, () => {
-      disarm?.()
-      disarm = wakeIn(this.#retryDelay())
-    })
+    let stop: (() => void) | undefined
+    const begin = () => {
+      // Of many that give up together, each that leaves calls the next.
+      if (this.isOver) return
+      this.predecessor = before
+      stop = watch(wake, () => {
+        disarm?.()
+        disarm = wakeIn(this.#retryDelay())
+      })
+    }
+    if (local === undefined || local.watches) begin()
+    else local.wake = begin
     try {
       await this.sleep()
     } finally {
-      stop()
+      if (local !== undefined) local.wake = undefined
+      stop?.()
       disarm?.()
       this.predecessor = undefined
     }

@@ -2,6 +2,7 @@
 import type { Env } from '../../../core/driver.js'
 import { BackendError } from '../../../core/errors.js'
 import { AutoResetEvent } from '../auto-reset-event.js'
+import { AllLocalWaiters } from '../local-waiters.js'
 import { type SendHeartbeat, Session } from './session.js'
 
 /** The session operations of a store. */
@@ -24,6 +25,7 @@ export interface SessionApi {
 export class SessionPool {
   readonly env: Env
   closed = false
+  readonly waiters: AllLocalWaiters = new AllLocalWaiters({ watching: 3, atOnce: 32 })
   readonly #api: SessionApi
   readonly #events = new Set<AutoResetEvent>()
   readonly #shared = new Map<number, Promise<Session>>()

@@ -112,6 +112,7 @@ export class SessionHold implements Grant {
       await lock
       this.#ended()
       await this.#left
+      this.#runtime.waiters.wakeFirst(name)
       if (id !== 0) return 'released'
       return again && clock.now() < this.validUntil ? 'already-released' : 'lost'
     } catch (error) {

@@ -2,7 +2,7 @@
 // otherwise it would wait for them, and they for it.
 import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
-import type { Driver } from '../../../../src/core/driver.js'
+import type { Driver, Grant } from '../../../../src/core/driver.js'
 import { leakCheck } from '../../../support/leaks.js'
 import type { TcpProxy } from '../../../support/proxy.js'
 import { startConsul } from '../../../support/servers/consul.js'
@@ -26,6 +26,8 @@ interface Store {
   /** The keys in the queue, in its order. */
   keys(name: string): Promise<readonly string[]>
   remove(key: string): Promise<unknown>
+  /** Its value and session are kept, and its position is a new one. */
+  replace(name: string, key: string): Promise<unknown>
   /** What asks for the change of an entry, and what answers that it is gone. */
   readonly question: (bytes: Buffer) => boolean
   readonly answer: (bytes: Buffer) => boolean
@@ -38,6 +40,11 @@ const stores: readonly Store[] = [
     cabled: (t) => onEtcd.cabled(t, etcd),
     keys: async (name) => (await onEtcd.placesOf(etcd, name)).map(({ key }) => key),
     remove: (key) => etcd.ask('/v3/kv/deleterange', { key }),
+    replace: async (name, key) => {
+      const place = (await onEtcd.placesOf(etcd, name)).find((one) => one.key === key)
+      await etcd.ask('/v3/kv/deleterange', { key })
+      await etcd.ask('/v3/kv/put', place ?? {})
+    },
     question: (bytes) => bytes.includes('/v3/watch'),
     answer: (bytes) => /"type":\s*"DELETE"/.test(bytes.toString()),
   },
@@ -47,6 +54,12 @@ const stores: readonly Store[] = [
     cabled: (t) => onConsul.cabled(t, consul),
     keys: async (name) => (await onConsul.placesOf(consul, name)).map(({ Key }) => Key),
     remove: (key) => consul.ask('DELETE', `/v1/kv/${key}`),
+    replace: async (name, key) => {
+      const place = (await onConsul.placesOf(consul, name)).find(({ Key }) => Key === key)
+      const { Value = '', Session } = place as { Value?: string; Session?: string }
+      await consul.ask('DELETE', `/v1/kv/${key}`)
+      await consul.ask('PUT', `/v1/kv/${key}?acquire=${Session}`, Buffer.from(Value, 'base64').toString())
+    },
     question: (bytes) => /GET \/v1\/kv\/\S*wait=/.test(bytes.toString()),
     answer: (bytes) => bytes.includes('404 Not Found'),
   },
@@ -55,7 +68,7 @@ const stores: readonly Store[] = [
 /** Without the rule of this file, nothing ends the wait. */
 const limit = { timeout: 60_000 }
 
-for (const { name, direct, cabled, keys, remove, question, answer } of stores) {
+for (const { name, direct, cabled, keys, remove, replace, question, answer } of stores) {
   const ask = async (driver: Driver, lock: string, more: { readonly ttl?: number } = {}) => {
     const there = (await keys(lock)).length
     const grant = driver.acquire(claim(lock, { ttl, ...more }), waiting())
@@ -106,6 +119,43 @@ for (const { name, direct, cabled, keys, remove, question, answer } of stores) {
       assert.equal(await (await behind.grant)?.release(), 'released')
       cable.down.pass()
       assert.equal(await (await again.grant)?.release(), 'released')
+    },
+  )
+
+  test(
+    `${name}: the entry ahead is removed and put again while a fourth waiter of the process watches nothing`,
+    limit,
+    async (t) => {
+      const lock = 'asleep'
+      const driver = direct(t)
+      const first = await direct(t).acquire(claim(lock, { ttl }), once())
+      const [a, b] = [await ask(driver, lock), await ask(driver, lock)]
+      const c = await ask(driver, lock)
+      const d = await ask(driver, lock)
+      await replace(lock, c.key)
+      assert.deepEqual((await keys(lock)).slice(1), [a.key, b.key, d.key, c.key])
+      await first?.release()
+      // Which of the last two comes first is not promised: only here does another put a claim's entry.
+      const served = [a, b, c, d].map(async ({ grant }) => (await grant)?.release())
+      assert.deepEqual(await Promise.all(served), Array(4).fill('released'))
+    },
+  )
+
+  test(
+    `${name}: a fourth waiter of the process, which watches nothing, notices that its entry was removed`,
+    limit,
+    async (t) => {
+      const lock = 'removed'
+      const driver = direct(t)
+      const first = await direct(t).acquire(claim(lock, { ttl }), once())
+      const all: { grant: Promise<Grant | undefined>; key: string }[] = []
+      for (let n = 0; n < 5; n++) all.push(await ask(driver, lock, { ttl: 3_000 }))
+      const [a, b, c, d, e] = all.map(({ key }) => key)
+      await remove(d ?? '')
+      await until(async () => (await keys(lock)).slice(1).join() === [a, b, c, e, d].join())
+      await first?.release()
+      const order = [0, 1, 2, 4, 3].map((n) => all[n])
+      for (const one of order) assert.equal(await (await one?.grant)?.release(), 'released')
     },
   )
 }
