@@ -219,10 +219,14 @@ export class Client {
   }
 }
 
-/** Every key in an answer must have its index: tokens are made of it. */
+/** Every key in an answer must have its indexes: tokens and the order of the queue are made of them. */
+const isKey = (kv: unknown): boolean => {
+  const { Key, CreateIndex, ModifyIndex } = (kv ?? {}) as Partial<KeyValue>
+  return typeof Key === 'string' && Number.isSafeInteger(CreateIndex) && Number.isSafeInteger(ModifyIndex)
+}
+
 function isWhole({ Results, Errors }: TxnReply): boolean {
-  const indexed = ({ KV }: { readonly KV?: KeyValue }) =>
-    KV === undefined || Number.isSafeInteger(KV.ModifyIndex)
+  const indexed = ({ KV }: { readonly KV?: KeyValue }) => KV === undefined || isKey(KV)
   return Results === undefined && Errors === undefined ? false : (Results ?? []).every(indexed)
 }
 
@@ -242,5 +246,7 @@ function saidOf({ status, text, sent }: HttpResponse): Omit<Said, 'repeated'> {
 
 function seenOf({ status, text, headers }: HttpResponse): Seen {
   const index = Number(headers['x-consul-index'] ?? 0)
-  return { kvs: status === 404 ? [] : parseJson<KeyValue[]>(text, Array.isArray), index }
+  const areKeys = (all: unknown) => Array.isArray(all) && all.every(isKey)
+  const kvs = status === 404 ? [] : parseJson<KeyValue[]>(text, areKeys)
+  return { kvs, index: Number.isSafeInteger(index) ? index : 0 }
 }

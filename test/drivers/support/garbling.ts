@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 
 export interface Garbling {
   readonly url: string
-  /** From now on: what becomes of the text of an answer to a path. */
+  /** From now on: what becomes of the text of an answer to a path; of a streamed one, of each line as it comes. */
   garble(how: (path: string, text: string) => string): void
   stop(): Promise<void>
 }
@@ -20,6 +20,22 @@ export const garbled: Readonly<Record<string, (text: string) => string>> = {
   null: () => 'null',
 }
 
+async function stream(
+  from: IncomingMessage,
+  to: ServerResponse,
+  make: (line: string) => string,
+): Promise<void> {
+  to.writeHead(from.statusCode ?? 0)
+  to.on('close', () => from.destroy())
+  let rest = ''
+  for await (const part of from) {
+    const lines = (rest + part).split('\n')
+    rest = lines.pop() ?? ''
+    for (const line of lines) to.write(`${make(line)}\n`)
+  }
+  to.end()
+}
+
 export async function startGarbling(target: string): Promise<Garbling> {
   let how = (_path: string, text: string): string => text
   const pass = async (asked: IncomingMessage, answer: ServerResponse): Promise<void> => {
@@ -27,6 +43,7 @@ export async function startGarbling(target: string): Promise<Garbling> {
     const onward = request(new URL(path, target), { method, headers })
     asked.pipe(onward)
     const [got] = (await once(onward, 'response')) as [IncomingMessage]
+    if (path === '/v3/watch') return stream(got, answer, (line) => how(path, line))
     const parts: Buffer[] = []
     for await (const part of got) parts.push(part as Buffer)
     const { 'transfer-encoding': chunked, 'content-length': length, ...rest } = got.headers
