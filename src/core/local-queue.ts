@@ -424,8 +424,8 @@ export class LocalQueue {
 
   #tooLate(owner: QueueEntry): void {
     owner.deadline.done()
-    const told = `its answer about ${quote(this.name)} took so long that hardly anything is left of ${owner.terms.ttl} ms; try again, or with a longer ttl`
-    owner.failed(new BackendError(this.engine.driver.name, told))
+    const message = `its answer about ${quote(this.name)} took so long that hardly anything is left of ${owner.terms.ttl} ms; try again, or with a longer ttl`
+    owner.failed(new BackendError(this.engine.driver.name, message))
   }
 
   #returnUnused({ claim }: StoreRequest, grant: Grant): void {

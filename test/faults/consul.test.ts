@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Locks } from 'holdfast'
 import { exclusive, shared } from '../../src/core/mode.js'
-import { lineOf, pathOf } from '../../src/drivers/consul/keys.js'
+import { encodePath, lockKeys } from '../../src/drivers/consul/keys.js'
 import { cabled, driverOf, endSession, lockOf, locksOf, placesOf } from '../drivers/consul/support/scene.js'
 import { never, once, waiting } from '../drivers/support/asking.js'
 import { survivesClockJumps } from '../drivers/support/clock-jumps.js'
@@ -382,14 +382,14 @@ test('a query that hangs is made up for also after the place in the way was writ
   assert.equal(await (await soon(waits))?.release(), 'released')
   cable.down.pass()
 
-  const { lock } = lineOf('holdfast/', 'only the lock')
+  const { lock } = lockKeys('holdfast/', 'only the lock')
   const { ID } = (await server.ask('PUT', '/v1/session/create', '{"LockDelay":"0s"}')) as { ID: string }
-  await server.ask('PUT', `/v1/kv/${pathOf(lock)}?acquire=${ID}`, 'theirs')
+  await server.ask('PUT', `/v1/kv/${encodePath(lock)}?acquire=${ID}`, 'theirs')
   const wait = waiting()
   const behind = driver.acquire(claim('only the lock', { ttl: 1_500 }), wait)
   await until(() => wait.told.length > 0)
   silent()
-  await server.ask('DELETE', `/v1/kv/${pathOf(lock)}`)
+  await server.ask('DELETE', `/v1/kv/${encodePath(lock)}`)
   assert.equal(await (await soon(behind))?.release(), 'released')
   cable.down.pass()
 })

@@ -24,7 +24,7 @@ import { fixedAddress } from '../../src/drivers/local/address.js'
 import { newSocketName, publish } from '../../src/drivers/local/file-election.js'
 import { thisProcess } from '../../src/drivers/local/processes.js'
 import { version } from '../../src/drivers/local/protocol.js'
-import { openHome } from '../../src/drivers/local/runtime-directory.js'
+import { openRuntimeDirectory } from '../../src/drivers/local/runtime-directory.js'
 import {
   brokerOf,
   endAll,
@@ -292,7 +292,7 @@ describe('an answer', () => {
 describe('strangers', () => {
   test('who listen at the address are not believed', async () => {
     const directory = freshDirectory()
-    const path = fixedAddress(openHome(directory, 'abstract'), 'broker') ?? ''
+    const path = fixedAddress(openRuntimeDirectory(directory, 'abstract'), 'broker') ?? ''
     const stranger = createServer((socket) => {
       socket.on('error', () => undefined)
       socket.on('data', () => socket.write(`["hello",${version},"nonce","proof",1]\n`))
@@ -312,7 +312,9 @@ describe('strangers', () => {
     const locks = createLocks(local({ directory, socket: 'abstract' }))
     await locks.mutex('x').acquire()
     const { connect } = await import('node:net')
-    const socket = connect({ path: fixedAddress(openHome(directory, 'abstract'), 'broker') ?? '' })
+    const socket = connect({
+      path: fixedAddress(openRuntimeDirectory(directory, 'abstract'), 'broker') ?? '',
+    })
     let heard = ''
     socket.setEncoding('utf8').on('data', (chunk) => (heard += chunk))
     const closed = new Promise((resolve) => socket.once('close', resolve))
@@ -331,7 +333,7 @@ describe('strangers', () => {
     const locks = createLocks(local({ directory, socket: 'abstract' }))
     const held = await locks.mutex('x').acquire()
     const { connect } = await import('node:net')
-    const path = fixedAddress(openHome(directory, 'abstract'), 'broker') ?? ''
+    const path = fixedAddress(openRuntimeDirectory(directory, 'abstract'), 'broker') ?? ''
     /** A stranger who says this; resolves with what it was told before it was cut off. */
     const stranger = (...says: string[]) => {
       const socket = connect({ path })
@@ -360,7 +362,9 @@ describe('strangers', () => {
     const locks = createLocks(local({ directory, socket: 'abstract' }))
     await locks.mutex('x').acquire()
     const { connect } = await import('node:net')
-    const socket = connect({ path: fixedAddress(openHome(directory, 'abstract'), 'broker') ?? '' })
+    const socket = connect({
+      path: fixedAddress(openRuntimeDirectory(directory, 'abstract'), 'broker') ?? '',
+    })
     let heard = ''
     socket.setEncoding('utf8').on('data', (chunk) => (heard += chunk))
     const closed = new Promise((resolve) => socket.once('close', resolve))
@@ -439,7 +443,7 @@ describe('a directory', () => {
 
   test('of an abstract socket used from another network name space is refused with the remedy', async () => {
     const directory = freshDirectory()
-    const home = openHome(directory, 'abstract')
+    const home = openRuntimeDirectory(directory, 'abstract')
     const file = join(directory, readdirSync(directory).find((name) => name.startsWith('home-')) ?? '')
     writeFileSync(file, `${JSON.stringify({ ...home, net: 'net:[1]' })}\n`)
     await refused(directory, /another network name space .* socket: 'file'/)

@@ -93,10 +93,10 @@ describe('the guard in ZooKeeper', () => {
     }
     const none = () => undefined
     const session = createSession(settings, systemClock(), Math.random, {
-      resumed: none,
-      suspended: none,
-      troubled: none,
-      expired: none,
+      onResumed: none,
+      onSuspended: none,
+      onFailure: none,
+      onExpired: none,
     })
     await session.ready(new AbortController().signal)
     return session

@@ -10,7 +10,7 @@ import {
   type Redis as Simulated,
   startMachine,
 } from '../../lab/simulation/stores/redis/machine.js'
-import { cellKeysOf, keysOf } from '../../src/drivers/redis/keys.js'
+import { cellKeys, lockKeys } from '../../src/drivers/redis/keys.js'
 import { acquire } from '../../src/drivers/redis/scripts/acquire.js'
 import { readCell, watchCell, writeCell } from '../../src/drivers/redis/scripts/cells.js'
 import { inspect } from '../../src/drivers/redis/scripts/inspect.js'
@@ -134,19 +134,19 @@ class Pair {
     else if (what === 'force') await this.#lock(force.text, who, '-')
     else if (what === 'further') await this.#lock(further.text, who, from)
     else if (what === 'mark') await this.#mark(n)
-    else if (what === 'inspect') await this.#run(inspect.text, keysOf('hf:', this.#name), [])
+    else if (what === 'inspect') await this.#run(inspect.text, lockKeys('hf:', this.#name), [])
     else if (what === 'watch') {
-      await this.#run(watchCellLasting, cellKeysOf('hf:', this.#name), ['0', 'hf:c:2', `${n * 10}`])
+      await this.#run(watchCellLasting, cellKeys('hf:', this.#name), ['0', 'hf:c:2', `${n * 10}`])
     } else {
       const value = n % 3 === 0 ? [] : [`value ${n}`]
-      await this.#run(writeCell.text, cellKeysOf('hf:', this.#name), [
+      await this.#run(writeCell.text, cellKeys('hf:', this.#name), [
         '0',
         attempt,
         '',
         `${lasting + n}`,
         ...value,
       ])
-      await this.#run(readCell.text, cellKeysOf('hf:', this.#name).slice(0, 1), [])
+      await this.#run(readCell.text, cellKeys('hf:', this.#name).slice(0, 1), [])
     }
   }
 
@@ -166,7 +166,7 @@ class Pair {
       '600000',
       '0',
     ]
-    await this.#run(text, [...boot, ...keysOf('hf:', this.#name)], [...header, ...item])
+    await this.#run(text, [...boot, ...lockKeys('hf:', this.#name)], [...header, ...item])
   }
 
   async #run(text: string, keys: readonly string[], args: readonly string[]): Promise<void> {
@@ -182,7 +182,7 @@ class Pair {
 
   /** Times to live are left out: the real server counts them by its own clock. */
   async compareData(): Promise<void> {
-    const [hash = '', line = '', deadlines = ''] = keysOf('hf:', this.#name)
+    const [hash = '', line = '', deadlines = ''] = lockKeys('hf:', this.#name)
     for (const key of [line, deadlines]) {
       const list = "return redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')"
       const twin = this.#twin.run('EVAL', list, [key], [], this.#now)

@@ -25,7 +25,7 @@ export function zookeeperSession(servers: string, sessionTimeout: number): Sessi
     { servers: addresses, sessionTimeout, tickTime: 500, auth: [] },
     systemClock(),
     Math.random,
-    { resumed: ignore, suspended: ignore, troubled: ignore, expired: ignore },
+    { onResumed: ignore, onSuspended: ignore, onFailure: ignore, onExpired: ignore },
   )
 }
 

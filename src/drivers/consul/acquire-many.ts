@@ -14,106 +14,116 @@ import type { Claim, Grant, Wait } from '../../core/driver.js'
 import { SessionClaim } from '../kit/sessions/claim.js'
 import { isGranted } from '../kit/sessions/order.js'
 import type { Session } from '../kit/sessions/session.js'
-import type { Said } from './client.js'
+import type { TxnResult } from './client.js'
 import { Refusal, toFailure } from './failure.js'
-import { holdOf, indexIn } from './hold.js'
-import { type Place, type View, viewOf, writtenOf } from './queue-entry.js'
-import type { Desk } from './runtime.js'
-import { claimAll, leave, letGo, look, note, type OneOf, undoAll } from './transactions.js'
+import { createHold, modifyIndex } from './hold.js'
+import { encodeEntry, type QueueEntry, type QueueView, toQueueView } from './queue-entry.js'
+import type { Runtime } from './runtime.js'
+import {
+  type BatchPart,
+  claimAll,
+  freeLock,
+  leave,
+  readQueue,
+  undoAll,
+  writeTombstone,
+} from './transactions.js'
 
 /** Each claim takes five operations, and a transaction may have 64. */
 export const maxBatch = 12
 /** The transaction is repeated when it finds locks left without an owner, but at most this often. */
-const mostTries = 5
+const maxAttempts = 5
 
-interface Part extends OneOf {
+interface Part extends BatchPart {
   readonly claim: Claim
 }
 
 /** The key that one part has in the store. */
-type Had = Place | undefined
+type OwnKey = QueueEntry | undefined
 
-export class Together {
-  readonly #desk: Desk
+export class BatchClaim {
+  readonly #runtime: Runtime
   readonly #wait: Wait
   readonly #parts: readonly Part[]
   readonly #ttl: number
   readonly #own: SessionClaim
 
-  constructor(desk: Desk, claims: readonly Claim[], wait: Wait) {
-    const { client, env } = desk
-    this.#desk = desk
+  constructor(runtime: Runtime, claims: readonly Claim[], wait: Wait) {
+    const { client, env } = runtime
+    this.#runtime = runtime
     this.#wait = wait
     this.#ttl = Math.max(...claims.map(({ ttl }) => ttl))
     this.#parts = claims.map((claim) => {
       const { name, attempt, mode } = claim
       return {
         claim,
-        line: desk.line(name),
+        keys: runtime.lockKeys(name),
         attempt,
         mode,
-        value: writtenOf(claim, client.time.now(), env.client, true),
+        value: encodeEntry(claim, client.time.now(), env.client, true),
       }
     })
     // The first claim stands for all in matters of the session and of the end.
     const first = claims[0] as Claim
-    const key = desk.line(first.name).place(first.attempt)
-    this.#own = new SessionClaim(desk, { ...first, ttl: this.#ttl }, wait, key, {
+    const key = runtime.lockKeys(first.name).entry(first.attempt)
+    this.#own = new SessionClaim(runtime, { ...first, ttl: this.#ttl }, wait, key, {
       toFailure,
       removeEntry: (session) => this.#leave(session),
     })
   }
 
   /** @returns a grant for each claim, or undefined: then no key is left */
-  take(): Promise<readonly Grant[] | undefined> {
+  tryOnce(): Promise<readonly Grant[] | undefined> {
     return this.#own.tryOnce(() => this.#attempt())
   }
 
   async #attempt(): Promise<readonly Grant[] | undefined> {
     const own = this.#own
     let left: readonly (number | undefined)[] = []
-    for (let tries = 0; tries < mostTries && !this.#wait.ended; tries++) {
+    for (let tries = 0; tries < maxAttempts && !this.#wait.ended; tries++) {
       const session = await own.session()
-      const said = await own.place(session, () =>
-        this.#desk.client.txn(claimAll(this.#parts, session.id, left)),
+      const reply = await own.createEntry(session, () =>
+        this.#runtime.client.txn(claimAll(this.#parts, session.id, left)),
       )
-      if (said === undefined) continue
-      if (said.done) return await this.#inTurn(said, session)
-      const { found, sent } = await this.#desk.client.read(this.#parts.flatMap(({ line }) => look(line)))
-      const views = this.#parts.map(({ line }) => viewOf(line, found))
-      const mine = this.#parts.map((part, i) => had(part, views[i], session))
-      const turn = this.#parts.every((part, i) => this.#isTurn(part, views[i]))
-      if (turn && mine.every((place) => place !== undefined))
+      if (reply === undefined) continue
+      if (reply.committed) return await this.#grantOrUndo(reply, session)
+      const { found, sent } = await this.#runtime.client.read(
+        this.#parts.flatMap(({ keys }) => readQueue(keys)),
+      )
+      const views = this.#parts.map(({ keys }) => toQueueView(keys, found))
+      const mine = this.#parts.map((part, i) => findOwn(part, views[i], session))
+      const turn = this.#parts.every((part, i) => this.#isGranted(part, views[i]))
+      if (turn && mine.every((entry) => entry !== undefined))
         return await this.#granted(session, (i) => mine[i]?.index ?? 0, sent)
       if (!own.ambiguous) own.pendingSession = undefined
       // An attempt with some of its keys removed can no longer be granted.
-      const ours = mine.some((place) => place !== undefined)
-      if (ours || !turn || this.#locked(views) || /lock delay/.test(said.why)) return undefined
+      const ours = mine.some((entry) => entry !== undefined)
+      if (ours || !turn || this.#isLocked(views) || /lock delay/.test(reply.reason)) return undefined
       left = views.map(({ lock }) => lock?.index)
     }
     return undefined
   }
 
   /** Everything was taken: it is ours if no entry is in the way of any claim. */
-  async #inTurn(said: Said, session: Session): Promise<readonly Grant[] | undefined> {
-    const index = indexIn(said, this.#own.key)
-    const turn = this.#parts.every((part) => this.#isTurn(part, viewOf(part.line, said.found)))
-    if (turn) return this.#granted(session, () => index, said.sent)
-    const undone = await this.#desk.client.txn(undoAll(this.#parts, index))
-    if (undone.done && !this.#own.ambiguous) this.#own.pendingSession = undefined
+  async #grantOrUndo(reply: TxnResult, session: Session): Promise<readonly Grant[] | undefined> {
+    const index = modifyIndex(reply, this.#own.key)
+    const turn = this.#parts.every((part) => this.#isGranted(part, toQueueView(part.keys, reply.found)))
+    if (turn) return this.#granted(session, () => index, reply.sent)
+    const undone = await this.#runtime.client.txn(undoAll(this.#parts, index))
+    if (undone.committed && !this.#own.ambiguous) this.#own.pendingSession = undefined
     return undefined
   }
 
   /** @throws RangeError when a semaphore is in use with another limit */
-  #isTurn({ line, claim }: Part, view: View | undefined): boolean {
-    const places = view?.line ?? []
-    const own = places.findIndex(({ key }) => key === line.place(claim.attempt))
-    const ahead = own < 0 ? places : places.slice(0, own)
+  #isGranted({ keys, claim }: Part, view: QueueView | undefined): boolean {
+    const entries = view?.entries ?? []
+    const own = entries.findIndex(({ key }) => key === keys.entry(claim.attempt))
+    const ahead = own < 0 ? entries : entries.slice(0, own)
     this.#own.checkLimit(ahead, claim)
     return isGranted(ahead, claim.mode)
   }
 
-  #locked(views: readonly View[]): boolean {
+  #isLocked(views: readonly QueueView[]): boolean {
     return this.#parts.some(
       ({ mode }, i) => mode.kind === 'exclusive' && (views[i]?.lock?.session ?? '') !== '',
     )
@@ -121,34 +131,34 @@ export class Together {
 
   #granted(session: Session, token: (i: number) => number, sent: number): Promise<readonly Grant[]> {
     const { ambiguous } = this.#own
-    const held = ({ line, claim, value }: Part, i: number) =>
-      holdOf(this.#desk, line, claim, session, { token: token(i), sent }, value, ambiguous)
+    const held = ({ keys, claim, value }: Part, i: number) =>
+      createHold(this.#runtime, keys, claim, session, { token: token(i), sent }, value, ambiguous)
     return this.#own.handOutAll(session, () => this.#parts.map(held))
   }
 
   /** First removes the entries, with a note so that no request in flight takes a lock; then the locks, if one has. */
   async #leave(session: Session): Promise<void> {
-    const { client } = this.#desk
-    const places = this.#parts.flatMap(({ line, attempt }) => leave(line, attempt, false))
-    const notes = this.#parts.flatMap(({ line, attempt }) => note(line, attempt, session.id))
+    const { client } = this.#runtime
+    const entries = this.#parts.flatMap(({ keys, attempt }) => leave(keys, attempt, false))
+    const notes = this.#parts.flatMap(({ keys, attempt }) => writeTombstone(keys, attempt, session.id))
     const work = async () => {
-      await client.txn([...places, ...notes])
-      const { found } = await client.read(this.#parts.flatMap(({ line }) => look(line)))
-      for (const { line, attempt } of this.#parts) {
-        const { lock } = viewOf(line, found)
-        if (lock?.attempt === attempt) await client.txn(letGo(line, lock.index))
+      await client.txn([...entries, ...notes])
+      const { found } = await client.read(this.#parts.flatMap(({ keys }) => readQueue(keys)))
+      for (const { keys, attempt } of this.#parts) {
+        const { lock } = toQueueView(keys, found)
+        if (lock?.attempt === attempt) await client.txn(freeLock(keys, lock.index))
       }
       return true
     }
     const over = (error: unknown) =>
       (error instanceof Refusal && error.noSession) || !toFailure(error).transient
-    await this.#desk.retryUntilDone(() => work().catch(over), session, this.#ttl / 6)
+    await this.#runtime.retryUntilDone(() => work().catch(over), session, this.#ttl / 6)
   }
 }
 
 /** What an earlier request took, perhaps one whose answer was lost. */
-function had({ line, attempt, mode }: Part, view: View | undefined, { id }: Session): Had {
-  const place = view?.line.find(({ key, held }) => key === line.place(attempt) && held)
-  const own = mode.kind === 'exclusive' ? view?.lock : place
+function findOwn({ keys, attempt, mode }: Part, view: QueueView | undefined, { id }: Session): OwnKey {
+  const entry = view?.entries.find(({ key, held }) => key === keys.entry(attempt) && held)
+  const own = mode.kind === 'exclusive' ? view?.lock : entry
   return own?.attempt === attempt && own.session === id ? own : undefined
 }

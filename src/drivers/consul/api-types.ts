@@ -32,7 +32,7 @@ export interface Operation {
 export const lockFlag = '@lock' as const
 const lockFlagValue = '3304740253564472344'
 
-export function bodyOf(operations: readonly Operation[]): string {
+export function encodeBody(operations: readonly Operation[]): string {
   return JSON.stringify(operations).replaceAll(`"Flags":"${lockFlag}"`, `"Flags":${lockFlagValue}`)
 }
 

@@ -6,49 +6,49 @@ import type { Cells } from '../../core/cell.js'
 import { decodeCell, encodeCell, watchedCells } from '../kit/watched-cells.js'
 import type { KeyValue } from './api-types.js'
 import { toFailure } from './failure.js'
-import { indexIn } from './hold.js'
+import { modifyIndex } from './hold.js'
 import { encode } from './keys.js'
-import { longestTtl } from './options.js'
-import { safe } from './queue-entry.js'
-import type { Desk } from './runtime.js'
+import { maxTtl } from './options.js'
+import { safeIndex } from './queue-entry.js'
+import type { Runtime } from './runtime.js'
 import { replace } from './transactions.js'
 
-export function cellsOf(desk: Desk): Cells {
-  const { client, env, settings } = desk
-  const keyOf = (key: string) => `${settings.prefix}%cell/${encode(key)}`
+export function createCells(runtime: Runtime): Cells {
+  const { client, env, settings } = runtime
+  const toKey = (key: string) => `${settings.prefix}%cell/${encode(key)}`
   const removed = `${settings.prefix}%removed`
-  const cellIn = ({ Value, ModifyIndex }: KeyValue) => decodeCell(Value ?? '', safe(ModifyIndex))
+  const toCell = ({ Value, ModifyIndex }: KeyValue) => decodeCell(Value ?? '', safeIndex(ModifyIndex))
   const drop = (session: string | undefined) => {
     if (session !== undefined) client.destroySession(session).catch(() => undefined)
   }
   const pause = () => 250 * (0.5 + env.random())
 
-  return watchedCells(desk, {
+  return watchedCells(runtime, {
     async read(key) {
-      const { kvs } = await client.get(keyOf(key))
-      return kvs[0] && cellIn(kvs[0]).cell
+      const { kvs } = await client.get(toKey(key))
+      return kvs[0] && toCell(kvs[0]).cell
     },
 
     async write(key, { ifVersion, value, ttl, id }) {
-      const lasts = value === undefined || ttl > longestTtl
-      const session = lasts ? undefined : await desk.keeper(ttl)
+      const lasts = value === undefined || ttl > maxTtl
+      const session = lasts ? undefined : await runtime.createRetentionSession(ttl)
       const stored = value === undefined ? undefined : encodeCell(id, value)
-      const said = await client
-        .txn(replace(keyOf(key), ifVersion, stored, session, { key: removed, id }))
+      const reply = await client
+        .txn(replace(toKey(key), ifVersion, stored, session, { key: removed, id }))
         .catch((error) => {
           // Keep the session of a write that may have been carried out: it ends by itself.
           if (!toFailure(error).ambiguous) drop(session)
           throw error
         })
-      if (said.done)
-        return { version: indexIn(said, value === undefined ? removed : keyOf(key)), value: value ?? '' }
-      const { kvs } = await client.get(keyOf(key)).catch((error) => {
-        if (!said.repeated) drop(session)
+      if (reply.committed)
+        return { version: modifyIndex(reply, value === undefined ? removed : toKey(key)), value: value ?? '' }
+      const { kvs } = await client.get(toKey(key)).catch((error) => {
+        if (!reply.repeated) drop(session)
         throw error
       })
       // The current value may be ours, from an earlier try whose answer was lost.
       if (kvs[0]?.Session !== session) drop(session)
-      const found = kvs[0] && cellIn(kvs[0])
+      const found = kvs[0] && toCell(kvs[0])
       return found?.id === id ? found.cell : undefined
     },
 
@@ -73,9 +73,9 @@ export function cellsOf(desk: Desk): Cells {
           if (left(kvs)) ring()
           else follow(next)
         }
-        stop = client.watch(keyOf(key), false, index, heard, broke)
+        stop = client.watch(toKey(key), false, index, heard, broke)
       }
-      const { kvs, index } = await client.get(keyOf(key))
+      const { kvs, index } = await client.get(toKey(key))
       if (left(kvs)) return undefined
       follow(index)
       return () => {

@@ -11,16 +11,16 @@ import { markRepeated } from '../kit/failure.js'
 import { HttpHost, type HttpRequest, type HttpResponse, NoResponseError } from '../kit/http.js'
 import { parseJson } from '../kit/parse-json.js'
 import { ServerTime } from '../kit/server-time.js'
-import { bodyOf, type KeyValue, type Operation, type TxnReply } from './api-types.js'
-import { Refusal, refusalOf } from './failure.js'
-import { pathOf } from './keys.js'
+import { encodeBody, type KeyValue, type Operation, type TxnReply } from './api-types.js'
+import { parseRefusal, Refusal } from './failure.js'
+import { encodePath } from './keys.js'
 import type { Settings } from './options.js'
 
 /** The result of a transaction: what it read and wrote, by key, or why it did nothing. */
-export interface Said {
-  readonly done: boolean
+export interface TxnResult {
+  readonly committed: boolean
   readonly found: ReadonlyMap<string, KeyValue>
-  readonly why: string
+  readonly reason: string
   /** The index of the first operation refused. */
   readonly refused: number
   /** The clock reading from before the answered try was sent. */
@@ -30,7 +30,7 @@ export interface Said {
 }
 
 /** The result of a query, as of `index`. */
-export interface Seen {
+export interface WatchResult {
   readonly kvs: readonly KeyValue[]
   readonly index: number
 }
@@ -52,13 +52,13 @@ export class Client {
     this.#hosts = settings.urls.map((url) => new HttpHost(url, clock, settings.tls))
   }
 
-  async txn(operations: readonly Operation[]): Promise<Said> {
+  async txn(operations: readonly Operation[]): Promise<TxnResult> {
     const { answer, repeated } = await this.#call({
       method: 'PUT',
       path: this.#path('/v1/txn'),
-      body: bodyOf(operations),
+      body: encodeBody(operations),
     })
-    return { ...saidOf(answer), repeated }
+    return { ...toTxnResult(answer), repeated }
   }
 
   async createSession(body: object): Promise<{ readonly id: string; readonly sent: number }> {
@@ -73,25 +73,25 @@ export class Client {
   }
 
   /** Renews a session and reads, through the same agent, each tried once. `undefined`: the session does not exist. */
-  async pair(
+  async renewAndRead(
     id: string,
     reads: readonly (readonly Operation[])[],
-    patience: number,
-  ): Promise<readonly Said[] | undefined> {
+    timeout: number,
+  ): Promise<readonly TxnResult[] | undefined> {
     const at = this.#current
     const renew: HttpRequest = { method: 'PUT', path: this.#path(`/v1/session/renew/${id}`) }
     const read = (one: readonly Operation[]): HttpRequest => ({
       method: 'PUT',
       path: this.#path('/v1/txn', 'consistent'),
-      body: bodyOf(one),
+      body: encodeBody(one),
     })
     try {
       const [renewed, ...answers] = await Promise.all([
-        this.#ask(at, renew, patience),
-        ...reads.map((one) => this.#ask(at, read(one), patience)),
+        this.#ask(at, renew, timeout),
+        ...reads.map((one) => this.#ask(at, read(one), timeout)),
       ])
       if (renewed.status === 404) return undefined
-      return answers.map((answer) => ({ ...saidOf(answer), repeated: false }))
+      return answers.map((answer) => ({ ...toTxnResult(answer), repeated: false }))
     } catch (error) {
       this.#leave(at, error)
       throw error
@@ -99,19 +99,19 @@ export class Client {
   }
 
   /** Reads several keys in one step. */
-  async read(operations: readonly Operation[]): Promise<Said> {
+  async read(operations: readonly Operation[]): Promise<TxnResult> {
     const path = this.#path('/v1/txn', 'consistent')
-    const { answer } = await this.#call({ method: 'PUT', path, body: bodyOf(operations) })
-    return { ...saidOf(answer), repeated: false }
+    const { answer } = await this.#call({ method: 'PUT', path, body: encodeBody(operations) })
+    return { ...toTxnResult(answer), repeated: false }
   }
 
-  async get(key: string, recurse = false): Promise<Seen> {
-    const path = this.#path(`/v1/kv/${pathOf(key)}`, 'consistent', ...(recurse ? ['recurse'] : []))
-    return seenOf((await this.#call({ method: 'GET', path })).answer)
+  async get(key: string, recurse = false): Promise<WatchResult> {
+    const path = this.#path(`/v1/kv/${encodePath(key)}`, 'consistent', ...(recurse ? ['recurse'] : []))
+    return toWatchResult((await this.#call({ method: 'GET', path })).answer)
   }
 
   async keys(beginning: string): Promise<readonly string[]> {
-    const path = this.#path(`/v1/kv/${pathOf(beginning)}`, 'consistent', 'keys')
+    const path = this.#path(`/v1/kv/${encodePath(beginning)}`, 'consistent', 'keys')
     const { answer } = await this.#call({ method: 'GET', path })
     return answer.status === 404 ? [] : parseJson<string[]>(answer.text, Array.isArray)
   }
@@ -124,7 +124,7 @@ export class Client {
     key: string,
     recurse: boolean,
     index: number,
-    heard: (seen: Seen) => void,
+    heard: (seen: WatchResult) => void,
     broke: (error: unknown) => void,
   ): () => void {
     const at = this.#current
@@ -141,7 +141,7 @@ export class Client {
     }
     const query = async (from: number) => {
       const path = this.#path(
-        `/v1/kv/${pathOf(key)}`,
+        `/v1/kv/${encodePath(key)}`,
         'consistent',
         `index=${from}`,
         `wait=${holdQuery}s`,
@@ -151,10 +151,10 @@ export class Client {
         cut = stop
       }
       // The server adds up to a sixteenth, so that not all queries end at once.
-      const patience = (holdQuery * 1_000 * 17) / 16 + this.#settings.requestTimeout
-      const answer = await this.#ask(at, { method: 'GET', path, begun }, patience)
+      const timeout = (holdQuery * 1_000 * 17) / 16 + this.#settings.requestTimeout
+      const answer = await this.#ask(at, { method: 'GET', path, begun }, timeout)
       if (over) return
-      const seen = seenOf(answer)
+      const seen = toWatchResult(answer)
       if (seen.index === from) return query(from)
       settled()
       heard(seen)
@@ -192,16 +192,16 @@ export class Client {
   }
 
   /** 404 and 409 are answers; the rest is a refusal. */
-  async #ask(at: number, ask: HttpRequest, patience: number): Promise<HttpResponse> {
+  async #ask(at: number, ask: HttpRequest, timeout: number): Promise<HttpResponse> {
     const host = this.#hosts[at]
     if (host === undefined || this.#closed)
       throw new BackendError('consul', 'these locks were closed', { closed: true })
     const { token } = this.#settings
     const headers = token === undefined ? {} : { 'x-consul-token': token }
-    const answer = await host.send({ ...ask, headers }, patience)
-    this.time.heard(answer.headers['date'], answer.sent)
+    const answer = await host.send({ ...ask, headers }, timeout)
+    this.time.update(answer.headers['date'], answer.sent)
     const { status, text } = answer
-    if (status !== 200 && status !== 404 && status !== 409) throw refusalOf(status, text)
+    if (status !== 200 && status !== 404 && status !== 409) throw parseRefusal(status, text)
     if (status === 404 && /page not found/.test(text))
       throw new Refusal(400, `it has no Consul API (${text.trim()})`)
     return answer
@@ -231,7 +231,7 @@ function isWhole({ Results, Errors }: TxnReply): boolean {
 }
 
 /** @throws Refusal when the session of an operation is over */
-function saidOf({ status, text, sent }: HttpResponse): Omit<Said, 'repeated'> {
+function toTxnResult({ status, text, sent }: HttpResponse): Omit<TxnResult, 'repeated'> {
   const { Results, Errors } = parseJson<TxnReply>(text, isWhole)
   const why = (Errors ?? []).map(({ What }) => What).join('; ')
   if (status !== 200) {
@@ -241,10 +241,10 @@ function saidOf({ status, text, sent }: HttpResponse): Omit<Said, 'repeated'> {
   const found = new Map<string, KeyValue>()
   // A write returns its key without the value; a later read in the same transaction returns both.
   for (const { KV } of Results ?? []) if (KV) found.set(KV.Key, KV)
-  return { done: status === 200, found, why, refused: Errors?.[0]?.OpIndex ?? -1, sent }
+  return { committed: status === 200, found, reason: why, refused: Errors?.[0]?.OpIndex ?? -1, sent }
 }
 
-function seenOf({ status, text, headers }: HttpResponse): Seen {
+function toWatchResult({ status, text, headers }: HttpResponse): WatchResult {
   const index = Number(headers['x-consul-index'] ?? 0)
   const areKeys = (all: unknown) => Array.isArray(all) && all.every(isKey)
   const kvs = status === 404 ? [] : parseJson<KeyValue[]>(text, areKeys)

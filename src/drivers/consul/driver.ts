@@ -2,14 +2,14 @@
 import type { DriverFactory, Traits } from '../../core/driver.js'
 import { LeaseIndex, type LeaseKey } from '../kit/lease-index.js'
 import { sessionFactory, sessionTraits } from '../kit/sessions/driver.js'
-import { maxBatch, Together } from './acquire-many.js'
+import { BatchClaim, maxBatch } from './acquire-many.js'
 import type { Operation } from './api-types.js'
-import { cellsOf } from './cells.js'
+import { createCells } from './cells.js'
 import { toFailure } from './failure.js'
-import { conditionOf, type GuardTxnResult, guardTxn } from './guard.js'
+import { findCondition, type GuardTxnResult, guardTxn } from './guard.js'
 import { forceRelease, inspect, list } from './inspect.js'
-import { type ConsulOptions, longestTtl, settingsOf } from './options.js'
-import { type Conditional, Desk } from './runtime.js'
+import { type ConsulOptions, maxTtl, parseOptions } from './options.js'
+import { type LeaseCondition, Runtime } from './runtime.js'
 import { Waiter } from './waiter.js'
 
 export interface ConsulTraits extends Traits {
@@ -41,33 +41,33 @@ export interface ConsulFactory extends DriverFactory<ConsulTraits> {
  * @throws TypeError, RangeError for invalid options, before any I/O
  */
 export function consul(options: ConsulOptions): ConsulFactory {
-  const settings = settingsOf(options)
-  const held = new LeaseIndex<Conditional>()
+  const settings = parseOptions(options)
+  const held = new LeaseIndex<LeaseCondition>()
   const traits: ConsulTraits = Object.freeze({
     ...sessionTraits,
     minTtl: settings.minTtl,
     // The ttl of a session, including the extra tenth, is at most a day.
-    maxLockDelay: longestTtl / 2,
+    maxLockDelay: maxTtl / 2,
     acquireMany: true,
     maxBatch,
   })
   const { factory, current } = sessionFactory((env) => {
-    const pool = new Desk(settings, env, held)
+    const pool = new Runtime(settings, env, held)
     return {
       name: 'consul',
       traits,
       pool,
-      cells: cellsOf(pool),
+      cells: createCells(pool),
       toFailure,
       waiter: (claim, wait) => new Waiter(pool, claim, wait),
-      acquireMany: (claims, wait) => new Together(pool, claims, wait).take(),
+      acquireMany: (claims, wait) => new BatchClaim(pool, claims, wait).tryOnce(),
       inspect: (name) => inspect(pool, name),
       list: (prefix) => list(pool, prefix),
       forceRelease: (name) => forceRelease(pool, name),
     }
   })
   return Object.assign(factory, {
-    guard: (lease: LeaseKey) => conditionOf(held, lease),
+    guard: (lease: LeaseKey) => findCondition(held, lease),
     guardTxn: async (lease: LeaseKey, operations: readonly Operation[]) =>
       guardTxn(current('consul'), lease, operations),
   })

@@ -20,7 +20,7 @@ export class Refusal extends ServerRefusal {
   }
 }
 
-export function refusalOf(status: number, text: string): Refusal {
+export function parseRefusal(status: number, text: string): Refusal {
   const message = text.trim().slice(0, 300) || `status ${status}`
   if (/Invalid Session TTL/.test(message)) {
     return new Refusal(

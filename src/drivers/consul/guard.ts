@@ -2,9 +2,9 @@
 import { StaleTokenError } from '../../core/errors.js'
 import type { LeaseIndex, LeaseKey } from '../kit/lease-index.js'
 import type { KeyValue, Operation } from './api-types.js'
-import type { Said } from './client.js'
+import type { TxnResult } from './client.js'
 import { toFailure } from './failure.js'
-import type { Conditional, Desk } from './runtime.js'
+import type { LeaseCondition, Runtime } from './runtime.js'
 
 export interface GuardTxnResult {
   /** Were your own operations carried out? The token is valid in either case. */
@@ -16,7 +16,7 @@ export interface GuardTxnResult {
 }
 
 /** @throws StaleTokenError when this driver does not hold the lease, or no longer */
-export function conditionOf(held: LeaseIndex<Conditional>, lease: LeaseKey): Operation {
+export function findCondition(held: LeaseIndex<LeaseCondition>, lease: LeaseKey): Operation {
   const hold = held.find(lease)
   if (hold === undefined) throw new StaleTokenError(lease.name, lease.token)
   return hold.condition
@@ -24,20 +24,20 @@ export function conditionOf(held: LeaseIndex<Conditional>, lease: LeaseKey): Ope
 
 /** @throws StaleTokenError when the lease no longer holds the lock: nothing was written; BackendError */
 export async function guardTxn(
-  desk: Desk,
+  runtime: Runtime,
   lease: LeaseKey,
   operations: readonly Operation[],
 ): Promise<GuardTxnResult> {
   for (;;) {
-    const mine = conditionOf(desk.held, lease)
-    const said = await send(desk, [mine, ...operations])
-    if (said.done) {
-      const values = [...said.found.values()].filter(({ Key }) => Key !== mine.KV.Key)
+    const mine = findCondition(runtime.held, lease)
+    const reply = await send(runtime, [mine, ...operations])
+    if (reply.committed) {
+      const values = [...reply.found.values()].filter(({ Key }) => Key !== mine.KV.Key)
       return { succeeded: true, values, error: '' }
     }
-    if (said.refused !== 0) return { succeeded: false, values: [], error: said.why }
+    if (reply.refused !== 0) return { succeeded: false, values: [], error: reply.reason }
     // If the hold was moved to a longer session meanwhile, its index has changed: retry with the new one.
-    const hold = desk.held.find(lease)
+    const hold = runtime.held.find(lease)
     await hold?.settled()
     const now = hold?.condition
     if (now === undefined || now.KV.Index === mine.KV.Index)
@@ -45,9 +45,9 @@ export async function guardTxn(
   }
 }
 
-async function send(desk: Desk, operations: readonly Operation[]): Promise<Said> {
+async function send(runtime: Runtime, operations: readonly Operation[]): Promise<TxnResult> {
   try {
-    return await desk.client.txn(operations)
+    return await runtime.client.txn(operations)
   } catch (error) {
     throw toFailure(error).error
   }

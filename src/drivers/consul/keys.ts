@@ -4,24 +4,24 @@
  * too, because an HTTP server normalises them away.
  */
 
-export interface Line {
+export interface LockKeys {
   readonly name: string
   readonly lock: string
   /** The prefix of every entry's key. */
-  readonly places: string
-  place(attempt: string): string
+  readonly entryPrefix: string
+  entry(attempt: string): string
   /** The key that marks an attempt as given up: it must not enter any more. */
-  over(attempt: string): string
+  tombstone(attempt: string): string
 }
 
-export function lineOf(prefix: string, name: string): Line {
+export function lockKeys(prefix: string, name: string): LockKeys {
   const own = prefix + encode(name)
   return {
     name,
     lock: `${own}/.lock`,
-    places: `${own}/.line/`,
-    place: (attempt) => `${own}/.line/${attempt}`,
-    over: (attempt) => `${prefix}%over/${attempt}`,
+    entryPrefix: `${own}/.line/`,
+    entry: (attempt) => `${own}/.line/${attempt}`,
+    tombstone: (attempt) => `${prefix}%over/${attempt}`,
   }
 }
 
@@ -34,7 +34,7 @@ export function encode(name: string): string {
 }
 
 /** The name that a lock or queue entry belongs to; undefined for keys that are not ours. */
-export function nameOf(prefix: string, key: string): string | undefined {
+export function parseLockName(prefix: string, key: string): string | undefined {
   if (!key.startsWith(prefix)) return undefined
   const [, name] = /^(.+?)\/\.(?:lock|line\/[0-9a-f]{32})$/s.exec(key.slice(prefix.length)) ?? []
   // The other keys under the prefix begin with a bare percent sign, which no encoded name has.
@@ -43,6 +43,6 @@ export function nameOf(prefix: string, key: string): string | undefined {
 }
 
 /** Encodes a key for a URL, each part by itself, because slashes separate parts in the store, too. */
-export function pathOf(key: string): string {
+export function encodePath(key: string): string {
   return key.split('/').map(encodeURIComponent).join('/')
 }

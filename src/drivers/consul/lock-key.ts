@@ -6,18 +6,27 @@ import type { Claim } from '../../core/driver.js'
 import type { SessionClaim } from '../kit/sessions/claim.js'
 import type { Session } from '../kit/sessions/session.js'
 import type { Operation } from './api-types.js'
-import type { Said } from './client.js'
+import type { TxnResult } from './client.js'
 import { Refusal, toFailure } from './failure.js'
-import { indexIn } from './hold.js'
-import type { Line } from './keys.js'
-import { type Place, type View, viewOf, writtenOf } from './queue-entry.js'
-import type { Desk } from './runtime.js'
-import { claim, free, leave, letGo, look, mark, note, take } from './transactions.js'
+import { modifyIndex } from './hold.js'
+import type { LockKeys } from './keys.js'
+import { encodeEntry, type QueueEntry, type QueueView, toQueueView } from './queue-entry.js'
+import type { Runtime } from './runtime.js'
+import {
+  claim,
+  freeLock,
+  leave,
+  markHeld,
+  readQueue,
+  releaseLock,
+  take,
+  writeTombstone,
+} from './transactions.js'
 
 /** The most entries ahead that the transaction which takes the lock can check to be gone. */
-const mostBefore = 50
+const maxBefore = 50
 
-export interface Taken {
+export interface LockGrant {
   readonly token: number
   /** The clock reading from before the request that took it was sent. */
   readonly sent: number
@@ -29,45 +38,45 @@ export interface Refused {
   readonly gone: boolean
 }
 
-export class Taker {
-  readonly #desk: Desk
+export class LockKey {
+  readonly #runtime: Runtime
   readonly #claim: Claim
-  readonly #line: Line
+  readonly #keys: LockKeys
   readonly #own: SessionClaim
   readonly #since: number
   #held: string | undefined
   /** The lock was taken, but not yet granted. */
-  #took = false
+  #ungranted = false
   /** The clock reading from before the request for the newest view was sent. */
-  #sawAt = 0
+  #viewSentAt = 0
 
-  constructor(desk: Desk, claim: Claim, line: Line, own: SessionClaim) {
-    this.#desk = desk
+  constructor(runtime: Runtime, claim: Claim, keys: LockKeys, own: SessionClaim) {
+    this.#runtime = runtime
     this.#claim = claim
-    this.#line = line
+    this.#keys = keys
     this.#own = own
-    this.#since = desk.client.time.now()
+    this.#since = runtime.client.time.now()
   }
 
   /** The same value for every try, so that a repeated write does not change an entry. */
   value(held: boolean): string {
-    const write = () => writtenOf(this.#claim, this.#since, this.#desk.env.client, held)
+    const write = () => encodeEntry(this.#claim, this.#since, this.#runtime.env.client, held)
     if (!held) return write()
     this.#held ??= write()
     return this.#held
   }
 
   /** Takes entry and lock in one step, which is enough where the queue is empty. Undefined: refused. */
-  async claim(session: Session): Promise<View | undefined> {
+  async claim(session: Session): Promise<QueueView | undefined> {
     const { attempt } = this.#claim
-    const said = await this.#put(session, claim(this.#line, attempt, this.value(true), session.id))
-    if (said?.done !== true) {
+    const reply = await this.#put(session, claim(this.#keys, attempt, this.value(true), session.id))
+    if (reply?.committed !== true) {
       if (!this.#own.ambiguous) this.#own.pendingSession = undefined
       return undefined
     }
     this.#own.clearFailure()
-    const view = this.view(said)
-    this.mine(view, session)
+    const view = this.parseView(reply)
+    this.findOwn(view, session)
     return view
   }
 
@@ -76,19 +85,19 @@ export class Taker {
     session: Session,
     before: readonly string[],
     left: number | undefined,
-  ): Promise<Taken | Refused> {
+  ): Promise<LockGrant | Refused> {
     const { attempt, mode } = this.#claim
     const value = this.value(true)
     const exclusive = mode.kind === 'exclusive'
     const operations = exclusive
-      ? take(this.#line, attempt, value, session.id, before, left)
-      : mark(this.#line, attempt, value, session.id)
-    const said = await this.#put(session, operations)
-    if (said === undefined) return { why: 'the session has ended', gone: true }
+      ? take(this.#keys, attempt, value, session.id, before, left)
+      : markHeld(this.#keys, attempt, value, session.id)
+    const reply = await this.#put(session, operations)
+    if (reply === undefined) return { why: 'the session has ended', gone: true }
     // The first operation checks that the entry is there.
-    if (!said.done) return { why: said.why, gone: said.refused === 0 }
-    this.#took = exclusive
-    return { token: indexIn(said, exclusive ? this.#line.lock : this.#own.key), sent: said.sent }
+    if (!reply.committed) return { why: reply.reason, gone: reply.refused === 0 }
+    this.#ungranted = exclusive
+    return { token: modifyIndex(reply, exclusive ? this.#keys.lock : this.#own.key), sent: reply.sent }
   }
 
   /**
@@ -96,75 +105,83 @@ export class Taker {
    * transaction, the transaction instead reads the queue after taking the lock; a claim that finds entries ahead then frees it again.
    * Undefined: refused.
    */
-  async takeAfter(session: Session, ahead: readonly Place[]): Promise<Taken | View | undefined> {
-    if (ahead.length <= mostBefore) {
+  async takeAfterWait(
+    session: Session,
+    ahead: readonly QueueEntry[],
+  ): Promise<LockGrant | QueueView | undefined> {
+    if (ahead.length <= maxBefore) {
       const before = ahead.map(({ key }) => key)
       const taken = await this.take(session, before, undefined)
       return 'why' in taken ? undefined : taken
     }
     const { attempt } = this.#claim
-    const operations = take(this.#line, attempt, this.value(true), session.id, [], undefined)
-    const said = await this.#put(session, [...operations, ...look(this.#line)])
-    if (said?.done !== true) return undefined
-    const view = this.view(said)
-    this.mine(view, session)
+    const operations = take(this.#keys, attempt, this.value(true), session.id, [], undefined)
+    const reply = await this.#put(session, [...operations, ...readQueue(this.#keys)])
+    if (reply?.committed !== true) return undefined
+    const view = this.parseView(reply)
+    this.findOwn(view, session)
     return view
   }
 
   /** Entries are ahead of ours: frees a lock that was taken with the entry. */
-  async ownTurn(view: View, session: Session): Promise<View> {
-    if (this.mine(view, session) === undefined || view.lock === undefined) return view
-    await this.#desk.client.txn(letGo(this.#line, view.lock.index))
-    this.#took = false
+  async freeOutOfTurn(view: QueueView, session: Session): Promise<QueueView> {
+    if (this.findOwn(view, session) === undefined || view.lock === undefined) return view
+    await this.#runtime.client.txn(freeLock(this.#keys, view.lock.index))
+    this.#ungranted = false
     return { ...view, lock: undefined }
   }
 
   /** Entries are ahead of ours, and a single attempt does not wait: frees lock and entry in one step, so that no client sees only one of them. */
-  async undo(view: View, session: Session): Promise<void> {
+  async undo(view: QueueView, session: Session): Promise<void> {
     const { lock } = view
-    const had = this.#claim.mode.kind === 'exclusive' && this.mine(view, session) !== undefined
-    if (!had || lock === undefined || this.#own.ambiguous) return
-    const { done } = await this.#desk.client.txn(free(this.#line, this.#claim.attempt, lock.index))
-    if (!done) return
-    this.#took = false
+    const owned = this.#claim.mode.kind === 'exclusive' && this.findOwn(view, session) !== undefined
+    if (!owned || lock === undefined || this.#own.ambiguous) return
+    const { committed } = await this.#runtime.client.txn(
+      releaseLock(this.#keys, this.#claim.attempt, lock.index),
+    )
+    if (!committed) return
+    this.#ungranted = false
     this.#own.pendingSession = undefined
   }
 
   /** The view of the queue in an answer. */
-  view({ found, sent }: Said): View {
-    this.#sawAt = sent
-    return viewOf(this.#line, found)
+  parseView({ found, sent }: TxnResult): QueueView {
+    this.#viewSentAt = sent
+    return toQueueView(this.#keys, found)
   }
 
   /** What an earlier request took, perhaps one whose answer was lost. */
-  mine({ line, lock }: View, session: Session): Taken | undefined {
+  findOwn({ entries, lock }: QueueView, session: Session): LockGrant | undefined {
     const exclusive = this.#claim.mode.kind === 'exclusive'
-    const own = exclusive ? lock : line.find(({ key, held }) => key === this.#own.key && held)
+    const own = exclusive ? lock : entries.find(({ key, held }) => key === this.#own.key && held)
     if (own?.attempt !== this.#claim.attempt || own.session !== session.id) return undefined
-    this.#took = exclusive
-    return { token: own.index, sent: this.#sawAt }
+    this.#ungranted = exclusive
+    return { token: own.index, sent: this.#viewSentAt }
   }
 
   /** Removes the entry, and the lock if it was taken. */
   async leave(session: Session): Promise<void> {
     const { attempt, ttl, name } = this.#claim
-    if (!this.#own.ambiguous && !this.#took)
-      return this.#desk.clear(leave(this.#line, attempt, false), session, ttl / 6, name)
+    if (!this.#own.ambiguous && !this.#ungranted)
+      return this.#runtime.clear(leave(this.#keys, attempt, false), session, ttl / 6, name)
     // First the note, so that no request in flight takes the lock; then the lock, if one has.
     const work = async () => {
-      const { client } = this.#desk
-      await client.txn([...leave(this.#line, attempt, false), ...note(this.#line, attempt, session.id)])
-      const { found } = await client.read(look(this.#line))
-      const { lock } = viewOf(this.#line, found)
-      if (lock?.attempt === attempt) await client.txn(letGo(this.#line, lock.index))
+      const { client } = this.#runtime
+      await client.txn([
+        ...leave(this.#keys, attempt, false),
+        ...writeTombstone(this.#keys, attempt, session.id),
+      ])
+      const { found } = await client.read(readQueue(this.#keys))
+      const { lock } = toQueueView(this.#keys, found)
+      if (lock?.attempt === attempt) await client.txn(freeLock(this.#keys, lock.index))
       return true
     }
     const over = (error: unknown) =>
       (error instanceof Refusal && error.noSession) || !toFailure(error).transient
-    await this.#desk.retryUntilDone(() => work().catch(over), session, ttl / 6)
+    await this.#runtime.retryUntilDone(() => work().catch(over), session, ttl / 6)
   }
 
-  #put(session: Session, operations: readonly Operation[]): Promise<Said | undefined> {
-    return this.#own.place(session, () => this.#desk.client.txn(operations))
+  #put(session: Session, operations: readonly Operation[]): Promise<TxnResult | undefined> {
+    return this.#own.createEntry(session, () => this.#runtime.client.txn(operations))
   }
 }

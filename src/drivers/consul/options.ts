@@ -55,7 +55,7 @@ const known: readonly (keyof ConsulOptions)[] = [
 ]
 
 /** @throws TypeError, RangeError that names the value given */
-export function settingsOf(options: ConsulOptions): Settings {
+export function parseOptions(options: ConsulOptions): Settings {
   if (typeof options !== 'object' || options === null) {
     throw new TypeError(`consul() takes options such as { url: '127.0.0.1:8500' }, got ${describe(options)}`)
   }
@@ -79,22 +79,22 @@ export function settingsOf(options: ConsulOptions): Settings {
   }
   checkKnown('consul()', options, known)
   return {
-    urls: given.map(addressOf),
+    urls: given.map(parseUrl),
     token,
     datacenter,
     tls,
     prefix,
     lockDelay: whole('lockDelay', options.lockDelay ?? 0, 0, 60_000),
-    minTtl: whole('minTtl', options.minTtl ?? 10_000, 100, longestTtl),
+    minTtl: whole('minTtl', options.minTtl ?? 10_000, 100, maxTtl),
     ownSessions: session === 'lock',
     requestTimeout: whole('requestTimeout', options.requestTimeout ?? 2_000, 10, 600_000),
   }
 }
 
 /** The longest ttl of a session: one day, in ms. */
-export const longestTtl = 86_400_000
+export const maxTtl = 86_400_000
 
-function addressOf(text: unknown): URL {
+function parseUrl(text: unknown): URL {
   if (typeof text !== 'string')
     throw new TypeError(`consul: an address must be a string, got ${describe(text)}`)
   const whole = /^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`

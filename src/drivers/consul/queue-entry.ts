@@ -2,9 +2,9 @@
 import type { Claim, Holder } from '../../core/driver.js'
 import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
 import type { KeyValue } from './api-types.js'
-import type { Line } from './keys.js'
+import type { LockKeys } from './keys.js'
 
-export interface Place {
+export interface QueueEntry {
   readonly key: string
   readonly attempt: string
   /** The CreateIndex: the order of the queue. */
@@ -27,13 +27,13 @@ export interface Place {
 }
 
 /** The queue of a name and its lock, at one moment. */
-export interface View {
-  readonly line: readonly Place[]
-  readonly lock: Place | undefined
+export interface QueueView {
+  readonly entries: readonly QueueEntry[]
+  readonly lock: QueueEntry | undefined
 }
 
 /** The value written. JSON, so that `consul kv get` shows it readable. */
-interface Written {
+interface EntryFields {
   readonly attempt?: string
   readonly mode?: string
   readonly take?: number
@@ -49,14 +49,14 @@ interface Written {
   readonly by?: string
 }
 
-export function writtenOf(
+export function encodeEntry(
   { attempt, mode, ttl, note }: Claim,
   since: number,
   by: string,
   held: boolean,
 ): string {
   const { kind, ...rest } = mode
-  const written: Written = {
+  const written: EntryFields = {
     attempt,
     mode: kind,
     ...rest,
@@ -72,38 +72,38 @@ export function writtenOf(
 /** The value with the token added, so that a rewrite keeps the token. */
 export function withToken(value: string, token: number): string {
   const text = Buffer.from(value, 'base64').toString()
-  return Buffer.from(JSON.stringify({ ...read(text), token })).toString('base64')
+  return Buffer.from(JSON.stringify({ ...parseFields(text), token })).toString('base64')
 }
 
 /** The value after so many local hand-overs. */
-export function withPass(value: string, passes: number): string {
+export function withHandoffs(value: string, passes: number): string {
   const text = Buffer.from(value, 'base64').toString()
-  return Buffer.from(JSON.stringify({ ...read(text), passes })).toString('base64')
+  return Buffer.from(JSON.stringify({ ...parseFields(text), passes })).toString('base64')
 }
 
-export function viewOf(line: Line, found: ReadonlyMap<string, KeyValue>): View {
-  const places: Place[] = []
+export function toQueueView(keys: LockKeys, found: ReadonlyMap<string, KeyValue>): QueueView {
+  const entries: QueueEntry[] = []
   for (const kv of found.values()) {
-    const attempt = kv.Key.startsWith(line.places) ? kv.Key.slice(line.places.length) : ''
-    if (/^[0-9a-f]{32}$/.test(attempt)) places.push(placeOf(kv, attempt))
+    const attempt = kv.Key.startsWith(keys.entryPrefix) ? kv.Key.slice(keys.entryPrefix.length) : ''
+    if (/^[0-9a-f]{32}$/.test(attempt)) entries.push(toQueueEntry(kv, attempt))
   }
-  const lock = found.get(line.lock)
-  return { line: places.sort((a, b) => a.order - b.order), lock: lock && placeOf(lock) }
+  const lock = found.get(keys.lock)
+  return { entries: entries.sort((a, b) => a.order - b.order), lock: lock && toQueueEntry(lock) }
 }
 
-export function placeOf(kv: KeyValue, known?: string): Place {
+export function toQueueEntry(kv: KeyValue, known?: string): QueueEntry {
   const value = kv.Value ?? ''
-  const { attempt, ttl, since, note, by, ...rest } = read(Buffer.from(value, 'base64').toString())
+  const { attempt, ttl, since, note, by, ...rest } = parseFields(Buffer.from(value, 'base64').toString())
   const session = kv.Session ?? ''
   return {
     key: kv.Key,
     attempt: known ?? (typeof attempt === 'string' ? attempt : session),
     order: kv.CreateIndex,
-    index: safe(kv.ModifyIndex),
-    token: typeof rest.token === 'number' ? rest.token : safe(kv.ModifyIndex),
+    index: safeIndex(kv.ModifyIndex),
+    token: typeof rest.token === 'number' ? rest.token : safeIndex(kv.ModifyIndex),
     session,
     value,
-    mode: modeOf(rest),
+    mode: toMode(rest),
     held: rest.held === true,
     ...(typeof ttl === 'number' && { ttl }),
     ...(typeof since === 'number' && { since }),
@@ -112,12 +112,12 @@ export function placeOf(kv: KeyValue, known?: string): Place {
   }
 }
 
-export function safe(index: number): number {
+export function safeIndex(index: number): number {
   if (!Number.isSafeInteger(index)) throw new Error(`index ${index} is beyond the safe integers`)
   return index
 }
 
-function read(text: string): Written {
+function parseFields(text: string): EntryFields {
   try {
     const value: unknown = JSON.parse(text)
     return typeof value === 'object' && value !== null ? value : {}
@@ -126,13 +126,16 @@ function read(text: string): Written {
   }
 }
 
-function modeOf({ mode, take, of }: Written): Mode {
+function toMode({ mode, take, of }: EntryFields): Mode {
   if (mode === 'shared') return shared
   if (mode === 'permits' && typeof take === 'number' && typeof of === 'number') return permits(take, of)
   return exclusive
 }
 
-export function holderOf({ attempt, mode, token, ttl, since, note, client }: Place, now: number): Holder {
+export function toHolder(
+  { attempt, mode, token, ttl, since, note, client }: QueueEntry,
+  now: number,
+): Holder {
   return {
     attempt,
     mode,
@@ -145,8 +148,8 @@ export function holderOf({ attempt, mode, token, ttl, since, note, client }: Pla
 }
 
 /** The holder: the owner of the lock, or the first entry that holds without it. */
-export function holderIn({ line, lock }: View, now: number): Holder | undefined {
-  const [first] = line
-  if (lock !== undefined && lock.session !== '') return holderOf(lock, now)
-  return first === undefined || first.mode.kind === 'exclusive' ? undefined : holderOf(first, now)
+export function findHolder({ entries, lock }: QueueView, now: number): Holder | undefined {
+  const [first] = entries
+  if (lock !== undefined && lock.session !== '') return toHolder(lock, now)
+  return first === undefined || first.mode.kind === 'exclusive' ? undefined : toHolder(first, now)
 }

@@ -6,43 +6,43 @@ import { type SessionApi, SessionPool } from '../kit/sessions/session-pool.js'
 import type { KeyValue, Operation } from './api-types.js'
 import { Client } from './client.js'
 import { Refusal, toFailure } from './failure.js'
-import { type Line, lineOf } from './keys.js'
-import { longestTtl, type Settings } from './options.js'
+import { type LockKeys, lockKeys } from './keys.js'
+import { maxTtl, type Settings } from './options.js'
 import { reads } from './transactions.js'
 
 /** Operations per transaction; Consul allows 64. */
-const mostInTxn = 60
+const maxOperations = 60
 
 /** A hold, as the condition of a user's own transaction. */
-export interface Conditional {
+export interface LeaseCondition {
   readonly condition: Operation
   /** Resolves once no move to another session, which changes the condition, is in flight. */
   settled(): Promise<unknown>
 }
 
-export class Desk extends SessionPool {
+export class Runtime extends SessionPool {
   readonly client: Client
   readonly settings: Settings
   /** The holds, for `guard`. */
-  readonly held: LeaseIndex<Conditional>
+  readonly held: LeaseIndex<LeaseCondition>
 
-  constructor(settings: Settings, env: Env, held: LeaseIndex<Conditional>) {
+  constructor(settings: Settings, env: Env, held: LeaseIndex<LeaseCondition>) {
     const client = new Client(settings, env.clock)
-    super(storeOf(client, settings, env), env)
+    super(createSessionApi(client, settings, env), env)
     this.client = client
     this.settings = settings
     this.held = held
   }
 
-  line(name: string): Line {
-    return lineOf(this.settings.prefix, name)
+  lockKeys(name: string): LockKeys {
+    return lockKeys(this.settings.prefix, name)
   }
 
   /** Creates a session that ends by itself, `keep` ms from now or later, with the keys that it keeps. @returns its id */
-  async keeper(keep: number): Promise<string> {
+  async createRetentionSession(keep: number): Promise<string> {
     const { env, settings } = this
-    const ttl = Math.min(longestTtl, Math.max(settings.minTtl, Math.ceil(keep)))
-    const { id } = await this.client.createSession(sessionOf(env.client, ttl, 0))
+    const ttl = Math.min(maxTtl, Math.max(settings.minTtl, Math.ceil(keep)))
+    const { id } = await this.client.createSession(sessionBody(env.client, ttl, 0))
     return id
   }
 
@@ -58,7 +58,7 @@ export class Desk extends SessionPool {
   }
 }
 
-function sessionOf(by: string, ttl: number, lockDelay: number): object {
+function sessionBody(by: string, ttl: number, lockDelay: number): object {
   return {
     Name: `holdfast ${by}`,
     TTL: `${ttl}ms`,
@@ -70,16 +70,16 @@ function sessionOf(by: string, ttl: number, lockDelay: number): object {
   }
 }
 
-function storeOf(client: Client, settings: Settings, env: Env): SessionApi {
+function createSessionApi(client: Client, settings: Settings, env: Env): SessionApi {
   return {
     name: 'consul',
     perLock: settings.ownSessions,
     closeTimeout: settings.requestTimeout,
-    heartbeat: beatOf(client),
+    heartbeat: createHeartbeat(client),
     // A tenth more than claimed: a proof a few moments old then still covers a whole ttl from now.
-    sessionTtl: (ttl) => Math.min(longestTtl, Math.max(settings.minTtl, Math.ceil(ttl * 1.1))),
+    sessionTtl: (ttl) => Math.min(maxTtl, Math.max(settings.minTtl, Math.ceil(ttl * 1.1))),
     create: async (ttl) => {
-      return { ttl, ...(await client.createSession(sessionOf(env.client, ttl, settings.lockDelay))) }
+      return { ttl, ...(await client.createSession(sessionBody(env.client, ttl, settings.lockDelay))) }
     },
     destroy: (id) => client.destroySession(id),
     close: () => client.close(),
@@ -96,16 +96,16 @@ export const lockMember = (key: string, index: number): string => `${key}\nModif
 export const entryMember = (key: string, created: number): string => `${key}\nCreateIndex ${created}`
 
 /** The leader answers a renewal by itself. It therefore counts only together with a read, for which the leader asks a majority. */
-function beatOf(client: Client): SendHeartbeat {
-  return async (id, members, patience) => {
+function createHeartbeat(client: Client): SendHeartbeat {
+  return async (id, members, timeout) => {
     const keys = watchedKeys(members)
-    const portions = inBatches(keys, mostInTxn).map((portion) => reads(portion.map(plainKey)))
+    const portions = inBatches(keys, maxOperations).map((portion) => reads(portion.map(plainKey)))
     // With no entries to check, a read must still ask a majority.
-    const said = await client.pair(id, portions.length > 0 ? portions : [reads(['-'])], patience)
-    if (said === undefined) return 'ended'
+    const reply = await client.renewAndRead(id, portions.length > 0 ? portions : [reads(['-'])], timeout)
+    if (reply === undefined) return 'ended'
     const gone = new Set<string>()
     for (const key of keys) {
-      const kv = said.map(({ found }) => found.get(plainKey(key))).find((one) => one !== undefined)
+      const kv = reply.map(({ found }) => found.get(plainKey(key))).find((one) => one !== undefined)
       if (kv === undefined || !isAsSeen(kv, key)) gone.add(key)
     }
     return { gone }

@@ -5,7 +5,7 @@
  */
 import type { Mode } from '../../core/mode.js'
 import { lockFlag, type Operation } from './api-types.js'
-import type { Line } from './keys.js'
+import type { LockKeys } from './keys.js'
 
 const op = (Verb: Operation['KV']['Verb'], Key: string, rest: Partial<Operation['KV']> = {}): Operation => ({
   KV: { Verb, Key, ...rest },
@@ -15,21 +15,21 @@ const op = (Verb: Operation['KV']['Verb'], Key: string, rest: Partial<Operation[
  * Enters the queue, takes the lock and reads the whole queue in one step. A claim that then finds entries ahead must free the lock again.
  * Fails: the lock key exists; else as `enter`.
  */
-export function claim(line: Line, attempt: string, Value: string, Session: string): Operation[] {
+export function claim(keys: LockKeys, attempt: string, Value: string, Session: string): Operation[] {
   return [
-    op('check-not-exists', line.lock),
-    op('check-not-exists', line.over(attempt)),
-    op('check-not-exists', line.place(attempt)),
-    op('lock', line.place(attempt), { Value, Session }),
-    op('lock', line.lock, { Value, Session, Flags: lockFlag }),
-    op('get-tree', line.places),
-    op('get', line.lock),
+    op('check-not-exists', keys.lock),
+    op('check-not-exists', keys.tombstone(attempt)),
+    op('check-not-exists', keys.entry(attempt)),
+    op('lock', keys.entry(attempt), { Value, Session }),
+    op('lock', keys.lock, { Value, Session, Flags: lockFlag }),
+    op('get-tree', keys.entryPrefix),
+    op('get', keys.lock),
   ]
 }
 
 /** One of several locks that are taken together. */
-export interface OneOf {
-  readonly line: Line
+export interface BatchPart {
+  readonly keys: LockKeys
   readonly attempt: string
   readonly value: string
   readonly mode: Mode
@@ -40,30 +40,30 @@ export interface OneOf {
  * all. Readers and permits take no lock. `left`: as for `take`, for each. Fails: one of the locks is taken, or the attempt was given up.
  */
 export function claimAll(
-  all: readonly OneOf[],
+  all: readonly BatchPart[],
   Session: string,
   left: readonly (number | undefined)[],
 ): Operation[] {
-  return all.flatMap(({ line, attempt, value: Value, mode }, i) => {
+  return all.flatMap(({ keys, attempt, value: Value, mode }, i) => {
     const Index = left[i]
     const lock = [
-      Index === undefined ? op('check-not-exists', line.lock) : op('check-index', line.lock, { Index }),
-      op('lock', line.lock, { Value, Session, Flags: lockFlag }),
+      Index === undefined ? op('check-not-exists', keys.lock) : op('check-index', keys.lock, { Index }),
+      op('lock', keys.lock, { Value, Session, Flags: lockFlag }),
     ]
     return [
-      op('check-not-exists', line.over(attempt)),
-      ...(mode.kind === 'exclusive' ? lock : [op('check-not-exists', line.place(attempt))]),
-      op('lock', line.place(attempt), { Value, Session }),
-      op('get-tree', line.places),
+      op('check-not-exists', keys.tombstone(attempt)),
+      ...(mode.kind === 'exclusive' ? lock : [op('check-not-exists', keys.entry(attempt))]),
+      op('lock', keys.entry(attempt), { Value, Session }),
+      op('get-tree', keys.entryPrefix),
     ]
   })
 }
 
 /** Frees everything that `claimAll` took at `Index`. Fails: one of the locks has changed since. */
-export function undoAll(all: readonly OneOf[], Index: number): Operation[] {
-  return all.flatMap(({ line, attempt, mode }) => [
-    ...(mode.kind === 'exclusive' ? letGo(line, Index) : []),
-    op('delete', line.place(attempt)),
+export function undoAll(all: readonly BatchPart[], Index: number): Operation[] {
+  return all.flatMap(({ keys, attempt, mode }) => [
+    ...(mode.kind === 'exclusive' ? freeLock(keys, Index) : []),
+    op('delete', keys.entry(attempt)),
   ])
 }
 
@@ -71,19 +71,19 @@ export function undoAll(all: readonly OneOf[], Index: number): Operation[] {
  * Enters the queue, and reads the whole queue and the lock.
  * Fails: the attempt was given up, or already has its entry.
  */
-export function enter(line: Line, attempt: string, Value: string, Session: string): Operation[] {
+export function enter(keys: LockKeys, attempt: string, Value: string, Session: string): Operation[] {
   return [
-    op('check-not-exists', line.over(attempt)),
-    op('check-not-exists', line.place(attempt)),
-    op('lock', line.place(attempt), { Value, Session }),
-    op('get-tree', line.places),
-    op('get-tree', line.lock),
+    op('check-not-exists', keys.tombstone(attempt)),
+    op('check-not-exists', keys.entry(attempt)),
+    op('lock', keys.entry(attempt), { Value, Session }),
+    op('get-tree', keys.entryPrefix),
+    op('get-tree', keys.lock),
   ]
 }
 
 /** Reads the whole queue and the lock. Cannot fail. */
-export function look(line: Line): Operation[] {
-  return [op('get-tree', line.places), op('get-tree', line.lock)]
+export function readQueue(keys: LockKeys): Operation[] {
+  return [op('get-tree', keys.entryPrefix), op('get-tree', keys.lock)]
 }
 
 /**
@@ -93,7 +93,7 @@ export function look(line: Line): Operation[] {
  * This check matters: a session may take a lock again that it already has, and two holders of one process share a session.
  */
 export function take(
-  line: Line,
+  keys: LockKeys,
   attempt: string,
   Value: string,
   Session: string,
@@ -101,50 +101,50 @@ export function take(
   left: number | undefined,
 ): Operation[] {
   return [
-    op('check-session', line.place(attempt), { Session }),
+    op('check-session', keys.entry(attempt), { Session }),
     ...before.map((key) => op('check-not-exists', key)),
-    left === undefined ? op('check-not-exists', line.lock) : op('check-index', line.lock, { Index: left }),
-    op('lock', line.lock, { Value, Session, Flags: lockFlag }),
-    op('get', line.lock),
+    left === undefined ? op('check-not-exists', keys.lock) : op('check-index', keys.lock, { Index: left }),
+    op('lock', keys.lock, { Value, Session, Flags: lockFlag }),
+    op('get', keys.lock),
   ]
 }
 
 /** Marks an entry as holding: the write gives it an index of its own, which is the token. Fails: the entry was lost. */
-export function mark(line: Line, attempt: string, Value: string, Session: string): Operation[] {
-  const place = line.place(attempt)
-  return [op('check-session', place, { Session }), op('lock', place, { Value, Session }), op('get', place)]
+export function markHeld(keys: LockKeys, attempt: string, Value: string, Session: string): Operation[] {
+  const entry = keys.entry(attempt)
+  return [op('check-session', entry, { Session }), op('lock', entry, { Value, Session }), op('get', entry)]
 }
 
 /** Rewrites a lock that is held; its new index is the next token. Fails: the lock has changed, or the entry was lost. */
-export function pass(
-  line: Line,
+export function mintToken(
+  keys: LockKeys,
   attempt: string,
   Index: number,
   Value: string,
   Session: string,
 ): Operation[] {
   return [
-    op('check-index', line.lock, { Index }),
-    op('check-session', line.place(attempt), { Session }),
-    op('lock', line.lock, { Value, Session, Flags: lockFlag }),
-    op('get', line.lock),
+    op('check-index', keys.lock, { Index }),
+    op('check-session', keys.entry(attempt), { Session }),
+    op('lock', keys.lock, { Value, Session, Flags: lockFlag }),
+    op('get', keys.lock),
   ]
 }
 
 /** Removes the lock and its entry. Fails: the lock has changed since. */
-export function free(line: Line, attempt: string, Index: number): Operation[] {
-  return [op('check-index', line.lock, { Index }), op('delete', line.lock), op('delete', line.place(attempt))]
+export function releaseLock(keys: LockKeys, attempt: string, Index: number): Operation[] {
+  return [op('check-index', keys.lock, { Index }), op('delete', keys.lock), op('delete', keys.entry(attempt))]
 }
 
 /** Accompanies a removal when a request for the entry may still be in flight: that request then has no effect. */
-export function note(line: Line, attempt: string, Session: string): Operation[] {
-  return [op('lock', line.over(attempt), { Value: '', Session })]
+export function writeTombstone(keys: LockKeys, attempt: string, Session: string): Operation[] {
+  return [op('lock', keys.tombstone(attempt), { Value: '', Session })]
 }
 
 /** Leaves the queue. With `known`, fails if the entry did not exist. */
-export function leave(line: Line, attempt: string, known: boolean): Operation[] {
-  const place = line.place(attempt)
-  return [...(known ? [op('get', place)] : []), op('delete', place)]
+export function leave(keys: LockKeys, attempt: string, known: boolean): Operation[] {
+  const entry = keys.entry(attempt)
+  return [...(known ? [op('get', entry)] : []), op('delete', entry)]
 }
 
 /** Moves keys to another session, at their position. Fails: one of them is not under the first session. */
@@ -163,27 +163,29 @@ export function move(
 
 /** Downgrades a writer to a reader: marks its entry, and removes the lock. Fails: the lock is not held. */
 export function downgrade(
-  line: Line,
+  keys: LockKeys,
   attempt: string,
   Index: number,
   Value: string,
   Session: string,
 ): Operation[] {
   return [
-    op('check-index', line.lock, { Index }),
-    op('delete', line.lock),
-    ...mark(line, attempt, Value, Session),
+    op('check-index', keys.lock, { Index }),
+    op('delete', keys.lock),
+    ...markHeld(keys, attempt, Value, Session),
   ]
 }
 
 /** Removes a lock that was taken out of turn, or whose claim no longer waits. Fails: the lock has changed since. */
-export const letGo = (line: Line, Index: number): Operation[] => [
-  op('check-index', line.lock, { Index }),
-  op('delete', line.lock),
+export const freeLock = (keys: LockKeys, Index: number): Operation[] => [
+  op('check-index', keys.lock, { Index }),
+  op('delete', keys.lock),
 ]
 
 /** Removes keys if each is still as it was seen; else none. */
-export function seize(keys: readonly { readonly key: string; readonly index: number }[]): Operation[] {
+export function removeUnchanged(
+  keys: readonly { readonly key: string; readonly index: number }[],
+): Operation[] {
   return keys.flatMap(({ key, index }) => [op('check-index', key, { Index: index }), op('delete', key)])
 }
 
@@ -204,8 +206,8 @@ export function replace(
   const unchanged =
     seen === 0 ? [op('check-not-exists', key)] : [op('check-index', key, { Index: seen }), op('delete', key)]
   if (Value === undefined) {
-    const noted = Buffer.from(note.id).toString('base64')
-    return [...unchanged, op('set', note.key, { Value: noted }), op('get', note.key)]
+    const tombstone = Buffer.from(note.id).toString('base64')
+    return [...unchanged, op('set', note.key, { Value: tombstone }), op('get', note.key)]
   }
   const write = Session === undefined ? op('set', key, { Value }) : op('lock', key, { Value, Session })
   return [...unchanged, write, op('get', key)]

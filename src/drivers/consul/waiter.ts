@@ -10,16 +10,16 @@ import type { Claim, Grant, Wait } from '../../core/driver.js'
 import { InconclusiveError } from '../kit/failure.js'
 import type { LocalWaiter } from '../kit/local-waiters.js'
 import { SessionClaim } from '../kit/sessions/claim.js'
-import { blockerOf, grantedCount, isGranted } from '../kit/sessions/order.js'
+import { findBlocker, grantedCount, isGranted } from '../kit/sessions/order.js'
 import type { Session } from '../kit/sessions/session.js'
-import type { Seen } from './client.js'
+import type { WatchResult } from './client.js'
 import { toFailure } from './failure.js'
-import { holdOf } from './hold.js'
-import type { Line } from './keys.js'
-import { type Taken, Taker } from './lock-key.js'
-import { holderIn, type Place, placeOf, type View } from './queue-entry.js'
-import { type Desk, entryMember, lockMember } from './runtime.js'
-import { enter, look, move } from './transactions.js'
+import { createHold } from './hold.js'
+import type { LockKeys } from './keys.js'
+import { type LockGrant, LockKey } from './lock-key.js'
+import { findHolder, type QueueEntry, type QueueView, toQueueEntry } from './queue-entry.js'
+import { entryMember, lockMember, type Runtime } from './runtime.js'
+import { enter, move, readQueue } from './transactions.js'
 
 /**
  * ```
@@ -36,23 +36,23 @@ import { enter, look, move } from './transactions.js'
  * ```
  */
 export class Waiter {
-  readonly #desk: Desk
+  readonly #runtime: Runtime
   readonly #claim: Claim
   readonly #wait: Wait
-  readonly #line: Line
+  readonly #keys: LockKeys
   readonly #own: SessionClaim
-  readonly #taker: Taker
+  readonly #lockKey: LockKey
 
-  constructor(desk: Desk, claim: Claim, wait: Wait) {
-    this.#desk = desk
+  constructor(runtime: Runtime, claim: Claim, wait: Wait) {
+    this.#runtime = runtime
     this.#claim = claim
     this.#wait = wait
-    this.#line = desk.line(claim.name)
-    this.#own = new SessionClaim(desk, claim, wait, this.#line.place(claim.attempt), {
+    this.#keys = runtime.lockKeys(claim.name)
+    this.#own = new SessionClaim(runtime, claim, wait, this.#keys.entry(claim.attempt), {
       toFailure,
-      removeEntry: (session) => this.#taker.leave(session),
+      removeEntry: (session) => this.#lockKey.leave(session),
     })
-    this.#taker = new Taker(desk, claim, this.#line, this.#own)
+    this.#lockKey = new LockKey(runtime, claim, this.#keys, this.#own)
   }
 
   /** A single attempt, in one session: what was placed in a session that has ended meanwhile says nothing about the lock. */
@@ -71,14 +71,14 @@ export class Waiter {
     if (!session.usable) return this.#known('no session')
     const ahead = this.#ahead(view)
     this.#own.checkLimit(ahead)
-    if (this.#stands(view, session) && isGranted(ahead, this.#claim.mode)) {
+    if (this.#hasEntry(view, session) && isGranted(ahead, this.#claim.mode)) {
       const left = view.lock?.session === '' ? view.lock.index : undefined
-      const taken = this.#taker.mine(view, session) ?? (await this.#taker.take(session, [], left))
+      const taken = this.#lockKey.findOwn(view, session) ?? (await this.#lockKey.take(session, [], left))
       if (!('why' in taken)) return this.#granted(session, taken)
       if (taken.gone) return this.#known('no session')
     }
-    this.#blocked(view)
-    await this.#taker.undo(view, session)
+    this.#reportBlocked(view)
+    await this.#lockKey.undo(view, session)
     await this.#own.removeEntry()
     return undefined
   }
@@ -90,15 +90,15 @@ export class Waiter {
   }
 
   /** Enters the queue if the attempt can succeed. The view returned shows whether it did. Undefined: the store has no such session. */
-  async #tryToEnter(session: Session): Promise<View | undefined> {
+  async #tryToEnter(session: Session): Promise<QueueView | undefined> {
     if (this.#claim.mode.kind === 'exclusive') {
-      const claimed = await this.#taker.claim(session)
+      const claimed = await this.#lockKey.claim(session)
       if (claimed !== undefined) return claimed
       if (session.ended) return undefined
-      const view = await this.#look()
+      const view = await this.#readQueue()
       // Another client has the lock or is about to: nothing was put. Else a client that is gone left the key there, as `consul lock` does.
-      const free = view.line.length === 0 && (view.lock === undefined || view.lock.session === '')
-      if (!free || this.#stands(view, session)) return view
+      const free = view.entries.length === 0 && (view.lock === undefined || view.lock.session === '')
+      if (!free || this.#hasEntry(view, session)) return view
     }
     return (await this.#enter(session)) ?? (session.ended ? undefined : this.#enter(session))
   }
@@ -106,35 +106,35 @@ export class Waiter {
   /** Retries until the wait is over. */
   tryUntilOver(): Promise<Grant | undefined> {
     return this.#own.tryUntilOver(async () => {
-      const waiters = this.#desk.waiters.of(this.#claim.name)
+      const waiters = this.#runtime.waiters.of(this.#claim.name)
       const entered = await waiters.enter(async () => (this.#own.isOver ? undefined : this.#claimOrEnter()))
-      return entered && (await this.#stand(entered.session, entered.view))
+      return entered && (await this.#waitForTurn(entered.session, entered.view))
     })
   }
 
-  async #claimOrEnter(): Promise<{ readonly session: Session; readonly view: View } | undefined> {
+  async #claimOrEnter(): Promise<{ readonly session: Session; readonly view: QueueView } | undefined> {
     const session = await this.#own.session()
     const { mode, name } = this.#claim
     // Where another of this process waits, the lock is taken.
-    const mayBeFree = mode.kind === 'exclusive' && !this.#desk.waiters.of(name).some
-    const claimed = mayBeFree ? await this.#taker.claim(session) : undefined
+    const mayBeFree = mode.kind === 'exclusive' && !this.#runtime.waiters.of(name).some
+    const claimed = mayBeFree ? await this.#lockKey.claim(session) : undefined
     const view = claimed ?? (await this.#enter(session))
     return view && { session, view }
   }
 
   /** Creates the queue entry, or finds the existing one. Undefined: try again. */
-  async #enter(session: Session): Promise<View | undefined> {
+  async #enter(session: Session): Promise<QueueView | undefined> {
     const { attempt } = this.#claim
-    const { client } = this.#desk
-    const said = await this.#own.place(session, () =>
-      client.txn(enter(this.#line, attempt, this.#taker.value(false), session.id)),
+    const { client } = this.#runtime
+    const reply = await this.#own.createEntry(session, () =>
+      client.txn(enter(this.#keys, attempt, this.#lockKey.value(false), session.id)),
     )
-    if (said === undefined) return undefined
+    if (reply === undefined) return undefined
     this.#own.clearFailure()
-    if (said.done) return this.#taker.view(said)
-    if (said.why.includes('%over/')) throw new Error('this attempt has been given up before')
-    const view = await this.#look()
-    const own = view.line.find((place) => place.attempt === attempt)
+    if (reply.committed) return this.#lockKey.parseView(reply)
+    if (reply.reason.includes('%over/')) throw new Error('this attempt has been given up before')
+    const view = await this.#readQueue()
+    const own = view.entries.find((entry) => entry.attempt === attempt)
     if (own?.session === session.id) return view
     // The entry belongs to an earlier session that is about to end: move it, so that it is not lost.
     if (own !== undefined) {
@@ -144,7 +144,7 @@ export class Waiter {
     return undefined
   }
 
-  async #stand(session: Session, first: View): Promise<Grant | undefined> {
+  async #waitForTurn(session: Session, first: QueueView): Promise<Grant | undefined> {
     const own = this.#own
     own.lost = false
     let view = first
@@ -153,15 +153,15 @@ export class Waiter {
     try {
       for (;;) {
         own.checkLimit(this.#ahead(view))
-        const next = await this.#step(session, view, local)
+        const next = await this.#advance(session, view, local)
         if (next !== undefined && 'token' in next) {
           local?.granted()
           return await this.#granted(session, next)
         }
         if (own.lost || own.isOver) return undefined
-        view = next ?? (await this.#look())
+        view = next ?? (await this.#readQueue())
         own.clearFailure()
-        if (!this.#stands(view, session)) {
+        if (!this.#hasEntry(view, session)) {
           own.pendingSession = undefined
           return undefined
         }
@@ -172,62 +172,62 @@ export class Waiter {
     }
   }
 
-  #joinLocal({ line }: View): LocalWaiter | undefined {
+  #joinLocal({ entries }: QueueView): LocalWaiter | undefined {
     const { mode, name } = this.#claim
-    const place = line.find(({ key }) => key === this.#own.key)
-    return mode.kind === 'exclusive' && place ? this.#desk.waiters.of(name).join(place.order) : undefined
+    const entry = entries.find(({ key }) => key === this.#own.key)
+    return mode.kind === 'exclusive' && entry ? this.#runtime.waiters.of(name).join(entry.order) : undefined
   }
 
   /** One step from a view of the queue: @returns what was taken, or a newer view; undefined: read the queue. */
-  async #step(
+  async #advance(
     session: Session,
-    seen: View,
+    seen: QueueView,
     local: LocalWaiter | undefined,
-  ): Promise<Taken | View | undefined> {
+  ): Promise<LockGrant | QueueView | undefined> {
     const { mode } = this.#claim
     const ahead = this.#ahead(seen)
     if (!isGranted(ahead, mode)) {
-      const view = await this.#taker.ownTurn(seen, session)
-      this.#blocked(view)
-      const left = await this.#untilClear(ahead, seen, local)
+      const view = await this.#lockKey.freeOutOfTurn(seen, session)
+      this.#reportBlocked(view)
+      const left = await this.#waitForBlocker(ahead, seen, local)
       if (mode.kind !== 'exclusive' || this.#own.lost || this.#own.isOver) return undefined
-      return this.#taker.takeAfter(session, local?.mayExist(left) ?? left)
+      return this.#lockKey.takeAfterWait(session, local?.mayExist(left) ?? left)
     }
-    const mine = this.#taker.mine(seen, session)
+    const mine = this.#lockKey.findOwn(seen, session)
     if (mine !== undefined) return mine
     const { lock } = seen
     if (mode.kind === 'exclusive' && lock !== undefined && lock.session !== '') {
-      this.#blocked(seen)
-      await this.#untilMoved(this.#line.lock, lock.index, lockMember(this.#line.lock, lock.index))
+      this.#reportBlocked(seen)
+      await this.#waitForChange(this.#keys.lock, lock.index, lockMember(this.#keys.lock, lock.index))
       return undefined
     }
-    const taken = await this.#taker.take(session, [], mode.kind === 'exclusive' ? lock?.index : undefined)
+    const taken = await this.#lockKey.take(session, [], mode.kind === 'exclusive' ? lock?.index : undefined)
     if (!('why' in taken)) return taken
     if (/lock delay/.test(taken.why)) {
-      this.#blocked(seen)
-      await this.#own.sleep(250 + 250 * this.#desk.env.random())
+      this.#reportBlocked(seen)
+      await this.#own.sleep(250 + 250 * this.#runtime.env.random())
     }
     return undefined
   }
 
   /** Waits for the entry in the way; for permits behind permits, for any. @returns the entries still ahead, as far as known */
-  async #untilClear(
-    ahead: readonly Place[],
-    { line }: View,
+  async #waitForBlocker(
+    ahead: readonly QueueEntry[],
+    { entries }: QueueView,
     local: LocalWaiter | undefined,
-  ): Promise<readonly Place[]> {
-    const one = blockerOf(ahead, this.#claim.mode)
-    if (one === undefined) return this.#untilOneLeft(ahead, line)
+  ): Promise<readonly QueueEntry[]> {
+    const one = findBlocker(ahead, this.#claim.mode)
+    if (one === undefined) return this.#waitForDeparture(ahead, entries)
     let { index } = one
     for (;;) {
-      const seen = await this.#untilMoved(one.key, index, entryMember(one.key, one.order), local)
+      const seen = await this.#waitForChange(one.key, index, entryMember(one.key, one.order), local)
       const [kv] = seen?.kvs ?? []
       // Something other than the query woke us: the next request finds out what.
       if (seen === undefined || this.#own.lost || this.#own.isOver) return ahead
-      if (kv === undefined) return ahead.filter((place) => place !== one)
+      if (kv === undefined) return ahead.filter((entry) => entry !== one)
       // Written to, but still there: a writer that downgraded lets readers in, a claim that entered again is behind us; otherwise wait for
       // it as before.
-      if (placeOf(kv).mode.kind !== one.mode.kind || kv.CreateIndex !== one.order) return ahead
+      if (toQueueEntry(kv).mode.kind !== one.mode.kind || kv.CreateIndex !== one.order) return ahead
       index = seen.index
     }
   }
@@ -237,10 +237,13 @@ export class Waiter {
    * arrivals and departures behind it end the query, too. Each query therefore continues from the last index seen; otherwise it would be
    * answered at once, again and again.
    */
-  async #untilOneLeft(ahead: readonly Place[], line: readonly Place[]): Promise<readonly Place[]> {
-    let index = Math.max(...line.map((place) => place.index))
+  async #waitForDeparture(
+    ahead: readonly QueueEntry[],
+    keys: readonly QueueEntry[],
+  ): Promise<readonly QueueEntry[]> {
+    let index = Math.max(...keys.map((entry) => entry.index))
     for (;;) {
-      const seen = await this.#untilMoved(this.#line.places, index, undefined)
+      const seen = await this.#waitForChange(this.#keys.entryPrefix, index, undefined)
       if (seen === undefined || this.#own.lost || this.#own.isOver) return ahead
       const there = new Map(seen.kvs.map(({ Key, CreateIndex }) => [Key, CreateIndex]))
       if (ahead.some(({ key, order }) => there.get(key) !== order)) return ahead
@@ -252,49 +255,49 @@ export class Waiter {
    * Waits until the key, or any queue entry, has changed since `index`, or the claim is woken.
    * @param member what the heartbeat checks, in case the query hangs
    */
-  async #untilMoved(
+  async #waitForChange(
     key: string,
     index: number,
     member: string | undefined,
     local?: LocalWaiter,
-  ): Promise<Seen | undefined> {
-    const all = key === this.#line.places
-    let seen: Seen | undefined
+  ): Promise<WatchResult | undefined> {
+    const all = key === this.#keys.entryPrefix
+    let seen: WatchResult | undefined
     const watch = (wake: () => void, broke: () => void) => {
-      const heard = (news: Seen) => {
+      const heard = (news: WatchResult) => {
         seen = news
         wake()
       }
-      return this.#desk.client.watch(key, all, index, heard, broke)
+      return this.#runtime.client.watch(key, all, index, heard, broke)
     }
     await this.#own.park(member, watch, local)
     return seen
   }
 
-  #stands({ line }: View, session: Session): boolean {
-    return line.some(({ key, session: owner }) => key === this.#own.key && owner === session.id)
+  #hasEntry({ entries }: QueueView, session: Session): boolean {
+    return entries.some(({ key, session: owner }) => key === this.#own.key && owner === session.id)
   }
 
-  async #look(): Promise<View> {
-    return this.#taker.view(await this.#desk.client.read(look(this.#line)))
+  async #readQueue(): Promise<QueueView> {
+    return this.#lockKey.parseView(await this.#runtime.client.read(readQueue(this.#keys)))
   }
 
-  #granted(session: Session, taken: Taken): Promise<Grant> {
-    const value = this.#taker.value(true)
+  #granted(session: Session, taken: LockGrant): Promise<Grant> {
+    const value = this.#lockKey.value(true)
     return this.#own.handOut(session, () =>
-      holdOf(this.#desk, this.#line, this.#claim, session, taken, value, this.#own.ambiguous),
+      createHold(this.#runtime, this.#keys, this.#claim, session, taken, value, this.#own.ambiguous),
     )
   }
 
-  #ahead({ line }: View): readonly Place[] {
-    const own = line.findIndex(({ key }) => key === this.#own.key)
-    return own < 0 ? line : line.slice(0, own)
+  #ahead({ entries }: QueueView): readonly QueueEntry[] {
+    const own = entries.findIndex(({ key }) => key === this.#own.key)
+    return own < 0 ? entries : entries.slice(0, own)
   }
 
-  #blocked(view: View): void {
+  #reportBlocked(view: QueueView): void {
     if (this.#wait.report === undefined) return
     const ahead = this.#ahead(view)
-    const holder = holderIn({ ...view, line: ahead }, this.#desk.client.time.now())
+    const holder = findHolder({ ...view, entries: ahead }, this.#runtime.client.time.now())
     const position = Math.max(1, ahead.length - grantedCount(ahead) + 1)
     this.#wait.report({ ...(holder !== undefined && { holder }), position })
   }

@@ -9,61 +9,61 @@ import { SessionClaim } from '../kit/sessions/claim.js'
 import { isGranted } from '../kit/sessions/order.js'
 import type { Session } from '../kit/sessions/session.js'
 import { toFailure } from './failure.js'
-import { holdOf } from './hold.js'
+import { createHold } from './hold.js'
 import { base64 } from './keys.js'
 import { inOrder } from './queue.js'
-import { type Place, writtenOf } from './queue-entry.js'
-import type { Desk } from './runtime.js'
-import { giveUp, leave, type OneOf, takeAll } from './transactions.js'
+import { encodeEntry, type QueueEntry } from './queue-entry.js'
+import type { Runtime } from './runtime.js'
+import { type BatchPart, giveUp, leave, takeAll } from './transactions.js'
 
 /** Each claim takes two comparisons; a transaction may have 128 of them, unless the cluster is configured otherwise. */
 export const maxBatch = 50
 /** The transaction is repeated when a queue changed meanwhile, but at most this often. */
-const mostTries = 20
+const maxAttempts = 20
 
-interface Part extends OneOf {
+interface Part extends BatchPart {
   readonly claim: Claim
   readonly key: string
 }
 
-export class Together {
-  readonly #desk: Desk
+export class BatchClaim {
+  readonly #runtime: Runtime
   readonly #wait: Wait
   readonly #parts: readonly Part[]
   readonly #ttl: number
   readonly #own: SessionClaim
 
-  constructor(desk: Desk, claims: readonly Claim[], wait: Wait) {
-    const { client, env } = desk
-    this.#desk = desk
+  constructor(runtime: Runtime, claims: readonly Claim[], wait: Wait) {
+    const { client, env } = runtime
+    this.#runtime = runtime
     this.#wait = wait
     this.#ttl = Math.max(...claims.map(({ ttl }) => ttl))
     this.#parts = claims.map((claim) => {
       const { name, attempt } = claim
-      const line = desk.line(name)
-      const value = base64(writtenOf(claim, client.time.now(), env.client))
-      return { claim, line, attempt, key: line.place(attempt), value }
+      const keys = runtime.lockKeys(name)
+      const value = base64(encodeEntry(claim, client.time.now(), env.client))
+      return { claim, keys, attempt, key: keys.entry(attempt), value }
     })
     // The first claim stands for all in matters of the lease and of the end.
     const first = { ...(claims[0] as Claim), ttl: this.#ttl }
-    this.#own = new SessionClaim(desk, first, wait, this.#parts[0]?.key ?? '', {
+    this.#own = new SessionClaim(runtime, first, wait, this.#parts[0]?.key ?? '', {
       toFailure,
       removeEntry: (session) => this.#leave(session),
     })
   }
 
   /** @returns a grant for each claim, or undefined: then no entry is left */
-  take(): Promise<readonly Grant[] | undefined> {
+  tryOnce(): Promise<readonly Grant[] | undefined> {
     return this.#own.tryOnce(() => this.#attempt())
   }
 
   async #attempt(): Promise<readonly Grant[] | undefined> {
     const own = this.#own
     let seen: string | undefined
-    for (let tries = 0; tries < mostTries && !this.#wait.ended; tries++) {
+    for (let tries = 0; tries < maxAttempts && !this.#wait.ended; tries++) {
       const session = await own.session()
       const ask = takeAll(this.#parts, session.id, seen)
-      const answer = await own.place(session, () => this.#desk.client.txn(ask))
+      const answer = await own.createEntry(session, () => this.#runtime.client.txn(ask))
       if (answer === undefined) continue
       const { is, sent } = answer
       const revision = is.header.revision ?? '0'
@@ -71,31 +71,31 @@ export class Together {
         const made = Number(revision)
         return this.#granted(session, () => ({ created: made, token: made }), sent)
       }
-      const lines = (is.responses ?? []).map(({ response_range }) => inOrder(response_range?.kvs))
-      const mine = this.#mineIn(lines, session)
-      if (mine !== undefined) return this.#granted(session, (i) => mine[i] as Place, sent)
+      const queues = (is.responses ?? []).map(({ response_range }) => inOrder(response_range?.kvs))
+      const mine = this.#findOwn(queues, session)
+      if (mine !== undefined) return this.#granted(session, (i) => mine[i] as QueueEntry, sent)
       if (!own.ambiguous) own.pendingSession = undefined
-      if (!this.#freeIn(lines)) return undefined
+      if (!this.#areGranted(queues)) return undefined
       seen = revision
     }
     return undefined
   }
 
   /** The entries that an earlier request created, perhaps one whose answer was lost. Undefined unless all of them still exist. */
-  #mineIn(lines: readonly (readonly Place[])[], { id }: Session): readonly Place[] | undefined {
-    const places = this.#parts.flatMap(({ key }, i) => lines[i]?.find((place) => place.key === key) ?? [])
-    const all = places.length === this.#parts.length && places.every(({ lease }) => lease === id)
-    return all ? places : undefined
+  #findOwn(queues: readonly (readonly QueueEntry[])[], { id }: Session): readonly QueueEntry[] | undefined {
+    const entries = this.#parts.flatMap(({ key }, i) => queues[i]?.find((entry) => entry.key === key) ?? [])
+    const all = entries.length === this.#parts.length && entries.every(({ lease }) => lease === id)
+    return all ? entries : undefined
   }
 
   /** Is each claim compatible with all entries in its queue? */
-  #freeIn(lines: readonly (readonly Place[])[]): boolean {
+  #areGranted(queues: readonly (readonly QueueEntry[])[]): boolean {
     return this.#parts.every(({ claim, key }, i) => {
-      const line = lines[i] ?? []
+      const keys = queues[i] ?? []
       // An attempt with some of its entries removed can no longer be granted.
-      if (line.some((place) => place.key === key)) return false
-      this.#own.checkLimit(line, claim)
-      return isGranted(line, claim.mode)
+      if (keys.some((entry) => entry.key === key)) return false
+      this.#own.checkLimit(keys, claim)
+      return isGranted(keys, claim.mode)
     })
   }
 
@@ -104,19 +104,19 @@ export class Together {
     made: (i: number) => { readonly created: number; readonly token: number },
     sent: number,
   ): Promise<readonly Grant[]> {
-    const { ambiguous: doubt } = this.#own
-    const held = ({ line, claim }: Part, i: number) => {
+    const { ambiguous } = this.#own
+    const held = ({ keys, claim }: Part, i: number) => {
       const { created, token } = made(i)
-      return holdOf(this.#desk, line, claim, session, { created, token, sent, doubt })
+      return createHold(this.#runtime, keys, claim, session, { created, token, sent, ambiguous })
     }
     return this.#own.handOutAll(session, () => this.#parts.map(held))
   }
 
   #leave(session: Session): Promise<void> {
     const { ambiguous } = this.#own
-    const one = ({ line, attempt }: Part) =>
-      ambiguous ? giveUp(line, attempt, session.id) : leave(line, attempt)
+    const one = ({ keys, attempt }: Part) =>
+      ambiguous ? giveUp(keys, attempt, session.id) : leave(keys, attempt)
     const success = this.#parts.flatMap((part) => one(part).success ?? [])
-    return this.#desk.clear({ success }, session, this.#ttl / 6)
+    return this.#runtime.clear({ success }, session, this.#ttl / 6)
   }
 }

@@ -54,8 +54,8 @@ export class Client {
     return this.#current
   }
 
-  async txn(ask: TxnRequest, patience?: number): Promise<Reply<TxnReply>> {
-    return whole(ask, await this.#call<TxnReply>('txn', ask, patience))
+  async txn(ask: TxnRequest, timeout?: number): Promise<Reply<TxnReply>> {
+    return whole(ask, await this.#call<TxnReply>('txn', ask, timeout))
   }
 
   range(ask: RangeRequest): Promise<Reply<RangeResponse>> {
@@ -75,17 +75,17 @@ export class Client {
     return this.#call('revoke', { ID: id })
   }
 
-  timeToLive(id: string, more: { readonly keys?: true } = {}, patience?: number): Promise<Reply<LeaseReply>> {
-    return this.#call('timeToLive', { ID: id, ...more }, patience)
+  timeToLive(id: string, more: { readonly keys?: true } = {}, timeout?: number): Promise<Reply<LeaseReply>> {
+    return this.#call('timeToLive', { ID: id, ...more }, timeout)
   }
 
   /** A keepalive and reads, each tried once: the answers must come from the same member. */
-  async pair(id: string, checks: readonly TxnRequest[], patience: number): Promise<Pair> {
+  async keepAliveAndRead(id: string, checks: readonly TxnRequest[], timeout: number): Promise<Pair> {
     const at = this.#current
     try {
       const [kept, ...checked] = await Promise.all([
-        this.#ask<LeaseReply>(at, 'keepAlive', { ID: id }, patience),
-        ...checks.map((one) => this.#ask<TxnReply>(at, 'txn', one, patience)),
+        this.#ask<LeaseReply>(at, 'keepAlive', { ID: id }, timeout),
+        ...checks.map((one) => this.#ask<TxnReply>(at, 'txn', one, timeout)),
       ])
       return { kept, checked: checked.map((reply, i) => whole(checks[i], reply)) }
     } catch (error) {
@@ -132,13 +132,13 @@ export class Client {
   async #call<T>(
     method: Method,
     ask: object,
-    patience: number = this.#settings.requestTimeout,
+    timeout: number = this.#settings.requestTimeout,
   ): Promise<Reply<T>> {
     let repeated = false
     for (let tries = 1; ; tries++) {
       const at = this.#current
       try {
-        const answer = await this.#ask<T>(at, method, ask, patience)
+        const answer = await this.#ask<T>(at, method, ask, timeout)
         return { ...answer, repeated: repeated || answer.repeated }
       } catch (error) {
         this.#leave(at, error)
@@ -149,11 +149,11 @@ export class Client {
     }
   }
 
-  async #ask<T>(at: number, method: Method, ask: object, patience: number): Promise<Reply<T>> {
+  async #ask<T>(at: number, method: Method, ask: object, timeout: number): Promise<Reply<T>> {
     for (let again = false; ; again = true) {
-      const login = await this.#token(at, patience)
+      const login = await this.#token(at, timeout)
       try {
-        return await this.#member(at).send<T>(method, ask, patience, login)
+        return await this.#member(at).send<T>(method, ask, timeout, login)
       } catch (error) {
         // Closing ended the request.
         if (this.#closed) throw closed()
@@ -175,17 +175,17 @@ export class Client {
     if (at === this.#current) this.#current = (at + 1) % this.#members.length
   }
 
-  async #token(at: number, patience: number): Promise<string | undefined> {
+  async #token(at: number, timeout: number): Promise<string | undefined> {
     if (this.#settings.login === undefined) return undefined
-    this.#login ??= this.#logIn(at, this.#settings.login, patience).catch((error) => {
+    this.#login ??= this.#logIn(at, this.#settings.login, timeout).catch((error) => {
       this.#login = undefined
       throw error
     })
     return this.#login
   }
 
-  async #logIn(at: number, login: object, patience: number): Promise<string> {
-    const { is } = await this.#member(at).send<{ token?: string }>('authenticate', login, patience, undefined)
+  async #logIn(at: number, login: object, timeout: number): Promise<string> {
+    const { is } = await this.#member(at).send<{ token?: string }>('authenticate', login, timeout, undefined)
     return String(is.token)
   }
 

@@ -2,14 +2,14 @@
 import type { DriverFactory, Traits } from '../../core/driver.js'
 import { LeaseIndex, type LeaseKey } from '../kit/lease-index.js'
 import { sessionFactory, sessionTraits } from '../kit/sessions/driver.js'
-import { maxBatch, Together } from './acquire-many.js'
+import { BatchClaim, maxBatch } from './acquire-many.js'
 import type { Compare, TxnRequest } from './api-types.js'
-import { cellsOf } from './cells.js'
+import { createCells } from './cells.js'
 import { toFailure } from './failure.js'
-import { compareOf, type GuardTxnResult, guardTxn } from './guard.js'
+import { type GuardTxnResult, guardTxn, leaseCompare } from './guard.js'
 import { forceRelease, inspect, list } from './inspect.js'
-import { type EtcdOptions, settingsOf } from './options.js'
-import { Desk, type GuardedPlace } from './runtime.js'
+import { type EtcdOptions, parseOptions } from './options.js'
+import { type GuardedEntry, Runtime } from './runtime.js'
 import { Waiter } from './waiter.js'
 
 export interface EtcdTraits extends Traits {
@@ -51,25 +51,25 @@ export interface EtcdFactory extends DriverFactory<EtcdTraits> {
  * @throws TypeError, RangeError for invalid options, before any I/O
  */
 export function etcd(options: EtcdOptions): EtcdFactory {
-  const settings = settingsOf(options)
-  const held = new LeaseIndex<GuardedPlace>()
+  const settings = parseOptions(options)
+  const held = new LeaseIndex<GuardedEntry>()
   const { factory, current } = sessionFactory((env) => {
-    const pool = new Desk(settings, env, held)
+    const pool = new Runtime(settings, env, held)
     return {
       name: 'etcd',
       traits,
       pool,
-      cells: cellsOf(pool),
+      cells: createCells(pool),
       toFailure,
       waiter: (claim, wait) => new Waiter(pool, claim, wait),
-      acquireMany: (claims, wait) => new Together(pool, claims, wait).take(),
+      acquireMany: (claims, wait) => new BatchClaim(pool, claims, wait).tryOnce(),
       inspect: (name) => inspect(pool, name),
       list: (prefix) => list(pool, prefix),
       forceRelease: (name) => forceRelease(pool, name),
     }
   })
   return Object.assign(factory, {
-    guard: (lease: LeaseKey) => compareOf(held, lease),
+    guard: (lease: LeaseKey) => leaseCompare(held, lease),
     guardTxn: async (lease: LeaseKey, txn: TxnRequest) => guardTxn(current('etcd'), held, lease, txn),
   })
 }

@@ -43,7 +43,7 @@ export class Refusal extends ServerRefusal {
 }
 
 /** Parses an answer with a status other than 200. */
-export function refusalOf(status: number, text: string): Refusal {
+export function parseRefusal(status: number, text: string): Refusal {
   const message =
     /"message":\s*"((?:[^"\\]|\\.)*)"/.exec(text)?.[1] ?? (text.trim().slice(0, 200) || `status ${status}`)
   const code = Number(

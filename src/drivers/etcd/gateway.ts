@@ -4,7 +4,7 @@ import { HttpHost, type TlsOptions } from '../kit/http.js'
 import { parseJson } from '../kit/parse-json.js'
 import type { ServerTime } from '../kit/server-time.js'
 import type { Header, WatchReply } from './api-types.js'
-import { refusalOf } from './failure.js'
+import { parseRefusal } from './failure.js'
 import type { Member, Method, Reply } from './member.js'
 
 const paths: Readonly<Record<Method, string>> = {
@@ -29,7 +29,7 @@ function isWhole({ header, result }: Whole): boolean {
   return result !== undefined || Number.isSafeInteger(Number(header?.revision))
 }
 
-const headersOf = (login: string | undefined): Readonly<Record<string, string>> =>
+const toHeaders = (login: string | undefined): Readonly<Record<string, string>> =>
   login === undefined ? {} : { authorization: login }
 
 export class Gateway implements Member {
@@ -44,11 +44,11 @@ export class Gateway implements Member {
   async send<T>(method: Method, ask: object, timeout: number, login: string | undefined): Promise<Reply<T>> {
     const body = JSON.stringify(ask)
     const { status, text, sent, repeated, headers } = await this.#host.send(
-      { method: 'POST', path: paths[method], headers: headersOf(login), body },
+      { method: 'POST', path: paths[method], headers: toHeaders(login), body },
       timeout,
     )
-    this.#time.heard(headers['date'], sent)
-    if (status !== 200) throw refusalOf(status, text)
+    this.#time.update(headers['date'], sent)
+    if (status !== 200) throw parseRefusal(status, text)
     const whole = parseJson<Whole>(text, isWhole)
     return { is: (whole.result ?? whole) as T, sent, repeated }
   }
@@ -63,8 +63,8 @@ export class Gateway implements Member {
       stop()
       ended(error)
     }
-    const line = (text: string, status: number) => {
-      if (status !== 200) return fail(refusalOf(status, text))
+    const keys = (text: string, status: number) => {
+      if (status !== 200) return fail(parseRefusal(status, text))
       try {
         heard(JSON.parse(text) as WatchReply)
       } catch {
@@ -73,8 +73,8 @@ export class Gateway implements Member {
     }
     const body = JSON.stringify({ create_request: ask })
     const stop = this.#host.stream(
-      { method: 'POST', path: '/v3/watch', headers: headersOf(login), body },
-      line,
+      { method: 'POST', path: '/v3/watch', headers: toHeaders(login), body },
+      keys,
       fail,
     )
     return stop

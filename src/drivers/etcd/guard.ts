@@ -3,7 +3,7 @@ import { StaleTokenError } from '../../core/errors.js'
 import type { LeaseIndex, LeaseKey } from '../kit/lease-index.js'
 import type { Compare, OperationResponse, TxnRequest } from './api-types.js'
 import { toFailure } from './failure.js'
-import type { Desk, GuardedPlace } from './runtime.js'
+import type { GuardedEntry, Runtime } from './runtime.js'
 import { stillMine } from './transactions.js'
 
 export interface GuardTxnResult {
@@ -13,10 +13,10 @@ export interface GuardTxnResult {
   readonly responses: readonly OperationResponse[]
 }
 
-function placeOf(held: LeaseIndex<GuardedPlace>, lease: LeaseKey): GuardedPlace {
-  const place = held.find(lease)
-  if (place === undefined) throw new StaleTokenError(lease.name, lease.token)
-  return place
+function findEntry(held: LeaseIndex<GuardedEntry>, lease: LeaseKey): GuardedEntry {
+  const entry = held.find(lease)
+  if (entry === undefined) throw new StaleTokenError(lease.name, lease.token)
+  return entry
 }
 
 /**
@@ -24,23 +24,23 @@ function placeOf(held: LeaseIndex<GuardedPlace>, lease: LeaseKey): GuardedPlace 
  * lease.
  * @throws StaleTokenError when this driver does not hold the lease, or no longer
  */
-export function compareOf(held: LeaseIndex<GuardedPlace>, lease: LeaseKey): Compare {
-  const place = placeOf(held, lease)
-  place.guarded = true
-  return stillMine(place.key, place.created)
+export function leaseCompare(held: LeaseIndex<GuardedEntry>, lease: LeaseKey): Compare {
+  const entry = findEntry(held, lease)
+  entry.guarded = true
+  return stillMine(entry.key, entry.created)
 }
 
 /** @throws StaleTokenError when the lease no longer holds the lock: nothing was written; BackendError */
 export async function guardTxn(
-  desk: Desk,
-  held: LeaseIndex<GuardedPlace>,
+  runtime: Runtime,
+  held: LeaseIndex<GuardedEntry>,
   lease: LeaseKey,
   ask: TxnRequest,
 ): Promise<GuardTxnResult> {
-  const mine = compareOf(held, lease)
-  const { created } = placeOf(held, lease)
+  const mine = leaseCompare(held, lease)
+  const { created } = findEntry(held, lease)
   try {
-    const { is } = await desk.client.txn({
+    const { is } = await runtime.client.txn({
       compare: [mine, ...(ask.compare ?? [])],
       success: ask.success ?? [],
       failure: [{ request_range: { key: mine.key } }, ...(ask.failure ?? [])],

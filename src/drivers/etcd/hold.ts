@@ -7,12 +7,12 @@ import { type EntryStore, SessionHold } from '../kit/sessions/hold.js'
 import type { Session } from '../kit/sessions/session.js'
 import type { TxnReply } from './api-types.js'
 import { Refusal, toFailure } from './failure.js'
-import { base64, type Line } from './keys.js'
-import { writtenOf } from './queue-entry.js'
-import type { Desk, GuardedPlace } from './runtime.js'
-import { giveUp, move, pass, rewrite } from './transactions.js'
+import { base64, type LockKeys } from './keys.js'
+import { encodeEntry } from './queue-entry.js'
+import type { GuardedEntry, Runtime } from './runtime.js'
+import { giveUp, mintToken, move, rewrite } from './transactions.js'
 
-export interface Taken {
+export interface EntryGrant {
   /** The create revision of the entry. */
   readonly created: number
   /** The revision of its last write. */
@@ -20,13 +20,19 @@ export interface Taken {
   /** The clock reading from before the request that took it was sent. */
   readonly sent: number
   /** A request for the entry may still be in flight, and must not find the attempt open when it arrives. */
-  readonly doubt: boolean
+  readonly ambiguous: boolean
 }
 
-export function holdOf(desk: Desk, line: Line, claim: Claim, session: Session, taken: Taken): SessionHold {
+export function createHold(
+  runtime: Runtime,
+  keys: LockKeys,
+  claim: Claim,
+  session: Session,
+  taken: EntryGrant,
+): SessionHold {
   return new SessionHold(
-    desk,
-    new HeldPlace(desk, line, claim, session, taken),
+    runtime,
+    new HeldEntry(runtime, keys, claim, session, taken),
     session,
     taken.token,
     taken.sent,
@@ -34,33 +40,39 @@ export function holdOf(desk: Desk, line: Line, claim: Claim, session: Session, t
   )
 }
 
-class HeldPlace implements EntryStore, GuardedPlace {
+class HeldEntry implements EntryStore, GuardedEntry {
   readonly key: string
   readonly created: number
   guarded = false
-  readonly #desk: Desk
-  readonly #line: Line
+  readonly #runtime: Runtime
+  readonly #keys: LockKeys
   readonly #claim: Claim
   /** The session of the requests that may still be in flight. */
   readonly #session: Session
-  readonly #doubt: boolean
+  readonly #ambiguous: boolean
   readonly #since: number
   #token: number
   /** The revision of the last write; undefined: not known. */
   #modified: number | undefined
 
-  constructor(desk: Desk, line: Line, claim: Claim, session: Session, { created, token, doubt }: Taken) {
-    this.#desk = desk
-    this.#line = line
+  constructor(
+    runtime: Runtime,
+    keys: LockKeys,
+    claim: Claim,
+    session: Session,
+    { created, token, ambiguous }: EntryGrant,
+  ) {
+    this.#runtime = runtime
+    this.#keys = keys
     this.#claim = claim
     this.#session = session
-    this.#doubt = doubt
-    this.#since = desk.client.time.now()
-    this.key = line.place(claim.attempt)
+    this.#ambiguous = ambiguous
+    this.#since = runtime.client.time.now()
+    this.key = keys.entry(claim.attempt)
     this.created = created
     this.#token = token
     this.#modified = token
-    this.#know()
+    this.#register()
   }
 
   get attempt(): string {
@@ -68,10 +80,10 @@ class HeldPlace implements EntryStore, GuardedPlace {
   }
 
   async remove(): Promise<{ existed: boolean; repeated: boolean }> {
-    const { client } = this.#desk
-    if (this.#doubt) {
+    const { client } = this.#runtime
+    if (this.#ambiguous) {
       try {
-        const { is, repeated } = await client.txn(giveUp(this.#line, this.attempt, this.#session.id))
+        const { is, repeated } = await client.txn(giveUp(this.#keys, this.attempt, this.#session.id))
         return { existed: is.responses?.[0]?.response_delete_range?.deleted === '1', repeated }
       } catch (error) {
         // After the lease has ended, no request in flight can create the entry; the hold itself may have been moved to another lease.
@@ -85,14 +97,14 @@ class HeldPlace implements EntryStore, GuardedPlace {
   async mint(): Promise<number | undefined> {
     const modified = this.#modified
     if (this.guarded || modified === undefined) return undefined
-    this.#forget()
+    this.#unregister()
     this.#modified = undefined
-    const ask = pass(this.#line, this.attempt, this.created, modified, this.#value(this.#claim))
-    const { is } = await this.#desk.client.txn(ask)
+    const ask = mintToken(this.#keys, this.attempt, this.created, modified, this.#value(this.#claim))
+    const { is } = await this.#runtime.client.txn(ask)
     if (is.succeeded !== true) return undefined
     this.#token = Number(is.header.revision)
     this.#modified = this.#token
-    this.#know()
+    this.#register()
     return this.#token
   }
 
@@ -101,12 +113,12 @@ class HeldPlace implements EntryStore, GuardedPlace {
     this.#modified = undefined
     // The entry may already be under another lease, after a try whose answer was lost.
     for (let lease = from.id; ; ) {
-      const { is } = await this.#desk.client.txn(move(this.key, this.created, lease, to.id, value))
+      const { is } = await this.#runtime.client.txn(move(this.key, this.created, lease, to.id, value))
       if (is.succeeded === true) {
         this.#modified = Number(is.header.revision)
         return true
       }
-      const now = leaseIn(is, this.created)
+      const now = findLease(is, this.created)
       if (now === undefined || now === to.id) return now !== undefined
       lease = now
     }
@@ -116,9 +128,9 @@ class HeldPlace implements EntryStore, GuardedPlace {
     const value = this.#value({ ...this.#claim, mode: shared }, this.#token)
     this.#modified = undefined
     for (let lease = id; ; ) {
-      const { is } = await this.#desk.client.txn(rewrite(this.key, this.created, value, lease))
+      const { is } = await this.#runtime.client.txn(rewrite(this.key, this.created, value, lease))
       if (is.succeeded === true) return
-      const now = leaseIn(is, this.created)
+      const now = findLease(is, this.created)
       if (now === undefined)
         throw new BackendError('etcd', `cannot downgrade ${quote(this.#claim.name)}: it is not held`)
       lease = now
@@ -126,7 +138,7 @@ class HeldPlace implements EntryStore, GuardedPlace {
   }
 
   onEnded(): void {
-    this.#forget()
+    this.#unregister()
   }
 
   toError(error: unknown): Error {
@@ -134,22 +146,22 @@ class HeldPlace implements EntryStore, GuardedPlace {
   }
 
   #value(claim: Claim, token?: number): string {
-    return base64(writtenOf(claim, this.#since, this.#desk.env.client, token))
+    return base64(encodeEntry(claim, this.#since, this.#runtime.env.client, token))
   }
 
-  #know(): void {
-    this.#desk.held.add({ name: this.#claim.name, token: this.#token }, this)
-    this.#desk.tokens.set(this.key, this.#token)
+  #register(): void {
+    this.#runtime.held.add({ name: this.#claim.name, token: this.#token }, this)
+    this.#runtime.tokens.set(this.key, this.#token)
   }
 
-  #forget(): void {
-    this.#desk.held.drop({ name: this.#claim.name, token: this.#token }, this)
-    if (this.#desk.tokens.get(this.key) === this.#token) this.#desk.tokens.delete(this.key)
+  #unregister(): void {
+    this.#runtime.held.drop({ name: this.#claim.name, token: this.#token }, this)
+    if (this.#runtime.tokens.get(this.key) === this.#token) this.#runtime.tokens.delete(this.key)
   }
 }
 
 /** The lease of the entry, from the answer to `move` or `rewrite`. Undefined: the entry is gone. */
-function leaseIn({ responses }: TxnReply, created: number): string | undefined {
+function findLease({ responses }: TxnReply, created: number): string | undefined {
   const kv = responses?.[0]?.response_range?.kvs?.[0]
   return kv?.create_revision === String(created) ? (kv.lease ?? '0') : undefined
 }

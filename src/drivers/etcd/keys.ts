@@ -6,14 +6,14 @@
  */
 import type { KeyValue, RangeRequest } from './api-types.js'
 
-export interface Line {
+export interface LockKeys {
   readonly name: string
   /** The prefix of every entry's key in this queue. */
   readonly prefix: string
   /** The key of an attempt's entry, in base64 like everything on the wire. */
-  place(attempt: string): string
+  entry(attempt: string): string
   /** The key that marks an attempt as given up, outside of every queue: it must not enter any more. */
-  over(attempt: string): string
+  tombstone(attempt: string): string
   /** The range of the whole queue. */
   readonly all: RangeRequest
 }
@@ -21,19 +21,19 @@ export interface Line {
 export const base64 = (text: string): string => Buffer.from(text).toString('base64')
 export const plain = (text: string): string => Buffer.from(text, 'base64').toString()
 
-export function lineOf(prefix: string, name: string): Line {
+export function lockKeys(prefix: string, name: string): LockKeys {
   const own = `${prefix}${encode(name)}/`
   return {
     name,
     prefix: own,
-    place: (attempt) => base64(own + attempt),
-    over: (attempt) => base64(`${prefix}%over/${attempt}`),
-    all: rangeOf(own),
+    entry: (attempt) => base64(own + attempt),
+    tombstone: (attempt) => base64(`${prefix}%over/${attempt}`),
+    all: prefixRange(own),
   }
 }
 
 /** The range of all keys that begin with `beginning`. */
-export function rangeOf(beginning: string): RangeRequest {
+export function prefixRange(beginning: string): RangeRequest {
   if (beginning === '') return { key: base64('\0'), range_end: base64('\0') }
   const end = Buffer.from(beginning)
   // No byte of UTF-8 is 0xff, so the next byte value always exists.
@@ -46,7 +46,7 @@ export function encode(name: string): string {
 }
 
 /** The name of the queue that a key belongs to; undefined for keys that are not ours. */
-export function nameOf(prefix: string, { key }: KeyValue): string | undefined {
+export function parseLockName(prefix: string, { key }: KeyValue): string | undefined {
   const text = plain(key)
   const end = text.lastIndexOf('/')
   if (!text.startsWith(prefix) || end <= prefix.length) return undefined

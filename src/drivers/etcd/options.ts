@@ -63,7 +63,7 @@ const known: readonly (keyof EtcdOptions)[] = [
 ]
 
 /** @throws TypeError, RangeError that names the value given */
-export function settingsOf(options: EtcdOptions): Settings {
+export function parseOptions(options: EtcdOptions): Settings {
   if (typeof options !== 'object' || options === null) {
     throw new TypeError(
       `etcd() takes options such as { endpoints: '127.0.0.1:2379' }, got ${describe(options)}`,
@@ -85,17 +85,17 @@ export function settingsOf(options: EtcdOptions): Settings {
   checkKnown('etcd()', options, known)
   if (options.grpc !== undefined) checkModule(options.grpc)
   return {
-    endpoints: given.map(endpointOf),
+    endpoints: given.map(parseEndpoint),
     login: username === undefined || password === undefined ? undefined : { name: username, password },
     tls,
     prefix,
     ownLeases: lease === 'lock',
-    requestTimeout: timeoutOf(options.requestTimeout ?? 2_000),
+    requestTimeout: parseTimeout(options.requestTimeout ?? 2_000),
     grpc: options.grpc,
   }
 }
 
-function endpointOf(text: unknown): URL {
+function parseEndpoint(text: unknown): URL {
   if (typeof text !== 'string')
     throw new TypeError(`etcd: an endpoint must be a string, got ${describe(text)}`)
   const whole = /^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`
@@ -111,7 +111,7 @@ function endpointOf(text: unknown): URL {
   return url
 }
 
-function timeoutOf(value: unknown): number {
+function parseTimeout(value: unknown): number {
   if (typeof value !== 'number')
     throw new TypeError(`etcd: requestTimeout must be a number, got ${describe(value)}`)
   if (!Number.isInteger(value) || value < 10 || value > 600_000) {

@@ -4,7 +4,7 @@ import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
 import type { KeyValue } from './api-types.js'
 import { plain } from './keys.js'
 
-export interface Place {
+export interface QueueEntry {
   /** In base64, as it is on the wire. */
   readonly key: string
   readonly attempt: string
@@ -25,7 +25,7 @@ export interface Place {
 }
 
 /** The value of an entry. JSON, so that `etcdctl get` shows it readable. */
-interface Written {
+interface EntryFields {
   readonly mode?: string
   readonly take?: number
   readonly of?: number
@@ -37,31 +37,37 @@ interface Written {
   readonly by?: string
 }
 
-export function writtenOf({ mode, ttl, note }: Claim, since: number, by: string, token?: number): string {
+export function encodeEntry({ mode, ttl, note }: Claim, since: number, by: string, token?: number): string {
   const { kind, ...rest } = mode
   const more = { ...(token !== undefined && { token }), ...(note !== undefined && { note }) }
   return JSON.stringify({ mode: kind, ...rest, ttl, since, by, ...more })
 }
 
-function safe(revision: string): number {
+function safeRevision(revision: string): number {
   const number = Number(revision)
   if (!Number.isSafeInteger(number)) throw new Error(`revision ${revision} is beyond the safe integers`)
   return number
 }
 
-export function placeOf({ key, value = '', create_revision, mod_revision, lease = '0' }: KeyValue): Place {
-  const written = read(plain(value))
+export function toQueueEntry({
+  key,
+  value = '',
+  create_revision,
+  mod_revision,
+  lease = '0',
+}: KeyValue): QueueEntry {
+  const written = parseFields(plain(value))
   const text = plain(key)
-  const modified = safe(mod_revision)
+  const modified = safeRevision(mod_revision)
   const { ttl, since, note, by } = written
   return {
     key,
     attempt: text.slice(text.lastIndexOf('/') + 1),
-    created: safe(create_revision),
+    created: safeRevision(create_revision),
     modified,
     token: typeof written.token === 'number' ? written.token : modified,
     lease,
-    mode: modeOf(written),
+    mode: toMode(written),
     ...(typeof ttl === 'number' && { ttl }),
     ...(typeof since === 'number' && { since }),
     ...(typeof note === 'string' && { note }),
@@ -69,7 +75,7 @@ export function placeOf({ key, value = '', create_revision, mod_revision, lease 
   }
 }
 
-function read(text: string): Written {
+function parseFields(text: string): EntryFields {
   try {
     const value: unknown = JSON.parse(text)
     return typeof value === 'object' && value !== null ? value : {}
@@ -79,17 +85,17 @@ function read(text: string): Written {
 }
 
 /** @param value in base64 */
-export const modeIn = (value: string): Mode => modeOf(read(plain(value)))
+export const parseMode = (value: string): Mode => toMode(parseFields(plain(value)))
 
-function modeOf({ mode, take, of }: Written): Mode {
+function toMode({ mode, take, of }: EntryFields): Mode {
   if (mode === 'shared') return shared
   if (mode === 'permits' && typeof take === 'number' && typeof of === 'number') return permits(take, of)
   return exclusive
 }
 
 /** @param left the remaining milliseconds of its lease, if requested */
-export function holderOf(
-  { attempt, mode, token, ttl, since, note, client }: Place,
+export function toHolder(
+  { attempt, mode, token, ttl, since, note, client }: QueueEntry,
   now: number,
   left?: number,
 ): Holder {

@@ -13,17 +13,17 @@ import { type SessionApi, SessionPool } from '../kit/sessions/session-pool.js'
 import type { TxnRequest } from './api-types.js'
 import { Client } from './client.js'
 import { Refusal, toFailure } from './failure.js'
-import { type Line, lineOf } from './keys.js'
+import { type LockKeys, lockKeys } from './keys.js'
 import type { Settings } from './options.js'
 import { isThere, present } from './transactions.js'
 
 /** A transaction may have 128 operations, unless the cluster is configured otherwise. */
-const mostInTxn = 100
+const maxOperations = 100
 /** A key that does not exist. With no entries to check, reading it still needs a majority. */
 const nothing = ['AA==']
 
 /** A hold, as a user's own transaction needs it. */
-export interface GuardedPlace {
+export interface GuardedEntry {
   readonly key: string
   /** The create revision of the key. */
   readonly created: number
@@ -31,24 +31,24 @@ export interface GuardedPlace {
   guarded: boolean
 }
 
-export class Desk extends SessionPool {
+export class Runtime extends SessionPool {
   readonly client: Client
   readonly settings: Settings
   /** The entries of the holds, for `guard`. */
-  readonly held: LeaseIndex<GuardedPlace>
+  readonly held: LeaseIndex<GuardedEntry>
   /** The tokens of the holds by their key, for repeated claims. */
   readonly tokens: Map<string, number> = new Map()
 
-  constructor(settings: Settings, env: Env, held: LeaseIndex<GuardedPlace>) {
+  constructor(settings: Settings, env: Env, held: LeaseIndex<GuardedEntry>) {
     const client = new Client(settings, env.clock)
-    super(storeOf(client, settings), env)
+    super(createSessionApi(client, settings), env)
     this.client = client
     this.settings = settings
     this.held = held
   }
 
-  line(name: string): Line {
-    return lineOf(this.settings.prefix, name)
+  lockKeys(name: string): LockKeys {
+    return lockKeys(this.settings.prefix, name)
   }
 
   /** Retries a removing transaction until it is carried out. @param name whose queue it leaves; absent: several */
@@ -63,12 +63,12 @@ export class Desk extends SessionPool {
   }
 }
 
-function storeOf(client: Client, settings: Settings): SessionApi {
+function createSessionApi(client: Client, settings: Settings): SessionApi {
   return {
     name: 'etcd',
     perLock: settings.ownLeases,
     closeTimeout: settings.requestTimeout,
-    heartbeat: beatOf(client),
+    heartbeat: createHeartbeat(client),
     // A tenth more than claimed: a proof a few moments old then still covers a whole ttl from now.
     sessionTtl: (ttl) => Math.ceil((ttl * 1.1) / 1000) * 1000,
     create: async (ttl) => {
@@ -84,15 +84,15 @@ function storeOf(client: Client, settings: Settings): SessionApi {
  * For many entries, one answer lists the keys bound to the lease. The answer comes from one member without a majority, so it decides nothing:
  * the heartbeat looks for every key that is not listed.
  */
-async function keysToLookFor(
+async function keysToCheck(
   client: Client,
   id: string,
   members: readonly SessionEntry[],
-  patience: number,
+  timeout: number,
 ): Promise<readonly string[]> {
   const keys = watchedKeys(members)
-  if (keys.length <= mostInTxn) return keys
-  const { is } = await client.timeToLive(id, { keys: true }, patience)
+  if (keys.length <= maxOperations) return keys
+  const { is } = await client.timeToLive(id, { keys: true }, timeout)
   const bound = new Set(is.keys)
   return keys.filter((key) => !bound.has(key))
 }
@@ -101,11 +101,11 @@ async function keysToLookFor(
  * A lease's keepalive alone proves little: a leader answers it by itself, even one that was replaced and does not know it yet.
  * A keepalive therefore counts only together with a read that needs a majority, from the same member in the same term.
  */
-function beatOf(client: Client): SendHeartbeat {
-  return async (id, members, patience) => {
-    const keys = await keysToLookFor(client, id, members, patience)
-    const portions = inBatches(keys.length > 0 ? keys : nothing, mostInTxn)
-    const { kept, checked } = await client.pair(id, portions.map(present), patience)
+function createHeartbeat(client: Client): SendHeartbeat {
+  return async (id, members, timeout) => {
+    const keys = await keysToCheck(client, id, members, timeout)
+    const portions = inBatches(keys.length > 0 ? keys : nothing, maxOperations)
+    const { kept, checked } = await client.keepAliveAndRead(id, portions.map(present), timeout)
     const lease = kept.is
     if (lease.header === undefined) throw new InconclusiveError('a keepalive was answered with nothing')
     if (lease.TTL === undefined || Number(lease.TTL) <= 0) return 'ended'

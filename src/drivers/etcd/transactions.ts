@@ -5,7 +5,7 @@
  */
 import type { Mode } from '../../core/mode.js'
 import type { Compare, Operation, RangeRequest, RangeResponse, TxnRequest } from './api-types.js'
-import type { Line } from './keys.js'
+import type { LockKeys } from './keys.js'
 
 const put = (key: string, value: string, lease: string): Operation => ({ request_put: { key, value, lease } })
 const range = (ask: RangeRequest): Operation => ({ request_range: ask })
@@ -17,7 +17,7 @@ const absent = (key: string, range_end?: string): Compare => ({
   result: 'EQUAL',
   create_revision: '0',
 })
-const made = (key: string, revision: number): Compare => ({
+const atRevision = (key: string, revision: number): Compare => ({
   key,
   target: 'CREATE',
   result: 'EQUAL',
@@ -47,23 +47,23 @@ function ahead(all: RangeRequest, mode: Mode): Operation[] {
  * Input: entry, its value, the lease. Writes nothing when the attempt was given up, or already has its entry.
  * Result: succeeded → [ahead, first, put]; else → [own entry, all].
  */
-export function enter(line: Line, attempt: string, mode: Mode, value: string, lease: string): TxnRequest {
-  const key = line.place(attempt)
+export function enter(keys: LockKeys, attempt: string, mode: Mode, value: string, lease: string): TxnRequest {
+  const key = keys.entry(attempt)
   return {
-    compare: [absent(key), absent(line.over(attempt))],
-    success: [...ahead(line.all, mode), put(key, value, lease)],
-    failure: [range({ key }), range(line.all)],
+    compare: [absent(key), absent(keys.tombstone(attempt))],
+    success: [...ahead(keys.all, mode), put(key, value, lease)],
+    failure: [range({ key }), range(keys.all)],
   }
 }
 
 /** One of several entries that are created together. */
-export interface OneOf {
-  readonly line: Line
+export interface BatchPart {
+  readonly keys: LockKeys
   readonly attempt: string
   readonly value: string
 }
 
-const unchanged = ({ all }: Line, revision: string): Compare => ({
+const unchanged = ({ all }: LockKeys, revision: string): Compare => ({
   ...all,
   target: 'MOD',
   result: 'LESS',
@@ -74,14 +74,18 @@ const unchanged = ({ all }: Line, revision: string): Compare => ({
  * Enters several queues at once, if all are empty; or, with a `revision`, if no entry was added or changed since.
  * Result: succeeded → [put] of each; else → [all] of each.
  */
-export function takeAll(places: readonly OneOf[], lease: string, revision: string | undefined): TxnRequest {
+export function takeAll(
+  entries: readonly BatchPart[],
+  lease: string,
+  revision: string | undefined,
+): TxnRequest {
   return {
-    compare: places.flatMap(({ line, attempt }) => [
-      revision === undefined ? absent(line.all.key, line.all.range_end) : unchanged(line, revision),
-      absent(line.over(attempt)),
+    compare: entries.flatMap(({ keys, attempt }) => [
+      revision === undefined ? absent(keys.all.key, keys.all.range_end) : unchanged(keys, revision),
+      absent(keys.tombstone(attempt)),
     ]),
-    success: places.map(({ line, attempt, value }) => put(line.place(attempt), value, lease)),
-    failure: places.map(({ line }) => range(line.all)),
+    success: entries.map(({ keys, attempt, value }) => put(keys.entry(attempt), value, lease)),
+    failure: entries.map(({ keys }) => range(keys.all)),
   }
 }
 
@@ -89,12 +93,12 @@ export function takeAll(places: readonly OneOf[], lease: string, revision: strin
  * Enters the queue only if it is empty: a single attempt.
  * Result: succeeded → [put]; else → [own entry, all].
  */
-export function takeEmpty(line: Line, attempt: string, value: string, lease: string): TxnRequest {
-  const { key, range_end } = line.all
+export function takeEmpty(keys: LockKeys, attempt: string, value: string, lease: string): TxnRequest {
+  const { key, range_end } = keys.all
   return {
-    compare: [absent(key, range_end), absent(line.over(attempt))],
-    success: [put(line.place(attempt), value, lease)],
-    failure: [range({ key: line.place(attempt) }), range(line.all)],
+    compare: [absent(key, range_end), absent(keys.tombstone(attempt))],
+    success: [put(keys.entry(attempt), value, lease)],
+    failure: [range({ key: keys.entry(attempt) }), range(keys.all)],
   }
 }
 
@@ -103,17 +107,17 @@ export function takeEmpty(line: Line, attempt: string, value: string, lease: str
  * Result: succeeded → [put]; else → [own entry, all].
  */
 export function join(
-  line: Line,
+  keys: LockKeys,
   attempt: string,
   value: string,
   lease: string,
   revision: string,
 ): TxnRequest {
-  const key = line.place(attempt)
+  const key = keys.entry(attempt)
   return {
-    compare: [unchanged(line, revision), absent(key), absent(line.over(attempt))],
+    compare: [unchanged(keys, revision), absent(key), absent(keys.tombstone(attempt))],
     success: [put(key, value, lease)],
-    failure: [range({ key }), range(line.all)],
+    failure: [range({ key }), range(keys.all)],
   }
 }
 
@@ -123,12 +127,18 @@ export function join(
  * `modified`: its last write was ours, so that a repeated request has no effect: it would change the token of a hold.
  * Result: succeeded → [ahead, first, put]; else → [own entry].
  */
-export function look(line: Line, attempt: string, mode: Mode, created: number, modified: number): TxnRequest {
-  const before = { ...line.all, max_create_revision: String(created - 1) }
-  const key = line.place(attempt)
+export function readPredecessors(
+  keys: LockKeys,
+  attempt: string,
+  mode: Mode,
+  created: number,
+  modified: number,
+): TxnRequest {
+  const before = { ...keys.all, max_create_revision: String(created - 1) }
+  const key = keys.entry(attempt)
   const stamp = { request_put: { key, ignore_value: true, ignore_lease: true } }
   return {
-    compare: [made(key, created), untouched(key, modified)],
+    compare: [atRevision(key, created), untouched(key, modified)],
     success: [...ahead(before, mode), stamp],
     failure: [range({ key })],
   }
@@ -138,16 +148,16 @@ export function look(line: Line, attempt: string, mode: Mode, created: number, m
  * Writes the entry of a hold that is passed on inside its process: the revision is the next token. `modified`: its last write was ours, so
  * that a repeated request has no effect. Result: succeeded → [put].
  */
-export function pass(
-  line: Line,
+export function mintToken(
+  keys: LockKeys,
   attempt: string,
   created: number,
   modified: number,
   value: string,
 ): TxnRequest {
-  const key = line.place(attempt)
+  const key = keys.entry(attempt)
   return {
-    compare: [made(key, created), untouched(key, modified)],
+    compare: [atRevision(key, created), untouched(key, modified)],
     success: [{ request_put: { key, value, ignore_lease: true } }],
   }
 }
@@ -156,13 +166,13 @@ export function pass(
  * Gives up an entry that may not have been created yet: a request still in flight then has no effect. The marker that ensures this lives as
  * long as the lease, without which the entry could not be created either.
  */
-export function giveUp(line: Line, attempt: string, lease: string): TxnRequest {
-  return { success: [remove(line.place(attempt)), put(line.over(attempt), '', lease)] }
+export function giveUp(keys: LockKeys, attempt: string, lease: string): TxnRequest {
+  return { success: [remove(keys.entry(attempt)), put(keys.tombstone(attempt), '', lease)] }
 }
 
 /** Removes an entry without a marker. Result: [deleted]. */
-export function leave(line: Line, attempt: string): TxnRequest {
-  return { success: [remove(line.place(attempt))] }
+export function leave(keys: LockKeys, attempt: string): TxnRequest {
+  return { success: [remove(keys.entry(attempt))] }
 }
 
 const under = (key: string, lease: string): Compare => ({ key, target: 'LEASE', result: 'EQUAL', lease })
@@ -173,7 +183,7 @@ const under = (key: string, lease: string): Compare => ({ key, target: 'LEASE', 
  */
 export function move(key: string, created: number, from: string, lease: string, value?: string): TxnRequest {
   return {
-    compare: [made(key, created), under(key, from)],
+    compare: [atRevision(key, created), under(key, from)],
     success: [{ request_put: { key, lease, ...(value === undefined ? { ignore_value: true } : { value }) } }],
     failure: [range({ key })],
   }
@@ -182,17 +192,17 @@ export function move(key: string, created: number, from: string, lease: string, 
 /** Rewrites an entry's value, at its position. Result: succeeded → it was under this lease; else → [current entry]. */
 export function rewrite(key: string, created: number, value: string, lease: string): TxnRequest {
   return {
-    compare: [made(key, created), under(key, lease)],
+    compare: [atRevision(key, created), under(key, lease)],
     success: [put(key, value, lease)],
     failure: [range({ key })],
   }
 }
 
 /** Removes the given holders, if each is unchanged; else none. Result: succeeded → all were removed. */
-export function take(places: readonly { readonly key: string; readonly created: number }[]): TxnRequest {
+export function take(entries: readonly { readonly key: string; readonly created: number }[]): TxnRequest {
   return {
-    compare: places.map(({ key, created }) => made(key, created)),
-    success: places.map(({ key }) => remove(key)),
+    compare: entries.map(({ key, created }) => atRevision(key, created)),
+    success: entries.map(({ key }) => remove(key)),
   }
 }
 
@@ -238,4 +248,4 @@ export function replace(
 }
 
 /** Does this entry still exist, created at this revision? For a user's own transaction. */
-export const stillMine: (key: string, created: number) => Compare = made
+export const stillMine: (key: string, created: number) => Compare = atRevision

@@ -10,20 +10,20 @@
 import type { Claim, Grant, Wait } from '../../core/driver.js'
 import type { LocalWaiter } from '../kit/local-waiters.js'
 import { SessionClaim } from '../kit/sessions/claim.js'
-import { blockerOf, grantedCount, isGranted } from '../kit/sessions/order.js'
+import { findBlocker, grantedCount, isGranted } from '../kit/sessions/order.js'
 import type { Session } from '../kit/sessions/session.js'
 import type { RangeRequest, TxnReply, TxnRequest, WatchReply } from './api-types.js'
 import { toFailure } from './failure.js'
-import { holdOf } from './hold.js'
-import { base64, type Line } from './keys.js'
+import { createHold } from './hold.js'
+import { base64, type LockKeys } from './keys.js'
 import type { Reply } from './member.js'
-import { type Ahead, aheadIn, inOrder, keepsMode, worthAsking } from './queue.js'
-import { holderOf, type Place, placeOf, writtenOf } from './queue-entry.js'
-import type { Desk } from './runtime.js'
-import { enter, entryMember, giveUp, join, leave, look, move, takeEmpty } from './transactions.js'
+import { inOrder, keepsMode, mayUnblock, type Predecessors, parsePredecessors } from './queue.js'
+import { encodeEntry, type QueueEntry, toHolder, toQueueEntry } from './queue-entry.js'
+import type { Runtime } from './runtime.js'
+import { enter, entryMember, giveUp, join, leave, move, readPredecessors, takeEmpty } from './transactions.js'
 
 /** A queue entry, and the entries ahead of it as of `revision`. */
-interface Stand {
+interface QueuePosition {
   readonly session: Session
   /** The create revision. */
   readonly created: number
@@ -31,14 +31,14 @@ interface Stand {
   readonly modified: number
   /** Undefined: the entry was created earlier, and its position says nothing about the tokens granted since. */
   readonly token: number | undefined
-  readonly ahead: Ahead
+  readonly ahead: Predecessors
   readonly revision: string
   /** The clock reading from before the request for it was sent. */
   readonly sent: number
 }
 
 /** A single attempt beside other holders is repeated when the queue changed meanwhile, but at most this often. */
-const mostJoins = 20
+const maxJoins = 20
 
 /**
  * ```
@@ -53,18 +53,18 @@ const mostJoins = 20
  * ```
  */
 export class Waiter {
-  readonly #desk: Desk
+  readonly #runtime: Runtime
   readonly #claim: Claim
   readonly #wait: Wait
-  readonly #line: Line
+  readonly #keys: LockKeys
   readonly #own: SessionClaim
 
-  constructor(desk: Desk, claim: Claim, wait: Wait) {
-    this.#desk = desk
+  constructor(runtime: Runtime, claim: Claim, wait: Wait) {
+    this.#runtime = runtime
     this.#claim = claim
     this.#wait = wait
-    this.#line = desk.line(claim.name)
-    this.#own = new SessionClaim(desk, claim, wait, this.#line.place(claim.attempt), {
+    this.#keys = runtime.lockKeys(claim.name)
+    this.#own = new SessionClaim(runtime, claim, wait, this.#keys.entry(claim.attempt), {
       toFailure,
       removeEntry: (session) => this.#leave(session),
     })
@@ -78,23 +78,23 @@ export class Waiter {
   /** Retries until the wait is over. */
   tryUntilOver(): Promise<Grant | undefined> {
     return this.#own.tryUntilOver(async () => {
-      const waiters = this.#desk.waiters.of(this.#claim.name)
-      const stand = await waiters.enter(async () => (this.#own.isOver ? undefined : this.#enter()))
-      return stand && (await this.#stand(stand))
+      const waiters = this.#runtime.waiters.of(this.#claim.name)
+      const position = await waiters.enter(async () => (this.#own.isOver ? undefined : this.#enter()))
+      return position && (await this.#waitForTurn(position))
     })
   }
 
   async #join(): Promise<Grant | undefined> {
     const { attempt, mode } = this.#claim
     let seen: string | undefined
-    for (let tries = 0; tries < mostJoins; tries++) {
+    for (let tries = 0; tries < maxJoins; tries++) {
       const session = await this.#own.session()
       const { id } = session
       const value = this.#value()
       const ask =
         seen === undefined
-          ? takeEmpty(this.#line, attempt, value, id)
-          : join(this.#line, attempt, value, id, seen)
+          ? takeEmpty(this.#keys, attempt, value, id)
+          : join(this.#keys, attempt, value, id, seen)
       const answer = await this.#put(session, ask)
       if (answer === undefined) continue
       const { is, sent } = answer
@@ -103,13 +103,13 @@ export class Waiter {
         return this.#granted(session, made, made, sent)
       }
       const { own, ahead } = this.#read(is)
-      const free = isGranted(ahead.places, mode)
-      if (own !== undefined && free) return this.#again(session, own, sent)
+      const free = isGranted(ahead.entries, mode)
+      if (own !== undefined && free) return this.#resumeAttempt(session, own, sent)
       if (!this.#own.ambiguous) this.#own.pendingSession = undefined
       if (own !== undefined) return undefined
-      this.#own.checkLimit(ahead.places)
+      this.#own.checkLimit(ahead.entries)
       if (!free) {
-        this.#blocked(ahead)
+        this.#reportBlocked(ahead)
         return undefined
       }
       seen = is.header.revision
@@ -118,10 +118,10 @@ export class Waiter {
   }
 
   /** Creates the queue entry, or finds the existing one. Undefined: try again. */
-  async #enter(): Promise<Stand | undefined> {
+  async #enter(): Promise<QueuePosition | undefined> {
     const { attempt, mode } = this.#claim
     const session = await this.#own.session()
-    const answer = await this.#put(session, enter(this.#line, attempt, mode, this.#value(), session.id))
+    const answer = await this.#put(session, enter(this.#keys, attempt, mode, this.#value(), session.id))
     if (answer === undefined) return undefined
     const { is, sent } = answer
     const revision = is.header.revision ?? '0'
@@ -132,7 +132,7 @@ export class Waiter {
         created: Number(revision),
         modified: Number(revision),
         token: Number(revision),
-        ahead: aheadIn(is),
+        ahead: parsePredecessors(is),
         revision,
         sent,
       }
@@ -142,63 +142,65 @@ export class Waiter {
     let { modified } = own
     // The entry belongs to an earlier lease that is about to end: move it, so that it is not lost.
     if (own.lease !== session.id) {
-      const moved = await this.#desk.client.txn(move(this.#own.key, own.created, own.lease, session.id))
+      const moved = await this.#runtime.client.txn(move(this.#own.key, own.created, own.lease, session.id))
       if (moved.is.succeeded !== true) return undefined
       modified = Number(moved.is.header.revision)
     }
-    const token = this.#desk.tokens.get(this.#own.key)
+    const token = this.#runtime.tokens.get(this.#own.key)
     return { session, created: own.created, modified, token, ahead, revision, sent }
   }
 
   /** A repeated single attempt: the entry that it finds is its own. Undefined: it is gone. */
-  async #again(session: Session, place: Place, sent: number): Promise<Grant | undefined> {
-    const { created, key } = place
-    if (this.#desk.tokens.has(key)) return this.#granted(session, created, created, sent)
-    const answer = await this.#look(place)
+  async #resumeAttempt(session: Session, entry: QueueEntry, sent: number): Promise<Grant | undefined> {
+    const { created, key } = entry
+    if (this.#runtime.tokens.has(key)) return this.#granted(session, created, created, sent)
+    const answer = await this.#readPredecessors(entry)
     return answer && this.#granted(session, created, Number(answer.is.header.revision), answer.sent)
   }
 
   /** Undefined: the entry is gone. It may have been written to by an earlier look whose answer was lost. */
-  async #look({
+  async #readPredecessors({
     created,
     modified,
-  }: Pick<Stand, 'created' | 'modified'>): Promise<Reply<TxnReply> | undefined> {
+  }: Pick<QueuePosition, 'created' | 'modified'>): Promise<Reply<TxnReply> | undefined> {
     const { attempt, mode } = this.#claim
     for (let written = modified; ; ) {
-      const answer = await this.#desk.client.txn(look(this.#line, attempt, mode, created, written))
+      const answer = await this.#runtime.client.txn(
+        readPredecessors(this.#keys, attempt, mode, created, written),
+      )
       if (answer.is.succeeded === true) return answer
       const kv = answer.is.responses?.[0]?.response_range?.kvs?.[0]
-      const own = kv && placeOf(kv)
+      const own = kv && toQueueEntry(kv)
       if (own?.created !== created) return undefined
       written = own.modified
     }
   }
 
-  async #stand(stand: Stand): Promise<Grant | undefined> {
-    const { session, created } = stand
+  async #waitForTurn(position: QueuePosition): Promise<Grant | undefined> {
+    const { session, created } = position
     const { mode, name } = this.#claim
     const own = this.#own
     own.lost = false
-    let { modified, ahead, revision, sent, token } = stand
-    const local = mode.kind === 'exclusive' ? this.#desk.waiters.of(name).join(created) : undefined
+    let { modified, ahead, revision, sent, token } = position
+    const local = mode.kind === 'exclusive' ? this.#runtime.waiters.of(name).join(created) : undefined
     session.add(own)
     try {
       for (;;) {
-        own.checkLimit(ahead.places)
-        const free = isGranted(ahead.places, mode)
+        own.checkLimit(ahead.entries)
+        const free = isGranted(ahead.entries, mode)
         if (free && token !== undefined) return await this.#granted(session, created, token, sent)
         if (!free) {
-          this.#blocked(ahead)
-          await this.#untilMoved(ahead, revision, local)
+          this.#reportBlocked(ahead)
+          await this.#waitForBlocker(ahead, revision, local)
         }
         if (own.lost || own.isOver) return undefined
-        const answer = await this.#look({ created, modified })
+        const answer = await this.#readPredecessors({ created, modified })
         own.clearFailure()
         if (answer === undefined) {
           own.pendingSession = undefined
           return undefined
         }
-        ahead = aheadIn(answer.is)
+        ahead = parsePredecessors(answer.is)
         revision = answer.is.header.revision ?? revision
         token = Number(revision)
         modified = token
@@ -210,11 +212,11 @@ export class Waiter {
     }
   }
 
-  #untilMoved(ahead: Ahead, revision: string, local: LocalWaiter | undefined): Promise<void> {
+  #waitForBlocker(ahead: Predecessors, revision: string, local: LocalWaiter | undefined): Promise<void> {
     const { mode } = this.#claim
-    const one = blockerOf(ahead.places, mode)
-    const range: RangeRequest = one === undefined ? this.#line.all : { key: one.key }
-    const known = new Map(ahead.places.map((place) => [place.key, place]))
+    const one = findBlocker(ahead.entries, mode)
+    const range: RangeRequest = one === undefined ? this.#keys.all : { key: one.key }
+    const known = new Map(ahead.entries.map((entry) => [entry.key, entry]))
     // Only readers wait for more than a deletion: a writer ahead may downgrade to a reader.
     const filters = mode.kind === 'shared' ? {} : { filters: ['NOPUT'] }
     const from = String(BigInt(revision) + 1n)
@@ -226,19 +228,19 @@ export class Waiter {
           BigInt(result.header?.revision ?? 0) >= BigInt(from)
         )
           void this.#changed(one, from).then((changed) => changed && wake(), broke)
-        if (result?.canceled === true || (result?.events && worthAsking(known, mode, result.events))) wake()
+        if (result?.canceled === true || (result?.events && mayUnblock(known, mode, result.events))) wake()
       }
       // etcd serves a watch on past revisions only every 100 ms until it has caught up. A single entry is therefore watched from now on, and
       // read if there are past revisions.
       const since = one === undefined ? { start_revision: from } : {}
-      return this.#desk.client.watch({ ...range, ...since, ...filters }, heard, broke)
+      return this.#runtime.client.watch({ ...range, ...since, ...filters }, heard, broke)
     }
     return this.#own.park(one && entryMember(one.key, one.created), watch, local)
   }
 
   /** Was this entry deleted (its claim may have entered again since, behind), or turned into another mode at revision `from` or later? */
-  async #changed({ key, mode, created }: Place, from: string): Promise<boolean> {
-    const { is } = await this.#desk.client.range({ key })
+  async #changed({ key, mode, created }: QueueEntry, from: string): Promise<boolean> {
+    const { is } = await this.#runtime.client.range({ key })
     const [kv] = is.kvs ?? []
     if (kv === undefined || Number(kv.create_revision) !== created) return true
     const written = this.#claim.mode.kind === 'shared' && BigInt(kv.mod_revision) >= BigInt(from)
@@ -246,43 +248,45 @@ export class Waiter {
   }
 
   #put(session: Session, ask: TxnRequest) {
-    return this.#own.place(session, () => this.#desk.client.txn(ask))
+    return this.#own.createEntry(session, () => this.#runtime.client.txn(ask))
   }
 
   #granted(session: Session, created: number, token: number, sent: number): Promise<Grant> {
-    const { ambiguous: doubt } = this.#own
+    const { ambiguous } = this.#own
     // Another call of the same claim may have been granted meanwhile.
-    const taken = { created, token: this.#desk.tokens.get(this.#own.key) ?? token, sent, doubt }
-    return this.#own.handOut(session, () => holdOf(this.#desk, this.#line, this.#claim, session, taken))
+    const taken = { created, token: this.#runtime.tokens.get(this.#own.key) ?? token, sent, ambiguous }
+    return this.#own.handOut(session, () =>
+      createHold(this.#runtime, this.#keys, this.#claim, session, taken),
+    )
   }
 
-  #read({ responses = [] }: TxnReply): { own: Place | undefined; ahead: Ahead } {
+  #read({ responses = [] }: TxnReply): { own: QueueEntry | undefined; ahead: Predecessors } {
     const [mine, all] = responses
     const kv = mine?.response_range?.kvs?.[0]
-    const own = kv && placeOf(kv)
-    const line = inOrder(all?.response_range?.kvs)
-    const places = own === undefined ? line : line.filter(({ created }) => created < own.created)
-    return { own, ahead: { places, count: places.length, first: line[0] } }
+    const own = kv && toQueueEntry(kv)
+    const keys = inOrder(all?.response_range?.kvs)
+    const entries = own === undefined ? keys : keys.filter(({ created }) => created < own.created)
+    return { own, ahead: { entries, count: entries.length, first: keys[0] } }
   }
 
-  #blocked({ places, count, first }: Ahead): void {
+  #reportBlocked({ entries, count, first }: Predecessors): void {
     if (this.#wait.report === undefined) return
-    const now = this.#desk.client.time.now()
-    const holders = this.#claim.mode.kind === 'exclusive' ? 1 : grantedCount(places)
+    const now = this.#runtime.client.time.now()
+    const holders = this.#claim.mode.kind === 'exclusive' ? 1 : grantedCount(entries)
     this.#wait.report({
-      ...(first !== undefined && { holder: holderOf(first, now) }),
+      ...(first !== undefined && { holder: toHolder(first, now) }),
       position: Math.max(1, count - holders + 1),
     })
   }
 
   #leave(session: Session): Promise<void> {
     const { attempt, ttl, name } = this.#claim
-    const ask = this.#own.ambiguous ? giveUp(this.#line, attempt, session.id) : leave(this.#line, attempt)
-    return this.#desk.clear(ask, session, ttl / 6, name)
+    const ask = this.#own.ambiguous ? giveUp(this.#keys, attempt, session.id) : leave(this.#keys, attempt)
+    return this.#runtime.clear(ask, session, ttl / 6, name)
   }
 
   #value(): string {
-    const { client, env } = this.#desk
-    return base64(writtenOf(this.#claim, client.time.now(), env.client))
+    const { client, env } = this.#runtime
+    return base64(encodeEntry(this.#claim, client.time.now(), env.client))
   }
 }

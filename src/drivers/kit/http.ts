@@ -49,7 +49,7 @@ export class NoResponseError extends Error {
   }
 }
 
-const neverLeft = new Set([
+const notSentCodes = new Set([
   'ECONNREFUSED',
   'ENOTFOUND',
   'EAI_AGAIN',
@@ -105,7 +105,7 @@ export class HttpHost {
         const code = (error as NodeJS.ErrnoException).code ?? ''
         if (!late && request.reusedSocket && (code === 'ECONNRESET' || code === 'EPIPE'))
           reject(new StaleConnection(`${this.url.host} ${why}`, true, error))
-        else reject(new NoResponseError(`${this.url.host} ${why}`, late || !neverLeft.has(code), error))
+        else reject(new NoResponseError(`${this.url.host} ${why}`, late || !notSentCodes.has(code), error))
       }
       request.on('error', fail)
       request.on('response', (response) => {

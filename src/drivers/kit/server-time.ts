@@ -18,7 +18,7 @@ export class ServerTime {
   }
 
   /** An answer dated `date` arrived now, to a request that left at `sent`. */
-  heard(date: string | string[] | undefined, sent: number): void {
+  update(date: string | string[] | undefined, sent: number): void {
     const second = typeof date === 'string' ? Date.parse(date) : Number.NaN
     if (Number.isNaN(second)) return
     // At some moment between `sent` and now, the store's clock was within that second.

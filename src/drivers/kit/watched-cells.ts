@@ -12,7 +12,7 @@ export interface CellStore {
 }
 
 /** How long a silent watch is trusted before the cell is read again, in ms: the watch may hang. */
-const lookAgain = 30_000
+const pollInterval = 30_000
 
 export function watchedCells(pool: SessionPool, store: CellStore): Cells {
   const check = (signal: AbortSignal) => {
@@ -59,7 +59,7 @@ export function watchedCells(pool: SessionPool, store: CellStore): Cells {
           )
           if (stop === undefined) return
           try {
-            await event.wait(lookAgain)
+            await event.wait(pollInterval)
           } finally {
             stop()
           }

@@ -1,12 +1,12 @@
 /** Several claims in one call to the broker, which grants all in one step and one journal write, or none. */
 import type { Claim, Grant, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
-import { answerWithin } from './call.js'
-import { grantOf } from './grant.js'
+import { answerTimeout } from './call.js'
+import { createGrant } from './grant.js'
 import { type Answer, encodeMode, type Item } from './protocol.js'
 import type { Session } from './session.js'
 
-export function takeTogether(
+export function acquireMany(
   session: Session,
   claims: readonly Claim[],
   wait: Wait,
@@ -26,11 +26,11 @@ export function takeTogether(
     const done = () => signal.removeEventListener('abort', end)
     const { call, drop } = session.start({
       verb: ['together', items],
-      patience: answerWithin,
+      timeout: answerTimeout,
       answered(answer) {
         done()
         try {
-          resolve(grantsOf(session, claims, answer, call.sent))
+          resolve(toGrants(session, claims, answer, call.sent))
         } catch (error) {
           reject(error)
         }
@@ -46,7 +46,7 @@ export function takeTogether(
 }
 
 /** @throws RangeError, BackendError */
-function grantsOf(
+function toGrants(
   session: Session,
   claims: readonly Claim[],
   answer: Answer,
@@ -56,7 +56,7 @@ function grantsOf(
     const [, grants] = answer
     return claims.map((claim, i) => {
       const [token, upTo, age, contended] = grants[i] as (typeof grants)[number]
-      return grantOf(session, claim, ['granted', token, upTo, age, contended], sent)
+      return createGrant(session, claim, ['granted', token, upTo, age, contended], sent)
     })
   }
   if (answer[0] !== 'none')

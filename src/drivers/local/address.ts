@@ -8,7 +8,7 @@
  * - `file` (macOS, containers that share a volume): see `file-election.ts`.
  */
 import { createHash } from 'node:crypto'
-import type { Home } from './runtime-directory.js'
+import type { RuntimeDirectory } from './runtime-directory.js'
 
 /**
  * The length of a full name, in bytes. Some versions of Node pad a shorter name with zeros, others do not. To the kernel these are two names,
@@ -18,7 +18,7 @@ const wholeName = 108
 
 /** The name to bind and to connect to, or undefined for `file`, whose name changes with each broker. */
 export function fixedAddress(
-  { directory, socket }: Home,
+  { directory, socket }: RuntimeDirectory,
   purpose: 'broker' | 'election',
 ): string | undefined {
   if (socket === 'file') return undefined
@@ -28,6 +28,6 @@ export function fixedAddress(
 }
 
 /** The address as `ss` shows it. */
-export function shownAddress(address: string): string {
+export function displayAddress(address: string): string {
   return address.startsWith('\0') ? `@${address.replaceAll('\0', '')}` : address
 }

@@ -1,5 +1,5 @@
 /**
- * Keeps a client connected while it has calls or holds, to the current broker. The diagram is at {@link makeLink}.
+ * Keeps a client connected while it has calls or holds, to the current broker. The diagram is at {@link createBrokerLink}.
  *
  * Nothing here keeps the process alive: calls that wait for an answer have timers that do.
  *
@@ -7,20 +7,25 @@
  */
 import type { Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
-import { hasThread, standBy, useDirectory } from './broker-host.js'
-import { type BrokerConnection, type ConnectionEnding, greet } from './connection.js'
-import { type Elected, elect, electByChance, findBroker, type Target } from './election.js'
+import { hasThread, startStandby, useDirectory } from './broker-host.js'
+import { authenticate, type BrokerConnection, type ConnectionEnding } from './connection.js'
+import { type ElectionResult, elect, electByChance, findBroker, type Target } from './election.js'
 import { recordedBroker } from './journal.js'
 import { thisProcess } from './processes.js'
-import type { Entering, Reply } from './protocol.js'
-import { type Home, messageOf, openHome, type SocketKind } from './runtime-directory.js'
+import type { Hello, Reply } from './protocol.js'
+import {
+  errorMessage,
+  openRuntimeDirectory,
+  type RuntimeDirectory,
+  type SocketKind,
+} from './runtime-directory.js'
 
-export interface LinkParts {
+export interface BrokerLinkParts {
   readonly env: Env
   readonly directory: string
   readonly socket: SocketKind | undefined
   /** The message to send when entering. */
-  readonly entering: () => Entering
+  readonly createHello: () => Hello
   /** Is a connection needed? */
   readonly wanted: () => boolean
   /** Entered; `gone` are attempts of ours that the broker does not know. */
@@ -31,7 +36,7 @@ export interface LinkParts {
   readonly onFailure: (error: BackendError) => void
 }
 
-export interface Link {
+export interface BrokerLink {
   readonly up: boolean
   /** The process that runs the broker, as last reported by the broker or by the journal. */
   readonly brokerPid: number | undefined
@@ -44,13 +49,13 @@ export interface Link {
   close(): Promise<void>
 }
 
-interface Ending extends ConnectionEnding {
+interface ConnectionEnd extends ConnectionEnding {
   /** A retry will not help. */
-  readonly hopeless?: boolean
+  readonly permanent?: boolean
   /** This process runs a broker now. */
   readonly started?: boolean
   /** The other end listens, but has not authenticated. */
-  readonly unproven?: boolean
+  readonly unauthenticated?: boolean
   /** The other end has sent nothing for `silence`. */
   readonly silent?: boolean
   /** Set when the process that has the address is not a broker, and perhaps not a stranger either: describes that process. */
@@ -59,19 +64,19 @@ interface Ending extends ConnectionEnding {
 }
 
 /** How long a goodbye may take, in ms. */
-const byeWithin = 100
+const closeTimeout = 100
 /** The longest pause between two tries to reach a broker, in ms. */
-const longestPause = 50
+const maxPause = 50
 /** The number of short pauses before a process without a thread takes part in an election. */
-const othersFirst = 8
+const electionDelay = 8
 /** After so many failed tries, the agreement on which process starts a broker is ignored: that process may be stopped. */
-const impatientAfter = 45
+const fallbackAfter = 45
 /** A refusal may come from a directory that is just being recreated; this many in a row do not. */
-const refusalsBelieved = 5
+const maxRefusals = 5
 /** After this time without a message, in ms, we find out which process has the address. */
 const silence = 1_000
 /** A broker of ours that has the address enters the journal within milliseconds. After this time, in ms, the holder counts as no broker. */
-const heldBelieved = 1_500
+const heldTimeout = 1_500
 /** The pause before we check the holder again, in ms. */
 const heldPause = 300
 
@@ -83,7 +88,7 @@ const heldPause = 300
  *                    └── elect, or let another be elected ◄───────────────┘ if something is held or requested
  * ```
  */
-export function makeLink(parts: LinkParts): Link {
+export function createBrokerLink(parts: BrokerLinkParts): BrokerLink {
   const { env } = parts
   let connection: BrokerConnection | undefined
   let running = false
@@ -103,26 +108,26 @@ export function makeLink(parts: LinkParts): Link {
     let startedOne = false
     // The loop stops in the same step in which `wanted` is false, so that no call falls between.
     while (!closed && parts.wanted()) {
-      const ending = await once(tries, unproven + 1 >= refusalsBelieved)
+      const ending = await once(tries, unproven + 1 >= maxRefusals)
       if (closed) break
       if (ending.entered || ending.started) {
         unproven = 0
         heldSince = undefined
       }
-      if (ending.unproven) unproven += 1
+      if (ending.unauthenticated) unproven += 1
       if (ending.entered) {
         // A process with a standby thread is quicker, so the others wait a moment.
-        tries = directory !== undefined && hasThread(directory) ? 0 : -othersFirst
+        tries = directory !== undefined && hasThread(directory) ? 0 : -electionDelay
         refusals = 0
         continue
       }
-      if (ending.hopeless || (ending.refusal !== undefined && ++refusals >= refusalsBelieved)) {
+      if (ending.permanent || (ending.refusal !== undefined && ++refusals >= maxRefusals)) {
         parts.onFailure(failure(ending))
         break
       }
       if (ending.held !== undefined) {
         heldSince ??= env.clock.now()
-        if (env.clock.now() - heldSince >= heldBelieved) {
+        if (env.clock.now() - heldSince >= heldTimeout) {
           parts.onFailure(failure({ ...ending, refusal: ending.held }))
           break
         }
@@ -130,7 +135,7 @@ export function makeLink(parts: LinkParts): Link {
         continue
       }
       // A process that has just started a broker connects at once; but twice in a row would be a loop.
-      if (!ending.started || startedOne) await pause(Math.min(longestPause, 1.5 ** Math.max(0, tries)))
+      if (!ending.started || startedOne) await pause(Math.min(maxPause, 1.5 ** Math.max(0, tries)))
       startedOne = ending.started === true
       tries += 1
     }
@@ -138,43 +143,44 @@ export function makeLink(parts: LinkParts): Link {
   }
 
   /** Looks for a broker once, and handles the outcome: a connection from its beginning to its end, or an election. */
-  async function once(tries: number, suspicious: boolean): Promise<Ending> {
-    let home: Home
+  async function once(tries: number, suspicious: boolean): Promise<ConnectionEnd> {
+    let runtimeDirectory: RuntimeDirectory
     try {
-      home = open()
+      runtimeDirectory = open()
     } catch (error) {
-      return { entered: false, hopeless: true, error }
+      return { entered: false, permanent: true, error }
     }
     try {
-      const target = findBroker(home, tries <= 0)
-      const ending: Ending = target.path === undefined ? { entered: false } : await follow(home, target)
+      const target = findBroker(runtimeDirectory, tries <= 0)
+      const ending: ConnectionEnd =
+        target.path === undefined ? { entered: false } : await follow(runtimeDirectory, target)
       const { code } = ending
       if (ending.entered || closed) return ending
       const alone = target.path === undefined || code === 'ECONNREFUSED' || code === 'ENOENT'
       if (!alone) {
-        const ask = ending.silent || (suspicious && mayBeUsurped(home, target))
+        const ask = ending.silent || (suspicious && mayBeUsurped(runtimeDirectory, target))
         return ask
-          ? outcome(ending, await electByChance(home, target.generation, env))
-          : { ...ending, unproven: true }
+          ? outcome(ending, await electByChance(runtimeDirectory, target.generation, env))
+          : { ...ending, unauthenticated: true }
       }
       if (tries < 0) return ending
-      return outcome(ending, await elect(home, target, code, tries > impatientAfter, env))
+      return outcome(ending, await elect(runtimeDirectory, target, code, tries > fallbackAfter, env))
     } catch (error) {
       // Most likely the directory was deleted just now; any other cause will show again.
-      return { entered: false, refusal: messageOf(error), error }
+      return { entered: false, refusal: errorMessage(error), error }
     }
   }
 
-  function outcome(ending: Ending, elected: Elected): Ending {
-    if (elected.is === 'failed') return { entered: false, hopeless: true, refusal: elected.why }
+  function outcome(ending: ConnectionEnd, elected: ElectionResult): ConnectionEnd {
+    if (elected.is === 'failed') return { entered: false, permanent: true, refusal: elected.why }
     if (elected.is !== 'held') return { entered: false, started: elected.is === 'up' }
     const { refusal } = ending
-    if (refusal === undefined) return { entered: false, unproven: true, held: elected.why }
-    return { entered: false, hopeless: true, refusal: `${refusal}; ${elected.why}` }
+    if (refusal === undefined) return { entered: false, unauthenticated: true, held: elected.why }
+    return { entered: false, permanent: true, refusal: `${refusal}; ${elected.why}` }
   }
 
   /** May another user's process have the name? Asked when no broker has authenticated there; true when no broker of ours is known to live. */
-  function mayBeUsurped({ directory, socket }: Home, { fixed }: Target): boolean {
+  function mayBeUsurped({ directory, socket }: RuntimeDirectory, { fixed }: Target): boolean {
     return fixed && socket === 'abstract' && recordedBroker(directory, thisProcess()) === undefined
   }
 
@@ -186,7 +192,7 @@ export function makeLink(parts: LinkParts): Link {
     }
   }
 
-  function failure({ error, refusal }: Ending): BackendError {
+  function failure({ error, refusal }: ConnectionEnd): BackendError {
     if (error instanceof BackendError) return error
     return new BackendError('local', `no broker for ${parts.directory}: ${refusal}`, {
       cause: error,
@@ -195,14 +201,14 @@ export function makeLink(parts: LinkParts): Link {
     })
   }
 
-  function open(): Home {
-    const home = openHome(parts.directory, parts.socket)
-    if (directory !== home.directory) {
+  function open(): RuntimeDirectory {
+    const runtimeDirectory = openRuntimeDirectory(parts.directory, parts.socket)
+    if (directory !== runtimeDirectory.directory) {
       void leaveDirectory?.()
-      directory = home.directory
+      directory = runtimeDirectory.directory
       leaveDirectory = useDirectory(directory)
     }
-    return home
+    return runtimeDirectory
   }
 
   /** Pauses for 0.5 to 1.5 times `about` ms. */
@@ -218,23 +224,23 @@ export function makeLink(parts: LinkParts): Link {
   }
 
   /** One connection from its beginning to its end. */
-  async function follow(home: Home, target: Target): Promise<Ending> {
+  async function follow(runtimeDirectory: RuntimeDirectory, target: Target): Promise<ConnectionEnd> {
     let silent = false
     const lookAfter = () => env.clock.at(env.clock.now() + silence, look, { ref: false })
     let stopLooking = lookAfter()
     function look(): void {
       let elsewhere = false
       try {
-        elsewhere = findBroker(home, false).path !== target.path
-        silent = mayBeUsurped(home, target)
+        elsewhere = findBroker(runtimeDirectory, false).path !== target.path
+        silent = mayBeUsurped(runtimeDirectory, target)
       } catch {
         // The directory is changing: the next check will show more.
       }
       if (silent || elsewhere) connection?.cut()
       else stopLooking = lookAfter()
     }
-    connection = greet(home, target.path ?? '', {
-      entering: parts.entering,
+    connection = authenticate(runtimeDirectory, target.path ?? '', {
+      entering: parts.createHello,
       onReply: parts.onReply,
       onEntered(gone, pid) {
         up = true
@@ -271,13 +277,13 @@ export function makeLink(parts: LinkParts): Link {
     wake,
     send: (text) => connection?.send(text),
     standBy() {
-      if (directory !== undefined && !closed) standBy(directory)
+      if (directory !== undefined && !closed) startStandby(directory)
     },
     async close() {
       closed = true
       cutPause?.()
       // The socket of a stopped broker may have no room for the goodbye.
-      const stop = env.clock.at(env.clock.now() + byeWithin, () => connection?.cut())
+      const stop = env.clock.at(env.clock.now() + closeTimeout, () => connection?.cut())
       connection?.leave()
       await ended
       stop()

@@ -6,14 +6,14 @@
  * process dies, this thread only has to bind the address.
  */
 import { Worker } from 'node:worker_threads'
-import type { Orders, Report } from './broker-thread.js'
-import { messageOf } from './runtime-directory.js'
+import type { BrokerCommand, BrokerStatus } from './broker-thread.js'
+import { errorMessage } from './runtime-directory.js'
 
 interface Thread {
   readonly worker: Worker
   readonly ended: Promise<void>
   /** The result of its orders; undefined while it is on standby. */
-  started: Promise<Report> | undefined
+  started: Promise<BrokerStatus> | undefined
 }
 
 const threads = new Map<string, Thread>()
@@ -41,7 +41,7 @@ export function hasThread(directory: string): boolean {
 }
 
 /** Starts a standby thread, unless there is a thread. Does not keep the process alive. */
-export function standBy(directory: string): Thread {
+export function startStandby(directory: string): Thread {
   const before = threads.get(directory)
   if (before !== undefined) return before
   // The thread inherits nothing from the start of this process: no loader, no inspector, no environment.
@@ -65,12 +65,12 @@ export function standBy(directory: string): Thread {
 }
 
 /** Makes the thread a broker, unless it is one. Resolves with the result. */
-export function startBroker(orders: Orders): Promise<Report> {
-  const thread = standBy(orders.home.directory)
+export function startBroker(orders: BrokerCommand): Promise<BrokerStatus> {
+  const thread = startStandby(orders.runtimeDirectory.directory)
   const { worker } = thread
-  thread.started ??= new Promise<Report>((resolve) => {
+  thread.started ??= new Promise<BrokerStatus>((resolve) => {
     worker.once('message', resolve)
-    worker.once('error', (error) => resolve({ is: 'failed', why: messageOf(error) }))
+    worker.once('error', (error) => resolve({ is: 'failed', why: errorMessage(error) }))
     worker.once('exit', (code) =>
       resolve({ is: 'failed', why: `the broker's thread ended with code ${code}` }),
     )

@@ -11,30 +11,35 @@ import { createServer, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { parentPort } from 'node:worker_threads'
 import { sinceBoot, systemClock } from '../../core/clock.js'
-import { fixedAddress, shownAddress } from './address.js'
-import { type Broker, makeBroker } from './broker.js'
+import { displayAddress, fixedAddress } from './address.js'
+import { type Broker, createBroker } from './broker.js'
 import type { Snapshot } from './durable-table.js'
 import { currentGeneration, type Generation, newSocketName, publish, retire, sweep } from './file-election.js'
-import { holderOf } from './holder.js'
+import { findSocketHolder } from './holder.js'
 import { openJournal, readJournal, recordedBroker } from './journal.js'
-import { isOver, thisProcess } from './processes.js'
-import { type Home, homeFile, messageOf, openHome } from './runtime-directory.js'
-import { serve } from './server-connection.js'
+import { hasExited, thisProcess } from './processes.js'
+import {
+  errorMessage,
+  openRuntimeDirectory,
+  type RuntimeDirectory,
+  runtimeFile,
+} from './runtime-directory.js'
+import { acceptConnection } from './server-connection.js'
 
-export interface Orders {
-  readonly home: Home
+export interface BrokerCommand {
+  readonly runtimeDirectory: RuntimeDirectory
   /** The newest generation of socket files, which has ended. */
   readonly last: Generation
 }
 
-export type Report =
+export type BrokerStatus =
   | { readonly is: 'up' | 'taken' }
   | { readonly is: 'failed' | 'held'; readonly why: string }
 
 /** The longest path of a socket file that every system accepts, in bytes. */
-const longestPath = 103
+const maxPath = 103
 
-let home: Home
+let home: RuntimeDirectory
 let directory: string
 let last: Generation
 /** Our generation when we serve over a socket file; else 0. */
@@ -47,20 +52,20 @@ const unproven = new Set<Socket>()
 let broker: Broker | undefined
 let server: Server | undefined
 let watcher: FSWatcher | undefined
-let clearLook: (() => void) | undefined
+let stopChecking: (() => void) | undefined
 let stopping = false
 
-function report(message: Report): void {
+function report(message: BrokerStatus): void {
   parentPort?.postMessage(message)
 }
 
 /** Another broker has the address, or this process cannot run one: the thread ends. */
-function giveUp(message: Report): void {
+function giveUp(message: BrokerStatus): void {
   report(message)
   process.exit()
 }
 
-function listen(path: string, onListening: () => void, onTaken = () => giveUp({ is: 'taken' })): void {
+function listen(path: string, onListening: () => void, onInUse = () => giveUp({ is: 'taken' })): void {
   const next = createServer((socket) => {
     if (broker === undefined || stopping) return socket.destroy()
     sockets.add(socket)
@@ -68,13 +73,13 @@ function listen(path: string, onListening: () => void, onTaken = () => giveUp({ 
     const secret = () => {
       // The process now runs as another user: processes of the previous user can no longer recognise us as theirs.
       if (process.getuid?.() !== user) process.exit(1)
-      return openHome(directory, home.socket).secret
+      return openRuntimeDirectory(directory, home.socket).secret
     }
-    return serve(socket, { broker, secret, clock, unproven })
+    return acceptConnection(socket, { broker, secret, clock, unauthenticated: unproven })
   })
   next.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EADDRINUSE') onTaken()
-    else giveUp({ is: 'failed', why: messageOf(error) })
+    if (error.code === 'EADDRINUSE') onInUse()
+    else giveUp({ is: 'failed', why: errorMessage(error) })
   })
   // Not through a cluster's primary process, which would share one socket among its workers.
   next.listen({ path, exclusive: true }, () => {
@@ -89,19 +94,19 @@ function listenAtFile(onListening: (socket: string) => void, why = ''): void {
   const name = newSocketName()
   const path = join(directory, name)
   const bytes = Buffer.byteLength(path)
-  if (bytes <= longestPath) return listen(path, () => onListening(name))
-  const limit = `socket file ${path} has a path of ${bytes} bytes, the limit is ${longestPath}; use a shorter directory`
+  if (bytes <= maxPath) return listen(path, () => onListening(name))
+  const limit = `socket file ${path} has a path of ${bytes} bytes, the limit is ${maxPath}; use a shorter directory`
   giveUp({ is: 'failed', why: why + limit })
 }
 
 /** Creates the directory again if need be, and begins a journal in it. */
 function open(snapshot: Snapshot) {
-  openHome(directory, home.socket)
+  openRuntimeDirectory(directory, home.socket)
   const again = generation > 0 && broker !== undefined
-  if (again && (currentGeneration(directory).number > 0 || anotherHasTheName())) process.exit(1)
+  if (again && (currentGeneration(directory).number > 0 || isNameTaken())) process.exit(1)
   const journal = openJournal(directory, here, snapshot)
   if (again) publishAgain()
-  watchHome()
+  watchDirectory()
   return journal
 }
 
@@ -109,20 +114,20 @@ function open(snapshot: Snapshot) {
 function publishAgain(): void {
   listenAtFile((socket) => {
     generation = 1
-    if (!publish(directory, 0, socket, here) || anotherHasTheName()) process.exit(1)
+    if (!publish(directory, 0, socket, here) || isNameTaken()) process.exit(1)
   })
 }
 
-function anotherHasTheName(): boolean {
+function isNameTaken(): boolean {
   const name = fixedAddress(home, 'broker')
-  return name !== undefined && holderOf(name).is === 'ours'
+  return name !== undefined && findSocketHolder(name).is === 'ours'
 }
 
 /** The home file is never written to, so the watch is silent until the file is deleted, most likely with the whole directory. */
-function watchHome(): void {
+function watchDirectory(): void {
   watcher?.close()
   try {
-    watcher = watch(homeFile(directory), { persistent: false }, lookSoon)
+    watcher = watch(runtimeFile(directory), { persistent: false }, checkSoon)
     watcher.on('error', () => watcher?.close())
   } catch {
     // No watches left: every grant checks for the journal anyway.
@@ -130,12 +135,12 @@ function watchHome(): void {
 }
 
 /** A process that deletes a directory begins with its files, and should find it empty at the end: wait before restoring anything. */
-function lookSoon(): void {
-  clearLook?.()
-  clearLook = clock.at(clock.now() + 20, () => {
-    if (existsSync(homeFile(directory)) || stopping) return
+function checkSoon(): void {
+  stopChecking?.()
+  stopChecking = clock.at(clock.now() + 20, () => {
+    if (existsSync(runtimeFile(directory)) || stopping) return
     try {
-      broker?.mend()
+      broker?.repair()
     } catch {
       // Every grant retries, and reports why it fails.
     }
@@ -146,7 +151,7 @@ function stop(): void {
   if (stopping) return
   stopping = true
   broker?.stop()
-  clearLook?.()
+  stopChecking?.()
   watcher?.close()
   try {
     if (generation > 0) retire(directory, generation, here)
@@ -158,9 +163,9 @@ function stop(): void {
 }
 
 /** @returns false when this process cannot run a broker */
-function makeOurs(): boolean {
+function takeOwnership(): boolean {
   try {
-    broker = makeBroker(readJournal(directory), {
+    broker = createBroker(readJournal(directory), {
       clock,
       wall: Date.now,
       uptime: sinceBoot,
@@ -169,7 +174,7 @@ function makeOurs(): boolean {
     })
     return true
   } catch (error) {
-    giveUp({ is: 'failed', why: messageOf(error) })
+    giveUp({ is: 'failed', why: errorMessage(error) })
     return false
   }
 }
@@ -178,7 +183,7 @@ function makeOurs(): boolean {
 function anotherServesByFile(): boolean {
   try {
     const { socket, mark } = currentGeneration(directory)
-    return socket !== '' && socket !== last.socket && mark !== undefined && !isOver(mark, here)
+    return socket !== '' && socket !== last.socket && mark !== undefined && !hasExited(mark, here)
   } catch (error) {
     // The directory is gone, and with it every socket file in it.
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
@@ -188,7 +193,7 @@ function anotherServesByFile(): boolean {
 
 function beginByName(): void {
   if (home.socket === 'abstract' && anotherServesByFile()) return giveUp({ is: 'taken' })
-  if (!makeOurs()) return
+  if (!takeOwnership()) return
   if (home.socket === 'abstract' && anotherServesByFile()) {
     broker?.stop()
     return giveUp({ is: 'taken' })
@@ -196,36 +201,36 @@ function beginByName(): void {
   report({ is: 'up' })
 }
 
-/** @param usurper a description of the stranger that has the name; undefined on systems without abstract names */
-function beginByFile(usurper?: string): void {
+/** @param successor a description of the stranger that has the name; undefined on systems without abstract names */
+function beginByFile(successor?: string): void {
   listenAtFile((socket) => {
     if (!publish(directory, last.number, socket, here)) return giveUp({ is: 'taken' })
     generation = last.number + 1
-    if (usurper !== undefined && usurped().is !== 'foreign') {
+    if (successor !== undefined && replaced().is !== 'foreign') {
       retire(directory, generation, here)
       return giveUp({ is: 'taken' })
     }
     sweep(directory, generation, socket)
-    if (makeOurs()) report({ is: 'up' })
-  }, usurper && `${usurper}; `)
+    if (takeOwnership()) report({ is: 'up' })
+  }, successor && `${successor}; `)
 }
 
 /** The name is bound, perhaps by a process that is not a broker: finds out which. */
-function usurped(): { readonly is: 'taken' | 'held' | 'foreign'; readonly why: string } {
+function replaced(): { readonly is: 'taken' | 'held' | 'foreign'; readonly why: string } {
   const name = fixedAddress(home, 'broker') ?? ''
   // A broker that is stopped does not authenticate either.
-  const holder = recordedBroker(directory, here) === undefined ? holderOf(name) : undefined
+  const holder = recordedBroker(directory, here) === undefined ? findSocketHolder(name) : undefined
   if (holder === undefined || holder.is === 'nobody') return { is: 'taken', why: '' }
-  const why = `the socket name ${shownAddress(name)} is held by ${holder.who}`
+  const why = `the socket name ${displayAddress(name)} is held by ${holder.who}`
   if (holder.is === 'foreign') return { is: 'foreign', why }
   const remedy = `which is no broker of ${directory}; end that process, or use a fresh directory with local({ directory, socket: 'file' })`
   return { is: 'held', why: `${why}, ${remedy}` }
 }
 
-function nameIsTaken(): void {
+function nameInUse(): void {
   if (home.socket !== 'abstract') return giveUp({ is: 'taken' })
   try {
-    const { is, why } = usurped()
+    const { is, why } = replaced()
     if (is !== 'foreign') giveUp({ is, why })
     else if (anotherServesByFile()) giveUp({ is: 'taken' })
     else beginByFile(why)
@@ -248,16 +253,16 @@ function nameIsTaken(): void {
  * Each kind shows itself before it checks for the other, so of two simultaneous candidates at least one withdraws. A broker that
  * serves by name found no generation in step 4; the other candidate checks later than that, and finds the name or the journal ours.
  */
-function begin(orders: Orders): void {
-  home = orders.home
+function begin(orders: BrokerCommand): void {
+  home = orders.runtimeDirectory
   last = orders.last
   directory = home.directory
   const name = fixedAddress(home, 'broker')
   if (name === undefined) beginByFile()
-  else listen(name, beginByName, nameIsTaken)
+  else listen(name, beginByName, nameInUse)
 }
 
-parentPort?.on('message', (message: Orders | 'stop') => {
+parentPort?.on('message', (message: BrokerCommand | 'stop') => {
   if (message === 'stop') stop()
   else begin(message)
 })

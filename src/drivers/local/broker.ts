@@ -8,14 +8,14 @@
 import type { Clock } from '../../core/clock.js'
 import type { NamedRequest } from '../memory/acquire-many.js'
 import * as table from '../memory/table.js'
-import { type Client, type Connection, makeClients } from './clients.js'
-import { type Command, makeLedger, type Outcome, type Snapshot } from './durable-table.js'
+import { type Client, type Connection, createClients } from './clients.js'
+import { type Command, createDurableTable, type Outcome, type Snapshot } from './durable-table.js'
 import type { Journal } from './journal.js'
-import type { Journaled } from './journal-lines.js'
-import { isOver, type ProcessMark } from './processes.js'
-import { type Answer, type Call, decodeMode, type Entering } from './protocol.js'
-import { messageOf } from './runtime-directory.js'
-import { makeWatches } from './watches.js'
+import type { JournalState } from './journal-lines.js'
+import { hasExited, type ProcessIdentity } from './processes.js'
+import { type Answer, type Call, decodeMode, type Hello } from './protocol.js'
+import { errorMessage } from './runtime-directory.js'
+import { createWatches } from './watches.js'
 
 export interface BrokerParts {
   readonly clock: Clock
@@ -23,48 +23,51 @@ export interface BrokerParts {
   readonly wall: () => number
   /** Milliseconds since the machine was started. */
   readonly uptime: () => number
-  readonly here: ProcessMark
+  readonly here: ProcessIdentity
   /** Opens a journal with the content of `snapshot`. @throws as fs does */
   readonly open: (snapshot: Snapshot) => Journal
 }
 
 export interface Broker {
   /** A client has authenticated. `gone`: attempts that the client believes it holds, but does not. */
-  enter(connection: Connection, who: Entering): { readonly client: Client; readonly gone: readonly string[] }
+  enter(connection: Connection, who: Hello): { readonly client: Client; readonly gone: readonly string[] }
   call(client: Client, call: Call): void
   /** The client's connection has ended. `bye`: on purpose. */
-  left(client: Client, connection: Connection, bye: boolean): void
+  clientLeft(client: Client, connection: Connection, bye: boolean): void
   /** Restores the journal file. @throws as fs does */
-  mend(): void
+  repair(): void
   stop(): void
 }
 
-const longLine = 100
+const maxLine = 100
 
-type CallOf<V extends Call[1]> = Extract<Call, readonly [number, V, ...unknown[]]>
+type CallFor<V extends Call[1]> = Extract<Call, readonly [number, V, ...unknown[]]>
 
-export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
+export function createBroker(restored: JournalState, parts: BrokerParts): Broker {
   const { clock, wall, uptime, here, open } = parts
-  const clients = makeClients(clock, here, {
+  const clients = createClients(clock, here, {
     giveBack: (name, attempt, comesBack) => void end(name, attempt, comesBack),
     holds: (name, attempt) => ledger.row(name).holds.some((hold) => hold.attempt === attempt),
     look: (name) => void apply(name, table.expire),
   })
   const { entries } = clients
 
-  const holds = restored.holds.filter(({ mark }) => !isOver(mark, here))
-  for (const { name, hold, client, mark } of holds) {
-    clients.add(clients.orphan(client, hold.client ?? '', mark), name, hold.attempt, 0)
+  const holds = restored.holds.filter(({ identity }) => !hasExited(identity, here))
+  for (const { name, hold, client, identity } of holds) {
+    clients.add(clients.orphan(client, hold.client ?? '', identity), name, hold.attempt, 0)
   }
-  const ownerOf = (attempt: string) => {
+  const findOwner = (attempt: string) => {
     const client = entries.get(attempt)?.client
-    return { client: client?.id ?? '', mark: client?.mark ?? here }
+    return { client: client?.id ?? '', identity: client?.identity ?? here }
   }
   const onDue = (name: string) => void apply(name, table.expire)
   // Cells from before the machine's last start are dropped: every process that used them is gone, too.
   const cells = restored.cells.filter(({ boot }) => boot === here.boot)
-  const ledger = makeLedger({ ...restored, holds, cells }, { clock, wall, uptime, open, ownerOf, onDue })
-  const watches = makeWatches(ledger.cells)
+  const ledger = createDurableTable(
+    { ...restored, holds, cells },
+    { clock, wall, uptime, open, findOwner, onDue },
+  )
+  const watches = createWatches(ledger.cells)
   clients.watch()
 
   /** Runs a command and notifies the affected clients, other than its caller, of the changes. */
@@ -98,10 +101,10 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
   }
 
   function tellGrant(hold: table.Hold, row: table.Row): void {
-    if (entries.has(hold.attempt)) answer(hold.attempt, ['granted', ...termsOf(hold, row)])
+    if (entries.has(hold.attempt)) answer(hold.attempt, ['granted', ...grantTerms(hold, row)])
   }
 
-  function termsOf(
+  function grantTerms(
     hold: table.Hold,
     row: table.Row,
   ): [token: number, upTo: number, age: number, contended: boolean] {
@@ -115,7 +118,7 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
 
   /** A long queue is not searched: it has entries of many processes or of `fair` requests, and neither kind hands over within the process. */
   function othersWait({ queue }: table.Row, client: Client): boolean {
-    return queue.length > longLine || queue.some(({ attempt }) => entries.get(attempt)?.client !== client)
+    return queue.length > maxLine || queue.some(({ attempt }) => entries.get(attempt)?.client !== client)
   }
 
   /** Only an exclusive holder hands over within its process, so only it needs to know whether other clients wait. */
@@ -133,7 +136,7 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
   function adopt(client: Client, name: string, attempt: string, id: number): void {
     lose(attempt)
     clients.add(client, name, attempt, id)
-    ledger.noteOwner(name, attempt)
+    ledger.recordOwner(name, attempt)
   }
 
   /** The attempt's hold was overdue, and the client was notified of the loss only just now: the attempt is registered again for a new hold. */
@@ -143,7 +146,7 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
 
   function acquire(
     client: Client,
-    [id, , name, attempt, mode, ttl, wait, ticket, note]: CallOf<'acquire'>,
+    [id, , name, attempt, mode, ttl, wait, ticket, note]: CallFor<'acquire'>,
   ): void {
     if (entries.get(attempt) !== undefined && entries.get(attempt)?.client !== client)
       adopt(client, name, attempt, id)
@@ -167,7 +170,7 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
     const holder = row.holds[0] ? table.toHolder(row.holds[0], clock.now()) : null
     if (acquired.is === 'waiting') {
       answer(attempt, ['waiting', acquired.position, acquired.ticket, holder])
-      clients.nominate(client)
+      clients.requestStandby(client)
       return tellContended(row)
     }
     if (failure !== undefined) {
@@ -182,7 +185,7 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
   }
 
   /** Grants all or none, with one answer. If the claims cannot be granted, ends what an earlier try left of them. */
-  function together(client: Client, [id, , items]: CallOf<'together'>): Answer {
+  function together(client: Client, [id, , items]: CallFor<'together'>): Answer {
     const asks = items.map(([name, attempt, mode, ttl, note]): NamedRequest => {
       const entry = entries.get(attempt) ?? clients.add(client, name, attempt, id)
       Object.assign(entry, { call: id, asked: clock.now() })
@@ -196,14 +199,14 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
       }
       return [name, ask]
     })
-    const { answer, failure } = ledger.together(asks)
+    const { answer, failure } = ledger.batch(asks)
     if (answer.is === 'granted' && failure === undefined) {
       for (const { row, granted, expired } of answer.steps) {
         for (const { attempt } of expired) lose(attempt)
         for (const hold of granted) tellGrant(hold, row)
       }
       for (const [name, { attempt }] of asks) again(client, name, attempt, id)
-      return ['all', answer.holds.map((hold, i) => termsOf(hold, ledger.row(asks[i]?.[0] ?? '')))]
+      return ['all', answer.holds.map((hold, i) => grantTerms(hold, ledger.row(asks[i]?.[0] ?? '')))]
     }
     for (const [name, { attempt }] of asks) {
       if (ledger.row(name).holds.some((hold) => hold.attempt === attempt)) end(name, attempt)
@@ -213,27 +216,27 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
     return ['none', answer.at, answer.why.is === 'limit' ? answer.why.limit : null]
   }
 
-  function renew([, , name, attempt, ttl]: CallOf<'renew'>): Answer {
+  function renew([, , name, attempt, ttl]: CallFor<'renew'>): Answer {
     const outcome = apply(name, (row, now, wall) => table.renew(row, attempt, ttl, now, wall))
     return outcome.failure === undefined
       ? ['done', outcome.answer !== undefined]
       : ['failed', refusal(outcome)]
   }
 
-  function downgrade([, , name, attempt, last]: CallOf<'downgrade'>): Answer {
+  function downgrade([, , name, attempt, last]: CallFor<'downgrade'>): Answer {
     const outcome = apply(name, (row, now, wall) => table.downgrade(row, attempt, last, now, wall))
     return outcome.failure === undefined
       ? ['done', outcome.answer !== undefined]
       : ['failed', refusal(outcome)]
   }
 
-  function release([, , name, attempt, last]: CallOf<'release'>): Answer {
+  function release([, , name, attempt, last]: CallFor<'release'>): Answer {
     const outcome = apply(name, (row, now, wall) => table.release(row, attempt, last, now, wall))
     clients.forget(attempt)
     return ['done', outcome.answer]
   }
 
-  function force([, , name, attempts]: CallOf<'force'>): Answer {
+  function force([, , name, attempts]: CallFor<'force'>): Answer {
     const { answer } = apply(name, (row, now, wall) => table.forceRelease(row, now, wall, attempts))
     for (const { attempt } of answer) lose(attempt)
     return ['done', answer.length]
@@ -243,16 +246,16 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
     return table.toLockStatus(apply(name, table.expire).row, clock.now())
   }
 
-  function write([, , key, seen, value, keep, id]: CallOf<'write'>): Answer {
+  function write([, , key, seen, value, keep, id]: CallFor<'write'>): Answer {
     const change = { ifVersion: seen, value: value ?? undefined, ttl: keep ?? Number.POSITIVE_INFINITY, id }
     try {
-      return ['done', ledger.cells.write(key, change, ledger.noteCell)]
+      return ['done', ledger.cells.write(key, change, ledger.recordCell)]
     } catch (error) {
-      return ['failed', `the journal cannot be written, so the cell stays as it is: ${messageOf(error)}`]
+      return ['failed', `the journal cannot be written, so the cell stays as it is: ${errorMessage(error)}`]
     }
   }
 
-  function respond(client: Client, call: Exclude<Call, CallOf<'acquire' | 'watch'>>): Answer {
+  function respond(client: Client, call: Exclude<Call, CallFor<'acquire' | 'watch'>>): Answer {
     switch (call[1]) {
       case 'read':
         return ['done', ledger.cells.read(call[2])]
@@ -281,7 +284,7 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
     }
   }
 
-  function enter(connection: Connection, who: Entering) {
+  function enter(connection: Connection, who: Hello) {
     const entered = clients.enter(connection, who)
     // Send what the client missed while it was away.
     for (const attempt of who.held) {
@@ -293,18 +296,18 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
 
   return {
     enter,
-    left(client, connection, bye) {
-      watches.left(connection)
+    clientLeft(client, connection, bye) {
+      watches.clientLeft(connection)
       clients.left(client, connection, bye)
     },
-    mend: () => ledger.mend(true),
+    repair: () => ledger.repair(true),
     call(client, call) {
-      if (call[1] === 'acquire') acquire(client, call as CallOf<'acquire'>)
-      else if (call[1] === 'watch') watches.add(client, call as CallOf<'watch'>)
+      if (call[1] === 'acquire') acquire(client, call as CallFor<'acquire'>)
+      else if (call[1] === 'watch') watches.add(client, call as CallFor<'watch'>)
       else
         client.connection?.send([
           call[0],
-          ...respond(client, call as Exclude<Call, CallOf<'acquire' | 'watch'>>),
+          ...respond(client, call as Exclude<Call, CallFor<'acquire' | 'watch'>>),
         ])
     },
     stop() {
@@ -315,5 +318,5 @@ export function makeBroker(restored: Journaled, parts: BrokerParts): Broker {
 }
 
 function refusal({ failure }: Pick<Outcome<unknown>, 'failure'>): string {
-  return `the journal cannot be written, so nothing is granted: ${messageOf(failure)}`
+  return `the journal cannot be written, so nothing is granted: ${errorMessage(failure)}`
 }

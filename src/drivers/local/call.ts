@@ -2,7 +2,7 @@
 import type { Answer, Verb } from './protocol.js'
 
 /** A call in flight. */
-export interface Pending {
+export interface PendingCall {
   verb: Verb
   /** The clock reading from before it was last sent. */
   sent: number
@@ -12,35 +12,35 @@ export interface Pending {
   readonly answered: (answer: Answer) => void
   readonly failed: (error: unknown) => void
   /** How long to wait for an answer, in ms. Infinity: it never gives up by itself. */
-  readonly patience: number
+  readonly timeout: number
 }
 
-export type Asked = Pick<Pending, 'verb' | 'answered' | 'failed' | 'patience'> & {
+export type CallRequest = Pick<PendingCall, 'verb' | 'answered' | 'failed' | 'timeout'> & {
   /** False: it does not keep the process alive. */
   readonly ref?: boolean
 }
 
-export interface Started {
-  readonly call: Pending
+export interface CallHandle {
+  readonly call: PendingCall
   /** Drops the call: its answer is not reported. */
   readonly drop: () => void
 }
 
-export interface Answered {
+export interface CallResult {
   readonly answer: Answer
-  readonly call: Pending
+  readonly call: PendingCall
 }
 
 /** The time within which a running broker gives any answer, in ms, even on a machine that must start it first. */
-export const answerWithin = 5000
+export const answerTimeout = 5000
 
 /** Sends a call with one answer. @throws the error of `start`; `signal.reason` when that aborts first */
 export function askOnce(
-  start: (call: Asked) => Started,
+  start: (call: CallRequest) => CallHandle,
   verb: Verb,
   signal: AbortSignal | undefined,
-  patience: number = answerWithin,
-): Promise<Answered> {
+  timeout: number = answerTimeout,
+): Promise<CallResult> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason)
     const aborted = () => {
@@ -50,7 +50,7 @@ export function askOnce(
     const done = () => signal?.removeEventListener('abort', aborted)
     const { call, drop } = start({
       verb,
-      patience,
+      timeout,
       answered(answer) {
         done()
         resolve({ answer, call })

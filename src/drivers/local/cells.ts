@@ -4,11 +4,11 @@ import { doneOrThrow } from './grant.js'
 import type { Verb } from './protocol.js'
 import type { Session } from './session.js'
 
-let watches = 0
+let watchTimeout = 0
 
 export function cellsOver(session: Session): Cells {
-  const ask = async (verb: Verb, signal: AbortSignal, patience?: number) =>
-    doneOrThrow((await session.ask(verb, signal, patience)).answer)
+  const ask = async (verb: Verb, signal: AbortSignal, timeout?: number) =>
+    doneOrThrow((await session.call(verb, signal, timeout)).answer)
   return {
     read: async (key, signal) => ((await ask(['read', key], signal)) ?? undefined) as Cell | undefined,
 
@@ -19,12 +19,12 @@ export function cellsOver(session: Session): Cells {
     },
 
     async changed(key, version, signal) {
-      const watch = `${session.id}:${++watches}`
+      const watch = `${session.id}:${++watchTimeout}`
       try {
         await ask(['watch', key, version, watch], signal, Number.POSITIVE_INFINITY)
       } catch (error) {
         // In the background: no caller waits for the broker to drop the watch.
-        if (signal.aborted) session.ask(['unwatch', key, watch], undefined, 100).catch(() => undefined)
+        if (signal.aborted) session.call(['unwatch', key, watch], undefined, 100).catch(() => undefined)
         throw error
       }
     },

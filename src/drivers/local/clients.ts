@@ -13,8 +13,8 @@
  * comes back enters again, with its ticket.
  */
 import type { Clock } from '../../core/clock.js'
-import { isOver, type ProcessMark } from './processes.js'
-import type { Answer, Entering, Notice } from './protocol.js'
+import { hasExited, type ProcessIdentity } from './processes.js'
+import type { Answer, Hello, Notice } from './protocol.js'
 
 /** The broker's side of a client's connection. */
 export interface Connection {
@@ -26,7 +26,7 @@ export interface Connection {
 export interface Client {
   readonly id: string
   readonly by: string
-  readonly mark: ProcessMark
+  readonly identity: ProcessIdentity
   /** Undefined: an orphan. */
   connection: Connection | undefined
   readonly attempts: Set<string>
@@ -51,11 +51,11 @@ export interface Clients {
   /** Removes an attempt that neither waits nor holds any more. */
   forget(attempt: string): void
   /** Registers the client of a hold from the journal. */
-  orphan(id: string, by: string, mark: ProcessMark): Client
-  enter(connection: Connection, who: Entering): { readonly client: Client; readonly gone: readonly string[] }
+  orphan(id: string, by: string, mark: ProcessIdentity): Client
+  enter(connection: Connection, who: Hello): { readonly client: Client; readonly gone: readonly string[] }
   left(client: Client, connection: Connection, bye: boolean): void
   /** Asks a client that has to wait anyway for a standby thread, unless another client has been asked or it runs the broker itself. */
-  nominate(client: Client): void
+  requestStandby(client: Client): void
   /** Checks the orphans, and again soon. */
   watch(): void
   stop(): void
@@ -64,9 +64,9 @@ export interface Clients {
 /** The longest interval between checks of the orphans' processes, in ms. */
 const poll = 50
 
-export function makeClients(
+export function createClients(
   clock: Clock,
-  here: ProcessMark,
+  here: ProcessIdentity,
   ends: {
     /** Releases the attempt's hold or removes its queue entry. `comesBack`: the same attempt may enter again. */
     readonly giveBack: (name: string, attempt: string, comesBack: boolean) => void
@@ -79,8 +79,8 @@ export function makeClients(
   const clients = new Map<string, Client>()
   const entries = new Map<string, Entry>()
   let standby: Client | undefined
-  let nap = 1
-  let cancelNap: (() => void) | undefined
+  let delay = 1
+  let cancelDelay: (() => void) | undefined
 
   function add(client: Client, name: string, attempt: string, call: number): Entry {
     const entry: Entry = { name, client, call, asked: clock.now(), contended: false }
@@ -106,13 +106,13 @@ export function makeClients(
     }
   }
 
-  function orphan(id: string, by: string, mark: ProcessMark): Client {
-    const client = clients.get(id) ?? { id, by, mark, connection: undefined, attempts: new Set() }
+  function orphan(id: string, by: string, mark: ProcessIdentity): Client {
+    const client = clients.get(id) ?? { id, by, identity: mark, connection: undefined, attempts: new Set() }
     clients.set(id, client)
     return client
   }
 
-  function enter(connection: Connection, who: Entering) {
+  function enter(connection: Connection, who: Hello) {
     const client = orphan(who.client, who.by, who.mark)
     client.connection?.end()
     client.connection = connection
@@ -130,7 +130,7 @@ export function makeClients(
     if (client.connection !== connection) return
     client.connection = undefined
     if (standby === client) standby = undefined
-    const over = bye || isOver(client.mark, here)
+    const over = bye || hasExited(client.identity, here)
     giveBackAll(
       client,
       (name, attempt) => over || !ends.holds(name, attempt),
@@ -141,23 +141,23 @@ export function makeClients(
       return
     }
     // A killed process closes its sockets a moment before the kernel shows it as ended.
-    nap = 1
+    delay = 1
     watch()
   }
 
   function nominate(client: Client): void {
-    if (standby !== undefined || client.mark.pid === here.pid) return
+    if (standby !== undefined || client.identity.pid === here.pid) return
     standby = client
     client.connection?.send([0, 'standby', ''])
   }
 
   function watch(): void {
-    cancelNap?.()
-    cancelNap = undefined
+    cancelDelay?.()
+    cancelDelay = undefined
     let waiting = false
     for (const client of clients.values()) {
       if (client.connection !== undefined) continue
-      const over = isOver(client.mark, here)
+      const over = hasExited(client.identity, here)
       for (const attempt of client.attempts) {
         const name = entries.get(attempt)?.name ?? ''
         if (over) ends.giveBack(name, attempt, false)
@@ -167,9 +167,19 @@ export function makeClients(
       else waiting = true
     }
     if (!waiting) return
-    cancelNap = clock.at(clock.now() + nap, watch)
-    nap = Math.min(nap * 2, poll)
+    cancelDelay = clock.at(clock.now() + delay, watch)
+    delay = Math.min(delay * 2, poll)
   }
 
-  return { entries, add, forget, orphan, enter, left, nominate, watch, stop: () => cancelNap?.() }
+  return {
+    entries,
+    add,
+    forget,
+    orphan,
+    enter,
+    left,
+    requestStandby: nominate,
+    watch,
+    stop: () => cancelDelay?.(),
+  }
 }

@@ -2,17 +2,17 @@
 import { randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
 import { StringDecoder } from 'node:string_decoder'
-import { shownAddress } from './address.js'
+import { displayAddress } from './address.js'
 import {
-  type Entering,
-  type Greeting,
+  type BrokerHello,
+  computeProof,
+  type Hello,
+  type HelloReply,
   lineReader,
-  proofOf,
   type Reply,
   version,
-  type Welcome,
 } from './protocol.js'
-import { type Home, messageOf } from './runtime-directory.js'
+import { errorMessage, type RuntimeDirectory } from './runtime-directory.js'
 
 export interface ConnectionEnding {
   /** The connection was up before it ended. */
@@ -33,7 +33,7 @@ export interface BrokerConnection {
 }
 
 export interface ConnectionParts {
-  readonly entering: () => Entering
+  readonly entering: () => Hello
   readonly onEntered: (gone: readonly string[], brokerPid: number) => void
   readonly onReply: (reply: Reply) => void
 }
@@ -42,10 +42,14 @@ export interface ConnectionParts {
 const chunkSize = 16 * 1024
 
 /** Connects to `path`. Does not keep the process alive. */
-export function greet(home: Home, path: string, parts: ConnectionParts): BrokerConnection {
+export function authenticate(
+  runtimeDirectory: RuntimeDirectory,
+  path: string,
+  parts: ConnectionParts,
+): BrokerConnection {
   const nonce = randomBytes(16).toString('hex')
-  const shown = shownAddress(path)
-  const unproven = `whatever listens at ${shown} cannot read ${home.directory}`
+  const shown = displayAddress(path)
+  const unproven = `whatever listens at ${shown} cannot read ${runtimeDirectory.directory}`
   // Read without a stream: a stream would cost as much as everything else that is done with an answer.
   const socket = connect({ path, onread: { buffer: Buffer.allocUnsafe(chunkSize), callback: received } })
   const decoder = new StringDecoder('utf8')
@@ -56,14 +60,14 @@ export function greet(home: Home, path: string, parts: ConnectionParts): BrokerC
   let brokerPid = 0
   socket.unref()
 
-  const text = (message: Greeting) => `${JSON.stringify(message)}\n`
+  const text = (message: BrokerHello) => `${JSON.stringify(message)}\n`
 
   function refuse(why: string): void {
     refusal ??= why
     socket.destroy()
   }
 
-  function welcome(message: Welcome): void {
+  function welcome(message: HelloReply): void {
     if (message[0] === 'no') return refuse(message[1])
     if (message[0] === 'entered') {
       if (!isProven) return refuse(unproven)
@@ -71,19 +75,22 @@ export function greet(home: Home, path: string, parts: ConnectionParts): BrokerC
       return parts.onEntered(message[1], brokerPid)
     }
     const [, theirVersion, theirNonce, proof, pid] = message
-    if (theirVersion !== version || proof !== proofOf('broker', home.secret, nonce, theirNonce)) {
+    if (
+      theirVersion !== version ||
+      proof !== computeProof('broker', runtimeDirectory.secret, nonce, theirNonce)
+    ) {
       return refuse(unproven)
     }
     isProven = true
     brokerPid = pid
-    const proven = text(['prove', proofOf('client', home.secret, nonce, theirNonce)])
+    const proven = text(['prove', computeProof('client', runtimeDirectory.secret, nonce, theirNonce)])
     socket.write(proven + text(['enter', parts.entering()]))
   }
 
-  const read = lineReader<Welcome | Reply>((message) => {
+  const read = lineReader<HelloReply | Reply>((message) => {
     // Nothing counts before the broker has proven that it can read the directory, and nothing after a refusal.
     if (refusal !== undefined) return
-    if (typeof message[0] !== 'number') return welcome(message as Welcome)
+    if (typeof message[0] !== 'number') return welcome(message as HelloReply)
     if (isProven) parts.onReply(message as Reply)
     else refuse(unproven)
   })
@@ -92,7 +99,7 @@ export function greet(home: Home, path: string, parts: ConnectionParts): BrokerC
     try {
       read(decoder.write(Buffer.from(buffer.buffer, buffer.byteOffset, bytes)))
     } catch (error) {
-      refuse(`whatever listens at ${shown} speaks no protocol of ours: ${messageOf(error)}`)
+      refuse(`whatever listens at ${shown} speaks no protocol of ours: ${errorMessage(error)}`)
     }
     return true
   }

@@ -5,13 +5,13 @@ import type { Claim, Driver, DriverFactory, Grant, LockStatus, Traits, Wait } fr
 import { BackendError, permitLimitError } from '../../core/errors.js'
 import { checkKnown } from '../../core/known-options.js'
 import { describe } from '../../core/name.js'
-import { takeTogether } from './acquire-many.js'
-import { answerWithin } from './call.js'
+import { acquireMany } from './acquire-many.js'
+import { answerTimeout } from './call.js'
 import { cellsOver } from './cells.js'
-import { doneOrThrow, grantOf } from './grant.js'
+import { createGrant, doneOrThrow } from './grant.js'
 import { encodeMode } from './protocol.js'
 import { defaultDirectory, type SocketKind } from './runtime-directory.js'
-import { makeSession, type Session } from './session.js'
+import { createSession, type Session } from './session.js'
 
 export interface LocalOptions {
   /**
@@ -56,14 +56,17 @@ const traits: LocalTraits = Object.freeze({
  * the process that runs the broker is stopped.
  */
 export function local(options: LocalOptions = {}): DriverFactory<LocalTraits> {
-  const { directory, socket } = checked(options)
+  const { directory, socket } = checkOptions(options)
   return (env) => {
-    const session = makeSession(env, directory ?? defaultDirectory(), socket)
+    const session = createSession(env, directory ?? defaultDirectory(), socket)
     return localDriver(session)
   }
 }
 
-function checked(options: LocalOptions): { directory: string | undefined; socket: SocketKind | undefined } {
+function checkOptions(options: LocalOptions): {
+  directory: string | undefined
+  socket: SocketKind | undefined
+} {
   if (typeof options !== 'object' || options === null) {
     throw new TypeError(`local() takes { directory?, socket? }, got ${describe(options)}`)
   }
@@ -96,7 +99,7 @@ function localDriver(session: Session): Driver<LocalTraits> {
       const done = () => signal.removeEventListener('abort', end)
       const { call, drop } = session.start({
         verb: ['acquire', name, attempt, encodeMode(mode), ttl, !once, 0, note],
-        patience: once ? answerWithin : Number.POSITIVE_INFINITY,
+        timeout: once ? answerTimeout : Number.POSITIVE_INFINITY,
         answered(answer) {
           if (answer[0] === 'waiting') {
             const [, position, ticket, holder] = answer
@@ -104,7 +107,7 @@ function localDriver(session: Session): Driver<LocalTraits> {
             return wait.report?.({ position, ...(holder && { holder }) })
           }
           done()
-          if (answer[0] === 'granted') return resolve(grantOf(session, claim, answer, call.sent))
+          if (answer[0] === 'granted') return resolve(createGrant(session, claim, answer, call.sent))
           if (answer[0] === 'limit') {
             return reject(permitLimitError(name, answer[1], mode.kind === 'permits' ? mode.of : 0))
           }
@@ -122,19 +125,19 @@ function localDriver(session: Session): Driver<LocalTraits> {
     })
   }
 
-  const ask = async (verb: Parameters<Session['ask']>[0]) => doneOrThrow((await session.ask(verb)).answer)
+  const ask = async (verb: Parameters<Session['call']>[0]) => doneOrThrow((await session.call(verb)).answer)
   return {
     name: 'local',
     traits,
     acquire,
-    acquireMany: (claims, wait) => takeTogether(session, claims, wait),
+    acquireMany: (claims, wait) => acquireMany(session, claims, wait),
     inspect: async (name) => (await ask(['inspect', name])) as LockStatus,
     list: async (prefix) => (await ask(['list', prefix])) as readonly LockStatus[],
     forceRelease: async (name) => {
       const { holders } = (await ask(['inspect', name])) as LockStatus
       const attempts = holders.filter(({ expiresIn }) => expiresIn > 0).map(({ attempt }) => attempt)
       if (attempts.length === 0) return 0
-      const { answer, call } = await session.ask(['force', name, attempts])
+      const { answer, call } = await session.call(['force', name, attempts])
       const ended = doneOrThrow(answer) as number
       // A broker that died before it answered may have ended all of them.
       return call.times > 1 ? attempts.length : ended

@@ -13,12 +13,12 @@ import {
   acquireMany as decideTogether,
   type NamedRequest,
 } from '../memory/acquire-many.js'
-import { type CellTable, type Entry, makeCellTable } from '../memory/cell-table.js'
-import { makeRowTimers } from '../memory/row-timers.js'
+import { type CellTable, createCellTable, type Entry } from '../memory/cell-table.js'
+import { createRowTimers } from '../memory/row-timers.js'
 import * as table from '../memory/table.js'
 import type { Journal } from './journal.js'
-import { changesBetween, endsBetween, finder, type Owner } from './journal-diff.js'
-import { type Journaled, lineOf } from './journal-lines.js'
+import { changesBetween, createLookup, endsBetween, type Owner } from './journal-diff.js'
+import { type JournalState, toLines } from './journal-lines.js'
 
 export type Command<A> = (row: table.Row, now: number, wall: number) => table.Step<A>
 
@@ -34,7 +34,7 @@ export interface Outcome<A> {
   readonly refused: readonly string[]
 }
 
-export interface LedgerParts {
+export interface DurableTableParts {
   readonly clock: Clock
   /** Opens a journal with the content of `snapshot`. @throws as fs does */
   readonly open: (snapshot: Snapshot) => Journal
@@ -42,7 +42,7 @@ export interface LedgerParts {
   readonly wall: () => number
   /** Milliseconds since the machine was started. */
   readonly uptime: () => number
-  readonly ownerOf: (attempt: string) => Owner
+  readonly findOwner: (attempt: string) => Owner
   /** Called when time alone has changed a row. */
   readonly onDue: (name: string) => void
 }
@@ -55,42 +55,42 @@ export interface Snapshot {
   readonly floor: number
 }
 
-export interface Ledger {
+export interface DurableTable {
   readonly cells: CellTable
   /** Records a cell before it is in force. @throws as fs does */
-  noteCell(key: string, entry: Entry): void
+  recordCell(key: string, entry: Entry): void
   /** Records a hold's new owner. If the line cannot be written now, it is written before the next one. */
-  noteOwner(name: string, attempt: string): void
+  recordOwner(name: string, attempt: string): void
   apply<A>(name: string, command: Command<A>): Outcome<A>
   /** Several rows in one step and one write. `failure`: it could not be written, and nothing has changed. */
-  together(asks: readonly NamedRequest[]): { readonly answer: AcquireManyResult; readonly failure: unknown }
+  batch(asks: readonly NamedRequest[]): { readonly answer: AcquireManyResult; readonly failure: unknown }
   row(name: string): table.Row
   /** Rows with holders or waiters. */
   used(prefix: string): readonly table.Row[]
   /** Restores the journal if its file was deleted, or with `anyway` in any case. @throws as fs does */
-  mend(anyway?: boolean): void
+  repair(anyway?: boolean): void
   /** Ends the journal and stops the timers. */
   stop(): void
 }
 
 /** The number of rows from which idle ones are dropped; they are kept for their record of ended attempts. */
-const idleRowsKept = 1024
+const maxIdleRows = 1024
 /** How often a write checks for a deleted journal, in ms, if the watch on the directory was not quicker. */
-const lookEvery = 5
+const checkInterval = 5
 /** The number of ended attempts that a new journal records. */
-const endedKept = 256
+const maxEnded = 256
 
-export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
-  const { clock, wall, uptime, ownerOf } = parts
+export function createDurableTable(restored: JournalState, parts: DurableTableParts): DurableTable {
+  const { clock, wall, uptime, findOwner } = parts
   const rows = new Map<string, table.Row>()
-  const timers = makeRowTimers(clock, parts.onDue)
+  const timers = createRowTimers(clock, parts.onDue)
   const ended: string[] = []
   let floor = restored.floor
-  let owed = ''
-  let lookAgain = 0
+  let pendingWrites = ''
+  let checkAgain = 0
 
-  for (const { name, attempt } of restored.ended.slice(-endedKept)) {
-    ended.push(lineOf.ended(name, attempt, true))
+  for (const { name, attempt } of restored.ended.slice(-maxEnded)) {
+    ended.push(toLines.ended(name, attempt, true))
     rows.set(name, table.cancel(row(name), attempt, clock.now(), 0).row)
   }
   for (const { name, hold } of restored.holds) {
@@ -100,7 +100,7 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
     const holds = [...before.holds, { ...hold, since: now, expires: now + hold.ttl }]
     rows.set(name, { ...before, holds })
   }
-  const cells = makeCellTable(clock, wall)
+  const cells = createCellTable(clock, wall)
   // The machine's uptime clock is the same for every broker until the machine restarts, and is never set.
   const sinceBoot = uptime() - clock.now()
   cells.restore(
@@ -118,7 +118,7 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
     const now = clock.now()
     const step = command(before, now, wall())
     const { answer, granted, expired } = step
-    const lines = noteEnds(before, step.row) + changesBetween(before, step.row, ownerOf)
+    const lines = recordEnds(before, step.row) + changesBetween(before, step.row, findOwner)
     if (lines !== '') {
       try {
         write(lines, now)
@@ -138,7 +138,7 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
     if (answer.is === 'refused') return { answer, failure: undefined }
     const lines = answer.steps.map(({ row: after }) => {
       const before = row(after.name)
-      return noteEnds(before, after) + changesBetween(before, after, ownerOf)
+      return recordEnds(before, after) + changesBetween(before, after, findOwner)
     })
     try {
       write(lines.join(''), now)
@@ -150,13 +150,13 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
   }
 
   function write(lines: string, now: number): void {
-    if (now >= lookAgain) {
-      lookAgain = now + lookEvery
+    if (now >= checkAgain) {
+      checkAgain = now + checkInterval
       mend()
     }
-    if (journal.large && journal.rewrite(snapshot())) owed = ''
-    journal.append(owed + lines)
-    owed = ''
+    if (journal.large && journal.rewrite(snapshot())) pendingWrites = ''
+    journal.append(pendingWrites + lines)
+    pendingWrites = ''
   }
 
   function mend(anyway = false): void {
@@ -164,29 +164,29 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
     const next = parts.open(snapshot())
     journal.close()
     journal = next
-    owed = ''
+    pendingWrites = ''
   }
 
   function keep(next: table.Row): void {
     timers.follow(next)
-    if (table.isIdle(next) && rows.size > idleRowsKept) {
+    if (table.isIdle(next) && rows.size > maxIdleRows) {
       floor = Math.max(floor, next.token)
       rows.delete(next.name)
     } else rows.set(next.name, next)
   }
 
   /** Remembers the ends that clients requested. @returns the lines of all ends */
-  function noteEnds(before: table.Row, after: table.Row): string {
+  function recordEnds(before: table.Row, after: table.Row): string {
     const lines = endsBetween(before, after)
     for (const { line, byClient } of lines) {
-      if (byClient && ended.push(line) > 2 * endedKept) ended.splice(0, endedKept)
+      if (byClient && ended.push(line) > 2 * maxEnded) ended.splice(0, maxEnded)
     }
     return lines.map(({ line }) => line).join('')
   }
 
   /** `after` without its grants and renewals: what could not be written must not be sent. */
   function withoutGrants(before: table.Row, after: table.Row, now: number) {
-    const was = finder(before.holds)
+    const was = createLookup(before.holds)
     const refused: string[] = []
     const fresh = after.holds.filter((hold) => was(hold.attempt) === undefined)
     let row: table.Row = { ...after, holds: after.holds.map((hold) => was(hold.attempt) ?? hold) }
@@ -196,44 +196,44 @@ export function makeLedger(restored: Journaled, parts: LedgerParts): Ledger {
       fresh.push(...step.granted)
       row = step.row
     }
-    owed += endsBetween(before, row)
+    pendingWrites += endsBetween(before, row)
       .map(({ line }) => line)
       .join('')
     return { row, refused }
   }
 
   function cellLine(key: string, entry: Entry): string {
-    return lineOf.cell(key, entry, entry.expires + sinceBoot)
+    return toLines.cell(key, entry, entry.expires + sinceBoot)
   }
 
   function snapshot(): Snapshot {
-    let lines = ended.slice(-endedKept).join('')
+    let lines = ended.slice(-maxEnded).join('')
     let top = Math.max(floor, cells.top)
     for (const [key, entry] of cells.entries()) lines += cellLine(key, entry)
     for (const { name, holds, token } of rows.values()) {
       top = Math.max(top, token)
-      for (const hold of holds) lines += lineOf.granted({ name, hold, ...ownerOf(hold.attempt) })
+      for (const hold of holds) lines += toLines.granted({ name, hold, ...findOwner(hold.attempt) })
     }
     return { lines, floor: top }
   }
 
   return {
     cells,
-    noteOwner(name, attempt) {
+    recordOwner(name, attempt) {
       const hold = row(name).holds.find((one) => one.attempt === attempt)
-      if (hold !== undefined) owed += lineOf.granted({ name, hold, ...ownerOf(attempt) })
+      if (hold !== undefined) pendingWrites += toLines.granted({ name, hold, ...findOwner(attempt) })
       try {
         write('', clock.now())
       } catch {
         // The line is owed.
       }
     },
-    noteCell: (key, entry) => write(cellLine(key, entry), clock.now()),
+    recordCell: (key, entry) => write(cellLine(key, entry), clock.now()),
     apply,
-    together,
+    batch: together,
     row,
     used: (prefix) => [...rows.values()].filter((one) => one.name.startsWith(prefix) && !table.isIdle(one)),
-    mend,
+    repair: mend,
     stop() {
       timers.stop()
       cells.stop()

@@ -10,8 +10,8 @@ import { fixedAddress } from './address.js'
 import { hasThread, startBroker } from './broker-host.js'
 import { currentGeneration, type Generation, hasEnded } from './file-election.js'
 import { recordedBroker } from './journal.js'
-import { isOver, thisProcess } from './processes.js'
-import type { Home } from './runtime-directory.js'
+import { hasExited, thisProcess } from './processes.js'
+import type { RuntimeDirectory } from './runtime-directory.js'
 
 /** The address to connect to. */
 export interface Target {
@@ -26,7 +26,7 @@ export interface Target {
 const none: Generation = { number: 0, socket: '', mark: undefined }
 
 /** @param first true on the first look for this broker */
-export function findBroker(home: Home, first: boolean): Target {
+export function findBroker(home: RuntimeDirectory, first: boolean): Target {
   const name = fixedAddress(home, 'broker')
   if (home.socket === 'pipe') return { path: name, fixed: true, generation: none }
   const here = thisProcess()
@@ -35,7 +35,7 @@ export function findBroker(home: Home, first: boolean): Target {
   const file = socket === '' ? undefined : join(home.directory, socket)
   if (name === undefined) return { path: file, fixed: false, generation }
   // Another user's process may have the name, or have had it: a broker that serves over a file takes precedence.
-  if (file !== undefined && mark !== undefined && !isOver(mark, here)) {
+  if (file !== undefined && mark !== undefined && !hasExited(mark, here)) {
     return { path: file, fixed: false, generation }
   }
   const over = first && number > 0 && recordedBroker(home.directory, here) === undefined
@@ -43,7 +43,7 @@ export function findBroker(home: Home, first: boolean): Target {
 }
 
 /** `failed` and `held` have a reason: this process cannot host a broker, and others will hardly succeed. */
-export type Elected =
+export type ElectionResult =
   | { readonly is: 'up' | 'taken' | 'unavailable' }
   | { readonly is: 'failed' | 'held'; readonly why: string }
 
@@ -55,28 +55,28 @@ export interface Chance {
 /**
  * Called when the connection to `target` failed. Resolves when a retry is worthwhile.
  * @param code the code of the error from `connect`
- * @param impatient another process has been about to start a broker for long
+ * @param fallback another process has been about to start a broker for long
  */
 export async function elect(
-  home: Home,
+  home: RuntimeDirectory,
   target: Target,
   code: string | undefined,
-  impatient: boolean,
+  fallback: boolean,
   chance: Chance,
-): Promise<Elected> {
+): Promise<ElectionResult> {
   const { path, fixed, generation } = target
   if (!fixed && !hasEnded(generation, thisProcess(), code)) return { is: 'unavailable' }
   if (!fixed || path === undefined) return electByChance(home, generation, chance)
   const address = fixedAddress(home, 'election')
-  if (address === undefined || impatient || hasThread(home.directory)) {
-    return startBroker({ home, last: generation })
+  if (address === undefined || fallback || hasThread(home.directory)) {
+    return startBroker({ runtimeDirectory: home, last: generation })
   }
   const candidate = await bind(address)
   if (candidate === undefined) return { is: 'taken' }
   try {
     // Another candidate may have started a broker since our last look.
     if (await answers(path)) return { is: 'taken' }
-    return await startBroker({ home, last: generation })
+    return await startBroker({ runtimeDirectory: home, last: generation })
   } finally {
     candidate.close()
   }
@@ -84,14 +84,14 @@ export async function elect(
 
 /** Without a name to agree by, a random delay keeps most processes from starting a thread at once. @param generation one that has ended */
 export async function electByChance(
-  home: Home,
+  home: RuntimeDirectory,
   generation: Generation,
   { clock, random }: Chance,
-): Promise<Elected> {
+): Promise<ElectionResult> {
   const delay = hasThread(home.directory) ? 0 : random() * 30
   await new Promise<void>((resolve) => void clock.at(clock.now() + delay, resolve, { ref: false }))
   if (currentGeneration(home.directory).number > generation.number) return { is: 'taken' }
-  return startBroker({ home, last: generation })
+  return startBroker({ runtimeDirectory: home, last: generation })
 }
 
 function answers(path: string): Promise<boolean> {

@@ -12,15 +12,15 @@
 import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
-import { isOver, type ProcessMark } from './processes.js'
-import { createWhole, replaceWhole } from './whole-file.js'
+import { hasExited, type ProcessIdentity } from './processes.js'
+import { createAtomically, replaceAtomically } from './whole-file.js'
 
 export interface Generation {
   /** 0: no broker yet. */
   readonly number: number
   /** The socket's file name; '' when there is none, or when its broker has shut down cleanly. */
   readonly socket: string
-  readonly mark: ProcessMark | undefined
+  readonly mark: ProcessIdentity | undefined
 }
 
 const pattern = /^broker-(\d+)$/
@@ -31,7 +31,9 @@ export function currentGeneration(directory: string): Generation {
     for (const file of readdirSync(directory)) number = Math.max(number, Number(pattern.exec(file)?.[1] ?? 0))
     if (number === 0) return { number: 0, socket: '', mark: undefined }
     try {
-      const { socket, mark } = JSON.parse(readFileSync(fileOf(directory, number), 'utf8')) as Generation
+      const { socket, mark } = JSON.parse(
+        readFileSync(generationFile(directory, number), 'utf8'),
+      ) as Generation
       return { number, socket, mark }
     } catch (error) {
       // Removed between the two calls, because a higher generation exists by now.
@@ -44,8 +46,12 @@ export function currentGeneration(directory: string): Generation {
  * May a candidate succeed this generation, to which the connection failed?
  * @param code the code of the error from `connect`
  */
-export function hasEnded({ socket, mark }: Generation, here: ProcessMark, code: string | undefined): boolean {
-  if (socket === '' || mark === undefined || isOver(mark, here)) return true
+export function hasEnded(
+  { socket, mark }: Generation,
+  here: ProcessIdentity,
+  code: string | undefined,
+): boolean {
+  if (socket === '' || mark === undefined || hasExited(mark, here)) return true
   return process.platform === 'linux' && code === 'ECONNREFUSED'
 }
 
@@ -54,20 +60,21 @@ export function newSocketName(): string {
 }
 
 /** Publishes a listening socket as the generation after `last`. @returns false when another process was first */
-export function publish(directory: string, last: number, socket: string, mark: ProcessMark): boolean {
+export function publish(directory: string, last: number, socket: string, mark: ProcessIdentity): boolean {
   const number = last + 1
-  if (!createWhole(fileOf(directory, number), `${JSON.stringify({ socket, mark })}\n`)) return false
+  if (!createAtomically(generationFile(directory, number), `${JSON.stringify({ socket, mark })}\n`))
+    return false
   if (currentGeneration(directory).number === number) return true
-  unlinkSync(fileOf(directory, number))
+  unlinkSync(generationFile(directory, number))
   return false
 }
 
 /** Records that this broker has ended, so that the next need not check its process. @throws as fs does, also when it is not published */
-export function retire(directory: string, number: number, mark: ProcessMark): void {
-  const { mark: whose } = JSON.parse(readFileSync(fileOf(directory, number), 'utf8')) as Generation
+export function retire(directory: string, number: number, mark: ProcessIdentity): void {
+  const { mark: whose } = JSON.parse(readFileSync(generationFile(directory, number), 'utf8')) as Generation
   // The directory was deleted, and other processes have restarted the count in it.
   if (whose?.pid !== mark.pid || whose.start !== mark.start) return
-  replaceWhole(fileOf(directory, number), `${JSON.stringify({ socket: '', mark })}\n`)
+  replaceAtomically(generationFile(directory, number), `${JSON.stringify({ socket: '', mark })}\n`)
 }
 
 /** Removes the files of earlier brokers. Only for the broker of `number`, the newest. */
@@ -78,6 +85,6 @@ export function sweep(directory: string, number: number, socket: string): void {
   }
 }
 
-function fileOf(directory: string, number: number): string {
+function generationFile(directory: string, number: number): string {
   return join(directory, `broker-${number}`)
 }

@@ -8,7 +8,7 @@ import type { Session } from './session.js'
 export type Granted = Extract<Answer, readonly ['granted', ...unknown[]]>
 
 /** @param sent the clock reading from before the call was sent, from which the broker counts `age` */
-export function grantOf(session: Session, claim: Claim, answer: Granted, sent: number): Grant {
+export function createGrant(session: Session, claim: Claim, answer: Granted, sent: number): Grant {
   const { name, attempt, mode, ttl } = claim
   const [, token, upTo, age] = answer
   let contended = answer[4]
@@ -37,7 +37,7 @@ export function grantOf(session: Session, claim: Claim, answer: Granted, sent: n
   })
 
   async function renew(ttl: number, signal: AbortSignal): Promise<number | undefined> {
-    const { answer, call } = await session.ask(['renew', name, attempt, ttl], signal)
+    const { answer, call } = await session.call(['renew', name, attempt, ttl], signal)
     if (!doneOrThrow(answer)) {
       session.held.delete(attempt)
       return undefined
@@ -46,10 +46,10 @@ export function grantOf(session: Session, claim: Claim, answer: Granted, sent: n
     return validUntil
   }
 
-  async function giveBack(): Promise<ReleaseResult> {
+  async function releaseGrant(): Promise<ReleaseResult> {
     const repeated = triedBefore
     triedBefore = true
-    const { answer, call } = await session.ask(['release', name, attempt, last])
+    const { answer, call } = await session.call(['release', name, attempt, last])
     const was = doneOrThrow(answer) as ReleaseResult
     session.held.delete(attempt)
     // If a repeated release is answered with 'already-released', only the first answer was lost.
@@ -57,7 +57,7 @@ export function grantOf(session: Session, claim: Claim, answer: Granted, sent: n
   }
 
   function release(): Promise<ReleaseResult> {
-    released ??= giveBack().catch((error: unknown) => {
+    released ??= releaseGrant().catch((error: unknown) => {
       released = undefined
       throw error
     })
@@ -83,7 +83,7 @@ export function grantOf(session: Session, claim: Claim, answer: Granted, sent: n
     contended: () => contended,
     async downgrade() {
       limit = last
-      doneOrThrow((await session.ask(['downgrade', name, attempt, last])).answer)
+      doneOrThrow((await session.call(['downgrade', name, attempt, last])).answer)
     },
   })
 }

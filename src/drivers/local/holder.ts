@@ -7,10 +7,10 @@
  * visible, and so must the sockets of each process of our user that could run a broker.
  */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
-import { shownAddress } from './address.js'
-import { pidSpace } from './processes.js'
+import { displayAddress } from './address.js'
+import { pidNamespace } from './processes.js'
 
-export type Holder =
+export type SocketHolder =
   | { readonly is: 'nobody' }
   /** A process of our user, or perhaps one. */
   | { readonly is: 'ours' | 'unclear'; readonly who: string }
@@ -19,28 +19,28 @@ export type Holder =
 /** The initial pid namespace, which contains every process of the machine; its number is fixed in the kernel. */
 const firstSpace = 'pid:[4026531836]'
 /** A broker runs in a thread beside the main one, and Node has its own threads. Agents that hide their sockets have one or two. */
-const fewestThreads = 3
+const minThreads = 3
 const stream = '0001'
 const unconnected = '01'
 const listening = 0x10000
-const mostReads = 5
+const maxReads = 5
 
 /** @throws as fs does, when the system does not show the owner */
-export function holderOf(address: string): Holder {
-  const sockets = socketsOf(shownAddress(address))
+export function findSocketHolder(address: string): SocketHolder {
+  const sockets = parseSockets(displayAddress(address))
   if (sockets.size === 0) return { is: 'nobody' }
   const us = process.getuid?.()
   let hidden: number | undefined
   let stranger = 'a process that is not shown to this user'
   for (const pid of readdirSync('/proc')) {
     // The first process of the machine may hide its sockets, and never runs a broker.
-    const process = /^\d+$/.test(pid) && pid !== '1' ? statusOf(pid) : undefined
+    const process = /^\d+$/.test(pid) && pid !== '1' ? readStatus(pid) : undefined
     if (process === undefined) continue
     const ours = process.uids.some((uid) => uid === us)
     const has = hasOne(pid, sockets)
     if (has && ours) return { is: 'ours', who: `process ${pid} of this user` }
     if (has) stranger = `process ${pid} of uid ${process.uids[0]}`
-    if (has === undefined && ours && process.threads >= fewestThreads) hidden = Number(pid)
+    if (has === undefined && ours && process.threads >= minThreads) hidden = Number(pid)
   }
   if (hidden !== undefined) {
     return {
@@ -48,7 +48,7 @@ export function holderOf(address: string): Holder {
       who: `a process that cannot be told from process ${hidden} of this user, whose sockets are hidden`,
     }
   }
-  if (!seesAll()) return { is: 'unclear', who: 'a process that cannot be seen from here' }
+  if (!canReadAll()) return { is: 'unclear', who: 'a process that cannot be seen from here' }
   return { is: 'foreign', who: stranger }
 }
 
@@ -57,9 +57,9 @@ export function holderOf(address: string): Holder {
  * snapshot: a row may be missing when others go at that moment. A row that is certainly bound settles the question, because there
  * is only one; without it the list is read again.
  */
-function socketsOf(shown: string): Set<string> {
+function parseSockets(shown: string): Set<string> {
   const inodes = new Set<string>()
-  for (let reads = 0, bound = false; reads < mostReads && !bound; reads++) {
+  for (let reads = 0, bound = false; reads < maxReads && !bound; reads++) {
     for (const line of readFileSync('/proc/net/unix', 'latin1').split('\n')) {
       if (!line.includes(shown)) continue
       const [, , , flags = '', type, state, inode, path = ''] = line.split(/ +/)
@@ -73,25 +73,25 @@ function socketsOf(shown: string): Set<string> {
 }
 
 /** @returns undefined when the process has ended; a process whose status is hidden counts as one of ours */
-function statusOf(
+function readStatus(
   pid: string,
 ): { readonly uids: readonly (number | undefined)[]; readonly threads: number } | undefined {
   try {
-    const text = shownOf(() => readFileSync(`/proc/${pid}/status`, 'latin1'))
+    const text = readIfAllowed(() => readFileSync(`/proc/${pid}/status`, 'latin1'))
     if (text === undefined) return undefined
     const uids = /^Uid:\s+(.*)$/m.exec(text)?.[1]?.split(/\s+/).map(Number) ?? []
-    return { uids, threads: Number(/^Threads:\s+(\d+)$/m.exec(text)?.[1] ?? fewestThreads) }
+    return { uids, threads: Number(/^Threads:\s+(\d+)$/m.exec(text)?.[1] ?? minThreads) }
   } catch {
-    return { uids: [process.getuid?.()], threads: fewestThreads }
+    return { uids: [process.getuid?.()], threads: minThreads }
   }
 }
 
 /** @returns undefined when the process's files are hidden */
 function hasOne(pid: string, sockets: ReadonlySet<string>): boolean | undefined {
   try {
-    const files = shownOf(() => readdirSync(`/proc/${pid}/fd`)) ?? []
+    const files = readIfAllowed(() => readdirSync(`/proc/${pid}/fd`)) ?? []
     return files.some((file) => {
-      const link = shownOf(() => readlinkSync(`/proc/${pid}/fd/${file}`))
+      const link = readIfAllowed(() => readlinkSync(`/proc/${pid}/fd/${file}`))
       return sockets.has(/^socket:\[(\d+)\]$/.exec(link ?? '')?.[1] ?? '')
     })
   } catch {
@@ -100,7 +100,7 @@ function hasOne(pid: string, sockets: ReadonlySet<string>): boolean | undefined 
 }
 
 /** @returns undefined when the process or the file is gone by now @throws when it may not be read */
-function shownOf<T>(read: () => T): T | undefined {
+function readIfAllowed<T>(read: () => T): T | undefined {
   try {
     return read()
   } catch (error) {
@@ -110,7 +110,7 @@ function shownOf<T>(read: () => T): T | undefined {
   }
 }
 
-function seesAll(): boolean {
+function canReadAll(): boolean {
   const hides = /^\S+ \/proc proc \S*hidepid=(?!0|off)/m
-  return pidSpace() === firstSpace && !hides.test(readFileSync('/proc/self/mounts', 'latin1'))
+  return pidNamespace() === firstSpace && !hides.test(readFileSync('/proc/self/mounts', 'latin1'))
 }

@@ -14,7 +14,7 @@
 import { shared } from '../../core/mode.js'
 import type { Entry } from '../memory/cell-table.js'
 import type { Hold } from '../memory/table.js'
-import type { ProcessMark } from './processes.js'
+import type { ProcessIdentity } from './processes.js'
 import { decodeMode, encodeMode, type WireMode } from './protocol.js'
 
 /** A hold and its owner. */
@@ -22,10 +22,10 @@ export interface JournaledHold {
   readonly name: string
   readonly hold: Omit<Hold, 'since' | 'expires'>
   readonly client: string
-  readonly mark: ProcessMark
+  readonly identity: ProcessIdentity
 }
 
-export interface Journaled {
+export interface JournalState {
   /** An upper bound of all tokens granted so far. */
   readonly floor: number
   readonly holds: readonly JournaledHold[]
@@ -42,10 +42,10 @@ export interface JournaledCell {
   readonly entry: Entry
 }
 
-export const lineOf = {
-  header: (here: ProcessMark, floor: number): string =>
+export const toLines = {
+  header: (here: ProcessIdentity, floor: number): string =>
     line(['v', 1, here.boot, here.pid, floor, here.start, here.space]),
-  granted: ({ name, hold, client, mark }: JournaledHold): string =>
+  granted: ({ name, hold, client, identity }: JournaledHold): string =>
     line([
       'g',
       name,
@@ -57,9 +57,9 @@ export const lineOf = {
       hold.note ?? '',
       hold.client ?? '',
       client,
-      mark.pid,
-      mark.start,
-      mark.space,
+      identity.pid,
+      identity.start,
+      identity.space,
     ]),
   downgraded: (name: string, hold: Hold): string => line(['d', name, hold.attempt, hold.token]),
   longer: (name: string, hold: Hold): string => line(['t', name, hold.attempt, hold.ttl]),
@@ -75,7 +75,7 @@ function line(fields: readonly unknown[]): string {
 }
 
 /** The state recorded in a whole journal. */
-export function journaledIn(text: string): Journaled {
+export function parseJournal(text: string): JournalState {
   let floor = 0
   let boot = ''
   const holds = new Map<string, JournaledHold>()
@@ -109,8 +109,8 @@ export function journaledIn(text: string): Journaled {
 }
 
 /** The last broker that wrote; undefined when it has shut down cleanly, or there was none. */
-export function brokerIn(text: string): ProcessMark | undefined {
-  let broker: ProcessMark | undefined
+export function parseBroker(text: string): ProcessIdentity | undefined {
+  let broker: ProcessIdentity | undefined
   for (const fields of parsed(text)) {
     if (fields[0] !== 'v') continue
     const [, , boot, pid, , start = '', space = ''] = fields as [
@@ -157,7 +157,7 @@ function readHold(fields: readonly unknown[], boot: string): JournaledHold {
       client: by || undefined,
     },
     client,
-    mark: { pid, start, space, boot },
+    identity: { pid, start, space, boot },
   }
 }
 

@@ -17,11 +17,11 @@ import {
   writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { brokerIn, type Journaled, journaledIn, lineOf } from './journal-lines.js'
-import { isOver, type ProcessMark } from './processes.js'
+import { type JournalState, parseBroker, parseJournal, toLines } from './journal-lines.js'
+import { hasExited, type ProcessIdentity } from './processes.js'
 
 /** The size of a journal that is worth compacting, in bytes. */
-const worthCompacting = 256 * 1024
+const compactThreshold = 256 * 1024
 
 export interface Journal {
   /** Writes `lines` (each with its newline), all or none. @throws as fs does, when not all could be written */
@@ -42,17 +42,17 @@ export function journalFile(directory: string): string {
 }
 
 /** Reads the journal of an earlier broker. A missing file counts as empty. @throws as fs does */
-export function readJournal(directory: string): Journaled {
-  return journaledIn(textOf(directory))
+export function readJournal(directory: string): JournalState {
+  return parseJournal(readText(directory))
 }
 
 /** The process of the last broker that wrote, unless that broker has certainly ended. @throws as fs does */
-export function recordedBroker(directory: string, here: ProcessMark): ProcessMark | undefined {
-  const broker = brokerIn(textOf(directory))
-  return broker === undefined || isOver(broker, here) ? undefined : broker
+export function recordedBroker(directory: string, here: ProcessIdentity): ProcessIdentity | undefined {
+  const broker = parseBroker(readText(directory))
+  return broker === undefined || hasExited(broker, here) ? undefined : broker
 }
 
-function textOf(directory: string): string {
+function readText(directory: string): string {
   try {
     return readFileSync(journalFile(directory), 'utf8')
   } catch (error) {
@@ -67,7 +67,7 @@ function textOf(directory: string): string {
  */
 export function openJournal(
   directory: string,
-  here: ProcessMark,
+  here: ProcessIdentity,
   snapshot: { readonly lines: string; readonly floor: number },
 ): Journal {
   let fd = -1
@@ -81,7 +81,7 @@ export function openJournal(
     const next = openSync(draft, 'w', 0o600)
     let written: number
     try {
-      written = writeAll(next, lineOf.header(here, floor) + lines, 0)
+      written = writeAll(next, toLines.header(here, floor) + lines, 0)
       renameSync(draft, journalFile(directory))
     } catch (error) {
       closeSync(next)
@@ -112,7 +112,7 @@ export function openJournal(
     fd = isFull(error) ? openExisting(directory) : -1
     if (fd < 0) throw error
     size = fstatSync(fd).size
-    due = `\n${lineOf.header(here, snapshot.floor)}`
+    due = `\n${toLines.header(here, snapshot.floor)}`
   }
   return {
     append,
@@ -125,14 +125,14 @@ export function openJournal(
       }
     },
     get large() {
-      return size > worthCompacting && size > 4 * sizeAtBest
+      return size > compactThreshold && size > 4 * sizeAtBest
     },
     get deleted() {
       return fstatSync(fd).nlink === 0
     },
     retire() {
       try {
-        append(lineOf.header({ ...here, pid: 0 }, 0))
+        append(toLines.header({ ...here, pid: 0 }, 0))
       } catch {
         // The next process counts this one as a broker until this one has ended.
       }

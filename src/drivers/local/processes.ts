@@ -6,7 +6,7 @@
 import { readFileSync, readlinkSync } from 'node:fs'
 
 /** Identifies one process while the machine runs. */
-export interface ProcessMark {
+export interface ProcessIdentity {
   readonly pid: number
   /** The start time in the kernel's ticks since boot; '' where the system does not show it. */
   readonly start: string
@@ -19,16 +19,21 @@ export interface ProcessMark {
 /** The kernel's flag of a process that has begun to exit and runs no more of its own code. */
 const exiting = 0x4
 
-export function thisProcess(): ProcessMark {
-  return { pid: process.pid, start: statOf(process.pid)?.start ?? '', space: pidSpace(), boot: bootId() }
+export function thisProcess(): ProcessIdentity {
+  return {
+    pid: process.pid,
+    start: readStat(process.pid)?.start ?? '',
+    space: pidNamespace(),
+    boot: bootId(),
+  }
 }
 
 /** True only when the process has certainly ended; false when it lives or this is unknown. */
-export function isOver(mark: ProcessMark, here: ProcessMark): boolean {
+export function hasExited(mark: ProcessIdentity, here: ProcessIdentity): boolean {
   if (mark.boot !== here.boot) return true
   if (mark.space !== here.space) return false
   if (mark.start === '' || here.start === '') return !answersSignals(mark.pid)
-  const stat = statOf(mark.pid)
+  const stat = readStat(mark.pid)
   if (stat === undefined) return !answersSignals(mark.pid)
   return stat.start !== mark.start || stat.state === 'Z' || stat.state === 'X' || (stat.flags & exiting) !== 0
 }
@@ -39,7 +44,7 @@ interface Stat {
   readonly start: string
 }
 
-function statOf(pid: number): Stat | undefined {
+function readStat(pid: number): Stat | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'latin1')
     // The program's name is in parentheses and may contain anything; the fields after it are numbered from 3.
@@ -63,12 +68,12 @@ function answersSignals(pid: number): boolean {
 }
 
 /** The pid namespace, outside of which pids mean nothing. */
-export function pidSpace(): string {
+export function pidNamespace(): string {
   return linkOr('/proc/self/ns/pid', '')
 }
 
 /** The network namespace, in which abstract socket names live. */
-export function netSpace(): string {
+export function networkNamespace(): string {
   return linkOr('/proc/self/ns/net', '')
 }
 

@@ -19,29 +19,29 @@
 import { createHmac } from 'node:crypto'
 import type { LockStatus } from '../../core/driver.js'
 import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
-import type { ProcessMark } from './processes.js'
+import type { ProcessIdentity } from './processes.js'
 
 /** Both ends must use the same version. */
 export const version = 4
 
 /** A client's identity, and its current attempts: the broker ends all others. */
-export interface Entering {
+export interface Hello {
   readonly client: string
   readonly by: string
-  readonly mark: ProcessMark
+  readonly mark: ProcessIdentity
   /** Attempts that the client believes it holds. */
   readonly held: readonly string[]
   /** Attempts that the client requests. */
   readonly asked: readonly string[]
 }
 
-export type Greeting =
+export type BrokerHello =
   | readonly ['hello', version: number, nonce: string]
   | readonly ['prove', proof: string]
-  | readonly ['enter', who: Entering]
+  | readonly ['enter', who: Hello]
   | readonly ['bye']
 
-export type Welcome =
+export type HelloReply =
   | readonly ['hello', version: number, nonce: string, proof: string, pid: number]
   | readonly ['entered', gone: readonly string[]]
   /** Why the connection ends. */
@@ -122,7 +122,7 @@ export function decodeMode(mode: WireMode): Mode {
 }
 
 /** Proves that `side` knows the secret, for these two nonces only. */
-export function proofOf(
+export function computeProof(
   side: 'broker' | 'client',
   secret: string,
   clientNonce: string,
@@ -132,9 +132,9 @@ export function proofOf(
 }
 
 /** Far above the longest line that holdfast ever sends: a longer line comes from another program. */
-export const longestLine: number = 64 * 1024 * 1024
+export const maxLine: number = 64 * 1024 * 1024
 /** The same for a client that has not authenticated: a greeting has some hundred characters. */
-export const longestGreeting = 1024
+export const maxHello = 1024
 
 /**
  * Splits chunks into whole lines.
@@ -143,7 +143,7 @@ export const longestGreeting = 1024
  */
 export function lineReader<T>(
   onMessage: (message: T) => void,
-  longest: () => number = () => longestLine,
+  longest: () => number = () => maxLine,
 ): (chunk: string) => void {
   let rest = ''
   const fits = (line: string) => {

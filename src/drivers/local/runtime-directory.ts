@@ -12,12 +12,12 @@ import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { BackendError } from '../../core/errors.js'
 import { quote } from '../../core/name.js'
-import { bootId, netSpace } from './processes.js'
-import { createWhole } from './whole-file.js'
+import { bootId, networkNamespace } from './processes.js'
+import { createAtomically } from './whole-file.js'
 
 export type SocketKind = 'abstract' | 'file' | 'pipe'
 
-export interface Home {
+export interface RuntimeDirectory {
   /** The real path, without links. */
   readonly directory: string
   readonly socket: SocketKind
@@ -37,14 +37,14 @@ export function defaultDirectory(env: NodeJS.ProcessEnv = process.env): string {
 }
 
 /** Creates the directory and its home file where they are missing. @throws BackendError when the directory cannot be used safely */
-export function openHome(directory: string, wanted: SocketKind | undefined): Home {
+export function openRuntimeDirectory(directory: string, wanted: SocketKind | undefined): RuntimeDirectory {
   try {
     makeFolder(directory)
     checkOwner(directory)
     return readOrMake(realpathSync(directory), wanted)
   } catch (error) {
     if (error instanceof BackendError) throw error
-    throw new BackendError('local', `cannot use directory ${quote(directory)}: ${messageOf(error)}`, {
+    throw new BackendError('local', `cannot use directory ${quote(directory)}: ${errorMessage(error)}`, {
       cause: error,
     })
   }
@@ -64,49 +64,54 @@ function makeFolder(path: string, tries = 2): void {
   }
 }
 
-export function homeFile(directory: string): string {
+export function runtimeFile(directory: string): string {
   // One file per boot: its namespace ids do not outlive the kernel that assigned them.
   return join(directory, `home-${bootId().slice(0, 8) || 'any'}`)
 }
 
 /** The home file as it is now; undefined when it is gone. */
-export function readHome(directory: string): Home | undefined {
+export function readRuntimeDirectory(directory: string): RuntimeDirectory | undefined {
   let text: string
   try {
-    text = readFileSync(homeFile(directory), 'utf8')
+    text = readFileSync(runtimeFile(directory), 'utf8')
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     throw error
   }
-  const { socket, secret, net } = JSON.parse(text) as Home
+  const { socket, secret, net } = JSON.parse(text) as RuntimeDirectory
   return { directory, socket, secret, net }
 }
 
 /** Writes the home file unless it exists. @returns the content of the file that exists then */
-export function makeHome(home: Home): Home {
+export function createRuntimeDirectory(home: RuntimeDirectory): RuntimeDirectory {
   const { directory, socket, secret, net } = home
-  if (createWhole(homeFile(directory), `${JSON.stringify({ socket, secret, net })}\n`)) return home
-  return readHome(directory) ?? makeHome(home)
+  if (createAtomically(runtimeFile(directory), `${JSON.stringify({ socket, secret, net })}\n`)) return home
+  return readRuntimeDirectory(directory) ?? createRuntimeDirectory(home)
 }
 
-function readOrMake(directory: string, wanted: SocketKind | undefined): Home {
+function readOrMake(directory: string, wanted: SocketKind | undefined): RuntimeDirectory {
   const secret = () => randomBytes(32).toString('hex')
   const home =
-    readHome(directory) ??
-    makeHome({ directory, socket: wanted ?? bestSocket(directory), secret: secret(), net: netSpace() })
+    readRuntimeDirectory(directory) ??
+    createRuntimeDirectory({
+      directory,
+      socket: wanted ?? chooseSocketKind(directory),
+      secret: secret(),
+      net: networkNamespace(),
+    })
   if (wanted !== undefined && home.socket !== wanted) {
     throw new BackendError(
       'local',
       `directory ${quote(directory)} is in use with socket: '${home.socket}', got socket: '${wanted}'; use one kind everywhere or another directory`,
     )
   }
-  if (home.socket === 'abstract' && !abstractWorks()) {
+  if (home.socket === 'abstract' && !supportsAbstractSockets()) {
     throw new BackendError(
       'local',
       `directory ${quote(directory)} is in use with abstract sockets, which ${runtime()}; use a fresh directory with local({ directory, socket: 'file' }) in all processes`,
     )
   }
-  if (home.socket === 'abstract' && home.net !== netSpace()) {
+  if (home.socket === 'abstract' && home.net !== networkNamespace()) {
     throw new BackendError(
       'local',
       `directory ${quote(directory)} is in use by processes of another network name space (a container or its host), whose abstract sockets cannot be reached; use a fresh directory with local({ directory, socket: 'file' }) on both sides`,
@@ -115,29 +120,29 @@ function readOrMake(directory: string, wanted: SocketKind | undefined): Home {
   return home
 }
 
-function bestSocket(directory: string): SocketKind {
+function chooseSocketKind(directory: string): SocketKind {
   if (process.platform === 'win32') return 'pipe'
-  return abstractWorks() && !mayBeSharedVolume(directory) ? 'abstract' : 'file'
+  return supportsAbstractSockets() && !isSharedVolume(directory) ? 'abstract' : 'file'
 }
 
 /**
  * Before 20.8, Node cut the name at its first byte, which is zero: all directories would have shared one broker. Bun takes names of at
  * most 107 bytes, and other names than Node's would be other brokers.
  */
-function abstractWorks(): boolean {
+function supportsAbstractSockets(): boolean {
   if (process.platform !== 'linux' || process.versions['bun'] !== undefined) return false
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
   return major > 20 || (major === 20 && minor >= 8)
 }
 
-/** What {@link abstractWorks} found, for a message. */
+/** What {@link supportsAbstractSockets} found, for a message. */
 function runtime(): string {
   const bun = process.versions['bun']
   return bun === undefined ? `Node ${process.version} cannot do (20.8 and later can)` : `Bun ${bun} cannot do`
 }
 
 /** In a container, a directory on its own file system may be mounted into other containers, too, each with its own names. */
-function mayBeSharedVolume(directory: string): boolean {
+function isSharedVolume(directory: string): boolean {
   const inContainer =
     exists('/.dockerenv') ||
     exists('/run/.containerenv') ||
@@ -170,6 +175,6 @@ function exists(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false }) !== undefined
 }
 
-export function messageOf(error: unknown): string {
+export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

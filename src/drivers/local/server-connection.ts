@@ -10,46 +10,49 @@ import type { Clock } from '../../core/clock.js'
 import type { Broker } from './broker.js'
 import type { Client, Connection } from './clients.js'
 import {
+  type BrokerHello,
   type Call,
-  type Greeting,
+  computeProof,
+  type HelloReply,
   lineReader,
-  longestGreeting,
-  longestLine,
-  proofOf,
+  maxHello,
+  maxLine,
   version,
-  type Welcome,
 } from './protocol.js'
-import { messageOf } from './runtime-directory.js'
+import { errorMessage } from './runtime-directory.js'
 
 /** A client that reads nothing while more than this many characters wait for it is disconnected; it notices and comes back. */
-const mostUnread = 16 * 1024 * 1024
+const maxUnread = 16 * 1024 * 1024
 
 /** How long a client may take to authenticate, in ms: one that was stopped in between comes back. */
-const longestProof = 5_000
+const proofTimeout = 5_000
 /** Beyond this number of unauthenticated connections, the oldest is cut. Our clients take milliseconds, so none is the oldest for long. */
-const mostUnproven = 128
+const maxUnauthenticated = 128
 
-export interface Door {
+export interface ServerParts {
   readonly broker: Broker
   /** The current secret in the home file, which both ends prove to know. @throws as fs does */
   readonly secret: () => string
   readonly clock: Clock
   /** The unauthenticated connections, oldest first. */
-  readonly unproven: Set<Socket>
+  readonly unauthenticated: Set<Socket>
 }
 
-export function serve(socket: Socket, { broker, secret, clock, unproven }: Door): void {
+export function acceptConnection(
+  socket: Socket,
+  { broker, secret, clock, unauthenticated }: ServerParts,
+): void {
   let out = ''
   let nonces: { readonly secret: string; readonly theirs: string; readonly ours: string } | undefined
   let client: Client | undefined
-  let bye = false
+  let graceful = false
   let proven = false
   let refused = false
-  const disarm = clock.at(clock.now() + longestProof, () => socket.destroy())
-  unproven.add(socket)
-  for (const oldest of unproven) {
-    if (unproven.size <= mostUnproven) break
-    unproven.delete(oldest)
+  const disarm = clock.at(clock.now() + proofTimeout, () => socket.destroy())
+  unauthenticated.add(socket)
+  for (const oldest of unauthenticated) {
+    if (unauthenticated.size <= maxUnauthenticated) break
+    unauthenticated.delete(oldest)
     oldest.destroy()
   }
 
@@ -65,7 +68,7 @@ export function serve(socket: Socket, { broker, secret, clock, unproven }: Door)
   function send(message: object): void {
     if (out === '') clock.soon(flush)
     out += `${JSON.stringify(message)}\n`
-    if (out.length + socket.writableLength > mostUnread) socket.destroy()
+    if (out.length + socket.writableLength > maxUnread) socket.destroy()
   }
 
   const connection: Connection = { send, end: () => socket.destroySoon() }
@@ -73,10 +76,10 @@ export function serve(socket: Socket, { broker, secret, clock, unproven }: Door)
   function refuse(why: string): void {
     refused = true
     flush()
-    socket.end(`${JSON.stringify(['no', why] satisfies Welcome)}\n`)
+    socket.end(`${JSON.stringify(['no', why] satisfies HelloReply)}\n`)
   }
 
-  function greet(message: Greeting): void {
+  function sendHello(message: BrokerHello): void {
     switch (message[0]) {
       case 'hello': {
         if (message[1] !== version) {
@@ -86,38 +89,38 @@ export function serve(socket: Socket, { broker, secret, clock, unproven }: Door)
         }
         if (nonces !== undefined) return refuse('it was greeted before')
         nonces = { secret: secret(), theirs: message[2], ours: randomBytes(16).toString('hex') }
-        const proof = proofOf('broker', nonces.secret, nonces.theirs, nonces.ours)
-        return send(['hello', version, nonces.ours, proof, process.pid] satisfies Welcome)
+        const proof = computeProof('broker', nonces.secret, nonces.theirs, nonces.ours)
+        return send(['hello', version, nonces.ours, proof, process.pid] satisfies HelloReply)
       }
       case 'prove': {
-        const proof = nonces && proofOf('client', nonces.secret, nonces.theirs, nonces.ours)
-        if (proof === undefined || !same(proof, message[1]))
+        const proof = nonces && computeProof('client', nonces.secret, nonces.theirs, nonces.ours)
+        if (proof === undefined || !equalSecrets(proof, message[1]))
           return refuse('this process has not shown that it can read the home file')
         proven = true
         disarm()
-        unproven.delete(socket)
+        unauthenticated.delete(socket)
         return
       }
       case 'enter': {
         if (!proven) return refuse('this process has not shown that it can read the home file')
         const entered = broker.enter(connection, message[1])
         client = entered.client
-        return send(['entered', entered.gone] satisfies Welcome)
+        return send(['entered', entered.gone] satisfies HelloReply)
       }
       case 'bye':
-        bye = true
+        graceful = true
         return
     }
   }
 
-  const take = (message: Greeting | Call) => {
+  const take = (message: BrokerHello | Call) => {
     if (refused) return
-    if (typeof message[0] !== 'number') greet(message as Greeting)
+    if (typeof message[0] !== 'number') sendHello(message as BrokerHello)
     else if (client === undefined) refuse('a call came before its greeting')
     // Calls that arrive over an earlier connection are ignored: the client has since stated anew what it wants.
     else if (client.connection === connection) broker.call(client, message as Call)
   }
-  const read = lineReader<Greeting | Call>(take, () => (proven ? longestLine : longestGreeting))
+  const read = lineReader<BrokerHello | Call>(take, () => (proven ? maxLine : maxHello))
 
   socket.setEncoding('utf8')
   socket.on('data', (chunk: string) => {
@@ -125,18 +128,18 @@ export function serve(socket: Socket, { broker, secret, clock, unproven }: Door)
     try {
       read(chunk)
     } catch (error) {
-      refuse(messageOf(error))
+      refuse(errorMessage(error))
     }
   })
   // Any error of a connection shows as its end.
   socket.on('error', () => undefined)
   socket.on('close', () => {
     disarm()
-    unproven.delete(socket)
-    if (client !== undefined) broker.left(client, connection, bye)
+    unauthenticated.delete(socket)
+    if (client !== undefined) broker.clientLeft(client, connection, graceful)
   })
 }
 
-function same(a: string, b: unknown): boolean {
+function equalSecrets(a: string, b: unknown): boolean {
   return typeof b === 'string' && a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b))
 }

@@ -6,14 +6,21 @@
  */
 import type { Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
-import { type Link, makeLink } from './broker-connection.js'
-import { type Answered, type Asked, answerWithin, askOnce, type Pending, type Started } from './call.js'
+import { type BrokerLink, createBrokerLink } from './broker-connection.js'
+import {
+  answerTimeout,
+  askOnce,
+  type CallHandle,
+  type CallRequest,
+  type CallResult,
+  type PendingCall,
+} from './call.js'
 import { thisProcess } from './processes.js'
 import type { Answer, Notice, Reply, Verb } from './protocol.js'
 import type { SocketKind } from './runtime-directory.js'
 
 /** A grant, as the session sees it. */
-export interface Held {
+export interface LocalHold {
   /** The broker has reported its end. */
   lost(): void
   contended(yes: boolean): void
@@ -23,30 +30,30 @@ export interface Session {
   /** The unique id of this client. */
   readonly id: string
   /** Sends a call; the result has a function that drops it. */
-  start(call: Asked): Started
-  /** Ends an attempt that may have been granted without our knowledge. Resolves when it has ended, or after `cancelWithin` ms. */
+  start(call: CallRequest): CallHandle
+  /** Ends an attempt that may have been granted without our knowledge. Resolves when it has ended, or after `cancelTimeout` ms. */
   abandon(name: string, attempt: string): Promise<void>
   /** Sends a call with one answer. @throws BackendError when none comes in time; `signal.reason` when that aborts first */
-  ask(verb: Verb, signal?: AbortSignal, patience?: number): Promise<Answered>
+  call(verb: Verb, signal?: AbortSignal, timeout?: number): Promise<CallResult>
   /** The grants by attempt. */
-  readonly held: Map<string, Held>
+  readonly held: Map<string, LocalHold>
   close(): Promise<void>
 }
 
 const closedError = () => new BackendError('local', 'this driver was closed', { closed: true })
 
 /** How long a wait that is over still waits for the broker to confirm that, in ms. */
-const cancelWithin = 100
+const cancelTimeout = 100
 /** How long `close` waits for a broker when there is none and we may hold something, in ms. */
-const farewellWithin = 500
+const closeTimeout = 500
 
-export function makeSession(env: Env, directory: string, socket: SocketKind | undefined): Session {
+export function createSession(env: Env, directory: string, socket: SocketKind | undefined): Session {
   const { clock } = env
   const client = env.id()
-  const calls = new Map<number, { readonly call: Pending; readonly stop: () => void }>()
-  const held = new Map<string, Held>()
+  const calls = new Map<number, { readonly call: PendingCall; readonly stop: () => void }>()
+  const held = new Map<string, LocalHold>()
   /** Attempts that the broker may count as ours although we abandoned them, and their names: we enter again, so that it ends them. */
-  const owed = new Map<string, string>()
+  const pendingReleases = new Map<string, string>()
   /** The attempts that our last `enter` named as requested. */
   let asked = new Set<string>()
   let lastId = 0
@@ -54,12 +61,12 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
   let closed = false
   let onEntered: (() => void) | undefined
 
-  const link: Link = makeLink({
+  const link: BrokerLink = createBrokerLink({
     env,
     directory,
     socket,
-    wanted: () => calls.size > 0 || held.size > 0 || owed.size > 0,
-    entering() {
+    wanted: () => calls.size > 0 || held.size > 0 || pendingReleases.size > 0,
+    createHello() {
       asked = new Set([...calls.values()].flatMap(({ call }) => requestedBy(call.verb)))
       return { client, by: env.client, mark: thisProcess(), held: [...held.keys()], asked: [...asked] }
     },
@@ -68,9 +75,9 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
       for (const attempt of gone) held.get(attempt)?.lost()
       for (const [id, { call }] of calls) send(id, call)
       // Those that were abandoned only after `enter` had named them are still ours. The others have ended.
-      for (const [attempt, name] of owed) {
+      for (const [attempt, name] of pendingReleases) {
         if (asked.has(attempt)) void cancel(name, attempt)
-        else owed.delete(attempt)
+        else pendingReleases.delete(attempt)
       }
     },
     onDown: () => {
@@ -90,7 +97,7 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
     out = ''
   }
 
-  function send(id: number, call: Pending): void {
+  function send(id: number, call: PendingCall): void {
     if (out === '') queueMicrotask(flush)
     call.sent = clock.now()
     call.times += 1
@@ -116,16 +123,16 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
     calls.delete(id)
   }
 
-  function start({ verb, patience, answered, failed, ref = true }: Asked): Started {
+  function start({ verb, timeout, answered, failed, ref = true }: CallRequest): CallHandle {
     lastId += 1
     const id = lastId
-    const call: Pending = { verb, patience, answered, failed, sent: clock.now(), times: 0 }
+    const call: PendingCall = { verb, timeout, answered, failed, sent: clock.now(), times: 0 }
     // Also for a call that waits forever: the timer keeps the process alive for its caller.
     const late = () => {
       forget(id)
       failed(silent())
     }
-    const stop = clock.at(clock.now() + patience, late, { ref })
+    const stop = clock.at(clock.now() + timeout, late, { ref })
     calls.set(id, { call, stop })
     if (closed) {
       forget(id)
@@ -140,41 +147,41 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
     const whose = brokerPid === undefined ? '' : ` in process ${brokerPid}`
     return new BackendError(
       'local',
-      `the broker of ${directory}${whose} gave no answer within ${answerWithin} ms; is that process stopped? Continue it or end it`,
+      `the broker of ${directory}${whose} gave no answer within ${answerTimeout} ms; is that process stopped? Continue it or end it`,
       { unanswered: true },
     )
   }
 
-  const ask: Session['ask'] = (verb, signal, patience) => askOnce(start, verb, signal, patience)
+  const ask: Session['call'] = (verb, signal, timeout) => askOnce(start, verb, signal, timeout)
 
   async function abandon(name: string, attempt: string): Promise<void> {
     if (closed) return
-    owed.set(attempt, name)
+    pendingReleases.set(attempt, name)
     // Without a connection there is nothing to wait for: when we enter again, the broker ends every attempt that we do not name.
     if (!link.up) return link.wake()
     await cancel(name, attempt)
   }
 
-  /** Resolves after `cancelWithin` ms at the latest. An answer after that still counts. */
+  /** Resolves after `cancelTimeout` ms at the latest. An answer after that still counts. */
   function cancel(name: string, attempt: string): Promise<void> {
     return new Promise((resolve) => {
-      const stop = clock.at(clock.now() + cancelWithin, resolve)
+      const stop = clock.at(clock.now() + cancelTimeout, resolve)
       const failed = () => {
         stop()
         resolve()
       }
       const answered = () => {
-        owed.delete(attempt)
+        pendingReleases.delete(attempt)
         failed()
       }
       const verb: Verb = ['cancel', name, attempt]
-      start({ verb, patience: Number.POSITIVE_INFINITY, answered, failed, ref: false })
+      start({ verb, timeout: Number.POSITIVE_INFINITY, answered, failed, ref: false })
     })
   }
 
   function entered(): Promise<void> {
     return new Promise((resolve) => {
-      const stop = clock.at(clock.now() + farewellWithin, resolve)
+      const stop = clock.at(clock.now() + closeTimeout, resolve)
       onEntered = () => {
         stop()
         resolve()
@@ -187,7 +194,7 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
     id: client,
     start,
     abandon,
-    ask,
+    call: ask,
     held,
     async close() {
       if (closed) return
@@ -197,7 +204,7 @@ export function makeSession(env: Env, directory: string, socket: SocketKind | un
         call.failed(closedError())
       }
       // Without a message from us, a broker would count us as absent, and keep our holds until their ttl has passed.
-      if (held.size + owed.size > 0 && !link.up) await entered()
+      if (held.size + pendingReleases.size > 0 && !link.up) await entered()
       flush()
       await link.close()
       held.clear()

@@ -8,10 +8,10 @@ export interface Watches {
   add(client: Client, call: Extract<Call, readonly [number, 'watch', ...unknown[]]>): void
   drop(watch: string): void
   /** A connection has ended: drops its watches. */
-  left(connection: Connection): void
+  clientLeft(connection: Connection): void
 }
 
-export function makeWatches(cells: CellTable): Watches {
+export function createWatches(cells: CellTable): Watches {
   const watches = new Map<string, { readonly connection: Connection; readonly stop: () => void }>()
 
   function drop(watch: string): void {
@@ -24,15 +24,15 @@ export function makeWatches(cells: CellTable): Watches {
     add({ connection }, [id, , key, version, watch]) {
       drop(watch)
       if (connection === undefined) return
-      let told = false
+      let notified = false
       const stop = cells.watch(key, version, () => {
-        told = true
+        notified = true
         watches.delete(watch)
         connection.send([id, 'done'])
       })
-      if (!told) watches.set(watch, { connection, stop })
+      if (!notified) watches.set(watch, { connection, stop })
     },
-    left(connection) {
+    clientLeft(connection) {
       for (const [watch, one] of watches) if (one.connection === connection) drop(watch)
     },
   }

@@ -4,7 +4,7 @@ import { linkSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
 /** Creates the file unless it exists. @returns false when another process was first @throws what `fs` throws */
-export function createWhole(path: string, text: string): boolean {
+export function createAtomically(path: string, text: string): boolean {
   return throughDraft(path, text, (draft) => {
     try {
       linkSync(draft, path)
@@ -17,7 +17,7 @@ export function createWhole(path: string, text: string): boolean {
 }
 
 /** Creates or replaces the file. @throws what `fs` throws */
-export function replaceWhole(path: string, text: string): void {
+export function replaceAtomically(path: string, text: string): void {
   throughDraft(path, text, (draft) => renameSync(draft, path))
 }
 

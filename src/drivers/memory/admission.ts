@@ -12,8 +12,8 @@ export interface RefreshedRow {
 }
 
 /** May `asked` hold beside the present holders? `admits` of `core/mode.ts`, for a row. */
-export function fits(row: Row, asked: Mode): boolean {
-  return joins(loadOf(row.holds), asked)
+export function admits(row: Row, asked: Mode): boolean {
+  return joins(computeLoad(row.holds), asked)
 }
 
 /** Drops overdue holds and grants what then fits. Returns the same row when nothing is overdue. */
@@ -29,7 +29,7 @@ export function refresh(row: Row, now: number, wall: number): RefreshedRow {
 /** Grants the head of the queue for as long as it fits, all in one step. */
 export function grantFromHead(row: Row, now: number, wall: number): { row: Row; granted: readonly Hold[] } {
   const head = row.queue[0]
-  const load = loadOf(row.holds)
+  const load = computeLoad(row.holds)
   if (head === undefined || !joins(load, head.mode)) return { row, granted: emptyList }
   const granted: Hold[] = []
   let token = row.token
@@ -71,7 +71,7 @@ interface Load {
   taken: number
 }
 
-function loadOf(held: readonly Hold[]): Load {
+function computeLoad(held: readonly Hold[]): Load {
   const load: Load = { kind: undefined, taken: 0 }
   for (const hold of held) count(load, hold.mode)
   return load

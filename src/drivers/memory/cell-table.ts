@@ -30,23 +30,23 @@ export interface CellTable {
 }
 
 /** How long a removed cell is remembered, in ms, so that a repeated removal gets the same reply. */
-const removedFor = 60_000
+const removedRetention = 60_000
 /** After this many writes, expired entries are swept out. */
 const sweepEvery = 1024
 
-interface Watched {
+interface CellWatch {
   readonly listeners: Set<() => void>
   stop: (() => void) | undefined
 }
 
 /** @param wall milliseconds since 1970 */
-export function makeCellTable(clock: Clock, wall: () => number): CellTable {
+export function createCellTable(clock: Clock, wall: () => number): CellTable {
   const entries = new Map<string, Entry>()
-  const watched = new Map<string, Watched>()
+  const watched = new Map<string, CellWatch>()
   let top = 0
   let writes = 0
 
-  function entryOf(key: string): Entry | undefined {
+  function findEntry(key: string): Entry | undefined {
     const entry = entries.get(key)
     if (entry === undefined || entry.expires > clock.now()) return entry
     entries.delete(key)
@@ -54,21 +54,26 @@ export function makeCellTable(clock: Clock, wall: () => number): CellTable {
   }
 
   function read(key: string): Cell | undefined {
-    const entry = entryOf(key)
+    const entry = findEntry(key)
     return entry?.value === undefined ? undefined : { version: entry.version, value: entry.value }
   }
 
   function write(key: string, change: CellChange, note?: (key: string, entry: Entry) => void) {
     const { ifVersion, value, ttl, id } = change
-    const before = entryOf(key)
+    const before = findEntry(key)
     if (before?.id === id) return { version: before.version, value: before.value ?? '' }
     if ((read(key)?.version ?? 0) !== ifVersion) return undefined
     const version = nextToken(top, wall())
-    const entry = { version, value, expires: clock.now() + (value === undefined ? removedFor : ttl), id }
+    const entry = {
+      version,
+      value,
+      expires: clock.now() + (value === undefined ? removedRetention : ttl),
+      id,
+    }
     note?.(key, entry)
     top = version
     entries.set(key, entry)
-    if (++writes % sweepEvery === 0) for (const one of [...entries.keys()]) entryOf(one)
+    if (++writes % sweepEvery === 0) for (const one of [...entries.keys()]) findEntry(one)
     tell(key)
     return { version, value: value ?? '' }
   }
@@ -86,7 +91,7 @@ export function makeCellTable(clock: Clock, wall: () => number): CellTable {
       changed()
       return () => undefined
     }
-    const one: Watched = watched.get(key) ?? { listeners: new Set(), stop: untilEnd(key) }
+    const one: CellWatch = watched.get(key) ?? { listeners: new Set(), stop: untilEnd(key) }
     watched.set(key, one)
     one.listeners.add(changed)
     return () => {
@@ -98,7 +103,7 @@ export function makeCellTable(clock: Clock, wall: () => number): CellTable {
 
   /** A timer for the expiry of a watched cell: its watchers must be notified of it. */
   function untilEnd(key: string): (() => void) | undefined {
-    const entry = entryOf(key)
+    const entry = findEntry(key)
     const ends = entry?.value !== undefined && entry.expires !== Number.POSITIVE_INFINITY
     return ends ? clock.at(entry.expires, () => tell(key)) : undefined
   }
@@ -109,7 +114,7 @@ export function makeCellTable(clock: Clock, wall: () => number): CellTable {
     watch,
     *entries() {
       for (const key of [...entries.keys()]) {
-        const entry = entryOf(key)
+        const entry = findEntry(key)
         if (entry !== undefined) yield [key, entry] as const
       }
     },

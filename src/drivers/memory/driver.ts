@@ -5,7 +5,7 @@ import type { Claim, Driver, DriverFactory, Grant, Traits, Wait } from '../../co
 import { BackendError, permitLimitError } from '../../core/errors.js'
 import { createCells } from './cells.js'
 import { createGrant } from './grant.js'
-import { makeStore, type Store } from './store.js'
+import { createStore, type Store } from './store.js'
 import { type Hold, toHolder } from './table.js'
 
 export interface MemoryTraits extends Traits {
@@ -41,7 +41,7 @@ const traits: MemoryTraits = Object.freeze({
 export function memory(): DriverFactory<MemoryTraits> {
   let store: Store | undefined
   return (env) => {
-    store ??= makeStore(env.clock, performance.timeOrigin + performance.now())
+    store ??= createStore(env.clock, performance.timeOrigin + performance.now())
     return memoryDriver(store, env.clock, env.client)
   }
 }
@@ -64,7 +64,7 @@ function memoryDriver(store: Store, clock: Clock, client: string): Driver<Memory
       case 'limit':
         return Promise.reject(permitLimitError(name, answer.limit, mode.kind === 'permits' ? mode.of : 0))
       case 'busy':
-        tellHolder(name, wait)
+        notifyHolder(name, wait)
         return Promise.resolve(undefined)
       case 'over':
         return Promise.resolve(undefined)
@@ -115,11 +115,11 @@ function memoryDriver(store: Store, clock: Clock, client: string): Driver<Memory
       waits.add(end)
       signal.addEventListener('abort', end)
       if (signal.aborted) end()
-      else tellHolder(claim.name, wait, position)
+      else notifyHolder(claim.name, wait, position)
     })
   }
 
-  function tellHolder(name: string, wait: Wait, position?: number): void {
+  function notifyHolder(name: string, wait: Wait, position?: number): void {
     const hold = store.holder(name)
     wait.report?.({
       ...(hold && { holder: toHolder(hold, store.clock.now()) }),

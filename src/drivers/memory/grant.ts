@@ -31,7 +31,7 @@ class MemoryGrant implements Grant {
   }
 
   get lost(): AbortSignal {
-    return this.store.notice(this.name, this.attempt)
+    return this.store.onContended(this.name, this.attempt)
   }
 
   get validUntil(): number {

@@ -6,7 +6,7 @@
 import type { QueueEntry } from './row.js'
 
 /** A shorter queue is searched without an index. */
-const indexedFrom = 64
+const indexThreshold = 64
 
 const indexes = new WeakMap<readonly QueueEntry[], Map<string, QueueEntry>>()
 
@@ -16,7 +16,9 @@ export function findEntry(
   attempt: string,
 ): { readonly entry: QueueEntry; readonly index: number } | undefined {
   const entry =
-    queue.length < indexedFrom ? queue.find((one) => one.attempt === attempt) : indexOf(queue).get(attempt)
+    queue.length < indexThreshold
+      ? queue.find((one) => one.attempt === attempt)
+      : buildIndex(queue).get(attempt)
   return entry && { entry, index: queue.indexOf(entry) }
 }
 
@@ -61,7 +63,7 @@ function moveIndex(
   return index
 }
 
-function indexOf(queue: readonly QueueEntry[]): Map<string, QueueEntry> {
+function buildIndex(queue: readonly QueueEntry[]): Map<string, QueueEntry> {
   let index = indexes.get(queue)
   if (index === undefined) {
     index = new Map(queue.map((entry) => [entry.attempt, entry]))

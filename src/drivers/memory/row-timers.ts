@@ -9,7 +9,7 @@ export interface RowTimers {
 }
 
 /** @param due checks the row of that name again, and passes the result to `follow` */
-export function makeRowTimers(clock: Clock, due: (name: string) => void): RowTimers {
+export function createRowTimers(clock: Clock, due: (name: string) => void): RowTimers {
   const timers = new Map<string, { readonly at: number; readonly stop: () => void }>()
 
   function follow(row: Row): void {

@@ -48,12 +48,12 @@ export interface Row {
   readonly token: number
   readonly holds: readonly Hold[]
   readonly queue: readonly QueueEntry[]
-  /** Attempts that ended by release or cancel, newest first, at most {@link endedKept}. */
+  /** Attempts that ended by release or cancel, newest first, at most {@link maxEnded}. */
   readonly ended: readonly string[]
 }
 
 /** How many ended attempts a row remembers: about one for each process that might resend a release. */
-export const endedKept = 16
+export const maxEnded = 16
 
 export const emptyList: readonly never[] = Object.freeze([])
 
@@ -86,7 +86,7 @@ export function nextExpiry(row: Row): number {
 }
 
 /** The limit of the semaphore, while any attempt holds or waits for permits. */
-export function limitOf(row: Row): number | undefined {
+export function permitLimit(row: Row): number | undefined {
   for (const { mode } of row.holds) if (mode.kind === 'permits') return mode.of
   for (const { mode } of row.queue) if (mode.kind === 'permits') return mode.of
   return undefined

@@ -9,12 +9,12 @@ import type { Clock } from '../../core/clock.js'
 import type { LockStatus, ReleaseResult } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { type AcquireManyResult, acquireMany as decideTogether, type NamedRequest } from './acquire-many.js'
-import { type CellTable, makeCellTable } from './cell-table.js'
-import { makeRowTimers } from './row-timers.js'
+import { type CellTable, createCellTable } from './cell-table.js'
+import { createRowTimers } from './row-timers.js'
 import * as table from './table.js'
 
 /** How many idle rows are kept for their memory of ended attempts; of further ones only the token counts, as the floor of new rows. */
-const idleRowsKept = 1024
+const maxIdleRows = 1024
 
 export interface Store {
   readonly clock: Clock
@@ -36,18 +36,18 @@ export interface Store {
   holder(name: string): table.Hold | undefined
   holds(name: string, attempt: string): boolean
   /** Aborts when the hold is force-released; already aborted when there is no such hold. */
-  notice(name: string, attempt: string): AbortSignal
+  onContended(name: string, attempt: string): AbortSignal
 }
 
 /** @param wallAtStart milliseconds since 1970: tokens begin there and advance with `clock`, which never steps back. */
-export function makeStore(clock: Clock, wallAtStart: number): Store {
+export function createStore(clock: Clock, wallAtStart: number): Store {
   const rows = new Map<string, table.Row>()
   const parked = new Map<string, (hold: table.Hold) => void>()
   /** Controllers of the watched holds, by attempt. */
   const notices = new Map<string, AbortController>()
-  const timers = makeRowTimers(clock, (name) => apply(table.expire, name))
+  const timers = createRowTimers(clock, (name) => apply(table.expire, name))
   const wallAtZero = wallAtStart - clock.now()
-  const cells = makeCellTable(clock, () => wallAtZero + clock.now())
+  const cells = createCellTable(clock, () => wallAtZero + clock.now())
   let floor = 0
 
   function apply<A>(command: (row: table.Row, now: number, wall: number) => table.Step<A>, name: string): A {
@@ -60,8 +60,8 @@ export function makeStore(clock: Clock, wallAtStart: number): Store {
 
   function acquireMany(requests: readonly NamedRequest[]): AcquireManyResult {
     const now = clock.now()
-    const rowOf = (name: string) => rows.get(name) ?? table.emptyRow(name, floor)
-    const answer = decideTogether(rowOf, requests, now, wallAtZero + now)
+    const findRow = (name: string) => rows.get(name) ?? table.emptyRow(name, floor)
+    const answer = decideTogether(findRow, requests, now, wallAtZero + now)
     if (answer.is === 'refused') return answer
     for (const { row } of answer.steps) keep(row)
     for (const { granted } of answer.steps) for (const hold of granted) tell(hold)
@@ -71,7 +71,7 @@ export function makeStore(clock: Clock, wallAtStart: number): Store {
   function keep(row: table.Row): void {
     const { name } = row
     timers.follow(row)
-    if (table.isIdle(row) && rows.size > idleRowsKept) {
+    if (table.isIdle(row) && rows.size > maxIdleRows) {
       floor = Math.max(floor, row.token)
       rows.delete(name)
     } else rows.set(name, row)
@@ -115,7 +115,7 @@ export function makeStore(clock: Clock, wallAtStart: number): Store {
     contended: (name) => (rows.get(name)?.queue.length ?? 0) > 0,
     holder: (name) => rows.get(name)?.holds[0],
     holds,
-    notice(name, attempt) {
+    onContended(name, attempt) {
       const known = notices.get(attempt)
       if (known !== undefined) return known.signal
       const notice = new AbortController()

@@ -20,15 +20,15 @@
  */
 import type { ReleaseResult } from '../../core/driver.js'
 import { shared } from '../../core/mode.js'
-import { fits, grantFromHead, mintHold, type RefreshedRow, refresh } from './admission.js'
+import { admits, grantFromHead, mintHold, type RefreshedRow, refresh } from './admission.js'
 import { findEntry, withEntry, withoutEntry } from './queue.js'
 import {
   type AcquireRequest,
   createRow,
   emptyList,
-  endedKept,
   type Hold,
-  limitOf,
+  maxEnded,
+  permitLimit,
   type QueueEntry,
   type Row,
 } from './row.js'
@@ -66,7 +66,7 @@ export function acquire(
   const { row } = seen
   const { attempt, mode } = request
   if (row.ended.includes(attempt)) return step(seen, { is: 'over' })
-  const held = holdOf(row, attempt)
+  const held = findHold(row, attempt)
   if (held !== undefined) {
     const hold: Hold = { ...held, ttl: request.ttl, expires: now + request.ttl }
     return step(seen, { is: 'granted', hold }, swap(row, held, hold), attempt)
@@ -76,10 +76,10 @@ export function acquire(
     return step(seen, { is: 'waiting', position: lined.index + 1, ticket: lined.entry.ticket })
   }
   if (mode.kind === 'permits') {
-    const limit = limitOf(row)
+    const limit = permitLimit(row)
     if (limit !== undefined && limit !== mode.of) return step(seen, { is: 'limit', limit })
   }
-  if (row.queue.length === 0 && fits(row, mode)) {
+  if (row.queue.length === 0 && admits(row, mode)) {
     const hold = mintHold(request, row.token, now, wall)
     const held = row.holds.length === 0 ? [hold] : [...row.holds, hold]
     return step(seen, { is: 'granted', hold }, createRow(row.name, hold.upTo, held, row.queue, row.ended))
@@ -96,7 +96,7 @@ export function renew(
   wall: number,
 ): Step<Hold | undefined> {
   const seen = refresh(before, now, wall)
-  const held = holdOf(seen.row, attempt)
+  const held = findHold(seen.row, attempt)
   if (held === undefined) return step(seen, undefined)
   const hold: Hold = { ...held, ttl, expires: now + ttl }
   return step(seen, hold, swap(seen.row, held, hold), attempt)
@@ -111,7 +111,7 @@ export function release(
   wall: number,
 ): Step<ReleaseResult> {
   const seen = refresh(before, now, wall)
-  const held = holdOf(seen.row, attempt)
+  const held = findHold(seen.row, attempt)
   if (held === undefined) {
     return step(seen, seen.row.ended.includes(attempt) ? 'already-released' : 'lost')
   }
@@ -131,7 +131,7 @@ export function cancel(
 ): Step<boolean> {
   const seen = refresh(before, now, wall)
   const { row } = seen
-  const held = holdOf(row, attempt)
+  const held = findHold(row, attempt)
   if (held !== undefined) {
     const gone = withoutHold(row, held, held.token)
     const { name, token } = gone
@@ -157,7 +157,7 @@ export function downgrade(
   wall: number,
 ): Step<Hold | undefined> {
   const seen = refresh(before, now, wall)
-  const held = holdOf(seen.row, attempt)
+  const held = findHold(seen.row, attempt)
   if (held?.mode.kind !== 'exclusive') {
     return step(seen, held?.mode.kind === 'shared' ? held : undefined, seen.row, attempt)
   }
@@ -239,7 +239,7 @@ function step<Answer>(seen: RefreshedRow, answer: Answer, row: Row = seen.row, a
   return { row, answer, granted, expired }
 }
 
-function holdOf(row: Row, attempt: string): Hold | undefined {
+function findHold(row: Row, attempt: string): Hold | undefined {
   return row.holds.find((hold) => hold.attempt === attempt)
 }
 
@@ -263,5 +263,5 @@ function lastUsed(hold: Hold, last = hold.upTo): number {
 
 function remember(row: Row, attempt: string): readonly string[] {
   if (row.ended.includes(attempt)) return row.ended
-  return [attempt, ...row.ended.slice(0, endedKept - 1)]
+  return [attempt, ...row.ended.slice(0, maxEnded - 1)]
 }

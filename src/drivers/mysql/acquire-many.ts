@@ -19,13 +19,13 @@ import { cleanUp } from './cleanup.js'
 import { number } from './client.js'
 import { type Decision, decide, parseRow, toPrecondition } from './decision.js'
 import { toFailure } from './failure.js'
-import type { Proof } from './hold.js'
+import type { HoldProof } from './hold.js'
 import type { Runtime } from './runtime.js'
 import * as sql from './sql.js'
-import { takeAll } from './sql-acquire-many.js'
+import { acquireAll } from './sql-acquire-many.js'
 import type { Strategy } from './waiter.js'
 
-const first: sql.Precondition = { is: 'first' }
+const tryLockRows: sql.Precondition = { is: 'first' }
 
 /** Undefined: one is not free, or the wait is over, and nothing of the claims is left. @throws BackendError, RangeError */
 export async function acquireMany(
@@ -33,7 +33,7 @@ export async function acquireMany(
   { rollback }: Pick<Strategy, 'rollback'>,
   claims: readonly Claim[],
   wait: Wait,
-): Promise<readonly Proof[] | undefined> {
+): Promise<readonly HoldProof[] | undefined> {
   if (wait.ended) return undefined
   const longest = Math.max(...claims.map(({ ttl }) => ttl))
   const end = async () => {
@@ -41,7 +41,7 @@ export async function acquireMany(
   }
   const { signal } = wait
   try {
-    const proven = await orAborted(untilKnown(runtime, claims, signal), signal)
+    const proven = await orAborted(resolveAmbiguous(runtime, claims, signal), signal)
     if (proven === 'in part') await cleanUp(runtime, end, longest, false)
     return proven === 'in part' ? undefined : proven
   } catch (error) {
@@ -53,25 +53,25 @@ export async function acquireMany(
   }
 }
 
-async function untilKnown(
+async function resolveAmbiguous(
   runtime: Runtime,
   claims: readonly Claim[],
   over: AbortSignal,
-): Promise<readonly Proof[] | 'in part' | undefined> {
+): Promise<readonly HoldProof[] | 'in part' | undefined> {
   const { execute, clock, tables, by, settings } = runtime
   const began = clock.now()
-  let guards: readonly sql.Precondition[] = claims.map(() => first)
+  let guards: readonly sql.Precondition[] = claims.map(() => tryLockRows)
   for (let misses = 1; !over.aborted && !runtime.closed; misses++) {
     const latest = await runtime.serverDeadline()
-    const takings = claims.map((claim, i) => ({ claim, by, guard: guards[i] ?? first, latest }))
-    const { id, sent } = await execute(takeAll(tables, takings))
+    const takings = claims.map((claim, i) => ({ claim, by, guard: guards[i] ?? tryLockRows, latest }))
+    const { id, sent } = await execute(acquireAll(tables, takings))
     if (id !== 0) return claims.map(({ ttl }) => ({ token: id, validUntil: deadline(sent, ttl), since: id }))
     const seen = await readAll(runtime, claims, began)
     if (!('guards' in seen)) return seen.held
     guards = seen.guards
     // All are free, and were each time: a stranger's transaction keeps a row locked.
     if (clock.now() - began > settings.commandTimeout) throw locked()
-    if (misses > 1) await rest(runtime, Math.min(2 ** misses, 20) * (0.5 + runtime.random()))
+    if (misses > 1) await sleep(runtime, Math.min(2 ** misses, 20) * (0.5 + runtime.random()))
   }
   return undefined
 }
@@ -79,12 +79,12 @@ async function untilKnown(
 type LockedRows =
   | { readonly guards: readonly sql.Precondition[] }
   /** Undefined: one is not free. `in part`: an earlier statement of these claims took them, and not all are there any more. */
-  | { readonly held: readonly Proof[] | 'in part' | undefined }
+  | { readonly held: readonly HoldProof[] | 'in part' | undefined }
 
 /** @param began clock reading before the first statement was sent @throws RangeError when a semaphore has a different limit */
 async function readAll(runtime: Runtime, claims: readonly Claim[], began: number): Promise<LockedRows> {
   const guards: sql.Precondition[] = []
-  const held: Proof[] = []
+  const held: HoldProof[] = []
   for (const claim of claims) {
     const { decision, sent } = await readOne(runtime, claim)
     if (decision.is === 'limit')
@@ -110,7 +110,7 @@ async function readOne(
   const values = rows[0]
   if (values === undefined) {
     await execute(sql.create(tables, claim.name))
-    return { decision: { is: 'take', guard: first }, sent }
+    return { decision: { is: 'take', guard: tryLockRows }, sent }
   }
   const row = parseRow(values)
   noteServerTime(row.now, sent)
@@ -120,7 +120,7 @@ async function readOne(
   return { decision: { ...decision, guard: toPrecondition(row, claim, decision.guard) }, sent }
 }
 
-async function rest(runtime: Runtime, ms: number): Promise<void> {
+async function sleep(runtime: Runtime, ms: number): Promise<void> {
   const pause = new AutoResetEvent(runtime.clock)
   runtime.closeListeners.add(pause.set)
   if (!runtime.closed) await pause.wait(ms)

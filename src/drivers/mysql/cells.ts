@@ -9,7 +9,7 @@ import type { Runtime } from './runtime.js'
 import * as sql from './sql-cells.js'
 
 /** Poll interval of a cell, in ms. */
-const lookEvery = 250
+const pollInterval = 250
 
 export function createCells(runtime: Runtime): Cells {
   const { tables } = runtime
@@ -62,7 +62,7 @@ export function createCells(runtime: Runtime): Cells {
         const row = await look(key)
         if (number(row?.[0]) !== version) return
         const left = row === undefined ? Number.POSITIVE_INFINITY : number(row[2]) / 1000
-        await pause.wait(Math.min(lookEvery * (0.8 + 0.4 * runtime.random()), left + 1))
+        await pause.wait(Math.min(pollInterval * (0.8 + 0.4 * runtime.random()), left + 1))
       }
     } finally {
       runtime.closeListeners.delete(pause.set)

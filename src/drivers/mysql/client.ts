@@ -68,7 +68,7 @@ export function checkPool(pool: unknown): MysqlPool {
 
 /** @throws what the pool throws; TypeError for a pool that gives no promise of a connection */
 export async function connect(pool: MysqlPool): Promise<Connection> {
-  const { given, socket, bare } = await acquired(pool)
+  const { given, socket, bare } = await onAcquired(pool)
   const connection = given as MysqlConnection | undefined
   if (typeof connection?.query !== 'function') {
     throw new TypeError(
@@ -96,7 +96,7 @@ interface Acquired {
  * connection and sends `KILL` with a number that may by then be somebody else's; if the server refuses the `KILL`, the process ends, because
  * nobody can catch the error. Closing the socket needs no server.
  */
-async function acquired(
+async function onAcquired(
   pool: MysqlPool,
 ): Promise<{ given: unknown; socket?: Socket | undefined; bare?: object | undefined }> {
   const events = pool as Partial<Pick<MysqlConnection, 'on' | 'off'>>
@@ -121,7 +121,7 @@ async function acquired(
 export async function queryOn(connection: Pick<MysqlConnection, 'query'>, sql: string): Promise<Answer> {
   // Only mariadb connections have `batch`.
   const mariadb = 'batch' in connection
-  return answerOf(await connection.query({ sql, rowsAsArray: true }), mariadb)
+  return toAnswer(await connection.query({ sql, rowsAsArray: true }), mariadb)
 }
 
 /** @param bare the object that the client wraps anew each time its pool hands it out */
@@ -160,7 +160,7 @@ export function wrap(connection: MysqlConnection, socket?: Socket, bare: object 
  * Rows, or a header with `insertId`. mysql2 puts them before the fields, and so does mariadb with `metaAsArray`; without it, mariadb
  * attaches `meta` to the list of rows. The content of the rows proves nothing: two rows can look like rows and fields.
  */
-function answerOf(result: unknown, mariadb: boolean): Answer {
+function toAnswer(result: unknown, mariadb: boolean): Answer {
   const bare = mariadb && !(Array.isArray(result) && !('meta' in result))
   const first = bare ? result : (result as readonly unknown[])[0]
   if (Array.isArray(first)) return { rows: first, id: 0, changed: 0, inTransaction: undefined }

@@ -11,7 +11,7 @@ import { type Answer, type Connection, connect, type MysqlPool, text } from './c
 import { onConnectionEnd } from './connection-end.js'
 import { isConflict } from './failure.js'
 import type { ConnectionEvents } from './hold-check.js'
-import { lifeOf } from './sql.js'
+import { expiryExpression } from './sql.js'
 
 export interface Reply extends Answer {
   /** Clock reading before the statement was sent. */
@@ -20,7 +20,7 @@ export interface Reply extends Answer {
 
 export interface Connections {
   /** @throws what the client throws; Error when no answer arrives in time */
-  execute(sql: string, urgent?: boolean): Promise<Reply>
+  execute(sql: string, priority?: boolean): Promise<Reply>
 }
 
 /** How often a statement may be rolled back for others before the error is reported. */
@@ -35,19 +35,19 @@ export function createConnections(
   events: ConnectionEvents,
 ): Connections & { close(): void } {
   let out = 0
-  const met = new WeakSet<object>()
+  const seenConnections = new WeakSet<object>()
   /** Functions that end the watch over each live connection. */
   const watches = new Set<() => void>()
   let closed = false
   const urgently: (() => void)[] = []
   const later: (() => void)[] = []
 
-  const enter = (urgent: boolean) => {
+  const enter = (priority: boolean) => {
     if (out < connections) {
       out++
       return undefined
     }
-    return new Promise<void>((resolve) => void (urgent ? urgently : later).push(resolve))
+    return new Promise<void>((resolve) => void (priority ? urgently : later).push(resolve))
   }
   /** Passes the slot to the next in the queue, or frees it. */
   const exit = () => {
@@ -59,13 +59,13 @@ export function createConnections(
   /** The first statement on a connection. The server, or what stands in front of it, may refuse it: then its life is unknown. */
   const meet = async (connection: Connection) => {
     const { identity, query } = connection
-    if (met.has(identity)) return
-    const { rows } = await withTimeout(clock, timeout, query(lifeOf)).catch((error) => {
+    if (seenConnections.has(identity)) return
+    const { rows } = await withTimeout(clock, timeout, query(expiryExpression)).catch((error) => {
       if (isRefusal(error)) return { rows: [] }
       throw error
     })
-    if (closed || met.has(identity)) return
-    met.add(identity)
+    if (closed || seenConnections.has(identity)) return
+    seenConnections.add(identity)
     const unwatch = onConnectionEnd(connection, () => {
       watches.delete(unwatch)
       events.ended()
@@ -76,7 +76,7 @@ export function createConnections(
   }
 
   const once = async (sql: string): Promise<Reply> => {
-    const connection = await borrowed(pool, clock, timeout)
+    const connection = await borrowConnection(pool, clock, timeout)
     let answered = false
     try {
       await meet(connection)
@@ -96,8 +96,8 @@ export function createConnections(
   }
 
   return {
-    async execute(sql, urgent = false) {
-      await enter(urgent)
+    async execute(sql, priority = false) {
+      await enter(priority)
       try {
         for (let n = 0; ; n++) {
           try {
@@ -119,7 +119,7 @@ export function createConnections(
 }
 
 /** An exhausted pool may give a connection after all when nobody waits for it any more: that connection goes back. */
-async function borrowed(pool: MysqlPool, clock: Clock, timeout: number): Promise<Connection> {
+async function borrowConnection(pool: MysqlPool, clock: Clock, timeout: number): Promise<Connection> {
   const coming = connect(pool)
   try {
     return await withTimeout(clock, timeout, coming)

@@ -6,7 +6,7 @@
 import type { Claim, Holder, LockStatus, Waiter } from '../../core/driver.js'
 import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
 import { number, text, type Value } from './client.js'
-import { letters, limitOf, type Precondition, takeOf } from './sql.js'
+import { letters, type Precondition, permitCount, permitLimit } from './sql.js'
 
 /** A holder beside others. Times in µs by the server's clock. */
 export interface SharedHold {
@@ -141,7 +141,7 @@ export function decide(
   // them overtakes nobody, unless the claim asks for strict order.
   const besideQueue = ahead > 0 && once && !claim.fair && mode.kind === 'permits'
   const fits = (taken: number) =>
-    mode.kind !== 'permits' || taken + (besideQueue ? wanted : 0) + takeOf(mode) <= limitOf(mode)
+    mode.kind !== 'permits' || taken + (besideQueue ? wanted : 0) + permitCount(mode) <= permitLimit(mode)
   if (ahead > 0 && !(besideQueue && fits(0))) return { is: 'busy', holder: first, left: least }
   const queueUntil = queued ? undefined : row.queueUntil
   const alone: Precondition = {
@@ -189,7 +189,7 @@ function ownHold(row: Row, { attempt, mode }: Claim): Decision | undefined {
 const parseMode = (kind: string, take: number, of: number): Mode =>
   kind === 's' ? shared : kind === 'p' ? permits(take, of) : exclusive
 
-const described = (by: string, note: string) => ({
+const withNote = (by: string, note: string) => ({
   ...(by !== '' && { client: by }),
   ...(note !== '' && { note }),
 })
@@ -207,7 +207,7 @@ export function toHolders(row: Row): readonly Holder[] {
         token,
         heldFor: Math.max(0, (now - since) / 1000),
         expiresIn,
-        ...described(by, note),
+        ...withNote(by, note),
       },
     ]
   }
@@ -220,7 +220,7 @@ export function toHolders(row: Row): readonly Holder[] {
       token: one.token,
       heldFor: Math.max(0, (now - one.since) / 1000),
       expiresIn: (one.until - now) / 1000,
-      ...described(one.by, one.note),
+      ...withNote(one.by, one.note),
     }))
 }
 
@@ -241,6 +241,6 @@ function toWaiter([now, , attempt, kind, take, of, since, by, note]: readonly Va
     attempt: text(attempt),
     mode: parseMode(text(kind), number(take), number(of)),
     waitedFor: Math.max(0, (number(now) - number(since)) / 1000),
-    ...described(text(by), text(note)),
+    ...withNote(text(by), text(note)),
   }
 }

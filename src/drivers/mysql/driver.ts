@@ -5,17 +5,17 @@ import { acquireMany } from './acquire-many.js'
 import { createCells } from './cells.js'
 import { createConnections } from './connections.js'
 import { createGetLockNotifier } from './get-lock-notifier.js'
-import { Hold, type Proof } from './hold.js'
+import { Hold, type HoldProof } from './hold.js'
 import { createHoldCheck } from './hold-check.js'
 import { forceRelease, inspect, list } from './inspect.js'
-import { type MysqlOptions, type Settings, settingsOf } from './options.js'
+import { type MysqlOptions, parseOptions, type Settings } from './options.js'
 import { createRenewer } from './renewer.js'
 import { rowStrategy } from './row-strategy.js'
 import { assertOpen, createRuntime, type Runtime, withBackendErrors } from './runtime.js'
 import { Heartbeat, SessionHold } from './session/hold.js'
 import { createSessions, type Session } from './session/session.js'
 import { sessionStrategy } from './session/strategy.js'
-import { lifeOf } from './sql.js'
+import { expiryExpression } from './sql.js'
 import { type Strategy, Waiter } from './waiter.js'
 
 export interface MysqlTraits extends Traits {
@@ -66,7 +66,7 @@ export function mysql(
 export function mysql(options: MysqlOptions & { readonly strategy?: 'row' }): DriverFactory<MysqlTraits>
 export function mysql(options: MysqlOptions): DriverFactory
 export function mysql(options: MysqlOptions): DriverFactory {
-  const settings = settingsOf(options)
+  const settings = parseOptions(options)
   return settings.strategy === 'session' ? sessionDriver(settings) : rowDriver(settings)
 }
 
@@ -74,7 +74,7 @@ function rowDriver(settings: Settings): DriverFactory<MysqlTraits> {
   return (env) => {
     const { clock } = env
     const holds = new Map<string, Hold>()
-    const call = createHoldCheck({ clock, holds, probe: () => connections.execute(lifeOf, true) })
+    const call = createHoldCheck({ clock, holds, probe: () => connections.execute(expiryExpression, true) })
     const connections = createConnections(
       settings.pool,
       clock,
@@ -85,7 +85,7 @@ function rowDriver(settings: Settings): DriverFactory<MysqlTraits> {
     const runtime = createRuntime(settings, env, connections)
     const notifier = settings.wakeWithGetLock ? createGetLockNotifier(runtime, settings, clock) : undefined
     const renewer = createRenewer(runtime)
-    const make = (claim: Claim, proven: Proof, ended: () => void) =>
+    const make = (claim: Claim, proven: HoldProof, ended: () => void) =>
       new Hold(runtime, renewer, claim, proven, () => {
         notifier?.notify(claim.name)
         ended()
@@ -108,7 +108,7 @@ function rowDriver(settings: Settings): DriverFactory<MysqlTraits> {
         return proven?.map((one, i) => {
           const claim = claims[i] as Claim
           if (claim.mode.kind === 'exclusive') notifier?.hold(claim.name)
-          return kept(
+          return registerGrant(
             holds,
             claim,
             make(claim, one, () => void holds.delete(claim.attempt)),
@@ -125,8 +125,8 @@ function sessionDriver(settings: Settings): DriverFactory<MysqlSessionTraits> {
     const runtime = createRuntime(settings, env, sessions)
     const strategy = sessionStrategy(runtime, sessions)
     const heartbeats = new WeakMap<Session, Heartbeat>()
-    const make = (claim: Claim, proven: Proof, ended: () => void) => {
-      const session = strategy.sessionOf(claim.attempt)
+    const make = (claim: Claim, proven: HoldProof, ended: () => void) => {
+      const session = strategy.findSession(claim.attempt)
       if (session === undefined)
         throw new BackendError('mysql', 'the connection ended as the lock was granted')
       const heartbeat = heartbeats.get(session) ?? new Heartbeat(runtime, session)
@@ -147,13 +147,13 @@ function sessionDriver(settings: Settings): DriverFactory<MysqlSessionTraits> {
 interface Parts<G extends Grant> {
   readonly runtime: Runtime
   readonly strategy: Strategy
-  readonly make: (claim: Claim, proven: Proof, ended: () => void) => G
+  readonly make: (claim: Claim, proven: HoldProof, ended: () => void) => G
   /** By attempt. */
   readonly holds: Map<string, G>
   readonly closed: () => void
 }
 
-function kept<G extends Grant>(holds: Map<string, G>, { attempt }: Claim, grant: G): G {
+function registerGrant<G extends Grant>(holds: Map<string, G>, { attempt }: Claim, grant: G): G {
   holds.set(attempt, grant)
   return grant
 }
@@ -169,7 +169,7 @@ function driverOver<G extends Grant>(parts: Parts<G>): Omit<Driver, 'traits'> {
       if (known !== undefined) return known
       const proven = await new Waiter(runtime, strategy, claim, wait).run()
       if (proven === undefined) return undefined
-      return kept(
+      return registerGrant(
         holds,
         claim,
         make(claim, proven, () => void holds.delete(claim.attempt)),

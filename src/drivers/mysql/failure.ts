@@ -15,17 +15,17 @@ export interface Failure {
 
 /** The statement was rolled back to let another one through: send it again at once. */
 export function isConflict(error: unknown): boolean {
-  const { errno } = fieldsOf(error)
+  const { errno } = toFields(error)
   // Deadlock · lock wait timeout · user-level lock deadlock of MySQL · record changed since (MariaDB's snapshot isolation).
   return errno === 1213 || errno === 1205 || errno === 3058 || errno === 1020
 }
 
-export function errnoOf(error: unknown): number | undefined {
-  return fieldsOf(error).errno
+export function findErrno(error: unknown): number | undefined {
+  return toFields(error).errno
 }
 
 export function isMissingTable(error: unknown): boolean {
-  return fieldsOf(error).errno === 1146
+  return toFields(error).errno === 1146
 }
 
 /** Refusals that pass by themselves, and the message for a caller who waits in vain. */
@@ -64,7 +64,7 @@ const exhausted = /pool is closed|pool timeout|retrieve connection from pool|que
 export function toFailure(error: unknown): Failure {
   if (error instanceof BackendError) return { transient: false, ambiguous: false, error }
   if (error instanceof TypeError) return failure(false, false, error.message, error)
-  const { errno, sqlState, message, fatal } = fieldsOf(error)
+  const { errno, sqlState, message, fatal } = toFields(error)
   if (exhausted.test(message)) {
     if (/closed/i.test(message))
       return failure(false, false, 'the pool is closed; close it after the locks', error)
@@ -94,7 +94,7 @@ const lost = new Set([1152, 1158, 1159, 1160, 1161, 1184, 1927, 1835, 2006, 2013
 
 /** The server's last message on a connection: it was killed, or idle for too long. */
 export function isConnectionEnd(error: unknown): boolean {
-  return lost.has(fieldsOf(error).errno ?? 0)
+  return lost.has(toFields(error).errno ?? 0)
 }
 
 function failure(
@@ -114,7 +114,7 @@ interface Fields {
   readonly fatal: boolean
 }
 
-function fieldsOf(error: unknown): Fields {
+function toFields(error: unknown): Fields {
   if (typeof error !== 'object' || error === null) {
     return { errno: undefined, sqlState: undefined, message: String(error), fatal: false }
   }

@@ -27,14 +27,14 @@ export interface GetLockNotifier {
 }
 
 /** How long the server keeps these connections while they are silent, in seconds. A GET_LOCK that is gone by then is only missed. */
-const idleFor = 600
+const idleTimeout = 600
 /** An answer within this many ms means that nobody holds it. */
-const atOnce = 3
+const maxConcurrent = 3
 
 export function createGetLockNotifier(runtime: Runtime, settings: Settings, clock: Clock): GetLockNotifier {
   const { tables } = runtime
-  const keeping = createSessions(settings, clock, idleFor)
-  const hearing = createSessions(settings, clock, idleFor)
+  const keeping = createSessions(settings, clock, idleTimeout)
+  const hearing = createSessions(settings, clock, idleTimeout)
   const kept = new Set<string>()
   const silent = new Map<string, number>()
   let listening = false
@@ -51,7 +51,7 @@ export function createGetLockNotifier(runtime: Runtime, settings: Settings, cloc
     const { rows } = await hearing.execute(sql.getNotifierLock(tables, name, seconds))
     if (number(rows[0]?.[0]) !== 1) return
     runtime.background(hearing.execute(sql.releaseNotifierLock(tables, name)))
-    if (clock.now() - began >= atOnce) return
+    if (clock.now() - began >= maxConcurrent) return
     if (silent.size > 1_000) silent.clear()
     silent.set(name, clock.now() + 100)
   }

@@ -8,7 +8,7 @@
  * each hold again: the older copy may know the hold with an end that is long past.
  */
 import type { Clock } from '../../core/clock.js'
-import { errnoOf, toFailure } from './failure.js'
+import { findErrno, toFailure } from './failure.js'
 
 /** What a connection reports about itself, beginning with its first use. */
 export interface ConnectionEvents {
@@ -25,7 +25,7 @@ export interface HoldCheck extends ConnectionEvents {
 interface CheckedHold {
   readonly validUntil: number
   /** @throws when it cannot be known */
-  reprove(): Promise<void>
+  verify(): Promise<void>
 }
 
 interface HoldCheckSettings {
@@ -53,7 +53,7 @@ export function createHoldCheck({ clock, holds, probe }: HoldCheckSettings): Hol
     const call = () => {
       const again = (error: unknown) => {
         stop = undefined
-        if (error !== undefined && isForGood(error)) return
+        if (error !== undefined && isPermanent(error)) return
         if (error !== undefined) plan(clock.now() + pause, Math.min(2 * pause, pauses.longest))
         else if (due) plan(clock.now(), pauses.first)
       }
@@ -75,7 +75,7 @@ export function createHoldCheck({ clock, holds, probe }: HoldCheckSettings): Hol
     }
     if (!due) return
     due = false
-    const asked = await Promise.allSettled([...holds.values()].map((hold) => hold.reprove()))
+    const asked = await Promise.allSettled([...holds.values()].map((hold) => hold.verify()))
     const failed = asked.find((one) => one.status === 'rejected')
     if (failed === undefined) return
     due = true
@@ -101,7 +101,7 @@ export function createHoldCheck({ clock, holds, probe }: HoldCheckSettings): Hol
 }
 
 /** A closed pool stays closed. What the server refuses now, it may grant once it is wholly restored. */
-function isForGood(error: unknown): boolean {
-  const refused = (errnoOf(error) ?? Number.POSITIVE_INFINITY) < 45_000
+function isPermanent(error: unknown): boolean {
+  const refused = (findErrno(error) ?? Number.POSITIVE_INFINITY) < 45_000
   return !refused && !toFailure(error).transient
 }

@@ -11,7 +11,7 @@ import type { Renewer } from './renewer.js'
 import type { Runtime } from './runtime.js'
 import * as sql from './sql.js'
 
-export interface Proof {
+export interface HoldProof {
   readonly token: number
   readonly validUntil: number
   /** When the hold began, in µs by the server's clock; only sharers need it. */
@@ -35,7 +35,7 @@ export class Hold implements Grant {
   #gone: AbortController | undefined
 
   /** @param ended called when the grant has been released */
-  constructor(runtime: Runtime, renewer: Renewer, claim: Claim, proven: Proof, ended: () => void) {
+  constructor(runtime: Runtime, renewer: Renewer, claim: Claim, proven: HoldProof, ended: () => void) {
     this.#runtime = runtime
     this.#renewer = renewer
     this.#claim = claim
@@ -53,11 +53,11 @@ export class Hold implements Grant {
   }
 
   /** Called when another life of the server answers. @throws when it cannot be known whether the hold is still there */
-  async reprove(): Promise<void> {
+  async verify(): Promise<void> {
     const left = this.validUntil - this.#runtime.clock.now()
     if (this.#asked || left <= 0) return
     const { name, mode } = this.#claim
-    const { held } = await this.#renewer.reprove(this.#held(), left)
+    const { held } = await this.#renewer.verify(this.#held(), left)
     if (held || this.#asked) return
     // The hold may exist in the mode it is changing to.
     if (this.#downgrading || this.#claim.mode !== mode) throw new Error('asked while it was downgraded')
@@ -70,7 +70,7 @@ export class Hold implements Grant {
 
   async renew(ttl: number): Promise<number | undefined> {
     this.#claim = { ...this.#claim, ttl }
-    const { held, sent } = await this.#told(this.#renewer.renew(this.#held()))
+    const { held, sent } = await this.#onRenewed(this.#renewer.renew(this.#held()))
     if (!held) return undefined
     this.validUntil = deadline(sent, ttl)
     return this.validUntil
@@ -115,10 +115,10 @@ export class Hold implements Grant {
   }
 
   #ask(statement: string): Promise<Reply> {
-    return this.#told(this.#runtime.execute(statement, true))
+    return this.#onRenewed(this.#runtime.execute(statement, true))
   }
 
-  async #told<T>(answer: Promise<T>): Promise<T> {
+  async #onRenewed<T>(answer: Promise<T>): Promise<T> {
     try {
       return await answer
     } catch (error) {

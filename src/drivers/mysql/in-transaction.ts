@@ -4,11 +4,11 @@ import { systemClock } from '../../core/clock.js'
 import { AcquireTimeoutError, BackendError, DeadlockError } from '../../core/errors.js'
 import { checkName, describe } from '../../core/name.js'
 import { type Answer, checkPool, type MysqlPool, number, queryOn } from './client.js'
-import { errnoOf, toFailure } from './failure.js'
-import { prefixOf } from './options.js'
-import { tablesOf } from './schema.js'
+import { findErrno, toFailure } from './failure.js'
+import { parsePrefix } from './options.js'
+import { tableNames } from './schema.js'
 import * as sql from './sql-transaction.js'
-import { isLocked, rowOf } from './transaction-rows.js'
+import { ensureRow, isLocked } from './transaction-rows.js'
 
 const clock = systemClock()
 
@@ -87,17 +87,17 @@ async function take(
   checkConnection(connection)
   if (typeof create !== 'boolean')
     throw new TypeError(`create must be true or false, got ${describe(create)}`)
-  const { transactions } = tablesOf(prefixOf(prefix))
+  const { transactions } = tableNames(parsePrefix(prefix))
   const ask = (statement: string) => queryOn(connection, statement)
   try {
     await assertOpen(ask)
-    await rowOf(pool, prefix, name, create)
+    await ensureRow(pool, prefix, name, create)
     if (!(await lockRow(ask, transactions, name, wait))) return undefined
     const { id } = await ask(sql.mint(transactions, name))
     return { name, token: id }
   } catch (error) {
     if (error instanceof TypeError || error instanceof BackendError) throw error
-    if (errnoOf(error) === 1213) {
+    if (findErrno(error) === 1213) {
       throw new DeadlockError(
         name,
         'the server rolled this transaction back to end a deadlock; begin it again',
@@ -115,7 +115,7 @@ async function assertOpen(ask: Ask): Promise<void> {
   try {
     await ask('RELEASE SAVEPOINT holdfast')
   } catch (error) {
-    if (errnoOf(error) !== 1305) throw error
+    if (findErrno(error) !== 1305) throw error
     throw notOpen('call beginTransaction() on this connection first')
   }
 }
@@ -137,7 +137,7 @@ async function lockOrMakeRow(ask: Ask, table: string, name: string, wait: number
   const before = number((await ask('SELECT @@innodb_lock_wait_timeout')).rows[0]?.[0])
   try {
     await ask(`SET SESSION innodb_lock_wait_timeout = ${Math.max(1, Math.ceil(wait / 1000))}`)
-    await ask(sql.lockOrMakeRow(table, name))
+    await ask(sql.lockOrCreateRow(table, name))
   } finally {
     await ask(`SET SESSION innodb_lock_wait_timeout = ${before}`).catch(() => undefined)
   }

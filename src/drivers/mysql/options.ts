@@ -57,11 +57,11 @@ const known: readonly (keyof MysqlOptions)[] = [
 ]
 
 /** @throws TypeError, RangeError or UnsupportedError with the value received */
-export function settingsOf(options: MysqlOptions): Settings {
+export function parseOptions(options: MysqlOptions): Settings {
   if (typeof options !== 'object' || options === null) {
     throw new TypeError(`mysql() takes options such as { pool }, got ${describe(options)}`)
   }
-  const strategy = strategyOf(options.strategy ?? 'row')
+  const strategy = parseStrategy(options.strategy ?? 'row')
   const wakeWithGetLock = flag('wakeWithGetLock', options.wakeWithGetLock ?? false)
   if (wakeWithGetLock && strategy === 'session') {
     throw new RangeError(
@@ -73,18 +73,18 @@ export function settingsOf(options: MysqlOptions): Settings {
     pool: checkPool(options.pool),
     strategy,
     wakeWithGetLock,
-    prefix: prefixOf(options.prefix ?? 'holdfast_'),
+    prefix: parsePrefix(options.prefix ?? 'holdfast_'),
     create: flag('create', options.create ?? true),
     connections: whole('connections', options.connections ?? 4, 1, 100),
     commandTimeout: whole('commandTimeout', options.commandTimeout ?? 2_000, 10, 600_000),
-    retention: whole('retention', options.retention ?? 86_400_000, 1_000, longest),
+    retention: whole('retention', options.retention ?? 86_400_000, 1_000, maxTime),
   }
 }
 
 /** One year, in ms: a longer time is a unit mistake. */
-const longest = 366 * 24 * 3_600_000
+const maxTime = 366 * 24 * 3_600_000
 
-function strategyOf(value: unknown): 'row' | 'session' {
+function parseStrategy(value: unknown): 'row' | 'session' {
   if (value === 'row' || value === 'session') return value
   if (value === 'transaction') {
     throw new UnsupportedError(
@@ -111,7 +111,7 @@ function flag(name: string, value: unknown): boolean {
   return value
 }
 
-export function prefixOf(value: unknown): string {
+export function parsePrefix(value: unknown): string {
   if (typeof value !== 'string') throw new TypeError(`mysql: prefix must be a string, got ${describe(value)}`)
   if (!/^\w{1,40}$/.test(value)) {
     throw new RangeError(`mysql: prefix must be 1 to 40 letters, digits and _, got ${describe(value)}`)

@@ -8,9 +8,9 @@
 /** Pauses of the first waiter in the queue, in ms. */
 const firstPauses = [5, 10, 20, 50]
 /** The longest pause of the other waiters, in ms. */
-const longest = 300
+const maxPause = 300
 /** How long a turn is presumed to take, in ms, before one was observed. */
-const usualTurn = 50
+const defaultTurnTime = 50
 
 export interface Progress {
   readonly at: number
@@ -44,7 +44,7 @@ export function nextPollIn(
     return Math.max(1, Math.min(pause, left + 1))
   }
   return Math.min(
-    Math.max(5, (turn ?? usualTurn) * (turn === undefined ? ahead + 1 : ahead) * jitter),
-    longest,
+    Math.max(5, (turn ?? defaultTurnTime) * (turn === undefined ? ahead + 1 : ahead) * jitter),
+    maxPause,
   )
 }

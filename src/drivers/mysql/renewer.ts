@@ -8,7 +8,7 @@
  */
 import type { Runtime } from './runtime.js'
 import * as sql from './sql.js'
-import { keepAll, renewAll } from './sql-renewals.js'
+import { renewAll, verifyAll } from './sql-renewals.js'
 
 export interface RenewResult {
   readonly held: boolean
@@ -20,10 +20,10 @@ export interface Renewer {
   /** @throws what `runtime.execute` throws */
   renew(held: sql.HoldRow): Promise<RenewResult>
   /** Like `renew`, for a hold already proven for `left` ms, which another life of the server may not know. It shortens nothing. */
-  reprove(held: sql.HoldRow, left: number): Promise<RenewResult>
+  verify(held: sql.HoldRow, left: number): Promise<RenewResult>
 }
 
-interface Item {
+interface PendingRenewal {
   readonly held: sql.HoldRow
   /** Undefined: renewed for its ttl. */
   readonly left: number | undefined
@@ -34,20 +34,20 @@ interface Item {
 const maxBatch = 100
 
 export function createRenewer({ clock, tables, execute }: Runtime): Renewer {
-  let items: Item[] = []
+  let items: PendingRenewal[] = []
 
-  const alone = async ({ held, left, resolve }: Item) => {
+  const alone = async ({ held, left, resolve }: PendingRenewal) => {
     if (left === undefined) {
       const { id, sent } = await execute(sql.renew(tables, held), true)
       return resolve({ held: id !== 0, sent })
     }
-    const { changed, sent } = await execute(keepAll(tables, [{ held, left }]).text, true)
+    const { changed, sent } = await execute(verifyAll(tables, [{ held, left }]).text, true)
     resolve({ held: changed === 1, sent })
   }
 
-  const together = async (batch: readonly Item[]): Promise<void> => {
-    const { text, rows } = isKept(batch)
-      ? keepAll(tables, batch)
+  const together = async (batch: readonly PendingRenewal[]): Promise<void> => {
+    const { text, rows } = isHeld(batch)
+      ? verifyAll(tables, batch)
       : renewAll(
           tables,
           batch.map(({ held }) => held),
@@ -59,7 +59,7 @@ export function createRenewer({ clock, tables, execute }: Runtime): Renewer {
     send(batch.slice(half))
   }
 
-  const send = (batch: readonly Item[]): void => {
+  const send = (batch: readonly PendingRenewal[]): void => {
     const [first, second] = batch
     if (first === undefined) return
     const work = second === undefined ? alone(first) : together(batch)
@@ -69,7 +69,7 @@ export function createRenewer({ clock, tables, execute }: Runtime): Renewer {
   }
 
   const flush = () => {
-    const alike = new Map<number, Item[]>()
+    const alike = new Map<number, PendingRenewal[]>()
     for (const item of items) {
       const kind = item.left === undefined ? item.held.claim.ttl : 0
       alike.set(kind, [...(alike.get(kind) ?? []), item])
@@ -85,8 +85,10 @@ export function createRenewer({ clock, tables, execute }: Runtime): Renewer {
       if (items.length === 1) clock.soon(flush)
     })
 
-  return { renew: (held) => add(held, undefined), reprove: add }
+  return { renew: (held) => add(held, undefined), verify: add }
 }
 
-const isKept = (batch: readonly Item[]): batch is readonly (Item & { readonly left: number })[] =>
+const isHeld = (
+  batch: readonly PendingRenewal[],
+): batch is readonly (PendingRenewal & { readonly left: number })[] =>
   batch.every(({ left }) => left !== undefined)

@@ -2,17 +2,17 @@
 import { deadline } from '../../core/clock.js'
 import type { Claim } from '../../core/driver.js'
 import type { GetLockNotifier } from './get-lock-notifier.js'
-import type { Proof } from './hold.js'
+import type { HoldProof } from './hold.js'
 import type { Runtime } from './runtime.js'
 import * as sql from './sql.js'
 import type { Strategy } from './waiter.js'
 
 export function rowStrategy(runtime: Runtime, notifier: GetLockNotifier | undefined): Strategy {
   return {
-    async acquire(claim: Claim, guard: sql.Precondition): Promise<Proof | undefined> {
+    async acquire(claim: Claim, guard: sql.Precondition): Promise<HoldProof | undefined> {
       const { tables, by } = runtime
       const latest = await runtime.serverDeadline()
-      const { id, sent } = await runtime.execute(sql.take(tables, { claim, by, guard, latest }))
+      const { id, sent } = await runtime.execute(sql.acquire(tables, { claim, by, guard, latest }))
       if (id !== 0 && claim.mode.kind === 'exclusive') notifier?.hold(claim.name)
       // The token is the server's time in µs or a little ahead of it, which is close enough to the start of the hold.
       return id === 0 ? undefined : { token: id, validUntil: deadline(sent, claim.ttl), since: id }

@@ -9,7 +9,7 @@ import { type Connections, type Reply, withTimeout } from './connections.js'
 import { isMissingTable, toFailure } from './failure.js'
 import type { Settings } from './options.js'
 import { QuietWaiters } from './quiet-waiters.js'
-import { creation, type Tables, tablesOf } from './schema.js'
+import { creation, type Tables, tableNames } from './schema.js'
 import * as sql from './sql.js'
 import * as cells from './sql-cells.js'
 
@@ -21,7 +21,7 @@ export interface Runtime {
   readonly by: string
   readonly closed: boolean
   /** Sends one statement; creates the tables if they are missing. @throws errors that only `toFailure` turns into a BackendError */
-  execute(statement: string, urgent?: boolean): Promise<Reply>
+  execute(statement: string, priority?: boolean): Promise<Reply>
   /** Creates the tables if the error says that they are missing. True: it did, and the statement can be sent again. */
   createTablesAfter(error: unknown): Promise<boolean>
   /** Records the server's time: µs, from the first column of the answer to a look. */
@@ -52,7 +52,7 @@ const reapEvery = 600_000
 export function createRuntime(settings: Settings, env: Env, connections: Connections): Runtime {
   const { clock } = env
   const { commandTimeout, prefix, retention } = settings
-  const tables = tablesOf(prefix)
+  const tables = tableNames(prefix)
   const working = new Set<Promise<unknown>>()
   const cleanups = new Retries(clock, () => true)
   const timers = new Set<() => void>()
@@ -76,11 +76,11 @@ export function createRuntime(settings: Settings, env: Env, connections: Connect
     return true
   }
 
-  const execute: Runtime['execute'] = async (statement, urgent) => {
+  const execute: Runtime['execute'] = async (statement, priority) => {
     try {
-      return await connections.execute(statement, urgent)
+      return await connections.execute(statement, priority)
     } catch (error) {
-      if (await createTablesAfter(error)) return connections.execute(statement, urgent)
+      if (await createTablesAfter(error)) return connections.execute(statement, priority)
       throw error
     }
   }

@@ -1,6 +1,6 @@
 /** The tables, as printed by `migration()` and created on demand. */
 import { describe } from '../../core/name.js'
-import { prefixOf } from './options.js'
+import { parsePrefix } from './options.js'
 
 export interface Tables {
   readonly locks: string
@@ -10,7 +10,7 @@ export interface Tables {
   readonly cells: string
 }
 
-export function tablesOf(prefix: string): Tables {
+export function tableNames(prefix: string): Tables {
   return {
     locks: `\`${prefix}locks\``,
     waiters: `\`${prefix}waiters\``,
@@ -89,7 +89,7 @@ export function creation(prefix: string): readonly string[] {
  * @throws TypeError or RangeError for an invalid prefix or user
  */
 export function migration(options: { readonly prefix?: string; readonly user?: string } = {}): string {
-  const prefix = prefixOf(options.prefix ?? 'holdfast_')
+  const prefix = parsePrefix(options.prefix ?? 'holdfast_')
   const grants = options.user === undefined ? [] : grantsFor(prefix, options.user)
   return [...creation(prefix), ...grants].map((statement) => `${statement};\n`).join('\n')
 }
@@ -99,7 +99,7 @@ function grantsFor(prefix: string, user: unknown): readonly string[] {
   if (name === undefined) {
     throw new RangeError(`mysql: user must be a name or name@host without quotes, got ${describe(user)}`)
   }
-  return Object.values(tablesOf(prefix)).map(
+  return Object.values(tableNames(prefix)).map(
     (table) => `GRANT SELECT, INSERT, UPDATE, DELETE ON ${table} TO '${name}'@'${host}'`,
   )
 }

@@ -16,19 +16,19 @@ const byKey = 'FORCE INDEX (PRIMARY)'
 const token = `GREATEST(d.most + 1, ${now})`
 
 /** @returns id: the token of all; 0: none was taken, because one is not free, is locked at that moment, or has no row */
-export function takeAll(tables: Tables, takings: readonly AcquireParameters[]): string {
-  const begins = takings.map((taking) => [taking.claim.name, holdStart(taking, token)] as const)
+export function acquireAll(tables: Tables, parameters: readonly AcquireParameters[]): string {
+  const begins = parameters.map((taking) => [taking.claim.name, holdStart(taking, token)] as const)
   const names = begins.map(([name]) => bytes(name)).join(', ')
   const guards = begins.map(([name, { guard }]) => `WHEN ${bytes(name)} THEN ${guard}`).join(' ')
   return `UPDATE (SELECT name, COUNT(*) OVER () AS found, MAX(top) OVER () AS most FROM (
     SELECT name, top FROM ${tables.locks} ${byKey} WHERE name IN (${names}) AND CASE name ${guards} ELSE FALSE END
     LIMIT ${begins.length} FOR UPDATE SKIP LOCKED) f) d
   STRAIGHT_JOIN ${tables.locks} l ${byKey} ON l.name = d.name
-SET ${written(begins)}
+SET ${assignments(begins)}
 WHERE d.found = ${begins.length}`
 }
 
-function written(begins: readonly (readonly [name: string, HoldStart])[]): string {
+function assignments(begins: readonly (readonly [name: string, HoldStart])[]): string {
   const columns = new Set(begins.flatMap(([, one]) => Object.keys(one.columns)))
   return [...columns]
     .map((column) => {

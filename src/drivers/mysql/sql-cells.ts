@@ -1,6 +1,6 @@
 /** The statements of cells, with the same four properties as those of locks (`sql.ts`): a cell is a row. */
 import type { Tables } from './schema.js'
-import { bytes, delayed, forever, now } from './sql.js'
+import { bytes, forever, isDelayed, now } from './sql.js'
 
 /** Whether a reader sees a value: a removed cell leaves its row, for its version and the id of its removal. */
 const present = `value IS NOT NULL AND ends > ${now}`
@@ -29,7 +29,7 @@ export function write(tables: Tables, { key, ifVersion, value, ttl, id, latest }
   const ends = Number.isFinite(ttl) ? `LEAST(${now} + ${Math.ceil(ttl * 1000)}, ${forever})` : String(forever)
   return `UPDATE ${tables.cells} SET value = ${value === undefined ? 'NULL' : bytes(value)}, ends = ${ends}, id = ${bytes(id)},
   version = LAST_INSERT_ID(GREATEST(version + 1, ${now}))
-WHERE name = ${bytes(key)} AND id <> ${bytes(id)} AND IF(${present}, version, 0) = ${ifVersion} AND ${now} + ${delayed} <= ${Math.round(latest)}`
+WHERE name = ${bytes(key)} AND id <> ${bytes(id)} AND IF(${present}, version, 0) = ${ifVersion} AND ${now} + ${isDelayed} <= ${Math.round(latest)}`
 }
 
 /** @returns version and id of the row, whether or not it contains a cell; the version a reader sees, 0: none; now */

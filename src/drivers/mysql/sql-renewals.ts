@@ -1,25 +1,25 @@
 /**
  * The renewal of many holds, and similar statements: they lock more than one row. They wait for no row: they skip rows that somebody else
- * has locked (`keepAll` of a single hold locks one row, and waits for it). So they cannot be part of a cycle, and keep nothing locked while a stranger keeps something else locked.
+ * has locked (`verifyAll` of a single hold locks one row, and waits for it). So they cannot be part of a cycle, and keep nothing locked while a stranger keeps something else locked.
  *
  * Every matching row is changed (`version`), so the count of rows means the same with and without the client's flag `FOUND_ROWS`.
  */
 import type { Tables } from './schema.js'
-import { bytes, entryOf, type HoldRow, now, pathOf } from './sql.js'
+import { bytes, type HoldRow, jsonPath, now, sharedEntry } from './sql.js'
 
 /** A hold and how long it is proven to be valid, in ms. */
-export interface Kept {
+export interface VerifiedHold {
   readonly held: HoldRow
   readonly left: number
 }
 
-interface Sorted {
+interface RenewalBatch {
   readonly names: ReadonlySet<string>
   readonly alone: readonly HoldRow[]
   readonly sharing: ReadonlyMap<string, readonly HoldRow[]>
 }
 
-function sorted(holds: readonly HoldRow[]): Sorted {
+function groupHolds(holds: readonly HoldRow[]): RenewalBatch {
   const sharing = new Map<string, HoldRow[]>()
   for (const held of holds)
     if (held.claim.mode.kind !== 'exclusive') {
@@ -31,7 +31,7 @@ function sorted(holds: readonly HoldRow[]): Sorted {
 }
 
 /** Matches the rows in which every one of these holds is held. */
-function ours({ alone, sharing }: Sorted): string {
+function ownerCondition({ alone, sharing }: RenewalBatch): string {
   const owned = alone.map((held) => bytes(held.claim.attempt))
   return [
     ...(owned.length === 0 ? [] : [`(l.kind = 'x' AND l.owner IN (${owned.join(', ')}))`]),
@@ -39,7 +39,7 @@ function ours({ alone, sharing }: Sorted): string {
   ].join(' OR ')
 }
 
-const rowsOf = (tables: Tables, names: ReadonlySet<string>, passing: 'SKIP LOCKED' | '') =>
+const lockedRows = (tables: Tables, names: ReadonlySet<string>, passing: 'SKIP LOCKED' | '') =>
   `(SELECT name FROM ${tables.locks} WHERE name IN (${[...names].map(bytes).join(', ')}) LIMIT ${names.size} FOR UPDATE ${passing}) d
   STRAIGHT_JOIN ${tables.locks} l ON l.name = d.name`
 
@@ -49,15 +49,15 @@ export function renewAll(
   holds: readonly HoldRow[],
 ): { readonly text: string; readonly rows: number } {
   const [{ claim }] = holds as readonly [HoldRow, ...HoldRow[]]
-  const all = sorted(holds)
+  const all = groupHolds(holds)
   const ttl = String(Math.round(claim.ttl * 1000))
   const ends = `${now} + ${ttl}`
   const { names, sharing } = all
   const sharers = sharing.size === 0 ? '' : `, l.sharers = ${each(sharing, replaced, 'l.sharers')}`
-  const text = `UPDATE ${rowsOf(tables, names, 'SKIP LOCKED')}
+  const text = `UPDATE ${lockedRows(tables, names, 'SKIP LOCKED')}
 SET l.version = l.version + 1, l.ttl = IF(l.kind = 'x', ${ttl}, GREATEST(l.ttl, ${ttl})),
   l.until = IF(l.kind = 'x', ${ends}, GREATEST(l.until, ${ends}))${sharers}
-WHERE ${ours(all)}`
+WHERE ${ownerCondition(all)}`
   return { text, rows: names.size }
 }
 
@@ -66,14 +66,14 @@ WHERE ${ours(all)}`
  * waits for its row and gets a definite answer.
  * @returns `rows`: as `renewAll`
  */
-export function keepAll(
+export function verifyAll(
   tables: Tables,
-  kept: readonly Kept[],
+  kept: readonly VerifiedHold[],
 ): { readonly text: string; readonly rows: number } {
-  const all = sorted(kept.map(({ held }) => held))
+  const all = groupHolds(kept.map(({ held }) => held))
   const { names, sharing } = all
   const left = new Map(kept.map(({ held, left }) => [held.claim.attempt, micros(left)]))
-  const leftOf = ({ claim }: HoldRow) => left.get(claim.attempt) ?? 0
+  const timeLeft = ({ claim }: HoldRow) => left.get(claim.attempt) ?? 0
   const longest = new Map<string, number>()
   for (const { held, left } of kept) {
     const { name } = held.claim
@@ -82,19 +82,19 @@ export function keepAll(
   const cases = [...longest].map(([name, left]) => `WHEN ${bytes(name)} THEN ${left}`)
   const lasts = `CASE l.name ${cases.join(' ')} ELSE 0 END`
   const lengthened = (holds: readonly HoldRow[]) =>
-    `JSON_REPLACE(l.sharers, ${holds.map((one) => `${pathOf(one.claim.attempt)}, ${entryOf(one, laterOf(one, leftOf(one)))}`).join(', ')})`
+    `JSON_REPLACE(l.sharers, ${holds.map((one) => `${jsonPath(one.claim.attempt)}, ${sharedEntry(one, laterExpiry(one, timeLeft(one)))}`).join(', ')})`
   const sharers = sharing.size === 0 ? '' : `, l.sharers = ${each(sharing, lengthened, 'l.sharers')}`
-  const text = `UPDATE ${rowsOf(tables, names, kept.length > 1 ? 'SKIP LOCKED' : '')}
+  const text = `UPDATE ${lockedRows(tables, names, kept.length > 1 ? 'SKIP LOCKED' : '')}
 SET l.version = l.version + 1, l.ttl = GREATEST(l.ttl, ${lasts}), l.until = GREATEST(l.until, ${now} + ${lasts})${sharers}
-WHERE ${ours(all)}`
+WHERE ${ownerCondition(all)}`
   return { text, rows: names.size }
 }
 
 const micros = (ms: number) => Math.round(ms * 1000)
 
 /** The end in its entry, or the end `left` µs from now, whichever is later. */
-function laterOf({ claim }: HoldRow, left: number): string {
-  const entry = `JSON_UNQUOTE(JSON_EXTRACT(l.sharers, ${pathOf(claim.attempt)}))`
+function laterExpiry({ claim }: HoldRow, left: number): string {
+  const entry = `JSON_UNQUOTE(JSON_EXTRACT(l.sharers, ${jsonPath(claim.attempt)}))`
   return `GREATEST(CAST(SUBSTRING_INDEX(SUBSTRING_INDEX(${entry}, ' ', 4), ' ', -1) AS SIGNED), ${now} + ${left})`
 }
 
@@ -109,7 +109,7 @@ function each(
 }
 
 const containsAll = (held: readonly HoldRow[]) =>
-  `JSON_CONTAINS_PATH(COALESCE(l.sharers, '{}'), 'all', ${held.map(({ claim }) => pathOf(claim.attempt)).join(', ')})`
+  `JSON_CONTAINS_PATH(COALESCE(l.sharers, '{}'), 'all', ${held.map(({ claim }) => jsonPath(claim.attempt)).join(', ')})`
 
 const replaced = (held: readonly HoldRow[]) =>
-  `JSON_REPLACE(l.sharers, ${held.map((one) => `${pathOf(one.claim.attempt)}, ${entryOf(one)}`).join(', ')})`
+  `JSON_REPLACE(l.sharers, ${held.map((one) => `${jsonPath(one.claim.attempt)}, ${sharedEntry(one)}`).join(', ')})`

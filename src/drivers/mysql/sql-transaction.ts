@@ -1,6 +1,6 @@
 /** The statements of `inTransaction`: one row per name, separate from the others, which stays locked for as long as a transaction lasts. */
 import type { Tables } from './schema.js'
-import { bytes, now, userLockOf } from './sql.js'
+import { bytes, now, userLockName } from './sql.js'
 
 /** Takes no lock. @returns the row */
 export function findRow(table: string, name: string): string {
@@ -13,7 +13,7 @@ export function tryRow(table: string, name: string): string {
 }
 
 /** Its token is the present time, as if the row had just been used. */
-export function makeRow(table: string, name: string): string {
+export function createRow(table: string, name: string): string {
   return `INSERT IGNORE INTO ${table} (name, token) VALUES (${bytes(name)}, ${now})`
 }
 
@@ -21,8 +21,8 @@ export function makeRow(table: string, name: string): string {
  * Locks the row, and creates it if it is missing: in one statement, because a search for a missing row locks a gap, in which nobody can
  * create it. It waits for the transaction that has locked the row or is creating it.
  */
-export function lockOrMakeRow(table: string, name: string): string {
-  return `${makeRow(table, name).replace('IGNORE ', '')} ON DUPLICATE KEY UPDATE token = token`
+export function lockOrCreateRow(table: string, name: string): string {
+  return `${createRow(table, name).replace('IGNORE ', '')} ON DUPLICATE KEY UPDATE token = token`
 }
 
 /** @returns id: the new token, which others see once the transaction is committed */
@@ -31,9 +31,9 @@ export function mint(table: string, name: string): string {
 }
 
 /** @returns a row with the letter of the kind when the strategy `row` or `session` holds the name now */
-export function heldOtherwise(tables: Tables, name: string): string {
+export function heldByLease(tables: Tables, name: string): string {
   return `SELECT kind FROM ${tables.locks} WHERE name = ${bytes(name)} AND until > ${now} AND kind <> '-'
-AND (kind <> 'g' OR IS_USED_LOCK(${userLockOf(tables, name)}) IS NOT NULL)`
+AND (kind <> 'g' OR IS_USED_LOCK(${userLockName(tables, name)}) IS NOT NULL)`
 }
 
 /** Tokens follow the clock, so an old token means that the row was not used since. @returns names, the first few */

@@ -18,7 +18,7 @@ import type { Tables } from './schema.js'
 
 export const now: string = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
 /** How long the statement has been running when its row is examined; it may have waited for the row. */
-export const delayed: string = 'TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))'
+export const isDelayed: string = 'TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))'
 
 /**
  * The name of the GET_LOCK that stands for the lock of a row: lower case and 62 characters, which every version accepts. These names are
@@ -26,7 +26,7 @@ export const delayed: string = 'TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))'
  */
 const userLock = (tables: Tables, hex: string) =>
   `CONCAT('hf', LEFT(SHA2(CONCAT(DATABASE(), '.${tables.locks.replaceAll('`', '')}.', ${hex}), 256), 60))`
-export const userLockOf = (tables: Tables, name: string): string =>
+export const userLockName = (tables: Tables, name: string): string =>
   userLock(tables, `'${Buffer.from(name).toString('hex').toUpperCase()}'`)
 
 /** Any text as a literal: hexadecimal, so nothing in the text can end the literal, whatever `sql_mode` and character set are. */
@@ -37,14 +37,14 @@ export function bytes(value: string): string {
 /**
  * Which server this is, and in which life: every start draws the fourth part of its UUIDs anew. So does putting the clock back.
  */
-export const lifeOf: string = `SELECT CONCAT_WS(' ', @@hostname, @@port, SUBSTRING(UUID(), 20))`
+export const expiryExpression: string = `SELECT CONCAT_WS(' ', @@hostname, @@port, SUBSTRING(UUID(), 20))`
 
 const chars = (value: string) => (value === '' ? `''` : `CONVERT(${bytes(value)} USING utf8mb4)`)
 const whole = (value: number) => String(Math.round(value))
 const micros = (ms: number) => whole(ms * 1000)
 /** Attempt ids are hexadecimal; anything else could leave the path. */
-export const pathOf = (attempt: string): string => `'$."${attempt.replace(/[^\w-]/g, '_')}"'`
-const holds = (attempt: string) => `JSON_CONTAINS_PATH(COALESCE(sharers, '{}'), 'one', ${pathOf(attempt)})`
+export const jsonPath = (attempt: string): string => `'$."${attempt.replace(/[^\w-]/g, '_')}"'`
+const holds = (attempt: string) => `JSON_CONTAINS_PATH(COALESCE(sharers, '{}'), 'one', ${jsonPath(attempt)})`
 
 export const letters: { readonly exclusive: 'x'; readonly shared: 's'; readonly permits: 'p' } = {
   exclusive: 'x',
@@ -52,8 +52,8 @@ export const letters: { readonly exclusive: 'x'; readonly shared: 's'; readonly 
   permits: 'p',
 }
 
-export const takeOf = (mode: Mode): number => (mode.kind === 'permits' ? mode.take : 1)
-export const limitOf = (mode: Mode): number => (mode.kind === 'permits' ? mode.of : 0)
+export const permitCount = (mode: Mode): number => (mode.kind === 'permits' ? mode.take : 1)
+export const permitLimit = (mode: Mode): number => (mode.kind === 'permits' ? mode.of : 0)
 
 /** The condition on which a hold begins. */
 export type Precondition =
@@ -83,16 +83,16 @@ export interface AcquireParameters {
 }
 
 function guarded({ guard, latest }: AcquireParameters, fits: string): string {
-  const timely = `${now} + ${delayed} <= ${whole(latest)}`
+  const timely = `${now} + ${isDelayed} <= ${whole(latest)}`
   if (guard.is === 'first') return `${timely} AND line_until <= ${now} AND (${fits})`
   const line = guard.queueUntil === undefined ? '' : ` AND line_until = ${whole(guard.queueUntil)}`
   return `${timely} AND version = ${whole(guard.version)}${line}`
 }
 
 /** A newcomer that has looked and seen no fresh waiter ends the time in which others must look. */
-const clearsLine = (guard: Precondition) =>
+const clearsQueue = (guard: Precondition) =>
   guard.is === 'unchanged' && guard.queueUntil !== undefined && !guard.besideQueue
-const clearedLine = (guard: Precondition) => (clearsLine(guard) ? { line_until: '0' } : {})
+const clearedQueue = (guard: Precondition) => (clearsQueue(guard) ? { line_until: '0' } : {})
 
 /** How a hold begins: what is written, and on what condition. In this order no right side depends on a column to its left. */
 export interface HoldStart {
@@ -102,10 +102,10 @@ export interface HoldStart {
 
 /** @param token the expression by which the server computes its token */
 export function holdStart(taking: AcquireParameters, token: string): HoldStart {
-  return taking.claim.mode.kind === 'exclusive' ? exclusiveOf(taking, token) : shareOf(taking, token)
+  return taking.claim.mode.kind === 'exclusive' ? exclusiveHold(taking, token) : sharedHold(taking, token)
 }
 
-const written = ({ columns }: HoldStart) =>
+const assignments = ({ columns }: HoldStart) =>
   Object.entries(columns)
     .map(([column, value]) => `${column} = ${value}`)
     .join(', ')
@@ -116,22 +116,22 @@ const nextToken = `GREATEST(top + 1, ${now})`
  * Begins a hold, alone or beside those that share the lock.
  * @returns id: its token; 0: not taken
  */
-export function take(tables: Tables, taking: AcquireParameters): string {
-  const begins = holdStart(taking, nextToken)
-  const told = { ...begins, columns: { ...begins.columns, token: `LAST_INSERT_ID(${nextToken})` } }
-  return `UPDATE ${tables.locks} SET ${written(told)}
-WHERE name = ${bytes(taking.claim.name)} AND ${begins.guard}`
+export function acquire(tables: Tables, parameters: AcquireParameters): string {
+  const begins = holdStart(parameters, nextToken)
+  const columns = { ...begins, columns: { ...begins.columns, token: `LAST_INSERT_ID(${nextToken})` } }
+  return `UPDATE ${tables.locks} SET ${assignments(columns)}
+WHERE name = ${bytes(parameters.claim.name)} AND ${begins.guard}`
 }
 
 /** An exclusive hold, with tokens reserved for hand-overs inside its process. */
-function exclusiveOf(taking: AcquireParameters, token: string): HoldStart {
+function exclusiveHold(taking: AcquireParameters, token: string): HoldStart {
   const { claim, by, guard } = taking
   return {
     columns: {
       ...{ sharers: 'NULL', taken: '0', permits: '0', owner: bytes(claim.attempt), ttl: micros(claim.ttl) },
       ...{ version: 'version + 1', since: now, by_whom: bytes(by), note: bytes(claim.note ?? '') },
       ...{ token, top: `${token} + ${tokenReserve}`, kind: `'x'`, until: `${now} + ${micros(claim.ttl)}` },
-      ...clearedLine(guard),
+      ...clearedQueue(guard),
     },
     guard: guarded(taking, `until <= ${now}`),
   }
@@ -144,12 +144,12 @@ export const forever: number = Number.MAX_SAFE_INTEGER
  * The same for a claim that has the GET_LOCK of the row: whatever had it before has ended.
  * @returns id: its token; 0: not taken
  */
-export function takeSession(tables: Tables, taking: AcquireParameters): string {
+export function acquireSession(tables: Tables, taking: AcquireParameters): string {
   const { claim, by, guard } = taking
   return `UPDATE ${tables.locks} SET kind = 'g', owner = ${bytes(claim.attempt)}, sharers = NULL, taken = 0, permits = 0,
   version = version + 1, since = ${now}, ttl = ${micros(claim.ttl)}, by_whom = ${bytes(by)}, note = ${bytes(claim.note ?? '')},
   token = LAST_INSERT_ID(GREATEST(top + 1, ${now})), top = GREATEST(top + 1, ${now}) + ${tokenReserve},
-  until = ${forever}${clearsLine(guard) ? ', line_until = 0' : ''}
+  until = ${forever}${clearsQueue(guard) ? ', line_until = 0' : ''}
 WHERE name = ${bytes(claim.name)} AND ${guarded(taking, `until <= ${now} OR kind = 'g'`)}`
 }
 
@@ -167,10 +167,10 @@ function entry(
 }
 
 /** A shared hold or permits, beside existing ones. */
-function shareOf(taking: AcquireParameters, token: string): HoldStart {
+function sharedHold(taking: AcquireParameters, token: string): HoldStart {
   const { claim, by, guard } = taking
   const { mode, attempt } = claim
-  const [take, of, kind] = [takeOf(mode), limitOf(mode), letters[mode.kind]]
+  const [take, of, kind] = [permitCount(mode), permitLimit(mode), letters[mode.kind]]
   const seen = guard.is === 'unchanged'
   const beside = seen ? chars(guard.beside) : `IF(until <= ${now}, '{}', COALESCE(sharers, '{}'))`
   const taken = seen ? whole(guard.taken) : `IF(until <= ${now}, 0, taken)`
@@ -178,12 +178,12 @@ function shareOf(taking: AcquireParameters, token: string): HoldStart {
   const room = kind === 's' ? '' : ` AND permits = ${whole(of)} AND taken + ${whole(take)} <= ${whole(of)}`
   return {
     columns: {
-      sharers: `JSON_SET(${beside}, ${pathOf(attempt)}, ${entry(take, token, now, claim, by)})`,
+      sharers: `JSON_SET(${beside}, ${jsonPath(attempt)}, ${entry(take, token, now, claim, by)})`,
       ...{ taken: `${taken} + ${whole(take)}`, permits: whole(of), owner: 'NULL' },
       ttl: `GREATEST(IF(until <= ${now} OR kind <> '${kind}', 0, ttl), ${micros(claim.ttl)})`,
       ...{ version: 'version + 1', since: now, token, top: token, kind: `'${kind}'` },
       until: `GREATEST(${until}, ${now} + ${micros(claim.ttl)})`,
-      ...clearedLine(guard),
+      ...clearedQueue(guard),
     },
     guard: guarded(taking, `until <= ${now} OR (kind = '${kind}'${room} AND NOT ${holds(attempt)})`),
   }
@@ -199,8 +199,8 @@ export interface HoldRow {
 }
 
 /** A sharer's entry, as it is after a renewal. @param until the expression by which the server computes its end; default: after its ttl */
-export function entryOf({ claim, token, since, by }: HoldRow, until?: string): string {
-  return entry(takeOf(claim.mode), `'${whole(token)}'`, `'${whole(since)}'`, claim, by, until)
+export function sharedEntry({ claim, token, since, by }: HoldRow, until?: string): string {
+  return entry(permitCount(claim.mode), `'${whole(token)}'`, `'${whole(since)}'`, claim, by, until)
 }
 
 /** @returns id: the new end, in µs; 0: no longer held */
@@ -212,7 +212,7 @@ export function renew(tables: Tables, held: HoldRow): string {
 WHERE name = ${bytes(claim.name)} AND kind = 'x' AND owner = ${bytes(claim.attempt)}`
   }
   return `UPDATE ${tables.locks} SET version = version + 1, ttl = GREATEST(ttl, ${micros(claim.ttl)}),
-  sharers = JSON_SET(sharers, ${pathOf(claim.attempt)}, ${entryOf(held)}), until = GREATEST(until, LAST_INSERT_ID(${ends}))
+  sharers = JSON_SET(sharers, ${jsonPath(claim.attempt)}, ${sharedEntry(held)}), until = GREATEST(until, LAST_INSERT_ID(${ends}))
 WHERE name = ${bytes(claim.name)} AND kind IN ('s', 'p') AND ${holds(claim.attempt)}`
 }
 
@@ -227,8 +227,8 @@ export function release(tables: Tables, { mode, name, attempt }: Claim, last: nu
   top = LAST_INSERT_ID(GREATEST(token, LEAST(${whole(last)}, top)))
 WHERE name = ${bytes(name)} AND kind IN ('x', 'g') AND owner = ${bytes(attempt)}`
   }
-  const take = whole(takeOf(mode))
-  return `UPDATE ${tables.locks} SET version = version + 1, sharers = JSON_REMOVE(sharers, ${pathOf(attempt)}),
+  const take = whole(permitCount(mode))
+  return `UPDATE ${tables.locks} SET version = version + 1, sharers = JSON_REMOVE(sharers, ${jsonPath(attempt)}),
   until = IF(taken <= ${take}, 0, until), taken = GREATEST(taken - ${take}, 0), top = LAST_INSERT_ID(top)
 WHERE name = ${bytes(name)} AND kind IN ('s', 'p') AND ${holds(attempt)}`
 }
@@ -238,7 +238,7 @@ WHERE name = ${bytes(name)} AND kind IN ('s', 'p') AND ${holds(attempt)}`
  * @returns id: not 0 if it was held
  */
 export function downgrade(tables: Tables, { claim, since, by }: HoldRow, last: number): string {
-  const alone = `JSON_SET('{}', ${pathOf(claim.attempt)}, ${entry(1, `'${whole(last)}'`, `'${whole(since)}'`, claim, by)})`
+  const alone = `JSON_SET('{}', ${jsonPath(claim.attempt)}, ${entry(1, `'${whole(last)}'`, `'${whole(since)}'`, claim, by)})`
   return `UPDATE ${tables.locks} SET version = version + 1, kind = 's', owner = NULL, sharers = ${alone}, taken = 1, permits = 0,
   until = ${now} + ${micros(claim.ttl)}, token = ${whole(last)}, top = LAST_INSERT_ID(${whole(last)})
 WHERE name = ${bytes(claim.name)} AND kind = 'x' AND owner = ${bytes(claim.attempt)}`
@@ -274,7 +274,7 @@ const fresh = (row: string) =>
 export function readRow(tables: Tables, { name, mode }: Claim, ticket: number | undefined): string {
   const reader = mode.kind === 'shared' ? ` AND w.kind <> 's'` : ''
   const before = `${reader}${ticket === undefined ? '' : ` AND w.id < ${whole(ticket)}`}`
-  const of = whole(limitOf(mode))
+  const of = whole(permitLimit(mode))
   const line = `FROM ${tables.waiters} w WHERE w.name = ${bytes(name)}${before} AND ${fresh('w')}`
   const wanted = `(SELECT SUM(IF(w.kind = 'p' AND w.permits = ${of}, w.take, ${of})) ${line})`
   const first = `(SELECT CONCAT(w.id, ' ', w.seen) ${line} ORDER BY w.id LIMIT 1)`
@@ -291,7 +291,7 @@ export function setWaitersFlag(tables: Tables, name: string): string {
 /** Inserts a queue entry; the same again keeps it. @returns id: the ticket */
 export function enqueue(tables: Tables, { name, attempt, mode, note = '' }: Claim, by: string): string {
   return `INSERT INTO ${tables.waiters} (name, attempt, kind, take, permits, since, seen, by_whom, note)
-VALUES (${bytes(name)}, ${bytes(attempt)}, '${letters[mode.kind]}', ${whole(takeOf(mode))}, ${whole(limitOf(mode))}, ${now}, ${now}, ${bytes(by)}, ${bytes(note)})
+VALUES (${bytes(name)}, ${bytes(attempt)}, '${letters[mode.kind]}', ${whole(permitCount(mode))}, ${whole(permitLimit(mode))}, ${now}, ${now}, ${bytes(by)}, ${bytes(note)})
 ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id), seen = ${now}`
 }
 
@@ -364,11 +364,11 @@ export const hello: string = `SELECT ${now}, VERSION(), @@autocommit, CONNECTION
 
 /** Never blocks the connection that all locks of a process share. @returns 1: acquired */
 export function getLock(tables: Tables, name: string): string {
-  return `SELECT GET_LOCK(${userLockOf(tables, name)}, 0)`
+  return `SELECT GET_LOCK(${userLockName(tables, name)}, 0)`
 }
 
 export function unlock(tables: Tables, name: string): string {
-  return `DO RELEASE_LOCK(${userLockOf(tables, name)})`
+  return `DO RELEASE_LOCK(${userLockName(tables, name)})`
 }
 
 /** @returns name and owner of each row that is held by a session */
@@ -376,13 +376,14 @@ export function owners(tables: Tables, names: readonly string[]): string {
   return `SELECT name, owner FROM ${tables.locks} WHERE kind = 'g' AND name IN (${names.map(bytes).join(', ')})`
 }
 
-const bellOf = (tables: Tables, name: string) => `CONCAT('hb', SUBSTRING(${userLockOf(tables, name)}, 3))`
+const notifierLockName = (tables: Tables, name: string) =>
+  `CONCAT('hb', SUBSTRING(${userLockName(tables, name)}, 3))`
 
 /** @returns 1: acquired within `seconds` */
 export function getNotifierLock(tables: Tables, name: string, seconds: number): string {
-  return `SELECT GET_LOCK(${bellOf(tables, name)}, ${whole(seconds)})`
+  return `SELECT GET_LOCK(${notifierLockName(tables, name)}, ${whole(seconds)})`
 }
 
 export function releaseNotifierLock(tables: Tables, name: string): string {
-  return `DO RELEASE_LOCK(${bellOf(tables, name)})`
+  return `DO RELEASE_LOCK(${notifierLockName(tables, name)})`
 }

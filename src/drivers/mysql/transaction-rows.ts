@@ -9,9 +9,9 @@ import { BackendError } from '../../core/errors.js'
 import { quote } from '../../core/name.js'
 import { type Connection, connect, type MysqlPool, text } from './client.js'
 import { withTimeout } from './connections.js'
-import { errnoOf, isMissingTable } from './failure.js'
+import { findErrno, isMissingTable } from './failure.js'
 import { assertCommitting } from './runtime.js'
-import { creation, tablesOf } from './schema.js'
+import { creation, tableNames } from './schema.js'
 import * as sql from './sql-transaction.js'
 
 const clock = systemClock()
@@ -21,7 +21,7 @@ const lockTimeout = { spare: 500, again: 10_000 }
 /** How long all statements on that connection may take together, in ms. */
 const answerTime = 5_000
 /** How long an unused row is kept, and how often old rows are searched for, in ms. */
-const kept = { for: 86_400_000, look: 60_000 }
+const rowRetention = { for: 86_400_000, look: 60_000 }
 const maxKnown = 100_000
 
 /** What is known about a pool. */
@@ -29,13 +29,13 @@ interface Known {
   /** Names whose rows exist, so that the pool is asked once per name. */
   readonly names: Set<string>
   usedUpUntil: number
-  lookAt: number
+  checkAt: number
 }
 const pools = new WeakMap<MysqlPool, Known>()
 
 /** NOWAIT: 3572 in MySQL, 1205 in MariaDB. A wait that timed out is 1205 in both. */
 export function isLocked(error: unknown): boolean {
-  const errno = errnoOf(error)
+  const errno = findErrno(error)
   return errno === 1205 || errno === 3572
 }
 
@@ -43,30 +43,35 @@ export function isLocked(error: unknown): boolean {
  * Creates the row of a name, unless it is known to exist, or the pool has no spare connection.
  * @throws BackendError when the name is held by another strategy · what the client throws
  */
-export async function rowOf(pool: MysqlPool, prefix: string, name: string, create: boolean): Promise<void> {
-  const known = pools.get(pool) ?? { names: new Set<string>(), usedUpUntil: 0, lookAt: 0 }
+export async function ensureRow(
+  pool: MysqlPool,
+  prefix: string,
+  name: string,
+  create: boolean,
+): Promise<void> {
+  const known = pools.get(pool) ?? { names: new Set<string>(), usedUpUntil: 0, checkAt: 0 }
   pools.set(pool, known)
   const id = `${prefix} ${name}`
   if (known.names.has(id) || clock.now() < known.usedUpUntil) return
-  const connection = await spare(pool)
+  const connection = await borrowSpare(pool)
   if (connection === undefined) {
     known.usedUpUntil = clock.now() + lockTimeout.again
     return
   }
   let answered = false
   try {
-    await withTimeout(clock, answerTime, makeOn(connection, prefix, name, create))
+    await withTimeout(clock, answerTime, createOn(connection, prefix, name, create))
     if (known.names.size >= maxKnown) known.names.clear()
     known.names.add(id)
     answered = true
   } catch (error) {
-    answered = errnoOf(error) !== undefined || error instanceof BackendError
+    answered = findErrno(error) !== undefined || error instanceof BackendError
     throw error
   } finally {
     if (!answered) connection.destroy()
-    else if (clock.now() < known.lookAt) connection.release()
+    else if (clock.now() < known.checkAt) connection.release()
     else {
-      known.lookAt = clock.now() + kept.look
+      known.checkAt = clock.now() + rowRetention.look
       // In the background: the caller has a transaction open.
       void forget(connection, prefix)
     }
@@ -84,7 +89,7 @@ async function forget(connection: Connection, prefix: string): Promise<void> {
 }
 
 /** A connection that comes late goes back to the pool. */
-async function spare(pool: MysqlPool): Promise<Connection | undefined> {
+async function borrowSpare(pool: MysqlPool): Promise<Connection | undefined> {
   const coming = connect(pool)
   let late = false
   let stop = () => {}
@@ -113,15 +118,20 @@ async function spare(pool: MysqlPool): Promise<Connection | undefined> {
 }
 
 /** Looks for the row first, without locks: an INSERT would wait for the transaction that has the row locked. */
-async function makeOn(connection: Connection, prefix: string, name: string, create: boolean): Promise<void> {
-  const tables = tablesOf(prefix)
+async function createOn(
+  connection: Connection,
+  prefix: string,
+  name: string,
+  create: boolean,
+): Promise<void> {
+  const tables = tableNames(prefix)
   const look = () => connection.query(sql.findRow(tables.transactions, name))
   const { rows } = await look().catch(async (error) => {
     if (!isMissingTable(error) || !create) throw error
     for (const statement of creation(prefix)) await connection.query(statement)
     return look()
   })
-  const other = await connection.query(sql.heldOtherwise(tables, name))
+  const other = await connection.query(sql.heldByLease(tables, name))
   if (other.rows.length > 0) {
     const strategy = text(other.rows[0]?.[0]) === 'g' ? 'session' : 'row'
     throw new BackendError(
@@ -138,16 +148,18 @@ async function makeOn(connection: Connection, prefix: string, name: string, crea
     if (isLocked(error)) return
     throw error
   }
-  await connection.query(sql.makeRow(tables.transactions, name))
+  await connection.query(sql.createRow(tables.transactions, name))
 }
 
 async function forgetOn(connection: Connection, prefix: string): Promise<void> {
-  const { transactions } = tablesOf(prefix)
-  const idle = (await connection.query(sql.idleRows(transactions, kept.for))).rows.map(([name]) => text(name))
+  const { transactions } = tableNames(prefix)
+  const idle = (await connection.query(sql.idleRows(transactions, rowRetention.for))).rows.map(([name]) =>
+    text(name),
+  )
   for (const name of idle) {
     await connection.query('START TRANSACTION')
     try {
-      const { rows } = await connection.query(sql.lockIdleRow(transactions, name, kept.for))
+      const { rows } = await connection.query(sql.lockIdleRow(transactions, name, rowRetention.for))
       if (rows.length > 0) await connection.query(sql.dropRow(transactions, name))
     } finally {
       await connection.query('COMMIT')

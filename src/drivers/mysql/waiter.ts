@@ -20,7 +20,7 @@ import { cleanUp } from './cleanup.js'
 import { number, text } from './client.js'
 import { type Decision, decide, parseRow, type Row } from './decision.js'
 import { type Failure, toFailure } from './failure.js'
-import type { Proof } from './hold.js'
+import type { HoldProof } from './hold.js'
 import { nextPollIn, type Progress, turnTime } from './poll-schedule.js'
 import { announceEvery } from './quiet-waiters.js'
 import type { Runtime } from './runtime.js'
@@ -29,9 +29,9 @@ import * as sql from './sql.js'
 /** How a strategy acquires a lock; waiting is the same for all strategies. */
 export interface Strategy {
   /** One guarded attempt. Undefined: not taken. */
-  acquire(claim: Claim, guard: sql.Precondition): Promise<Proof | undefined>
+  acquire(claim: Claim, guard: sql.Precondition): Promise<HoldProof | undefined>
   /** A grant that the row records as ours although no reply reported it. */
-  claimFromRow(row: Row, claim: Claim, sent: number): Proof | undefined
+  claimFromRow(row: Row, claim: Claim, sent: number): HoldProof | undefined
   /** Ends what `take` may have begun. */
   rollback(claim: Claim): Promise<void>
   /** A wake-up better than polling for the first waiter in the queue, within `seconds`. Undefined: there is none. */
@@ -63,13 +63,13 @@ export class Waiter {
   #polls = 0
   #misses = 0
   #progress: Progress | undefined
-  #turn: number | undefined
+  #turnTime: number | undefined
   #version = -1
   #unchangedSince = 0
   /** By head of the queue and its last refresh: when this process first saw that. */
   readonly #stamps = new Map<string, number>()
   /** Clock reading before the last look that did not find it holding was sent. */
-  #notOursAt: number
+  #notOwnedAt: number
 
   constructor(runtime: Runtime, strategy: Strategy, claim: Claim, wait: Wait) {
     this.#runtime = runtime
@@ -78,13 +78,13 @@ export class Waiter {
     this.#wait = wait
     this.#once = wait.remaining() === 0
     this.#pause = new AutoResetEvent(runtime.clock)
-    this.#notOursAt = runtime.clock.now()
+    this.#notOwnedAt = runtime.clock.now()
   }
 
   /** Undefined: the wait is over, and nothing of the claim is left. @throws BackendError, RangeError */
-  async run(): Promise<Proof | undefined> {
+  async run(): Promise<HoldProof | undefined> {
     try {
-      const proven = await this.#untilTaken()
+      const proven = await this.#acquireLoop()
       if (proven !== undefined && !this.#isOver()) {
         return this.#isQueued ? { ...proven, left: this.#leaveQueue() } : proven
       }
@@ -130,10 +130,10 @@ export class Waiter {
     return this.#runtime.closed || (this.#wait.ended && !this.#once)
   }
 
-  async #untilTaken(): Promise<Proof | undefined> {
-    let step: () => Promise<Proof | 'again' | 'end'> = () => this.#begin()
+  async #acquireLoop(): Promise<HoldProof | undefined> {
+    let step: () => Promise<HoldProof | 'again' | 'end'> = () => this.#begin()
     for (;;) {
-      let outcome: Proof | 'again' | 'end'
+      let outcome: HoldProof | 'again' | 'end'
       try {
         outcome = await step()
         this.#failures = 0
@@ -148,34 +148,34 @@ export class Waiter {
     }
   }
 
-  #begin(): Promise<Proof | 'again'> {
-    if (this.#once) return this.#first()
+  #begin(): Promise<HoldProof | 'again'> {
+    if (this.#once) return this.#firstAttempt()
     const waiters = this.#runtime.waiters.of(this.#claim.name)
     return waiters.enter(async () => {
       if (this.#isOver()) return 'again'
       // Where another of this process waits, the lock is taken, and what it has is said after the next look.
-      if (this.#claim.mode.kind !== 'exclusive' || !waiters.some) return this.#first()
+      if (this.#claim.mode.kind !== 'exclusive' || !waiters.some) return this.#firstAttempt()
       await this.#announce()
       return 'again'
     })
   }
 
-  async #first(): Promise<Proof | 'again'> {
-    return (await this.#take({ is: 'first' })) ?? 'again'
+  async #firstAttempt(): Promise<HoldProof | 'again'> {
+    return (await this.#tryAcquire({ is: 'first' })) ?? 'again'
   }
 
-  async #take(guard: sql.Precondition): Promise<Proof | undefined> {
+  async #tryAcquire(guard: sql.Precondition): Promise<HoldProof | undefined> {
     return this.#strategy.acquire(this.#claim, guard)
   }
 
-  async #readAndAct(): Promise<Proof | 'again' | 'end'> {
+  async #readAndAct(): Promise<HoldProof | 'again' | 'end'> {
     const { execute, tables, clock } = this.#runtime
     const { name } = this.#claim
     const { rows, sent } = await execute(sql.readRow(tables, this.#claim, this.#ticket))
     const values = rows[0]
     if (values === undefined) {
       await execute(sql.create(tables, name))
-      return (await this.#take({ is: 'first' })) ?? 'again'
+      return (await this.#tryAcquire({ is: 'first' })) ?? 'again'
     }
     const row = parseRow(values)
     const ahead = number(values[16])
@@ -195,7 +195,7 @@ export class Waiter {
       once,
       unchangedFor,
     })
-    if (decision.is !== 'mine') this.#notOursAt = sent
+    if (decision.is !== 'mine') this.#notOwnedAt = sent
     return this.#act(decision, ahead, sent)
   }
 
@@ -215,38 +215,40 @@ export class Waiter {
     return true
   }
 
-  async #act(decision: Decision, ahead: number, sent: number): Promise<Proof | 'again' | 'end'> {
+  async #act(decision: Decision, ahead: number, sent: number): Promise<HoldProof | 'again' | 'end'> {
     const { mode, name } = this.#claim
     switch (decision.is) {
       case 'mine':
         return {
           token: decision.token,
           // The lock was taken after that look, however much time a clock that was put back since seems to leave.
-          validUntil: Math.min(deadline(sent, decision.left), deadline(this.#notOursAt, this.#claim.ttl)),
+          validUntil: Math.min(deadline(sent, decision.left), deadline(this.#notOwnedAt, this.#claim.ttl)),
           since: decision.since,
         }
       case 'limit':
         throw permitLimitError(name, decision.limit, mode.kind === 'permits' ? mode.of : 0)
       case 'take':
-        return (await this.#take(decision.guard)) ?? (await this.#tryShared()) ?? this.#missed(ahead)
+        return (await this.#tryAcquire(decision.guard)) ?? (await this.#tryShared()) ?? this.#onMissed(ahead)
       case 'busy':
         this.#misses = 0
-        return this.#busy(decision, ahead)
+        return this.#reportBusy(decision, ahead)
     }
   }
 
   /** Other holders come and go and change the row, but do not block a reader or permits: this tries without another look. */
-  async #tryShared(): Promise<Proof | undefined> {
-    return this.#isQueued || this.#claim.mode.kind === 'exclusive' ? undefined : this.#take({ is: 'first' })
+  async #tryShared(): Promise<HoldProof | undefined> {
+    return this.#isQueued || this.#claim.mode.kind === 'exclusive'
+      ? undefined
+      : this.#tryAcquire({ is: 'first' })
   }
 
   /** Somebody was faster. After a few misses in a row, the lock counts as busy. */
-  #missed(ahead: number): Promise<'again' | 'end'> | 'again' {
+  #onMissed(ahead: number): Promise<'again' | 'end'> | 'again' {
     if (++this.#misses <= 3) return 'again'
-    return this.#busy({ is: 'busy', holder: undefined, left: Number.POSITIVE_INFINITY }, ahead)
+    return this.#reportBusy({ is: 'busy', holder: undefined, left: Number.POSITIVE_INFINITY }, ahead)
   }
 
-  async #busy({ holder, left }: Decision & { is: 'busy' }, ahead: number): Promise<'again' | 'end'> {
+  async #reportBusy({ holder, left }: Decision & { is: 'busy' }, ahead: number): Promise<'again' | 'end'> {
     const { clock, random } = this.#runtime
     const came = !this.#isQueued
     // Enqueue before reporting "blocked", so that later arrivals cannot barge.
@@ -257,12 +259,12 @@ export class Waiter {
     if (came) return 'again'
     if (this.#local?.watches === false) return this.#untilNear(this.#local)
     const progress = { at: clock.now(), ahead }
-    this.#turn = (this.#progress && turnTime(this.#progress, progress)) ?? this.#turn
+    this.#turnTime = (this.#progress && turnTime(this.#progress, progress)) ?? this.#turnTime
     this.#polls =
       this.#progress !== undefined && this.#progress.ahead > 0 && ahead === 0 ? 0 : this.#polls + 1
     if (this.#progress === undefined || this.#progress.ahead !== ahead) this.#progress = progress
-    const ms = nextPollIn(ahead, this.#polls, left, this.#turn, random())
-    await this.#rest(ahead, Math.min(ms, announceEvery), left)
+    const ms = nextPollIn(ahead, this.#polls, left, this.#turnTime, random())
+    await this.#sleep(ahead, Math.min(ms, announceEvery), left)
     return 'again'
   }
 
@@ -276,11 +278,11 @@ export class Waiter {
     return 'again'
   }
 
-  async #rest(ahead: number, ms: number, left: number): Promise<void> {
-    const heard = ahead === 0 ? this.#strategy.notified?.(this.#claim.name, 1) : undefined
-    if (heard === undefined) return this.#park(ms)
+  async #sleep(ahead: number, ms: number, left: number): Promise<void> {
+    const notified = ahead === 0 ? this.#strategy.notified?.(this.#claim.name, 1) : undefined
+    if (notified === undefined) return this.#park(ms)
     // Whichever comes first: the notification, the end of the wait or of the hold, or the time to refresh the entry.
-    heard.then(this.#pause.set, () => undefined)
+    notified.then(this.#pause.set, () => undefined)
     await this.#park(Math.min(left + 1, announceEvery))
   }
 

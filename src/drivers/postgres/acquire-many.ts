@@ -29,11 +29,11 @@ export async function acquireMany(
     signal.addEventListener('abort', stop, { once: true })
   })
   try {
-    const items = JSON.stringify(claims.map(itemOf))
+    const items = JSON.stringify(claims.map(toItem))
     const { channel } = subscriber
     const asked = connections.execute(calls.together, [items, channel, by])
-    const told = await Promise.race([asked, over])
-    if (told !== undefined) return createGrants(runtime, claims, told, channel !== null)
+    const result = await Promise.race([asked, over])
+    if (result !== undefined) return createGrants(runtime, claims, result, channel !== null)
     await end()
     // The statement was in flight for so long that the server has forgotten that the attempts had ended.
     asked.then(
@@ -51,7 +51,7 @@ export async function acquireMany(
   }
 }
 
-function itemOf({ name, attempt, mode, ttl, note = '' }: Claim): readonly (string | number)[] {
+function toItem({ name, attempt, mode, ttl, note = '' }: Claim): readonly (string | number)[] {
   const [take, of] = mode.kind === 'permits' ? [mode.take, mode.of] : [1, 1]
   return [name, attempt, letters[mode.kind], Math.round(ttl * 1000), take, of, note]
 }

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../core/clock.js'
 import type { Connections } from './connections.js'
-import { codeOf, toFailure } from './failure.js'
+import { findCode, toFailure } from './failure.js'
 import type { Calls } from './sql.js'
 
 export interface Canceller {
@@ -52,7 +52,8 @@ export function createCanceller(
     } catch (error) {
       if (!toFailure(error).transient || clock.now() >= Math.min(batch.until, ends)) return
       // A locked row will be free again. A server that does not answer gets one more try: a new connection may be slow to open.
-      if (closed) return codeOf(error) === '55P03' ? send(batch, last) : last ? undefined : send(batch, true)
+      if (closed)
+        return findCode(error) === '55P03' ? send(batch, last) : last ? undefined : send(batch, true)
       const retry = () => {
         timers.delete(batch)
         track(send(batch))

@@ -10,10 +10,10 @@ import type { Runtime } from './runtime.js'
 import type { Call, Calls } from './sql.js'
 
 /** Poll interval of a cell, in ms: where a notification may be lost, and where there is none. */
-const lookEvery = { pushed: 5_000, polling: 250 }
+const pollInterval = { pushed: 5_000, polling: 250 }
 
 export function createCells(open: () => Runtime): Cells {
-  async function told(
+  async function result(
     signal: AbortSignal,
     call: (calls: Calls) => Call,
     values: readonly Value[],
@@ -22,7 +22,7 @@ export function createCells(open: () => Runtime): Cells {
     signal.throwIfAborted()
     const { connections, calls, settings } = runtime
     const asked = connections.execute(call(calls), values, settings.commandTimeout)
-    const { promise: aborted, stop } = abortOf(signal)
+    const { promise: aborted, stop } = rejectOnAbort(signal)
     try {
       return (await Promise.race([asked, aborted])).answer
     } catch (error) {
@@ -38,7 +38,7 @@ export function createCells(open: () => Runtime): Cells {
 
   return {
     async read(key, signal) {
-      const answer = await told(signal, (calls) => calls.cellRead, [key])
+      const answer = await result(signal, (calls) => calls.cellRead, [key])
       if (answer === null) return undefined
       const [version, value] = answer as readonly [number, string]
       return { version, value }
@@ -47,7 +47,7 @@ export function createCells(open: () => Runtime): Cells {
     async write(key, { ifVersion, value, ttl, id }, signal) {
       const micros = Number.isFinite(ttl) ? Math.ceil(ttl * 1000) : null
       const values = [key, ifVersion, id, micros, value ?? null]
-      const version = await told(signal, (calls) => calls.cellWrite, values)
+      const version = await result(signal, (calls) => calls.cellWrite, values)
       return version === null ? undefined : { version: version as number, value: value ?? '' }
     },
 
@@ -59,27 +59,27 @@ export function createCells(open: () => Runtime): Cells {
       for (;;) {
         open()
         const { channel } = runtime.subscriber
-        const every = channel === null ? lookEvery.polling : lookEvery.pushed
+        const every = channel === null ? pollInterval.polling : pollInterval.pushed
         // Listens before the request is sent: a notification may arrive before the answer.
-        const heard = subscribe(runtime, key, hints, signal)
-        wake = heard.wake
+        const notified = subscribe(runtime, key, hints, signal)
+        wake = notified.wake
         try {
           const values = [key, version, channel, 2 * every * 1000]
-          const left = await told(signal, (calls) => calls.cellWatch, values)
+          const left = await result(signal, (calls) => calls.cellWatch, values)
           if (left === null) return
           hints.queryDone()
           const ms = Number(left) / 1000
-          await heard.within(ms < 0 ? every : Math.min(ms + 1, every))
+          await notified.within(ms < 0 ? every : Math.min(ms + 1, every))
         } finally {
           hints.stop()
-          heard.done()
+          notified.done()
         }
       }
     },
   }
 }
 
-function abortOf(signal: AbortSignal): { readonly promise: Promise<never>; stop(): void } {
+function rejectOnAbort(signal: AbortSignal): { readonly promise: Promise<never>; stop(): void } {
   let aborted = () => {}
   const promise = new Promise<never>((_, reject) => {
     aborted = () => reject(signal.reason)
@@ -92,15 +92,15 @@ function abortOf(signal: AbortSignal): { readonly promise: Promise<never>; stop(
 /** Listens for notifications about one cell. */
 function subscribe(runtime: Runtime, key: string, hints: Hints, signal: AbortSignal) {
   const { clock, cellListeners } = runtime
-  const { promise: aborted, stop: stopAborted } = abortOf(signal)
+  const { promise: aborted, stop: stopAborted } = rejectOnAbort(signal)
   let stop = () => {}
   let resolve = () => {}
   let reject: (error: unknown) => void = () => {}
-  const heard = new Promise<void>((yes, no) => {
+  const notified = new Promise<void>((yes, no) => {
     resolve = yes
     reject = no
   })
-  heard.catch(() => undefined)
+  notified.catch(() => undefined)
   const listeners = cellListeners.get(key) ?? new Set()
   const listener = { changed: () => hints.notify(), closed: reject }
   cellListeners.set(key, listeners.add(listener))
@@ -108,7 +108,7 @@ function subscribe(runtime: Runtime, key: string, hints: Hints, signal: AbortSig
     wake: resolve,
     within(ms: number): Promise<void> {
       stop = clock.at(clock.now() + ms, resolve)
-      return Promise.race([heard, aborted])
+      return Promise.race([notified, aborted])
     },
     done(): void {
       stop()

@@ -37,7 +37,7 @@ export interface Database {
   /** True once the owner has ended it: no connection can be opened any more. */
   readonly ended: boolean
   /** Present if it cannot carry a session: what to do instead. */
-  readonly unfit?: string
+  readonly unsuitable?: string
   /** Opens a connection for the driver. */
   open(events: ConnectionEvents): Promise<Connection>
   /** Present if the client opens no connections for others but runs statements on those of its pool. */
@@ -47,7 +47,11 @@ export interface Database {
     /** Calls `gone` whenever a connection of the pool has ended. Returns a function that stops this. */
     ended(gone: () => void): () => void
     /** Listens on a separate connection, again after every break; calls `up` each time. Resolves with a function that stops it. */
-    listen(channel: string, heard: (payload: string) => void, up: () => void): Promise<() => Promise<void>>
+    listen(
+      channel: string,
+      onPayload: (payload: string) => void,
+      up: () => void,
+    ): Promise<() => Promise<void>>
   }
 }
 
@@ -68,7 +72,7 @@ export interface PostgresJs {
   unsafe(text: string, values?: never[], options?: { readonly prepare?: boolean }): PostgresJsQuery
   listen(
     channel: string,
-    heard: (payload: string) => void,
+    onPayload: (payload: string) => void,
     up?: () => void,
   ): Promise<{ unlisten(): Promise<unknown> }>
   readonly options: {

@@ -11,9 +11,9 @@
  */
 import type { Clock } from '../../core/clock.js'
 import type { Connection, Database, Value } from './client.js'
-import { codeOf, toFailure } from './failure.js'
+import { findCode, toFailure } from './failure.js'
 import type { Settings } from './options.js'
-import { assertTrusted, strangersIn } from './schema-trust.js'
+import { assertTrusted, foreignOwnersQuery } from './schema-trust.js'
 import { type Call, creation } from './sql.js'
 
 export interface StatementResult {
@@ -26,8 +26,8 @@ export interface StatementResult {
 }
 
 export interface Connections {
-  /** @param patience how many ms from now it may still be sent again after the connection broke; default 0 */
-  execute(call: Call, values: readonly Value[], patience?: number): Promise<StatementResult>
+  /** @param timeout how many ms from now it may still be sent again after the connection broke; default 0 */
+  execute(call: Call, values: readonly Value[], timeout?: number): Promise<StatementResult>
   /** The connection that stays open; opens it if needed. */
   main(): Promise<Connection>
   close(): void
@@ -49,7 +49,7 @@ export interface ConnectionsEvents {
 const maxInFlight = 6
 /** A statement unanswered for this many ms holds up the statements sent behind it. */
 const stuckAfter = 50
-const idleFor = 10_000
+const idleTimeout = 10_000
 /** How long a statement is retried while somebody else has its row locked, in ms; the server waits a tenth of a second each time. */
 const rowLockTimeout = 1_500
 const missing = ['42883', '42P01', '3F000']
@@ -140,13 +140,13 @@ export function createConnections(
           extras.add(connection)
           const retire = () => {
             if (!extras.has(connection)) return
-            if (connection.busy > 0) later(idleFor, retire)
+            if (connection.busy > 0) later(idleTimeout, retire)
             else {
               extras.delete(connection)
               connection.destroy()
             }
           }
-          later(idleFor, retire)
+          later(idleTimeout, retire)
         },
         () => undefined,
       )
@@ -198,9 +198,9 @@ export function createConnections(
   }
 
   /** One timer for all: checks the oldest and re-arms for the next. Answers that arrived while the event loop was blocked are read first. */
-  const patrolAt = (at: number) => clock.at(at, () => clock.soon(patrol), { ref: false })
+  const nextCheckAt = (at: number) => clock.at(at, () => clock.soon(checkTimeouts), { ref: false })
 
-  function patrol(): void {
+  function checkTimeouts(): void {
     disarm = undefined
     const now = clock.now()
     for (const flight of flights) {
@@ -209,7 +209,7 @@ export function createConnections(
       flight.late()
     }
     const [first] = flights
-    if (first !== undefined) disarm = patrolAt(first.due)
+    if (first !== undefined) disarm = nextCheckAt(first.due)
   }
 
   /** Rejects after the timeout; `abandoned` gets what may still arrive. */
@@ -222,7 +222,7 @@ export function createConnections(
       }
       const flight = { due, late }
       flights.add(flight)
-      disarm ??= patrolAt(due)
+      disarm ??= nextCheckAt(due)
       work.then(
         (value) => {
           flights.delete(flight)
@@ -274,7 +274,7 @@ export function createConnections(
 
   /** Checks who owns the tables and functions: once, and again after they have been created. */
   function trust(): Promise<void> {
-    trusted ??= once(strangersIn, [settings.schema]).then(({ answer }) =>
+    trusted ??= once(foreignOwnersQuery, [settings.schema]).then(({ answer }) =>
       assertTrusted(settings.schema, answer),
     )
     trusted.catch(() => {
@@ -299,20 +299,20 @@ export function createConnections(
 
   return {
     main: mainWire,
-    async execute(call, values, patience = 0) {
+    async execute(call, values, timeout = 0) {
       const begin = clock.now()
       let quiet = 0
       let retried = false
       for (let tries = 1; ; tries++) {
         try {
           await (trusted ?? trust())
-          const told = await once(call.textWithLife, call.notifies ? [...values, quiet] : values, true)
+          const result = await once(call.textWithLife, call.notifies ? [...values, quiet] : values, true)
           events.answered()
-          return { ...told, retried }
+          return { ...result, retried }
         } catch (error) {
           if (closed) throw error
-          const code = codeOf(error)
-          const inTime = clock.now() - begin < Math.max(patience, 1)
+          const code = findCode(error)
+          const inTime = clock.now() - begin < Math.max(timeout, 1)
           if (code === '40001' || code === '40P01') {
             if (clock.now() - begin > commandTimeout) throw error
             if (tries > 3) await pause(random() * Math.min(tries, 20))
@@ -323,7 +323,7 @@ export function createConnections(
           } else if (missing.includes(code) && created !== undefined && tries < 3) await created
           else if (code === '54000' && quiet === 0) quiet = 1
           else if (code === '55P03' && call.insists && clock.now() - begin < rowLockTimeout) continue
-          else if (patience > 0 && inTime && toFailure(error).ambiguous && tries < 5) {
+          else if (timeout > 0 && inTime && toFailure(error).ambiguous && tries < 5) {
             retried = true
             await pause(tries * 10)
           } else throw error

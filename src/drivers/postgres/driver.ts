@@ -6,7 +6,7 @@ import { createCells } from './cells.js'
 import { type Database, toDatabase } from './client.js'
 import { toFailure } from './failure.js'
 import { toLockStatus } from './inspect.js'
-import { type PostgresOptions, type Settings, settingsOf } from './options.js'
+import { type PostgresOptions, parseOptions, type Settings } from './options.js'
 import { createRuntime, type Runtime } from './runtime.js'
 import { sessionDriver } from './session/driver.js'
 import { Waiter } from './waiter.js'
@@ -49,13 +49,13 @@ export function postgres(
 ): DriverFactory<PostgresTraits>
 export function postgres(options: PostgresOptions): DriverFactory
 export function postgres(options: PostgresOptions): DriverFactory {
-  const settings = settingsOf(options)
+  const settings = parseOptions(options)
   // Checks the client now, so that a wrong one is reported at once; sends nothing.
   const database = toDatabase(options.pool)
   if (settings.strategy === 'session') {
-    const { unfit } = database
-    if (unfit !== undefined)
-      throw new UnsupportedError('postgres', "strategy 'session' over this instance", unfit)
+    const { unsuitable } = database
+    if (unsuitable !== undefined)
+      throw new UnsupportedError('postgres', "strategy 'session' over this instance", unsuitable)
     return sessionDriver(database, settings)
   }
   return rowDriver(database, chooseListener(database, settings), settings)
@@ -79,7 +79,7 @@ function rowDriver(
       runtime ??= createRuntime(database, listener, settings, env)
       return runtime
     }
-    const told = async (ask: (runtime: Runtime) => Promise<{ answer: unknown }>): Promise<unknown> => {
+    const result = async (ask: (runtime: Runtime) => Promise<{ answer: unknown }>): Promise<unknown> => {
       const at = open()
       try {
         return (await ask(at)).answer
@@ -99,15 +99,15 @@ function rowDriver(
       inspect: async (name) =>
         toLockStatus(
           name,
-          await told(({ connections, calls }) => connections.execute(calls.inspect, [name])),
+          await result(({ connections, calls }) => connections.execute(calls.inspect, [name])),
         ),
       async list(prefix) {
-        const rows = await told(({ connections, calls }) => connections.execute(calls.list, [prefix]))
+        const rows = await result(({ connections, calls }) => connections.execute(calls.list, [prefix]))
         const all = (rows as [string, unknown][]).map(([name, standing]) => toLockStatus(name, standing))
         return all.filter(({ holders, waiters }) => holders.length + waiters.length > 0)
       },
       forceRelease: async (name) =>
-        Number(await told(({ connections, calls }) => connections.execute(calls.force, [name]))),
+        Number(await result(({ connections, calls }) => connections.execute(calls.force, [name]))),
       cells: createCells(open),
       async close() {
         closed = true

@@ -35,24 +35,24 @@ const permanentCodes: Readonly<Record<string, string>> = {
 }
 
 /** SQLSTATEs after which the connection is gone, and the answer with it. */
-const brokenCodes = ['57P01', '57P02', '57P04', '57P05', '08']
+const connectionCodes = ['57P01', '57P02', '57P04', '57P05', '08']
 
 export function toFailure(error: unknown): Failure {
   if (error instanceof BackendError) return { transient: false, ambiguous: false, error }
-  const code = codeOf(error)
+  const code = findCode(error)
   const message = error instanceof Error ? error.message : String(error)
   // Must not match EPIPE, which has five letters too.
   const sqlState = /^(?:\d[\dA-Z]|F0|HV|P0|XX)[\dA-Z]{3}$/.test(code)
-  if (sqlState && !brokenCodes.some((start) => code.startsWith(start))) {
+  if (sqlState && !connectionCodes.some((start) => code.startsWith(start))) {
     const known = (table: Readonly<Record<string, string>>) => table[code] ?? table[code.slice(0, 2)]
     const soon = known(transientCodes)
     const why = soon ?? known(permanentCodes) ?? message
-    const told = new BackendError('postgres', `the server refused (${code}): ${why}`, { cause: error })
-    return { transient: soon !== undefined, ambiguous: false, error: told }
+    const text = new BackendError('postgres', `the server refused (${code}): ${why}`, { cause: error })
+    return { transient: soon !== undefined, ambiguous: false, error: text }
   }
   if (code === 'CONNECTION_ENDED' || code === 'POOL_ENDED') {
-    const told = 'the pool was ended; end it after the locks'
-    return { transient: false, ambiguous: true, error: new BackendError('postgres', told, { cause: error }) }
+    const text = 'the pool was ended; end it after the locks'
+    return { transient: false, ambiguous: true, error: new BackendError('postgres', text, { cause: error }) }
   }
   return {
     transient: true,
@@ -61,7 +61,7 @@ export function toFailure(error: unknown): Failure {
   }
 }
 
-export function codeOf(error: unknown): string {
+export function findCode(error: unknown): string {
   const { code } = (error ?? {}) as { readonly code?: unknown }
   return typeof code === 'string' ? code : ''
 }

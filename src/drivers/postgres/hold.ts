@@ -9,7 +9,7 @@ import { toFailure } from './failure.js'
 import type { RenewResult } from './renewer.js'
 import type { Runtime } from './runtime.js'
 
-export interface Proof {
+export interface HoldProof {
   readonly token: number
   readonly validUntil: number
   /** True if others were waiting for the name when it was granted. */
@@ -25,7 +25,7 @@ export class Hold implements Grant {
   readonly token: number
   validUntil: number
   #last: number
-  #heard: boolean
+  #contendedSeen: boolean
   readonly #reachable: boolean
   /** Does the server know where to notify this hold? */
   #recorded: boolean
@@ -33,19 +33,19 @@ export class Hold implements Grant {
   #revoked: AbortController | undefined
   #hints: Hints | undefined
 
-  constructor(runtime: Runtime, claim: Claim, proven: Proof) {
+  constructor(runtime: Runtime, claim: Claim, proven: HoldProof) {
     this.#runtime = runtime
     this.#claim = claim
     this.#subscriberEpoch = runtime.subscriber.epoch
     this.token = proven.token
     this.#last = proven.token
     this.validUntil = proven.validUntil
-    this.#heard = proven.contended
+    this.#contendedSeen = proven.contended
     this.#reachable = proven.reachable
     this.#recorded = proven.reachable
     runtime.holds.set(claim.attempt, this)
     // The channel came up while the answer was on its way. If this fails, the next renewal records it.
-    if (!this.#recorded && runtime.subscriber.channel !== null) void this.keep().catch(() => undefined)
+    if (!this.#recorded && runtime.subscriber.channel !== null) void this.onRenewed().catch(() => undefined)
   }
 
   get lost(): AbortSignal {
@@ -55,18 +55,18 @@ export class Hold implements Grant {
 
   /** Handles a notification: somebody waits, or an operator took the lock. The hold asks the server before it believes the latter. */
   onNotification(what: 'contended' | 'taken'): void {
-    if (what === 'contended') this.#heard = true
+    if (what === 'contended') this.#contendedSeen = true
     else {
       this.#hints ??= new Hints(this.#runtime.clock, () => {
         const looked = () => this.#hints?.queryDone()
-        this.look().then(looked, looked)
+        this.checkNow().then(looked, looked)
       })
       this.#hints.notify()
     }
   }
 
   /** Asks whether the server still has this hold. Rejects when that cannot be known; the next renewal will find out. */
-  async look(): Promise<void> {
+  async checkNow(): Promise<void> {
     const { name, attempt } = this.#claim
     const { held } = await this.#runtime.renewer.renew(name, attempt, 0)
     if (!held) this.#gone(`the hold of ${quote(name)} was taken by force`)
@@ -76,7 +76,7 @@ export class Hold implements Grant {
    * For when another server may be answering, or the channel is up again: asks as `look()`, and has the hold last at least until `validUntil`.
    * Rejects as `look()`.
    */
-  async keep(): Promise<void> {
+  async onRenewed(): Promise<void> {
     const { name } = this.#claim
     const left = this.validUntil - this.#runtime.clock.now()
     if (left <= 0 || this.#asked) return
@@ -103,7 +103,7 @@ export class Hold implements Grant {
   }
 
   async renew(ttl: number): Promise<number | undefined> {
-    const { held, sent } = await this.#told(this.#renewed(ttl))
+    const { held, sent } = await this.#onReleased(this.#renewed(ttl))
     if (!held) return undefined
     this.validUntil = deadline(sent, ttl)
     return this.validUntil
@@ -115,7 +115,7 @@ export class Hold implements Grant {
     const before = this.#asked
     this.#asked = true
     const values = [name, attempt, this.#last]
-    const { answer, retried } = await this.#told(
+    const { answer, retried } = await this.#onReleased(
       connections.execute(calls.release, values, settings.commandTimeout),
     )
     this.drop()
@@ -134,13 +134,15 @@ export class Hold implements Grant {
   }
 
   contended(): boolean {
-    return this.#heard || !this.#reachable || this.#subscriberEpoch !== this.#runtime.subscriber.epoch
+    return this.#contendedSeen || !this.#reachable || this.#subscriberEpoch !== this.#runtime.subscriber.epoch
   }
 
   async downgrade(): Promise<void> {
     const { connections, calls } = this.#runtime
     const { name, attempt } = this.#claim
-    const { answer } = await this.#told(connections.execute(calls.downgrade, [name, attempt, this.#last]))
+    const { answer } = await this.#onReleased(
+      connections.execute(calls.downgrade, [name, attempt, this.#last]),
+    )
     if (answer === 0) throw new BackendError('postgres', `cannot downgrade ${name}: it is not held`)
   }
 
@@ -150,7 +152,7 @@ export class Hold implements Grant {
     this.#runtime.holds.delete(this.#claim.attempt)
   }
 
-  async #told<T>(asked: Promise<T>): Promise<T> {
+  async #onReleased<T>(asked: Promise<T>): Promise<T> {
     try {
       return await asked
     } catch (error) {

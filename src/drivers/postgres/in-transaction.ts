@@ -5,8 +5,8 @@ import type { Value } from './client.js'
 import { toFailure } from './failure.js'
 import { parseAnswer, toHolder } from './inspect.js'
 import { checkedNamespace } from './options.js'
-import { assertTrusted, strangersIn } from './schema-trust.js'
-import { lockKey, rowName, usualNamespace } from './session/key.js'
+import { assertTrusted, foreignOwnersQuery } from './schema-trust.js'
+import { defaultNamespace, lockKey, rowName } from './session/key.js'
 import { checkedIdentifier, createCalls } from './sql.js'
 
 /** A pg `Client` or `PoolClient` on which `begin` was sent. */
@@ -76,7 +76,7 @@ export async function tryInTransaction(
 async function ask(
   client: PgTransaction | PostgresJsTransaction,
   name: string,
-  { mode = 'exclusive', namespace = usualNamespace, schema = 'public' }: TransactionOptions,
+  { mode = 'exclusive', namespace = defaultNamespace, schema = 'public' }: TransactionOptions,
   wait: number,
 ): Promise<readonly unknown[]> {
   checkName(name)
@@ -84,13 +84,13 @@ async function ask(
     throw new RangeError(`mode must be 'exclusive' or 'shared', got ${describe(mode)}`)
   }
   const { text } = createCalls(checkedIdentifier('schema', schema)).transaction
-  const run = runnerOf(client)
+  const run = toRunner(client)
   checkedNamespace(namespace)
   const values = [rowName(namespace, name), lockKey(namespace, name), mode === 'shared' ? 's' : 'x', wait]
   try {
     await run.check()
     if (!trusted.has(client)) {
-      assertTrusted(schema, JSON.parse(await run.query(strangersIn, [schema])))
+      assertTrusted(schema, JSON.parse(await run.query(foreignOwnersQuery, [schema])))
       trusted.add(client)
     }
     const answer = JSON.parse(await run.query(text, values)) as readonly unknown[]
@@ -115,7 +115,7 @@ interface Runner {
   query(text: string, values: readonly Value[]): Promise<string>
 }
 
-function runnerOf(client: PgTransaction | PostgresJsTransaction): Runner {
+function toRunner(client: PgTransaction | PostgresJsTransaction): Runner {
   if (typeof client === 'function' && 'unsafe' in client) {
     if (!('savepoint' in client))
       throw notOpen('pass what sql.begin() gives: sql.begin((tx) => inTransaction(tx, name))')

@@ -4,7 +4,7 @@ import { UnsupportedError } from '../../core/errors.js'
 import { checkKnown } from '../../core/known-options.js'
 import { describe } from '../../core/name.js'
 import type { PostgresPool } from './client.js'
-import { usualNamespace } from './session/key.js'
+import { defaultNamespace } from './session/key.js'
 import { checkedIdentifier } from './sql.js'
 
 export interface PostgresOptions {
@@ -52,7 +52,7 @@ export interface Settings {
 }
 
 /** One year, in ms: a longer time is a unit mistake. */
-const longest = 366 * 24 * 3_600_000
+const maxTime = 366 * 24 * 3_600_000
 
 const known: readonly (keyof PostgresOptions)[] = [
   'pool',
@@ -67,11 +67,11 @@ const known: readonly (keyof PostgresOptions)[] = [
 ]
 
 /** @throws TypeError, RangeError or UnsupportedError with the value received */
-export function settingsOf(options: PostgresOptions): Settings {
+export function parseOptions(options: PostgresOptions): Settings {
   if (typeof options !== 'object' || options === null) {
     throw new TypeError(`postgres() takes options such as { pool }, got ${describe(options)}`)
   }
-  const strategy = strategyOf(options.strategy ?? 'row')
+  const strategy = parseStrategy(options.strategy ?? 'row')
   const retention = options.retention ?? 86_400_000
   checkKnown('postgres()', options, known)
   return {
@@ -82,12 +82,12 @@ export function settingsOf(options: PostgresOptions): Settings {
     connections: whole('connections', options.connections ?? 4, 1, 100),
     commandTimeout: whole('commandTimeout', options.commandTimeout ?? 2_000, 10, 600_000),
     retention:
-      retention === Number.POSITIVE_INFINITY ? retention : whole('retention', retention, 60_000, longest),
+      retention === Number.POSITIVE_INFINITY ? retention : whole('retention', retention, 60_000, maxTime),
     namespace: namespaceFor(strategy, options.namespace),
   }
 }
 
-function strategyOf(value: unknown): 'row' | 'session' {
+function parseStrategy(value: unknown): 'row' | 'session' {
   if (value === 'row' || value === 'session') return value
   if (value === 'transaction') {
     throw new UnsupportedError(
@@ -115,9 +115,9 @@ function flag(name: string, value: unknown): boolean {
 }
 
 function namespaceFor(strategy: Settings['strategy'], value: unknown): string {
-  if (value === undefined) return usualNamespace
+  if (value === undefined) return defaultNamespace
   const namespace = checkedNamespace(value)
-  if (strategy === 'session' || namespace === usualNamespace) return namespace
+  if (strategy === 'session' || namespace === defaultNamespace) return namespace
   throw new UnsupportedError(
     'postgres',
     `namespace ${describe(namespace)} with strategy 'row', whose locks are apart by schema`,

@@ -3,7 +3,7 @@
  * lock holders may all be using, and never meets a transaction left open on one.
  */
 import type { Connection, ConnectionEvents, Database, PgPool, Value } from './client.js'
-import { codeOf } from './failure.js'
+import { findCode } from './failure.js'
 import { parseAnswer } from './inspect.js'
 
 /** The parts of a pg connection that the driver uses, including those that only some versions have. */
@@ -25,24 +25,24 @@ export function fromPool(pool: PgPool): Database {
     },
     async open(events) {
       // `pipeline`: sends each statement at once, without waiting for earlier answers; older versions do not know the option.
-      const own = { pipeline: true, keepAlive: true, types: asTheyCome }
-      const settings = { ...pool.options, ...passwordOf(pool), ...own }
+      const own = { pipeline: true, keepAlive: true, types: rawTypes }
+      const settings = { ...pool.options, ...readPassword(pool), ...own }
       const { Client } = pool as unknown as { readonly Client: new (settings: object) => PgClient }
       const client = new Client(settings)
-      return wireOf(client, events)
+      return toConnection(client, events)
     },
   }
 }
 
 /** Every answer is text; the pool's own parsers may convert texts to something else. */
-const asTheyCome = { getTypeParser: () => String }
+const rawTypes = { getTypeParser: () => String }
 
 /** The pool hides the password from enumeration. */
-function passwordOf({ options }: PgPool): object {
+function readPassword({ options }: PgPool): object {
   return 'password' in options ? { password: options.password } : {}
 }
 
-async function wireOf(client: PgClient, events: ConnectionEvents): Promise<Connection> {
+async function toConnection(client: PgClient, events: ConnectionEvents): Promise<Connection> {
   let gone = false
   let busy = 0
   const end = () => {
@@ -74,7 +74,7 @@ async function wireOf(client: PgClient, events: ConnectionEvents): Promise<Conne
       return await result
     } catch (error) {
       // The server ends the connection. The socket reports it later, and the server would execute nothing sent until then.
-      if (/^57P0[1245]$/.test(codeOf(error))) {
+      if (/^57P0[1245]$/.test(findCode(error))) {
         end()
         destroy()
       }
@@ -83,13 +83,13 @@ async function wireOf(client: PgClient, events: ConnectionEvents): Promise<Conne
       if (--busy === 0 && !gone) client.unref?.()
     }
   }
-  const rowsOf = (result: unknown) => parseAnswer((result as { rows: unknown }).rows)
+  const toRows = (result: unknown) => parseAnswer((result as { rows: unknown }).rows)
   return {
     pid: client.processID ?? undefined,
     get busy() {
       return busy
     },
-    query: async (text, values: readonly Value[]) => rowsOf(await asked(client.query(text, [...values]))),
+    query: async (text, values: readonly Value[]) => toRows(await asked(client.query(text, [...values]))),
     script: async (text) => void (await asked(client.query(text))),
     destroy,
   }

@@ -5,21 +5,21 @@
  * that connection is not reported; the next statement detects it, because it runs on another connection or fails.
  */
 import type { Connection, ConnectionEvents, Database, PostgresJs, Value } from './client.js'
-import { codeOf } from './failure.js'
+import { findCode } from './failure.js'
 import { parseAnswer } from './inspect.js'
 
 export function fromPostgresJs(sql: PostgresJs): Database {
   const { unsafe } = sql
   return {
     ended: false,
-    ...unfit(sql),
+    ...unsuitable(sql),
     open: async (events) => only(sql, events),
     shared: {
       query: async (text, values) => parseAnswer(await unsafe(text, values.map(asText) as never[])),
       script: async (text) => void (await unsafe(text).simple()),
-      ended: (gone) => hearEnds(sql.options, gone),
-      async listen(channel, heard, up) {
-        const listening = await sql.listen(channel, heard, up)
+      ended: (gone) => onConnectionEnds(sql.options, gone),
+      async listen(channel, onPayload, up) {
+        const listening = await sql.listen(channel, onPayload, up)
         return async () => void (await listening.unlisten().catch(() => undefined))
       },
     },
@@ -27,11 +27,11 @@ export function fromPostgresJs(sql: PostgresJs): Database {
 }
 
 /** Listeners for the ends of an instance's connections, by its options object. */
-const hearing = new WeakMap<object, Set<() => void>>()
+const endHooks = new WeakMap<object, Set<() => void>>()
 
 /** postgres.js reports the end of a connection only to its `onclose` option. An `onclose` set before is still called. */
-function hearEnds(options: PostgresJs['options'], gone: () => void): () => void {
-  let all = hearing.get(options)
+function onConnectionEnds(options: PostgresJs['options'], gone: () => void): () => void {
+  let all = endHooks.get(options)
   if (all === undefined) {
     const listeners = new Set<() => void>()
     const { onclose: before } = options as { readonly onclose?: (id: unknown) => unknown }
@@ -40,7 +40,7 @@ function hearEnds(options: PostgresJs['options'], gone: () => void): () => void 
       return before?.(id)
     }
     Object.assign(options, { onclose })
-    hearing.set(options, listeners)
+    endHooks.set(options, listeners)
     all = listeners
   }
   all.add(gone)
@@ -52,10 +52,10 @@ interface Result {
   readonly state?: { readonly pid?: number }
 }
 
-function unfit({ options }: PostgresJs): { unfit?: string } {
+function unsuitable({ options }: PostgresJs): { unsuitable?: string } {
   const { max, max_lifetime: lifetime, idle_timeout: idle } = options
   if (max === 1 && !lifetime && !idle) return {}
-  return { unfit: 'make an instance of its own for it: postgres(url, { max: 1, max_lifetime: null })' }
+  return { unsuitable: 'make an instance of its own for it: postgres(url, { max: 1, max_lifetime: null })' }
 }
 
 function only({ unsafe }: PostgresJs, events: ConnectionEvents): Connection {
@@ -78,7 +78,7 @@ function only({ unsafe }: PostgresJs, events: ConnectionEvents): Connection {
         throw Object.assign(new Error('the connection was replaced'), { code: 'CONNECTION_CLOSED' })
       return result
     } catch (error) {
-      if (/^CONNECTION_|^57P0/.test(codeOf(error))) end()
+      if (/^CONNECTION_|^57P0/.test(findCode(error))) end()
       throw error
     } finally {
       busy--

@@ -13,7 +13,7 @@ export interface Reaper {
   close(): Promise<void>
 }
 
-const longest = 600_000
+const maxInterval = 600_000
 
 export function createReaper(
   ask: (call: Call, values: readonly Value[]) => Promise<{ readonly answer: unknown }>,
@@ -21,7 +21,7 @@ export function createReaper(
   { retention }: Settings,
   { clock, random }: Env,
 ): Reaper {
-  const every = Math.min(longest, retention)
+  const every = Math.min(maxInterval, retention)
   let next = clock.now() + every * random()
   let running: Promise<void> | undefined
   const reap = async () => {

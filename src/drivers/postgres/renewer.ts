@@ -5,7 +5,7 @@
  */
 import type { Clock } from '../../core/clock.js'
 import type { Connections } from './connections.js'
-import { codeOf } from './failure.js'
+import { findCode } from './failure.js'
 import type { Calls } from './sql.js'
 
 export interface RenewResult {
@@ -22,7 +22,7 @@ export interface Renewer {
   renew(name: string, attempt: string, ttl: number, channel?: string | null): Promise<RenewResult>
 }
 
-interface Item {
+interface PendingRenewal {
   readonly name: string
   readonly attempt: string
   readonly ttl: number
@@ -35,8 +35,8 @@ const maxBatch = 200
 const triesAlone = 3
 
 export function createRenewer(connections: Connections, calls: Calls, clock: Clock): Renewer {
-  let items: Item[] = []
-  const send = async (batch: readonly Item[], tries = 1): Promise<void> => {
+  let items: PendingRenewal[] = []
+  const send = async (batch: readonly PendingRenewal[], tries = 1): Promise<void> => {
     try {
       const rows = batch.map(({ name, attempt, ttl, channel }) => {
         const row = [name, attempt, Math.round(ttl * 1000)]
@@ -49,7 +49,8 @@ export function createRenewer(connections: Connections, calls: Calls, clock: Clo
         else item.resolve({ held: held === 1, sent })
       }
     } catch (error) {
-      if (batch.length === 1 && codeOf(error) === '55P03' && tries < triesAlone) return send(batch, tries + 1)
+      if (batch.length === 1 && findCode(error) === '55P03' && tries < triesAlone)
+        return send(batch, tries + 1)
       for (const item of batch) item.reject(error)
     }
   }

@@ -111,7 +111,7 @@ export function createRuntime(
     const ask = async () => {
       asking = true
       anew = false
-      const kept = await Promise.allSettled([...holds.values()].map((hold) => hold.keep()))
+      const kept = await Promise.allSettled([...holds.values()].map((hold) => hold.onRenewed()))
       checking = undefined
       asking = false
       askedAt = clock.now()

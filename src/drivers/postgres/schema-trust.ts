@@ -9,7 +9,7 @@ import { BackendError } from '../../core/errors.js'
  * Parameter: schema. Answer: [[what, name, role], ...], the objects that must not be used. Their owner is not a superuser, not the asking
  * role or a role it is a member of, and not the owner of the database or the schema. A trigger belongs to the owner of its function.
  */
-export const strangersIn = `with n as (
+export const foreignOwnersQuery = `with n as (
   select s.oid, s.nspowner from pg_catalog.pg_namespace s where s.nspname::text = $1::text
 ), ours_tables as (
   select c.oid as id, 'table' as what, c.relname::text as name, c.relowner as owner from pg_catalog.pg_class c, n
@@ -37,9 +37,9 @@ export function assertTrusted(schema: string, answer: unknown): void {
   const [first] = answer as readonly (readonly [what: string, name: string, role: string])[]
   if (first === undefined) return
   const [what, name, role] = first
-  const told = `the ${what} ${schema}.${name} belongs to the role ${role}, which could make it do anything with the rights of this process; drop it, or give it to the owner of the schema`
+  const message = `the ${what} ${schema}.${name} belongs to the role ${role}, which could make it do anything with the rights of this process; drop it, or give it to the owner of the schema`
   throw new BackendError(
     'postgres',
-    `${told}. Better: a schema of its own, in which nobody else may create anything: postgres({ pool, schema: 'holdfast' })`,
+    `${message}. Better: a schema of its own, in which nobody else may create anything: postgres({ pool, schema: 'holdfast' })`,
   )
 }

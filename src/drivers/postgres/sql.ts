@@ -59,13 +59,13 @@ const verbsOfCalls: readonly (keyof Calls)[] = [
   ...(['cellRead', 'cellWrite', 'cellWatch', 'cellReap'] as const),
 ]
 
-const silent = [
+const quietVerbs = [
   ...['inspect', 'list', 'reap', 'sessionTidy', 'sessionBeat', 'sessionInspect', 'sessionList', 'mint'],
   ...['transaction', 'cellRead', 'cellWatch', 'cellReap'],
 ]
 
 /** `sessionAcquire` becomes `holdfast_session_acquire_v1`. */
-const functionOf = (verb: string) =>
+const functionName = (verb: string) =>
   `holdfast_${verb.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}_v1`
 
 const functionsText: string = [
@@ -77,18 +77,18 @@ const functionsText: string = [
 ].join('\n')
 
 /** The parameter types of a function. */
-function typesOf(name: string): readonly string[] {
+function parameterTypes(name: string): readonly string[] {
   const [, list = ''] = new RegExp(`function S\\.${name}\\(([^)]*)\\)`).exec(functionsText) ?? []
   return list === '' ? [] : list.split(',').map((parameter) => parameter.trim().split(' ')[1] ?? '')
 }
 
 /** Each call names its parameter types, so that no other function of the same name, whoever made it, is a better match. */
 const calls: readonly (readonly [keyof Calls, string, string])[] = verbsOfCalls.map((verb) => {
-  const name = functionOf(verb)
+  const name = functionName(verb)
   return [
     verb,
     name,
-    typesOf(name)
+    parameterTypes(name)
       .map((type, i) => `$${i + 1}::${type}`)
       .join(', '),
   ]
@@ -102,7 +102,7 @@ export function createCalls(schema: string): Calls {
     const called = `${quoted(schema)}.${name}(${list})`
     const text = `select ${called} as answer`
     const textWithLife = `select pg_catalog.concat(${life}, ' ', ${called}) as answer`
-    return [verb, { text, textWithLife, notifies: !silent.includes(verb), insists: verb !== 'renew' }]
+    return [verb, { text, textWithLife, notifies: !quietVerbs.includes(verb), insists: verb !== 'renew' }]
   })
   return Object.fromEntries(entries) as unknown as Calls
 }

@@ -73,7 +73,7 @@ export function createSubscriber({
     const parsed = parseNotification(payload)
     if (parsed !== undefined && !closed) onNotification(parsed)
   }
-  const cameUp = () => {
+  const connected = () => {
     if (closed) return
     // Up again: postgres.js reconnected after a break that it did not report.
     if (isUp) {
@@ -109,7 +109,7 @@ export function createSubscriber({
     const before = breaks
     try {
       if (database?.shared !== undefined) {
-        end = await database.shared.listen(channel, onPayload, cameUp)
+        end = await database.shared.listen(channel, onPayload, connected)
         if (closed) await end()
         return
       }
@@ -124,7 +124,7 @@ export function createSubscriber({
       listener = connection?.pid === Number(present.split(' ')[0]) ? present : null
       if (closed) await end?.()
       // The connection that confirmed the LISTEN may have ended at the same moment.
-      else if (breaks === before) cameUp()
+      else if (breaks === before) connected()
     } catch {
       if (!closed) again()
     }

@@ -18,7 +18,7 @@ import { Hints } from '../kit/hints.js'
 import { livenessWindow, nextPollIn } from '../kit/push-schedule.js'
 import type { StatementResult } from './connections.js'
 import { type Failure, toFailure } from './failure.js'
-import { Hold, type Proof } from './hold.js'
+import { Hold, type HoldProof } from './hold.js'
 import { type AcquireReply, letters, parseAcquireReply } from './inspect.js'
 import type { Runtime } from './runtime.js'
 
@@ -90,7 +90,7 @@ export class Waiter {
     this.#open++
     const asked = connections.execute(calls.acquire, this.#values())
     asked.then(
-      (told) => this.#answered(told, reachable),
+      (result) => this.#answered(result, reachable),
       (error) => {
         this.#open--
         this.#hints.queryDone()
@@ -133,7 +133,7 @@ export class Waiter {
   #answered({ answer, sent }: StatementResult, reachable: boolean): void {
     this.#open--
     const acquired = parseAcquireReply(answer)
-    if (this.#settled) return this.#late(acquired)
+    if (this.#settled) return this.#onLateReply(acquired)
     this.#hints.queryDone()
     this.#failures = 0
     const { name, mode, ttl } = this.#claim
@@ -153,7 +153,7 @@ export class Waiter {
   }
 
   /** The server remembers only a few ended attempts; a request long in flight may arrive after the server has forgotten this one. */
-  #late(acquired: AcquireReply): void {
+  #onLateReply(acquired: AcquireReply): void {
     const { holds, cancel } = this.#runtime
     const { attempt, name, ttl } = this.#claim
     const stands = acquired.is === 'granted' || (acquired.is === 'blocked' && acquired.place > 0)
@@ -198,7 +198,7 @@ export class Waiter {
     else this.#later(pause)
   }
 
-  #granted(proven: Proof): void {
+  #granted(proven: HoldProof): void {
     if (this.#wait.ended) return this.#giveUp()
     // If the notification is true, the grant is gone: asks once more here; after that the hold checks.
     if (this.#revoked === 'told') {

@@ -8,7 +8,12 @@ import { toHolder } from './inspect.js'
 export const tombstoneTtl = 180_000
 
 export type AcquireReply =
-  | { readonly is: 'granted'; readonly token: number; readonly contended: boolean; readonly further: string }
+  | {
+      readonly is: 'granted'
+      readonly token: number
+      readonly contended: boolean
+      readonly nextToken: string
+    }
   /** The attempt has been released or cancelled before. */
   | { readonly is: 'over' }
   | { readonly is: 'limit'; readonly limit: number }
@@ -21,11 +26,11 @@ export type AcquireReply =
       /** Can the holder notify others when it releases, and would this process receive that? */
       readonly canPush: boolean
       /** End of the quarantine, because the server may have forgotten locks: ms since 1970 by its clock; 0: no quarantine. */
-      readonly barred: number
+      readonly quarantinedFor: number
       /** The server is not the one that was met, or its marker has changed: it must be met again. */
-      readonly stranger: boolean
+      readonly fromOtherServer: boolean
       /** The score at which to continue at once: the script has not checked the whole queue. Empty: it has. */
-      readonly further: string
+      readonly nextToken: string
       readonly holder: Holder | undefined
     }
 
@@ -48,7 +53,12 @@ export function parseAcquireReply(reply: Reply): AcquireReply {
     // Not split: this is on the path of every acquire.
     const token = reply.indexOf(' ')
     const contended = reply.startsWith('1', token + 1)
-    return { is: 'granted', token: Number(reply.slice(0, token)), contended, further: reply.slice(token + 3) }
+    return {
+      is: 'granted',
+      token: Number(reply.slice(0, token)),
+      contended,
+      nextToken: reply.slice(token + 3),
+    }
   }
   const [place, left, canPush, barred, further, ...first] = reply as readonly Reply[]
   return {
@@ -56,9 +66,9 @@ export function parseAcquireReply(reply: Reply): AcquireReply {
     place: Number(place),
     left: Number(left) / 1000,
     canPush: Number(canPush) === 1,
-    barred: Number(barred) > 1 ? Number(barred) / 1000 : 0,
-    stranger: Number(barred) === 1,
-    further: String(further),
+    quarantinedFor: Number(barred) > 1 ? Number(barred) / 1000 : 0,
+    fromOtherServer: Number(barred) === 1,
+    nextToken: String(further),
     holder: first.length > 0 ? toHolder(first) : undefined,
   }
 }

@@ -9,7 +9,7 @@ import { toArguments, tombstoneTtl } from './acquire-codec.js'
 import type { Reply } from './client.js'
 import { toFailure } from './failure.js'
 import { Hold } from './hold.js'
-import { keysOf } from './keys.js'
+import { lockKeys } from './keys.js'
 import type { Batch } from './pipeline.js'
 import type { Runtime } from './runtime.js'
 import { together as script } from './scripts/acquire-many.js'
@@ -26,21 +26,21 @@ export async function acquireMany(
   wait: Wait,
 ): Promise<readonly Hold[] | undefined> {
   const { pipeline } = runtime
-  for (const claim of claims) runtime.allow(claim.ttl, claim)
+  for (const claim of claims) runtime.ensureCompatible(claim.ttl, claim)
   const asked = { once: false }
   // Cancel nothing on a server never asked: it is unknown, and may be one that must not grant to others now what this would free.
   const end = async () => {
     const ended = ({ attempt, name, ttl }: Claim) =>
-      runtime.cancel(attempt, keysOf(prefix, name), ttl, tombstoneTtl)
+      runtime.cancel(attempt, lockKeys(prefix, name), ttl, tombstoneTtl)
     if (asked.once) await Promise.all(claims.map(ended))
   }
   try {
-    const answer = await unlessOver(wait, answerTo(runtime, claims, prefix, wait, asked))
+    const answer = await orAborted(wait, readAnswer(runtime, claims, prefix, wait, asked))
     if (answer === undefined) {
       await end()
       return undefined
     }
-    if (Array.isArray(answer.reply)) return heldBy(runtime, claims, prefix, answer)
+    if (Array.isArray(answer.reply)) return ownGrants(runtime, claims, prefix, answer)
     // A part of an earlier, executed try may be left.
     if (answer.flight.broken) await end()
     return refused(claims, String(answer.reply))
@@ -54,7 +54,7 @@ export async function acquireMany(
 }
 
 /** The reply of a known server; `broken`: another request was made before. Undefined: the wait was over before a request was made. */
-async function answerTo(
+async function readAnswer(
   runtime: Runtime,
   claims: readonly Claim[],
   prefix: string,
@@ -79,7 +79,7 @@ async function answerTo(
 }
 
 function ask({ pipeline, subscriber }: Runtime, claims: readonly Claim[], prefix: string): Promise<Answer> {
-  const keys = claims.flatMap(({ name }) => keysOf(prefix, name))
+  const keys = claims.flatMap(({ name }) => lockKeys(prefix, name))
   const args = claims.flatMap((claim) => toArguments(claim, true, subscriber.up))
   return new Promise((resolve, reject) => {
     pipeline.ask(script, keys, args, {
@@ -89,7 +89,7 @@ function ask({ pipeline, subscriber }: Runtime, claims: readonly Claim[], prefix
   })
 }
 
-function heldBy(
+function ownGrants(
   runtime: Runtime,
   claims: readonly Claim[],
   prefix: string,
@@ -100,7 +100,7 @@ function heldBy(
     const validUntil = deadline(flight.sent, claim.ttl)
     // "Others wait" may have been pushed before this reply, when nobody here could match it: assume that others wait.
     const proven = { token: Number(token), validUntil, contended: true, reachable: true }
-    return new Hold(runtime, claim, keysOf(prefix, claim.name), proven)
+    return new Hold(runtime, claim, lockKeys(prefix, claim.name), proven)
   })
 }
 
@@ -112,7 +112,7 @@ function refused(claims: readonly Claim[], reply: string): undefined {
   throw permitLimitError(claim.name, Number(limit), claim.mode.kind === 'permits' ? claim.mode.of : 0)
 }
 
-async function unlessOver<T>(wait: Wait, answer: Promise<T>): Promise<T | undefined> {
+async function orAborted<T>(wait: Wait, answer: Promise<T>): Promise<T | undefined> {
   const { signal } = wait
   let stop = () => {}
   const over = new Promise<undefined>((resolve) => {

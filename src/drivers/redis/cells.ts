@@ -7,17 +7,17 @@ import { orAborted } from '../../core/or-aborted.js'
 import { Hints } from '../kit/hints.js'
 import type { Reply } from './client.js'
 import { toFailure } from './failure.js'
-import { cellKeysOf } from './keys.js'
-import { shaOf } from './pipeline.js'
+import { cellKeys } from './keys.js'
+import { scriptHash } from './pipeline.js'
 import type { Runtime } from './runtime.js'
 import type { Script } from './scripts/batch-script.js'
 import { readCell, watchCell, writeCell } from './scripts/cells.js'
-import { inTime } from './server.js'
+import { withinTime } from './server.js'
 
 /** Polling interval of a cell in ms: with pushes, which may be lost, and without. */
-const lookEvery = { pushed: 5_000, polling: 250 }
+const pollInterval = { pushed: 5_000, polling: 250 }
 /** The longest time passed to PEXPIRE, in ms: some 1,000 years. */
-const longest = 2 ** 45
+const maxWatch = 2 ** 45
 
 export function createCells(open: () => Runtime, prefix: string): Cells {
   async function told<T>(signal: AbortSignal, work: (runtime: Runtime) => Promise<T>): Promise<T> {
@@ -35,7 +35,7 @@ export function createCells(open: () => Runtime, prefix: string): Cells {
   return {
     read: (key, signal) =>
       told(signal, async (runtime) => {
-        const reply = (await run(runtime, readCell, cellKeysOf(prefix, key).slice(0, 1), [], signal)) as
+        const reply = (await run(runtime, readCell, cellKeys(prefix, key).slice(0, 1), [], signal)) as
           | readonly [string, string]
           | null
         return reply === null ? undefined : { version: Number(reply[0]), value: reply[1] }
@@ -43,16 +43,16 @@ export function createCells(open: () => Runtime, prefix: string): Cells {
 
     write: (key, { ifVersion, value, ttl, id }, signal) =>
       told(signal, async (runtime) => {
-        const ms = Number.isFinite(ttl) ? String(Math.min(Math.max(1, Math.ceil(ttl)), longest)) : ''
+        const ms = Number.isFinite(ttl) ? String(Math.min(Math.max(1, Math.ceil(ttl)), maxWatch)) : ''
         const args = [String(ifVersion), id, ms, String(runtime.settings.retention)]
         if (value !== undefined) args.push(value)
-        const version = await run(runtime, writeCell, cellKeysOf(prefix, key), args, signal)
+        const version = await run(runtime, writeCell, cellKeys(prefix, key), args, signal)
         return version === null ? undefined : { version: Number(version), value: value ?? '' }
       }),
 
     changed: (key, version, signal) =>
       told(signal, async (runtime) => {
-        const keys = cellKeysOf(prefix, key)
+        const keys = cellKeys(prefix, key)
         runtime.subscriber.open()
         let wake = () => {}
         const hints = new Hints(runtime.clock, () => wake())
@@ -60,20 +60,20 @@ export function createCells(open: () => Runtime, prefix: string): Cells {
           open()
           const { channel } = runtime.subscriber
           const pushed = channel.startsWith('-') ? undefined : channel
-          const every = pushed === undefined ? lookEvery.polling : lookEvery.pushed
+          const every = pushed === undefined ? pollInterval.polling : pollInterval.pushed
           // Add the listener before querying the cell: a push may arrive before the reply.
-          const heard = hears(runtime, runtime.pipeline.connection.keyPrefix + keys[0], hints, signal)
-          wake = heard.wake
+          const notified = subscribe(runtime, runtime.pipeline.connection.keyPrefix + keys[0], hints, signal)
+          wake = notified.wake
           try {
             const args = [String(version), pushed ?? '-', String(2 * every)]
             const left = await run(runtime, watchCell, keys, args, signal)
             if (left === 'changed') return
             hints.queryDone()
             const ms = Number(left)
-            await heard.within(ms < 0 ? every : Math.min(ms + 1, every))
+            await notified.within(ms < 0 ? every : Math.min(ms + 1, every))
           } finally {
             hints.stop()
-            heard.done()
+            notified.done()
           }
         }
       }),
@@ -81,16 +81,16 @@ export function createCells(open: () => Runtime, prefix: string): Cells {
 }
 
 /** Listens for pushes about one cell. */
-function hears(runtime: Runtime, key: string, hints: Hints, signal: AbortSignal) {
+function subscribe(runtime: Runtime, key: string, hints: Hints, signal: AbortSignal) {
   const { clock, cellListeners } = runtime
   let stop = () => {}
   let resolve = () => {}
   let reject: (error: unknown) => void = () => {}
-  const heard = new Promise<void>((yes, no) => {
+  const notified = new Promise<void>((yes, no) => {
     resolve = yes
     reject = no
   })
-  heard.catch(() => undefined)
+  notified.catch(() => undefined)
   const aborted = () => reject(signal.reason)
   const listeners = cellListeners.get(key) ?? new Set()
   const listener = { changed: () => hints.notify(), closed: reject }
@@ -100,7 +100,7 @@ function hears(runtime: Runtime, key: string, hints: Hints, signal: AbortSignal)
     wake: resolve,
     within(ms: number): Promise<void> {
       stop = clock.at(clock.now() + ms, resolve)
-      return heard
+      return notified
     },
     done(): void {
       stop()
@@ -126,9 +126,9 @@ async function run(
     if (acknowledged < replicas) throw runtime.notEnoughReplicas(acknowledged)
     return reply
   }
-  const answer = once('EVALSHA', shaOf(script)).catch((error: unknown) => {
+  const answer = once('EVALSHA', scriptHash(script)).catch((error: unknown) => {
     if (error instanceof Error && error.message.startsWith('NOSCRIPT')) return once('EVAL', script.text)
     throw error
   })
-  return orAborted(inTime(runtime.clock, commandTimeout, answer), signal)
+  return orAborted(withinTime(runtime.clock, commandTimeout, answer), signal)
 }

@@ -22,10 +22,10 @@ export interface Connection {
   /** Why the client is not connected, by its newest error; undefined while it is, or when it has not said. */
   readonly outage: Error | undefined
   /** Begins to listen for such errors. */
-  heed(): void
-  unheed(): void
+  watchOutages(): void
+  unwatchOutages(): void
   /** Stays connected to a master until that closes the connection, even if Sentinels have long promoted another server. Absent: no. */
-  readonly clings?: boolean
+  readonly isSticky?: boolean
   /** Breaks the connection, so that the client looks up its master again. Absent: it does that by itself. */
   reconnect?(): void
   /** A second copy of an answered request may still be in flight to the server. Absent: no. */
@@ -57,8 +57,8 @@ export interface Connection {
   watch(down: () => void, up: () => void): () => void
   /** A separate connection to the same servers, which the caller closes. */
   duplicate(): Connection
-  /** Subscribes to `channel`, again after every reconnect: on a separate connection, or on this one if `setApart`. */
-  listen(channel: string, ear: SubscriptionHandler, setApart: boolean): Subscription
+  /** Subscribes to `channel`, again after every reconnect: on a separate connection, or on this one if `dedicated`. */
+  listen(channel: string, handler: SubscriptionHandler, setApart: boolean): Subscription
   /** Closes the connection; only for duplicates. */
   close(): void
 }

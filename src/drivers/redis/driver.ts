@@ -6,14 +6,14 @@ import { createCells } from './cells.js'
 import { type Connection, connect, type Reply } from './client.js'
 import { toFailure } from './failure.js'
 import { toLockStatus } from './inspect.js'
-import { type Keys, keysOf, nameOf, patternOf, rememberKeys } from './keys.js'
-import { resultOf } from './multi-step-reply.js'
-import { type RedisOptions, settingsOf } from './options.js'
-import { answerTo, shaOf } from './pipeline.js'
+import { type Keys, lockKeys, parseLockName, rememberKeys, scanPattern } from './keys.js'
+import { toResult } from './multi-step-reply.js'
+import { parseOptions, type RedisOptions } from './options.js'
+import { answerTo, scriptHash } from './pipeline.js'
 import { createRuntime, type Runtime } from './runtime.js'
 import { inspect } from './scripts/inspect.js'
 import { force } from './scripts/verbs.js'
-import { inTime } from './server.js'
+import { withinTime } from './server.js'
 import { Waiter } from './waiter.js'
 
 export interface RedisTraits extends Traits {
@@ -44,14 +44,14 @@ const traitsInCluster: RedisTraits = Object.freeze({ ...traits, acquireMany: fal
  * @throws TypeError or RangeError for invalid options, before any I/O
  */
 export function redis(options: RedisOptions): DriverFactory<RedisTraits> {
-  const settings = settingsOf(options)
+  const settings = parseOptions(options)
   return (env) => {
     const { clock } = env
     // Checked now, so that a wrong client is reported at once; sends nothing.
     const given = connect(options.client, clock)
     const { subscriber } = settings
     const apart = subscriber ? connect(subscriber, clock, 'subscriber') : undefined
-    given.heed()
+    given.watchOutages()
     let own: Connection | undefined
     let runtime: Runtime | undefined
     let closed = false
@@ -61,7 +61,7 @@ export function redis(options: RedisOptions): DriverFactory<RedisTraits> {
       if (runtime !== undefined) return runtime
       if (settings.replicas > 0) {
         own = given.duplicate()
-        own.heed()
+        own.watchOutages()
       }
       const listener = {
         // Not `given` when `own` exists: the driver then never uses `given`, which may be unconnected and not know the masters.
@@ -76,7 +76,7 @@ export function redis(options: RedisOptions): DriverFactory<RedisTraits> {
       closed = true
       await runtime?.close()
       own?.close()
-      for (const one of [given, own]) one?.unheed()
+      for (const one of [given, own]) one?.unwatchOutages()
     })
     if (given.cluster) return { ...driver, traits: traitsInCluster }
     return {
@@ -94,17 +94,17 @@ function driverOver(
 ): Driver<RedisTraits> {
   const show = async (runtime: Runtime, name: string): Promise<LockStatus> => {
     const { connection } = runtime.pipeline
-    const keys = keysOf(prefix, name)
+    const keys = lockKeys(prefix, name)
     const once = (how: 'EVALSHA' | 'EVAL', text: string) =>
-      inTime(clock, runtime.settings.commandTimeout, connection.run(how, text, keys, []))
-    const reply = await once('EVALSHA', shaOf(inspect)).catch((error) => {
+      withinTime(clock, runtime.settings.commandTimeout, connection.run(how, text, keys, []))
+    const reply = await once('EVALSHA', scriptHash(inspect)).catch((error) => {
       if (error instanceof Error && error.message.startsWith('NOSCRIPT')) return once('EVAL', inspect.text)
       throw error
     })
     return toLockStatus(name, reply as readonly Reply[])
   }
 
-  const told = async <T>(work: (runtime: Runtime) => Promise<T>): Promise<T> => {
+  const withRuntime = async <T>(work: (runtime: Runtime) => Promise<T>): Promise<T> => {
     const runtime = open()
     try {
       return await work(runtime)
@@ -121,24 +121,24 @@ function driverOver(
     acquire(claim, wait) {
       return new Promise<Grant | undefined>((resolve, reject) => {
         const runtime = open()
-        runtime.allow(claim.ttl, claim)
+        runtime.ensureCompatible(claim.ttl, claim)
         new Waiter(runtime, claim, keysFor(claim.name), wait, resolve, reject).ask()
       })
     },
 
-    inspect: (name) => told((runtime) => show(runtime, name)),
+    inspect: (name) => withRuntime((runtime) => show(runtime, name)),
 
     list: (beginning) =>
-      told(async (runtime) => {
+      withRuntime(async (runtime) => {
         const { connection } = runtime.pipeline
         const found: LockStatus[] = []
         const seen = new Set<string>()
-        const pages = connection.scan(patternOf(connection.keyPrefix + prefix, beginning))
+        const pages = connection.scan(scanPattern(connection.keyPrefix + prefix, beginning))
         for (;;) {
-          const { done, value: page } = await inTime(clock, runtime.settings.commandTimeout, pages.next())
+          const { done, value: page } = await withinTime(clock, runtime.settings.commandTimeout, pages.next())
           if (done) break
           // SCAN may return a key twice while the key table grows, and while the key moves to another node.
-          const names = new Set(page.map((key) => nameOf(connection.keyPrefix + prefix, key)))
+          const names = new Set(page.map((key) => parseLockName(connection.keyPrefix + prefix, key)))
           const fresh = [...names].filter((name) => name !== undefined && !seen.has(name)) as string[]
           for (const name of fresh) seen.add(name)
           const standings = await Promise.all(fresh.map((name) => show(runtime, name)))
@@ -148,10 +148,10 @@ function driverOver(
       }),
 
     forceRelease: (name) =>
-      told(async (runtime) => {
-        const keys: Keys = keysOf(prefix, name)
+      withRuntime(async (runtime) => {
+        const keys: Keys = lockKeys(prefix, name)
         const [ended, flight] = await answerTo(runtime.pipeline, force, keys, [id()])
-        return Number(resultOf(runtime, keys, ended, flight))
+        return Number(toResult(runtime, keys, ended, flight))
       }),
 
     cells: createCells(open, prefix),

@@ -11,18 +11,18 @@ export interface Emitter {
 
 type Listener = (...args: unknown[]) => void
 
-interface Shared {
+interface SharedListener {
   readonly listeners: Set<{ readonly call: Listener }>
   readonly first: Listener
 }
 
-const shared = new WeakMap<object, Map<string | symbol, Shared>>()
+const shared = new WeakMap<object, Map<string | symbol, SharedListener>>()
 
 /** Calls `listener` at each `event`. Returns a function that stops that. */
 export function on(emitter: Emitter, event: string | symbol, listener: Listener): () => void {
-  const events = shared.get(emitter) ?? new Map<string | symbol, Shared>()
+  const events = shared.get(emitter) ?? new Map<string | symbol, SharedListener>()
   shared.set(emitter, events)
-  const known = events.get(event) ?? share(emitter, event)
+  const known = events.get(event) ?? shareListener(emitter, event)
   events.set(event, known)
   // Wrapped in its own entry: the same function may be added twice.
   const entry = { call: listener }
@@ -46,8 +46,8 @@ export function onAll(
   }
 }
 
-function share(emitter: Emitter, event: string | symbol): Shared {
-  const listeners: Shared['listeners'] = new Set()
+function shareListener(emitter: Emitter, event: string | symbol): SharedListener {
+  const listeners: SharedListener['listeners'] = new Set()
   const first: Listener = (...args) => {
     for (const { call } of [...listeners]) call(...args)
   }

@@ -15,7 +15,7 @@ export interface Failure {
 }
 
 /** Temporary refusals, and the message for a wait that fails because of one. */
-const passing: Readonly<Record<string, string>> = {
+const transientCodes: Readonly<Record<string, string>> = {
   LOADING: 'it is still loading its data',
   BUSY: 'a script of somebody else blocks it; SCRIPT KILL ends that',
   MASTERDOWN: 'this replica has lost its master',
@@ -29,7 +29,7 @@ const passing: Readonly<Record<string, string>> = {
 }
 
 /** Refusals that last until somebody fixes the cause. */
-const lasting: Readonly<Record<string, string>> = {
+const permanentCodes: Readonly<Record<string, string>> = {
   OOM: 'its memory is full (maxmemory); make room, locks need some to be taken',
   NOPERM:
     'the ACL user lacks a right; it needs eval, evalsha, info and the commands in the scripts on the lock keys, and channels `<prefix>c:*`',
@@ -52,10 +52,11 @@ export function toFailure(error: unknown, { ended, outage }: Pick<Connection, 'e
     '',
   )
   const code = /^[A-Z]+(?= |$)/.exec(message)?.[0] ?? ''
-  const soon = passing[code]
-  const never = lasting[code]
-  if (soon !== undefined) return { transient: true, ambiguous: false, error: refused(code, soon, error) }
-  if (never !== undefined) return { transient: false, ambiguous: false, error: refused(code, never, error) }
+  const soon = transientCodes[code]
+  const never = permanentCodes[code]
+  if (soon !== undefined) return { transient: true, ambiguous: false, error: refusalError(code, soon, error) }
+  if (never !== undefined)
+    return { transient: false, ambiguous: false, error: refusalError(code, never, error) }
   // The scripts' own word.
   if (code === 'NOINFO')
     return { transient: false, ambiguous: false, error: new BackendError('redis', noInfo) }
@@ -67,23 +68,32 @@ export function toFailure(error: unknown, { ended, outage }: Pick<Connection, 'e
     }
   }
   if (ended) {
-    const told =
+    const text =
       outage === undefined
         ? 'the client is closed; connect it first, and close it after the locks'
         : `the client has given up: ${outage.message}; connect it again`
-    return { transient: false, ambiguous: true, error: silent(told, error, outage, outage !== undefined) }
+    return {
+      transient: false,
+      ambiguous: true,
+      error: noReplyError(text, error, outage, outage !== undefined),
+    }
   }
-  return { transient: true, ambiguous: true, error: silent(silence(message, outage), error, outage) }
+  return { transient: true, ambiguous: true, error: noReplyError(noReply(message, outage), error, outage) }
 }
 
 /** The client's own words, such as "Reached the max retries", say less than its connection error. */
-function silence(message: string, outage: Error | undefined): string {
+function noReply(message: string, outage: Error | undefined): string {
   if (outage === undefined) return noAnswer(message)
   return /^no answer/.test(message) ? `${message}: ${outage.message}` : noAnswer(outage.message)
 }
 
-function silent(told: string, error: unknown, outage: Error | undefined, unanswered = true): BackendError {
-  return new BackendError('redis', told, { cause: outage ?? error, unanswered })
+function noReplyError(
+  text: string,
+  error: unknown,
+  outage: Error | undefined,
+  unanswered = true,
+): BackendError {
+  return new BackendError('redis', text, { cause: outage ?? error, unanswered })
 }
 
 /** Will the server never let this client subscribe? The ACL denies the channel, or the command does not exist. */
@@ -91,6 +101,6 @@ export function isRefusal({ message }: Error): boolean {
   return /^(NOPERM|ERR) /.test(message)
 }
 
-function refused(code: string, what: string, cause: unknown): BackendError {
+function refusalError(code: string, what: string, cause: unknown): BackendError {
   return new BackendError('redis', `the server refused (${code}): ${what}`, { cause })
 }

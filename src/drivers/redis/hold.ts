@@ -8,13 +8,13 @@ import { micros, tombstoneTtl } from './acquire-codec.js'
 import type { Reply } from './client.js'
 import { toFailure } from './failure.js'
 import type { Keys } from './keys.js'
-import { resultOf } from './multi-step-reply.js'
+import { toResult } from './multi-step-reply.js'
 import type { Batch } from './pipeline.js'
 import type { Runtime } from './runtime.js'
 import type { Script } from './scripts/batch-script.js'
 import { downgrade, release, renew } from './scripts/verbs.js'
 
-export interface Proof {
+export interface HoldProof {
   readonly token: number
   readonly validUntil: number
   /** Were others waiting for the name at the grant? */
@@ -27,25 +27,25 @@ export class Hold implements Grant {
   readonly #runtime: Runtime
   readonly #claim: Claim
   readonly #keys: Keys
-  readonly #earEpoch: number
+  readonly #subscriberEpoch: number
   readonly token: number
   validUntil: number
   #last: number
-  #heard: boolean
+  #contendedSeen: boolean
   #reachable: boolean
   #asked = false
   #revoked: AbortController | undefined
   #hints: Hints | undefined
 
-  constructor(runtime: Runtime, claim: Claim, keys: Keys, proven: Proof) {
+  constructor(runtime: Runtime, claim: Claim, keys: Keys, proven: HoldProof) {
     this.#runtime = runtime
     this.#claim = claim
     this.#keys = keys
-    this.#earEpoch = runtime.subscriber.epoch
+    this.#subscriberEpoch = runtime.subscriber.epoch
     this.token = proven.token
     this.#last = proven.token
     this.validUntil = proven.validUntil
-    this.#heard = proven.contended
+    this.#contendedSeen = proven.contended
     this.#reachable = proven.reachable
     runtime.holds.set(claim.attempt, this)
   }
@@ -57,20 +57,20 @@ export class Hold implements Grant {
 
   /** A notification: others wait, or an operator force-released the lock; the second is checked with the server first. */
   onNotification(what: 'contended' | 'taken'): void {
-    if (what === 'contended') this.#heard = true
+    if (what === 'contended') this.#contendedSeen = true
     else this.check()
   }
 
   /** Asks the server whether the grant still exists. */
   check(): void {
     if (this.#asked) return
-    this.#hints ??= new Hints(this.#runtime.clock, () => this.#look())
+    this.#hints ??= new Hints(this.#runtime.clock, () => this.#checkNow())
     this.#hints.notify()
   }
 
   async renew(ttl: number): Promise<number | undefined> {
     const runtime = this.#runtime
-    runtime.allow(ttl, this.#claim)
+    runtime.ensureCompatible(ttl, this.#claim)
     const args = [this.#claim.attempt, micros(ttl)]
     const [reply, flight] = await this.#prove(args)
     if (Number(reply) !== 1) return undefined
@@ -94,7 +94,7 @@ export class Hold implements Grant {
   /** @param again it was asked before */
   #released(reply: Reply, flight: Batch, again: boolean): ReleaseResult {
     const { attempt } = this.#claim
-    const result = resultOf(this.#runtime, this.#keys, reply, flight)
+    const result = toResult(this.#runtime, this.#keys, reply, flight)
     this.drop()
     // A copy of the claim that arrives now would acquire the lock for nobody.
     if (this.#runtime.pipeline.connection.repeats === true)
@@ -114,12 +114,12 @@ export class Hold implements Grant {
   }
 
   contended(): boolean {
-    return this.#heard || !this.#reachable || this.#earEpoch !== this.#runtime.subscriber.epoch
+    return this.#contendedSeen || !this.#reachable || this.#subscriberEpoch !== this.#runtime.subscriber.epoch
   }
 
   async downgrade(): Promise<void> {
     const [reply, flight] = await this.#answer(downgrade, [this.#claim.attempt, String(this.#last)])
-    const result = resultOf(this.#runtime, this.#keys, reply, flight)
+    const result = toResult(this.#runtime, this.#keys, reply, flight)
     if (result === '0')
       throw new BackendError('redis', `cannot downgrade ${this.#claim.name}: it is not held`)
   }
@@ -150,7 +150,7 @@ export class Hold implements Grant {
   }
 
   /** Does the grant still exist? No answer proves nothing: the next renewal decides. */
-  #look(): void {
+  #checkNow(): void {
     const looked = () => this.#hints?.queryDone()
     const answered = ([reply]: readonly [Reply, Batch]) => {
       looked()

@@ -14,11 +14,11 @@ const handled = new WeakSet<object>()
 
 /** Covers the nodes of now and those to come. Returns a function that ends the latter: a command may still be redirected after the driver closes. */
 export function handleAsking(cluster: Full): () => void {
-  for (const node of cluster.nodes?.('all') ?? []) handleIn(node as NodeClient)
-  return on(cluster, '+node', (node) => handleIn(node as NodeClient | undefined))
+  for (const node of cluster.nodes?.('all') ?? []) handleNode(node as NodeClient)
+  return on(cluster, '+node', (node) => handleNode(node as NodeClient | undefined))
 }
 
-function handleIn(node: NodeClient | undefined): void {
+function handleNode(node: NodeClient | undefined): void {
   if (typeof node?.asking !== 'function' || handled.has(node)) return
   handled.add(node)
   const asking = node.asking.bind(node)

@@ -12,7 +12,7 @@ import { reconnect } from './ioredis-subscription.js'
 const askAgain = 250
 
 /** Returns a function that stops it. */
-export function hasten(client: Full, clock: Clock): () => void {
+export function retrySooner(client: Full, clock: Clock): () => void {
   // Not at the first connection: breaking that would fail the caller's `connect()`.
   let wasReady = client.status === 'ready'
   let disarm = () => {}

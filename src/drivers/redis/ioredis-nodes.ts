@@ -16,14 +16,14 @@ export const repeatsFor = 10_000
  * Sends all commands in one pipeline: if the connection breaks in between, the rest fails instead of going over the next connection.
  * In lower case, because ioredis 5.0 knows which arguments are keys, and takes its prefix, only by the lower-case name.
  */
-export async function inOneGo(client: Full, commands: readonly Command[]): Promise<readonly unknown[]> {
+export async function runTogether(client: Full, commands: readonly Command[]): Promise<readonly unknown[]> {
   const pipeline = client.pipeline()
   for (const [name, ...args] of commands) pipeline.call(name.toLowerCase(), ...args)
   const answers = (await pipeline.exec()) ?? []
   return answers.map(([error, reply]) => error ?? reply)
 }
 
-export function followIn(cluster: Full, clock: Clock): ReturnType<typeof following> {
+export function followCluster(cluster: Full, clock: Clock): ReturnType<typeof following> {
   const nodes: Nodes<Full> = {
     masters: () => (cluster.nodes?.('master') ?? []).filter(({ status }) => status !== 'end'),
     at(address, from) {
@@ -33,7 +33,7 @@ export function followIn(cluster: Full, clock: Clock): ReturnType<typeof followi
       const is = mapped ? `${mapped.host}:${mapped.port}` : whole
       return cluster.nodes?.('all').find(({ options }) => `${options?.host}:${options?.port}` === is)
     },
-    send: inOneGo,
+    send: runTogether,
     // A redirection makes the client connect to the node that has the key.
     learn: (key) => cluster.eval('return 0', 1, [key], []),
   }

@@ -16,22 +16,22 @@ export function quiet(client: Full): Full {
  * Subscribes at every `ready`. Returns a function that undoes this. Uses the client's own method, not `call('SUBSCRIBE')`: ioredis 5
  * notices the subscription only by the lower-case command, and otherwise takes the first message for a reply.
  */
-export function attach(client: Full, channel: string, ear: SubscriptionHandler): () => void {
+export function attach(client: Full, channel: string, handler: SubscriptionHandler): () => void {
   let over = false
   const subscribe = async () => client.subscribe(channel)
   const unsubscribe = async () => client.unsubscribe(channel)
   const ready = () => {
     subscribe().then(
-      () => over || ear.up(),
-      (error: Error) => over || (isRefusal(error) && ear.refused(error)),
+      () => over || handler.up(),
+      (error: Error) => over || (isRefusal(error) && handler.refused(error)),
     )
   }
   const stop = onAll(client, {
     message: (from, text) => {
-      if (from === channel) ear.message(String(text))
+      if (from === channel) handler.message(String(text))
     },
     ready,
-    close: () => ear.down(),
+    close: () => handler.down(),
   })
   if (client.status === 'ready') ready()
   return () => {
@@ -42,9 +42,9 @@ export function attach(client: Full, channel: string, ear: SubscriptionHandler):
 }
 
 /** Listens over a separate connection to the same server. */
-export function listenOnACopy(client: Full, channel: string, ear: SubscriptionHandler): Subscription {
-  const own = quiet(client.duplicate({ ...forOurs, maxRetriesPerRequest: null }))
-  const detach = attach(own, channel, ear)
+export function listenOnCopy(client: Full, channel: string, handler: SubscriptionHandler): Subscription {
+  const own = quiet(client.duplicate({ ...isOurs, maxRetriesPerRequest: null }))
+  const detach = attach(own, channel, handler)
   return {
     close() {
       detach()
@@ -60,7 +60,7 @@ export function reconnect(client: Full, status: 'ready' | 'connect'): void {
 }
 
 /** Options that our own connections need, whatever the options of the client. */
-const forOurs = {
+const isOurs = {
   lazyConnect: false,
   autoResubscribe: false,
   enableOfflineQueue: true,
@@ -68,11 +68,11 @@ const forOurs = {
 }
 
 /** Listens over our own connection to one node: a Cluster client hides when its subscription moves. */
-export function listenOnANode(
+export function listenOnNode(
   cluster: Full,
   clock: Clock,
   channel: string,
-  ear: SubscriptionHandler,
+  handler: SubscriptionHandler,
 ): Subscription {
   let left: Full | undefined
   const masters = () => cluster.nodes?.('master') ?? []
@@ -80,8 +80,8 @@ export function listenOnANode(
     const node = another(masters(), left)
     left = node
     if (node === undefined) return undefined
-    const own = quiet(node.duplicate({ ...forOurs, retryStrategy: null }))
-    const detach = attach(own, channel, ear)
+    const own = quiet(node.duplicate({ ...isOurs, retryStrategy: null }))
+    const detach = attach(own, channel, handler)
     own.on('end', ended)
     return {
       ping: async () => own.ping(),
@@ -93,5 +93,5 @@ export function listenOnANode(
       },
     }
   }
-  return { close: stay(clock, open, () => ear.down()) }
+  return { close: stay(clock, open, () => handler.down()) }
 }

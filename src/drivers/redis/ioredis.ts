@@ -5,10 +5,10 @@ import type { Connection, Ioredis, Reply } from './client.js'
 import { connectionErrors } from './connection-errors.js'
 import { on } from './events.js'
 import { handleAsking } from './ioredis-asking.js'
-import { hasten } from './ioredis-loading.js'
+import { retrySooner } from './ioredis-loading.js'
 import { whyNoLogin } from './ioredis-login.js'
-import { followIn, inOneGo, repeatsFor, unlessTryAgain } from './ioredis-nodes.js'
-import { attach, listenOnACopy, listenOnANode, quiet, reconnect } from './ioredis-subscription.js'
+import { followCluster, repeatsFor, runTogether, unlessTryAgain } from './ioredis-nodes.js'
+import { attach, listenOnCopy, listenOnNode, quiet, reconnect } from './ioredis-subscription.js'
 import { scanAll } from './scan.js'
 
 type Command = readonly [string, ...string[]]
@@ -72,12 +72,12 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
     ['node error', 'sentinelError'],
     () => client.connector?.firstError,
   )
-  const follow = cluster ? followIn(client, clock) : undefined
+  const follow = cluster ? followCluster(client, clock) : undefined
   let hedgedAt = Number.NEGATIVE_INFINITY
   /** Sends the commands over one connection: in a Cluster that of the node which has the keys. */
   const inOrder = async (keys: readonly string[], commands: readonly Command[]) => {
     if (follow === undefined) {
-      const answers = await inOneGo(client, commands)
+      const answers = await runTogether(client, commands)
       const failed = answers.find((answer) => answer instanceof Error)
       if (failed) throw failed
       return answers
@@ -94,7 +94,7 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
 
   return {
     cluster,
-    clings: (client.options?.sentinels?.length ?? 0) > 0 && client.options?.failoverDetector !== true,
+    isSticky: (client.options?.sentinels?.length ?? 0) > 0 && client.options?.failoverDetector !== true,
     keyPrefix,
     get ended() {
       return client.status === 'end'
@@ -102,8 +102,8 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
     get outage() {
       return errors.last
     },
-    heed: errors.start,
-    unheed: errors.stop,
+    watchOutages: errors.start,
+    unwatchOutages: errors.stop,
     get repeats() {
       return clock.now() - hedgedAt < repeatsFor
     },
@@ -147,7 +147,7 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
       const stops = [
         ...events.down.map((event) => on(client, event, (node) => isReplica(node) || down())),
         ...events.up.map((event) => on(client, event, up)),
-        cluster ? handleAsking(client) : hasten(client, clock),
+        cluster ? handleAsking(client) : retrySooner(client, clock),
       ]
       return () => {
         for (const stop of stops) stop()
@@ -156,10 +156,10 @@ export function fromIoredis(given: Ioredis, clock: Clock): Connection {
 
     duplicate: () => fromIoredis(quiet(cluster ? client.duplicate([]) : client.duplicate()), clock),
 
-    listen(channel, ear, setApart) {
+    listen(channel, handler, setApart) {
       if (setApart)
-        return { close: attach(client, channel, ear), reconnect: () => reconnect(client, 'ready') }
-      return cluster ? listenOnANode(client, clock, channel, ear) : listenOnACopy(client, channel, ear)
+        return { close: attach(client, channel, handler), reconnect: () => reconnect(client, 'ready') }
+      return cluster ? listenOnNode(client, clock, channel, handler) : listenOnCopy(client, channel, handler)
     },
 
     reconnect: () => reconnect(client, 'ready'),
@@ -180,7 +180,7 @@ function one(client: Full, command: Command): Promise<Reply> {
  * and ioredis 5.0 throws where the error cannot be caught.
  */
 async function alone(client: Full, ...command: readonly [string, ...string[]]): Promise<Reply> {
-  const [answer] = await inOneGo(client, [command])
+  const [answer] = await runTogether(client, [command])
   if (answer instanceof Error) throw answer
   return answer as Reply
 }

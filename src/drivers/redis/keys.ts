@@ -13,7 +13,7 @@ export function encode(name: string): string {
     : name
 }
 
-export function keysOf(prefix: string, name: string): Keys {
+export function lockKeys(prefix: string, name: string): Keys {
   const hash = `${prefix}{${encode(name)}}`
   return [hash, `${hash}:q`, `${hash}:d`]
 }
@@ -21,27 +21,27 @@ export function keysOf(prefix: string, name: string): Keys {
 /** Names whose keys are remembered. */
 const mostRemembered = 1_000
 
-/** `keysOf` that remembers the keys of the last names: most processes lock the same few again and again. */
+/** `lockKeys` that remembers the keys of the last names: most processes lock the same few again and again. */
 export function rememberKeys(prefix: string): (name: string) => Keys {
   const known = new Map<string, Keys>()
   return (name) => {
     const found = known.get(name)
     if (found !== undefined) return found
     if (known.size >= mostRemembered) known.clear()
-    const keys = keysOf(prefix, name)
+    const keys = lockKeys(prefix, name)
     known.set(name, keys)
     return keys
   }
 }
 
 /** The hash of one cell, and the channels to notify of its next change: see `scripts/cells.ts`. */
-export function cellKeysOf(prefix: string, key: string): readonly [cell: string, watching: string] {
+export function cellKeys(prefix: string, key: string): readonly [cell: string, watching: string] {
   const cell = `${prefix}{${encode(key)}}:c`
   return [cell, `${cell}:w`]
 }
 
 /** The name a hash key belongs to; undefined for other keys: those of the queue and the deadlines end differently. */
-export function nameOf(prefix: string, key: string): string | undefined {
+export function parseLockName(prefix: string, key: string): string | undefined {
   if (!key.startsWith(`${prefix}{`) || !key.endsWith('}')) return undefined
   return key
     .slice(prefix.length + 1, -1)
@@ -49,7 +49,7 @@ export function nameOf(prefix: string, key: string): string | undefined {
 }
 
 /** The SCAN pattern for the hash keys of every name with this beginning. */
-export function patternOf(prefix: string, beginning: string): string {
+export function scanPattern(prefix: string, beginning: string): string {
   return `${glob(`${prefix}{${encode(beginning)}`)}*}`
 }
 
@@ -84,7 +84,7 @@ const patterns = [
 ]
 
 /** The same in Lua: `markerOf`, from the name of another slot's marker in `clear`. */
-export const slotTagIn: string = `local function markerOf(slot)
+export const parseSlotTag: string = `local function markerOf(slot)
   local bits, flips = 0, bit.bxor(tonumber(slot), ${slotOfZeros})
   for i, pattern in ipairs({ ${patterns.join(', ')} }) do
     if bit.band(bit.rshift(flips, i - 1), 1) == 1 then bits = bit.bxor(bits, pattern) end
@@ -94,6 +94,6 @@ export const slotTagIn: string = `local function markerOf(slot)
 end`
 
 /** The one channel of a process. */
-export function channelOf(prefix: string, process: string): string {
+export function channelName(prefix: string, process: string): string {
   return `${prefix}c:${process}`
 }

@@ -10,7 +10,7 @@ import type { Runtime } from './runtime.js'
 import { further } from './scripts/verbs.js'
 
 /** The result of a verb, without the score at which to continue; this function does the continuing. */
-export function resultOf({ pipeline, server }: Runtime, keys: Keys, reply: Reply, { broken }: Batch): string {
+export function toResult({ pipeline, server }: Runtime, keys: Keys, reply: Reply, { broken }: Batch): string {
   // Only a text can say where to continue. Not split: this is on the path of every release.
   const text = String(reply)
   const space = typeof reply === 'string' ? reply.indexOf(' ') : -1
@@ -19,13 +19,13 @@ export function resultOf({ pipeline, server }: Runtime, keys: Keys, reply: Reply
   const unknown = server.known(pipeline.epoch)
   // The server may have restarted: a request with its former identity granted nothing.
   if (unknown !== undefined || broken)
-    void Promise.resolve(unknown).then(() => goOn(pipeline, keys, '0'), ignore)
-  else if (from !== undefined) void goOn(pipeline, keys, from)
+    void Promise.resolve(unknown).then(() => continueSteps(pipeline, keys, '0'), ignore)
+  else if (from !== undefined) void continueSteps(pipeline, keys, from)
   return result
 }
 
 /** Continues from a score of the queue. */
-export async function goOn(link: Runtime['pipeline'], keys: Keys, first: string): Promise<void> {
+export async function continueSteps(link: Runtime['pipeline'], keys: Keys, first: string): Promise<void> {
   for (let from = first; from !== ''; ) {
     const answer = await answerTo(link, further, keys, [from]).catch(ignore)
     from = answer === undefined ? '' : String(answer[0])

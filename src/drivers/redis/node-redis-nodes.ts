@@ -14,11 +14,11 @@ interface Watching {
 export class Nodes {
   readonly #watching = new Set<Watching>()
   /** The clients listened to, each with the function that stops it. */
-  readonly #heeded = new Map<Single, () => void>()
+  readonly #watched = new Map<Single, () => void>()
 
   /** Called with a node's client before a command is sent over it. */
-  heed(node: Single): Single {
-    if (this.#watching.size === 0 || this.#heeded.has(node)) return node
+  watchOutages(node: Single): Single {
+    if (this.#watching.size === 0 || this.#watched.has(node)) return node
     const down = () => {
       for (const one of this.#watching) one.down()
     }
@@ -26,13 +26,13 @@ export class Nodes {
       for (const one of this.#watching) one.up()
     }
     const end = () => {
-      this.#heeded.get(node)?.()
+      this.#watched.get(node)?.()
       down()
     }
     const stop = onAll(node, { reconnecting: down, ready: up, end })
-    this.#heeded.set(node, () => {
+    this.#watched.set(node, () => {
       stop()
-      this.#heeded.delete(node)
+      this.#watched.delete(node)
     })
     return node
   }
@@ -42,7 +42,7 @@ export class Nodes {
     this.#watching.add(one)
     return () => {
       this.#watching.delete(one)
-      if (this.#watching.size === 0) for (const stop of [...this.#heeded.values()]) stop()
+      if (this.#watching.size === 0) for (const stop of [...this.#watched.values()]) stop()
     }
   }
 }

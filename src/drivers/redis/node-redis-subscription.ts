@@ -13,26 +13,26 @@ export function quiet<T extends NodeRedis>(client: T): T {
 }
 
 /** Subscribes at the first `ready`; later the client resubscribes before it emits `ready`. Returns a function that undoes this. */
-export function attach(client: Single, channel: string, ear: SubscriptionHandler): () => void {
+export function attach(client: Single, channel: string, handler: SubscriptionHandler): () => void {
   let [subscribed, over] = [false, false]
   const subscribe = async () => client.subscribe(channel, message)
   const unsubscribe = async () => client.unsubscribe(channel, message)
-  const message = (text: string) => ear.message(text)
+  const message = (text: string) => handler.message(text)
   const ready = () => {
-    if (subscribed) return ear.up()
+    if (subscribed) return handler.up()
     subscribe().then(
       () => {
         subscribed = true
         if (over) unsubscribe().catch(() => undefined)
-        else ear.up()
+        else handler.up()
       },
-      (error: Error) => over || (isRefusal(error) && ear.refused(error)),
+      (error: Error) => over || (isRefusal(error) && handler.refused(error)),
     )
   }
-  const down = () => ear.down()
+  const down = () => handler.down()
   const moved = () => {
-    ear.down()
-    if (subscribed) ear.up()
+    handler.down()
+    if (subscribed) handler.up()
   }
   const stop = onAll(client, { ready, reconnecting: down, end: down, 'topology-change': moved })
   if (client.isReady) ready()
@@ -43,9 +43,9 @@ export function attach(client: Single, channel: string, ear: SubscriptionHandler
   }
 }
 
-export function listenOnACopy(client: Single, channel: string, ear: SubscriptionHandler): Subscription {
+export function listenOnCopy(client: Single, channel: string, handler: SubscriptionHandler): Subscription {
   const own = quiet(client.duplicate())
-  const detach = attach(own, channel, ear)
+  const detach = attach(own, channel, handler)
   own.connect().catch(() => undefined)
   return {
     close() {
@@ -59,22 +59,22 @@ export function listenOnACopy(client: Single, channel: string, ear: Subscription
  * Listens over our own connection to one of the nodes: a Cluster client hides when its subscription moves, and a Sentinel client
  * hides when it is made anew.
  */
-export function listenOnANode(
+export function listenOnNode(
   clock: Clock,
   nodes: Choice,
   channel: string,
-  ear: SubscriptionHandler,
+  handler: SubscriptionHandler,
 ): Subscription {
   let left: object | undefined
   const open = async (ended: () => void): Promise<OnNode | undefined> => {
     const chosen = another(await nodes.all(), left)
     left = chosen
     if (chosen === undefined) return undefined
-    const node = await nodes.clientOf(chosen)
+    const node = await nodes.connectTo(chosen)
     const own = quiet(
-      node.duplicate({ ...forOurs, socket: { ...node.options?.socket, reconnectStrategy: false } }),
+      node.duplicate({ ...isOurs, socket: { ...node.options?.socket, reconnectStrategy: false } }),
     )
-    const detach = attach(own, channel, ear)
+    const detach = attach(own, channel, handler)
     const stop = onAll(own, { error: ended, end: ended })
     own.connect().catch(ended)
     return {
@@ -87,16 +87,16 @@ export function listenOnANode(
       },
     }
   }
-  return { close: stay(clock, open, () => ear.down()) }
+  return { close: stay(clock, open, () => handler.down()) }
 }
 
 /** Options that our own connections need, whatever the options of the client. */
-const forOurs = { disableOfflineQueue: false }
+const isOurs = { disableOfflineQueue: false }
 
 /** The nodes to choose from for the subscription. */
 export interface Choice {
   all(): Promise<readonly object[]>
-  clientOf(node: object): Promise<Single>
+  connectTo(node: object): Promise<Single>
   serves(node: object): boolean
 }
 

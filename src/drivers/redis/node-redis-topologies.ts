@@ -3,8 +3,8 @@ import type { Clock } from '../../core/clock.js'
 import type { NodeRedis, Subscription, SubscriptionHandler } from './client.js'
 import { on } from './events.js'
 import { Nodes } from './node-redis-nodes.js'
-import { attach, type Choice, listenOnACopy, listenOnANode } from './node-redis-subscription.js'
-import { following, slotOf } from './redirections.js'
+import { attach, type Choice, listenOnCopy, listenOnNode } from './node-redis-subscription.js'
+import { following, keySlot } from './redirections.js'
 import type { AskNode } from './scan.js'
 
 type Options = { readonly keyPrefix?: string; readonly socket?: object; readonly legacyMode?: boolean }
@@ -43,14 +43,14 @@ export interface Sentinel extends Omit<Single, 'sendCommand'> {
 const plain: Send = { typeMapping: { 37: Array }, timeout: undefined, asap: false }
 
 /** The operations in which the three kinds differ. */
-export interface Way {
+export interface Topology {
   readonly cluster: boolean
   readonly keyPrefix: string
   send(key: string | undefined, args: Args): Promise<unknown>
   /** Sends both over one connection, one after the other. */
   both(key: string, first: Args, second: Args): Promise<readonly unknown[]>
   masters(): AsyncIterable<AskNode>
-  listen(channel: string, ear: SubscriptionHandler): Subscription
+  listen(channel: string, handler: SubscriptionHandler): Subscription
   /** Reports the connection changes that the client itself does not. */
   watch?(down: () => void, up: () => void): () => void
 }
@@ -59,28 +59,30 @@ export interface Way {
  * Sends all commands over one connection; replies and errors come in the same order. Fails if the client reconnects in between:
  * the rest would go over the next connection, where WAIT knows of no write.
  */
-async function allOf(client: Single, commands: readonly Args[]): Promise<readonly unknown[]> {
+async function runAll(client: Single, commands: readonly Args[]): Promise<readonly unknown[]> {
   let broken = false
   const stop = on(client, 'reconnecting', () => {
     broken = true
   })
   try {
-    const told = await Promise.allSettled(commands.map(async (command) => client.sendCommand(command, plain)))
+    const result = await Promise.allSettled(
+      commands.map(async (command) => client.sendCommand(command, plain)),
+    )
     if (broken) throw new Error('the connection broke')
-    return told.map((one) => (one.status === 'fulfilled' ? one.value : one.reason))
+    return result.map((one) => (one.status === 'fulfilled' ? one.value : one.reason))
   } finally {
     stop()
   }
 }
 
-async function inOneGo(client: Single, commands: readonly Args[]): Promise<readonly unknown[]> {
-  const answers = await allOf(client, commands)
+async function runTogether(client: Single, commands: readonly Args[]): Promise<readonly unknown[]> {
+  const answers = await runAll(client, commands)
   const failed = answers.find((answer) => answer instanceof Error)
   if (failed) throw failed
   return answers
 }
 
-export function single(client: Single): Way {
+export function single(client: Single): Topology {
   // Of version 4. A Cluster client that has it cannot even connect.
   if (client.options?.legacyMode) {
     throw new TypeError(
@@ -92,24 +94,24 @@ export function single(client: Single): Way {
     cluster: false,
     keyPrefix: client.options?.keyPrefix ?? '',
     send: (_, args) => send(args),
-    both: (_, first, second) => inOneGo(client, [first, second]),
+    both: (_, first, second) => runTogether(client, [first, second]),
     async *masters() {
       yield (...args) => send(args)
     },
-    listen: (channel, ear) => listenOnACopy(client, channel, ear),
+    listen: (channel, handler) => listenOnCopy(client, channel, handler),
   }
 }
 
-export function sentinel(client: Sentinel, clock: Clock): Way {
+export function sentinel(client: Sentinel, clock: Clock): Topology {
   const masters = new Nodes()
   // The client of a replaced master is closed.
   const nodes: Choice | undefined = client._execute && {
     all: async () => [await client._execute?.(false, async (master) => master)].filter(isThere),
-    clientOf: async (node) => node as Single,
+    connectTo: async (node) => node as Single,
     serves: (node) => (node as Single).isOpen,
   }
   const send = (args: Args): Promise<unknown> =>
-    client._execute?.(false, (master) => masters.heed(master).sendCommand(args, plain)) ??
+    client._execute?.(false, (master) => masters.watchOutages(master).sendCommand(args, plain)) ??
     client.sendCommand(false, args, plain)
   return {
     cluster: false,
@@ -117,7 +119,7 @@ export function sentinel(client: Sentinel, clock: Clock): Way {
     watch: (down, up) => masters.watch(down, up),
     send: (_, args) => send(args),
     both: (_, first, second) =>
-      client._execute?.(false, (master) => inOneGo(masters.heed(master), [first, second])) ??
+      client._execute?.(false, (master) => runTogether(masters.watchOutages(master), [first, second])) ??
       client.use((one) =>
         Promise.all([one.sendCommand(false, first, plain), one.sendCommand(false, second, plain)]),
       ),
@@ -125,24 +127,24 @@ export function sentinel(client: Sentinel, clock: Clock): Way {
       yield (...args) => send(args)
     },
     // The client resubscribes by itself without reporting when.
-    listen: (channel, ear) =>
+    listen: (channel, handler) =>
       nodes === undefined
-        ? { close: attach(client as unknown as Single, channel, ear) }
-        : listenOnANode(clock, nodes, channel, ear),
+        ? { close: attach(client as unknown as Single, channel, handler) }
+        : listenOnNode(clock, nodes, channel, handler),
   }
 }
 
 const isThere = <T>(one: T | undefined): one is T => one !== undefined
 
-export function clustered(client: Clustered, clock: Clock): Way {
+export function clustered(client: Clustered, clock: Clock): Topology {
   const nodes: Choice = {
     all: async () => client.masters,
-    clientOf: async (node) => client.nodeClient(node),
+    connectTo: async (node) => client.nodeClient(node),
     // While the client reloads the node list it may know no node.
     serves: (node) => client.masters.length === 0 || client.masters.includes(node),
   }
   const lacks = (key: string | undefined): key is string =>
-    key !== undefined && client.slots[slotOf(key)] === undefined
+    key !== undefined && client.slots[keySlot(key)] === undefined
   // Without any node, as before it is connected, the client looks for a random one in an endless loop, and the process hangs.
   const sendTo = async (key: string | undefined, args: Args): Promise<unknown> => {
     if (client.masters.length === 0) throw new Error('the Cluster client knows no node yet')
@@ -167,7 +169,7 @@ export function clustered(client: Clustered, clock: Clock): Way {
         const is = address.startsWith(':') ? `${host}${address}` : address
         return client.masters.find((master) => (master as { address?: string }).address === is)
       },
-      send: async (master, commands) => allOf(await client.nodeClient(master), commands),
+      send: async (master, commands) => runAll(await client.nodeClient(master), commands),
       // The client follows the redirection and reloads the node list. The request goes to a random node if it knows none for the slot.
       learn: (key) => sendTo(lacks(key) ? undefined : key, ['EVAL', 'return 0', '1', key]),
     },
@@ -186,6 +188,6 @@ export function clustered(client: Clustered, clock: Clock): Way {
         yield (...args) => node.sendCommand(args, plain)
       }
     },
-    listen: (channel, ear) => listenOnANode(clock, nodes, channel, ear),
+    listen: (channel, handler) => listenOnNode(clock, nodes, channel, handler),
   }
 }

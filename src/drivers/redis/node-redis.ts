@@ -44,8 +44,8 @@ export function fromNodeRedis(given: NodeRedis, clock: Clock): Connection {
     get outage() {
       return errors.last
     },
-    heed: errors.start,
-    unheed: errors.stop,
+    watchOutages: errors.start,
+    unwatchOutages: errors.stop,
     run: (how, text, keys, args) =>
       way.send(full(keys[0] ?? ''), script(how, text, keys, args)) as Promise<Reply>,
     async runAndWait(how, text, keys, args, replicas, timeout) {
@@ -85,9 +85,9 @@ export function fromNodeRedis(given: NodeRedis, clock: Clock): Connection {
       own.connect().catch(() => undefined)
       return fromNodeRedis(own, clock)
     },
-    listen: (channel, ear, setApart) => {
-      if (!setApart) return way.listen(channel, ear)
-      return { close: attach(given as Single, channel, ear) }
+    listen: (channel, handler, setApart) => {
+      if (!setApart) return way.listen(channel, handler)
+      return { close: attach(given as Single, channel, handler) }
     },
     close: () => destroy(given),
   }

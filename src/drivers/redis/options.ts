@@ -67,7 +67,7 @@ const known: readonly (keyof RedisOptions)[] = [
 ]
 
 /** @throws TypeError or RangeError that names the value received */
-export function settingsOf(options: RedisOptions): Settings {
+export function parseOptions(options: RedisOptions): Settings {
   if (typeof options !== 'object' || options === null) {
     throw new TypeError(`redis() takes options such as { client }, got ${describe(options)}`)
   }
@@ -76,19 +76,19 @@ export function settingsOf(options: RedisOptions): Settings {
   checkKnown('redis()', options, known)
   return {
     subscriber: options.subscriber,
-    prefix: prefixOf(options.prefix ?? 'hf:'),
+    prefix: parsePrefix(options.prefix ?? 'hf:'),
     replicas: whole('replicas', options.replicas ?? 0, 0, 100),
     replicaTimeout: whole('replicaTimeout', options.replicaTimeout ?? 500, 1, 60_000),
-    quarantine: oneOf('quarantine', options.quarantine ?? 'strict', ['strict', 'detected', 'off']),
-    maxTtl: whole('maxTtl', options.maxTtl ?? 30_000, 1, longest),
-    eviction: oneOf('eviction', options.eviction ?? 'warn', ['warn', 'refuse', 'ignore']),
+    quarantine: parseChoice('quarantine', options.quarantine ?? 'strict', ['strict', 'detected', 'off']),
+    maxTtl: whole('maxTtl', options.maxTtl ?? 30_000, 1, maxTime),
+    eviction: parseChoice('eviction', options.eviction ?? 'warn', ['warn', 'refuse', 'ignore']),
     commandTimeout: whole('commandTimeout', options.commandTimeout ?? 2_000, 10, 600_000),
-    retention: whole('retention', options.retention ?? 600_000, 1_000, longest),
+    retention: whole('retention', options.retention ?? 600_000, 1_000, maxTime),
   }
 }
 
 /** A year, in ms: a longer time is a mistake of units. */
-const longest = 366 * 24 * 3_600_000
+const maxTime = 366 * 24 * 3_600_000
 
 function whole(name: string, value: unknown, least: number, most: number): number {
   if (typeof value !== 'number')
@@ -99,14 +99,14 @@ function whole(name: string, value: unknown, least: number, most: number): numbe
   return value
 }
 
-function oneOf<T extends string>(name: string, value: T, all: readonly T[]): T {
+function parseChoice<T extends string>(name: string, value: T, all: readonly T[]): T {
   if (!all.includes(value)) {
     throw new RangeError(`redis: ${name} must be one of ${all.join(', ')}, got ${describe(value)}`)
   }
   return value
 }
 
-function prefixOf(value: unknown): string {
+function parsePrefix(value: unknown): string {
   if (typeof value !== 'string') throw new TypeError(`redis: prefix must be a string, got ${describe(value)}`)
   if (/[{}\s]/.test(value)) {
     throw new RangeError(

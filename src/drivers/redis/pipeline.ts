@@ -48,7 +48,7 @@ export interface Preamble {
 interface Item {
   readonly keys: readonly string[]
   readonly args: readonly string[]
-  readonly asker: Callbacks
+  readonly callbacks: Callbacks
 }
 
 /** Requests of one script that leave in this tick. */
@@ -71,9 +71,9 @@ export interface Pipeline {
 }
 
 const order: readonly Script[] = [release, renew, downgrade, force, further, together, acquire, cancel]
-const proofs: readonly Script[] = [acquire, together, renew, downgrade]
+const maxUnconfirmed: readonly Script[] = [acquire, together, renew, downgrade]
 /** Items in one command: a script of 32 acquires blocks the server for about 150 µs, one of 500 renewals for 1 ms. */
-const most = (script: Script) => (script === together ? 1 : script === renew ? 500 : 32)
+const maxBatch = (script: Script) => (script === together ? 1 : script === renew ? 500 : 32)
 /** How long to wait on CLUSTERDOWN, in ms: after a fail-over a node may learn that the old master left its slots before it learns who owns them. */
 const settling = 1_000
 const shas = new Map<Script, string>()
@@ -103,8 +103,8 @@ export function createPipeline(
   const unwatch = connection.watch(down, on.up)
 
   /** One timer for all requests: it checks the oldest, then is armed for the next. Replies that have already arrived are read first. */
-  const patrolAt = (at: number) => clock.at(at, () => clock.soon(patrol), { ref: false })
-  const patrol = () => {
+  const nextCheckAt = (at: number) => clock.at(at, () => clock.soon(checkTimeouts), { ref: false })
+  const checkTimeouts = () => {
     disarm = undefined
     const now = clock.now()
     for (const flight of flights) {
@@ -113,17 +113,18 @@ export function createPipeline(
       crash(flight, new Error(`no answer within ${timeout} ms`))
     }
     const [oldest] = flights
-    if (oldest !== undefined) disarm = patrolAt(oldest.sent + timeout)
+    if (oldest !== undefined) disarm = nextCheckAt(oldest.sent + timeout)
   }
 
   const flush = () => {
     scheduled = false
-    if (closed) for (const { items } of lines) for (const { asker } of items.splice(0)) asker.failed(over())
+    if (closed)
+      for (const { items } of lines) for (const { callbacks } of items.splice(0)) callbacks.failed(over())
     for (const line of lines) {
       const { script, items } = line
       if (items.length === 0) continue
       line.items = []
-      const step = connection.cluster ? 1 : most(script)
+      const step = connection.cluster ? 1 : maxBatch(script)
       if (items.length <= step) send(script, items, 'EVALSHA')
       else for (let i = 0; i < items.length; i += step) send(script, items.slice(i, i + step), 'EVALSHA')
     }
@@ -131,7 +132,7 @@ export function createPipeline(
 
   /**
    * @param since the epoch of the first send; a resend keeps it, for example with the full text to a server that lacks the script
-   * @param patience clock reading until which to wait for the slot to have an owner
+   * @param answerTimeout clock reading until which to wait for the slot to have an owner
    */
   const send = (
     script: Script,
@@ -139,7 +140,7 @@ export function createPipeline(
     how: 'EVALSHA' | 'EVAL',
     since = epoch,
     hashAlone = false,
-    patience = clock.now() + settling,
+    answerTimeout = clock.now() + settling,
   ) => {
     const { boot, args } = header(items[0]?.keys[0] ?? '')
     const first = boot === undefined ? [] : [boot]
@@ -148,40 +149,42 @@ export function createPipeline(
       one?.keys ?? items.flatMap((item) => (hashAlone ? item.keys.slice(0, 1) : item.keys)),
     )
     const argv = args.concat(one?.args ?? items.flatMap((item) => item.args))
-    const text = how === 'EVAL' ? script.text : shaOf(script)
+    const text = how === 'EVAL' ? script.text : scriptHash(script)
     const flight: Sent = { sent: clock.now(), epoch: since, broken: false, twice: false, replicas: 0, items }
-    for (const { asker } of items) asker.leaving?.(flight)
+    for (const { callbacks } of items) callbacks.leaving?.(flight)
     flights.add(flight)
-    disarm ??= patrolAt(flight.sent + timeout)
+    disarm ??= nextCheckAt(flight.sent + timeout)
     const failed = (error: unknown) => {
       const says = (code: string) => error instanceof Error && error.message.startsWith(code)
-      if (says('NOSCRIPT') && flights.delete(flight)) send(script, items, 'EVAL', since, hashAlone, patience)
+      if (says('NOSCRIPT') && flights.delete(flight))
+        send(script, items, 'EVAL', since, hashAlone, answerTimeout)
       // A lock without waiters has only its hash, and a single key is always found while a slot is being moved.
       else if (says('TRYAGAIN') && !hashAlone && flights.delete(flight))
-        send(script, items, how, since, true, patience)
-      else if (says('CLUSTERDOWN') && clock.now() < patience) {
-        const again = () => flights.delete(flight) && send(script, items, how, since, hashAlone, patience)
+        send(script, items, how, since, true, answerTimeout)
+      else if (says('CLUSTERDOWN') && clock.now() < answerTimeout) {
+        const again = () =>
+          flights.delete(flight) && send(script, items, how, since, hashAlone, answerTimeout)
         // Retry after 50 ms, then after as long as it has waited so far: a cluster that stays down gets few requests.
-        const waited = clock.now() - (patience - settling)
+        const waited = clock.now() - (answerTimeout - settling)
         clock.at(clock.now() + Math.max(50, waited), again)
       } else crash(flight, error)
     }
     // A client that throws, instead of rejecting, would end the process from here.
     try {
-      if (replicas.needed > 0 && proofs.includes(script)) {
+      if (replicas.needed > 0 && maxUnconfirmed.includes(script)) {
         connection
           .runAndWait(how, text, keys, argv, replicas.needed, replicas.timeout)
           .then(([reply, acknowledged]) => {
             flight.replicas = acknowledged
-            land(flight, reply)
+            complete(flight, reply)
           }, failed)
-      } else connection.run(how, text, keys, argv).then((reply) => land(flight, reply), failed)
+      } else connection.run(how, text, keys, argv).then((reply) => complete(flight, reply), failed)
     } catch (error) {
       failed(error)
     }
   }
 
-  const land = (flight: Sent, replies: Reply) => {
+  const complete = (flight: Sent, replies: Reply) => {
     if (!flights.delete(flight)) return
     flight.twice = epoch !== flight.epoch
     const silent = on.answer() || clock.now() - flight.sent >= timeout
@@ -190,7 +193,7 @@ export function createPipeline(
     const { items } = flight
     for (let i = 0; i < items.length; i++) {
       const reply = items.length === 1 ? replies : ((replies as readonly Reply[])[i] ?? null)
-      const asker = items[i]?.asker
+      const asker = items[i]?.callbacks
       if (typeof reply === 'string' && reply.startsWith('e ')) asker?.failed(new Error(reply.slice(2)))
       else asker?.answered(reply, flight)
     }
@@ -198,7 +201,7 @@ export function createPipeline(
 
   const crash = (flight: Sent, error: unknown) => {
     if (!flights.delete(flight)) return
-    for (const { asker } of flight.items) asker.failed(error)
+    for (const { callbacks } of flight.items) callbacks.failed(error)
   }
 
   return {
@@ -208,7 +211,7 @@ export function createPipeline(
     },
     ask(script, keys, args, asker) {
       if (closed) return asker.failed(over())
-      lineOf.get(script)?.items.push({ keys, args, asker })
+      lineOf.get(script)?.items.push({ keys, args, callbacks: asker })
       if (scheduled) return
       scheduled = true
       process.nextTick(flush)
@@ -237,7 +240,7 @@ export function answerTo(
   })
 }
 
-export function shaOf(script: Script): string {
+export function scriptHash(script: Script): string {
   let sha = shas.get(script)
   if (sha === undefined) {
     sha = createHash('sha1').update(script.text).digest('hex')

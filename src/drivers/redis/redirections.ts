@@ -20,8 +20,8 @@ export interface Nodes<N> {
 }
 
 /** A node that has left a request unanswered for this long, in ms, is not asked again before others are. */
-const silentFor = 1_000
-const mostRedirections = 8
+const silenceTimeout = 1_000
+const maxRedirections = 8
 /** Pause before asking the nodes again who owns a slot, in ms; grows by the same amount each time. */
 const agreement = 10
 
@@ -39,11 +39,11 @@ export function following<N extends object>(
   const owners = new Map<number, Known<N>>()
   let left: N | undefined
 
-  const ownerOf = async (slot: number, key: string): Promise<Known<N>> => {
+  const findOwner = async (slot: number, key: string): Promise<Known<N>> => {
     const known = owners.get(slot)
     const masters = nodes.masters()
     // Asked for a node it has dropped, a client opens a new connection and never closes it.
-    const answers = known?.since === undefined || clock.now() - known.since < silentFor
+    const answers = known?.since === undefined || clock.now() - known.since < silenceTimeout
     if (known !== undefined && masters.includes(known.node) && answers) return known
     left = known?.node ?? left
     if (nodes.masters().length === 0) await nodes.learn(key)
@@ -73,8 +73,8 @@ export function following<N extends object>(
   }
 
   return async (key, commands) => {
-    const slot = slotOf(key)
-    let known: Known<N> = await ownerOf(slot, key)
+    const slot = keySlot(key)
+    let known: Known<N> = await findOwner(slot, key)
     let asking = false
     for (let n = 1; ; n++) {
       const answers: readonly unknown[] = await ask(
@@ -86,7 +86,7 @@ export function following<N extends object>(
       const error = own.find((answer): answer is Error => answer instanceof Error)
       if (error === undefined) return own
       const [what, , address = ''] = error.message.split(' ')
-      if ((what !== 'MOVED' && what !== 'ASK') || n > mostRedirections) {
+      if ((what !== 'MOVED' && what !== 'ASK') || n > maxRedirections) {
         // An error of the client, not a reply of a server: the node may be gone for good, so ask another one next time.
         if (!/^[A-Z]+( |$)/.test(error.message)) giveUp(slot, known)
         throw error
@@ -100,7 +100,7 @@ export function following<N extends object>(
         // After a fail-over not all nodes know the new master yet, nor does a client that asked one of them.
         owners.delete(slot)
         await new Promise<void>((resolve) => void clock.at(clock.now() + n * agreement, resolve))
-        known = await ownerOf(slot, key)
+        known = await findOwner(slot, key)
         asking = false
         continue
       }
@@ -111,7 +111,7 @@ export function following<N extends object>(
 }
 
 /** CRC-16/XMODEM of the part in braces, or of the whole key, modulo 16,384: as the Cluster specification says. */
-export function slotOf(key: string): number {
+export function keySlot(key: string): number {
   const from = key.indexOf('{')
   const to = key.indexOf('}', from + 1)
   const tag = from >= 0 && to > from + 1 ? key.slice(from + 1, to) : key

@@ -10,11 +10,11 @@ import { micros } from './acquire-codec.js'
 import type { Connection } from './client.js'
 import { toFailure } from './failure.js'
 import type { Hold } from './hold.js'
-import { bootKey, channelOf, type Keys, slotMarkerKey } from './keys.js'
-import { resultOf } from './multi-step-reply.js'
+import { bootKey, channelName, type Keys, slotMarkerKey } from './keys.js'
+import { toResult } from './multi-step-reply.js'
 import type { Settings } from './options.js'
 import { answerTo, createPipeline, type Pipeline, type Preamble } from './pipeline.js'
-import { slotOf } from './redirections.js'
+import { keySlot } from './redirections.js'
 import { cancel } from './scripts/verbs.js'
 import { createServer, type Identity, type Server } from './server.js'
 import { createSubscriber, type Notification, type Subscriber } from './subscriber.js'
@@ -39,7 +39,7 @@ export interface Runtime {
   /** Listeners of each cell, by its key as the server sees it. */
   readonly cellListeners: Map<string, Set<CellListener>>
   /** @throws RangeError when the ttl, without its share of `lockDelay`, is longer than a quarantine. Nobody relies on the `lockDelay` */
-  allow(ttl: number, claim: Claim): void
+  ensureCompatible(ttl: number, claim: Claim): void
   /**
    * Ends an attempt. If the server does not answer now, retries in the background for as long as the attempt could block others: while it
    * counts as alive it may be granted the lock, for its ttl. Retries once more at `close()`. Resolves after the first try.
@@ -51,7 +51,7 @@ export interface Runtime {
   close(): Promise<void>
 }
 
-/** @param listener its connection is reserved for the subscription (`setApart`), or the ear duplicates it */
+/** @param listener its connection is reserved for the subscription (`dedicated`), or the ear duplicates it */
 export function createRuntime(
   connection: Connection,
   listener: { readonly connection: Connection | undefined; readonly setApart: boolean },
@@ -69,12 +69,12 @@ export function createRuntime(
   const needed = { needed: replicas, timeout: replicaTimeout }
   const pipeline = createPipeline(connection, clock, settings.commandTimeout, header, needed, {
     up: () => check(),
-    answer: () => server.heard(),
+    answer: () => server.isCurrent(),
   })
   const server = createServer(connection, settings, clock, env.id().slice(0, 16), () => subscriber.move())
-  const channel = channelOf(settings.prefix, env.id())
+  const channel = channelName(settings.prefix, env.id())
   const subscriber = createSubscriber(listener.connection, listener.setApart, channel, {
-    push: (push) => hear(push),
+    push: (push) => onNotification(push),
     up: () => {
       for (const waiter of waiters.values()) waiter.ask()
       // Somebody may have taken them by force while no notification arrived.
@@ -93,7 +93,7 @@ export function createRuntime(
   let madeFor: Identity | undefined
   let madeOn: string | undefined
   function header(key: string): Preamble {
-    const { identity, longest } = server
+    const { identity, maxTtl } = server
     const { channel } = subscriber
     if (made === undefined || identity !== madeFor || channel !== madeOn) {
       made = compose(identity)
@@ -101,9 +101,9 @@ export function createRuntime(
       madeOn = channel
     }
     if (!cluster) return made
-    const slot = slotOf(keyPrefix + key)
+    const slot = keySlot(keyPrefix + key)
     const marker = marked ? keyPrefix + slotMarkerKey(settings.prefix, slot) : ''
-    return { boot: undefined, args: [marker, ...made.args.slice(1, 4), `${slot} ${micros(longest)}`] }
+    return { boot: undefined, args: [marker, ...made.args.slice(1, 4), `${slot} ${micros(maxTtl)}`] }
   }
 
   function compose(identity: Identity | undefined): Preamble {
@@ -143,7 +143,7 @@ export function createRuntime(
     later.add(stop)
   }
 
-  function hear(push: Notification): void {
+  function onNotification(push: Notification): void {
     if (push.is === 'changed') for (const listener of cellListeners.get(push.key) ?? []) listener.changed()
     else if (push.is === 'next') waiters.get(push.attempt)?.expectTurnIn(push.left / 1000)
     else if (push.is === 'turn') waiters.get(push.attempt)?.onNotification(push.is)
@@ -161,18 +161,18 @@ export function createRuntime(
     waiters,
     holds,
     cellListeners,
-    allow(ttl, { name, lockDelay = 0 }) {
-      const relied = ttl - ttlWithDelay(0, lockDelay)
+    ensureCompatible(ttl, { name, lockDelay = 0 }) {
+      const reliedOn = ttl - ttlWithDelay(0, lockDelay)
       const { maxTtl } = settings
-      if (relied <= maxTtl) return
+      if (reliedOn <= maxTtl) return
       throw new RangeError(
-        `redis: ${quote(name)} asks for a ttl of ${relied} ms, more than maxTtl ${maxTtl}; set maxTtl as high in every process`,
+        `redis: ${quote(name)} asks for a ttl of ${reliedOn} ms, more than maxTtl ${maxTtl}; set maxTtl as high in every process`,
       )
     },
     cancel(attempt, keys, ttl, ghost) {
       const once = async (): Promise<void> => {
         const [reply, flight] = await answerTo(pipeline, cancel, keys, [attempt, micros(ghost)])
-        resultOf(runtime, keys, reply, flight)
+        toResult(runtime, keys, reply, flight)
       }
       return cancels.try(once, clock.now() + livenessWindow.reachable + ttl)
     },

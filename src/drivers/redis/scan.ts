@@ -9,7 +9,7 @@ import { BackendError } from '../../core/errors.js'
 export type AskNode = (...command: readonly [string, ...string[]]) => Promise<unknown>
 
 const allSlots = 16_384
-const mostRounds = 3
+const maxRounds = 3
 
 /** @throws BackendError when nodes that serve some slots cannot be asked */
 export async function* scanAll(
@@ -21,15 +21,15 @@ export async function* scanAll(
     const served = new Set<number>()
     let moving = false
     for await (const ask of nodes()) {
-      const before = cluster ? await slotsOf(ask) : undefined
+      const before = cluster ? await readSlots(ask) : undefined
       yield* pages(ask, pattern)
       if (before === undefined) continue
-      const after = await slotsOf(ask)
+      const after = await readSlots(ask)
       moving ||= before.moving || after.moving
       for (const slot of before.slots) if (after.slots.has(slot)) served.add(slot)
     }
     if (!cluster || (served.size === allSlots && (!moving || round > 1))) return
-    if (round < mostRounds) continue
+    if (round < maxRounds) continue
     throw new BackendError(
       'redis',
       `cannot list: the nodes in reach serve ${served.size} of the ${allSlots} slots of the Cluster`,
@@ -47,7 +47,7 @@ async function* pages(ask: AskNode, pattern: string): AsyncGenerator<readonly st
 }
 
 /** The slots that a node itself serves, by the line `myself` of its CLUSTER NODES. */
-async function slotsOf(ask: AskNode): Promise<{ slots: ReadonlySet<number>; moving: boolean }> {
+async function readSlots(ask: AskNode): Promise<{ slots: ReadonlySet<number>; moving: boolean }> {
   const lines = String(await ask('CLUSTER', 'NODES')).split('\n')
   const own = lines.map((line) => line.split(' ')).find(([, , flags]) => flags?.split(',').includes('myself'))
   const slots = new Set<number>()

@@ -28,7 +28,7 @@ export interface Server {
   /** The identity read from the connection; undefined: unknown, not asked for, or a Cluster. */
   readonly identity: Identity | undefined
   /** The longest ttl known to be in use on this server, in ms. */
-  readonly longest: number
+  readonly maxTtl: number
   /**
    * Resolves when the server has been met in `epoch`; undefined when it has been met already.
    * @throws what the client throws; BackendError when the option `eviction` refuses the server, or INFO is not allowed
@@ -37,7 +37,7 @@ export interface Server {
   /** The server is not the one that was met: it must be met again. */
   changed(): void
   /** The server has replied. @returns was it silent before for so long that another may have become the master meanwhile? */
-  heard(): boolean
+  isCurrent(): boolean
 }
 
 /** How long a client is left alone after it was made to reconnect, in ms. */
@@ -64,7 +64,7 @@ export function createServer(
   const marked = !connection.cluster && settings.quarantine !== 'off'
 
   /** Pause and wait for the reply count together: one cannot know whether the server hung at the end of the pause or after it. */
-  const wasSilent = () => connection.clings === true && clock.now() - heardAt >= settings.commandTimeout / 2
+  const wasSilent = () => connection.isSticky === true && clock.now() - heardAt >= settings.commandTimeout / 2
 
   const ask = async (epoch: number) => {
     let silent = true
@@ -74,13 +74,13 @@ export function createServer(
     ]).finally(() => {
       silent = false
     })
-    const [met] = await inTime(clock, settings.commandTimeout, meeting).catch(async (error) => {
+    const [metIdentity] = await withinTime(clock, settings.commandTimeout, meeting).catch(async (error) => {
       // A server that stands still may have been replaced, and the client would stay with it.
-      if (silent && identity !== undefined && connection.clings) await confirm(identity)
+      if (silent && identity !== undefined && connection.isSticky) await confirm(identity)
       throw error
     })
-    if (met !== undefined && connection.clings) await confirm(met)
-    identity = met
+    if (metIdentity !== undefined && connection.isSticky) await confirm(metIdentity)
+    identity = metIdentity
     at = epoch
     heardAt = clock.now()
   }
@@ -93,8 +93,8 @@ export function createServer(
   const confirm = async ({ boot }: Identity) => {
     const fresh = connection.duplicate()
     try {
-      const info = await inTime(clock, settings.commandTimeout, fresh.command('INFO', 'server'))
-      if (fieldsOf(String(info)).get('run_id')?.startsWith(boot.slice(0, 16))) return
+      const info = await withinTime(clock, settings.commandTimeout, fresh.command('INFO', 'server'))
+      if (parseInfo(String(info)).get('run_id')?.startsWith(boot.slice(0, 16))) return
     } finally {
       fresh.close()
     }
@@ -109,14 +109,14 @@ export function createServer(
 
   const look = async () => {
     const info = await readInfo(connection)
-    const told = info && evictionIn(info)
-    if (told !== undefined && settings.eviction === 'refuse') throw new BackendError('redis', told)
+    const message = info && evictionWarning(info)
+    if (message !== undefined && settings.eviction === 'refuse') throw new BackendError('redis', message)
     if (info === undefined)
       warn(
         'HOLDFAST_REDIS_INFO',
         'INFO is not allowed, so it is not known whether the server may drop locks in use',
       )
-    else if (told !== undefined) warn('HOLDFAST_REDIS_EVICTION', told)
+    else if (message !== undefined) warn('HOLDFAST_REDIS_EVICTION', message)
   }
 
   const meetIt = async (synced: '?' | '0' | '1'): Promise<Identity> => {
@@ -124,14 +124,14 @@ export function createServer(
     const strict = settings.quarantine === 'strict' ? '1' : '0'
     const args = [lineage, life, String(longest * 1_000), id, strict, synced]
     const reply = await connection.run('EVAL', meet.text, [bootKey(settings.prefix)], args)
-    if (reply === 'aof') return meetIt((await syncsAlways(connection)) ? '1' : '0')
+    if (reply === 'aof') return meetIt((await isDurable(connection)) ? '1' : '0')
     if (!Array.isArray(reply)) throw new BackendError('redis', noInfo)
     longest = Math.max(longest, Math.ceil(Number(reply[2]) / 1_000))
     return { boot: String(reply[0]), lineage: String(reply[1]) }
   }
 
-  const warn = (code: string, told: string) => {
-    if (!warned) process.emitWarning(`holdfast/redis: ${told}`, { code })
+  const warn = (code: string, message: string) => {
+    if (!warned) process.emitWarning(`holdfast/redis: ${message}`, { code })
     warned = true
   }
 
@@ -139,7 +139,7 @@ export function createServer(
     get identity() {
       return identity
     },
-    get longest() {
+    get maxTtl() {
       return longest
     },
     known(epoch) {
@@ -153,7 +153,7 @@ export function createServer(
     changed() {
       at = -1
     },
-    heard() {
+    isCurrent() {
       const silent = wasSilent()
       heardAt = clock.now()
       return silent
@@ -162,7 +162,7 @@ export function createServer(
 }
 
 /** Does the server sync every write to disk before it replies? False when CONFIG is not allowed. */
-async function syncsAlways(connection: Connection): Promise<boolean> {
+async function isDurable(connection: Connection): Promise<boolean> {
   const settings = await Promise.all(
     ['appendfsync', 'no-appendfsync-on-rewrite'].map((name) => connection.command('CONFIG', 'GET', name)),
   ).catch(() => [])
@@ -171,14 +171,14 @@ async function syncsAlways(connection: Connection): Promise<boolean> {
 }
 
 /** The problem, if the server may evict locks in use; undefined if it may not. */
-export function evictionIn(info: ReadonlyMap<string, string>): string | undefined {
+export function evictionWarning(info: ReadonlyMap<string, string>): string | undefined {
   const policy = info.get('maxmemory_policy') ?? ''
   if (!policy.startsWith('allkeys') || info.get('maxmemory') === '0') return undefined
   return `maxmemory-policy ${policy} lets the server drop locks in use; set noeviction or a volatile policy`
 }
 
 /** The fields of an INFO reply. */
-export function fieldsOf(info: string): ReadonlyMap<string, string> {
+export function parseInfo(info: string): ReadonlyMap<string, string> {
   const lines = info.split('\r\n').map((line) => line.split(':', 2))
   return new Map(lines.map(([key = '', value = '']) => [key, value]))
 }
@@ -186,7 +186,7 @@ export function fieldsOf(info: string): ReadonlyMap<string, string> {
 /** Undefined where it is not allowed, or does not exist. */
 async function readInfo(connection: Connection): Promise<ReadonlyMap<string, string> | undefined> {
   try {
-    return fieldsOf(String(await connection.command('INFO')))
+    return parseInfo(String(await connection.command('INFO')))
   } catch (error) {
     if (error instanceof Error && /^(NOPERM|ERR unknown command)/.test(error.message)) return undefined
     throw error
@@ -194,7 +194,7 @@ async function readInfo(connection: Connection): Promise<ReadonlyMap<string, str
 }
 
 /** Fails after `ms`. An answer that arrived while the event loop was blocked is read first. */
-export async function inTime<T>(clock: Clock, ms: number, answer: Promise<T>): Promise<T> {
+export async function withinTime<T>(clock: Clock, ms: number, answer: Promise<T>): Promise<T> {
   let stop = () => {}
   const late = new Promise<never>((_, reject) => {
     const silent = () => reject(new Error(`no answer within ${ms} ms`))

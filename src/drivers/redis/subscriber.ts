@@ -36,12 +36,12 @@ export interface Subscriber {
   close(): void
 }
 
-/** @param connection the connection to duplicate, or to use if `setApart`; undefined: never subscribe */
+/** @param connection the connection to duplicate, or to use if `dedicated`; undefined: never subscribe */
 export function createSubscriber(
   connection: Connection | undefined,
-  setApart: boolean,
+  dedicated: boolean,
   channel: string,
-  hearing: SubscriberEvents,
+  events: SubscriberEvents,
 ): Subscriber {
   let up = false
   let epoch = 0
@@ -63,14 +63,14 @@ export function createSubscriber(
     },
     open() {
       if (connection === undefined || listening !== undefined) return
-      const ear = {
+      const handler = {
         message: (text: string) => {
           const push = parseNotification(text)
-          if (push !== undefined) hearing.push(push)
+          if (push !== undefined) events.push(push)
         },
         up: () => {
           up = true
-          hearing.up()
+          events.up()
         },
         down,
         refused: (error: Error) => {
@@ -83,7 +83,7 @@ export function createSubscriber(
           )
         },
       }
-      listening = connection.listen(channel, ear, setApart)
+      listening = connection.listen(channel, handler, dedicated)
     },
     move: () => listening?.reconnect?.(),
     close() {

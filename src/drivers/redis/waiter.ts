@@ -20,22 +20,22 @@ import { nextPollIn } from '../kit/push-schedule.js'
 import { type AcquireReply, parseAcquireReply, toArguments, tombstoneTtl } from './acquire-codec.js'
 import type { Reply } from './client.js'
 import { type Failure, toFailure } from './failure.js'
-import { Hold, type Proof } from './hold.js'
+import { Hold, type HoldProof } from './hold.js'
 import type { Keys } from './keys.js'
-import { goOn } from './multi-step-reply.js'
+import { continueSteps } from './multi-step-reply.js'
 import type { Batch, Callbacks } from './pipeline.js'
 import type { Runtime } from './runtime.js'
 import { acquire } from './scripts/acquire.js'
 
 /** How often in a row the driver meets a changed server again at once. */
-const mostStrange = 5
+const maxForeignReplies = 5
 
 /** @param until ms since 1970 */
 function quarantined(until: number): BackendError {
   const parts = [3_600, 60, 1].map((unit) => Math.floor(until / 1_000 / unit) % (unit === 3_600 ? 24 : 60))
   const at = parts.map((part) => String(part).padStart(2, '0')).join(':')
-  const told = `quarantine until ${at} UTC by the clock of the server, which may have forgotten locks and grants none`
-  return new BackendError('redis', told, { quarantined: true })
+  const message = `quarantine until ${at} UTC by the clock of the server, which may have forgotten locks and grants none`
+  return new BackendError('redis', message, { quarantined: true })
 }
 
 export class Waiter implements Callbacks {
@@ -53,14 +53,14 @@ export class Waiter implements Callbacks {
   #open = 0
   #failures = 0
   /** How often in a row the server was not the one that had been met. */
-  #strange = 0
+  #foreignReplies = 0
   #polls = 0
   #settled = false
   #learning = false
-  #doubtful = false
+  #ambiguous = false
   /** Has the server replied, or has the wait been informed why it does not? */
-  #heard = false
-  #unwarn: (() => void) | undefined
+  #hasReply = false
+  #cancelWarning: (() => void) | undefined
   #disarm: (() => void) | undefined
   /** Did the newest request carry a channel on which this process can be notified? */
   #reachable = false
@@ -68,7 +68,7 @@ export class Waiter implements Callbacks {
   #othersWait = false
   #revoked: 'told' | 'asked' | undefined
   /** Clock reading of the next request made without a notification. */
-  #lookAt = Number.NEGATIVE_INFINITY
+  #pollAt = Number.NEGATIVE_INFINITY
   #over: (() => void) | undefined
 
   constructor(
@@ -85,8 +85,8 @@ export class Waiter implements Callbacks {
     this.#wait = wait
     const left = wait.remaining()
     this.#once = left === 0
-    const patience = this.#once ? claim.ttl : left
-    if (patience <= runtime.settings.commandTimeout) this.#warn(patience)
+    const timeout = this.#once ? claim.ttl : left
+    if (timeout <= runtime.settings.commandTimeout) this.#warn(timeout)
     this.#settle = settle
     this.#fail = fail
     runtime.waiters.set(claim.attempt, this)
@@ -96,7 +96,7 @@ export class Waiter implements Callbacks {
   ask(from?: string): void {
     if (this.#settled || this.#learning) return
     this.#disarm?.()
-    this.#lookAt = Number.NEGATIVE_INFINITY
+    this.#pollAt = Number.NEGATIVE_INFINITY
     const { pipeline, server } = this.#runtime
     const known = server.known(pipeline.epoch)
     if (known === undefined) return this.#send(from)
@@ -107,7 +107,7 @@ export class Waiter implements Callbacks {
     // Start over: the connection may have broken again meanwhile.
     known.finally(learnt).then(
       () => this.ask(),
-      (error) => this.#trouble(toFailure(error, pipeline.connection)),
+      (error) => this.#reportError(toFailure(error, pipeline.connection)),
     )
   }
 
@@ -116,11 +116,11 @@ export class Waiter implements Callbacks {
     const { clock, pipeline } = this.#runtime
     const warn = () => {
       const { outage } = pipeline.connection
-      const told = outage === undefined ? 'the server has not answered yet' : noAnswer(outage.message)
-      const error = new BackendError('redis', told, { cause: outage, unanswered: true })
-      if (!this.#heard) this.#wait.report?.({ error })
+      const message = outage === undefined ? 'the server has not answered yet' : noAnswer(outage.message)
+      const error = new BackendError('redis', message, { cause: outage, unanswered: true })
+      if (!this.#hasReply) this.#wait.report?.({ error })
     }
-    this.#unwarn = clock.at(clock.now() + left - Math.min(left / 4, 50), warn)
+    this.#cancelWarning = clock.at(clock.now() + left - Math.min(left / 4, 50), warn)
   }
 
   /** A notification: it is this claim's turn; or the claim holds without knowing yet, and others wait or an operator force-released it. */
@@ -137,7 +137,7 @@ export class Waiter implements Callbacks {
   expectTurnIn(ms: number): void {
     const { clock } = this.#runtime
     const wait = Math.max(ms, 25) + 5
-    if (!this.#settled && clock.now() + wait < this.#lookAt) this.#later(wait)
+    if (!this.#settled && clock.now() + wait < this.#pollAt) this.#later(wait)
   }
 
   /** The driver is closing. */
@@ -153,7 +153,7 @@ export class Waiter implements Callbacks {
   failed(error: unknown): void {
     this.#open--
     this.#hints?.queryDone()
-    this.#trouble(toFailure(error, this.#runtime.pipeline.connection))
+    this.#reportError(toFailure(error, this.#runtime.pipeline.connection))
   }
 
   answered(reply: Reply, { sent, broken, replicas }: Batch): void {
@@ -169,19 +169,20 @@ export class Waiter implements Callbacks {
       case 'limit':
         return this.#giveUp(this.#otherLimit(acquired.limit))
       case 'blocked':
-        if (acquired.further !== '') return this.ask(acquired.further)
+        if (acquired.nextToken !== '') return this.ask(acquired.nextToken)
         return this.#blocked(acquired)
       case 'granted':
         // The connection broke in between: another server may have replied to a request meant for the previous one, even if it is known by now.
         if (broken) return this.ask()
         if (replicas < this.#runtime.settings.replicas) {
-          return this.#trouble({
+          return this.#reportError({
             transient: true,
             ambiguous: false,
             error: this.#runtime.notEnoughReplicas(replicas),
           })
         }
-        if (acquired.further !== '') void goOn(this.#runtime.pipeline, this.#keys, acquired.further)
+        if (acquired.nextToken !== '')
+          void continueSteps(this.#runtime.pipeline, this.#keys, acquired.nextToken)
         // Written out: a spread costs more than the rest of this method.
         return this.#granted({
           token: acquired.token,
@@ -204,18 +205,25 @@ export class Waiter implements Callbacks {
     pipeline.ask(acquire, this.#keys, toArguments(this.#claim, this.#once, subscriber.up, from), this)
   }
 
-  #blocked({ place, left, canPush, barred, stranger, holder }: AcquireReply & { is: 'blocked' }): void {
+  #blocked({
+    place,
+    left,
+    canPush,
+    quarantinedFor,
+    fromOtherServer,
+    holder,
+  }: AcquireReply & { is: 'blocked' }): void {
     const { subscriber, pipeline, random, server } = this.#runtime
-    if (!stranger) this.#strange = 0
-    else if (this.#strange++ < mostStrange && !this.#wait.ended) {
+    if (!fromOtherServer) this.#foreignReplies = 0
+    else if (this.#foreignReplies++ < maxForeignReplies && !this.#wait.ended) {
       server.changed()
       return this.ask()
     }
-    this.#heard = true
+    this.#hasReply = true
     this.#wait.report?.({
       ...(holder && { holder }),
       ...(place > 0 && { position: place }),
-      ...(barred > 0 && { error: quarantined(barred) }),
+      ...(quarantinedFor > 0 && { error: quarantined(quarantinedFor) }),
     })
     // After several requests (the channel came up, or the connection broke), another reply must not be a grant that nobody knows of.
     const settled = this.#open === 0 && this.#began === pipeline.epoch && pipeline.connection.repeats !== true
@@ -223,8 +231,8 @@ export class Waiter implements Callbacks {
     if (this.#once || this.#wait.ended) return this.#giveUp()
     this.#listen()
     subscriber.open()
-    const told = (canPush && this.#reachable) || barred > 0
-    this.#later(nextPollIn(place, left, told, told ? 0 : this.#polls++, random()))
+    const message = (canPush && this.#reachable) || quarantinedFor > 0
+    this.#later(nextPollIn(place, left, message, message ? 0 : this.#polls++, random()))
   }
 
   /** From now on the waiter reacts to the end of the wait at once. */
@@ -237,14 +245,14 @@ export class Waiter implements Callbacks {
   #later(ms: number): void {
     const { clock } = this.#runtime
     this.#disarm?.()
-    this.#lookAt = clock.now() + Math.max(ms, 2)
-    this.#disarm = clock.at(this.#lookAt, () => this.ask())
+    this.#pollAt = clock.now() + Math.max(ms, 2)
+    this.#disarm = clock.at(this.#pollAt, () => this.ask())
   }
 
-  #trouble({ transient, ambiguous, error }: Failure): void {
+  #reportError({ transient, ambiguous, error }: Failure): void {
     if (this.#settled) return
-    if (ambiguous) this.#doubtful = true
-    this.#heard = true
+    if (ambiguous) this.#ambiguous = true
+    this.#hasReply = true
     this.#wait.report?.({ error })
     const pause = Math.min(1_000, 25 * 2 ** Math.min(this.#failures++, 8)) * (0.5 + this.#runtime.random())
     if (!transient || this.#once || this.#wait.remaining() <= pause) return this.#giveUp(error)
@@ -252,7 +260,7 @@ export class Waiter implements Callbacks {
     this.#later(pause)
   }
 
-  #granted(proven: Proof): void {
+  #granted(proven: HoldProof): void {
     if (this.#wait.ended) return this.#giveUp()
     // If the notification is true, the grant is gone: ask once; after that the hold checks.
     if (this.#revoked === 'told') {
@@ -269,10 +277,10 @@ export class Waiter implements Callbacks {
     const { attempt, ttl } = this.#claim
     const ended = () => (error === undefined ? this.#settle(undefined) : this.#fail(error))
     const { epoch, connection } = this.#runtime.pipeline
-    const doubtful = this.#doubtful || this.#open > 0 || this.#began !== epoch || connection.repeats === true
+    const doubtful = this.#ambiguous || this.#open > 0 || this.#began !== epoch || connection.repeats === true
     const gone = !this.#asked || this.#runtime.cancel(attempt, this.#keys, ttl, doubtful ? tombstoneTtl : 0)
     // A server that left a request unanswered will not answer this one sooner: cancel in the background.
-    if (gone === true || this.#doubtful) ended()
+    if (gone === true || this.#ambiguous) ended()
     else gone.then(ended, ended)
   }
 
@@ -286,7 +294,7 @@ export class Waiter implements Callbacks {
     this.#runtime.waiters.delete(this.#claim.attempt)
     this.#disarm?.()
     this.#hints?.stop()
-    this.#unwarn?.()
+    this.#cancelWarning?.()
     if (this.#over !== undefined) this.#wait.signal.removeEventListener('abort', this.#over)
   }
 }

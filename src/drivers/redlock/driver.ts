@@ -27,16 +27,16 @@ import { AutoResetEvent } from '../kit/auto-reset-event.js'
 import { connect, type Reply } from '../redis/client.js'
 import { encode } from '../redis/keys.js'
 import { Hold } from './hold.js'
-import { broke, Node, notAsked, notMet } from './node.js'
-import { type RedlockOptions, type Settings, settingsOf } from './options.js'
+import { broke, Node, notIntroduced, notSent } from './node.js'
+import { parseOptions, type RedlockOptions, type Settings } from './options.js'
 import { count, type NodeReply, round } from './round.js'
-import { force, forgiven, inspect, latestClock, release, vote } from './scripts.js'
+import { force, inspect, latestClock, release, retentionPassed, vote } from './scripts.js'
 import { Subscribers } from './subscribers.js'
 import { Voters } from './voters.js'
-import { holderIn, taken, unreachableChannel, type Vote, voteArgs, winner } from './votes.js'
+import { isTaken, parseHolder, unreachableChannel, type Vote, voteArgs, winner } from './votes.js'
 
 /** How many rounds a single attempt makes while no other attempt is seen to have a majority. */
-const mostRounds = 8
+const maxRounds = 8
 /** About the duration of a round, in ms: after split votes, contenders wait up to 2, 4, 8 … times as long before the next round. */
 const splitDelay = 5
 
@@ -58,7 +58,7 @@ const traits: RedlockTraits = {
  * @throws TypeError or RangeError for invalid options, before any I/O; BackendError on first use when two clients lead to one server
  */
 export function redlock(options: RedlockOptions): DriverFactory<RedlockTraits> {
-  const settings = settingsOf(options)
+  const settings = parseOptions(options)
   return (env) => {
     const nodes = options.clients.map((client, place) => {
       const connection = connect(client, env.clock, `client ${place}`)
@@ -83,16 +83,16 @@ export function redlock(options: RedlockOptions): DriverFactory<RedlockTraits> {
 }
 
 /** What one wait has learnt so far. */
-interface Heard {
+interface RoundReplies {
   /** The results of the current round. */
-  said: readonly NodeReply<Vote>[]
+  reply: readonly NodeReply<Vote>[]
   /** Has the wait been informed of what blocks it? */
-  told: boolean
+  reported: boolean
   /** The greatest ballot that a refusal named, in any round. */
   ballot: number
 }
 
-const nothing = (): Heard => ({ said: [], told: false, ballot: 0 })
+const noReplies = (): RoundReplies => ({ reply: [], reported: false, ballot: 0 })
 
 /** The driver behind `redlock()`, with the state its grants share. */
 export class Redlock {
@@ -106,7 +106,7 @@ export class Redlock {
   readonly #held = new Map<string, Hold>()
   /** Current waits, by attempt. A repeated claim joins its wait: a round of a second wait would end a vote of the first. */
   readonly #asking = new Map<string, Promise<Grant | undefined>>()
-  readonly #ears: Subscribers
+  readonly #subscribers: Subscribers
   readonly #pauses = new Set<AutoResetEvent>()
   /** Pending releases of votes that no caller awaits. */
   readonly #leaving = new Set<Promise<unknown>>()
@@ -116,12 +116,12 @@ export class Redlock {
     this.group = group
     this.env = env
     this.settings = settings
-    this.#ears = new Subscribers(group.nodes, `${settings.prefix}redlock:${env.id()}`, env.clock)
+    this.#subscribers = new Subscribers(group.nodes, `${settings.prefix}redlock:${env.id()}`, env.clock)
   }
 
   async acquire(claim: Claim, wait: Wait): Promise<Grant | undefined> {
     if (this.#closed) throw new BackendError('redlock', 'these locks were closed', { closed: true })
-    this.allow(claim.ttl)
+    this.ensureAllowed(claim.ttl)
     const known = this.#held.get(claim.attempt)
     if (known !== undefined) return known
     if (wait.remaining() <= 0) return this.#try(claim, wait)
@@ -144,20 +144,21 @@ export class Redlock {
     const begun = clock.now()
     // A try is given up after one ttl: every server's reply must be known by then. A round takes a fifth of the ttl.
     await this.group.ready(claim.ttl / 2)
-    const heard = nothing()
+    const replies = noReplies()
     const pause = new AutoResetEvent(clock)
     this.#pauses.add(pause)
     try {
       for (let n = 1; ; n++) {
-        const outcome = await this.#round(claim, n, false, heard)
+        const outcome = await this.#round(claim, n, false, replies)
         if (outcome instanceof Hold) return outcome
-        const inTime = n < mostRounds && clock.now() < begun + 0.7 * claim.ttl && !wait.ended && !this.#closed
-        const again = inTime && outcome.error === undefined && !taken(heard.said, this.group.majority)
-        this.#giveBack(claim, n, !again)
+        const inTime = n < maxRounds && clock.now() < begun + 0.7 * claim.ttl && !wait.ended && !this.#closed
+        const again = inTime && outcome.error === undefined && !isTaken(replies.reply, this.group.majority)
+        this.#releaseVotes(claim, n, !again)
         if (outcome.error !== undefined) throw outcome.error
         if (!again) return undefined
         // Back off after a split vote; retry immediately only with a greater ballot.
-        if (n > 1 || !this.#wouldVote(heard.said)) await pause.wait(splitDelay * 2 ** n * this.env.random())
+        if (n > 1 || !this.#wouldVote(replies.reply))
+          await pause.wait(splitDelay * 2 ** n * this.env.random())
       }
     } finally {
       this.#pauses.delete(pause)
@@ -166,23 +167,23 @@ export class Redlock {
 
   async #wait(claim: Claim, wait: Wait): Promise<Grant | undefined> {
     const pause = new AutoResetEvent(this.env.clock)
-    const heard = nothing()
-    const unwarn = this.#warn(wait, heard)
-    const deaf = this.#ears.expect(claim.attempt, pause.set)
+    const replies = noReplies()
+    const unwarn = this.#warnIfSilent(wait, replies)
+    const unsubscribed = this.#subscribers.expect(claim.attempt, pause.set)
     this.#pauses.add(pause)
     // Created only when it has to wait: the signal costs more than a vote.
     let signal: AbortSignal | undefined
     try {
       for (let n = 1; !wait.ended && !this.#closed; n++) {
         await this.group.ready()
-        const outcome = await this.#round(claim, n, true, heard)
+        const outcome = await this.#round(claim, n, true, replies)
         if (outcome instanceof Hold) {
           if (!this.#closed) return outcome
           await outcome.release()
           return undefined
         }
-        this.#giveBack(claim, n, false)
-        heard.told = true
+        this.#releaseVotes(claim, n, false)
+        replies.reported = true
         wait.report?.(outcome)
         if (signal === undefined) {
           signal = wait.signal
@@ -190,23 +191,23 @@ export class Redlock {
         }
         if (!wait.ended && !this.#closed) await pause.wait(this.#delay(outcome))
       }
-      this.#giveBack(claim, 0, true)
+      this.#releaseVotes(claim, 0, true)
       return undefined
     } finally {
       unwarn()
-      deaf()
+      unsubscribed()
       this.#pauses.delete(pause)
       signal?.removeEventListener('abort', pause.set)
     }
   }
 
   /** For a wait that may end before its first round: just before its end, reports what the servers have replied by then. */
-  #warn(wait: Wait, heard: Heard): () => void {
+  #warnIfSilent(wait: Wait, replies: RoundReplies): () => void {
     const { clock } = this.env
     const left = wait.remaining()
     if (left > 2 * this.settings.commandTimeout) return () => undefined
     return clock.at(clock.now() + left - Math.min(left / 4, 50), () => {
-      if (!heard.told) wait.report?.({ error: this.#trouble(heard.said) })
+      if (!replies.reported) wait.report?.({ error: this.#reportError(replies.reply) })
     })
   }
 
@@ -217,15 +218,15 @@ export class Redlock {
       this.env.clock,
       this.settings.commandTimeout,
       group.nodes,
-      (node) => node.ask(inspect, [this.keyOf(name)], []),
+      (node) => node.ask(inspect, [this.toKey(name)], []),
       () => false,
     )
-    if (count(all, () => true) < group.majority) throw this.#trouble(all)
+    if (count(all, () => true) < group.majority) throw this.#reportError(all)
     const seen = new Map<string, Holder[]>()
-    for (const said of all) {
-      if (said === undefined || said instanceof Error) continue
-      for (let i = 2; i < said.length; i += 7) {
-        const one = holderIn(said, i)
+    for (const reply of all) {
+      if (reply === undefined || reply instanceof Error) continue
+      for (let i = 2; i < reply.length; i += 7) {
+        const one = parseHolder(reply, i)
         // The same attempt may be queued on one server and have the vote of another.
         const key = `${one.token === 0} ${one.attempt}`
         seen.set(key, [...(seen.get(key) ?? []), one])
@@ -251,10 +252,10 @@ export class Redlock {
       this.env.clock,
       settings.commandTimeout,
       group.nodes,
-      (node) => node.run(force, [this.keyOf(name)], [String(settings.retention), seen]),
+      (node) => node.run(force, [this.toKey(name)], [String(settings.retention), seen]),
       () => false,
     )
-    if (count(all, () => true) < group.majority) throw this.#trouble(all)
+    if (count(all, () => true) < group.majority) throw this.#reportError(all)
     return holders.length
   }
 
@@ -263,7 +264,7 @@ export class Redlock {
     for (const pause of this.#pauses) pause.set()
     for (const cancel of this.#later) cancel()
     this.#later.clear()
-    this.#ears.close()
+    this.#subscribers.close()
     this.#held.clear()
     const leaving = [...this.#leaving]
     await round(
@@ -294,13 +295,13 @@ export class Redlock {
   }
 
   /** @throws RangeError for a ttl over `maxTtl`: a server excluded for `maxTtl` could have forgotten a lease that still lasts */
-  allow(ttl: number): void {
+  ensureAllowed(ttl: number): void {
     const { maxTtl } = this.settings
     if (ttl > maxTtl)
       throw new RangeError(`redlock: ttl ${ttl} is over maxTtl ${maxTtl}; raise maxTtl in every process`)
   }
 
-  keyOf(name: string): string {
+  toKey(name: string): string {
     return `${this.settings.prefix}redlock{${encode(name)}}`
   }
 
@@ -309,78 +310,78 @@ export class Redlock {
   }
 
   /** How long one round for a lease of `ttl` may take, in ms. */
-  patience(ttl: number): number {
+  timeout(ttl: number): number {
     return Math.min(this.settings.commandTimeout, Math.max(20, ttl / 5))
   }
 
-  async #round(claim: Claim, n: number, waits: boolean, heard: Heard): Promise<Hold | WaitStatus> {
+  async #round(claim: Claim, n: number, waits: boolean, replies: RoundReplies): Promise<Hold | WaitStatus> {
     const { group, env, settings } = this
-    const keys = [this.keyOf(claim.name), group.markerKey]
-    const ballot = this.#ballot(heard)
+    const keys = [this.toKey(claim.name), group.markerKey]
+    const ballot = this.#ballot(replies)
     const { retention, retryDelay } = settings
-    const alive = 3 * retryDelay + this.patience(claim.ttl) + 1_000
+    const alive = 3 * retryDelay + this.timeout(claim.ttl) + 1_000
     const asking = { claim, round: n, ballot, rejoin: false, by: env.client, alive, retention }
-    const unheard = voteArgs({ ...asking, channel: waits ? unreachableChannel : undefined })
+    const unreported = voteArgs({ ...asking, channel: waits ? unreachableChannel : undefined })
     const argsFor = (node: Node) => {
-      const channel = waits ? this.#ears.at(node) : undefined
-      return channel === undefined ? unheard : voteArgs({ ...asking, channel })
+      const channel = waits ? this.#subscribers.at(node) : undefined
+      return channel === undefined ? unreported : voteArgs({ ...asking, channel })
     }
     const voting = { attempt: claim.attempt, round: n }
     const sent = env.clock.now()
-    const said = await round(
+    const reply = await round(
       env.clock,
-      this.patience(claim.ttl),
+      this.timeout(claim.ttl),
       group.nodes,
       (node) =>
         node
           .ask(vote, keys, [node.identity?.boot ?? '', ...argsFor(node)], voting)
-          .then((reply) => this.#read(node, reply, heard)),
+          .then((reply) => this.#read(node, reply, replies)),
       (soFar) => {
-        heard.said = soFar
+        replies.reply = soFar
         return this.#decided(soFar)
       },
     )
-    heard.said = said
-    const token = winner(said, group.majority)
+    replies.reply = reply
+    const token = winner(reply, group.majority)
     const validUntil = deadline(sent, claim.ttl)
     if (token !== undefined && env.clock.now() < validUntil) {
       const held = new Hold(this, claim, n, token, validUntil)
       this.#held.set(claim.attempt, held)
       return held
     }
-    if (!this.#decided(said))
-      for (const [place, node] of group.nodes.entries()) if (said[place] === undefined) node.silent = true
-    return this.#blocked(said)
+    if (!this.#decided(reply))
+      for (const [place, node] of group.nodes.entries()) if (reply[place] === undefined) node.silent = true
+    return this.#blocked(reply)
   }
 
-  #read(node: Node, reply: readonly Reply[], heard: Heard): Vote {
+  #read(node: Node, reply: readonly Reply[], replies: RoundReplies): Vote {
     const letter = String(reply[0])
     if (letter === 'b') {
-      node.suspect('its marker has changed: it may have forgotten votes')
-      throw new Error(node.distrust)
+      node.markUntrusted('its marker has changed: it may have forgotten votes')
+      throw new Error(node.untrustedReason)
     }
     if (letter === 'c') throw new Error('server clock is beyond 2112; ballots cannot be represented')
-    node.tellsTime(Number(reply[2]))
+    node.reportsTime(Number(reply[2]))
     const ballot = Number(letter === 'y' ? reply[3] : reply[1])
     // Counts even if it arrives after the end of its round.
-    if (letter !== 'y') heard.ballot = Math.max(heard.ballot, ballot)
+    if (letter !== 'y') replies.ballot = Math.max(replies.ballot, ballot)
     return {
       letter,
       ballot,
-      holder: letter === 'n' ? holderIn(reply, 4) : undefined,
+      holder: letter === 'n' ? parseHolder(reply, 4) : undefined,
       position: letter === 'n' || letter === 'r' ? Number(reply[3]) : 0,
     }
   }
 
   /** Has an attempt won, or can none win any more? */
-  #decided(said: readonly NodeReply<Vote>[]): boolean {
-    if (winner(said, this.group.majority) !== undefined) return true
+  #decided(reply: readonly NodeReply<Vote>[]): boolean {
+    if (winner(reply, this.group.majority) !== undefined) return true
     const { nodes, majority } = this.group
-    const isOpen = (place: number) => said[place] === undefined
-    const open = nodes.filter((node, place) => isOpen(place) && !this.#isLeftOut(node)).length
-    if (count(said, ({ letter }) => letter === 'y') + open >= majority) return false
+    const isOpen = (place: number) => reply[place] === undefined
+    const open = nodes.filter((node, place) => isOpen(place) && !this.#lacksVotes(node)).length
+    if (count(reply, ({ letter }) => letter === 'y') + open >= majority) return false
     // Whether the lock is taken or too few servers answer is known only once a majority has answered, or no longer can.
-    const answered = count(said, () => true)
+    const answered = count(reply, () => true)
     return answered >= majority || answered + open < majority
   }
 
@@ -389,7 +390,7 @@ export class Redlock {
    * that have split the votes of the others would not know the outcome for a whole time-out, both would start again at once, and so on
    * for ever.
    */
-  #isLeftOut({ silent }: Node): boolean {
+  #lacksVotes({ silent }: Node): boolean {
     const { nodes, majority } = this.group
     return silent && nodes.filter((node) => node.trusted && !node.silent).length >= majority
   }
@@ -398,12 +399,12 @@ export class Redlock {
    * Releases the votes on all servers that were asked: those that have not answered may have voted, too, or will. No caller awaits
    * this; a vote whose release does not arrive expires by its ttl.
    */
-  #giveBack({ attempt, name }: Claim, n: number, leave: boolean): void {
+  #releaseVotes({ attempt, name }: Claim, n: number, leave: boolean): void {
     const args = [attempt, String(n), '0', String(this.settings.retention), leave ? '1' : '0']
     for (const node of this.group.nodes) {
       if (!node.mayHaveVoted(attempt, leave ? undefined : n)) continue
       const leaving: Promise<unknown> = node
-        .run(release, [this.keyOf(name)], args)
+        .run(release, [this.toKey(name)], args)
         .catch(() => undefined)
         .then(() => {
           this.#leaving.delete(leaving)
@@ -418,24 +419,27 @@ export class Redlock {
    * servers that answer. That can depend on a single server whose clock is far ahead; its time is then used, but not kept for the next
    * ballot.
    */
-  #ballot({ ballot }: Heard): number {
+  #ballot({ ballot }: RoundReplies): number {
     const { nodes, majority } = this.group
     const trusted = nodes.filter(({ trusted, wall }) => trusted && wall <= latestClock)
     const walls = (of: readonly Node[]) => of.map(({ wall }) => Math.floor(wall)).sort((a, b) => a - b)
     const all = walls(trusted)
     const median = all[Math.floor((all.length - 1) / 2)] ?? 0
     const needed = walls(trusted.filter(({ silent }) => !silent))[majority - 1] ?? 0
-    this.#time = Math.max(this.#time + 1, needed < median + forgiven ? Math.max(median, needed) : median)
+    this.#time = Math.max(
+      this.#time + 1,
+      needed < median + retentionPassed ? Math.max(median, needed) : median,
+    )
     return Math.max(this.#time, needed, ballot + 1)
   }
 
   /** Would a majority have voted for a greater ballot? */
-  #wouldVote(said: readonly NodeReply<Vote>[]): boolean {
-    return count(said, ({ letter }) => letter === 'y' || letter === 'h') >= this.group.majority
+  #wouldVote(reply: readonly NodeReply<Vote>[]): boolean {
+    return count(reply, ({ letter }) => letter === 'y' || letter === 'h') >= this.group.majority
   }
 
-  #blocked(said: readonly NodeReply<Vote>[]): WaitStatus {
-    const refusals = said.flatMap((one) =>
+  #blocked(reply: readonly NodeReply<Vote>[]): WaitStatus {
+    const refusals = reply.flatMap((one) =>
       one !== undefined && !(one instanceof Error) && (one.holder || one.position > 0) ? [one] : [],
     )
     const first = refusals.find(({ holder }) => holder !== undefined)
@@ -443,7 +447,7 @@ export class Redlock {
     return {
       ...(first?.holder === undefined ? {} : { holder: first.holder }),
       ...(position === 0 ? {} : { position }),
-      ...(count(said, () => true) < this.group.majority ? { error: this.#trouble(said) } : {}),
+      ...(count(reply, () => true) < this.group.majority ? { error: this.#reportError(reply) } : {}),
     }
   }
 
@@ -456,32 +460,32 @@ export class Redlock {
     return Math.max(5, Math.min(left + 5, this.settings.retryDelay)) * jitter
   }
 
-  #trouble(said: readonly NodeReply<unknown>[]): BackendError {
+  #reportError(reply: readonly NodeReply<unknown>[]): BackendError {
     const { nodes, majority } = this.group
-    const told = nodes.map((node, place) => {
-      const one = said[place]
-      const silent = node.trusted ? 'no answer in time' : node.distrust
+    const replies = nodes.map((node, place) => {
+      const one = reply[place]
+      const silent = node.trusted ? 'no answer in time' : node.untrustedReason
       if (one !== undefined && !(one instanceof Error)) return `${node.label}: answered`
       return `${node.label}: ${node.connection.outage?.message ?? one?.message ?? silent}`
     })
-    const silent = nodes.filter(({ trusted, distrust }, place) => {
-      const one = said[place]
+    const silent = nodes.filter(({ trusted, untrustedReason }, place) => {
+      const one = reply[place]
       return (
         one instanceof Error ||
-        (one === undefined && (trusted || [notAsked, notMet, broke].includes(distrust)))
+        (one === undefined && (trusted || [notSent, notIntroduced, broke].includes(untrustedReason)))
       )
     })
     const barred = nodes.some(({ quarantined }) => quarantined)
     const gone = nodes.filter(
-      ({ trusted, quarantined }, place) => !quarantined && (!trusted || said[place] instanceof Error),
+      ({ trusted, quarantined }, place) => !quarantined && (!trusted || reply[place] instanceof Error),
     )
     return new BackendError(
       'redlock',
-      `fewer than ${majority} of ${nodes.length} servers can vote (${told.join('; ')})`,
+      `fewer than ${majority} of ${nodes.length} servers can vote (${replies.join('; ')})`,
       {
         cause:
           nodes.find(({ connection }) => connection.outage !== undefined)?.connection.outage ??
-          said.find((one) => one instanceof Error),
+          reply.find((one) => one instanceof Error),
         unanswered: silent.length > nodes.length - majority,
         quarantined: barred && gone.length <= nodes.length - majority,
       },

@@ -18,11 +18,11 @@ export class Hold implements Grant {
   #claim: Claim
   readonly #round: number
   #last: number
-  #givenBack = false
+  #releasing = false
   /** Servers that voted anew after they had seen greater ballots: another client may have held the lock in between. */
-  readonly #weak = new Set<Node>()
+  readonly #minority = new Set<Node>()
   /** Servers that have confirmed the release. */
-  readonly #told = new Set<Node>()
+  readonly #notified = new Set<Node>()
 
   constructor(driver: Redlock, claim: Claim, round: number, token: number, validUntil: number) {
     this.#driver = driver
@@ -40,45 +40,50 @@ export class Hold implements Grant {
    */
   async renew(ttl: number): Promise<number | undefined> {
     const { group, env } = this.#driver
-    this.#driver.allow(ttl)
+    this.#driver.ensureAllowed(ttl)
     await group.ready()
     const sent = env.clock.now()
-    const said = await round(
+    const reply = await round(
       env.clock,
-      this.#driver.patience(ttl),
+      this.#driver.timeout(ttl),
       group.nodes,
       (node) => this.#prove(node, ttl),
       (soFar) => count(soFar, (answer) => answer === 'y') >= group.majority,
     )
-    if (count(said, (answer) => answer === 'y') >= group.majority) {
+    if (count(reply, (answer) => answer === 'y') >= group.majority) {
       this.validUntil = deadline(sent, ttl)
       return this.validUntil
     }
-    if (this.#givenBack || count(said, (answer) => answer === 'n' || answer === 'o') >= group.majority)
+    if (this.#releasing || count(reply, (answer) => answer === 'n' || answer === 'o') >= group.majority)
       return undefined
-    const told = said.map(
+    const result = reply.map(
       (one, place) =>
-        `${group.nodes[place]?.label}: ${one instanceof Error ? one.message : (words[one ?? ''] ?? one)}`,
+        `${group.nodes[place]?.label}: ${one instanceof Error ? one.message : (reasons[one ?? ''] ?? one)}`,
     )
-    throw new BackendError('redlock', `fewer than ${group.majority} servers renewed it (${told.join('; ')})`)
+    throw new BackendError(
+      'redlock',
+      `fewer than ${group.majority} servers renewed it (${result.join('; ')})`,
+    )
   }
 
   async release(): Promise<ReleaseResult> {
     this.#driver.forget(this.#claim.attempt)
-    const again = this.#givenBack
-    this.#givenBack = true
+    const again = this.#releasing
+    this.#releasing = true
     const { group, env } = this.#driver
-    const said = await round(
+    const reply = await round(
       env.clock,
-      this.#driver.patience(this.#claim.ttl),
+      this.#driver.timeout(this.#claim.ttl),
       group.nodes,
-      async (node) => this.#giveBack(node),
+      async (node) => this.#releaseVotes(node),
       (soFar) => count(soFar, () => true) >= group.majority,
     )
-    if (count(said, () => true) < group.majority)
+    if (count(reply, () => true) < group.majority)
       throw new Error(`fewer than ${group.majority} servers took it back`)
-    if (count(said, (answer) => answer === 'y') > group.nodes.length - group.majority) return 'released'
-    return again || count(said, (answer) => answer === 'o') > 0 ? 'already-released' : this.#orLost(said)
+    if (count(reply, (answer) => answer === 'y') > group.nodes.length - group.majority) return 'released'
+    return again || count(reply, (answer) => answer === 'o') > 0
+      ? 'already-released'
+      : this.#throwIfLost(reply)
   }
 
   nextReservedToken(): number | undefined {
@@ -90,37 +95,37 @@ export class Hold implements Grant {
   /** Needs a majority: its servers then admit readers, and no writer can find a majority. */
   async downgrade(): Promise<void> {
     const { group, env, settings } = this.#driver
-    const keys = [this.#driver.keyOf(this.#claim.name)]
+    const keys = [this.#driver.toKey(this.#claim.name)]
     const args = [this.#claim.attempt, String(this.#last), String(settings.retention)]
-    const said = await round(
+    const reply = await round(
       env.clock,
-      this.#driver.patience(this.#claim.ttl),
+      this.#driver.timeout(this.#claim.ttl),
       group.nodes,
       (node) => node.ask(downgrade, keys, args),
       (soFar) => count(soFar, ([letter]) => letter === 'y') >= group.majority,
     )
     this.#claim = { ...this.#claim, mode: shared }
-    if (count(said, ([letter]) => letter === 'y') < group.majority)
+    if (count(reply, ([letter]) => letter === 'y') < group.majority)
       throw new Error('fewer than a majority of servers downgraded it')
   }
 
   /** Some servers still had our vote, but too few to decide: until our deadline no other attempt can have had a majority. */
-  #orLost(said: readonly unknown[]): ReleaseResult {
-    const some = said.some((answer) => answer === 'y')
+  #throwIfLost(reply: readonly unknown[]): ReleaseResult {
+    const some = reply.some((answer) => answer === 'y')
     return some && this.#driver.env.clock.now() < this.validUntil ? 'released' : 'lost'
   }
 
   async #prove(node: Node, ttl: number): Promise<string> {
     const { group, settings, env } = this.#driver
-    const keys = [this.#driver.keyOf(this.#claim.name), group.markerKey]
+    const keys = [this.#driver.toKey(this.#claim.name), group.markerKey]
     const boot = node.identity?.boot ?? ''
     const micros = String(Math.round(ttl * 1000))
     const answer = this.#letter(
       node,
       await node.ask(renew, keys, [boot, this.#claim.attempt, micros, String(settings.retention)]),
     )
-    if (answer === 'y' && this.#weak.has(node)) return 'w'
-    if (answer !== 'f' || this.#givenBack) return answer
+    if (answer === 'y' && this.#minority.has(node)) return 'w'
+    if (answer !== 'f' || this.#releasing) return answer
     const { retention } = settings
     const claim = { ...this.#claim, ttl }
     const args = voteArgs({
@@ -129,41 +134,41 @@ export class Hold implements Grant {
     })
     const voting = { attempt: this.#claim.attempt, round: this.#round }
     const joined = this.#letter(node, await node.ask(vote, keys, [boot, ...args], voting))
-    if (joined === 'w') this.#weak.add(node)
+    if (joined === 'w') this.#minority.add(node)
     return joined
   }
 
   #letter(node: Node, reply: readonly Reply[]): string {
     const letter = String(reply[0])
     if (letter === 'b') {
-      node.suspect('its marker has changed: it may have forgotten votes')
-      throw new Error(node.distrust)
+      node.markUntrusted('its marker has changed: it may have forgotten votes')
+      throw new Error(node.untrustedReason)
     }
-    node.tellsTime(Number(reply[2]))
+    node.reportsTime(Number(reply[2]))
     return letter
   }
 
   /** A server that does not answer keeps its vote: it is asked again for as long as that could matter. */
-  async #giveBack(node: Node): Promise<string> {
+  async #releaseVotes(node: Node): Promise<string> {
     const { settings } = this.#driver
     const { attempt, name, ttl } = this.#claim
-    if (this.#told.has(node)) return 'o'
+    if (this.#notified.has(node)) return 'o'
     if (!node.mayHaveVoted(attempt)) throw new Error('it was never asked')
     const args = [attempt, String(this.#round), String(this.#last), String(settings.retention), '1']
     try {
-      const reply = await node.run(release, [this.#driver.keyOf(name)], args)
+      const reply = await node.run(release, [this.#driver.toKey(name)], args)
       node.forget(attempt)
-      this.#told.add(node)
+      this.#notified.add(node)
       return String(reply[0])
     } catch (error) {
-      const again = () => void this.#giveBack(node).catch(() => undefined)
+      const again = () => void this.#releaseVotes(node).catch(() => undefined)
       if (!this.#driver.again(ttl, this.validUntil, again)) node.forget(attempt)
       throw error
     }
   }
 }
 
-const words: Readonly<Record<string, string>> = {
+const reasons: Readonly<Record<string, string>> = {
   '': 'no answer in time',
   y: 'renewed',
   w: 'has voted for greater ballots since',

@@ -51,7 +51,7 @@ export type Marker =
   | { readonly is: 'doubtful'; readonly boot: string; readonly until: number }
   | { readonly is: 'note'; readonly at: number }
 
-export function markerIn(text: string): Marker {
+export function parseMarker(text: string): Marker {
   const [letter, at, who = ''] = text.split(' ')
   if (letter === 'q') return { is: 'doubtful', boot: who, until: Number(at) }
   if (letter === 'n') return { is: 'note', at: Number(at) }

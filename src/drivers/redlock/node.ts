@@ -19,11 +19,11 @@ export interface Identity {
 }
 
 /** A frozen server must not pile up requests: with this many unanswered it gets no new ones. */
-const mostUnanswered = 256
+const maxUnanswered = 256
 
-export const notAsked = 'not asked yet'
+export const notSent = 'not asked yet'
 /** The server was asked for its identity, and has not answered. */
-export const notMet = 'has not said yet which server it is'
+export const notIntroduced = 'has not said yet which server it is'
 
 /** Whether the server has an answer is known only once the client is connected again. */
 export const broke = 'the connection broke'
@@ -36,11 +36,11 @@ export class Node {
   identity: Identity | undefined
   trusted = false
   /** Why the server is not trusted, for messages. */
-  distrust: string = notAsked
+  untrustedReason: string = notSent
   /** The server answers, but may have forgotten votes and gives none yet. */
   quarantined = false
   /** Clock reading before which the server need not be checked again. */
-  lookAgainAt: number = Number.NEGATIVE_INFINITY
+  checkAgainAt: number = Number.NEGATIVE_INFINITY
   /** The server left a round unanswered until its end, and has not replied since. */
   silent = false
   /** Grows with every break of the connection. */
@@ -58,19 +58,19 @@ export class Node {
     this.connection = connection
     this.label = `server ${place + 1}`
     this.#clock = clock
-    connection.heed()
+    connection.watchOutages()
     this.#unwatch = connection.watch(
-      () => this.suspect(broke),
+      () => this.markUntrusted(broke),
       () => undefined,
     )
   }
 
-  suspect(why: string): void {
+  markUntrusted(why: string): void {
     this.epoch++
     this.trusted = false
     this.quarantined = false
-    this.distrust = why
-    this.lookAgainAt = Number.NEGATIVE_INFINITY
+    this.untrustedReason = why
+    this.checkAgainAt = Number.NEGATIVE_INFINITY
   }
 
   /** The server's wall clock now, in µs, as this process estimates it. */
@@ -78,7 +78,7 @@ export class Node {
     return this.#wall + (this.#clock.now() - this.#wallAt) * 1000
   }
 
-  tellsTime(wall: number): void {
+  reportsTime(wall: number): void {
     this.silent = false
     this.#wall = wall
     this.#wallAt = this.#clock.now()
@@ -94,8 +94,8 @@ export class Node {
     args: readonly string[],
     voting?: { readonly attempt: string; readonly round: number },
   ): Promise<readonly Reply[]> {
-    if (!this.trusted) return Promise.reject(new Error(this.distrust))
-    if (this.#unanswered >= mostUnanswered)
+    if (!this.trusted) return Promise.reject(new Error(this.untrustedReason))
+    if (this.#unanswered >= maxUnanswered)
       return Promise.reject(new Error(`${this.#unanswered} requests are unanswered`))
     if (voting !== undefined) this.#asked.set(voting.attempt, voting.round)
     const { epoch } = this
@@ -103,7 +103,7 @@ export class Node {
     return this.run(script, keys, args).then(
       (parts) => {
         this.#unanswered--
-        if (epoch !== this.epoch) throw new Error(this.distrust)
+        if (epoch !== this.epoch) throw new Error(this.untrustedReason)
         return parts
       },
       (error) => {
@@ -115,9 +115,9 @@ export class Node {
 
   /** Like `ask`, but whether or not the server is trusted: for releases and checks. */
   run(script: Script, keys: readonly string[], args: readonly string[]): Promise<readonly Reply[]> {
-    return this.connection.run('EVALSHA', shaOf(script), keys, args).then(partsOf, async (error) => {
+    return this.connection.run('EVALSHA', scriptHash(script), keys, args).then(toParts, async (error) => {
       if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
-      return partsOf(await this.connection.run('EVAL', script.text, keys, args))
+      return toParts(await this.connection.run('EVAL', script.text, keys, args))
     })
   }
 
@@ -137,17 +137,17 @@ export class Node {
 
   close(): void {
     this.#unwatch()
-    this.connection.unheed()
+    this.connection.unwatchOutages()
   }
 }
 
 /** The short cuts reply with one string. */
-function partsOf(reply: Reply): readonly Reply[] {
+function toParts(reply: Reply): readonly Reply[] {
   if (typeof reply === 'string') return reply.split(' ')
   return Array.isArray(reply) ? reply : [reply]
 }
 
-function shaOf(script: Script): string {
+function scriptHash(script: Script): string {
   const known = shas.get(script)
   if (known !== undefined) return known
   const sha = createHash('sha1').update(script.text).digest('hex')
@@ -162,7 +162,7 @@ function shaOf(script: Script): string {
  * still shows in its offset.
  * @throws Error when INFO lacks them
  */
-export function identityIn(info: ReadonlyMap<string, string>): Identity & { readonly now: number } {
+export function parseIdentity(info: ReadonlyMap<string, string>): Identity & { readonly now: number } {
   const boot = info.get('run_id')
   const now = Number(info.get('server_time_usec') ?? 0)
   if (boot === undefined || now === 0) throw new Error('INFO does not say which server it is')

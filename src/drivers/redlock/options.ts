@@ -49,7 +49,7 @@ const known: readonly (keyof RedlockOptions)[] = [
 ]
 
 /** @throws TypeError or RangeError that names the value received */
-export function settingsOf(options: RedlockOptions): Settings {
+export function parseOptions(options: RedlockOptions): Settings {
   if (typeof options !== 'object' || options === null || !Array.isArray(options.clients)) {
     throw new TypeError(`redlock() takes { clients: [...] }, got ${describe(options)}`)
   }

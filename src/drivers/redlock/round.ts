@@ -13,10 +13,10 @@ export function round<N, A>(
   timeout: number,
   nodes: readonly N[],
   ask: (node: N) => Promise<A>,
-  enough: (said: readonly NodeReply<A>[]) => boolean,
+  enough: (reply: readonly NodeReply<A>[]) => boolean,
 ): Promise<readonly NodeReply<A>[]> {
   return new Promise((resolve) => {
-    const said: NodeReply<A>[] = nodes.map(() => undefined)
+    const reply: NodeReply<A>[] = nodes.map(() => undefined)
     let open = nodes.length
     let stop = () => {}
     let over = false
@@ -24,13 +24,13 @@ export function round<N, A>(
       if (over) return
       over = true
       stop()
-      resolve([...said])
+      resolve([...reply])
     }
     const say = (place: number, answer: A | Error) => {
       if (over) return
-      said[place] = answer
+      reply[place] = answer
       open--
-      if (open === 0 || enough(said)) end()
+      if (open === 0 || enough(reply)) end()
     }
     for (const [place, node] of nodes.entries()) {
       ask(node).then(
@@ -44,8 +44,8 @@ export function round<N, A>(
   })
 }
 
-export function count<A>(said: readonly NodeReply<A>[], is: (answer: A) => boolean): number {
+export function count<A>(reply: readonly NodeReply<A>[], is: (answer: A) => boolean): number {
   let n = 0
-  for (const one of said) if (one !== undefined && !(one instanceof Error) && is(one)) n++
+  for (const one of reply) if (one !== undefined && !(one instanceof Error) && is(one)) n++
   return n
 }

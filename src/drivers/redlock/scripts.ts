@@ -7,7 +7,7 @@ import { fastRelease, fastVote } from './fast-paths.js'
 import { type Script, script } from './state.js'
 
 /** How far a ballot may be behind the clock of a server that has forgotten the lock, in µs. */
-export const forgiven = 1_000_000
+export const retentionPassed = 1_000_000
 
 /**
  * A server whose clock is past this, in µs (2112), votes for no lock it has forgotten: ballots that begin below it stay exact in a
@@ -71,7 +71,7 @@ if kind == 's' and ARGV[7] ~= '1' and first and first ~= id and waits[first].kin
   local other, v = next(votes)
   return { 'n', num(b), num(now), stand(), other, v.kind, num(v.ballot), num(now - v.since), num(v.due - now), v.by, v.note }
 end
-local floor = b == 0 and now - ${forgiven} or b
+local floor = b == 0 and now - ${retentionPassed} or b
 if ARGV[7] ~= '1' and (ballot <= b or ballot < floor) then
   if b == 0 then
     if now > ${latestClock} then return { 'c', num(b), num(now) } end

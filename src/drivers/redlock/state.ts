@@ -32,7 +32,7 @@ export interface Script {
 }
 
 /** The keys, arguments and extra code of a script. */
-interface Places {
+interface ScriptParts {
   /** KEYS[2] is the marker of the server, and ARGV[1] the marker the client expects: the reply to another one is `b`. */
   readonly marked?: boolean
   /** The index of the argument with how long a lock without votes is remembered, in ms; absent: the script changes nothing. */
@@ -43,7 +43,7 @@ interface Places {
 }
 
 /** @param verb Lua that returns the reply; `id` is not set yet there, and all of `state` is available */
-export function script(name: string, verb: string, places: Places): Script {
+export function script(name: string, verb: string, places: ScriptParts): Script {
   const { marked = false, retention, shortCut = '', flags = '' } = places
   const load = marked
     ? `local stored, marker = unpack(call('MGET', h, KEYS[2]))

@@ -22,7 +22,7 @@ export class Subscribers {
   readonly #nodes: readonly Node[]
   readonly #clock: Clock
   readonly #waiting = new Map<string, Waiting>()
-  readonly #hears = new Set<Node>()
+  readonly #isSubscribed = new Set<Node>()
   #listening: Subscription[] | undefined
 
   constructor(nodes: readonly Node[], channel: string, clock: Clock) {
@@ -33,7 +33,7 @@ export class Subscribers {
 
   /** The channel on which that server can wake this process; undefined while the subscription is down. */
   at(node: Node): string | undefined {
-    return this.#hears.has(node) ? this.#channel : undefined
+    return this.#isSubscribed.has(node) ? this.#channel : undefined
   }
 
   /** Calls `wake` whenever a server announces this attempt's turn to ask. Returns a function that stops that. */
@@ -41,7 +41,7 @@ export class Subscribers {
     const waiting: Waiting = { wake, hints: new Map() }
     this.#waiting.set(attempt, waiting)
     this.#listening ??= this.#nodes.map((node) =>
-      node.connection.listen(this.#channel, this.#ear(node), false),
+      node.connection.listen(this.#channel, this.#subscribe(node), false),
     )
     return () => {
       this.#waiting.delete(attempt)
@@ -52,12 +52,12 @@ export class Subscribers {
   close(): void {
     for (const one of this.#listening ?? []) one.close()
     this.#listening = undefined
-    this.#hears.clear()
+    this.#isSubscribed.clear()
   }
 
-  #ear(node: Node): SubscriptionHandler {
+  #subscribe(node: Node): SubscriptionHandler {
     const stand = () => {
-      this.#hears.add(node)
+      this.#isSubscribed.add(node)
       for (const { wake } of this.#waiting.values()) wake()
     }
     const message = (attempt: string) => {
@@ -70,7 +70,7 @@ export class Subscribers {
     return {
       message,
       up: stand,
-      down: () => void this.#hears.delete(node),
+      down: () => void this.#isSubscribed.delete(node),
       // Messages will never arrive, and the waiter stays queued until the server notices: it polls as often as the others.
       refused: stand,
     }

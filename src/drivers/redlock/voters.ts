@@ -20,14 +20,14 @@
  */
 import type { Env } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
-import { evictionIn, fieldsOf, inTime } from '../redis/server.js'
+import { evictionWarning, parseInfo, withinTime } from '../redis/server.js'
 import { evictionCheck } from './eviction.js'
-import { changeMarker, joinGroup, markerIn, readGroup, readMarker } from './marker.js'
-import { type Identity, identityIn, type Node, notAsked, notMet } from './node.js'
+import { changeMarker, joinGroup, parseMarker, readGroup, readMarker } from './marker.js'
+import { type Identity, type Node, notIntroduced, notSent, parseIdentity } from './node.js'
 import type { Settings } from './options.js'
 import { round } from './round.js'
 
-interface Seen {
+interface NodeView {
   readonly node: Node
   readonly epoch: number
   readonly identity: Identity
@@ -37,7 +37,7 @@ interface Seen {
 }
 
 /** Interval at which a server that is not trusted yet is checked again, in ms. */
-const lookAgain = 250
+const checkAgain = 250
 
 export class Voters {
   readonly nodes: readonly Node[]
@@ -46,9 +46,9 @@ export class Voters {
   readonly #groupKey: string
   readonly #env: Env
   readonly #settings: Settings
-  #looking: Promise<void> | undefined
+  #refreshing: Promise<void> | undefined
   readonly #checkEviction: (told: string | undefined) => void
-  readonly #seeing = new Map<Node, { readonly epoch: number; readonly seen: Promise<Seen> }>()
+  readonly #reading = new Map<Node, { readonly epoch: number; readonly seen: Promise<NodeView> }>()
 
   constructor(nodes: readonly Node[], env: Env, settings: Settings) {
     this.nodes = nodes
@@ -66,84 +66,85 @@ export class Voters {
    */
   async ready(within?: number): Promise<void> {
     const now = this.#env.clock.now()
-    const due = this.nodes.filter((node) => !node.trusted && node.lookAgainAt <= now)
+    const due = this.nodes.filter((node) => !node.trusted && node.checkAgainAt <= now)
     if (due.length > 0) {
-      this.#looking ??= this.#look().finally(() => {
-        this.#looking = undefined
+      this.#refreshing ??= this.#refresh().finally(() => {
+        this.#refreshing = undefined
       })
     }
     const trusted = this.nodes.length - this.nodes.filter((node) => !node.trusted).length
-    if (trusted >= this.majority) this.#looking?.catch(() => undefined)
-    else if (within === undefined) await this.#looking
-    else if (this.#looking !== undefined) {
-      await inTime(this.#env.clock, within, this.#looking).catch((error) => {
+    if (trusted >= this.majority) this.#refreshing?.catch(() => undefined)
+    else if (within === undefined) await this.#refreshing
+    else if (this.#refreshing !== undefined) {
+      await withinTime(this.#env.clock, within, this.#refreshing).catch((error) => {
         if (error instanceof BackendError) throw error
       })
     }
   }
 
-  async #look(): Promise<void> {
+  async #refresh(): Promise<void> {
     const { clock } = this.#env
-    const said = await round(
+    const reply = await round(
       clock,
       this.#settings.commandTimeout,
       this.nodes,
-      (node) => this.#seen(node),
+      (node) => this.#toView(node),
       () => false,
     )
-    const seen: Seen[] = []
-    for (const [place, one] of said.entries()) {
+    const seen: NodeView[] = []
+    for (const [place, one] of reply.entries()) {
       const node = this.nodes[place]
       if (node === undefined) continue
-      node.lookAgainAt = clock.now() + lookAgain
-      if (one instanceof Error) node.distrust = one.message
-      else if (one === undefined) node.distrust = `no answer within ${this.#settings.commandTimeout} ms`
+      node.checkAgainAt = clock.now() + checkAgain
+      if (one instanceof Error) node.untrustedReason = one.message
+      else if (one === undefined)
+        node.untrustedReason = `no answer within ${this.#settings.commandTimeout} ms`
       else seen.push(one)
     }
-    for (const one of seen) this.#refuseTwins(one, seen)
+    for (const one of seen) this.#refuseDuplicates(one, seen)
     const judged = await Promise.all(
-      seen.map((one) => this.#judge(one, seen).catch((error) => this.#doubt(one, error))),
+      seen.map((one) => this.#evaluate(one, seen).catch((error) => this.#suspend(one, error))),
     )
     const sound = judged.filter((one) => one !== undefined)
     // Introduce a server to the others before it votes, so that they recognise its next life whatever happens now.
     const boots = sound.map(({ identity }) => identity.boot)
     const missing = seen.filter(({ group }) => boots.some((boot) => !group.has(boot)))
-    const deaf = new Set<Seen>()
+    const unsubscribed = new Set<NodeView>()
     const introduced = missing.map((one) =>
-      this.#introduce(one, boots).catch((error) => {
-        deaf.add(one)
-        this.#doubt(one, error)
+      this.#join(one, boots).catch((error) => {
+        unsubscribed.add(one)
+        this.#suspend(one, error)
       }),
     )
     await Promise.all(introduced)
-    const present = sound.filter((one) => !deaf.has(one))
-    await Promise.all(present.map((one) => this.#trust(one).catch((error) => this.#doubt(one, error))))
+    const present = sound.filter((one) => !unsubscribed.has(one))
+    await Promise.all(present.map((one) => this.#trust(one).catch((error) => this.#suspend(one, error))))
   }
 
   /** Asks a silent server again only once it has answered, or its connection has broken: the client may then have lost the request. */
-  #seen(node: Node): Promise<Seen> {
-    const asked = this.#seeing.get(node)
+  #toView(node: Node): Promise<NodeView> {
+    const asked = this.#reading.get(node)
     if (asked !== undefined && asked.epoch === node.epoch) return asked.seen
-    if (node.distrust === notAsked) node.distrust = notMet
-    const seen = this.#see(node).finally(() => {
-      if (this.#seeing.get(node)?.seen === seen) this.#seeing.delete(node)
+    if (node.untrustedReason === notSent) node.untrustedReason = notIntroduced
+    const seen = this.#readNode(node).finally(() => {
+      if (this.#reading.get(node)?.seen === seen) this.#reading.delete(node)
     })
-    this.#seeing.set(node, { epoch: node.epoch, seen })
+    this.#reading.set(node, { epoch: node.epoch, seen })
     return seen
   }
 
-  async #see(node: Node): Promise<Seen> {
+  async #readNode(node: Node): Promise<NodeView> {
     const { epoch, connection } = node
     const [info, [marker], group] = await Promise.all([
       connection.command('INFO'),
       node.run(readMarker, [this.markerKey], [this.#env.id()]),
       node.run(readGroup, [this.#groupKey], []),
     ])
-    if (epoch !== node.epoch) throw new Error(node.distrust)
-    const fields = fieldsOf(String(info))
-    this.#checkEviction(evictionIn(fields))
-    const identity = identityIn(fields)
-    node.tellsTime(identity.now)
+    if (epoch !== node.epoch) throw new Error(node.untrustedReason)
+    const fields = parseInfo(String(info))
+    this.#checkEviction(evictionWarning(fields))
+    const identity = parseIdentity(fields)
+    node.reportsTime(identity.now)
     return {
       node,
       epoch,
@@ -153,10 +154,10 @@ export class Voters {
     }
   }
 
-  #refuseTwins(one: Seen, seen: readonly Seen[]): void {
-    const twin = seen.find((other) => other !== one && other.identity.boot === one.identity.boot)
-    if (twin === undefined) return
-    const labels = [one.node.label, twin.node.label].sort().join(' and ')
+  #refuseDuplicates(one: NodeView, seen: readonly NodeView[]): void {
+    const duplicate = seen.find((other) => other !== one && other.identity.boot === one.identity.boot)
+    if (duplicate === undefined) return
+    const labels = [one.node.label, duplicate.node.label].sort().join(' and ')
     throw new BackendError(
       'redlock',
       `${labels} are the same server; a server has one vote, give each client one of its own`,
@@ -164,9 +165,9 @@ export class Voters {
   }
 
   /** Returns the server if it may vote; otherwise notes the reason and returns undefined. */
-  async #judge(one: Seen, seen: readonly Seen[]): Promise<Seen | undefined> {
+  async #evaluate(one: NodeView, seen: readonly NodeView[]): Promise<NodeView | undefined> {
     const { node, identity } = one
-    const marker = markerIn(one.marker)
+    const marker = parseMarker(one.marker)
     // The beginning suffices: a promoted server that has given up its replication history lives on.
     const own = marker.is !== 'note' && marker.boot.startsWith(identity.boot)
     if (own && marker.is === 'whole') return one
@@ -176,7 +177,7 @@ export class Voters {
     const founding = known.length === 0 && marker.is === 'note'
     if (founding && seen.length === this.nodes.length) return one
     if (founding && seen.length < this.majority) {
-      return this.#doubt(one, 'too few other servers answer to tell whether it has forgotten votes')
+      return this.#suspend(one, 'too few other servers answer to tell whether it has forgotten votes')
     }
     const deleted = known.some(({ group }) => group.has(identity.boot))
     // A process that founds a group introduces a server before marking it, and may be about to mark it.
@@ -185,49 +186,49 @@ export class Voters {
       marker.is === 'note' &&
       node.wall - marker.at < Math.min(3 * commandTimeout, maxTtl) * 1_000
     )
-      return this.#doubt(one, 'it has no marker; another process may be about to say that it is new')
+      return this.#suspend(one, 'it has no marker; another process may be about to say that it is new')
     // The server has given no vote since the note was left.
     const lost = marker.is === 'note' ? Math.min(marker.at, node.wall) : node.wall
     // The servers that answer may never have met this life of the server, so a missing marker cannot tell a restart from data deleted since.
     const forgot = deleted || (marker.is === 'note' && !founding) ? lost : identity.since
     const until = Math.ceil(forgot + (maxTtl + 1_000) * 1_000)
-    return this.#waited(await this.#mark(one, `q ${until} ${identity.boot}`), until)
+    return this.#waited(await this.#writeMarker(one, `q ${until} ${identity.boot}`), until)
   }
 
-  #waited(one: Seen, until: number): Seen | undefined {
+  #waited(one: NodeView, until: number): NodeView | undefined {
     const left = (until - one.node.wall) / 1_000
     if (left <= 0) return one
     one.node.quarantined = true
-    return this.#doubt(one, `it may have forgotten votes and takes part again in ${Math.ceil(left)} ms`)
+    return this.#suspend(one, `it may have forgotten votes and takes part again in ${Math.ceil(left)} ms`)
   }
 
-  async #trust(one: Seen): Promise<void> {
+  async #trust(one: NodeView): Promise<void> {
     const { node, epoch, identity } = one
-    if (one.marker !== identity.boot) await this.#mark(one, identity.boot)
+    if (one.marker !== identity.boot) await this.#writeMarker(one, identity.boot)
     if (epoch !== node.epoch) return
     node.identity = identity
     node.quarantined = false
     node.trusted = true
   }
 
-  async #mark(one: Seen, marker: string): Promise<Seen> {
+  async #writeMarker(one: NodeView, marker: string): Promise<NodeView> {
     const { node } = one
     const changed = node.run(changeMarker, [this.markerKey], [one.marker, marker])
-    const [found] = await inTime(this.#env.clock, this.#settings.commandTimeout, changed)
+    const [found] = await withinTime(this.#env.clock, this.#settings.commandTimeout, changed)
     if (found !== marker) throw new Error('its marker has changed since it was read')
     return { ...one, marker }
   }
 
-  #doubt({ node }: Seen, why: unknown): undefined {
+  #suspend({ node }: NodeView, why: unknown): undefined {
     node.trusted = false
-    node.distrust = why instanceof Error ? why.message : String(why)
+    node.untrustedReason = why instanceof Error ? why.message : String(why)
     return undefined
   }
 
-  async #introduce({ node }: Seen, boots: readonly string[]): Promise<void> {
+  async #join({ node }: NodeView, boots: readonly string[]): Promise<void> {
     // With a time-out: a server that falls silent halfway must not keep the others from voting.
     const joined = node.run(joinGroup, [this.#groupKey], boots)
-    await inTime(this.#env.clock, this.#settings.commandTimeout, joined)
+    await withinTime(this.#env.clock, this.#settings.commandTimeout, joined)
   }
 
   close(): void {

@@ -14,9 +14,9 @@ export interface Vote {
 }
 
 /** The ballot that a majority has voted for, if any. */
-export function winner(said: readonly NodeReply<Vote>[], majority: number): number | undefined {
+export function winner(reply: readonly NodeReply<Vote>[], majority: number): number | undefined {
   const votes = new Map<number, number>()
-  for (const one of said) {
+  for (const one of reply) {
     if (one === undefined || one instanceof Error || one.letter !== 'y') continue
     const n = (votes.get(one.ballot) ?? 0) + 1
     if (n >= majority) return one.ballot
@@ -29,9 +29,9 @@ export function winner(said: readonly NodeReply<Vote>[], majority: number): numb
  * Does another client certainly hold the lock, or is it kept for a waiter that was woken? If neither, contenders may merely have split
  * the votes between them. Readers hold it together: each server names one of them.
  */
-export function taken(said: readonly NodeReply<Vote>[], majority: number): boolean {
+export function isTaken(reply: readonly NodeReply<Vote>[], majority: number): boolean {
   const votes = new Map<string, number>()
-  for (const one of said) {
+  for (const one of reply) {
     if (one === undefined || one instanceof Error) continue
     if (one.letter === 'r') return true
     if (one.holder === undefined) continue
@@ -88,7 +88,7 @@ export function voteArgs({
 }
 
 /** Seven parts from `at`: attempt, kind, ballot, µs held, µs left, by, note. */
-export function holderIn(reply: readonly Reply[], at: number): Holder {
+export function parseHolder(reply: readonly Reply[], at: number): Holder {
   const part = (i: number) => String(reply[at + i] ?? '')
   const mode: Mode = { kind: part(1) === 'x' ? 'exclusive' : 'shared' }
   const note = part(6)

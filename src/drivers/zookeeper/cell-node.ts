@@ -1,10 +1,10 @@
 /** The content of a cell's node. */
 import type { CellChange } from '../../core/cell.js'
 import { BackendError } from '../../core/errors.js'
-import type { Desk } from './runtime.js'
+import type { Runtime } from './runtime.js'
 import type { Stat } from './session/protocol.js'
 
-export interface Found {
+export interface CellNode {
   readonly stat: Stat
   readonly id: string
   /** Undefined: removed. */
@@ -14,20 +14,20 @@ export interface Found {
 }
 
 /** @returns the milliseconds until the cell ends; 0 or less: it ended or was removed that long ago */
-export function lasts(desk: Desk, { stat, value, keep }: Found): number {
+export function timeLeft(runtime: Runtime, { stat, value, keep }: CellNode): number {
   if (value !== undefined && keep === Number.POSITIVE_INFINITY) return keep
-  const since = (desk.now() ?? stat.mtime) - stat.mtime
+  const since = (runtime.now() ?? stat.mtime) - stat.mtime
   // The leader's time comes from an answer and lags a moment; a cell removed just now counts as gone all the same.
   return value === undefined ? Math.min(0, -since) : keep - since
 }
 
-export function dataOf({ id, value, ttl }: Omit<CellChange, 'ifVersion'>): Buffer {
+export function encodeCell({ id, value, ttl }: Omit<CellChange, 'ifVersion'>): Buffer {
   const kept = ttl === Number.POSITIVE_INFINITY ? {} : { keep: ttl }
   return Buffer.from(JSON.stringify({ id, ...kept, ...(value !== undefined && { value }) }))
 }
 
 /** @throws BackendError when another program has written there */
-export function foundIn(data: Buffer, stat: Stat): Found {
+export function parseCell(data: Buffer, stat: Stat): CellNode {
   try {
     const { id, value, keep = Number.POSITIVE_INFINITY } = JSON.parse(data.toString())
     return { stat, id, value, keep }

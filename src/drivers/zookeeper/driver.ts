@@ -3,16 +3,16 @@ import type { Claim, Driver, DriverFactory, Env, Grant, Traits, Wait } from '../
 import { orAborted } from '../../core/or-aborted.js'
 import type { LeaseKey } from '../kit/lease-index.js'
 import { cellsOver } from './cells.js'
-import { closedError, ignore, isPassing, troubleOf } from './failure.js'
-import { checkOf, guardMulti, type MultiOperation } from './guard.js'
+import { closedError, ignore, isTransient, toFailure } from './failure.js'
+import { guardMulti, leaseCheck, type MultiOperation } from './guard.js'
 import type { Hold } from './hold.js'
-import { forceRelease, standingOf } from './inspect.js'
+import { forceRelease, readStatus } from './inspect.js'
 import { decode } from './keys.js'
-import { type Settings, settingsOf, type ZookeeperOptions } from './options.js'
-import { createDesk, type Desk } from './runtime.js'
-import { mostDelay, worthOf } from './session/heartbeat-timing.js'
+import { parseOptions, type Settings, type ZookeeperOptions } from './options.js'
+import { createRuntime, type Runtime } from './runtime.js'
+import { maxLeaseTtl, maxLockDelay } from './session/heartbeat-timing.js'
 import { codes, getChildren } from './session/protocol.js'
-import { standSimply } from './simple.js'
+import { acquireSimple } from './simple.js'
 import { Waiter } from './waiter.js'
 
 export interface ZookeeperTraits extends Traits {
@@ -33,14 +33,14 @@ export interface SimpleTraits extends Traits {
 // With a shorter ttl, the round trip to the server uses up the lease.
 const minTtl = 20
 
-const inLine: ZookeeperTraits = {
+const queueTraits: ZookeeperTraits = {
   modes: ['exclusive', 'shared', 'permits'] as const,
   fair: true,
   minTtl,
   shared: true,
   cells: true,
 }
-const simply: SimpleTraits = {
+const simpleTraits: SimpleTraits = {
   modes: ['exclusive'] as const,
   fair: false,
   minTtl,
@@ -49,7 +49,7 @@ const simply: SimpleTraits = {
 }
 
 /** How long an operator's request waits for a server, in ms. */
-const patience = 10_000
+const readTimeout = 10_000
 
 /** The result of `zookeeper()`: pass it to `createLocks`, and use it for writes that a lease protects. */
 export interface ZookeeperFactory extends DriverFactory<ZookeeperTraits> {
@@ -76,55 +76,55 @@ export function zookeeper(
 ): DriverFactory<SimpleTraits>
 export function zookeeper(options: ZookeeperOptions): ZookeeperFactory
 export function zookeeper(options: ZookeeperOptions): DriverFactory {
-  const settings = settingsOf(options)
-  const desks = new Set<Desk>()
-  const factory: DriverFactory = (env) => driverOver(settings, env, desks)
+  const settings = parseOptions(options)
+  const runtimes = new Set<Runtime>()
+  const factory: DriverFactory = (env) => driverOver(settings, env, runtimes)
   return Object.assign(factory, {
-    guard: (lease: LeaseKey) => checkOf(desks, lease),
+    guard: (lease: LeaseKey) => leaseCheck(runtimes, lease),
     guardMulti: (lease: LeaseKey, operations: readonly MultiOperation[]) =>
-      guardMulti(desks, lease, operations),
+      guardMulti(runtimes, lease, operations),
   })
 }
 
 /** A hold lasts no longer than its session, so the session bounds the ttl; a lockDelay is subtracted from it. */
-function traitsOf({ strategy, sessionTimeout, tickTime }: Settings): Traits {
-  const own = strategy === 'simple' ? simply : inLine
-  const maxTtl = worthOf(sessionTimeout, tickTime)
-  return Object.freeze({ ...own, maxTtl, maxLockDelay: mostDelay(sessionTimeout, tickTime) })
+function toTraits({ strategy, sessionTimeout, tickTime }: Settings): Traits {
+  const own = strategy === 'simple' ? simpleTraits : queueTraits
+  const maxTtl = maxLeaseTtl(sessionTimeout, tickTime)
+  return Object.freeze({ ...own, maxTtl, maxLockDelay: maxLockDelay(sessionTimeout, tickTime) })
 }
 
-function driverOver(settings: Settings, env: Env, desks: Set<Desk>): Driver {
-  let desk: Desk | undefined
+function driverOver(settings: Settings, env: Env, runtimes: Set<Runtime>): Driver {
+  let runtime: Runtime | undefined
   let closed = false
 
-  const open = (): Desk => {
+  const open = (): Runtime => {
     if (closed) throw closedError()
-    desk ??= createDesk(settings, env)
-    desks.add(desk)
-    return desk
+    runtime ??= createRuntime(settings, env)
+    runtimes.add(runtime)
+    return runtime
   }
 
   return {
     name: 'zookeeper',
-    traits: traitsOf(settings),
-    acquire: async (claim, wait) => take(open(), claim, wait),
-    inspect: (name) => told(open, (desk) => standingOf(desk, name)),
-    list: (prefix) => told(open, (desk) => listed(desk, prefix)),
-    forceRelease: (name) => told(open, forceRelease(name)),
+    traits: toTraits(settings),
+    acquire: async (claim, wait) => acquire(open(), claim, wait),
+    inspect: (name) => withRuntime(open, (runtime) => readStatus(runtime, name)),
+    list: (prefix) => withRuntime(open, (runtime) => listNames(runtime, prefix)),
+    forceRelease: (name) => withRuntime(open, forceRelease(name)),
     ...(settings.strategy === 'line' && { cells: cellsOver(open) }),
     async close() {
       closed = true
-      await desk?.close()
-      if (desk !== undefined) desks.delete(desk)
+      await runtime?.close()
+      if (runtime !== undefined) runtimes.delete(runtime)
     },
   }
 }
 
 /** A repeated claim gets the result of the first. A claim repeated after its release gets nothing. */
-function take(desk: Desk, claim: Claim, wait: Wait): Promise<Grant | undefined> {
+function acquire(runtime: Runtime, claim: Claim, wait: Wait): Promise<Grant | undefined> {
   const { attempt } = claim
-  if (desk.isOver(attempt)) return Promise.resolve(undefined)
-  const known = desk.claims.get(attempt)
+  if (runtime.hasEnded(attempt)) return Promise.resolve(undefined)
+  const known = runtime.claims.get(attempt)
   if (known !== undefined) {
     return orAborted(known, wait.signal).catch((error) => {
       if (wait.ended) return undefined
@@ -132,47 +132,47 @@ function take(desk: Desk, claim: Claim, wait: Wait): Promise<Grant | undefined> 
     })
   }
   const answer: Promise<Hold | undefined> =
-    desk.settings.strategy === 'simple'
-      ? standSimply(desk, claim, wait)
-      : new Waiter(desk, claim, wait).stand()
-  desk.claims.set(attempt, answer)
+    runtime.settings.strategy === 'simple'
+      ? acquireSimple(runtime, claim, wait)
+      : new Waiter(runtime, claim, wait).acquire()
+  runtime.claims.set(attempt, answer)
   const forget = (hold?: Hold) => {
-    if (hold === undefined) desk.claims.delete(attempt)
+    if (hold === undefined) runtime.claims.delete(attempt)
   }
   answer.then(forget, () => forget())
   return answer
 }
 
-async function listed(desk: Desk, prefix: string) {
-  const { session, settings } = desk
+async function listNames(runtime: Runtime, prefix: string) {
+  const { session, settings } = runtime
   const root = settings.chroot === '' ? '/' : settings.chroot
   const children = (await session.call(getChildren(root)).catch(ignore(codes.noNode))) ?? []
   const names = children
     .map(decode)
     .filter((name) => name?.startsWith(prefix) === true)
     .filter((name) => name !== undefined)
-  const standings = await Promise.all(names.map((name) => standingOf(desk, name)))
+  const standings = await Promise.all(names.map((name) => readStatus(runtime, name)))
   return standings
     .filter(({ holders, waiters }) => holders.length + waiters.length > 0)
     .sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
 /** Runs `work` once connected, and retries when the connection breaks. @throws BackendError */
-async function told<T>(open: () => Desk, work: (desk: Desk) => Promise<T>): Promise<T> {
-  const desk = open()
-  const { clock, session } = desk
+async function withRuntime<T>(open: () => Runtime, work: (runtime: Runtime) => Promise<T>): Promise<T> {
+  const runtime = open()
+  const { clock, session } = runtime
   const late = new AbortController()
-  const stop = clock.at(clock.now() + patience, () =>
-    late.abort(session.trouble ?? new Error(`no server answered within ${patience} ms`)),
+  const stop = clock.at(clock.now() + readTimeout, () =>
+    late.abort(session.failure ?? new Error(`no server answered within ${readTimeout} ms`)),
   )
   try {
     for (;;) {
       try {
         await session.ready(late.signal)
-        return await work(desk)
+        return await work(runtime)
       } catch (error) {
-        if (desk.closed) throw closedError()
-        if (!isPassing(error) || late.signal.aborted || session.connected) throw troubleOf(error)
+        if (runtime.closed) throw closedError()
+        if (!isTransient(error) || late.signal.aborted || session.connected) throw toFailure(error)
       }
     }
   } finally {

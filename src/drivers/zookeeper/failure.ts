@@ -23,17 +23,17 @@ export const closedError = (): BackendError =>
   new BackendError('zookeeper', 'these locks were closed', { closed: true })
 
 /** Worth a retry: the connection broke, or the session ended. */
-export const isPassing = (error: unknown): boolean =>
+export const isTransient = (error: unknown): boolean =>
   isCode(error, codes.connectionLoss) ||
   isCode(error, codes.sessionExpired) ||
   isCode(error, codes.sessionMoved)
 
-export function troubleOf(error: unknown): BackendError {
+export function toFailure(error: unknown): BackendError {
   if (error instanceof BackendError) return error
   const message = error instanceof Error ? error.message : String(error)
   const remedy = error instanceof ZookeeperError ? lasting[error.code] : undefined
   if (remedy !== undefined) return new BackendError('zookeeper', `${message}; ${remedy}`, { cause: error })
-  if (isPassing(error))
+  if (isTransient(error))
     return new BackendError('zookeeper', noAnswer(message), { cause: error, unanswered: true })
   // An error that the server did not send comes from the connection, unless the answer could not be parsed.
   const unanswered = !(error instanceof ZookeeperError || error instanceof RangeError)

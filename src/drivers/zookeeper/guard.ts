@@ -2,9 +2,9 @@
 import { BackendError, StaleTokenError } from '../../core/errors.js'
 import type { ZookeeperOperation } from '../../guard/zookeeper.js'
 import type { LeaseKey } from '../kit/lease-index.js'
-import { isCode, troubleOf } from './failure.js'
+import { isCode, toFailure } from './failure.js'
 import type { Hold } from './hold.js'
-import type { Desk } from './runtime.js'
+import type { Runtime } from './runtime.js'
 import { codes, flags, MultiError, multi, type Part } from './session/protocol.js'
 
 /** An operation of a `multi`. Paths are absolute, not relative to the chroot; version -1: any. */
@@ -12,44 +12,44 @@ export type MultiOperation = ZookeeperOperation
 
 type Check = Extract<MultiOperation, { type: 'check' }>
 
-function holdOf(desks: Iterable<Desk>, { name, token }: LeaseKey): { desk: Desk; hold: Hold } {
-  for (const desk of desks) {
-    for (const hold of desk.holds) if (hold.token === token && hold.name === name) return { desk, hold }
+function findHold(runtimes: Iterable<Runtime>, { name, token }: LeaseKey): { runtime: Runtime; hold: Hold } {
+  for (const runtime of runtimes) {
+    for (const hold of runtime.holds) if (hold.token === token && hold.name === name) return { runtime, hold }
   }
   throw new StaleTokenError(name, token)
 }
 
 /** @throws StaleTokenError when none of these drivers holds the lease, or no longer */
-export function checkOf(desks: Iterable<Desk>, lease: LeaseKey): Check {
+export function leaseCheck(runtimes: Iterable<Runtime>, lease: LeaseKey): Check {
   // No other hold ever has a node with this path, because the path contains the attempt id.
-  const { hold } = holdOf(desks, lease)
+  const { hold } = findHold(runtimes, lease)
   hold.guarded = true
   return { type: 'check', path: hold.path, version: -1 }
 }
 
 /** @throws StaleTokenError when the lease no longer holds the lock: nothing was written; BackendError */
 export async function guardMulti(
-  desks: Iterable<Desk>,
+  runtimes: Iterable<Runtime>,
   lease: LeaseKey,
   operations: readonly MultiOperation[],
 ): Promise<boolean> {
-  const { desk } = holdOf(desks, lease)
-  if (desk.settings.strategy === 'simple')
+  const { runtime } = findHold(runtimes, lease)
+  if (runtime.settings.strategy === 'simple')
     throw new BackendError(
       'zookeeper',
       'a simple lock has one node for all, which proves nothing; use strategy line',
     )
   for (;;) {
-    const mine = checkOf(desks, lease)
+    const mine = leaseCheck(runtimes, lease)
     try {
-      await desk.session.call(multi([mine, ...operations.map((one) => partOf(one, desk))]))
+      await runtime.session.call(multi([mine, ...operations.map((one) => toPart(one, runtime))]))
       return true
     } catch (error) {
-      if (!(error instanceof MultiError)) throw troubleOf(error)
+      if (!(error instanceof MultiError)) throw toFailure(error)
       if (error.part > 0) return ownAnswer(error)
       // A writer downgraded meanwhile has another node.
-      if (!isCode(error, codes.noNode)) throw troubleOf(error)
-      if (checkOf(desks, lease).path === mine.path) throw new StaleTokenError(lease.name, lease.token)
+      if (!isCode(error, codes.noNode)) throw toFailure(error)
+      if (leaseCheck(runtimes, lease).path === mine.path) throw new StaleTokenError(lease.name, lease.token)
     }
   }
 }
@@ -59,10 +59,10 @@ function ownAnswer(error: MultiError): false {
   const { badVersion, nodeExists, noNode, notEmpty } = codes
   const answers: readonly number[] = [badVersion, nodeExists, noNode, notEmpty]
   if (answers.includes(error.code)) return false
-  throw troubleOf(error)
+  throw toFailure(error)
 }
 
-function partOf(operation: MultiOperation, { acl }: Desk): Part {
+function toPart(operation: MultiOperation, { acl }: Runtime): Part {
   if (operation.type === 'delete' || operation.type === 'check') return operation
   const data = typeof operation.data === 'string' ? Buffer.from(operation.data) : operation.data
   return operation.type === 'setData'

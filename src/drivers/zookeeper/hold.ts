@@ -11,15 +11,15 @@ import { deadline } from '../../core/clock.js'
 import type { Claim, Grant, ReleaseResult } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
 import { orAborted } from '../../core/or-aborted.js'
-import { ignore, isCode, isPassing, troubleOf } from './failure.js'
-import { readerOf } from './keys.js'
-import { nearlyFull, placeOf } from './queue.js'
-import { recordOf } from './record.js'
-import type { Desk, Own } from './runtime.js'
+import { ignore, isCode, isTransient, toFailure } from './failure.js'
+import { toReaderNode } from './keys.js'
+import { parseEntry, sequenceLimit } from './queue.js'
+import { encodeRecord } from './record.js'
+import type { OwnNode, Runtime } from './runtime.js'
 import { codes, exchange, exists, getData, remove, setData } from './session/protocol.js'
 import { stamped } from './stamp.js'
 
-type Node = Own & { readonly path: string }
+type Node = OwnNode & { readonly path: string }
 
 export interface Proven {
   readonly token: number
@@ -40,39 +40,39 @@ export interface Proven {
 export class Hold implements Grant {
   /** A condition for a user's own `multi` was handed out. It names the node, so the node must end with this lease. */
   guarded = false
-  readonly #desk: Desk
+  readonly #runtime: Runtime
   #token: number
   readonly #claim: Claim
   readonly #lost = new AbortController()
   #own: Node
   #until: number
   /** While suspended: the last proven `validUntil` of the session. */
-  #frozen: number | undefined
+  #suspendedUntil: number | undefined
   #watched = false
   #gone = false
   #verifying: Promise<void> | undefined
   #releasing: Promise<ReleaseResult> | undefined
-  #asked = false
+  #renamePending = false
   /** A downgrade was sent and not answered: the node has this name or still the old one. */
-  #next: Node | undefined
+  #nextNode: Node | undefined
   /** The waiters behind it have yet to be notified that it holds. */
-  #untold: boolean
-  readonly #changed = () => {
+  #notifyPending: boolean
+  readonly #onChange = () => {
     this.#watched = false
     // We removed the node ourselves.
     if (this.#releasing !== undefined || this.#gone) return
     this.#verify().catch(() => undefined)
   }
 
-  constructor(desk: Desk, claim: Claim, { token, sent, own, watched = false }: Proven) {
-    this.#desk = desk
+  constructor(runtime: Runtime, claim: Claim, { token, sent, own, watched = false }: Proven) {
+    this.#runtime = runtime
     this.#claim = claim
     this.#token = token
     this.#own = own
     this.#until = deadline(sent, claim.ttl)
-    this.#untold = watched
-    desk.holds.add(this)
-    this.#tell()
+    this.#notifyPending = watched
+    runtime.holds.add(this)
+    this.#notifyWaiters()
   }
 
   get token(): number {
@@ -85,7 +85,7 @@ export class Hold implements Grant {
 
   /** At most what the session allows. */
   get maxTtl(): number {
-    return this.#desk.session.worth
+    return this.#runtime.session.maxLeaseTtl
   }
 
   get path(): string {
@@ -98,12 +98,12 @@ export class Hold implements Grant {
 
   get validUntil(): number {
     if (this.#gone) return Number.NEGATIVE_INFINITY
-    return Math.min(this.#until, this.#frozen ?? this.#desk.session.validUntil)
+    return Math.min(this.#until, this.#suspendedUntil ?? this.#runtime.session.validUntil)
   }
 
   /** Rejects as soon as the connection breaks: ownership is then in doubt. After the reconnect, `resumed` moves `validUntil` by itself. */
   async renew(ttl: number, signal: AbortSignal): Promise<number | undefined> {
-    const { session, clock } = this.#desk
+    const { session, clock } = this.#runtime
     for (;;) {
       if (this.#gone || this.#releasing !== undefined) return undefined
       // The last heartbeat is enough where a newer one would prove no more, or hardly more.
@@ -114,7 +114,7 @@ export class Hold implements Grant {
         if (!this.#watched) await Promise.all([proof, orAborted(this.#verify(), signal)])
         sent = await proof
       } catch (error) {
-        throw signal.aborted ? signal.reason : troubleOf(error)
+        throw signal.aborted ? signal.reason : toFailure(error)
       }
       if (this.#gone) return undefined
       // The node changed meanwhile: verify it again.
@@ -144,34 +144,34 @@ export class Hold implements Grant {
     if (this.#gone || this.#releasing !== undefined || this.guarded || path === lock) return undefined
     this.#token = Number.NaN
     try {
-      const token = await stamped(this.#desk.session, this.#own)
+      const token = await stamped(this.#runtime.session, this.#own)
       if (token !== undefined) this.#token = token
       return token
     } catch (error) {
       if (isCode(error, codes.noAuth)) return undefined
-      throw troubleOf(error)
+      throw toFailure(error)
     }
   }
 
   async downgrade(): Promise<void> {
-    const { session, settings, acl } = this.#desk
+    const { session, settings, acl } = this.#runtime
     const { path } = this.#own
-    const next = readerOf(this.#own, settings)
+    const next = toReaderNode(this.#own, settings)
     const { data } = await session.call(getData(path))
-    this.#next = next
+    this.#nextNode = next
     await session.call(exchange(next.path, data, acl, path))
-    this.#became(next)
+    this.#adoptNode(next)
   }
 
   suspended(): void {
-    this.#frozen ??= this.#desk.session.validUntil
+    this.#suspendedUntil ??= this.#runtime.session.validUntil
     this.#watched = false
   }
 
   resumed(): void {
     this.#verifying = undefined
     this.#verify().catch(() => undefined)
-    this.#tell()
+    this.#notifyWaiters()
   }
 
   expired(): void {
@@ -179,43 +179,43 @@ export class Hold implements Grant {
   }
 
   /** A write to the node wakes its watchers. It is repeated after a broken connection, because nothing else would wake them. */
-  #tell(): void {
-    if (!this.#untold) return
-    const { session, by } = this.#desk
+  #notifyWaiters(): void {
+    if (!this.#notifyPending) return
+    const { session, client } = this.#runtime
     const learn = (still: boolean) => {
-      this.#untold = still
+      this.#notifyPending = still
     }
-    session.call(setData(this.#own.path, recordOf(this.#claim, by))).then(
+    session.call(setData(this.#own.path, encodeRecord(this.#claim, client))).then(
       () => learn(false),
-      (error) => learn(isPassing(error)),
+      (error) => learn(isTransient(error)),
     )
   }
 
   /** Checks that the node still exists, and watches it from then on. */
   #verify(): Promise<void> {
-    this.#verifying ??= this.#look().finally(() => {
+    this.#verifying ??= this.#readNode().finally(() => {
       this.#verifying = undefined
     })
     return this.#verifying
   }
 
-  async #look(): Promise<void> {
-    const { session } = this.#desk
+  async #readNode(): Promise<void> {
+    const { session } = this.#runtime
     const { path } = this.#own
     try {
       // `getData`, not `exists`: on a removed node `exists` leaves a watch that nothing fires.
-      const { ephemeralOwner } = (await session.call(getData(path, this.#changed))).stat
+      const { ephemeralOwner } = (await session.call(getData(path, this.#onChange))).stat
       if (ephemeralOwner !== this.#own.session) return this.#end(new Error('another session has the node'))
       this.#watched = true
-      this.#frozen = undefined
+      this.#suspendedUntil = undefined
     } catch (error) {
       if (!isCode(error, codes.noNode)) throw error
-      const next = this.#next
+      const next = this.#nextNode
       if (next !== undefined) {
         // The exchange was carried out, or is in flight: this answer shows which of the two names to use.
         if (await session.call(exists(next.path)).catch(ignore(codes.noNode))) {
-          this.#became(next)
-          return await this.#look()
+          this.#adoptNode(next)
+          return await this.#readNode()
         }
       }
       if (path === this.#own.path) this.#end(new Error('its node was removed'))
@@ -223,20 +223,20 @@ export class Hold implements Grant {
   }
 
   async #release(): Promise<ReleaseResult> {
-    const again = this.#asked
-    this.#asked = true
+    const again = this.#renamePending
+    this.#renamePending = true
     if (!this.#gone) {
-      const desk = this.#desk
+      const runtime = this.#runtime
       // After the lease has expired, `release` does not wait for a reconnect.
-      const waits = desk.clock.now() < this.validUntil
+      const waits = runtime.clock.now() < this.validUntil
       const node = this.#node()
-      const how = await (waits ? desk.giveBack(node) : desk.remove(node)).catch((error) => {
-        throw troubleOf(error)
+      const how = await (waits ? runtime.removeOrRetry(node) : runtime.remove(node)).catch((error) => {
+        throw toFailure(error)
       })
-      this.#forget()
-      if ((placeOf(this.#own.path)?.number ?? 0) >= nearlyFull)
+      this.#unregister()
+      if ((parseEntry(this.#own.path)?.number ?? 0) >= sequenceLimit)
         // Refused while the queue has entries. Not awaited: it matters only to requests in the distant future.
-        this.#desk.session.call(remove(this.#own.lock)).catch(() => undefined)
+        this.#runtime.session.call(remove(this.#own.lock)).catch(() => undefined)
       if (how === 'removed') return 'released'
       // The first request may have been carried out although its answer was lost.
       if (how === 'absent' && again) return 'already-released'
@@ -246,30 +246,30 @@ export class Hold implements Grant {
   }
 
   #end(why: Error): void {
-    if (this.#gone || !this.#desk.holds.has(this)) return
+    if (this.#gone || !this.#runtime.holds.has(this)) return
     if (this.#releasing !== undefined) return
     this.#gone = true
-    this.#forget()
-    if (this.#next !== undefined) this.#desk.remove(this.#node()).catch(() => undefined)
+    this.#unregister()
+    if (this.#nextNode !== undefined) this.#runtime.remove(this.#node()).catch(() => undefined)
     this.#lost.abort(why)
   }
 
-  #node(): Own {
-    return this.#next === undefined ? this.#own : { ...this.#own, path: undefined }
+  #node(): OwnNode {
+    return this.#nextNode === undefined ? this.#own : { ...this.#own, path: undefined }
   }
 
-  #became(next: Node): void {
-    this.#desk.session.drop({ kind: 'data', path: this.#own.path, fired: this.#changed })
+  #adoptNode(next: Node): void {
+    this.#runtime.session.drop({ kind: 'data', path: this.#own.path, fired: this.#onChange })
     this.#own = next
-    this.#next = undefined
+    this.#nextNode = undefined
     this.#watched = false
   }
 
-  #forget(): void {
-    const { holds, claims, session } = this.#desk
+  #unregister(): void {
+    const { holds, claims, session } = this.#runtime
     holds.delete(this)
     claims.delete(this.#claim.attempt)
-    this.#desk.over(this.#claim.attempt)
-    session.drop({ kind: 'data', path: this.#own.path, fired: this.#changed })
+    this.#runtime.rememberEnded(this.#claim.attempt)
+    session.drop({ kind: 'data', path: this.#own.path, fired: this.#onChange })
   }
 }

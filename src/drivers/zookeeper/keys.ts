@@ -6,17 +6,17 @@
  * know as `/locks/foo`.
  */
 import { type Mode, shared } from '../../core/mode.js'
-import { placeOf } from './queue.js'
+import { parseEntry } from './queue.js'
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for exactly these
-const unfit = /[%/\u0000-\u001f\u007f-\u009f]|[\ud800-\udbff][\udc00-\udfff]|[\ue000-\uf8ff\ufff0-\uffff]/g
+const special = /[%/\u0000-\u001f\u007f-\u009f]|[\ud800-\udbff][\udc00-\udfff]|[\ue000-\uf8ff\ufff0-\uffff]/g
 
 const percent = (text: string) =>
   [...Buffer.from(text)].map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join('')
 
 export function encode(name: string): string {
   if (name === '.' || name === '..' || name === 'zookeeper') return percent(name)
-  return name.replace(unfit, percent)
+  return name.replace(special, percent)
 }
 
 /** @returns the lock's name; undefined when the node is not ours, that is not encoded as we would */
@@ -30,19 +30,19 @@ export function decode(node: string): string | undefined {
   }
 }
 
-export function pathOf(chroot: string, name: string): string {
+export function lockPath(chroot: string, name: string): string {
   return `${chroot}/${encode(name)}`
 }
 
 /** The parent node of all cells. Its percent sign encodes nothing, which no lock's node name contains. */
-export const cellsOf = (chroot: string): string => `${chroot}/%cells`
+export const cellsPath = (chroot: string): string => `${chroot}/%cells`
 
-export function cellPathOf(chroot: string, key: string): string {
-  return `${cellsOf(chroot)}/${encode(key)}`
+export function cellPath(chroot: string, key: string): string {
+  return `${cellsPath(chroot)}/${encode(key)}`
 }
 
 /** The beginning of an entry's name; the server appends the number. `queue.ts` parses it. */
-export function placeName(attempt: string, mode: Mode, style: 'curator' | 'kazoo'): string {
+export function entryName(attempt: string, mode: Mode, style: 'curator' | 'kazoo'): string {
   if (style === 'curator') {
     const tag =
       mode.kind === 'shared' ? 'shared-' : mode.kind === 'permits' ? `${mode.take}of${mode.of}-` : ''
@@ -53,16 +53,16 @@ export function placeName(attempt: string, mode: Mode, style: 'curator' | 'kazoo
 }
 
 /** A reader's entry with the number of `own`. A writer that downgrades swaps its entry for this one, so that none gets in between. */
-export function readerOf<
+export function toReaderNode<
   P extends { readonly lock: string; readonly attempt: string; readonly path: string },
 >(own: P, { names }: { readonly names: 'curator' | 'kazoo' }): P {
-  const number = placeOf(own.path.slice(own.lock.length + 1))?.number ?? 0
+  const number = parseEntry(own.path.slice(own.lock.length + 1))?.number ?? 0
   const digits = number < 0 ? `-${String(-number).padStart(9, '0')}` : String(number).padStart(10, '0')
-  return { ...own, path: `${own.lock}/${placeName(own.attempt, shared, names)}${digits}` }
+  return { ...own, path: `${own.lock}/${entryName(own.attempt, shared, names)}${digits}` }
 }
 
 /** Every parent of `path` that may be missing, the topmost first. */
-export function parentsOf(path: string): readonly string[] {
+export function parentPaths(path: string): readonly string[] {
   const parts = path.split('/').slice(1, -1)
   return parts.map((_, i) => `/${parts.slice(0, i + 1).join('/')}`)
 }

@@ -6,7 +6,7 @@
 import { checkKnown } from '../../core/known-options.js'
 import { describe } from '../../core/name.js'
 import type { TlsOptions } from '../kit/http.js'
-import { leastTicks } from './session/heartbeat-timing.js'
+import { minTicks } from './session/heartbeat-timing.js'
 import type { AclEntry } from './session/protocol.js'
 
 export interface Address {
@@ -93,11 +93,11 @@ const known: readonly (keyof ZookeeperOptions)[] = [
 ]
 
 /** @throws TypeError, RangeError that names the value given */
-export function settingsOf(options: ZookeeperOptions): Settings {
+export function parseOptions(options: ZookeeperOptions): Settings {
   if (typeof options !== 'object' || options === null) {
     throw new TypeError(`zookeeper() takes options such as { servers: 'zk1:2181' }, got ${describe(options)}`)
   }
-  const auth = listOf(options.auth ?? []).map(checkLogin)
+  const auth = toList(options.auth ?? []).map(checkLogin)
   const tickTime = whole('tickTime', options.tickTime ?? defaults.tickTime, 10, 60_000)
   const sessionTimeout = whole(
     'sessionTimeout',
@@ -105,32 +105,32 @@ export function settingsOf(options: ZookeeperOptions): Settings {
     200,
     600_000,
   )
-  const least = leastTicks * tickTime
+  const least = minTicks * tickTime
   if (sessionTimeout < least) {
     throw new RangeError(
-      `zookeeper: sessionTimeout must be at least ${leastTicks} ticks of the servers, ${least} ms with tickTime ${tickTime}, got ${sessionTimeout}; set tickTime to theirs if that is shorter`,
+      `zookeeper: sessionTimeout must be at least ${minTicks} ticks of the servers, ${least} ms with tickTime ${tickTime}, got ${sessionTimeout}; set tickTime to theirs if that is shorter`,
     )
   }
   checkKnown('zookeeper()', options, known)
   return {
-    servers: serversOf(options.servers),
-    tls: tlsOf(options.tls),
-    chroot: chrootOf(options.chroot ?? '/holdfast'),
+    servers: parseServers(options.servers),
+    tls: parseTls(options.tls),
+    chroot: parseChroot(options.chroot ?? '/holdfast'),
     auth,
-    acl: aclOf(options.acl ?? 'open', auth),
+    acl: parseAcl(options.acl ?? 'open', auth),
     sessionTimeout,
     tickTime,
-    names: oneOf('names', options.names ?? 'curator', ['curator', 'kazoo']),
-    strategy: oneOf('strategy', options.strategy ?? 'line', ['line', 'simple']),
+    names: parseChoice('names', options.names ?? 'curator', ['curator', 'kazoo']),
+    strategy: parseChoice('strategy', options.strategy ?? 'line', ['line', 'simple']),
   }
 }
 
-function tlsOf(tls: unknown): TlsOptions | undefined {
+function parseTls(tls: unknown): TlsOptions | undefined {
   if (tls === undefined || (typeof tls === 'object' && tls !== null)) return tls
   throw new TypeError(`zookeeper: tls must be an object such as { ca }, got ${describe(tls)}`)
 }
 
-function serversOf(value: unknown): readonly Address[] {
+function parseServers(value: unknown): readonly Address[] {
   const all: readonly unknown[] =
     typeof value === 'string' ? value.split(',') : Array.isArray(value) ? value : []
   if (all.length === 0) {
@@ -150,7 +150,7 @@ function serversOf(value: unknown): readonly Address[] {
   })
 }
 
-function chrootOf(value: unknown): string {
+function parseChroot(value: unknown): string {
   if (typeof value !== 'string')
     throw new TypeError(`zookeeper: chroot must be a path such as '/holdfast', got ${describe(value)}`)
   if (value === '/') return ''
@@ -182,7 +182,7 @@ function checkLogin(login: unknown): ZookeeperLogin {
 const everything = 31
 const letters: Readonly<Record<string, number>> = { r: 1, w: 2, c: 4, d: 8, a: 16 }
 
-function aclOf(value: ZookeeperOptions['acl'], auth: readonly ZookeeperLogin[]): readonly AclEntry[] {
+function parseAcl(value: ZookeeperOptions['acl'], auth: readonly ZookeeperLogin[]): readonly AclEntry[] {
   if (value === 'open') return [{ permissions: everything, scheme: 'world', id: 'anyone' }]
   if (value === 'creator') {
     if (auth.length === 0)
@@ -211,7 +211,7 @@ function aclOf(value: ZookeeperOptions['acl'], auth: readonly ZookeeperLogin[]):
   })
 }
 
-function listOf<T>(value: T | readonly T[]): readonly T[] {
+function toList<T>(value: T | readonly T[]): readonly T[] {
   return Array.isArray(value) ? value : [value as T]
 }
 
@@ -224,7 +224,7 @@ function whole(name: string, value: unknown, least: number, most: number): numbe
   return value
 }
 
-function oneOf<T extends string>(name: string, value: T, all: readonly T[]): T {
+function parseChoice<T extends string>(name: string, value: T, all: readonly T[]): T {
   if (!all.includes(value)) {
     throw new RangeError(`zookeeper: ${name} must be one of ${all.join(', ')}, got ${describe(value)}`)
   }

@@ -14,9 +14,9 @@
  * name that ends in such a number counts as a mutex, so that it is never overtaken.
  */
 import { exclusive, type Mode, permits, shared } from '../../core/mode.js'
-import { blockerOf, conflictingLimit, grantedCount, isGranted } from '../kit/sessions/order.js'
+import { conflictingLimit, findBlocker, grantedCount, isGranted } from '../kit/sessions/order.js'
 
-export interface Place {
+export interface QueueEntry {
   readonly node: string
   readonly number: number
   readonly mode: Mode
@@ -29,20 +29,20 @@ const known = /(lock-|__lock__|__rlock__|__READ__|__WRIT__)(-\d{9,10}|\d{10})$/
 const unknown = /(\d{10}|-\d{9})$/
 
 /** A cache of parsed names: consecutive reads of a long queue return mostly the same names. */
-const places = new Map<string, Place | undefined>()
-const placesKept = 5_000
+const entryCache = new Map<string, QueueEntry | undefined>()
+const maxCached = 5_000
 
 /** @returns undefined when the node is no queue entry */
-export function placeOf(node: string): Place | undefined {
-  const kept = places.get(node)
+export function parseEntry(node: string): QueueEntry | undefined {
+  const kept = entryCache.get(node)
   if (kept !== undefined) return kept
-  const place = readPlace(node)
-  if (places.size >= placesKept) places.clear()
-  places.set(node, place)
-  return place
+  const entry = parseUncached(node)
+  if (entryCache.size >= maxCached) entryCache.clear()
+  entryCache.set(node, entry)
+  return entry
 }
 
-function readPlace(node: string): Place | undefined {
+function parseUncached(node: string): QueueEntry | undefined {
   const digits = known.exec(node)?.[2] ?? unknown.exec(node)?.[1]
   if (digits === undefined) return undefined
   const start = node.slice(0, -digits.length)
@@ -58,21 +58,21 @@ function readPlace(node: string): Place | undefined {
 }
 
 /** From this number on, an empty queue is recreated: a million entries before the last number. */
-export const nearlyFull: number = 0x7fffffff - 0xfffff
+export const sequenceLimit: number = 0x7fffffff - 0xfffff
 
 /** At or past the last number, where numbers give no order. */
-const past = (number: number): boolean => number === 0x7fffffff || number < 0
+const isPastEnd = (number: number): boolean => number === 0x7fffffff || number < 0
 
 /** How much later `a` entered than `b`; negative: earlier. */
-export const later = (a: number, b: number): number => (a - b) | 0
+export const compareSequence = (a: number, b: number): number => (a - b) | 0
 
 /** The queue entries among the children, oldest first. */
-export function inOrder(children: readonly string[]): readonly Place[] {
-  const line = children.map(placeOf).filter((place) => place !== undefined)
-  return line.sort((a, b) => later(a.number, b.number) || (a.node < b.node ? -1 : 1))
+export function inOrder(children: readonly string[]): readonly QueueEntry[] {
+  const line = children.map(parseEntry).filter((entry) => entry !== undefined)
+  return line.sort((a, b) => compareSequence(a.number, b.number) || (a.node < b.node ? -1 : 1))
 }
 
-export type Verdict =
+export type QueueState =
   /** `behind`: other entries are queued behind it. */
   | { readonly is: 'granted'; readonly behind: boolean }
   /** Read again when `node` has gone or changed; undefined: when any of the children has. */
@@ -81,7 +81,7 @@ export type Verdict =
       readonly node: string | undefined
       /** 1: next. */
       readonly position: number
-      readonly holder: Place | undefined
+      readonly holder: QueueEntry | undefined
     }
   /** Our own entry is missing. */
   | { readonly is: 'gone' }
@@ -90,13 +90,13 @@ export type Verdict =
   /** Our entry and another are both past the end of the numbers, or have the same number: their order is unknown. */
   | { readonly is: 'tie' }
 
-export function judge(children: readonly string[], own: string): Verdict {
+export function evaluate(children: readonly string[], own: string): QueueState {
   const line = inOrder(children)
   const index = line.findIndex(({ node }) => node === own)
   const me = line[index]
   if (me === undefined) return { is: 'gone' }
-  const others = line.filter((place) => place !== me)
-  if (others.some(({ number }) => number === me.number || (past(number) && past(me.number))))
+  const others = line.filter((entry) => entry !== me)
+  if (others.some(({ number }) => number === me.number || (isPastEnd(number) && isPastEnd(me.number))))
     return { is: 'tie' }
   const { mode } = me
   const before = line.slice(0, index)
@@ -106,7 +106,7 @@ export function judge(children: readonly string[], own: string): Verdict {
   const held = grantedCount(line)
   return {
     is: 'waiting',
-    node: whomToWatch(before, mode, held),
+    node: nodeToWatch(before, mode, held),
     position: index - held + 1,
     holder: line[0],
   }
@@ -119,9 +119,9 @@ export function judge(children: readonly string[], own: string): Verdict {
  * while that one waits, because that entry is written to when it holds. The first waiting permit watches all, because any holder
  * may be the next to leave.
  */
-function whomToWatch(before: readonly Place[], mode: Mode, held: number): string | undefined {
+function nodeToWatch(before: readonly QueueEntry[], mode: Mode, held: number): string | undefined {
   if (mode.kind === 'exclusive') return before.at(-1)?.node
-  const other = blockerOf(before, mode)
+  const other = findBlocker(before, mode)
   if (other !== undefined || mode.kind === 'shared') return other?.node
   return before.length > held ? before.at(-1)?.node : undefined
 }

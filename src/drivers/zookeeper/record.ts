@@ -6,12 +6,12 @@ export interface Record {
   readonly note?: string
 }
 
-export function recordOf({ attempt, note }: Claim, by: string): Buffer {
+export function encodeRecord({ attempt, note }: Claim, by: string): Buffer {
   return Buffer.from(JSON.stringify({ attempt, by, ...(note !== undefined && { note }) }))
 }
 
 /** Curator writes the address of its machine, kazoo the identifier that its user gave: both are shown as `client`. */
-export function readRecord(data: Buffer): Record & { readonly attempt?: string } {
+export function parseRecord(data: Buffer): Record & { readonly attempt?: string } {
   const text = data.toString()
   try {
     const { attempt, by, note } = JSON.parse(text)

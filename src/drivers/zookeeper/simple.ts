@@ -8,44 +8,44 @@
  */
 import type { Claim, Wait } from '../../core/driver.js'
 import { BackendError } from '../../core/errors.js'
-import { ignore, isCode, isPassing, troubleOf } from './failure.js'
+import { ignore, isCode, isTransient, toFailure } from './failure.js'
 import { Hold } from './hold.js'
-import { pathOf } from './keys.js'
-import { readRecord, recordOf } from './record.js'
-import type { Desk, Own, Standing } from './runtime.js'
+import { lockPath } from './keys.js'
+import { encodeRecord, parseRecord } from './record.js'
+import type { OwnNode, PendingClaim, Runtime } from './runtime.js'
 import { codes, create, flags, getData } from './session/protocol.js'
-import { tokenOf } from './token.js'
+import { toToken } from './token.js'
 
-export function standSimply(desk: Desk, claim: Claim, wait: Wait): Promise<Hold | undefined> {
-  const { session, clock, acl, by, standings } = desk
-  const lock = pathOf(desk.settings.chroot, claim.name)
+export function acquireSimple(runtime: Runtime, claim: Claim, wait: Wait): Promise<Hold | undefined> {
+  const { session, clock, acl, client, pendingClaims } = runtime
+  const lock = lockPath(runtime.settings.chroot, claim.name)
   const once = wait.remaining() === 0
   let woken: () => void = () => undefined
   /** The session of the last create sent. */
   let asked: bigint | undefined
-  const standing: Standing = {
+  const pending: PendingClaim = {
     wake: () => woken(),
-    troubled: (error) => wait.report?.({ error: troubleOf(error) }),
+    onFailure: (error) => wait.report?.({ error: toFailure(error) }),
   }
 
   async function leave(): Promise<undefined> {
-    const own: Own = { lock, attempt: claim.attempt, path: undefined, session: asked ?? 0n }
-    if (asked !== undefined) await desk.remove(own).catch(() => undefined)
+    const own: OwnNode = { lock, attempt: claim.attempt, path: undefined, session: asked ?? 0n }
+    if (asked !== undefined) await runtime.remove(own).catch(() => undefined)
   }
 
   /** Tries to create the node. @returns undefined when the node exists, or when a parent was missing */
   async function take(): Promise<Hold | undefined> {
-    desk.assertLasts(claim)
+    runtime.assertDelayFits(claim)
     const sent = clock.now()
     const id = session.id
     asked = id
     try {
-      const { stat } = await session.call(create(lock, recordOf(claim, by), acl, flags.ephemeral))
-      desk.told(stat)
+      const { stat } = await session.call(create(lock, encodeRecord(claim, client), acl, flags.ephemeral))
+      runtime.noteServerTime(stat)
       const own = { lock, attempt: claim.attempt, path: lock, session: id }
-      return new Hold(desk, claim, { token: tokenOf(stat.czxid), sent, own })
+      return new Hold(runtime, claim, { token: toToken(stat.czxid), sent, own })
     } catch (error) {
-      if (isCode(error, codes.noNode)) await desk.makeLock(lock)
+      if (isCode(error, codes.noNode)) await runtime.makeLock(lock)
       else if (!isCode(error, codes.nodeExists)) throw error
       return undefined
     }
@@ -65,19 +65,19 @@ export function standSimply(desk: Desk, claim: Claim, wait: Wait): Promise<Hold 
     try {
       const answer = await session.call(getData(lock, wake)).catch(ignore(codes.noNode))
       if (answer === undefined) return undefined
-      const { attempt, client: whose, note } = readRecord(answer.data)
+      const { attempt, client: whose, note } = parseRecord(answer.data)
       const { czxid, ctime, ephemeralOwner } = answer.stat
-      if (ephemeralOwner === 0n) throw standsForLine(lock)
+      if (ephemeralOwner === 0n) throw queueNodeError(lock)
       if (attempt === claim.attempt && ephemeralOwner === session.id) {
         const own = { lock, attempt, path: lock, session: session.id }
-        return new Hold(desk, claim, { token: tokenOf(czxid), sent, own })
+        return new Hold(runtime, claim, { token: toToken(czxid), sent, own })
       }
       wait.report?.({
         holder: {
           attempt: attempt ?? '',
           mode: claim.mode,
           token: Number(czxid),
-          heldFor: Math.max(0, (desk.now() ?? ctime) - ctime),
+          heldFor: Math.max(0, (runtime.now() ?? ctime) - ctime),
           expiresIn: Number.POSITIVE_INFINITY,
           ...(whose !== undefined && { client: whose }),
           ...(note !== undefined && { note }),
@@ -97,7 +97,7 @@ export function standSimply(desk: Desk, claim: Claim, wait: Wait): Promise<Hold 
     await session
       .ready(wait.signal)
       .catch((error) => {
-        throw wait.signal.aborted && session.trouble !== undefined ? session.trouble : error
+        throw wait.signal.aborted && session.failure !== undefined ? session.failure : error
       })
       .finally(letGo)
   }
@@ -111,28 +111,28 @@ export function standSimply(desk: Desk, claim: Claim, wait: Wait): Promise<Hold 
         if (hold !== undefined) return hold
         if (once && tries > 0) break
       } catch (error) {
-        if (!isPassing(error)) throw error
-        standing.troubled(error as Error)
+        if (!isTransient(error)) throw error
+        pending.onFailure(error as Error)
         await connected()
       }
     }
     return leave()
   }
 
-  standings.add(standing)
+  pendingClaims.add(pending)
   return stand()
     .catch((error) => {
       void leave()
       if (wait.ended && wait.signal.reason === error) return undefined
-      throw troubleOf(error)
+      throw toFailure(error)
     })
-    .finally(() => standings.delete(standing))
+    .finally(() => pendingClaims.delete(pending))
 }
 
 /** A container node outlives its last child by a minute or so, so this error does not mean that a client holds the lock. */
-function standsForLine(lock: string): BackendError {
+function queueNodeError(lock: string): BackendError {
   return new BackendError(
     'zookeeper',
-    `the node ${lock} is none of strategy simple but that of a line, or of another program; choose another chroot`,
+    `the node ${lock} does not belong to the strategy 'simple': it is a queue, or belongs to another program; choose another chroot`,
   )
 }

@@ -7,10 +7,10 @@
  */
 
 import { ignore } from './failure.js'
-import type { Place } from './queue.js'
+import type { QueueEntry } from './queue.js'
 import { codes, multi, type Stat } from './session/protocol.js'
 import type { Session } from './session/session.js'
-import { tokenOf } from './token.js'
+import { toToken } from './token.js'
 
 const nothing = Buffer.alloc(0)
 
@@ -31,11 +31,11 @@ export async function stamped(
       : ({ ...any, type: 'setData', data: record } as const)
   const write = { type: 'setData', path: lock, data: nothing, version: -1 } as const
   const [stat] = (await session.call(multi([own, write])).catch(ignore(codes.noNode))) ?? []
-  return stat && tokenOf(stat.mzxid)
+  return stat && toToken(stat.mzxid)
 }
 
 /** The token of a holder, from its node and the stamp of its queue. Of a permit that had to wait for a mutex, it is an older one. */
-export function shownToken({ mode }: Place, { czxid, mzxid }: Stat, stamp: bigint): number {
+export function holderToken({ mode }: QueueEntry, { czxid, mzxid }: Stat, stamp: bigint): number {
   const newest = mode.kind === 'exclusive' ? stamp : mode.kind === 'shared' ? mzxid : czxid
   return Number(newest > czxid ? newest : czxid)
 }

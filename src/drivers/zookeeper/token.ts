@@ -8,7 +8,7 @@
 import { BackendError } from '../../core/errors.js'
 
 /** @throws BackendError beyond 2^53 */
-export function tokenOf(czxid: bigint): number {
+export function toToken(czxid: bigint): number {
   if (czxid > BigInt(Number.MAX_SAFE_INTEGER)) {
     throw new BackendError(
       'zookeeper',

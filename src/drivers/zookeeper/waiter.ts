@@ -11,12 +11,12 @@
 import type { Claim, Wait } from '../../core/driver.js'
 import { BackendError, permitLimitError } from '../../core/errors.js'
 import { admits } from '../../core/mode.js'
-import { ignore, isCode, isPassing, troubleOf } from './failure.js'
+import { ignore, isCode, isTransient, toFailure } from './failure.js'
 import { Hold } from './hold.js'
-import { pathOf, placeName } from './keys.js'
-import { inOrder, judge, type Place, placeOf, type Verdict } from './queue.js'
-import { readRecord, recordOf } from './record.js'
-import type { Desk, Own, Standing } from './runtime.js'
+import { entryName, lockPath } from './keys.js'
+import { evaluate, inOrder, parseEntry, type QueueEntry, type QueueState } from './queue.js'
+import { encodeRecord, parseRecord } from './record.js'
+import type { OwnNode, PendingClaim, Runtime } from './runtime.js'
 import {
   codes,
   create,
@@ -29,11 +29,11 @@ import {
   type Stat,
   sync,
 } from './session/protocol.js'
-import { shownToken, stamped } from './stamp.js'
-import { tokenOf } from './token.js'
+import { holderToken, stamped } from './stamp.js'
+import { toToken } from './token.js'
 
-type Node = Own & { readonly path: string; readonly stat: Stat; readonly name: string }
-type Waiting = Extract<Verdict, { is: 'waiting' }>
+type Node = OwnNode & { readonly path: string; readonly stat: Stat; readonly name: string }
+type WaitingState = Extract<QueueState, { is: 'waiting' }>
 
 /** The pause after a tie before the waiter retries, in ms. */
 const tiePause = 50
@@ -48,27 +48,27 @@ const tiePause = 50
  *            wait over, or refused ──► the entry is removed ──► nothing
  * ```
  */
-export class Waiter implements Standing {
-  readonly #desk: Desk
+export class Waiter implements PendingClaim {
+  readonly #runtime: Runtime
   readonly #claim: Claim
   readonly #wait: Wait
   readonly #lock: string
   readonly #once: boolean
   #node: Node | undefined
   /** The session of a create that has no answer. */
-  #doubtful: bigint | undefined
+  #ambiguous: bigint | undefined
   #sent = 0
   #woken: () => void = () => undefined
   /** The transaction that last stamped the queue, as of the newest list. */
   #stamp = 0n
   /** The holder last reported, by its node. */
-  #shown: { readonly node: string; readonly data: Buffer; readonly stat: Stat } | undefined
+  #reported: { readonly node: string; readonly data: Buffer; readonly stat: Stat } | undefined
 
-  constructor(desk: Desk, claim: Claim, wait: Wait) {
-    this.#desk = desk
+  constructor(runtime: Runtime, claim: Claim, wait: Wait) {
+    this.#runtime = runtime
     this.#claim = claim
     this.#wait = wait
-    this.#lock = pathOf(desk.settings.chroot, claim.name)
+    this.#lock = lockPath(runtime.settings.chroot, claim.name)
     this.#once = wait.remaining() === 0
   }
 
@@ -76,13 +76,13 @@ export class Waiter implements Standing {
     this.#woken()
   }
 
-  troubled(error: Error): void {
-    this.#wait.report?.({ error: troubleOf(error) })
+  onFailure(error: Error): void {
+    this.#wait.report?.({ error: toFailure(error) })
   }
 
-  async stand(): Promise<Hold | undefined> {
-    const { standings } = this.#desk
-    standings.add(this)
+  async acquire(): Promise<Hold | undefined> {
+    const { pendingClaims } = this.#runtime
+    pendingClaims.add(this)
     try {
       for (;;) {
         if (this.#wait.ended) return await this.#leave()
@@ -90,121 +90,125 @@ export class Waiter implements Standing {
           const end = await this.#try()
           if (end !== 'again') return end.hold
         } catch (error) {
-          if (!isPassing(error)) throw error
+          if (!isTransient(error)) throw error
           await this.#reconnected(error)
         }
       }
     } catch (error) {
       this.#abandon()
-      throw error instanceof RangeError ? error : troubleOf(error)
+      throw error instanceof RangeError ? error : toFailure(error)
     } finally {
-      standings.delete(this)
+      pendingClaims.delete(this)
     }
   }
 
   /** Reads and judges the queue once, entering it first if need be. */
   async #try(): Promise<'again' | { readonly hold: Hold | undefined }> {
-    const { session } = this.#desk
+    const { session } = this.#runtime
     if (!session.connected) {
-      if (session.trouble !== undefined) this.troubled(session.trouble)
+      if (session.failure !== undefined) this.onFailure(session.failure)
       await this.#connected()
       if (this.#wait.ended) return 'again'
     }
-    const children = this.#mine() ? await this.#list() : await this.#enter()
+    const children = this.#findOwn() ? await this.#readQueue() : await this.#enter()
     if (children === 'again') return 'again'
     if (children === 'busy') return { hold: undefined }
     const node = this.#node
     if (node === undefined) return 'again'
-    const verdict = judge(children, node.name)
-    switch (verdict.is) {
+    const state = evaluate(children, node.name)
+    switch (state.is) {
       case 'granted':
-        return this.#granted(node, verdict.behind)
+        return this.#granted(node, state.behind)
       case 'gone':
         this.#node = undefined
         return 'again'
       case 'limit':
         throw permitLimitError(
           this.#claim.name,
-          verdict.limit,
+          state.limit,
           this.#claim.mode.kind === 'permits' ? this.#claim.mode.of : 0,
         )
       case 'tie':
-        await this.#stepBack()
+        await this.#leaveTie()
         return 'again'
       case 'waiting':
         if (this.#once) return { hold: await this.#leave() }
-        await this.#park(verdict)
+        await this.#park(state)
         return 'again'
     }
   }
 
   /** Do we have an entry in the current session? */
-  #mine(): boolean {
-    const { session } = this.#desk
+  #findOwn(): boolean {
+    const { session } = this.#runtime
     if (this.#node !== undefined && this.#node.session !== session.id) this.#node = undefined
-    if (this.#doubtful !== undefined && this.#doubtful !== session.id) this.#doubtful = undefined
+    if (this.#ambiguous !== undefined && this.#ambiguous !== session.id) this.#ambiguous = undefined
     return this.#node !== undefined
   }
 
-  async #list(): Promise<readonly string[]> {
-    this.#sent = this.#desk.clock.now()
-    return this.#seen(await this.#desk.session.call(listing(this.#lock)).catch(ignore(codes.noNode)))
+  async #readQueue(): Promise<readonly string[]> {
+    this.#sent = this.#runtime.clock.now()
+    return this.#onListed(await this.#runtime.session.call(listing(this.#lock)).catch(ignore(codes.noNode)))
   }
 
-  #seen(list: { readonly children: readonly string[]; readonly stat: Stat } | undefined): readonly string[] {
+  #onListed(
+    list: { readonly children: readonly string[]; readonly stat: Stat } | undefined,
+  ): readonly string[] {
     this.#stamp = list?.stat.mzxid ?? 0n
     return list?.children ?? []
   }
 
   /** Creates the queue entry, and reads the queue with it. */
   async #enter(): Promise<readonly string[] | 'again' | 'busy'> {
-    const { session, settings, acl, clock, by } = this.#desk
-    if (this.#doubtful !== undefined) return this.#recover()
+    const { session, settings, acl, clock, client } = this.#runtime
+    if (this.#ambiguous !== undefined) return this.#recover()
     const { attempt, mode } = this.#claim
-    if (this.#once && !(await this.#looksFree())) return 'busy'
-    this.#desk.assertLasts(this.#claim)
-    const path = `${this.#lock}/${placeName(attempt, mode, settings.names)}`
+    if (this.#once && !(await this.#isUncontended())) return 'busy'
+    this.#runtime.assertDelayFits(this.#claim)
+    const path = `${this.#lock}/${entryName(attempt, mode, settings.names)}`
     const id = session.id
     this.#sent = clock.now()
-    const created = session.call(create(path, recordOf(this.#claim, by), acl, flags.ephemeralSequential))
+    const created = session.call(
+      create(path, encodeRecord(this.#claim, client), acl, flags.ephemeralSequential),
+    )
     const listed = session.call(listing(this.#lock))
     listed.catch(() => undefined)
-    this.#doubtful = id
+    this.#ambiguous = id
     try {
       const answer = await created
-      this.#doubtful = undefined
-      this.#desk.told(answer.stat)
+      this.#ambiguous = undefined
+      this.#runtime.noteServerTime(answer.stat)
       this.#keep(answer.path, answer.stat, id)
-      return this.#seen(await listed)
+      return this.#onListed(await listed)
     } catch (error) {
-      if (!isPassing(error)) this.#doubtful = undefined
+      if (!isTransient(error)) this.#ambiguous = undefined
       if (!isCode(error, codes.noNode)) throw error
-      await this.#desk.makeLock(this.#lock)
+      await this.#runtime.makeLock(this.#lock)
       return 'again'
     }
   }
 
   /** The answer to a create was lost: does the entry exist? */
   async #recover(): Promise<readonly string[] | 'again'> {
-    const { session } = this.#desk
+    const { session } = this.#runtime
     session.call(sync(this.#lock)).catch(() => undefined)
-    const children = await this.#list()
-    const ours = children.find((node) => placeOf(node)?.attempt === this.#claim.attempt)
+    const children = await this.#readQueue()
+    const ours = children.find((node) => parseEntry(node)?.attempt === this.#claim.attempt)
     if (ours === undefined) {
-      this.#doubtful = undefined
+      this.#ambiguous = undefined
       return 'again'
     }
     const path = `${this.#lock}/${ours}`
     const stat = await session.call(exists(path)).catch(ignore(codes.noNode))
     if (stat === undefined) return 'again'
-    this.#doubtful = undefined
+    this.#ambiguous = undefined
     if (stat.ephemeralOwner !== session.id) {
       // The node belongs to an ended session and the server has yet to remove it: it is no longer ours.
       await session.call(remove(path)).catch(ignore(codes.noNode))
       return 'again'
     }
     this.#keep(path, stat, session.id)
-    return this.#list()
+    return this.#readQueue()
   }
 
   #keep(path: string, stat: Stat, session: bigint): void {
@@ -213,9 +217,9 @@ export class Waiter implements Standing {
   }
 
   /** A single attempt reads the queue first: if it looks busy, the attempt creates no entry and disturbs no waiter. */
-  async #looksFree(): Promise<boolean> {
-    const synced = this.#desk.session.call(sync(this.#lock)).catch(ignore(codes.noNode))
-    const [children] = await Promise.all([this.#list(), synced])
+  async #isUncontended(): Promise<boolean> {
+    const synced = this.#runtime.session.call(sync(this.#lock)).catch(ignore(codes.noNode))
+    const [children] = await Promise.all([this.#readQueue(), synced])
     return admits(
       inOrder(children).map(({ mode }) => mode),
       this.#claim.mode,
@@ -223,8 +227,8 @@ export class Waiter implements Standing {
   }
 
   /** The sequence numbers are used up: stay out of the queue until it is empty and its node, with the counter, can be recreated. */
-  async #stepBack(): Promise<void> {
-    const { session, clock } = this.#desk
+  async #leaveTie(): Promise<void> {
+    const { session, clock } = this.#runtime
     const { signal } = this.#wait
     await this.#leave()
     this.#node = undefined
@@ -256,7 +260,7 @@ export class Waiter implements Standing {
     if (token === undefined || this.#wait.ended) return 'again'
     // The watchers of this entry must learn that it now holds: with permits, the next may hold beside it.
     const watched = behind && this.#claim.mode.kind === 'permits'
-    return { hold: new Hold(this.#desk, this.#claim, { token, sent: this.#sent, own: node, watched }) }
+    return { hold: new Hold(this.#runtime, this.#claim, { token, sent: this.#sent, own: node, watched }) }
   }
 
   /**
@@ -265,16 +269,16 @@ export class Waiter implements Standing {
    * token than the position of a claim behind us, which could not know.
    */
   async #token(node: Node): Promise<number | undefined> {
-    if (this.#stamp < node.stat.czxid) return tokenOf(node.stat.czxid)
-    const { session, by } = this.#desk
-    const record = recordOf(this.#claim, by)
+    if (this.#stamp < node.stat.czxid) return toToken(node.stat.czxid)
+    const { session, client } = this.#runtime
+    const record = encodeRecord(this.#claim, client)
     // A token of a reader or permit is stamped, too: it is newer than the position of an exclusive claim behind it.
     return stamped(session, node, this.#claim.mode.kind === 'exclusive' ? undefined : record)
   }
 
   /** Waits until the watched entry goes or changes, the session ends, or the wait is over. */
-  async #park(verdict: Waiting): Promise<void> {
-    const { session } = this.#desk
+  async #park(state: WaitingState): Promise<void> {
+    const { session } = this.#runtime
     const { signal } = this.#wait
     let wake: () => void = () => undefined
     const woken = new Promise<void>((resolve) => {
@@ -283,56 +287,56 @@ export class Waiter implements Standing {
     this.#woken = wake
     signal.addEventListener('abort', wake)
     const letGo = session.keepAlive()
-    const path = verdict.node === undefined ? this.#lock : `${this.#lock}/${verdict.node}`
+    const path = state.node === undefined ? this.#lock : `${this.#lock}/${state.node}`
     try {
-      const watches = await this.#watch(verdict, wake)
+      const watches = await this.#watch(state, wake)
       if (watches && !signal.aborted) await woken
     } finally {
       letGo()
       this.#woken = () => undefined
       signal.removeEventListener('abort', wake)
-      session.drop({ kind: verdict.node === undefined ? 'child' : 'data', path, fired: wake })
+      session.drop({ kind: state.node === undefined ? 'child' : 'data', path, fired: wake })
     }
   }
 
   /** Sets the watch and reports the holder. False: read the queue again now. */
-  async #watch(verdict: Waiting, wake: () => void): Promise<boolean> {
-    const { session } = this.#desk
-    const { node, holder, position } = verdict
+  async #watch(state: WaitingState, wake: () => void): Promise<boolean> {
+    const { session } = this.#runtime
+    const { node, holder, position } = state
     const own = this.#node
     if (own === undefined) return false
     if (node === undefined) {
-      const again = judge(await session.call(getChildren(this.#lock, wake)), own.name)
+      const again = evaluate(await session.call(getChildren(this.#lock, wake)), own.name)
       if (again.is !== 'waiting' || again.node !== undefined) return false
     }
     const watched = node === undefined ? undefined : session.call(getData(`${this.#lock}/${node}`, wake))
     watched?.catch(() => undefined)
-    if (holder !== undefined && holder.node !== node && this.#shown?.node !== holder.node) {
+    if (holder !== undefined && holder.node !== node && this.#reported?.node !== holder.node) {
       const answer = await session.call(getData(`${this.#lock}/${holder.node}`)).catch(ignore(codes.noNode))
-      this.#shown = answer && { node: holder.node, ...answer }
+      this.#reported = answer && { node: holder.node, ...answer }
     }
     const answer = await watched?.catch(ignore(codes.noNode))
     if (watched !== undefined && answer === undefined) return false
     // The predecessor may have reported that it holds before we watched it; then the queue shows it.
     if (watched !== undefined && this.#claim.mode.kind === 'permits') {
-      const again = judge(await session.call(getChildren(this.#lock)), own.name)
+      const again = evaluate(await session.call(getChildren(this.#lock)), own.name)
       if (again.is !== 'waiting' || again.node !== node) return false
     }
     if (holder !== undefined && holder.node === node && answer !== undefined)
-      this.#shown = { node: holder.node, ...answer }
+      this.#reported = { node: holder.node, ...answer }
     this.#tell(holder, position)
     return true
   }
 
-  #tell(place: Place | undefined, position: number): void {
-    const shown = this.#shown
-    if (place === undefined || shown?.node !== place.node) return this.#wait.report?.({ position })
-    const { client, note } = readRecord(shown.data)
-    const now = this.#desk.now() ?? shown.stat.ctime
+  #tell(entry: QueueEntry | undefined, position: number): void {
+    const shown = this.#reported
+    if (entry === undefined || shown?.node !== entry.node) return this.#wait.report?.({ position })
+    const { client, note } = parseRecord(shown.data)
+    const now = this.#runtime.now() ?? shown.stat.ctime
     const holder = {
-      attempt: place.attempt,
-      mode: place.mode,
-      token: shownToken(place, shown.stat, this.#stamp),
+      attempt: entry.attempt,
+      mode: entry.mode,
+      token: holderToken(entry, shown.stat, this.#stamp),
       heldFor: Math.max(0, now - shown.stat.ctime),
       expiresIn: Number.POSITIVE_INFINITY,
       ...(client !== undefined && { client }),
@@ -343,12 +347,12 @@ export class Waiter implements Standing {
 
   /** The connection broke: reports it, and waits for the next connection while the wait lasts. */
   async #reconnected(error: unknown): Promise<void> {
-    this.#wait.report?.({ error: troubleOf(error) })
+    this.#wait.report?.({ error: toFailure(error) })
     await this.#connected()
   }
 
   async #connected(): Promise<void> {
-    const { session } = this.#desk
+    const { session } = this.#runtime
     const { signal } = this.#wait
     const letGo = session.keepAlive()
     try {
@@ -356,8 +360,8 @@ export class Waiter implements Standing {
     } catch (error) {
       if (!signal.aborted) throw error
       // The wait ended without an answer from any server: this does not mean "not free".
-      const { trouble } = session
-      if (trouble !== undefined) throw troubleOf(trouble)
+      const { failure } = session
+      if (failure !== undefined) throw toFailure(failure)
     } finally {
       letGo()
     }
@@ -365,20 +369,20 @@ export class Waiter implements Standing {
 
   /** Resolves once the entry is removed. Without a connection it is removed on the next one. */
   async #leave(): Promise<undefined> {
-    const own = this.#own()
-    if (own !== undefined) await this.#desk.remove(own).catch(() => undefined)
+    const own = this.#ownNode()
+    if (own !== undefined) await this.#runtime.remove(own).catch(() => undefined)
     return undefined
   }
 
   #abandon(): void {
-    const own = this.#own()
-    if (own !== undefined) this.#desk.remove(own).catch(() => undefined)
+    const own = this.#ownNode()
+    if (own !== undefined) this.#runtime.remove(own).catch(() => undefined)
   }
 
-  #own(): Own | undefined {
+  #ownNode(): OwnNode | undefined {
     if (this.#node !== undefined) return this.#node
-    if (this.#doubtful === undefined) return undefined
+    if (this.#ambiguous === undefined) return undefined
     const { attempt } = this.#claim
-    return { lock: this.#lock, attempt, path: undefined, session: this.#doubtful }
+    return { lock: this.#lock, attempt, path: undefined, session: this.#ambiguous }
   }
 }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Claim, Driver } from '../../../src/core/driver.js'
 import { shared } from '../../../src/core/mode.js'
-import { lineOf, pathOf } from '../../../src/drivers/consul/keys.js'
+import { encodePath, lockKeys } from '../../../src/drivers/consul/keys.js'
 import { fakeClock } from '../../support/fake-clock.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startConsul } from '../../support/servers/consul.js'
@@ -31,7 +31,10 @@ async function standIn(name: string): Promise<{ leave(): Promise<void> }> {
   const { ID } = (await server.ask('PUT', '/v1/session/create', '{"TTL":"60s","Behavior":"delete"}')) as {
     ID: string
   }
-  await server.ask('PUT', `/v1/kv/${pathOf(lineOf('holdfast/', name).place('f'.repeat(32)))}?acquire=${ID}`)
+  await server.ask(
+    'PUT',
+    `/v1/kv/${encodePath(lockKeys('holdfast/', name).entry('f'.repeat(32)))}?acquire=${ID}`,
+  )
   return { leave: async () => void (await server.ask('PUT', `/v1/session/destroy/${ID}`)) }
 }
 
@@ -152,7 +155,7 @@ test('a try that misses one writes nothing at all', async (t) => {
 test('a lock left without an owner, as `consul lock` leaves it, is taken with the others', async (t) => {
   const driver = driverOf(t, server.url)
   const claims = [claim('left'), claim('beside it')]
-  await server.ask('PUT', `/v1/kv/${pathOf(lineOf('holdfast/', 'left').lock)}`, 'somebody')
+  await server.ask('PUT', `/v1/kv/${encodePath(lockKeys('holdfast/', 'left').lock)}`, 'somebody')
   const grants = await together(driver, claims)
   assert.equal(grants?.length, 2)
   for (const grant of grants ?? []) assert.equal(await grant.release(), 'released')

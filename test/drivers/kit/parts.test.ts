@@ -2,12 +2,16 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { type Mode, permits, shared } from '../../../src/core/mode.js'
-import { encode as consulKey, nameOf as consulName, lineOf } from '../../../src/drivers/consul/keys.js'
-import { base64, lineOf as etcdLine, nameOf as etcdName } from '../../../src/drivers/etcd/keys.js'
+import {
+  encode as consulKey,
+  parseLockName as consulName,
+  lockKeys,
+} from '../../../src/drivers/consul/keys.js'
+import { base64, lockKeys as etcdLine, parseLockName as etcdName } from '../../../src/drivers/etcd/keys.js'
 import { ServerTime } from '../../../src/drivers/kit/server-time.js'
 import {
-  blockerOf,
   conflictingLimit,
+  findBlocker,
   grantedCount,
   isGranted,
 } from '../../../src/drivers/kit/sessions/order.js'
@@ -42,13 +46,13 @@ test('the holders are the beginning of the line', () => {
 test('one place is waited for: the last for a writer, the last writer for a reader, none or any for permits', () => {
   const [a, b, c] = line(x, shared, shared)
   assert.ok(a && b && c)
-  assert.equal(blockerOf([a, b, c], x), c)
-  assert.equal(blockerOf([a, b, c], shared), a)
-  assert.equal(blockerOf(line(permits(3, 3)), permits(1, 3)), undefined)
-  assert.equal(blockerOf([a], permits(1, 3)), a)
+  assert.equal(findBlocker([a, b, c], x), c)
+  assert.equal(findBlocker([a, b, c], shared), a)
+  assert.equal(findBlocker(line(permits(3, 3)), permits(1, 3)), undefined)
+  assert.equal(findBlocker([a], permits(1, 3)), a)
   const [first, stranger, last] = line(permits(1, 3), permits(1, 4), permits(1, 3))
   assert.ok(first && stranger && last)
-  assert.equal(blockerOf([first, stranger], permits(1, 3)), stranger)
+  assert.equal(findBlocker([first, stranger], permits(1, 3)), stranger)
 })
 
 test('the first place of a semaphore decides its limit', () => {
@@ -65,13 +69,13 @@ test("the store's time is this machine's as long as they agree, and the store's 
   let wall = Date.parse('2030-01-01T00:00:00.400Z')
   const time = new ServerTime(clock, () => wall)
   const second = 'Tue, 01 Jan 2030 00:00:00 GMT'
-  time.heard(second, clock.now())
+  time.update(second, clock.now())
   assert.equal(time.now(), wall)
   wall += 3_600_000
   assert.ok(Math.abs(time.now() - Date.parse(second)) <= 1_000, 'an hour ahead')
   wall -= 7_200_000
   assert.ok(Math.abs(time.now() - Date.parse(second)) <= 1_000, 'an hour behind')
-  time.heard('nonsense', clock.now())
+  time.update('nonsense', clock.now())
   assert.ok(Math.abs(time.now() - Date.parse(second)) <= 1_000)
 })
 
@@ -94,12 +98,12 @@ test('names become keys and back, and no two the same', () => {
   const attempt = '0'.repeat(32)
   const keys = new Set<string>()
   for (const name of names) {
-    const { lock, place } = lineOf('p/', name)
+    const { lock, entry } = lockKeys('p/', name)
     assert.equal(consulName('p/', lock), name)
-    assert.equal(consulName('p/', place(attempt)), name)
+    assert.equal(consulName('p/', entry(attempt)), name)
     assert.equal(new URL(`http://h/${consulKey(name)}`).pathname.includes('//'), false, name)
     keys.add(lock)
-    const key = etcdLine('p/', name).place(attempt)
+    const key = etcdLine('p/', name).entry(attempt)
     assert.equal(etcdName('p/', { key, create_revision: '1', mod_revision: '1' }), name)
   }
   assert.equal(keys.size, names.length)

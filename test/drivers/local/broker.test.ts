@@ -4,11 +4,11 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { after, test } from 'node:test'
-import { type Broker, makeBroker } from '../../../src/drivers/local/broker.js'
+import { type Broker, createBroker } from '../../../src/drivers/local/broker.js'
 import type { Client, Connection } from '../../../src/drivers/local/clients.js'
 import { type Journal, openJournal, readJournal } from '../../../src/drivers/local/journal.js'
-import { type ProcessMark, thisProcess } from '../../../src/drivers/local/processes.js'
-import type { Entering, Verb, WireMode } from '../../../src/drivers/local/protocol.js'
+import { type ProcessIdentity, thisProcess } from '../../../src/drivers/local/processes.js'
+import type { Hello, Verb, WireMode } from '../../../src/drivers/local/protocol.js'
 import { type FakeClock, fakeClock } from '../../support/fake-clock.js'
 import { leakCheck } from '../../support/leaks.js'
 import { endAll, freshDirectory } from './processes.js'
@@ -31,7 +31,7 @@ interface Desk {
   readonly directory: string
   /** Appends fail with this while it is set. */
   full: Error | undefined
-  enter(who?: Partial<Entering>): Peer
+  enter(who?: Partial<Hello>): Peer
   /** Another broker after this one, from its journal. */
   successor(): Desk
 }
@@ -51,7 +51,7 @@ function desk(directory = freshDirectory(), clock = fakeClock()): Desk {
       journal.append(lines)
     },
   })
-  const broker = makeBroker(readJournal(directory), {
+  const broker = createBroker(readJournal(directory), {
     clock,
     wall: () => 1_700_000_000_000 + clock.now(),
     uptime: () => 5_000_000 + clock.now(),
@@ -60,7 +60,7 @@ function desk(directory = freshDirectory(), clock = fakeClock()): Desk {
   })
   let calls = 0
   let clients = 0
-  const enter = (who: Partial<Entering> = {}): Peer => {
+  const enter = (who: Partial<Hello> = {}): Peer => {
     clients += 1
     const said: unknown[][] = []
     const connection: Connection = { send: (message) => void said.push([...message]), end: () => undefined }
@@ -82,7 +82,7 @@ function desk(directory = freshDirectory(), clock = fakeClock()): Desk {
         calls += 1
         broker.call(client, [calls, ...verb])
       },
-      leave: (bye = false) => broker.left(client, connection, bye),
+      leave: (bye = false) => broker.clientLeft(client, connection, bye),
     }
   }
   return Object.assign(self, {
@@ -106,7 +106,7 @@ const acquire = (
 }
 
 /** A process that has ended, and the name it had. */
-async function endedProcess(): Promise<ProcessMark> {
+async function endedProcess(): Promise<ProcessIdentity> {
   const child = spawn(process.execPath, ['-e', 'setTimeout(() => {}, 60_000)'])
   const text = readFileSync(`/proc/${child.pid}/stat`, 'latin1')
   const start = text.slice(text.lastIndexOf(')') + 2).split(' ')[19] ?? ''

@@ -5,7 +5,7 @@ import { after, test } from 'node:test'
 import fc from 'fast-check'
 import { exclusive, permits, shared } from '../../../src/core/mode.js'
 import { openJournal, readJournal } from '../../../src/drivers/local/journal.js'
-import { type JournaledHold, lineOf } from '../../../src/drivers/local/journal-lines.js'
+import { type JournaledHold, toLines } from '../../../src/drivers/local/journal-lines.js'
 import { thisProcess } from '../../../src/drivers/local/processes.js'
 import { leakCheck } from '../../support/leaks.js'
 import { endAll, freshDirectory } from './processes.js'
@@ -24,7 +24,7 @@ function held(attempt: string, more: Partial<JournaledHold['hold']> = {}): Journ
     client: undefined,
     ...more,
   }
-  return { name: `name of ${attempt}`, hold, client: 'c', mark: here }
+  return { name: `name of ${attempt}`, hold, client: 'c', identity: here }
 }
 
 function isJson(text: string): boolean {
@@ -48,9 +48,9 @@ test('what was granted and not ended is read back as it was', () => {
     held('b', { mode: shared, token: 12, upTo: 12 }),
     held('c', { mode: permits(2, 3), token: 20, upTo: 20 }),
   ]
-  for (const one of holds) journal.append(lineOf.granted(one))
+  for (const one of holds) journal.append(toLines.granted(one))
   assert.deepEqual(readJournal(directory), { floor: 20, holds, ended: [], cells: [] })
-  journal.append(lineOf.ended('name of a', 'a', true) + lineOf.ended('name of b', 'b', false))
+  journal.append(toLines.ended('name of a', 'a', true) + toLines.ended('name of b', 'b', false))
   const rest = readJournal(directory)
   assert.deepEqual(rest.holds, [holds[2]])
   assert.deepEqual(rest.ended, [{ name: 'name of a', attempt: 'a' }])
@@ -62,9 +62,9 @@ test('a downgrade and a longer ttl are read back', () => {
   const journal = openJournal(directory, here, empty)
   const { name, hold } = held('a')
   const full = { ...hold, since: 0, expires: 0 }
-  journal.append(lineOf.granted(held('a')))
-  journal.append(lineOf.downgraded(name, { ...full, mode: shared, token: 7 }))
-  journal.append(lineOf.longer(name, { ...full, ttl: 5000 }))
+  journal.append(toLines.granted(held('a')))
+  journal.append(toLines.downgraded(name, { ...full, mode: shared, token: 7 }))
+  journal.append(toLines.longer(name, { ...full, ttl: 5000 }))
   const [read] = readJournal(directory).holds
   assert.deepEqual(read?.hold, { ...hold, mode: shared, token: 7, upTo: 7, ttl: 5000 })
   journal.close()
@@ -73,8 +73,8 @@ test('a downgrade and a longer ttl are read back', () => {
 test('the floor outlives the holds it came from', () => {
   const directory = freshDirectory()
   const journal = openJournal(directory, here, empty)
-  journal.append(lineOf.granted(held('a', { token: 1000, upTo: 2000 })))
-  journal.append(lineOf.ended('name of a', 'a', true))
+  journal.append(toLines.granted(held('a', { token: 1000, upTo: 2000 })))
+  journal.append(toLines.ended('name of a', 'a', true))
   assert.equal(readJournal(directory).floor, 2000)
   journal.close()
 })
@@ -82,8 +82,8 @@ test('the floor outlives the holds it came from', () => {
 test('cut anywhere, a journal says what its whole lines say', () => {
   const directory = freshDirectory()
   const journal = openJournal(directory, here, empty)
-  for (const attempt of ['a', 'b', 'c']) journal.append(lineOf.granted(held(attempt)))
-  journal.append(lineOf.ended('name of b', 'b', true))
+  for (const attempt of ['a', 'b', 'c']) journal.append(toLines.granted(held(attempt)))
+  journal.append(toLines.ended('name of b', 'b', true))
   journal.close()
   const file = join(directory, 'journal')
   const text = readFileSync(file, 'utf8')
@@ -112,11 +112,11 @@ test('cut anywhere, a journal says what its whole lines say', () => {
 test('a new one takes the place of the old one as a whole, and a writer of the old one is not heard', () => {
   const directory = freshDirectory()
   const old = openJournal(directory, here, empty)
-  old.append(lineOf.granted(held('a')))
-  const next = openJournal(directory, here, { lines: lineOf.granted(held('b')), floor: 7 })
+  old.append(toLines.granted(held('a')))
+  const next = openJournal(directory, here, { lines: toLines.granted(held('b')), floor: 7 })
   assert.equal(old.deleted, true)
   assert.equal(next.deleted, false)
-  old.append(lineOf.granted(held('stale')))
+  old.append(toLines.granted(held('stale')))
   const { holds, floor } = readJournal(directory)
   assert.deepEqual(
     holds.map(({ hold }) => hold.attempt),
@@ -133,12 +133,12 @@ test('it is large when much of it is no longer true, and small again after a rew
   const journal = openJournal(directory, here, empty)
   for (let i = 0; !journal.large; i++) {
     assert.ok(i < 10_000)
-    journal.append(lineOf.granted(held(`a${i}`)) + lineOf.ended(`name of a${i}`, `a${i}`, true))
+    journal.append(toLines.granted(held(`a${i}`)) + toLines.ended(`name of a${i}`, `a${i}`, true))
   }
-  assert.equal(journal.rewrite({ lines: lineOf.granted(held('kept')), floor: 1 }), true)
+  assert.equal(journal.rewrite({ lines: toLines.granted(held('kept')), floor: 1 }), true)
   assert.equal(journal.large, false)
   assert.equal(readJournal(directory).holds.length, 1)
-  journal.append(lineOf.ended('name of kept', 'kept', true))
+  journal.append(toLines.ended('name of kept', 'kept', true))
   assert.equal(readJournal(directory).holds.length, 0)
   journal.close()
 })
@@ -146,11 +146,11 @@ test('it is large when much of it is no longer true, and small again after a rew
 test('a rewrite that fails leaves the old file in use', () => {
   const directory = freshDirectory()
   const journal = openJournal(directory, here, empty)
-  journal.append(lineOf.granted(held('a')))
+  journal.append(toLines.granted(held('a')))
   // A directory stands where the draft would be written.
   mkdirSync(join(directory, `journal-${process.pid}`))
   assert.equal(journal.rewrite(empty), false)
-  journal.append(lineOf.granted(held('b')))
+  journal.append(toLines.granted(held('b')))
   assert.equal(readJournal(directory).holds.length, 2)
   journal.close()
 })

@@ -9,9 +9,9 @@ import { after, afterEach, describe, test } from 'node:test'
 import { createLocks } from 'holdfast'
 import { local } from 'holdfast/local'
 import { fixedAddress } from '../../../src/drivers/local/address.js'
-import { holderOf } from '../../../src/drivers/local/holder.js'
+import { findSocketHolder } from '../../../src/drivers/local/holder.js'
 import { version } from '../../../src/drivers/local/protocol.js'
-import { openHome } from '../../../src/drivers/local/runtime-directory.js'
+import { openRuntimeDirectory } from '../../../src/drivers/local/runtime-directory.js'
 import { leakCheck } from '../../support/leaks.js'
 import { until } from '../../support/until.js'
 import { brokerOf, endAll, freshDirectory, start } from './processes.js'
@@ -24,7 +24,8 @@ const strangersCanBe = process.getuid?.() === 0 && readlinkSync('/proc/self/ns/p
 const stranger = strangersCanBe ? 65534 : process.getuid?.()
 
 const squatters = new Set<ChildProcess>()
-const nameOf = (directory: string) => fixedAddress(openHome(directory, 'abstract'), 'broker') ?? ''
+const nameOf = (directory: string) =>
+  fixedAddress(openRuntimeDirectory(directory, 'abstract'), 'broker') ?? ''
 
 /** Binds the broker's name of `directory`, and treats whoever connects in this manner. Not from a file: another user may not read the checkout. */
 async function squat(directory: string, manner: Manner, uid = process.getuid?.()): Promise<ChildProcess> {
@@ -145,14 +146,14 @@ describe('a name that another user has already', () => {
     const late = await start({ directory })
     assert.equal(await late.tryAcquire('kept'), undefined, 'there is a second broker')
     assert.deepEqual(
-      holderOf(nameOf(directory)),
+      findSocketHolder(nameOf(directory)),
       { is: 'nobody' },
       'nobody needs the name while there is a broker',
     )
 
     await broker.kill()
     assert.equal(await late.tryAcquire('kept'), undefined, 'the next broker does not know what is held')
-    assert.equal(holderOf(nameOf(directory)).is, 'ours', 'the next broker serves by name again')
+    assert.equal(findSocketHolder(nameOf(directory)).is, 'ours', 'the next broker serves by name again')
     assert.equal(await holder.release(held), 'released')
     assert.ok(((await late.tryAcquire('kept')) ?? 0) > held.token)
   })

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, test } from 'node:test'
 import { Redis } from 'ioredis'
-import { keysOf } from '../../../src/drivers/redis/keys.js'
+import { lockKeys } from '../../../src/drivers/redis/keys.js'
 import { acquire } from '../../../src/drivers/redis/scripts/acquire.js'
 import { meet } from '../../../src/drivers/redis/scripts/server-marker.js'
 import { release } from '../../../src/drivers/redis/scripts/verbs.js'
@@ -90,7 +90,7 @@ class Process {
 
   /** Asks for a lock nobody has asked for before: 'granted', 'stranger', or for how many seconds more nothing is. */
   async ask(): Promise<string | number> {
-    const keys = ['hf:boot', ...keysOf('hf:', `lock ${++lock}`)]
+    const keys = ['hf:boot', ...lockKeys('hf:', `lock ${++lock}`)]
     const item = [`attempt ${lock}`, 'x', '1000000', '1 1 0 0 0', '']
     const reply = await client.evalsha(shas.acquire, 4, ...keys, ...this.header(), ...item)
     if (!Array.isArray(reply)) return 'granted'
@@ -390,7 +390,7 @@ test('a server that does not let INFO be called is not judged', async () => {
 
 test('while nothing is granted, a release frees the lock but hands it to nobody', async () => {
   const one = await settled()
-  const keys = ['hf:boot', ...keysOf('hf:', `lock ${++lock}`)]
+  const keys = ['hf:boot', ...lockKeys('hf:', `lock ${++lock}`)]
   const waits = ['1 1 1 9000000000 0', '']
   await client.evalsha(shas.acquire, 4, ...keys, ...one.header(), 'holder', 'x', '60000000', ...waits)
   await client.evalsha(shas.acquire, 4, ...keys, ...one.header(), 'waiter', 'x', '60000000', ...waits)

@@ -1,7 +1,7 @@
 // What it costs the server, counted by the server.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { shaOf } from '../../../src/drivers/redis/pipeline.js'
+import { scriptHash } from '../../../src/drivers/redis/pipeline.js'
 import { acquire } from '../../../src/drivers/redis/scripts/acquire.js'
 import { release } from '../../../src/drivers/redis/scripts/verbs.js'
 import { leakCheck } from '../../support/leaks.js'
@@ -116,7 +116,7 @@ test('ten thousand waiters on one lock make no script slow', async (t) => {
   for (let i = 0; i < 10_000; i += 50) {
     const items = Array.from({ length: 50 }, (_, j) => ask(`waiter${i + j}`)).flat()
     const all = Array.from({ length: 50 }, () => keys).flat()
-    await client.evalsha(shaOf(acquire), all.length, ...all, ...head, ...items)
+    await client.evalsha(scriptHash(acquire), all.length, ...all, ...head, ...items)
   }
   assert.equal(await client.zcard('hf:{crowd}:q'), 9_999)
   const slowest = { acquire: 0, release: 0 }
@@ -125,7 +125,7 @@ test('ten thousand waiters on one lock make no script slow', async (t) => {
     const times: number[] = []
     for (let i = 0; i < 20; i++) {
       await client.config('RESETSTAT')
-      await client.evalsha(shaOf(script), 3, ...keys, ...head, ...item(i))
+      await client.evalsha(scriptHash(script), 3, ...keys, ...head, ...item(i))
       const [, usec] = /cmdstat_evalsha:calls=1,usec=(\d+)/.exec(await client.info('commandstats')) ?? []
       times.push(Number(usec))
     }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { Redis } from 'ioredis'
 import { toLockStatus } from '../../../src/drivers/redis/inspect.js'
-import { keysOf } from '../../../src/drivers/redis/keys.js'
+import { lockKeys } from '../../../src/drivers/redis/keys.js'
 import { acquire } from '../../../src/drivers/redis/scripts/acquire.js'
 import type { Script } from '../../../src/drivers/redis/scripts/batch-script.js'
 import { inspect } from '../../../src/drivers/redis/scripts/inspect.js'
@@ -50,7 +50,7 @@ for (const [flavour, shortCuts] of runs) {
 let orders = 0
 
 function twinOf(redis: Redis, shas: ReadonlyMap<Script, string>, name: string): Twin {
-  const keys = keysOf('hf:', name)
+  const keys = lockKeys('hf:', name)
   const evaluate = async (now: number, script: Script, args: readonly string[]): Promise<unknown> => {
     const seconds = Math.floor(now / 1000)
     const clock = redis.mset('clock:s', seconds, 'clock:us', (now - seconds * 1000) * 1000)

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { systemEnv } from '../../../src/core/engine.js'
 import { toFailure } from '../../../src/drivers/redis/failure.js'
 import { type RedisOptions, redis } from '../../../src/drivers/redis/index.js'
-import { keysOf, nameOf, patternOf } from '../../../src/drivers/redis/keys.js'
+import { lockKeys, parseLockName, scanPattern } from '../../../src/drivers/redis/keys.js'
 import { parseNotification } from '../../../src/drivers/redis/subscriber.js'
 import { leakCheck } from '../../support/leaks.js'
 
@@ -29,13 +29,13 @@ const closed = { ended: true, outage: undefined }
 test('keys: every name has keys of its own, in one slot, and can be read back', () => {
   fc.assert(
     fc.property(names, names, (one, other) => {
-      const [hash, line, deadlines] = keysOf('hf:', one)
-      assert.equal(nameOf('hf:', hash), one)
-      assert.equal(nameOf('hf:', line), undefined)
+      const [hash, line, deadlines] = lockKeys('hf:', one)
+      assert.equal(parseLockName('hf:', hash), one)
+      assert.equal(parseLockName('hf:', line), undefined)
       assert.equal(tagOf(line), tagOf(hash))
       assert.equal(tagOf(deadlines), tagOf(hash))
       if (one !== other) {
-        const all = new Set([hash, line, deadlines, ...keysOf('hf:', other)])
+        const all = new Set([hash, line, deadlines, ...lockKeys('hf:', other)])
         assert.equal(all.size, 6)
       }
     }),
@@ -44,8 +44,8 @@ test('keys: every name has keys of its own, in one slot, and can be read back', 
 })
 
 test('keys: a pattern takes its characters as they are', () => {
-  assert.equal(patternOf('hf:', 'a*b?[c]\\'), 'hf:{a\\*b\\?\\[c\\]\\\\*}')
-  assert.equal(patternOf('hf:', ''), 'hf:{*}')
+  assert.equal(scanPattern('hf:', 'a*b?[c]\\'), 'hf:{a\\*b\\?\\[c\\]\\\\*}')
+  assert.equal(scanPattern('hf:', ''), 'hf:{*}')
 })
 
 test('pushes: what is not one of ours is ignored', () => {

@@ -4,20 +4,20 @@ import { after, describe, test } from 'node:test'
 import { exclusive, permits, shared } from '../../../src/core/mode.js'
 import { grantedCount } from '../../../src/drivers/kit/sessions/order.js'
 import { zookeeper } from '../../../src/drivers/zookeeper/index.js'
-import { decode, encode, parentsOf, placeName } from '../../../src/drivers/zookeeper/keys.js'
+import { decode, encode, entryName, parentPaths } from '../../../src/drivers/zookeeper/keys.js'
 import type { ZookeeperOptions } from '../../../src/drivers/zookeeper/options.js'
-import { inOrder, judge, later, placeOf } from '../../../src/drivers/zookeeper/queue.js'
-import { readRecord } from '../../../src/drivers/zookeeper/record.js'
+import { compareSequence, evaluate, inOrder, parseEntry } from '../../../src/drivers/zookeeper/queue.js'
+import { parseRecord } from '../../../src/drivers/zookeeper/record.js'
 import {
-  lagOf,
-  paceOf,
+  heartbeatTiming,
+  maxLeaseTtl,
   pauseBefore,
   provenUntil,
-  Reported,
-  worthOf,
+  ReportedMessages,
+  reportLag,
 } from '../../../src/drivers/zookeeper/session/heartbeat-timing.js'
 import { Reader, Writer } from '../../../src/drivers/zookeeper/session/jute.js'
-import { tokenOf } from '../../../src/drivers/zookeeper/token.js'
+import { toToken } from '../../../src/drivers/zookeeper/token.js'
 import { leakCheck } from '../../support/leaks.js'
 
 const id = 'a'.repeat(32)
@@ -26,7 +26,7 @@ const other = 'b'.repeat(32)
 const digits = (number: number) =>
   number < 0 ? `-${String(-number).padStart(9, '0')}` : String(number).padStart(10, '0')
 const place = (who: string, number: number, mode = exclusive) =>
-  `${placeName(who, mode, 'curator')}${digits(number)}`
+  `${entryName(who, mode, 'curator')}${digits(number)}`
 
 describe('the line', () => {
   test('reads every name that we, Curator and kazoo give to a place', () => {
@@ -47,7 +47,7 @@ describe('the line', () => {
       ['something-0000000003', 3, exclusive, undefined],
       ['something--000000003', -3, exclusive, undefined],
     ] as const) {
-      const seen = placeOf(node)
+      const seen = parseEntry(node)
       assert.deepEqual(
         { number: seen?.number, mode: seen?.mode, attempt: seen?.attempt },
         { number, mode, attempt: attempt ?? node },
@@ -55,7 +55,7 @@ describe('the line', () => {
       )
     }
     for (const node of ['', 'locks', 'leases', 'x-123', `_c_${id}-lock-`])
-      assert.equal(placeOf(node), undefined)
+      assert.equal(parseEntry(node), undefined)
   })
 
   test('goes on in order when the numbers overflow', () => {
@@ -65,27 +65,27 @@ describe('the line', () => {
       inOrder([...nodes].sort()).map(({ number }) => number),
       numbers,
     )
-    assert.deepEqual(judge(nodes, nodes[0] as string), { is: 'granted', behind: true })
+    assert.deepEqual(evaluate(nodes, nodes[0] as string), { is: 'granted', behind: true })
     // One alone past the end stands behind those before it.
-    const last = judge([...nodes.slice(0, 2), nodes[4] as string], nodes[4] as string)
+    const last = evaluate([...nodes.slice(0, 2), nodes[4] as string], nodes[4] as string)
     assert.equal(last.is === 'waiting' && last.node, nodes[1])
-    assert.ok(later(-2147483648, 2147483647) > 0 && later(2147483647, -2147483648) < 0)
-    assert.ok(later(0, -1) > 0)
+    assert.ok(compareSequence(-2147483648, 2147483647) > 0 && compareSequence(2147483647, -2147483648) < 0)
+    assert.ok(compareSequence(0, -1) > 0)
   })
 
   test('refuses to tell who is first of two with the same number, or past the end of the numbers', () => {
-    assert.deepEqual(judge([place(id, 7), place(other, 7)], place(id, 7)), { is: 'tie' })
+    assert.deepEqual(evaluate([place(id, 7), place(other, 7)], place(id, 7)), { is: 'tie' })
     // Past the end the server counts on for a moment, and goes back: which of the two is older cannot be told.
     const [last, further] = [place(id, 2147483647), place(other, -2147483648)]
-    for (const own of [last, further]) assert.deepEqual(judge([last, further], own), { is: 'tie' })
+    for (const own of [last, further]) assert.deepEqual(evaluate([last, further], own), { is: 'tie' })
     const before = place(other, 2147483646)
-    assert.equal(judge([before, last], before).is, 'granted')
-    assert.equal(judge([before, last], last).is, 'waiting')
+    assert.equal(evaluate([before, last], before).is, 'granted')
+    assert.equal(evaluate([before, last], last).is, 'waiting')
   })
 
   test('grants nothing to a place that is not there', () => {
-    assert.deepEqual(judge([], place(id, 1)), { is: 'gone' })
-    assert.deepEqual(judge([place(other, 1)], place(id, 1)), { is: 'gone' })
+    assert.deepEqual(evaluate([], place(id, 1)), { is: 'gone' })
+    assert.deepEqual(evaluate([place(other, 1)], place(id, 1)), { is: 'gone' })
   })
 
   test('lets a writer watch the one before, a reader the last writer, a permit who can let it in', () => {
@@ -97,7 +97,7 @@ describe('the line', () => {
       place('5'.repeat(32), 5),
     ]
     const watched = (at: number, line = nodes) => {
-      const verdict = judge(line, line[at] as string)
+      const verdict = evaluate(line, line[at] as string)
       return verdict.is === 'waiting' ? [line.indexOf(verdict.node ?? ''), verdict.position] : verdict.is
     }
     assert.deepEqual(
@@ -115,16 +115,16 @@ describe('the line', () => {
 
   test('refuses a semaphore with another limit, whoever came first', () => {
     const nodes = [place(id, 1, permits(1, 3)), place(other, 2, permits(1, 4))]
-    assert.deepEqual(judge(nodes, nodes[1] as string), { is: 'limit', limit: 3 })
-    assert.equal(judge(nodes, nodes[0] as string).is, 'granted')
+    assert.deepEqual(evaluate(nodes, nodes[1] as string), { is: 'limit', limit: 3 })
+    assert.equal(evaluate(nodes, nodes[0] as string).is, 'granted')
   })
 
   test('lets one with the right limit wait for one with a wrong limit to leave', () => {
     const nodes = [1, 2, 3].map((n) => place(`${n}`.repeat(32), n, permits(1, n === 2 ? 4 : 3)))
-    const verdict = judge(nodes, nodes[2] as string)
+    const verdict = evaluate(nodes, nodes[2] as string)
     assert.equal(verdict.is === 'waiting' && verdict.node, nodes[1])
-    assert.equal(judge([nodes[0] as string, nodes[2] as string], nodes[2] as string).is, 'granted')
-    assert.deepEqual(judge(nodes.slice(1), nodes[2] as string), { is: 'limit', limit: 4 })
+    assert.equal(evaluate([nodes[0] as string, nodes[2] as string], nodes[2] as string).is, 'granted')
+    assert.deepEqual(evaluate(nodes.slice(1), nodes[2] as string), { is: 'limit', limit: 4 })
   })
 })
 
@@ -144,8 +144,8 @@ describe('names', () => {
   })
 
   test('know what may be missing above them', () => {
-    assert.deepEqual(parentsOf('/a/b/c'), ['/a', '/a/b'])
-    assert.deepEqual(parentsOf('/c'), [])
+    assert.deepEqual(parentPaths('/a/b/c'), ['/a', '/a/b'])
+    assert.deepEqual(parentPaths('/c'), [])
   })
 })
 
@@ -176,7 +176,7 @@ describe('the encoding', () => {
 
 describe('the session', () => {
   test('is relied upon from a message that was answered one and a half ticks before another that the leader answered', () => {
-    const reported = new Reported(lagOf(2_000))
+    const reported = new ReportedMessages(reportLag(2_000))
     for (const sent of [0, 1_000, 2_000, 3_000]) reported.answered(sent, sent + 5)
     assert.deepEqual(
       [2_000, 3_004, 3_005, 4_500, 5_005, 9_000].map((sent) => reported.upTo(sent)),
@@ -186,7 +186,7 @@ describe('the session', () => {
   })
 
   test('counts a message from its answer: it may have been on its way for long', () => {
-    const reported = new Reported(lagOf(2_000))
+    const reported = new ReportedMessages(reportLag(2_000))
     reported.answered(0, 10)
     reported.answered(1_000, 4_000)
     assert.equal(reported.upTo(5_000), 0)
@@ -194,7 +194,7 @@ describe('the session', () => {
   })
 
   test('says nothing on a new connection of what the server before was sent', () => {
-    const reported = new Reported(lagOf(2_000))
+    const reported = new ReportedMessages(reportLag(2_000))
     reported.answered(0, 10)
     reported.clear()
     assert.equal(reported.upTo(10_000), Number.NEGATIVE_INFINITY)
@@ -207,26 +207,29 @@ describe('the session', () => {
       [40_000, 2_000],
       [9_000, 3_000],
     ] as const) {
-      const { beat } = paceOf(timeout, tick)
-      const reported = new Reported(lagOf(tick))
+      const { heartbeatInterval } = heartbeatTiming(timeout, tick)
+      const reported = new ReportedMessages(reportLag(tick))
       let proven = 0
-      for (let sent = 0; sent < 5 * timeout; sent += beat) {
+      for (let sent = 0; sent < 5 * timeout; sent += heartbeatInterval) {
         // Right before the answer to this one.
         const left = provenUntil(proven, timeout) - sent
-        assert.ok(left >= worthOf(timeout, tick), `${left} ms of ${timeout} with ticks of ${tick}`)
+        assert.ok(left >= maxLeaseTtl(timeout, tick), `${left} ms of ${timeout} with ticks of ${tick}`)
         proven = Math.max(proven, reported.upTo(sent))
         reported.answered(sent, sent + 5)
       }
-      assert.ok(worthOf(timeout, tick) >= timeout / 3, `${worthOf(timeout, tick)} of ${timeout}`)
+      assert.ok(maxLeaseTtl(timeout, tick) >= timeout / 3, `${maxLeaseTtl(timeout, tick)} of ${timeout}`)
     }
   })
 
   test('leaves time for two more servers after one has fallen silent', () => {
     for (const timeout of [1_000, 4_000, 10_000, 40_000]) {
       const tick = timeout / 10
-      const { look, silence, connect } = paceOf(timeout, tick)
-      const noticed = silence + 2 * look
-      assert.ok(noticed + 2 * (connect + look) <= worthOf(timeout, tick), `of ${timeout} ms`)
+      const { checkInterval, silenceTimeout, connectTimeout } = heartbeatTiming(timeout, tick)
+      const noticed = silenceTimeout + 2 * checkInterval
+      assert.ok(
+        noticed + 2 * (connectTimeout + checkInterval) <= maxLeaseTtl(timeout, tick),
+        `of ${timeout} ms`,
+      )
     }
   })
 
@@ -240,15 +243,15 @@ describe('the session', () => {
 })
 
 test('a token beyond 2^53 is refused instead of rounded', () => {
-  assert.equal(tokenOf(2n ** 53n - 1n), Number.MAX_SAFE_INTEGER)
-  assert.throws(() => tokenOf(2n ** 53n), { code: 'BACKEND', message: /two million leaders/ })
+  assert.equal(toToken(2n ** 53n - 1n), Number.MAX_SAFE_INTEGER)
+  assert.throws(() => toToken(2n ** 53n), { code: 'BACKEND', message: /two million leaders/ })
 })
 
 test('what others wrote into their nodes is shown as who they are', () => {
-  assert.deepEqual(readRecord(Buffer.from('10.0.0.7')), { client: '10.0.0.7' })
-  assert.deepEqual(readRecord(Buffer.alloc(0)), {})
-  assert.deepEqual(readRecord(Buffer.from('{"attempt":7}')), { client: '{"attempt":7}' })
-  assert.deepEqual(readRecord(Buffer.from(JSON.stringify({ attempt: id, by: 'h:1', note: 'n' }))), {
+  assert.deepEqual(parseRecord(Buffer.from('10.0.0.7')), { client: '10.0.0.7' })
+  assert.deepEqual(parseRecord(Buffer.alloc(0)), {})
+  assert.deepEqual(parseRecord(Buffer.from('{"attempt":7}')), { client: '{"attempt":7}' })
+  assert.deepEqual(parseRecord(Buffer.from(JSON.stringify({ attempt: id, by: 'h:1', note: 'n' }))), {
     attempt: id,
     client: 'h:1',
     note: 'n',

@@ -273,7 +273,7 @@ describe('the textbook lock', () => {
     })
     await lease.release()
     await line.mutex('x').run(() => undefined)
-    await assert.rejects(simple.mutex('x').acquire(), /that of a line/)
+    await assert.rejects(simple.mutex('x').acquire(), /it is a queue/)
     for (const locks of [line, simple]) await locks.close()
   })
 })

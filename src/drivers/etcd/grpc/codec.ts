@@ -55,7 +55,7 @@ export class Message {
         reader.skip(tag & 7)
         continue
       }
-      if ((tag & 7) !== wireOf(field)) throw new GarbledError(`${this.name}.${name} is of another type`)
+      if ((tag & 7) !== wireType(field)) throw new GarbledError(`${this.name}.${name} is of another type`)
       const one = read(reader, field)
       if (!field.repeated) value[name] = one
       else {
@@ -68,19 +68,19 @@ export class Message {
   }
 }
 
-const wireOf = ({ type }: Field): number =>
+const wireType = ({ type }: Field): number =>
   type === 'bytes' || type === 'string' || type instanceof Message ? lengthWire : varintWire
 
 /** Writes zeros, too: the field itself says which comparison a `Compare` is. */
 function write(out: Writer, field: Field, value: unknown, name: string): void {
-  out.varint(field.number * 8 + wireOf(field))
+  out.varint(field.number * 8 + wireType(field))
   const { type } = field
   if (type instanceof Message) out.bytes(type.encode(value as object))
-  else if (type === 'bytes') out.bytes(bytesOf(value, name))
+  else if (type === 'bytes') out.bytes(toBytes(value, name))
   else if (type === 'string') out.bytes(Buffer.from(String(value)))
   else if (type === 'bool') out.varint(value === true ? 1 : 0)
-  else if (type === 'int64' || type === 'uint64') out.varint(numberOf(value, name))
-  else out.varint(enumOf(type, value, name))
+  else if (type === 'int64' || type === 'uint64') out.varint(toNumber(value, name))
+  else out.varint(toEnum(type, value, name))
 }
 
 function read(reader: Reader, { type }: Field): unknown {
@@ -94,7 +94,7 @@ function read(reader: Reader, { type }: Field): unknown {
   return type[Number(number)] ?? String(number)
 }
 
-function bytesOf(value: unknown, name: string): Buffer {
+function toBytes(value: unknown, name: string): Buffer {
   if (typeof value !== 'string')
     throw new TypeError(`etcd: ${name} must be a string in base64, got ${describe(value)}`)
   const bytes = Buffer.from(value, 'base64')
@@ -109,14 +109,14 @@ function bytesOf(value: unknown, name: string): Buffer {
   return bytes
 }
 
-function numberOf(value: unknown, name: string): number | bigint {
+function toNumber(value: unknown, name: string): number | bigint {
   if (Number.isSafeInteger(value)) return value as number
   if (typeof value !== 'string' || !/^-?\d{1,20}$/.test(value))
     throw new TypeError(`etcd: ${name} must be a whole number, got ${describe(value)}`)
   return value.length < 16 ? Number(value) : BigInt(value)
 }
 
-function enumOf(names: readonly string[], value: unknown, name: string): number {
+function toEnum(names: readonly string[], value: unknown, name: string): number {
   const at = names.indexOf(value as string)
   if (at < 0) throw new TypeError(`etcd: ${name} must be one of ${names.join(', ')}, got ${describe(value)}`)
   return at

@@ -18,7 +18,7 @@ const unavailable = 14
 export const lateError = (host: string, timeout: number): NoResponseError =>
   new NoResponseError(`${host} gave no answer within ${Math.round(timeout)} ms`, true)
 
-export function failureOf(host: string, error: GrpcError): NoResponseError | Refusal {
+export function toError(host: string, error: GrpcError): NoResponseError | Refusal {
   const { code, details } = error
   if (code === unimplemented)
     return new Refusal(code, `it has no API v3 over gRPC (${details}); etcd 3.4 or newer is needed`)

@@ -8,10 +8,10 @@ import { NoResponseError } from '../../kit/http.js'
 import type { LeaseReply } from '../api-types.js'
 import type { GrpcStream } from './client.js'
 import type { Channel, Connection } from './connection.js'
-import { failureOf, garbledError, lateError } from './failure.js'
+import { garbledError, lateError, toError } from './failure.js'
 import { calls } from './messages.js'
 
-interface Due {
+interface PendingKeepAlive {
   readonly id: string
   /** The caller has its answer: there was none in time. */
   late: boolean
@@ -23,8 +23,8 @@ const { path, ask, reply } = calls.keepAlive
 
 export class KeepAlives {
   readonly #connection: Connection
-  #current: Beats | undefined
-  readonly #open = new Set<Beats>()
+  #current: KeepAliveStream | undefined
+  readonly #open = new Set<KeepAliveStream>()
 
   constructor(connection: Connection) {
     this.#connection = connection
@@ -34,13 +34,15 @@ export class KeepAlives {
   send(id: string, sent: number, timeout: number, login: string | undefined): Promise<LeaseReply> {
     const { channel, host, clock } = this.#connection
     if (this.#current?.usable(channel, login) !== true) {
-      const beats: Beats = new Beats(this.#connection, channel, login, () => this.#open.delete(beats))
+      const beats: KeepAliveStream = new KeepAliveStream(this.#connection, channel, login, () =>
+        this.#open.delete(beats),
+      )
       this.#open.add(beats)
       this.#current = beats
     }
-    const beats = this.#current as Beats
+    const beats = this.#current as KeepAliveStream
     return new Promise((resolve, reject) => {
-      const due: Due = {
+      const due: PendingKeepAlive = {
         id,
         late: false,
         resolve: (is) => {
@@ -67,14 +69,14 @@ export class KeepAlives {
   }
 }
 
-class Beats {
+class KeepAliveStream {
   readonly #connection: Connection
   readonly #channel: Channel
   readonly #login: string | undefined
   readonly #stream: GrpcStream
   readonly #ended: () => void
-  #due: Due[] = []
-  #over = false
+  #pending: PendingKeepAlive[] = []
+  #hasEnded = false
 
   constructor(connection: Connection, channel: Channel, login: string | undefined, ended: () => void) {
     this.#connection = connection
@@ -82,37 +84,37 @@ class Beats {
     this.#login = login
     this.#ended = ended
     this.#stream = connection.stream(channel, path, login)
-    this.#stream.on('data', (bytes) => this.#heard(bytes))
-    this.#stream.on('error', (error) => this.fail(failureOf(connection.host, error)))
+    this.#stream.on('data', (bytes) => this.#onReply(bytes))
+    this.#stream.on('error', (error) => this.fail(toError(connection.host, error)))
     this.#stream.on('end', () =>
       this.fail(new NoResponseError(`${connection.host} ended the keepalives`, true)),
     )
   }
 
   usable(channel: Channel, login: string | undefined): boolean {
-    return !this.#over && channel === this.#channel && login === this.#login
+    return !this.#hasEnded && channel === this.#channel && login === this.#login
   }
 
-  add(due: Due): void {
-    this.#due.push(due)
+  add(due: PendingKeepAlive): void {
+    this.#pending.push(due)
     this.#stream.write(ask.encode({ ID: due.id }))
   }
 
   /** Ends the stream if all that are due are late. */
   drop(): void {
-    if (this.#due.every(({ late }) => late)) this.fail(undefined)
+    if (this.#pending.every(({ late }) => late)) this.fail(undefined)
   }
 
   fail(error: unknown): void {
-    if (this.#over) return
+    if (this.#hasEnded) return
     this.#finish()
     this.#stream.cancel()
-    for (const { late, reject } of this.#due.splice(0)) if (!late) reject(error)
+    for (const { late, reject } of this.#pending.splice(0)) if (!late) reject(error)
     if (error instanceof NoResponseError && !error.wasSent) this.#connection.replace(this.#channel)
   }
 
-  #heard(bytes: Buffer): void {
-    if (this.#over) return
+  #onReply(bytes: Buffer): void {
+    if (this.#hasEnded) return
     this.#channel.heard = this.#connection.clock.now()
     let is: LeaseReply
     try {
@@ -120,18 +122,18 @@ class Beats {
     } catch (error) {
       return this.fail(garbledError(error))
     }
-    const first = this.#due[0]
+    const first = this.#pending[0]
     if (first === undefined || first.id !== (is.ID ?? '0') || is.header?.revision === undefined)
       return this.fail(garbledError(`a keepalive of ${first?.id} answered for ${is.ID}`))
-    this.#due.shift()
+    this.#pending.shift()
     if (!first.late) first.resolve(is)
-    if (this.#due.length > 0) return
+    if (this.#pending.length > 0) return
     this.#finish()
     this.#stream.end()
   }
 
   #finish(): void {
-    this.#over = true
+    this.#hasEnded = true
     this.#ended()
   }
 }

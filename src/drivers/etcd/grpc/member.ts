@@ -9,7 +9,7 @@ import type { Header, WatchReply } from '../api-types.js'
 import type { Member, Method, Reply } from '../member.js'
 import type { GrpcModule } from './client.js'
 import { asIs, Connection } from './connection.js'
-import { DroppedError, failureOf, garbledError, lateError } from './failure.js'
+import { DroppedError, garbledError, lateError, toError } from './failure.js'
 import { KeepAlives } from './keep-alives.js'
 import { calls } from './messages.js'
 import { Watches } from './watches.js'
@@ -50,7 +50,7 @@ export class GrpcMember implements Member {
     ended: (error: unknown) => void,
     login: string | undefined,
   ): () => void {
-    return this.#watches.watch(ask, { heard, ended }, login)
+    return this.#watches.watch(ask, { onEvents: heard, onEnd: ended }, login)
   }
 
   close(): void {
@@ -108,7 +108,7 @@ export class GrpcMember implements Member {
           channel.heard = this.#clock.now()
           return resolve(answer)
         }
-        const failure = error === null ? garbledError('it is empty') : failureOf(host, error)
+        const failure = error === null ? garbledError('it is empty') : toError(host, error)
         if (failure instanceof NoResponseError) this.#calls.replace(channel)
         else channel.heard = this.#clock.now()
         reject(failure)

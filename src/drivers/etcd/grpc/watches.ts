@@ -9,12 +9,12 @@ import type { WatchReply } from '../api-types.js'
 import { Refusal, staleLogin } from '../failure.js'
 import type { GrpcStream } from './client.js'
 import type { Channel, Connection } from './connection.js'
-import { failureOf, garbledError } from './failure.js'
+import { garbledError, toError } from './failure.js'
 import { watchCall } from './messages.js'
 
 interface Watcher {
-  readonly heard: (reply: WatchReply) => void
-  readonly ended: (error: unknown) => void
+  readonly onEvents: (reply: WatchReply) => void
+  readonly onEnd: (error: unknown) => void
 }
 
 type Result = NonNullable<WatchReply['result']> & { readonly watch_id?: string }
@@ -55,7 +55,7 @@ class WatchStream {
   readonly #ended: () => void
   readonly #watchers = new Map<string, Watcher>()
   #last = 0
-  #over = false
+  #hasEnded = false
 
   constructor(connection: Connection, channel: Channel, login: string | undefined, ended: () => void) {
     this.#connection = connection
@@ -63,13 +63,13 @@ class WatchStream {
     this.#login = login
     this.#ended = ended
     this.#stream = connection.stream(channel, path, login, true)
-    this.#stream.on('data', (bytes) => this.#heard(bytes))
-    this.#stream.on('error', (error) => this.fail(failureOf(connection.host, error)))
+    this.#stream.on('data', (bytes) => this.#onReply(bytes))
+    this.#stream.on('error', (error) => this.fail(toError(connection.host, error)))
     this.#stream.on('end', () => this.fail(new NoResponseError(`${connection.host} ended the watches`, true)))
   }
 
   usable(channel: Channel, login: string | undefined): boolean {
-    return !this.#over && channel === this.#channel && login === this.#login
+    return !this.#hasEnded && channel === this.#channel && login === this.#login
   }
 
   /** @returns a function that ends the watch */
@@ -78,7 +78,7 @@ class WatchStream {
     this.#watchers.set(id, watcher)
     this.#stream.write(askOf.encode({ create_request: { ...ask, watch_id: id } }))
     return () => {
-      if (!this.#watchers.delete(id) || this.#over) return
+      if (!this.#watchers.delete(id) || this.#hasEnded) return
       if (this.#watchers.size === 0) this.#finish()
       else this.#stream.write(askOf.encode({ cancel_request: { watch_id: id } }))
     }
@@ -86,16 +86,16 @@ class WatchStream {
 
   /** The watches end: what happened since is not known. */
   fail(error: unknown): void {
-    if (this.#over) return
+    if (this.#hasEnded) return
     const watchers = [...this.#watchers.values()]
     this.#watchers.clear()
     this.#finish()
     if (error instanceof NoResponseError) this.#connection.replace(this.#channel)
-    for (const { ended } of watchers) ended(error)
+    for (const { onEnd } of watchers) onEnd(error)
   }
 
-  #heard(bytes: Buffer): void {
-    if (this.#over) return
+  #onReply(bytes: Buffer): void {
+    if (this.#hasEnded) return
     this.#channel.heard = this.#connection.clock.now()
     let result: Result
     try {
@@ -112,12 +112,12 @@ class WatchStream {
       return
     }
     if (canceled === true) this.#watchers.delete(id)
-    watcher.heard({ result })
-    if (this.#watchers.size === 0 && !this.#over) this.#finish()
+    watcher.onEvents({ result })
+    if (this.#watchers.size === 0 && !this.#hasEnded) this.#finish()
   }
 
   #finish(): void {
-    this.#over = true
+    this.#hasEnded = true
     this.#ended()
     this.#stream.cancel()
   }

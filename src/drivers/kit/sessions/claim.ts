@@ -21,7 +21,7 @@ import type { Session, SessionEntry } from './session.js'
 import type { SessionPool } from './session-pool.js'
 
 /** The share of its ttl a lease has left when granted. With less left, the session is proven again first. A little more than promised. */
-const enough = 0.93
+const sufficientTtl = 0.93
 const least = 0.62
 /** How long proving a session may delay a lease that is about to be granted, in ms. */
 const proofTimeout = 1_000
@@ -123,7 +123,7 @@ export class SessionClaim implements SessionEntry {
   }
 
   /** Sends a request that places something. Undefined: the session had ended; {@link session} makes a new one. */
-  async place<T extends { readonly repeated: boolean }>(
+  async createEntry<T extends { readonly repeated: boolean }>(
     session: Session,
     send: () => Promise<T>,
   ): Promise<T | undefined> {
@@ -158,7 +158,7 @@ export class SessionClaim implements SessionEntry {
     // as that of a lease that is passed on.
     if (this.#needsProof(session)) {
       await this.#prove(session).catch((error: unknown) => {
-        if (this.#remainingOf(session) < this.#claim.ttl * least) throw error
+        if (this.#remaining(session) < this.#claim.ttl * least) throw error
       })
     }
     const holds = holdsOf()
@@ -187,8 +187,8 @@ export class SessionClaim implements SessionEntry {
   ): Promise<void> {
     const { clock } = this.#pool.env
     const wake = () => this.#event.set()
-    const wakeIn = (ms: number) => clock.at(clock.now() + ms, wake)
-    let disarm = before === undefined ? wakeIn(this.#claim.ttl) : undefined
+    const wakeAfter = (ms: number) => clock.at(clock.now() + ms, wake)
+    let disarm = before === undefined ? wakeAfter(this.#claim.ttl) : undefined
     let stop: (() => void) | undefined
     const begin = () => {
       // Of many that give up together, each that leaves calls the next.
@@ -196,7 +196,7 @@ export class SessionClaim implements SessionEntry {
       this.predecessor = before
       stop = watch(wake, () => {
         disarm?.()
-        disarm = wakeIn(this.#retryDelay())
+        disarm = wakeAfter(this.#retryDelay())
       })
     }
     if (local === undefined || local.watches) begin()
@@ -248,7 +248,7 @@ export class SessionClaim implements SessionEntry {
 
   /** Has the session less proven time left than a new lease should have? */
   #needsProof(session: Session): boolean {
-    return this.#remainingOf(session) < this.#claim.ttl * enough
+    return this.#remaining(session) < this.#claim.ttl * sufficientTtl
   }
 
   /** Bounded, because the lock is unavailable to others meanwhile. */
@@ -256,7 +256,7 @@ export class SessionClaim implements SessionEntry {
     return session.heartbeat(Math.min(session.ttl / 6, proofTimeout))
   }
 
-  #remainingOf(session: Session): number {
+  #remaining(session: Session): number {
     return session.until - this.#pool.env.clock.now()
   }
 

@@ -46,7 +46,7 @@ export class SessionHold implements Grant, SessionEntry {
   /** The deadline by the newest ttl alone, however long the session lasts. */
   #fullDeadline: number
   #session: Session
-  #gone = false
+  #hasEnded = false
   #releasing = false
   #released = false
   /** A move or a mint is under way. */
@@ -54,7 +54,7 @@ export class SessionHold implements Grant, SessionEntry {
   /** An unanswered move, with its ttl and target session: the store may have executed it, or may do so later. */
   #unansweredMove: { readonly ttl: number; readonly session: Session } | undefined
   #disarm: (() => void) | undefined
-  #stopStretch: (() => void) | undefined
+  #stopExtend: (() => void) | undefined
 
   /** @param sent clock reading before the request left that found nothing in the way of the claim */
   constructor(
@@ -75,7 +75,7 @@ export class SessionHold implements Grant, SessionEntry {
     this.validUntil = Math.min(this.#fullDeadline, session.until)
     session.add(this)
     this.#scheduleEnd()
-    if (session.until < this.#fullDeadline) this.#stretchAfter(ttl / 20)
+    if (session.until < this.#fullDeadline) this.#extendAfter(ttl / 20)
   }
 
   get key(): string {
@@ -87,8 +87,8 @@ export class SessionHold implements Grant, SessionEntry {
   }
 
   onGone(): void {
-    if (this.#gone) return
-    this.#gone = true
+    if (this.#hasEnded) return
+    this.#hasEnded = true
     this.#drop()
     // The entry is also gone when its own holder released it.
     if (this.#releasing) return
@@ -104,14 +104,14 @@ export class SessionHold implements Grant, SessionEntry {
   onFailure(): void {}
 
   async renew(ttl: number, signal: AbortSignal): Promise<number | undefined> {
-    if (this.#gone || this.#releasing) return undefined
+    if (this.#hasEnded || this.#releasing) return undefined
     try {
       const now = this.#clock.now()
       // Keeping a session alive that the entry may have left proves nothing: first settle where the entry is, and never by moving back.
       const least = Math.max(ttl, this.#unansweredMove?.ttl ?? 0)
       if (least > this.#session.ttl) await orAborted(this.#move(least), signal)
       else await orAborted(this.#session.heartbeat(), signal)
-      if (this.#gone || this.#releasing || this.#clock.now() > this.validUntil + this.#slack())
+      if (this.#hasEnded || this.#releasing || this.#clock.now() > this.validUntil + this.#slack())
         return undefined
       this.#ttl = ttl
       this.#fullDeadline = deadline(Math.min(now, this.#session.sent), ttl)
@@ -145,7 +145,7 @@ export class SessionHold implements Grant, SessionEntry {
   async nextToken(): Promise<number | undefined> {
     while (this.#moving !== undefined) await this.#moving
     // A move without an answer may still be carried out, and would undo what a pass writes.
-    if (this.#gone || this.#releasing || this.#unansweredMove !== undefined) return undefined
+    if (this.#hasEnded || this.#releasing || this.#unansweredMove !== undefined) return undefined
     const minting = this.#entry.mint(this.#session)
     const settled = () => {
       this.#moving = undefined
@@ -153,7 +153,7 @@ export class SessionHold implements Grant, SessionEntry {
     this.#moving = minting.then(settled, settled)
     try {
       const token = await minting
-      if (!this.#gone && !this.#releasing) return token
+      if (!this.#hasEnded && !this.#releasing) return token
       // The entry has ended, and must not be found by the token of this late answer.
       this.#entry.onEnded()
       return undefined
@@ -173,7 +173,7 @@ export class SessionHold implements Grant, SessionEntry {
   /** Moves the entry to a session that lasts long enough. Manual and automatic renewals may run at the same time: one moves, the others wait. */
   async #move(ttl: number): Promise<void> {
     while (this.#moving !== undefined) await this.#moving
-    if (this.#gone || ttl <= this.#session.ttl) return
+    if (this.#hasEnded || ttl <= this.#session.ttl) return
     this.#moving = this.#moveOnce(ttl).finally(() => {
       this.#moving = undefined
     })
@@ -191,7 +191,7 @@ export class SessionHold implements Grant, SessionEntry {
     before.drop(this)
     pool.releaseSession(before)
     this.#session = session
-    if (!this.#gone && !this.#released) session.add(this)
+    if (!this.#hasEnded && !this.#released) session.add(this)
   }
 
   #scheduleEnd(): void {
@@ -212,18 +212,18 @@ export class SessionHold implements Grant, SessionEntry {
   }
 
   /** The session was proven a while ago: a long critical section gets its whole ttl, a short one sends nothing. */
-  #stretchAfter(delay: number): void {
+  #extendAfter(delay: number): void {
     const stretch = () => {
-      if (!this.#gone && !this.#releasing && this.#clock.now() < this.validUntil)
+      if (!this.#hasEnded && !this.#releasing && this.#clock.now() < this.validUntil)
         this.validUntil = Math.max(this.validUntil, Math.min(this.#fullDeadline, this.#session.until))
     }
     const prove = () => void this.#session.heartbeat().then(stretch, () => undefined)
-    this.#stopStretch = this.#clock.at(this.#clock.now() + delay, prove, { ref: false })
+    this.#stopExtend = this.#clock.at(this.#clock.now() + delay, prove, { ref: false })
   }
 
   #drop(): void {
     this.#disarm?.()
-    this.#stopStretch?.()
+    this.#stopExtend?.()
     this.#disarm = undefined
     this.#session.drop(this)
     this.#entry.onEnded()

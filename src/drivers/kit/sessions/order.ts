@@ -45,7 +45,7 @@ export function conflictingLimit(ahead: readonly QueueEntry[], mode: Mode): numb
  * The one entry to wait for: while it exists, nothing else that happens can help. Undefined for permits behind permits: any of
  * those may make room.
  */
-export function blockerOf<P extends QueueEntry>(ahead: readonly P[], mode: Mode): P | undefined {
+export function findBlocker<P extends QueueEntry>(ahead: readonly P[], mode: Mode): P | undefined {
   if (mode.kind === 'exclusive') return ahead.at(-1)
   return ahead.findLast((entry) => entry.mode.kind !== mode.kind || limitsDiffer(entry.mode, mode))
 }

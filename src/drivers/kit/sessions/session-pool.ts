@@ -31,7 +31,7 @@ export class SessionPool {
   readonly #shared = new Map<number, Promise<Session>>()
   /** Keyed by attempt, so that a repeated request of a claim finds the claim's own session. */
   readonly #perLock = new Map<string, Promise<Session>>()
-  readonly #forgetters = new WeakMap<Session, () => void>()
+  readonly #unregisterAll = new WeakMap<Session, () => void>()
   readonly #open = new Set<Session>()
   readonly #retries = new Set<Promise<void>>()
 
@@ -65,7 +65,7 @@ export class SessionPool {
     const forget = () => {
       if (all.get(key) === created) all.delete(key)
     }
-    created.then((session) => this.#forgetters.set(session, forget), forget)
+    created.then((session) => this.#unregisterAll.set(session, forget), forget)
     return created
   }
 
@@ -73,7 +73,7 @@ export class SessionPool {
   releaseSession(session: Session): void {
     if (!this.#api.perLock || !session.idle || !this.#open.delete(session)) return
     session.end()
-    this.#forgetters.get(session)?.()
+    this.#unregisterAll.get(session)?.()
     this.#track(this.#api.destroy(session.id).then(none, none))
   }
 

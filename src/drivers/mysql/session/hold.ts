@@ -4,7 +4,7 @@ import type { Claim, Grant, ReleaseResult } from '../../../core/driver.js'
 import { tokenReserve } from '../../../core/token.js'
 import { text } from '../client.js'
 import { toFailure } from '../failure.js'
-import type { Proof } from '../hold.js'
+import type { HoldProof } from '../hold.js'
 import type { Runtime } from '../runtime.js'
 import * as sql from '../sql.js'
 import type { Session } from './session.js'
@@ -56,7 +56,7 @@ export class SessionHold implements Grant {
     claim: Claim,
     session: Session,
     heartbeat: Heartbeat,
-    proven: Proof,
+    proven: HoldProof,
     ended: () => void,
   ) {
     this.#runtime = runtime

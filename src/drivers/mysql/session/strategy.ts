@@ -3,7 +3,7 @@ import { deadline } from '../../../core/clock.js'
 import type { Claim } from '../../../core/driver.js'
 import { number } from '../client.js'
 import type { Row } from '../decision.js'
-import type { Proof } from '../hold.js'
+import type { HoldProof } from '../hold.js'
 import type { Runtime } from '../runtime.js'
 import * as sql from '../sql.js'
 import type { Strategy } from '../waiter.js'
@@ -11,7 +11,7 @@ import { endedDuring, type Session, type Sessions } from './session.js'
 
 export interface SessionStrategy extends Strategy {
   /** The session in which this attempt holds. */
-  sessionOf(attempt: string): Session | undefined
+  findSession(attempt: string): Session | undefined
   forget(attempt: string): void
 }
 
@@ -31,27 +31,27 @@ export function sessionStrategy(runtime: Runtime, sessions: Sessions): SessionSt
     session: Session,
     claim: Claim,
     guard: sql.Precondition,
-  ): Promise<Proof | undefined> => {
+  ): Promise<HoldProof | undefined> => {
     const latest = await runtime.serverDeadline()
     await session.atLeast(claim.ttl)
     const { rows } = await session.execute(sql.getLock(tables, claim.name))
     if (number(rows[0]?.[0]) !== 1) return undefined
     const { id, sent } = await session.execute(
-      sql.takeSession(tables, { claim, by: runtime.by, guard, latest }),
+      sql.acquireSession(tables, { claim, by: runtime.by, guard, latest }),
     )
     if (id === 0) return undefined
     return { token: id, validUntil: deadline(sent, claim.ttl), since: id }
   }
 
-  const takeIn = async (
+  const claimIn = async (
     session: Session,
     claim: Claim,
     guard: sql.Precondition,
-  ): Promise<Proof | undefined> => {
+  ): Promise<HoldProof | undefined> => {
     // Another attempt in this process has it: the server would let both in.
     if (session.owners.has(claim.name)) return undefined
     session.owners.set(claim.name, claim.attempt)
-    let proven: Proof | undefined
+    let proven: HoldProof | undefined
     try {
       proven = await begin(session, claim, guard)
       if (proven !== undefined) holding.set(claim.attempt, session)
@@ -65,16 +65,16 @@ export function sessionStrategy(runtime: Runtime, sessions: Sessions): SessionSt
     async acquire(claim, guard) {
       const session = await sessions.current()
       try {
-        return await takeIn(session, claim, guard)
+        return await claimIn(session, claim, guard)
       } catch (error) {
         if (await runtime.createTablesAfter(error)) return undefined
         if (runtime.closed || !endedDuring(session, error)) throw error
       }
-      return takeIn(await sessions.current(), claim, guard)
+      return claimIn(await sessions.current(), claim, guard)
     },
 
     /** The same claim was sent twice: the other request has the lock. */
-    claimFromRow(row: Row, claim: Claim): Proof | undefined {
+    claimFromRow(row: Row, claim: Claim): HoldProof | undefined {
       const session = holding.get(claim.attempt)
       if (session === undefined || session.isOver || row.kind !== 'g' || row.owner !== claim.attempt)
         return undefined
@@ -87,7 +87,7 @@ export function sessionStrategy(runtime: Runtime, sessions: Sessions): SessionSt
       if (session !== undefined) unlock(session, claim)
     },
 
-    sessionOf: (attempt) => holding.get(attempt),
+    findSession: (attempt) => holding.get(attempt),
     forget: (attempt) => void holding.delete(attempt),
   }
 }

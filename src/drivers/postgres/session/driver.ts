@@ -8,7 +8,7 @@ import { toLockStatus } from '../inspect.js'
 import type { Settings } from '../options.js'
 import type { Call } from '../sql.js'
 import type { Notification } from '../subscriber.js'
-import { nameOfRow, rowName } from './key.js'
+import { parseRowName, rowName } from './key.js'
 import { createSession, type Session } from './session.js'
 import { SessionWaiter } from './waiter.js'
 
@@ -33,7 +33,7 @@ export function sessionDriver(database: Database, settings: Settings): DriverFac
       session ??= createSession(database, settings, env, hear)
       return session
     }
-    const told = async (call: (session: Session) => Call, values: readonly Value[]): Promise<unknown> => {
+    const result = async (call: (session: Session) => Call, values: readonly Value[]): Promise<unknown> => {
       const at = open()
       try {
         return (await at.execute(call(at), () => values)).answer
@@ -51,11 +51,11 @@ export function sessionDriver(database: Database, settings: Settings): DriverFac
         })
       },
       inspect: async (name) =>
-        toLockStatus(name, await told(({ calls }) => calls.sessionInspect, [rowName(namespace, name)])),
+        toLockStatus(name, await result(({ calls }) => calls.sessionInspect, [rowName(namespace, name)])),
       async list(prefix) {
-        const rows = await told(({ calls }) => calls.sessionList, [rowName(namespace, prefix)])
+        const rows = await result(({ calls }) => calls.sessionList, [rowName(namespace, prefix)])
         const all = (rows as [string, unknown][]).flatMap(([row, standing]): LockStatus[] => {
-          const name = nameOfRow(namespace, row)
+          const name = parseRowName(namespace, row)
           return name === undefined ? [] : [toLockStatus(name, standing)]
         })
         return all.filter(({ holders, waiters }) => holders.length + waiters.length > 0)

@@ -10,15 +10,15 @@ export function lockKey(namespace: string, name: string): string {
 }
 
 /** The default namespace. */
-export const usualNamespace = 'holdfast'
+export const defaultNamespace = 'holdfast'
 
 /** The name in the tables, distinct from the rows of the strategy `row` and of other namespaces: neither has a control character. */
 export function rowName(namespace: string, name: string): string {
-  return namespace === usualNamespace ? `\u0001${name}` : `\u0001${namespace}\u0001${name}`
+  return namespace === defaultNamespace ? `\u0001${name}` : `\u0001${namespace}\u0001${name}`
 }
 
 /** Undefined: the row belongs to another namespace. */
-export function nameOfRow(namespace: string, row: string): string | undefined {
+export function parseRowName(namespace: string, row: string): string | undefined {
   const name = row.slice(rowName(namespace, '').length)
   return name.includes('\u0001') ? undefined : name
 }

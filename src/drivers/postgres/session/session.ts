@@ -14,10 +14,10 @@ import { setMaxListeners } from 'node:events'
 import type { Env } from '../../../core/driver.js'
 import { BackendError } from '../../../core/errors.js'
 import type { Connection, Database, Value } from '../client.js'
-import { codeOf, toFailure } from '../failure.js'
+import { findCode, toFailure } from '../failure.js'
 import type { Settings } from '../options.js'
 import { createReaper } from '../reaper.js'
-import { assertTrusted, strangersIn } from '../schema-trust.js'
+import { assertTrusted, foreignOwnersQuery } from '../schema-trust.js'
 import { type Call, type Calls, createCalls, creation } from '../sql.js'
 import { type Notification, parseNotification } from '../subscriber.js'
 
@@ -54,12 +54,12 @@ export interface Session {
 }
 
 /** Pause before the next try to release what a rolled-back statement left, or a hold whose release was refused, in ms. */
-const tidyAgain = 100
+const cleanUpRetry = 100
 /** The longest pause between two tries, in ms. */
-const longestPause = 1_000
+const maxPause = 1_000
 
 /** Read committed: a commit that can fail would come after locks were acquired or released. */
-const greeting = `select pg_backend_pid() as answer from set_config('default_transaction_isolation', 'read committed', false)`
+const versionQuery = `select pg_backend_pid() as answer from set_config('default_transaction_isolation', 'read committed', false)`
 
 const missing = ['42883', '42P01', '3F000']
 
@@ -78,10 +78,10 @@ export function createSession(
   const timers = new Set<() => void>()
   const pending = new Set<Promise<unknown>>()
   let current: Promise<ConnectionLifetime> | undefined
-  let beating: Promise<{ sent: number }> | undefined
+  let heartbeatRunning: Promise<{ sent: number }> | undefined
   /** Connections on which a statement was rolled back: they may hold a lock once more than the rows record. */
   const rolledBack = new WeakSet<ConnectionLifetime>()
-  let tidying: ConnectionLifetime | undefined
+  let cleaningUp: ConnectionLifetime | undefined
   let listens = false
   let unlisten: (() => Promise<void>) | undefined
   let closed = false
@@ -98,7 +98,7 @@ export function createSession(
       timers.delete(stop)
     }
   }
-  const heard = (payload: string) => {
+  const onPayload = (payload: string) => {
     const parsed = parseNotification(payload)
     if (parsed !== undefined && !closed) push(parsed)
   }
@@ -111,7 +111,7 @@ export function createSession(
     setMaxListeners(0, controller.signal)
     const connection = await inTime(
       database.open({
-        notified: heard,
+        notified: onPayload,
         closed: () => {
           gone()
           controller.abort(new BackendError('postgres', 'the connection of this session has ended'))
@@ -120,14 +120,17 @@ export function createSession(
       commandTimeout,
     )
     try {
-      const pid = Number(await inTime(connection.query(greeting, []), commandTimeout))
+      const pid = Number(await inTime(connection.query(versionQuery, []), commandTimeout))
       if (connection.pid !== undefined && connection.pid !== pid) throw pooled()
-      assertTrusted(schema, JSON.parse(await inTime(connection.query(strangersIn, [schema]), commandTimeout)))
+      assertTrusted(
+        schema,
+        JSON.parse(await inTime(connection.query(foreignOwnersQuery, [schema]), commandTimeout)),
+      )
       if (settings.listen !== false && database.shared === undefined) {
         await inTime(connection.script(`listen "${channel}"`), commandTimeout)
         listens = true
       } else if (settings.listen !== false && unlisten === undefined) {
-        unlisten = await database.shared?.listen(channel, heard, () => undefined)
+        unlisten = await database.shared?.listen(channel, onPayload, () => undefined)
         listens = true
       }
     } catch (error) {
@@ -165,8 +168,8 @@ export function createSession(
     const hopeless = later(ttls.size === 0 ? commandTimeout : idle() + commandTimeout, () =>
       at.connection.destroy(),
     )
-    const told = running.finally(hopeless)
-    const answer = inTime(told, commandTimeout)
+    const result = running.finally(hopeless)
+    const answer = inTime(result, commandTimeout)
     const done: Promise<unknown> = answer.then(
       () => pending.delete(done),
       () => pending.delete(done),
@@ -176,18 +179,18 @@ export function createSession(
   }
 
   /** Statements on one connection run in order: a tidy in flight runs after everything refused by now. */
-  function tidy(at: ConnectionLifetime): void {
-    if (at.ended.aborted || closed || tidying === at) return
-    tidying = at
+  function cleanUp(at: ConnectionLifetime): void {
+    if (at.ended.aborted || closed || cleaningUp === at) return
+    cleaningUp = at
     send(at, calls.sessionTidy, []).then(
       ({ answer }) => {
-        tidying = undefined
-        if (answer !== 0) tidy(at)
+        cleaningUp = undefined
+        if (answer !== 0) cleanUp(at)
         else if (ttls.size === 0) rolledBack.delete(at)
       },
       (error) => {
-        tidying = undefined
-        if (!missing.includes(codeOf(error))) later(tidyAgain, () => tidy(at))
+        cleaningUp = undefined
+        if (!missing.includes(findCode(error))) later(cleanUpRetry, () => cleanUp(at))
       },
     )
   }
@@ -198,12 +201,12 @@ export function createSession(
       let at: ConnectionLifetime | undefined
       try {
         at = await currentLifetime()
-        const told = await send(at, call, values())
-        if (call === calls.sessionRelease && rolledBack.has(at)) tidy(at)
+        const result = await send(at, call, values())
+        if (call === calls.sessionRelease && rolledBack.has(at)) cleanUp(at)
         reaper.sweepIfDue()
-        return told
+        return result
       } catch (error) {
-        const code = codeOf(error)
+        const code = findCode(error)
         if (
           at !== undefined &&
           takes.includes(call) &&
@@ -211,14 +214,14 @@ export function createSession(
           !toFailure(error).ambiguous
         ) {
           rolledBack.add(at)
-          tidy(at)
+          cleanUp(at)
         }
         if (closed || tries === 8) throw error
         if (missing.includes(code) && settings.create && !created) {
           created = true
           const { connection } = await currentLifetime()
           await connection.script(creation(schema))
-          assertTrusted(schema, JSON.parse(await connection.query(strangersIn, [schema])))
+          assertTrusted(schema, JSON.parse(await connection.query(foreignOwnersQuery, [schema])))
         } else if (code === '40001' || code === '40P01') {
           await new Promise<void>((resolve) => later(random() * 10 * tries, resolve))
         } else if (!toFailure(error).ambiguous || current !== undefined || tries > 2) throw error
@@ -227,12 +230,12 @@ export function createSession(
   }
 
   /** Retries on that connection only: if it has ended, so has the hold. */
-  function owe(at: ConnectionLifetime, values: readonly Value[], pause: number): void {
+  function releaseLater(at: ConnectionLifetime, values: readonly Value[], pause: number): void {
     later(pause, () => {
       if (at.ended.aborted || closed) return
       send(at, calls.sessionRelease, values).then(
-        () => tidy(at),
-        () => owe(at, values, Math.min(2 * pause, longestPause)),
+        () => cleanUp(at),
+        () => releaseLater(at, values, Math.min(2 * pause, maxPause)),
       )
     })
   }
@@ -259,7 +262,7 @@ export function createSession(
         return await execute(calls.sessionRelease, () => values)
       } catch (error) {
         current?.then(
-          (at) => owe(at, values, tidyAgain),
+          (at) => releaseLater(at, values, cleanUpRetry),
           () => undefined,
         )
         throw error
@@ -267,11 +270,11 @@ export function createSession(
     },
     heartbeat(at) {
       if (at.ended.aborted) return Promise.reject(at.ended.reason)
-      beating ??= new Promise<void>((resolve) => clock.soon(resolve)).then(() => {
-        beating = undefined
+      heartbeatRunning ??= new Promise<void>((resolve) => clock.soon(resolve)).then(() => {
+        heartbeatRunning = undefined
         return send(at, calls.sessionBeat, [idle()]).finally(() => reaper.sweepIfDue())
       })
-      return beating
+      return heartbeatRunning
     },
     async close() {
       // Waits for releases and cancellations in flight, for as long as a statement may take.

@@ -34,7 +34,7 @@ export class SessionWaiter {
   #failures = 0
   #polls = 0
   #settled = false
-  #gaveUp = false
+  #hasGivenUp = false
   #listening = false
   #disarm: (() => void) | undefined
   readonly #over = () => this.#giveUp()
@@ -80,7 +80,7 @@ export class SessionWaiter {
       ...[this.#once ? 0 : 1, alive * 1000, session.idle(), session.channel, this.#env.client, note],
     ])
     asked.then(
-      (told) => this.#answered(told),
+      (result) => this.#answered(result),
       (error) => this.#onFailure(toFailure(error)),
     )
   }
@@ -101,7 +101,7 @@ export class SessionWaiter {
     const acquired = parseAcquireReply(answer)
     if (this.#settled) {
       // It was sent again after the claim was given up. If the claim was granted before, the lock is its holder's.
-      if (acquired.is === 'granted' && this.#gaveUp) void this.#release().catch(() => undefined)
+      if (acquired.is === 'granted' && this.#hasGivenUp) void this.#release().catch(() => undefined)
       return
     }
     this.#failures = 0
@@ -117,12 +117,12 @@ export class SessionWaiter {
       return this.#giveUp(new BackendError('postgres', `answered ${acquired.is}`))
     const { holder, place } = acquired
     this.#wait.report?.({ ...(holder && { holder }), ...(place > 0 && { position: place }) })
-    if (this.#once) return this.#nothing()
+    if (this.#once) return this.#emptyAnswer()
     if (this.#wait.ended) return this.#giveUp()
     this.#listen()
     if (this.#again) return this.ask()
-    const told = this.#session.channel !== null
-    const pause = told ? pollPauses.told : (pollPauses.polling[Math.min(this.#polls++, 4)] ?? 100)
+    const result = this.#session.channel !== null
+    const pause = result ? pollPauses.told : (pollPauses.polling[Math.min(this.#polls++, 4)] ?? 100)
     this.#later(pause * (0.8 + 0.4 * this.#env.random()))
   }
 
@@ -153,7 +153,7 @@ export class SessionWaiter {
   /** Statements on one connection run in order: this release undoes what is still in flight. */
   #giveUp(error?: unknown): void {
     if (this.#settled) return
-    this.#gaveUp = true
+    this.#hasGivenUp = true
     this.#leave()
     this.#session.ttls.delete(this.#claim.attempt)
     const ended = () => (error === undefined ? this.#settle(undefined) : this.#fail(error))
@@ -162,7 +162,7 @@ export class SessionWaiter {
   }
 
   /** A single attempt answered "not free" left nothing behind. */
-  #nothing(): void {
+  #emptyAnswer(): void {
     this.#leave()
     this.#session.ttls.delete(this.#claim.attempt)
     this.#settle(undefined)

@@ -25,10 +25,10 @@
  * Redis gives up the history of a promotion after `repl-backlog-ttl` (an hour) without replicas, and begins a new one; what was lost in it has
  * expired by then. Without INFO nothing of this is known, and nothing is granted.
  */
-import { slotTagIn } from '../keys.js'
+import { parseSlotTag } from '../keys.js'
 
 /** Nothing vouches for this life of the node yet: when may it have lost anything? */
-const decide = `${slotTagIn}
+const decide = `${parseSlotTag}
   -- Does a slot belong to this node, and stay? The first and the last that do. Nothing where CLUSTER NODES is not allowed.
   local function ownSlots()
     local nodes = redis.pcall('CLUSTER', 'NODES')

@@ -15,9 +15,9 @@
 import { deadline } from '../../../core/clock.js'
 
 /** The least session timeout in ticks: a client cannot rely on a shorter session for long enough. */
-export const leastTicks = 3
+export const minTicks = 3
 
-export function lagOf(tick: number): number {
+export function reportLag(tick: number): number {
   return 1.5 * tick
 }
 
@@ -27,40 +27,40 @@ export function provenUntil(proven: number, timeout: number): number {
 }
 
 /** The longest ttl: how long a client can rely on a healthy session at any moment, even right before the next heartbeat is answered. */
-export function worthOf(timeout: number, tick: number): number {
-  const { beat } = paceOf(timeout, tick)
-  const oldest = Math.ceil(lagOf(tick) / beat) * beat + beat
+export function maxLeaseTtl(timeout: number, tick: number): number {
+  const { heartbeatInterval } = heartbeatTiming(timeout, tick)
+  const oldest = Math.ceil(reportLag(tick) / heartbeatInterval) * heartbeatInterval + heartbeatInterval
   return Math.max(0, Math.floor(provenUntil(0, timeout) - oldest))
 }
 
 /** The longest `lockDelay`: half of the longest ttl, so that as much is left for the lease. */
-export function mostDelay(timeout: number, tick: number): number {
-  return Math.floor(worthOf(timeout, tick) / 2)
+export function maxLockDelay(timeout: number, tick: number): number {
+  return Math.floor(maxLeaseTtl(timeout, tick) / 2)
 }
 
-export interface Pace {
+export interface HeartbeatTiming {
   /** The time between two checks of the connection, in ms. */
-  readonly look: number
+  readonly checkInterval: number
   /** The time between two heartbeats, in ms. */
-  readonly beat: number
+  readonly heartbeatInterval: number
   /** After a message is unanswered for this long, in ms, the server counts as dead, and the client tries the next one. */
-  readonly silence: number
+  readonly silenceTimeout: number
   /** The time that a server has to accept the session, in ms. */
-  readonly connect: number
+  readonly connectTimeout: number
 }
 
 /**
  * A heartbeat at least every sixth of the timeout. Where the lag is longer than that, the lag plus the time for an answer is a whole number of
  * heartbeats, so that each heartbeat finds an earlier one that is just old enough.
  */
-export function paceOf(timeout: number, tick: number): Pace {
+export function heartbeatTiming(timeout: number, tick: number): HeartbeatTiming {
   const sixth = timeout / 6
-  const lag = lagOf(tick) + timeout / 100
+  const lag = reportLag(tick) + timeout / 100
   return {
-    look: Math.max(10, timeout / 30),
-    beat: lag <= sixth ? sixth : lag / Math.ceil(lag / sixth),
-    silence: sixth,
-    connect: Math.max(50, timeout / 8),
+    checkInterval: Math.max(10, timeout / 30),
+    heartbeatInterval: lag <= sixth ? sixth : lag / Math.ceil(lag / sixth),
+    silenceTimeout: sixth,
+    connectTimeout: Math.max(50, timeout / 8),
   }
 }
 
@@ -71,7 +71,7 @@ export function pauseBefore(attempt: number, servers: number, chance: number): n
 }
 
 /** The answered messages of one connection, and which of them were reported to the leader. */
-export class Reported {
+export class ReportedMessages {
   readonly #lag: number
   /** In order, with the times sent and answered. */
   #answered: { readonly sent: number; readonly at: number }[] = []

@@ -12,7 +12,14 @@
 import type { Clock } from '../../../core/clock.js'
 import type { TlsOptions } from '../../kit/http.js'
 import type { Address } from '../options.js'
-import { lagOf, paceOf, pauseBefore, provenUntil, Reported, worthOf } from './heartbeat-timing.js'
+import {
+  heartbeatTiming,
+  maxLeaseTtl,
+  pauseBefore,
+  provenUntil,
+  ReportedMessages,
+  reportLag,
+} from './heartbeat-timing.js'
 import { Reader, Writer } from './jute.js'
 import {
   codes,
@@ -25,7 +32,7 @@ import {
   xids,
   ZookeeperError,
 } from './protocol.js'
-import { openWire, type Wire } from './socket.js'
+import { type Connection, openConnection } from './socket.js'
 import { Watches } from './watches.js'
 
 export interface SessionSettings {
@@ -45,9 +52,9 @@ export interface Session {
   /** The clock reading until which the server cannot have ended the session. */
   readonly validUntil: number
   /** How far `validUntil` lies in the future at least while the servers answer, in ms. */
-  readonly worth: number
+  readonly maxLeaseTtl: number
   /** Why the last connection failed. */
-  readonly trouble: Error | undefined
+  readonly failure: Error | undefined
   /** Requests sent so far, heartbeats not counted. */
   readonly requests: number
   /** Watches that fired so far. */
@@ -70,12 +77,12 @@ export interface Session {
 
 export interface SessionHooks {
   /** Connected again with the same session, before any other caller may use it. */
-  resumed(): void
-  suspended(): void
+  onResumed(): void
+  onSuspended(): void
   /** A connection broke or never came up. */
-  troubled(error: Error): void
+  onFailure(error: Error): void
   /** The server has ended the session. */
-  expired(): void
+  onExpired(): void
 }
 
 interface Pending {
@@ -86,13 +93,13 @@ interface Pending {
   readonly lost: (error: ZookeeperError) => void
 }
 
-interface Waiting {
+interface PendingCall {
   readonly since: number
   readonly resolve: (sent: number) => void
   readonly reject: (error: unknown) => void
 }
 
-const farewell = 500
+const closeTimeout = 500
 
 /**
  * ```
@@ -117,13 +124,13 @@ export function createSession(
     if (a !== undefined && b !== undefined) [servers[i], servers[j]] = [b, a]
   }
   const watches = new Watches()
-  let wire: Wire | undefined
+  let wire: Connection | undefined
   let connected = false
   let closed = false
   let id = 0n
   let password: Buffer = Buffer.alloc(16)
   let timeout = settings.sessionTimeout
-  let pace = paceOf(timeout, settings.tickTime)
+  let pace = heartbeatTiming(timeout, settings.tickTime)
   let lastZxid = 0n
   let lastXid = 0
   let attempt = 0
@@ -133,11 +140,11 @@ export function createSession(
   /** The time at which the newest message that the leader answered was sent. */
   let heard = Number.NEGATIVE_INFINITY
   /** When the last heartbeat was sent on this connection. */
-  let beaten = Number.NEGATIVE_INFINITY
+  let lastHeartbeat = Number.NEGATIVE_INFINITY
   /** When the server last sent anything. */
-  let spoke = Number.NEGATIVE_INFINITY
-  const lag = lagOf(settings.tickTime)
-  const reported = new Reported(lag)
+  let lastReply = Number.NEGATIVE_INFINITY
+  const lag = reportLag(settings.tickTime)
+  const reported = new ReportedMessages(lag)
   let trouble: Error | undefined
   let refused: ZookeeperError | undefined
   let requests = 0
@@ -146,11 +153,11 @@ export function createSession(
   /** Unanswered requests, without heartbeats. */
   let asked = 0
   let pending: Pending[] = []
-  let beatSoon = false
-  const readies = new Set<Waiting>()
-  const proofs = new Set<Waiting>()
-  let stopLook: (() => void) | undefined
-  let stopBeat: (() => void) | undefined
+  let heartbeatSoon = false
+  const readies = new Set<PendingCall>()
+  const proofWaiters = new Set<PendingCall>()
+  let stopCheck: (() => void) | undefined
+  let stopHeartbeat: (() => void) | undefined
   let stopDial: (() => void) | undefined
 
   const validUntil = () => (id === 0n ? Number.NEGATIVE_INFINITY : provenUntil(proven, timeout))
@@ -162,7 +169,7 @@ export function createSession(
   function prove(sent: number): void {
     proven = Math.max(proven, reported.upTo(sent))
     heard = Math.max(heard, sent)
-    for (const proof of proofs) if (proof.since <= sent) proof.resolve(sent)
+    for (const proof of proofWaiters) if (proof.since <= sent) proof.resolve(sent)
   }
 
   // --- connecting
@@ -180,7 +187,7 @@ export function createSession(
     next++
     attempt++
     let sent = 0
-    const mine = openWire(address, settings.tls, {
+    const mine = openConnection(address, settings.tls, {
       opened() {
         sent = clock.now()
         const asked = id === 0n ? settings.sessionTimeout : timeout
@@ -193,25 +200,25 @@ export function createSession(
     wire = mine
     mine.keepAlive(needed())
     const late = new Error(
-      `${address.host}:${address.port} did not answer within ${Math.round(pace.connect)} ms`,
+      `${address.host}:${address.port} did not answer within ${Math.round(pace.connectTimeout)} ms`,
     )
     const from = clock.now()
-    lookAfter(() => (!connected && clock.now() - from >= pace.connect ? late : undefined))
+    checkAfter(() => (!connected && clock.now() - from >= pace.connectTimeout ? late : undefined))
   }
 
   /** Checks the current connection at intervals, and drops it when `wrong` returns an error. */
-  function lookAfter(wrong: () => Error | undefined): void {
-    stopLook?.()
+  function checkAfter(wrong: () => Error | undefined): void {
+    stopCheck?.()
     const mine = wire
-    stopLook = clock.at(
-      clock.now() + pace.look,
+    stopCheck = clock.at(
+      clock.now() + pace.checkInterval,
       () =>
         // After a stall the answer may be unread in the socket: `soon` runs after it is read.
         clock.soon(() => {
           if (mine !== wire || mine === undefined) return
           const error = wrong()
           if (error !== undefined) broken(error)
-          else lookAfter(wrong)
+          else checkAfter(wrong)
         }),
       { ref: needed() },
     )
@@ -227,7 +234,7 @@ export function createSession(
     id = given
     password = Buffer.from(from.bytes())
     timeout = granted
-    pace = paceOf(timeout, settings.tickTime)
+    pace = heartbeatTiming(timeout, settings.tickTime)
     attempt = 0
     connected = true
     trouble = undefined
@@ -244,11 +251,11 @@ export function createSession(
         piece(to)
         wire?.send(to.frame())
       }
-      hooks.resumed()
+      hooks.onResumed()
     }
     prove(sent)
-    lookAfter(listen)
-    beatLater()
+    checkAfter(listen)
+    heartbeatLater()
     for (const waiting of [...readies]) waiting.resolve(sent)
     wire?.keepAlive(needed())
   }
@@ -258,31 +265,32 @@ export function createSession(
     const now = clock.now()
     const oldest = pending[0]?.sent ?? Number.POSITIVE_INFINITY
     // An answer may come late behind many long ones: while the server sends anything, it is alive.
-    const since = Math.max(oldest, spoke)
-    if (now - since >= pace.silence) return new Error(`no answer within ${Math.round(now - oldest)} ms`)
+    const since = Math.max(oldest, lastReply)
+    if (now - since >= pace.silenceTimeout)
+      return new Error(`no answer within ${Math.round(now - oldest)} ms`)
     return undefined
   }
 
   function broken(error: Error): void {
     wire?.destroy()
     wire = undefined
-    stopLook?.()
-    stopBeat?.()
-    beaten = Number.NEGATIVE_INFINITY
+    stopCheck?.()
+    stopHeartbeat?.()
+    lastHeartbeat = Number.NEGATIVE_INFINITY
     trouble = error
     const was = connected
     connected = false
     if (was) {
-      hooks.suspended()
+      hooks.onSuspended()
       const lost = new ZookeeperError(codes.connectionLoss, `the connection broke: ${error.message}`, {
         cause: error,
       })
       const left = pending
       pending = []
       for (const one of left) one.lost(lost)
-      for (const proof of [...proofs]) proof.reject(lost)
+      for (const proof of [...proofWaiters]) proof.reject(lost)
     }
-    if (!closed) hooks.troubled(error)
+    if (!closed) hooks.onFailure(error)
     dial()
   }
 
@@ -295,7 +303,7 @@ export function createSession(
     heard = Number.NEGATIVE_INFINITY
     timeout = settings.sessionTimeout
     watches.clear()
-    hooks.expired()
+    hooks.onExpired()
     broken(new Error('the server has ended the session'))
   }
 
@@ -304,20 +312,20 @@ export function createSession(
   const header = (xid: number, op: number) => new Writer().int(xid).int(op)
 
   function beat(): void {
-    beaten = clock.now()
+    lastHeartbeat = clock.now()
     send(sync('/')).catch(() => undefined)
-    beatLater()
+    heartbeatLater()
   }
 
   /** Schedules the next heartbeat after the last one, whichever caller requested that. */
-  function beatLater(): void {
-    stopBeat?.()
-    stopBeat = clock.at(clock.now() + pace.beat, beat, { ref: false })
+  function heartbeatLater(): void {
+    stopHeartbeat?.()
+    stopHeartbeat = clock.at(clock.now() + pace.heartbeatInterval, beat, { ref: false })
   }
 
   function received(body: Buffer): void {
     const from = new Reader(body)
-    spoke = clock.now()
+    lastReply = clock.now()
     const xid = from.int()
     const zxid = from.long()
     const error = from.int()
@@ -352,7 +360,7 @@ export function createSession(
   /** Ends all waits for good: a retry with the same login would fail, too. */
   function refuse(error: ZookeeperError): void {
     refused = error
-    for (const waiting of [...readies, ...proofs]) waiting.reject(error)
+    for (const waiting of [...readies, ...proofWaiters]) waiting.reject(error)
     broken(error)
   }
 
@@ -401,7 +409,7 @@ export function createSession(
     })
   }
 
-  function wait(set: Set<Waiting>, signal: AbortSignal, since: number): Promise<number> {
+  function wait(set: Set<PendingCall>, signal: AbortSignal, since: number): Promise<number> {
     return new Promise((resolve, reject) => {
       if (closed) return reject(new ZookeeperError(codes.connectionLoss, 'closed'))
       if (refused !== undefined) return reject(refused)
@@ -412,7 +420,7 @@ export function createSession(
         settle()
       }
       const aborted = () => end(() => reject(signal.reason))
-      const waiting: Waiting = {
+      const waiting: PendingCall = {
         since,
         resolve: (sent) => end(() => resolve(sent)),
         reject: (error) => end(() => reject(error)),
@@ -426,20 +434,20 @@ export function createSession(
   async function close(): Promise<void> {
     if (closed) return
     closed = true
-    for (const waiting of [...readies, ...proofs])
+    for (const waiting of [...readies, ...proofWaiters])
       waiting.reject(new ZookeeperError(codes.connectionLoss, 'closed'))
     if (connected) {
       let stop: (() => void) | undefined
       const late = new Promise<void>((resolve) => {
-        stop = clock.at(clock.now() + farewell, resolve)
+        stop = clock.at(clock.now() + closeTimeout, resolve)
       })
       const told = call({ op: ops.close, write: () => undefined, read: () => undefined })
       await Promise.race([told.catch(() => undefined), late])
       stop?.()
     }
     stopDial?.()
-    stopLook?.()
-    stopBeat?.()
+    stopCheck?.()
+    stopHeartbeat?.()
     if (wire !== undefined) broken(new Error('closed'))
     id = 0n
   }
@@ -457,10 +465,10 @@ export function createSession(
     get validUntil() {
       return validUntil()
     },
-    get worth() {
-      return worthOf(timeout, settings.tickTime)
+    get maxLeaseTtl() {
+      return maxLeaseTtl(timeout, settings.tickTime)
     },
-    get trouble() {
+    get failure() {
       return trouble
     },
     get requests() {
@@ -476,12 +484,12 @@ export function createSession(
     prove(signal, since) {
       if (!connected) return Promise.reject(notConnected())
       if (heard >= since) return Promise.resolve(heard)
-      const proof = wait(proofs, signal, since)
+      const proof = wait(proofWaiters, signal, since)
       // One heartbeat serves all callers of one tick; so does one in flight.
-      if (!beatSoon && beaten < since) {
-        beatSoon = true
+      if (!heartbeatSoon && lastHeartbeat < since) {
+        heartbeatSoon = true
         queueMicrotask(() => {
-          beatSoon = false
+          heartbeatSoon = false
           if (connected) beat()
         })
       }

@@ -4,7 +4,7 @@ import { connect as connectSecurely } from 'node:tls'
 import type { TlsOptions } from '../../kit/http.js'
 import type { Address } from '../options.js'
 
-export interface Wire {
+export interface Connection {
   /** All frames sent in one tick leave in one packet. */
   send(frame: Buffer): void
   /** Should the connection keep the process alive? */
@@ -13,7 +13,7 @@ export interface Wire {
   destroy(): void
 }
 
-export interface WireHooks {
+export interface ConnectionHooks {
   opened(): void
   frame(body: Buffer): void
   /** The connection has ended or never came up; called once. */
@@ -21,7 +21,7 @@ export interface WireHooks {
 }
 
 /** A longer message is not ZooKeeper's (its own limit is 1 MiB by default): another service listens there. */
-const longestFrame = 64 * 1024 * 1024
+const maxFrame = 64 * 1024 * 1024
 
 function open({ host, port }: Address, tls: TlsOptions | undefined, opened: () => void): Socket {
   if (tls === undefined) return connect({ host, port, noDelay: true }).on('connect', opened)
@@ -31,7 +31,11 @@ function open({ host, port }: Address, tls: TlsOptions | undefined, opened: () =
   return socket.setNoDelay(true).on('secureConnect', opened)
 }
 
-export function openWire(address: Address, tls: TlsOptions | undefined, hooks: WireHooks): Wire {
+export function openConnection(
+  address: Address,
+  tls: TlsOptions | undefined,
+  hooks: ConnectionHooks,
+): Connection {
   const { host, port } = address
   const socket = open(address, tls, () => {
     if (!over) hooks.opened()
@@ -50,7 +54,7 @@ export function openWire(address: Address, tls: TlsOptions | undefined, hooks: W
     held = held.length === 0 ? chunk : Buffer.concat([held, chunk])
     while (!over && held.length >= 4) {
       const size = held.readInt32BE(0)
-      if (size < 0 || size > longestFrame)
+      if (size < 0 || size > maxFrame)
         return end(new Error(`${host}:${port} does not speak ZooKeeper's protocol`))
       if (held.length < 4 + size) return
       const body = held.subarray(4, 4 + size)

@@ -3,7 +3,7 @@ import type { Writer } from './jute.js'
 import type { Watch, WatchKind } from './protocol.js'
 
 /** Bytes of paths in one setWatches message: a server refuses messages beyond 1 MiB, headers included. */
-const mostBytes = 128 * 1024
+const maxBytes = 128 * 1024
 
 export class Watches {
   readonly #listening: Readonly<Record<WatchKind, Map<string, Set<() => void>>>> = {
@@ -28,9 +28,9 @@ export class Watches {
 
   /** Handles an event of the server. Types: 1 created, 2 deleted, 3 data changed, 4 children changed. */
   fire(type: number, path: string): void {
-    if (type === 1) this.#tell('exist', path)
-    if (type !== 4) this.#tell('data', path)
-    if (type === 4 || type === 2) this.#tell('child', path)
+    if (type === 1) this.#notify('exist', path)
+    if (type !== 4) this.#notify('data', path)
+    if (type === 4 || type === 2) this.#notify('child', path)
   }
 
   /** The session has ended, and its watches with it. */
@@ -51,7 +51,7 @@ export class Watches {
     const pieces: { readonly data: string[]; readonly child: string[]; readonly exist: string[] }[] = []
     let bytes = Number.POSITIVE_INFINITY
     for (const { kind, path } of all) {
-      if (bytes > mostBytes) {
+      if (bytes > maxBytes) {
         pieces.push({ data: [], child: [], exist: [] })
         bytes = 0
       }
@@ -65,7 +65,7 @@ export class Watches {
     )
   }
 
-  #tell(kind: WatchKind, path: string): void {
+  #notify(kind: WatchKind, path: string): void {
     const set = this.#listening[kind].get(path)
     this.#listening[kind].delete(path)
     for (const fired of set ?? []) fired()

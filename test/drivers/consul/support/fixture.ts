@@ -1,6 +1,6 @@
 // The fixture of the conformance suite, on one agent or a cluster.
 import { consul } from '../../../../src/drivers/consul/index.js'
-import { lineOf, pathOf } from '../../../../src/drivers/consul/keys.js'
+import { encodePath, lockKeys } from '../../../../src/drivers/consul/keys.js'
 import { type ConsulServer, startConsul, startConsulCluster } from '../../../support/servers/consul.js'
 import { sessionFixture } from '../../support/session-store.js'
 
@@ -18,9 +18,9 @@ export async function fixtureOf(
     maxBatch: 12,
     make: (url) => consul({ url, minTtl: 1_000, session }),
     loseHold: async (name) => {
-      const { lock, places } = lineOf('holdfast/', name)
-      await servers[0]?.ask('DELETE', `/v1/kv/${pathOf(places)}?recurse`)
-      await servers[0]?.ask('DELETE', `/v1/kv/${pathOf(lock)}`)
+      const { lock, entryPrefix } = lockKeys('holdfast/', name)
+      await servers[0]?.ask('DELETE', `/v1/kv/${encodePath(entryPrefix)}?recurse`)
+      await servers[0]?.ask('DELETE', `/v1/kv/${encodePath(lock)}`)
     },
     childClient: {
       module: new URL('./in-child.js', import.meta.url).href,

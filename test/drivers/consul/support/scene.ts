@@ -5,7 +5,7 @@ import {
   type ConsulTraits,
   consul,
 } from '../../../../src/drivers/consul/index.js'
-import { lineOf, pathOf } from '../../../../src/drivers/consul/keys.js'
+import { encodePath, lockKeys } from '../../../../src/drivers/consul/keys.js'
 import type { ConsulServer } from '../../../support/servers/consul.js'
 import { type Tools, toolsFor } from '../../support/session-store.js'
 
@@ -26,14 +26,16 @@ export interface Key {
 
 /** The places of a line, oldest first. */
 export async function placesOf(server: ConsulServer, name: string): Promise<readonly Key[]> {
-  const { places } = lineOf('holdfast/', name)
-  const kvs = (await server.ask('GET', `/v1/kv/${pathOf(places)}?recurse&consistent`)) as Key[] | undefined
+  const { entryPrefix } = lockKeys('holdfast/', name)
+  const kvs = (await server.ask('GET', `/v1/kv/${encodePath(entryPrefix)}?recurse&consistent`)) as
+    | Key[]
+    | undefined
   return [...(kvs ?? [])].sort((a, b) => a.CreateIndex - b.CreateIndex)
 }
 
 export async function lockOf(server: ConsulServer, name: string): Promise<Key | undefined> {
-  const { lock } = lineOf('holdfast/', name)
-  const kvs = (await server.ask('GET', `/v1/kv/${pathOf(lock)}?consistent`)) as Key[] | undefined
+  const { lock } = lockKeys('holdfast/', name)
+  const kvs = (await server.ask('GET', `/v1/kv/${encodePath(lock)}?consistent`)) as Key[] | undefined
   return kvs?.[0]
 }
 

@@ -2,7 +2,7 @@
 import * as grpc from '@grpc/grpc-js'
 import * as oldGrpc from 'grpc-js-1.8'
 import { type EtcdOptions, etcd } from '../../../../src/drivers/etcd/index.js'
-import { lineOf } from '../../../../src/drivers/etcd/keys.js'
+import { lockKeys } from '../../../../src/drivers/etcd/keys.js'
 import { type EtcdVersion, startEtcdCluster } from '../../../support/servers/etcd.js'
 import { sessionFixture } from '../../support/session-store.js'
 
@@ -29,7 +29,7 @@ export async function fixtureOf(
     maxBatch: 50,
     make: (endpoints) => etcd({ endpoints, lease, ...overOf[protocol] }),
     loseHold: async (name) => {
-      await servers[0]?.ask('/v3/kv/deleterange', lineOf('holdfast/', name).all)
+      await servers[0]?.ask('/v3/kv/deleterange', lockKeys('holdfast/', name).all)
     },
     childClient: {
       module: new URL('./in-child.js', import.meta.url).href,

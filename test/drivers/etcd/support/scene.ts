@@ -6,7 +6,7 @@ import {
   type EtcdTraits,
   etcd,
 } from '../../../../src/drivers/etcd/index.js'
-import { base64, lineOf } from '../../../../src/drivers/etcd/keys.js'
+import { base64, lockKeys } from '../../../../src/drivers/etcd/keys.js'
 import type { EtcdServer } from '../../../support/servers/etcd.js'
 import { type Tools, toolsFor } from '../../support/session-store.js'
 
@@ -32,12 +32,12 @@ export interface Key {
 
 /** The places of a line, oldest first. */
 export async function placesOf(server: EtcdServer, name: string): Promise<readonly Key[]> {
-  const reply = await server.ask('/v3/kv/range', lineOf('holdfast/', name).all)
+  const reply = await server.ask('/v3/kv/range', lockKeys('holdfast/', name).all)
   const kvs = (reply['kvs'] ?? []) as Key[]
   return [...kvs].sort((a, b) => Number(a.create_revision) - Number(b.create_revision))
 }
 
-export const placeKey = (name: string, attempt: string): string => lineOf('holdfast/', name).place(attempt)
+export const placeKey = (name: string, attempt: string): string => lockKeys('holdfast/', name).entry(attempt)
 
 export async function put(server: EtcdServer, key: string, value = ''): Promise<void> {
   await server.ask('/v3/kv/put', { key: base64(key), value: base64(value) })
