@@ -5,7 +5,7 @@
  * Long because the public contract of a lock stands beside its one implementation.
  */
 
-import { Acquisition, type Caller, nextAcquisition } from './acquisition.js'
+import { Acquisition, type Callbacks, nextAcquisition } from './acquisition.js'
 import type { ClaimBatch } from './claim-batch.js'
 import { watchForDeadlock } from './deadlock.js'
 import type { WaitStatus } from './driver.js'
@@ -64,7 +64,7 @@ export class EngineLock implements Lock {
   readonly engine: Engine
   readonly name: string
   readonly kind: ModeKind
-  readonly #modeOf: (terms: Terms) => Mode
+  readonly #toMode: (terms: Terms) => Mode
   readonly #defaults: Terms
 
   /** @throws UnsupportedError when the driver does not support the mode */
@@ -83,7 +83,7 @@ export class EngineLock implements Lock {
     this.engine = engine
     this.name = name
     this.kind = kind
-    this.#modeOf = modeOf
+    this.#toMode = modeOf
     this.#defaults = defaults
   }
 
@@ -101,7 +101,7 @@ export class EngineLock implements Lock {
       }),
     )
     // Made here and not in the timer that ended the wait, the error has the caller in its stack.
-    if (typeof taken === 'function') throw restacked(await taken())
+    if (typeof taken === 'function') throw withCallerStack(await taken())
     return taken
   }
 
@@ -116,8 +116,8 @@ export class EngineLock implements Lock {
    * One attempt whose claim joins `party`. It cannot join when the lock is busy or held in this process, or the
    * request is refused; `party.size` is then too small.
    */
-  join(party: ClaimBatch, options: AcquireOptions): Promise<HeldLease | undefined> {
-    return new Promise((resolve, reject) => this.#ask(options, true, { resolve, reject, party }))
+  join(batch: ClaimBatch, options: AcquireOptions): Promise<HeldLease | undefined> {
+    return new Promise((resolve, reject) => this.#ask(options, true, { resolve, reject, batch }))
   }
 
   async run<R>(fn: (lease: Lease) => R | PromiseLike<R>, options?: AcquireOptions): Promise<R> {
@@ -150,7 +150,7 @@ export class EngineLock implements Lock {
   }
 
   /** Throws what is wrong with the request; every later error goes to `reject`. `single`: one attempt, as with `wait: 0`. */
-  #ask(options: AcquireOptions | undefined, single: true | undefined, caller: Caller): void {
+  #ask(options: AcquireOptions | undefined, single: true | undefined, caller: Callbacks): void {
     const { engine, name } = this
     engine.assertOpen()
     const terms =
@@ -158,24 +158,24 @@ export class EngineLock implements Lock {
         ? this.#defaults
         : resolveTerms(engine.driver.name, engine.traits, this.#defaults, options)
     const once = single ?? terms.wait === 0
-    const mode = this.#modeOf(terms)
+    const mode = this.#toMode(terms)
     terms.signal?.throwIfAborted()
     const nested = reenter(engine, name, mode, terms, once)
-    if (nested === undefined) return this.#stand(terms, mode, once, caller)
+    if (nested === undefined) return this.#enqueue(terms, mode, once, caller)
     if (terms.leakWarning) engine.leaks?.watch(nested, engine.leaks.stack())
     caller.resolve(nested, () => new AcquireTimeoutError(name, 0, undefined))
   }
 
-  #stand(terms: Terms, mode: Mode, once: boolean, caller: Caller): void {
-    const line = this.engine.line(this.name)
-    if (!once && line.isFull(terms.maxPending)) throw this.#tooMany(terms, mode)
-    const holds = once && caller.party?.waits !== true ? [] : heldBy(this.engine, terms.holding)
-    const acquisition = new Acquisition(line, terms, mode, once, caller)
+  #enqueue(terms: Terms, mode: Mode, once: boolean, caller: Callbacks): void {
+    const queue = this.engine.queue(this.name)
+    if (!once && queue.isFull(terms.maxPending)) throw this.#tooManyWaiters(terms, mode)
+    const holds = once && caller.batch?.waits !== true ? [] : heldBy(this.engine, terms.holding)
+    const acquisition = new Acquisition(queue, terms, mode, once, caller)
     if (holds.length > 0) this.#inside(holds, mode, acquisition, once)
-    line.enqueue(acquisition, once)
+    queue.enqueue(acquisition, once)
   }
 
-  #tooMany({ maxPending, note }: Terms, mode: Mode): TooManyWaitersError {
+  #tooManyWaiters({ maxPending, note }: Terms, mode: Mode): TooManyWaitersError {
     const { engine, name } = this
     const error = new TooManyWaitersError(name, maxPending)
     const about = { name, driver: engine.driver.name, mode, note, acquisition: nextAcquisition() }
@@ -194,12 +194,12 @@ export class EngineLock implements Lock {
     if (orders !== undefined)
       engine.events.emit('order', { name, driver: engine.driver.name, mode, note: undefined, orders })
     if (once || engine.driver.cells === undefined) return
-    acquisition.watched = watchForDeadlock(engine, name, holds, (error) => acquisition.breakOff(error))
+    acquisition.watched = watchForDeadlock(engine, name, holds, (error) => acquisition.abort(error))
   }
 }
 
 /** Replaces the stack with that of the awaiting caller. */
-function restacked(error: Error): Error {
-  Error.captureStackTrace(error, restacked)
+function withCallerStack(error: Error): Error {
+  Error.captureStackTrace(error, withCallerStack)
   return error
 }

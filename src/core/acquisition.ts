@@ -17,12 +17,12 @@ import type { Terms } from './options.js'
 import { WaitDeadline, type WaitListener, type WaitOutcome } from './wait-deadline.js'
 
 /** Callbacks of one acquisition: progress and result. */
-export interface Caller {
+export interface Callbacks {
   /** `undefined`: not granted. `why` makes the error for a caller that throws one. */
   resolve(lease: HeldLease | undefined, why: () => Error | Promise<Error>): void
   reject(error: unknown): void
   /** The batch that its claim joins. */
-  readonly party?: ClaimBatch
+  readonly batch?: ClaimBatch
   /** Called whenever the store reports what blocks the claim. */
   blocked?(by: WaitStatus): void
 }
@@ -35,9 +35,9 @@ export function nextAcquisition(): number {
 }
 
 /** A report on the holder that is less than this many ms old goes into the error without another query. */
-const freshFor = 250
+const statusMaxAge = 250
 /** Longest time that a single attempt waits for the store's reply, in ms: a frozen store is an error, not "not free". */
-const longestAttempt = 10_000
+const maxAttemptTtl = 10_000
 
 /** One call of `acquire`, until it settles. */
 export class Acquisition implements QueueEntry, WaitListener {
@@ -46,113 +46,115 @@ export class Acquisition implements QueueEntry, WaitListener {
   readonly asked: number
   readonly acquisition: number = nextAcquisition()
   readonly deadline: WaitDeadline
-  readonly party: ClaimBatch | undefined
+  readonly batch: ClaimBatch | undefined
   /** Stops the watch for deadlocks. */
   watched: (() => void) | undefined
-  readonly #line: LocalQueue
+  readonly #queue: LocalQueue
   readonly #once: boolean
-  readonly #caller: Caller
+  readonly #caller: Callbacks
   /** The store's last report on who holds the lock, and the clock reading then. */
-  #said: { readonly by: WaitStatus; readonly at: number } | undefined
-  #trouble: BackendError | undefined
+  #lastStatus: { readonly by: WaitStatus; readonly at: number } | undefined
+  #lastError: BackendError | undefined
   /** Of the call, where leaks are looked for. */
   readonly #stack: string | undefined
 
-  constructor(line: LocalQueue, terms: Terms, mode: Mode, once: boolean, caller: Caller) {
-    const { clock, lazyTimers } = line.engine
-    this.#line = line
+  constructor(queue: LocalQueue, terms: Terms, mode: Mode, once: boolean, caller: Callbacks) {
+    const { clock, lazyTimers } = queue.engine
+    this.#queue = queue
     this.#once = once
     this.#caller = caller
     this.terms = terms
     this.mode = mode
-    this.party = caller.party
+    this.batch = caller.batch
     this.asked = clock.now()
-    this.#stack = terms.leakWarning ? line.engine.leaks?.stack() : undefined
-    const patience = once
-      ? Math.min(terms.ttl, longestAttempt, caller.party?.longest ?? longestAttempt)
+    this.#stack = terms.leakWarning ? queue.engine.leaks?.stack() : undefined
+    const timeout = once
+      ? Math.min(terms.ttl, maxAttemptTtl, caller.batch?.longest ?? maxAttemptTtl)
       : terms.wait
-    this.deadline = new WaitDeadline(clock, lazyTimers, this.asked + patience, terms.signal, this)
-    const { events } = line.engine
+    this.deadline = new WaitDeadline(clock, lazyTimers, this.asked + timeout, terms.signal, this)
+    const { events } = queue.engine
     if (events.wants('requested')) events.emit('requested', this.#about())
   }
 
   granted(hold: Hold | undefined): void {
     this.watched?.()
-    if (hold === undefined) this.#denied('busy')
+    if (hold === undefined) this.#emitDenied('busy')
     const lease = hold && new HeldLease(hold, this.mode.kind)
-    if (lease !== undefined && this.#stack !== undefined) this.#line.engine.leaks?.watch(lease, this.#stack)
-    this.#caller.resolve(lease, () => this.#asOfNow(this.#notFree(0), 'busy'))
+    if (lease !== undefined && this.#stack !== undefined) this.#queue.engine.leaks?.watch(lease, this.#stack)
+    this.#caller.resolve(lease, () => this.#withCurrentHolder(this.#timeoutError(0), 'busy'))
   }
 
   failed(error: unknown): void {
     this.watched?.()
     const silent = error instanceof BackendError && error.code === 'BACKEND' && error.unanswered
-    const why = silent ? this.#unavailable(error) : error
-    this.#denied('failed', why)
+    const why = silent ? this.#unavailableError(error) : error
+    this.#emitDenied('failed', why)
     this.#caller.reject(why)
   }
 
   blocked(by: WaitStatus): void {
-    this.#trouble = by.error
-    if (by.error === undefined) this.#said = { by, at: this.#line.engine.clock.now() }
+    this.#lastError = by.error
+    if (by.error === undefined) this.#lastStatus = { by, at: this.#queue.engine.clock.now() }
     this.#caller.blocked?.(by)
   }
 
   /** Ends a wait that would never be granted. */
-  breakOff(error: unknown): void {
+  abort(error: unknown): void {
     if (this.deadline.isOver) return
     this.deadline.done()
-    this.#line.cancel(this)
+    this.#queue.cancel(this)
     this.failed(error)
   }
 
   waitEnded(how: WaitOutcome): void {
     const why = this.#why(how)
     this.watched?.()
-    this.#line.cancel(this)
+    this.#queue.cancel(this)
     if (how === 'deadline' && !this.#once) return void this.#timedOut(why as Error)
-    this.#denied(how === 'aborted' ? 'aborted' : 'failed', why)
+    this.#emitDenied(how === 'aborted' ? 'aborted' : 'failed', why)
     this.#caller.reject(why)
   }
 
   async #timedOut(why: Error): Promise<void> {
     let error: Error
     try {
-      error = await this.#asOfNow(why)
+      error = await this.#withCurrentHolder(why)
     } catch (reason) {
-      this.#denied('aborted', reason)
+      this.#emitDenied('aborted', reason)
       return this.#caller.reject(reason)
     }
-    this.#denied(error instanceof AcquireTimeoutError ? 'timeout' : 'failed', error)
+    this.#emitDenied(error instanceof AcquireTimeoutError ? 'timeout' : 'failed', error)
     this.#caller.resolve(undefined, () => error)
   }
 
   /** The fields of every event about this acquisition. */
   #about(): AboutAcquisition {
-    const { engine, name } = this.#line
+    const { engine, name } = this.#queue
     const { mode, acquisition } = this
     return { name, driver: engine.driver.name, mode, note: this.terms.note, acquisition }
   }
 
-  #denied(why: DenialReason, error?: unknown): void {
-    const { events, driver, clock } = this.#line.engine
+  #emitDenied(why: DenialReason, error?: unknown): void {
+    const { events, driver, clock } = this.#queue.engine
     if (error instanceof BackendError && error.code !== 'CLOSED')
-      events.storeFailed(driver.name, this.#line.name, 'acquire', error)
+      events.storeFailed(driver.name, this.#queue.name, 'acquire', error)
     if (!events.wants('denied')) return
     const waited = clock.now() - this.asked
     events.emit('denied', { ...this.#about(), waited, why, ...(error !== undefined && { error }) })
   }
 
   #why(how: WaitOutcome): unknown {
-    const { engine } = this.#line
+    const { engine } = this.#queue
     if (how === 'aborted') return this.terms.signal?.reason
     if (how === 'closed') return engine.closedError()
-    if (this.#once) return this.#unavailable(this.#trouble)
+    if (this.#once) return this.#unavailableError(this.#lastError)
     // A waiter behind others of this process knows what the store reported to the first of them.
-    this.#said ??= this.#line.lastStatus
+    this.#lastStatus ??= this.#queue.lastStatus
     const waited = engine.clock.now() - this.asked
-    const held = this.#line.localHolder() !== undefined || this.#said !== undefined
-    return held ? this.#notFree(waited) : this.#unavailable(this.#trouble ?? this.#line.trouble)
+    const held = this.#queue.localHolder() !== undefined || this.#lastStatus !== undefined
+    return held
+      ? this.#timeoutError(waited)
+      : this.#unavailableError(this.#lastError ?? this.#queue.lastError)
   }
 
   /**
@@ -161,14 +163,17 @@ export class Acquisition implements QueueEntry, WaitListener {
    * @param just the store's answer right now, where a single attempt asked
    * @throws `signal.reason` when aborted meanwhile
    */
-  async #asOfNow(why: Error, just?: 'busy'): Promise<Error> {
-    const { clock } = this.#line.engine
-    const said = this.#said
-    const isFresh = said?.by.holder !== undefined && clock.now() - said.at < freshFor
-    if (!(why instanceof AcquireTimeoutError) || isFresh || this.#line.localHolder() !== undefined) return why
-    const { answered, holder, error } = await this.#unlessAborted(this.#line.lastLook())
-    if (!answered && just === undefined) return this.#unavailable(error ?? this.#trouble)
-    return holder === undefined ? why : new AcquireTimeoutError(why.lock, why.waited, { ...said?.by, holder })
+  async #withCurrentHolder(why: Error, just?: 'busy'): Promise<Error> {
+    const { clock } = this.#queue.engine
+    const status = this.#lastStatus
+    const isFresh = status?.by.holder !== undefined && clock.now() - status.at < statusMaxAge
+    if (!(why instanceof AcquireTimeoutError) || isFresh || this.#queue.localHolder() !== undefined)
+      return why
+    const { answered, holder, error } = await this.#unlessAborted(this.#queue.inspectOnce())
+    if (!answered && just === undefined) return this.#unavailableError(error ?? this.#lastError)
+    return holder === undefined
+      ? why
+      : new AcquireTimeoutError(why.lock, why.waited, { ...status?.by, holder })
   }
 
   /** @param look never rejects */
@@ -184,21 +189,21 @@ export class Acquisition implements QueueEntry, WaitListener {
     })
   }
 
-  #unavailable(trouble: BackendError | undefined): BackendError {
-    const { engine, name } = this.#line
+  #unavailableError(trouble: BackendError | undefined): BackendError {
+    const { engine, name } = this.#queue
     return unavailable(engine.driver.name, name, engine.clock.now() - this.asked, trouble)
   }
 
-  #notFree(waited: number): AcquireTimeoutError {
-    const { engine, name } = this.#line
-    const said = this.#said
-    const told = said?.by.holder && aged(said.by.holder, engine.clock.now() - said.at)
+  #timeoutError(waited: number): AcquireTimeoutError {
+    const { engine, name } = this.#queue
+    const status = this.#lastStatus
+    const told = status?.by.holder && aged(status.by.holder, engine.clock.now() - status.at)
     // Of a hold in this process the present state is known.
-    const holder = this.#line.localHolder() ?? told
+    const holder = this.#queue.localHolder() ?? told
     return new AcquireTimeoutError(name, waited, {
-      ...said?.by,
+      ...status?.by,
       ...(holder !== undefined && { holder }),
-      ...(this.#trouble !== undefined && { error: this.#trouble }),
+      ...(this.#lastError !== undefined && { error: this.#lastError }),
     })
   }
 }

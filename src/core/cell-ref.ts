@@ -19,7 +19,7 @@ export interface CellUpdate {
 type Decide = (cell: Cell | undefined) => CellUpdate | undefined | Promise<CellUpdate | undefined>
 
 /** Somebody else changed the cell between the read and the write. */
-const overtaken: unique symbol = Symbol('overtaken')
+const conflict: unique symbol = Symbol('overtaken')
 
 /** Pause between two tries while the store is failing, in ms. */
 const pause = 200
@@ -54,20 +54,20 @@ export class CellRef {
    */
   async update(decide: Decide, bounds: Deadline): Promise<Cell | undefined> {
     const line = this.engine.cellUpdates
-    const first = line.has(this.key) ? overtaken : await this.#tryUpdate(decide, bounds)
-    if (first !== overtaken) return first
+    const first = line.has(this.key) ? conflict : await this.#tryUpdate(decide, bounds)
+    if (first !== conflict) return first
     const end = await line.acquire(this.key, bounds.signal)
     try {
       for (;;) {
         const outcome = await this.#tryUpdate(decide, bounds)
-        if (outcome !== overtaken) return outcome
+        if (outcome !== conflict) return outcome
       }
     } finally {
       end()
     }
   }
 
-  async #tryUpdate(decide: Decide, bounds: Deadline): Promise<Cell | undefined | typeof overtaken> {
+  async #tryUpdate(decide: Decide, bounds: Deadline): Promise<Cell | undefined | typeof conflict> {
     const cell = await this.read(bounds)
     const next = await decide(cell)
     if (next === undefined) return cell
@@ -80,7 +80,7 @@ export class CellRef {
     }
     if (next.value === undefined && cell === undefined) return undefined
     const written = await this.retrying(bounds, () => this.#cells.write(this.key, change, bounds.signal))
-    if (written === undefined) return overtaken
+    if (written === undefined) return conflict
     return next.value === undefined ? undefined : written
   }
 
@@ -113,7 +113,7 @@ export class CellRef {
     const stop = clock.at(clock.now() + every, () => controller.abort(enough))
     try {
       bounds.signal.throwIfAborted()
-      const inner: Deadline = { signal: controller.signal, once: false, trouble: undefined, answered: true }
+      const inner: Deadline = { signal: controller.signal, once: false, error: undefined, answered: true }
       await this.retrying(inner, () => this.#cells.changed(this.key, version, controller.signal))
     } catch (error) {
       if (error !== enough) throw error
@@ -129,18 +129,18 @@ export class CellRef {
       bounds.signal.throwIfAborted()
       try {
         const answer = await orAborted(ask(), bounds.signal)
-        bounds.trouble = undefined
+        bounds.error = undefined
         bounds.answered = true
         return answer
       } catch (error) {
         if (!(error instanceof BackendError) || error.code === 'CLOSED') throw error
-        bounds.trouble = error
-        await this.#nap(bounds.signal)
+        bounds.error = error
+        await this.#sleep(bounds.signal)
       }
     }
   }
 
-  #nap(signal: AbortSignal): Promise<void> {
+  #sleep(signal: AbortSignal): Promise<void> {
     const { clock, random } = this.engine
     return new Promise((resolve, reject) => {
       const stop = clock.at(clock.now() + pause * (0.5 + random()), () => {

@@ -44,7 +44,7 @@ export class ClaimBatch {
   }
 
   send(driver: Driver): void {
-    const asked = driver.acquireMany?.(this.#claims, together(this.#waits))
+    const asked = driver.acquireMany?.(this.#claims, combineWaits(this.#waits))
     this.#settle(
       asked?.then((grants) => {
         this.answered = true
@@ -59,7 +59,7 @@ export class ClaimBatch {
 }
 
 /** A single attempt that is over as soon as one of its parts is. */
-function together(waits: readonly Wait[]): Wait {
+function combineWaits(waits: readonly Wait[]): Wait {
   let signal: AbortSignal | undefined
   return {
     get signal() {

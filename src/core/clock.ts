@@ -49,7 +49,7 @@ const bootClock = findBootClock()
 /** Milliseconds since the machine started, sleep included: the same for all processes of the machine, and never set. */
 export const sinceBoot: () => number = bootClock.read
 /** Two readings meant for one moment that are further apart than this prove nothing. */
-const tooFarApart = 20
+const maxReadGap = 20
 /**
  * Reading the boot clock opens a file on Linux, which costs 5 µs: too much for every acquire. A machine that wakes up
  * moves its wall clock forward by the time slept, too. So the boot clock is read when the wall clock has jumped, and
@@ -59,7 +59,7 @@ const bootClockAtLeastEvery = 20
 /** By how many ms the wall clock must have moved against the other. Less than the shortest sleep that counts. */
 const wallClockJump = 50
 /** Node fires a longer timer at once. */
-const longestTimer = 2 ** 31 - 1
+const maxTimer = 2 ** 31 - 1
 
 export function systemClock(boot: () => number = sinceBoot, wall: () => number = wallTime): Clock {
   let offset = 0
@@ -81,7 +81,7 @@ export function systemClock(boot: () => number = sinceBoot, wall: () => number =
     }
     const present = boot() - time
     // If this thread was preempted between the two readings, that time would look like sleep: check again next time.
-    if (now() - time > tooFarApart) return 0
+    if (now() - time > maxReadGap) return 0
     lookedAt = time
     readAt = time
     wallAhead = ahead
@@ -98,7 +98,7 @@ export function systemClock(boot: () => number = sinceBoot, wall: () => number =
       // Timers may fire up to 1 ms early; rearming until the time has come keeps "not before" true.
       const left = time - now()
       if (left <= 0 && handle !== undefined) return fn()
-      handle = setTimeout(arm, Math.min(Math.max(Math.ceil(left), 1), longestTimer))
+      handle = setTimeout(arm, Math.min(Math.max(Math.ceil(left), 1), maxTimer))
       if (options?.ref === false) handle.unref()
     }
     arm()

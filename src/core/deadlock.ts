@@ -20,11 +20,11 @@ import { printable, quote } from './name.js'
 import { type Deadline, withDeadline } from './with-deadline.js'
 
 /** How long a wait goes unchecked, and how often it is checked afterwards, in ms. */
-const lookEvery = 500
+const checkInterval = 500
 /** How long others trust the entry of a process that has died, in ms. */
-const believed = 5_000
-const betweenLooks = 50
-const longestRing = 16
+const recordTtl = 5_000
+const confirmDelay = 50
+const maxCycle = 16
 
 /** The value of the cell, as JSON. */
 interface Wait {
@@ -52,13 +52,13 @@ export function watchForDeadlock(
 ): () => void {
   const { clock } = engine
   const controller = new AbortController()
-  const told: Told = { id: engine.env.id(), at: new Map() }
+  const published: PublishedWaits = { id: engine.env.id(), at: new Map() }
   let stop = () => {}
   let over = false
   const next = () => {
     if (over || engine.closed) return
     stop = clock.at(
-      clock.now() + lookEvery,
+      clock.now() + checkInterval,
       () =>
         void look()
           .catch(() => undefined)
@@ -67,54 +67,55 @@ export function watchForDeadlock(
     )
   }
   const look = () =>
-    withDeadline(engine, { wait: believed, signal: controller.signal }, async (bounds) => {
-      const mine = await tell(engine, name, holds, told, bounds)
-      const ring = await follow(engine, name, mine, bounds)
-      if (ring === undefined) return
-      await pause(engine, betweenLooks, bounds.signal)
-      const again = await follow(engine, name, mine, bounds)
-      if (over || again === undefined || !same(ring, again)) return
-      const ours = youngestOf(holds)
-      if (ours !== undefined && ring.every((step) => isYounger(ours, step))) broken(errorOf(name, ring))
+    withDeadline(engine, { wait: recordTtl, signal: controller.signal }, async (bounds) => {
+      const ownAttempts = await publishWaits(engine, name, holds, published, bounds)
+      const cycle = await findCycle(engine, name, ownAttempts, bounds)
+      if (cycle === undefined) return
+      await pause(engine, confirmDelay, bounds.signal)
+      const again = await findCycle(engine, name, ownAttempts, bounds)
+      if (over || again === undefined || !isSameCycle(cycle, again)) return
+      const ours = findYoungest(holds)
+      if (ours !== undefined && cycle.every((step) => isYounger(ours, step)))
+        broken(toDeadlockError(name, cycle))
     })
   next()
   return () => {
     over = true
     stop()
     controller.abort(new Error('no longer waiting'))
-    for (const attempt of told.at.keys()) void forget(engine, attempt, told.id)
+    for (const attempt of published.at.keys()) void removeWait(engine, attempt, published.id)
   }
 }
 
 /** What this wait has published: by hold, when last. */
-interface Told {
+interface PublishedWaits {
   readonly id: string
   readonly at: Map<string, number>
 }
 
 /** Publishes for every hold what it waits for; returns the attempts. */
-async function tell(
+async function publishWaits(
   engine: Engine,
   name: string,
   holds: readonly Hold[],
-  told: Told,
+  published: PublishedWaits,
   bounds: Deadline,
 ): Promise<ReadonlySet<string>> {
   const held = holds.filter((hold) => !hold.over).map((hold) => hold.watchdog.claim.attempt)
-  const youngest = youngestOf(holds)
+  const youngest = findYoungest(holds)
   if (youngest === undefined) return new Set()
-  const value = JSON.stringify({ name, ...youngest, by: engine.env.client, id: told.id } satisfies Wait)
+  const value = JSON.stringify({ name, ...youngest, by: engine.env.client, id: published.id } satisfies Wait)
   const now = engine.clock.now()
   for (const attempt of held) {
     // Not rewritten while others trust it: another version would look like another wait.
-    if (now - (told.at.get(attempt) ?? Number.NEGATIVE_INFINITY) < believed / 2) continue
-    told.at.set(attempt, now)
-    await new CellRef(engine, 'waits', attempt).update(() => ({ value, keep: believed }), bounds)
+    if (now - (published.at.get(attempt) ?? Number.NEGATIVE_INFINITY) < recordTtl / 2) continue
+    published.at.set(attempt, now)
+    await new CellRef(engine, 'waits', attempt).update(() => ({ value, keep: recordTtl }), bounds)
   }
   return new Set(held)
 }
 
-function youngestOf(holds: readonly Hold[]): Pick<Wait, 'token' | 'youngest'> | undefined {
+function findYoungest(holds: readonly Hold[]): Pick<Wait, 'token' | 'youngest'> | undefined {
   let found: Pick<Wait, 'token' | 'youngest'> | undefined
   for (const { over, token, watchdog } of holds)
     if (!over && token > (found?.token ?? 0)) found = { token, youngest: watchdog.claim.attempt }
@@ -126,21 +127,21 @@ function isYounger(one: Pick<Wait, 'token' | 'youngest'>, other: Pick<Wait, 'tok
 }
 
 /** The ring from the awaited lock back to one of `mine`, if there is one. */
-async function follow(
+async function findCycle(
   engine: Engine,
   name: string,
-  mine: ReadonlySet<string>,
+  ownAttempts: ReadonlySet<string>,
   bounds: Deadline,
 ): Promise<readonly Step[] | undefined> {
   let paths: { readonly at: string; readonly steps: readonly Step[] }[] = [{ at: name, steps: [] }]
   const seen = new Set([name])
-  for (let length = 0; length < longestRing && paths.length > 0; length++) {
+  for (let length = 0; length < maxCycle && paths.length > 0; length++) {
     const longer: typeof paths = []
     for (const { at, steps } of paths) {
       const { holders } = await engine.driver.inspect(at)
       for (const { attempt, mode, expiresIn } of holders) {
         if (mode.kind === 'permits' || expiresIn <= 0) continue
-        if (mine.has(attempt)) return steps.length > 0 ? steps : undefined
+        if (ownAttempts.has(attempt)) return steps.length > 0 ? steps : undefined
         const cell = await new CellRef(engine, 'waits', attempt).read(bounds)
         if (cell === undefined) continue
         const wait = JSON.parse(cell.value) as Wait
@@ -154,14 +155,14 @@ async function follow(
   return undefined
 }
 
-function same(one: readonly Step[], two: readonly Step[]): boolean {
+function isSameCycle(one: readonly Step[], two: readonly Step[]): boolean {
   const key = (steps: readonly Step[]) => steps.map(({ attempt, version }) => [attempt, version])
   return JSON.stringify(key(one)) === JSON.stringify(key(two))
 }
 
-function errorOf(name: string, ring: readonly Step[]): DeadlockError {
-  const names = [name, ...ring.map((step) => step.name)]
-  const steps = ring.map(
+function toDeadlockError(name: string, cycle: readonly Step[]): DeadlockError {
+  const names = [name, ...cycle.map((step) => step.name)]
+  const steps = cycle.map(
     (step, i) =>
       `${quote(names[i] ?? '')} is held by ${printable(step.by)}, who waits for ${quote(step.name)}`,
   )
@@ -169,10 +170,10 @@ function errorOf(name: string, ring: readonly Step[]): DeadlockError {
   return new DeadlockError(name, detail, names)
 }
 
-async function forget(engine: Engine, attempt: string, id: string): Promise<void> {
+async function removeWait(engine: Engine, attempt: string, id: string): Promise<void> {
   if (engine.closed) return
   const gone = { value: undefined, keep: 0 }
-  await withDeadline(engine, { wait: believed }, (bounds) =>
+  await withDeadline(engine, { wait: recordTtl }, (bounds) =>
     new CellRef(engine, 'waits', attempt).update(
       (cell) => (cell !== undefined && (JSON.parse(cell.value) as Wait).id === id ? gone : undefined),
       bounds,

@@ -7,7 +7,7 @@ const units = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as con
 export type Duration = number | `${number}${keyof typeof units}`
 
 /** A longer one is almost surely a wrong unit (seconds given as microseconds, a date given as a duration). */
-export const longestDuration: number = 366 * units.d
+export const maxDuration: number = 366 * units.d
 
 const form = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/
 
@@ -31,8 +31,8 @@ export function duration(option: string, value: unknown, least: number, infinite
       `${option} must be a number of milliseconds or text such as '30s', got ${describe(value)}`,
     )
   if (ms === Number.POSITIVE_INFINITY && infinite) return ms
-  if (!(ms >= least && ms <= longestDuration)) {
-    const range = `from ${least} to ${longestDuration} ms${infinite ? ', or Infinity' : ''}`
+  if (!(ms >= least && ms <= maxDuration)) {
+    const range = `from ${least} to ${maxDuration} ms${infinite ? ', or Infinity' : ''}`
     throw new RangeError(
       `${option} must be ${range}, got ${typeof value === 'string' ? describe(value) : ms}`,
     )

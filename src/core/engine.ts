@@ -24,7 +24,7 @@ import { TimerQueue } from './timer-queue.js'
 import { LazyTimers } from './wait-deadline.js'
 import { closeTimeout, withTimeout } from './with-timeout.js'
 
-const idleLinesKept = 256
+const maxIdleQueues = 256
 
 export class Engine {
   readonly driver: Driver
@@ -43,7 +43,7 @@ export class Engine {
   /** Undefined: leaks are not looked for. */
   readonly leaks: Leaks | undefined
   /** The local queues by name: those with holders or waiters in this process, and a few idle ones that may be needed again. */
-  readonly lines: Map<string, LocalQueue> = new Map()
+  readonly queues: Map<string, LocalQueue> = new Map()
   readonly #later = new Set<() => void>()
   #closing: Promise<void> | undefined
 
@@ -53,7 +53,7 @@ export class Engine {
     this.random = env.random
     this.timers = new TimerQueue(env.clock)
     this.lazyTimers = new LazyTimers(env.clock)
-    this.driver = driverOf(factory, env)
+    this.driver = createDriver(factory, env)
     this.leaks = leaks && new Leaks(this, leaks)
     this.defaults = resolveDefaults(this.driver.name, this.driver.traits, defaults)
   }
@@ -63,12 +63,12 @@ export class Engine {
   }
 
   /** The defaults of one lock over those of all. @param whose as in a message: `mutex()` */
-  defaultsOf(whose: string, given: Defaults | undefined): Terms {
+  resolveDefaults(whose: string, given: Defaults | undefined): Terms {
     return defaultsOver(whose, this.driver.name, this.traits, this.defaults, given)
   }
 
   /** The same for latches and barriers, where every waiter is a participant. */
-  participantDefaultsOf(whose: string, given: ParticipantDefaults | undefined): Terms {
+  resolveParticipantDefaults(whose: string, given: ParticipantDefaults | undefined): Terms {
     const { driver, traits, defaults } = this
     const terms = defaultsOver(whose, driver.name, traits, defaults, given, participantDefaults)
     return { ...terms, maxPending: Number.POSITIVE_INFINITY }
@@ -90,18 +90,18 @@ export class Engine {
   }
 
   /** @param known the line to use if there is none */
-  line(name: string, known?: LocalQueue): LocalQueue {
-    let line = this.lines.get(name)
-    if (line === undefined) {
-      line = known ?? new LocalQueue(this, name)
-      this.lines.set(name, line)
+  queue(name: string, known?: LocalQueue): LocalQueue {
+    let queue = this.queues.get(name)
+    if (queue === undefined) {
+      queue = known ?? new LocalQueue(this, name)
+      this.queues.set(name, queue)
     }
-    return line
+    return queue
   }
 
   /** This line has no holders or waiters any more. */
-  idle(line: LocalQueue): void {
-    if (this.lines.size > idleLinesKept) this.lines.delete(line.name)
+  idle(queue: LocalQueue): void {
+    if (this.queues.size > maxIdleQueues) this.queues.delete(queue.name)
   }
 
   /** Background work at a later moment. It neither keeps the process alive nor outlives `close()`. */
@@ -122,7 +122,7 @@ export class Engine {
    * Keeps the process alive until `work` settles: a caller awaits it, and a driver's timers do not keep the process
    * alive. Otherwise Node would end the process midway, with exit code 0.
    */
-  async awaited<T>(work: Promise<T>): Promise<T> {
+  async keepAliveDuring<T>(work: Promise<T>): Promise<T> {
     const stop = this.clock.at(Number.POSITIVE_INFINITY, () => undefined)
     try {
       return await work
@@ -135,7 +135,7 @@ export class Engine {
   asked<T>(operation: StoreOperation, name: string | undefined, work: Promise<T>): Promise<T> {
     const { driver, clock } = this
     const from = clock.now()
-    return this.awaited(
+    return this.keepAliveDuring(
       work.catch((error: unknown) => {
         if (!(error instanceof BackendError)) throw error
         const why =
@@ -148,14 +148,14 @@ export class Engine {
 
   /** Rejects all waiters, releases all holds, then closes the driver. Idempotent. */
   close(): Promise<void> {
-    this.#closing ??= this.awaited(this.#close())
+    this.#closing ??= this.keepAliveDuring(this.#close())
     return this.#closing
   }
 
   async #close(): Promise<void> {
     // The first await comes after #closing is set: nothing can join a queue any more.
     await undefined
-    await Promise.all([...this.lines.values()].map((line) => line.close()))
+    await Promise.all([...this.queues.values()].map((queue) => queue.close()))
     await withTimeout(this, closeTimeout, this.releases.close(), () => undefined)
     this.releases.end()
     for (const cancel of this.#later) cancel()
@@ -184,7 +184,7 @@ function randomId(): string {
 }
 
 /** It is easy to write `createLocks(redis)` for `createLocks(redis({ … }))`. */
-function driverOf(factory: DriverFactory, env: Env): Driver {
+function createDriver(factory: DriverFactory, env: Env): Driver {
   const driver: Driver | undefined = factory(env)
   if (driver?.traits !== undefined) return driver
   throw new TypeError(

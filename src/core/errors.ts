@@ -164,7 +164,7 @@ export type LossCause =
   /** The lease lasted longer than `maxHold`. */
   | 'max-hold'
 
-const lossWords: Record<LossCause, string> = {
+const lossDescriptions: Record<LossCause, string> = {
   expired: 'expired before it could be renewed',
   taken: 'is no longer ours in the store',
   revoked: 'was ended by the store',
@@ -184,7 +184,13 @@ export class LeaseLostError extends HoldfastError {
   readonly why: LossCause
   /** Set only by `run()`: the result of the function, although the lease was lost before the function ended. */
   result?: unknown
-  constructor(lock: string, token: number, why: LossCause, cause?: unknown, what: string = lossWords[why]) {
+  constructor(
+    lock: string,
+    token: number,
+    why: LossCause,
+    cause?: unknown,
+    what: string = lossDescriptions[why],
+  ) {
     super(
       `lease of ${quote(lock)} (token ${token}) ${what}; stop, and reject writes with older tokens`,
       cause === undefined ? undefined : { cause },
@@ -323,11 +329,11 @@ export function unavailable(
   driver: string,
   about: string | undefined,
   tried: number,
-  trouble: BackendError | undefined,
+  error: BackendError | undefined,
 ): BackendError {
-  if (trouble !== undefined && !trouble.unanswered) return trouble
+  if (error !== undefined && !error.unanswered) return error
   // Of a shorter silence within this one only the reason is news.
-  const cause = trouble?.code === 'UNAVAILABLE' ? trouble.cause : trouble
+  const cause = error?.code === 'UNAVAILABLE' ? error.cause : error
   const { reason, address } = systemReason(cause)
   const words = [reason, address].filter((word) => word !== undefined).join(' ')
   const why = cause instanceof BackendError ? `; ${cause.message}` : ''

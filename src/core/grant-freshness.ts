@@ -8,7 +8,7 @@ import type { Clock } from './clock.js'
 import type { Grant } from './driver.js'
 import type { Engine } from './engine.js'
 import { tryTime } from './lease-plan.js'
-import { leastShareToPass } from './local-handoff.js'
+import { minTtlShare } from './local-handoff.js'
 import { onAbort } from './on-abort.js'
 import type { Terms } from './options.js'
 import { orAborted } from './or-aborted.js'
@@ -20,10 +20,10 @@ export function usable(grant: Grant, { ttl, lockDelay }: Terms, now: number): bo
 }
 
 /** Has the grant less time left than a lease needs for a local hand-over? False once it is over: then nothing is left to renew. */
-export function isStale(grant: Grant, { ttl, lockDelay }: Terms, now: number): boolean {
+export function isShortened(grant: Grant, { ttl, lockDelay }: Terms, now: number): boolean {
   const { validUntil, maxTtl = Number.POSITIVE_INFINITY } = grant
   const worth = Math.min(ttl, maxTtl - lockDelay)
-  return now < validUntil && validUntil - lockDelay - now < leastShareToPass * worth
+  return now < validUntil && validUntil - lockDelay - now < minTtlShare * worth
 }
 
 /**

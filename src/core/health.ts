@@ -5,7 +5,7 @@ import { type Duration, duration } from './duration.js'
 import type { Engine } from './engine.js'
 import { BackendError, unavailable } from './errors.js'
 import { checkKnown } from './known-options.js'
-import { claimOf } from './local-queue.js'
+import { createClaim } from './local-queue.js'
 import { exclusive, shared } from './mode.js'
 import { checkOptions } from './options.js'
 import { Watchdog } from './watchdog.js'
@@ -40,7 +40,7 @@ export interface Health {
 
 /** The lock that `health()` acquires, for reading where the driver has read locks, so that probes never meet. */
 export const probeName = 'holdfast:health'
-const usualTimeout = 2_000
+const defaultTimeout = 2_000
 /** A process that crashes within a probe leaves the lock taken for this long, in ms. */
 const probeTtl = 5_000
 
@@ -54,44 +54,45 @@ export class Prober {
   }
 
   async health(options?: HealthOptions): Promise<Health> {
-    const timeout = timeoutOf('health()', options)
+    const timeout = parseTimeout('health()', options)
     const engine = this.#engine
     if (engine.closed) return this.#result({ status: 'closed', took: 0, error: engine.closedError() })
     const begin = engine.clock.now()
     this.#probing ??= probe(engine, timeout).finally(() => {
       this.#probing = undefined
     })
-    const probed = (await inTime(engine, timeout, this.#probing)) ?? this.#silent(engine.clock.now() - begin)
+    const probed =
+      (await withinTime(engine, timeout, this.#probing)) ?? this.#timedOut(engine.clock.now() - begin)
     return this.#result(engine.closed ? { ...probed, status: 'closed', error: engine.closedError() } : probed)
   }
 
   /** @throws BackendError */
   async ping(options?: HealthOptions): Promise<number> {
-    const timeout = timeoutOf('ping()', options)
+    const timeout = parseTimeout('ping()', options)
     const engine = this.#engine
     engine.assertOpen()
     const begin = engine.clock.now()
     const answer = engine.driver.inspect(probeName)
-    const told = await inTime(engine, timeout, answer).catch((error: unknown) => {
+    const held = await withinTime(engine, timeout, answer).catch((error: unknown) => {
       engine.events.storeFailed(engine.driver.name, undefined, 'inspect', error)
       throw error
     })
     const took = engine.clock.now() - begin
-    if (told !== undefined) return took
+    if (held !== undefined) return took
     const silent = unavailable(engine.driver.name, probeName, took, undefined)
     engine.events.storeFailed(engine.driver.name, undefined, 'inspect', silent)
     throw silent
   }
 
   /** Another caller's probe, which may take longer than this caller waits. */
-  #silent(took: number): Probed {
+  #timedOut(took: number): Probed {
     const { driver } = this.#engine
     return { status: 'unavailable', took, error: unavailable(driver.name, probeName, took, undefined) }
   }
 
   #result(probed: Probed): Health {
     const sums = { held: 0, doubtful: 0, waiting: 0 }
-    for (const line of this.#engine.lines.values()) {
+    for (const line of this.#engine.queues.values()) {
       const { held, doubtful, waiting } = line.counts()
       sums.held += held
       sums.doubtful += doubtful
@@ -106,9 +107,9 @@ type Probed = Pick<Health, 'status' | 'took' | 'error'>
 async function probe(engine: Engine, timeout: number): Promise<Probed> {
   const { clock, driver } = engine
   const begin = clock.now()
-  const { acquired, told } = attempt(engine, timeout)
+  const { acquired, errors } = attempt(engine, timeout)
   const outcome = await acquired.then(
-    () => told.trouble,
+    () => errors.error,
     (error: unknown) => error,
   )
   const took = clock.now() - begin
@@ -122,10 +123,10 @@ async function probe(engine: Engine, timeout: number): Promise<Probed> {
 }
 
 /** A single attempt. Rejects after `timeout`; a grant that comes later is released. */
-function attempt(engine: Engine, timeout: number): { acquired: Promise<void>; told: Told } {
+function attempt(engine: Engine, timeout: number): { acquired: Promise<void>; errors: ProbeErrors } {
   const { driver, env, defaults } = engine
   const controller = new AbortController()
-  const told: Told = {}
+  const errors: ProbeErrors = {}
   const wait: Wait = {
     signal: controller.signal,
     get ended() {
@@ -133,45 +134,45 @@ function attempt(engine: Engine, timeout: number): { acquired: Promise<void>; to
     },
     remaining: () => 0,
     report: (by) => {
-      told.trouble = by.error
+      errors.error = by.error
     },
   }
   const mode = driver.traits.modes.includes('shared') ? shared : exclusive
   // A store that keeps only shorter leases has a shorter default.
   const ttl = Math.max(Math.min(probeTtl, defaults.ttl), driver.traits.minTtl)
   const terms = { ...defaults, ttl, lockDelay: 0, fair: false, note: undefined }
-  const claim = claimOf(probeName, env.id(), mode, terms)
+  const claim = createClaim(probeName, env.id(), mode, terms)
   const release = (grant: Grant | undefined) => {
     if (grant === undefined) return
     const given = { ttl, lockDelay: 0, autoRenew: false }
     void new Watchdog(engine, claim, grant, given).release().catch(() => undefined)
   }
   const asked = driver.acquire(claim, wait).then(release)
-  const acquired = inTime(
+  const acquired = withinTime(
     engine,
     timeout,
     asked.then(() => true),
   ).then((answered) => {
     controller.abort()
-    if (answered === undefined) throw unavailable(driver.name, probeName, timeout, told.trouble)
+    if (answered === undefined) throw unavailable(driver.name, probeName, timeout, errors.error)
   })
-  return { acquired, told }
+  return { acquired, errors }
 }
 
-interface Told {
-  trouble?: BackendError | undefined
+interface ProbeErrors {
+  error?: BackendError | undefined
 }
 
 /** Undefined: no reply in time. */
-function inTime<R>(engine: Engine, ms: number, work: Promise<R>): Promise<R | undefined> {
+function withinTime<R>(engine: Engine, ms: number, work: Promise<R>): Promise<R | undefined> {
   return new Promise((resolve, reject) => {
     const stop = engine.clock.at(engine.clock.now() + ms, () => resolve(undefined))
     work.then(resolve, reject).finally(stop)
   })
 }
 
-function timeoutOf(whose: string, options: HealthOptions | undefined): number {
+function parseTimeout(whose: string, options: HealthOptions | undefined): number {
   checkOptions(options, ['timeout'])
   if (options !== undefined) checkKnown(whose, options, ['timeout'])
-  return duration('timeout', options?.timeout ?? usualTimeout, 1, false)
+  return duration('timeout', options?.timeout ?? defaultTimeout, 1, false)
 }

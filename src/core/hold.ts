@@ -11,7 +11,7 @@ import type { Watchdog, WatchdogHooks } from './watchdog.js'
 /** One local owner of a grant. After a local hand-over the grant and its watchdog live on under the next hold, which has its own token. */
 export class Hold implements WatchdogHooks {
   readonly engine: Engine
-  readonly line: LocalQueue
+  readonly queue: LocalQueue
   readonly watchdog: Watchdog
   readonly token: number
   readonly since: number
@@ -25,13 +25,13 @@ export class Hold implements WatchdogHooks {
   onOver: (() => void) | undefined
   #readers = 0
   /** The error thrown for a loss that no listener has been notified of yet. */
-  #foreseen: LeaseLostError | undefined
+  #pendingLoss: LeaseLostError | undefined
   #over = false
   #controller: AbortController | undefined
 
-  constructor(line: LocalQueue, watchdog: Watchdog, token: number, { note, maxHold }: Terms, now: number) {
-    this.engine = line.engine
-    this.line = line
+  constructor(queue: LocalQueue, watchdog: Watchdog, token: number, { note, maxHold }: Terms, now: number) {
+    this.engine = queue.engine
+    this.queue = queue
     this.watchdog = watchdog
     this.token = token
     this.note = note
@@ -42,7 +42,7 @@ export class Hold implements WatchdogHooks {
   }
 
   get name(): string {
-    return this.line.name
+    return this.queue.name
   }
 
   get over(): boolean {
@@ -69,8 +69,8 @@ export class Hold implements WatchdogHooks {
     if (this.#over || this.watchdog.check() !== 'lost')
       return new LeaseLostError(this.name, this.token, 'taken', undefined, 'was released by its holder')
     const { why, cause } = this.watchdog.loss
-    this.#foreseen ??= new LeaseLostError(this.name, this.token, why, cause)
-    return this.#foreseen
+    this.#pendingLoss ??= new LeaseLostError(this.name, this.token, why, cause)
+    return this.#pendingLoss
   }
 
   enter(mode: HeldLease['mode']): void {
@@ -89,7 +89,7 @@ export class Hold implements WatchdogHooks {
   async close(): Promise<void> {
     if (this.#over) return
     this.#end()
-    const gone = (outcome: ReleaseResult | undefined) => this.#gone(outcome ?? 'unknown')
+    const gone = (outcome: ReleaseResult | undefined) => this.#finishRelease(outcome ?? 'unknown')
     await this.engine.releases.answered(this.watchdog, this.watchdog.release(), gone)
   }
 
@@ -98,8 +98,8 @@ export class Hold implements WatchdogHooks {
     this.assertEnterable()
     this.#end()
     this.watchdog.detach()
-    this.line.ended(this)
-    this.#tellReleased('exported')
+    this.queue.ended(this)
+    this.#emitReleased('exported')
   }
 
   #end(): void {
@@ -112,13 +112,13 @@ export class Hold implements WatchdogHooks {
     this.count--
     if (mode === 'shared') this.#readers--
     // A grant that expired while the machine slept is neither released nor handed over.
-    if (!this.#over) this.watchdog.settle()
+    if (!this.#over) this.watchdog.checkNow()
     const state = this.state()
     if (state === 'released') return Promise.resolve('already-released')
     if (state === 'lost') return this.#leaveLost()
-    if (this.count === 0) return this.#giveAway()
+    if (this.count === 0) return this.#handOffOrRelease()
     const left =
-      mode === 'exclusive' && this.#readers === this.count ? this.line.downgrade(this) : Promise.resolve()
+      mode === 'exclusive' && this.#readers === this.count ? this.queue.downgrade(this) : Promise.resolve()
     return left.then(() => 'released')
   }
 
@@ -136,10 +136,10 @@ export class Hold implements WatchdogHooks {
 
   /** Called by the watchdog: every synchronous check returns lost before any listener is notified. */
   onLost(why: LossCause, cause?: unknown): void {
-    if (this.#over) return this.line.lostResting(this)
+    if (this.#over) return this.queue.abandonHandoff(this)
     this.#end()
-    this.lost = this.#foreseen ?? new LeaseLostError(this.name, this.token, why, cause)
-    this.line.ended(this)
+    this.lost = this.#pendingLoss ?? new LeaseLostError(this.name, this.token, why, cause)
+    this.queue.ended(this)
     const held = this.engine.clock.now() - this.since
     this.engine.events.emit('lost', { ...this.about(), held, why, cause })
     this.#controller?.abort(this.lost)
@@ -153,31 +153,31 @@ export class Hold implements WatchdogHooks {
 
   #leaveLost(): Promise<ReleaseOutcome> {
     // It may have run out since `leave` settled it: whoever waits here has to be served.
-    if (!this.#over) this.watchdog.settle()
+    if (!this.#over) this.watchdog.checkNow()
     // The holder reports that it has stopped, so nobody needs to wait for the ttl; its result does not depend on the
     // store's.
     if (this.count === 0) void this.watchdog.release()
     return Promise.resolve('lost')
   }
 
-  #giveAway(): Promise<ReleaseOutcome> {
+  #handOffOrRelease(): Promise<ReleaseOutcome> {
     this.#end()
-    if (this.line.handOff(this)) return Promise.resolve(this.#gone('released'))
+    if (this.queue.handOff(this)) return Promise.resolve(this.#finishRelease('released'))
     const { engine, watchdog } = this
-    const gone = (outcome: ReleaseResult | undefined) => this.#gone(outcome ?? 'unknown')
+    const gone = (outcome: ReleaseResult | undefined) => this.#finishRelease(outcome ?? 'unknown')
     const answer = engine.releases.answered(watchdog, watchdog.release(), gone)
-    this.line.returned()
+    this.queue.returned()
     return answer
   }
 
-  #gone(outcome: ReleaseResult | 'unknown'): ReleaseOutcome {
+  #finishRelease(outcome: ReleaseResult | 'unknown'): ReleaseOutcome {
     if (outcome === 'lost') this.lost = new LeaseLostError(this.name, this.token, 'taken')
-    this.#tellReleased(outcome)
+    this.#emitReleased(outcome)
     // The store may have carried out the same release before, when its reply was lost.
     return outcome === 'already-released' ? 'released' : outcome
   }
 
-  #tellReleased(outcome: ReleaseResult | 'unknown' | 'exported'): void {
+  #emitReleased(outcome: ReleaseResult | 'unknown' | 'exported'): void {
     const { events, clock, driver } = this.engine
     if (!events.wants('released')) return
     const { name, mode, note, token } = this

@@ -5,14 +5,14 @@ import { describe } from './name.js'
 export function checkKnown(whose: string, given: object, known: readonly string[]): void {
   for (const key of Object.keys(given)) {
     if (known.includes(key)) continue
-    const nearest = nearestOf(key, known)
+    const nearest = findNearest(key, known)
     const meant = nearest === undefined ? '; ' : `; did you mean ${nearest}? `
     throw new TypeError(`${whose}: unknown option ${describe(key)}${meant}known are ${known.join(', ')}`)
   }
 }
 
 /** The name that needs the fewest changes, if those are at most half of the word. */
-function nearestOf(word: string, known: readonly string[]): string | undefined {
+function findNearest(word: string, known: readonly string[]): string | undefined {
   let best: { readonly name: string; readonly away: number } | undefined
   for (const name of known) {
     const away = changes(word.toLowerCase(), name.toLowerCase())

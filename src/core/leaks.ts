@@ -24,9 +24,9 @@ export interface LeakTerms {
 }
 
 /** Fewer holds of a name do not tell what is usual. */
-const leastHolds = 5
+const minHolds = 5
 /** Names whose usual length is remembered. */
-const mostNames = 1_000
+const maxNames = 1_000
 /** Weight of the newest hold in the moving average. */
 const newest = 0.2
 
@@ -34,7 +34,8 @@ const newest = 0.2
 export function leakTerms(given: unknown): LeakTerms | undefined {
   if (given === false) return undefined
   if (given === undefined && process.env.NODE_ENV !== 'development') return undefined
-  const options: LeakWarningOptions | undefined = given === undefined || given === true ? {} : objectOf(given)
+  const options: LeakWarningOptions | undefined =
+    given === undefined || given === true ? {} : toOptions(given)
   checkKnown('leakWarning', options, ['times', 'atLeast'])
   const { times = 10, atLeast = 10_000 } = options
   if (typeof times !== 'number' || !(times >= 2))
@@ -42,7 +43,7 @@ export function leakTerms(given: unknown): LeakTerms | undefined {
   return { times, atLeast: duration('leakWarning.atLeast', atLeast, 1, true) }
 }
 
-function objectOf(given: unknown): LeakWarningOptions {
+function toOptions(given: unknown): LeakWarningOptions {
   if (typeof given === 'object' && given !== null && !Array.isArray(given)) return given
   throw new TypeError(
     `leakWarning must be true, false or an object such as { atLeast: '1m' }, got ${describe(given)}`,
@@ -61,7 +62,7 @@ const [, library] =
   []
 
 /** The lines of a stack from the caller's own on. */
-function callersOf(stack: string): string {
+function callerFrames(stack: string): string {
   const lines = stack.split('\n').slice(1)
   const isOurs = (line: string) =>
     (library !== undefined && line.includes(library)) || line.includes('at new Promise (<anonymous>)')
@@ -73,7 +74,7 @@ export class Leaks {
   readonly #engine: Engine
   readonly #terms: LeakTerms
   /** The moving average of the time a name is held, in ms, and the number of holds. */
-  readonly #usual = new Map<string, { average: number; holds: number }>()
+  readonly #averages = new Map<string, { average: number; holds: number }>()
   readonly #registry = new FinalizationRegistry<Watched>((watched) => watched.unreachable())
 
   constructor(engine: Engine, terms: LeakTerms) {
@@ -97,7 +98,7 @@ export class Leaks {
     const watched = new Watched(this, lease.hold, stack, clock.now())
     lease.watched = watched
     this.#registry.register(lease, watched, watched)
-    const usual = this.#usualOf(lease.name)
+    const usual = this.#usualDuration(lease.name)
     if (usual === undefined) return
     const longest = Math.max(this.#terms.atLeast, this.#terms.times * usual)
     if (longest < Number.POSITIVE_INFINITY) timers.set(watched, clock.now() + longest)
@@ -108,14 +109,14 @@ export class Leaks {
     this.#registry.unregister(watched)
     this.#engine.timers.remove(watched)
     const { name } = watched.hold
-    const { average, holds } = this.#usual.get(name) ?? { average: 0, holds: 0 }
+    const { average, holds } = this.#averages.get(name) ?? { average: 0, holds: 0 }
     const held = this.#engine.clock.now() - watched.since
     // Until there are enough, every hold counts the same.
     const share = Math.max(newest, 1 / (holds + 1))
-    this.#usual.delete(name)
-    this.#usual.set(name, { average: average + share * (held - average), holds: holds + 1 })
-    if (this.#usual.size > mostNames)
-      for (const oldest of this.#usual.keys()) return void this.#usual.delete(oldest)
+    this.#averages.delete(name)
+    this.#averages.set(name, { average: average + share * (held - average), holds: holds + 1 })
+    if (this.#averages.size > maxNames)
+      for (const oldest of this.#averages.keys()) return void this.#averages.delete(oldest)
   }
 
   report({ hold, since, stack }: Watched, why: 'unreachable' | 'long'): void {
@@ -123,12 +124,12 @@ export class Leaks {
     // A lease that is lost blocks nobody.
     if (closed || hold.over || hold.state() === 'lost') return
     const held = clock.now() - since
-    const usual = this.#usualOf(hold.name)
+    const usual = this.#usualDuration(hold.name)
     const what =
       why === 'unreachable'
         ? 'was not released, and nobody can reach it any more; it blocks others until this process ends'
         : `has been held for ${Math.round(held)} ms; leases of this name usually last ${Math.round(usual ?? 0)} ms`
-    const callers = callersOf(stack)
+    const callers = callerFrames(stack)
     process.emitWarning(`the lease of ${quote(hold.name)} with token ${hold.token} ${what}`, {
       type: 'HoldfastWarning',
       code: 'HOLDFAST_LEAK',
@@ -138,9 +139,9 @@ export class Leaks {
     events.emit('leaked', usual === undefined ? told : { ...told, usual })
   }
 
-  #usualOf(name: string): number | undefined {
-    const known = this.#usual.get(name)
-    return known === undefined || known.holds < leastHolds ? undefined : known.average
+  #usualDuration(name: string): number | undefined {
+    const known = this.#averages.get(name)
+    return known === undefined || known.holds < minHolds ? undefined : known.average
   }
 }
 
@@ -152,7 +153,7 @@ export class Watched implements Entry {
   /** Clock reading of the grant. */
   readonly since: number
   readonly #leaks: Leaks
-  #told = false
+  #reported = false
 
   constructor(leaks: Leaks, hold: Hold, stack: string, since: number) {
     this.#leaks = leaks
@@ -162,20 +163,20 @@ export class Watched implements Entry {
   }
 
   onDue(): void {
-    this.#tell('long')
+    this.#report('long')
   }
 
   unreachable(): void {
-    this.#tell('unreachable')
+    this.#report('unreachable')
   }
 
   released(): void {
     this.#leaks.ended(this)
   }
 
-  #tell(why: 'unreachable' | 'long'): void {
-    if (this.#told) return
-    this.#told = true
+  #report(why: 'unreachable' | 'long'): void {
+    if (this.#reported) return
+    this.#reported = true
     this.#leaks.report(this, why)
   }
 }

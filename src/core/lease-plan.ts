@@ -22,7 +22,7 @@ export interface LeaseState {
   /** The lease is lost then, however healthy. */
   maxHoldAt: number
   /** How long one renewal is valid, in ms. */
-  worth: number
+  maxLeaseTtl: number
   autoRenew: boolean
   /** The next automatic renewal. */
   renewAt: number
@@ -33,7 +33,7 @@ export interface LeaseState {
   /** The automatic renewal under way is given up then. */
   tryEndsAt: number
   /** A renewal, automatic or not, has not ended yet: no other is sent beside it. */
-  underWay: boolean
+  renewing: boolean
   /** Explicit renewals that are under way or wait for another to end. */
   extending: number
   /** A check has found the loss: it is final, whatever `until` becomes. */
@@ -76,7 +76,7 @@ function actionAt(lease: LeaseState, health: LeaseHealth, now: number): LeaseAct
   if (health === 'lost') return 'lose'
   if (now >= lease.tryEndsAt) return 'give-up-renewal'
   if (health === 'doubtful' && !lease.doubtReported) return 'report-doubt'
-  return lease.autoRenew && !lease.underWay && now >= lease.renewAt ? 'renew' : undefined
+  return lease.autoRenew && !lease.renewing && now >= lease.renewAt ? 'renew' : undefined
 }
 
 function nextAt({ until, maxHoldAt, autoRenew, tryEndsAt, extending, renewAt }: LeaseState): number {
@@ -89,13 +89,13 @@ function nextAt({ until, maxHoldAt, autoRenew, tryEndsAt, extending, renewAt }: 
 
 /** After a proof: renew at a third of the time left, on a common beat so that many leases renew in one round trip. */
 export function planRenewal(lease: LeaseState, now: number): void {
-  const { until, worth } = lease
+  const { until, maxLeaseTtl } = lease
   const left = until - now
-  const beat = worth / 12
+  const beat = maxLeaseTtl / 12
   const at = now + left / 3
   lease.doubtReported = false
-  lease.renewAt = left > worth / 2 ? Math.max(now, Math.floor(at / beat) * beat) : at
-  lease.overdueAt = lease.renewAt + tryTime(worth)
+  lease.renewAt = left > maxLeaseTtl / 2 ? Math.max(now, Math.floor(at / beat) * beat) : at
+  lease.overdueAt = lease.renewAt + tryTime(maxLeaseTtl)
 }
 
 /**
@@ -104,7 +104,7 @@ export function planRenewal(lease: LeaseState, now: number): void {
  * @param random from 0 to 1
  */
 export function planRetry(lease: LeaseState, now: number, random: number): void {
-  lease.renewAt = now + Math.max(10, lease.worth / 20) * (0.5 + random)
+  lease.renewAt = now + Math.max(10, lease.maxLeaseTtl / 20) * (0.5 + random)
   lease.overdueAt = Math.min(lease.overdueAt, now)
 }
 

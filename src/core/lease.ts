@@ -82,7 +82,7 @@ export class HeldLease implements Lease {
   }
 
   get ttl(): number {
-    return this.hold.watchdog.worth
+    return this.hold.watchdog.maxLeaseTtl
   }
 
   get state(): LeaseState {

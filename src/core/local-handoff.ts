@@ -11,30 +11,30 @@ import type { Mode } from './mode.js'
 import type { Terms } from './options.js'
 
 /** Hand-overs of one grant while others wait in the store. */
-export const passesWhileContended = 16
+export const maxContendedHandoffs = 16
 /** Milliseconds of hand-overs while others wait in the store. */
-export const passingTimeWhileContended = 50
+export const maxContendedHandoffTime = 50
 
 /**
  * Milliseconds of hand-overs without a turn of the event loop: sections without I/O would otherwise hold back timers
  * and the notification that another process waits.
  */
-export const passingTimeWithoutTurn = 5
+export const maxSynchronousTime = 5
 
 /**
  * The share of its ttl that a lease must have left to be handed over. With the watchdog's renewals it has that much,
  * unless the event loop was blocked or the store is slow. A lease with less goes back to the store, and the next
  * grant comes with the full ttl.
  */
-export const leastShareToPass = 0.6
+export const minTtlShare = 0.6
 
 /** Counts the hand-overs of one grant from the moment that others are known to wait. */
 export class HandoffLimit {
   readonly #clock: Clock
-  #passes = 0
+  #handoffs = 0
   #contendedSince: number | undefined
   /** Clock reading of the first hand-over since the event loop turned. */
-  #turnedAt: number | undefined
+  #sliceStartedAt: number | undefined
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -42,32 +42,32 @@ export class HandoffLimit {
 
   /** A new grant came from the store. */
   begin(): void {
-    this.#passes = 0
+    this.#handoffs = 0
     this.#contendedSince = undefined
   }
 
   /** Must the event loop turn before the next hand-over? */
-  get tired(): boolean {
+  get mustYield(): boolean {
     const now = this.#clock.now()
-    if (this.#turnedAt === undefined) {
-      this.#turnedAt = now
+    if (this.#sliceStartedAt === undefined) {
+      this.#sliceStartedAt = now
       this.#clock.soon(() => {
-        this.#turnedAt = undefined
+        this.#sliceStartedAt = undefined
       })
     }
-    return now - this.#turnedAt >= passingTimeWithoutTurn
+    return now - this.#sliceStartedAt >= maxSynchronousTime
   }
 
   /** May this grant be handed over once more? Counts the hand-over. */
-  allowed(grant: Grant): boolean {
+  tryHandoff(grant: Grant): boolean {
     if (grant.contended?.() === false) {
       this.begin()
       return true
     }
     const now = this.#clock.now()
     this.#contendedSince ??= now
-    this.#passes++
-    return this.#passes <= passesWhileContended && now - this.#contendedSince <= passingTimeWhileContended
+    this.#handoffs++
+    return this.#handoffs <= maxContendedHandoffs && now - this.#contendedSince <= maxContendedHandoffTime
   }
 }
 

@@ -11,9 +11,9 @@ import { ttlWithDelay } from './clock.js'
 import type { Claim, Grant, Holder, Wait, WaitStatus } from './driver.js'
 import type { Engine } from './engine.js'
 import { BackendError } from './errors.js'
-import { isStale, renewed, usable } from './grant-freshness.js'
+import { isShortened, renewed, usable } from './grant-freshness.js'
 import { Hold } from './hold.js'
-import { HandoffLimit, leastShareToPass } from './local-handoff.js'
+import { HandoffLimit, minTtlShare } from './local-handoff.js'
 import { type Mode, shared } from './mode.js'
 import { quote } from './name.js'
 import type { Terms } from './options.js'
@@ -32,7 +32,7 @@ export interface QueueEntry {
   /** The number that its events carry. */
   readonly acquisition: number
   /** The batch in which its claim goes to the store. */
-  readonly party?: ClaimBatch | undefined
+  readonly batch?: ClaimBatch | undefined
   /** `undefined`: the lock was not free for a single attempt. */
   granted(hold: Hold | undefined): void
   failed(error: unknown): void
@@ -41,7 +41,7 @@ export interface QueueEntry {
 }
 
 /** What the store reported at the end of a wait. */
-export interface LastLook {
+export interface FinalInspection {
   /** Did it reply? */
   readonly answered: boolean
   readonly holder?: Holder | undefined
@@ -50,7 +50,7 @@ export interface LastLook {
 }
 
 /** Longest time to query the present holder at the end of a wait, in ms; the error comes later by that time. */
-const longestLook = 2_000
+const inspectTimeout = 2_000
 
 export class LocalQueue {
   readonly engine: Engine
@@ -58,18 +58,18 @@ export class LocalQueue {
   readonly #state: queue.QueueState<QueueEntry, StoreRequest, Hold> = queue.emptyQueue()
   /** Ends the wait for the next token of the resting hold. */
   #stopMinting: (() => void) | undefined
-  readonly #passing: HandoffLimit
+  readonly #handoffLimit: HandoffLimit
   /** The query for the holder at the end of waits. */
-  #looking: Promise<LastLook> | undefined
+  #inspection: Promise<FinalInspection> | undefined
   /** The last report to the head of the queue on who holds the lock, and the clock reading then. */
   lastStatus: { readonly by: WaitStatus; readonly at: number } | undefined
   /** Why the store could not serve requests, as last reported. */
-  trouble: BackendError | undefined
+  lastError: BackendError | undefined
 
   constructor(engine: Engine, name: string) {
     this.engine = engine
     this.name = name
-    this.#passing = new HandoffLimit(engine.clock)
+    this.#handoffLimit = new HandoffLimit(engine.clock)
   }
 
   /** Nobody in this process holds or waits. */
@@ -101,7 +101,7 @@ export class LocalQueue {
   /** A single attempt (`once`) never waits behind others: if the queue is busy for it, it ends without any I/O. */
   enqueue(request: QueueEntry, once: boolean): void {
     const next = queue.enqueue(this.#state, request, once)
-    if (next === 'queued') this.#pumpBeside()
+    if (next === 'queued') this.#pumpConcurrent()
     else if (next === 'refused') this.#refuse(request)
     else this.#ask(next)
   }
@@ -116,7 +116,7 @@ export class LocalQueue {
 
   /** The holder in this process, for error messages. */
   localHolder(): Holder | undefined {
-    const [hold = this.#state.resting] = this.#state.holds
+    const [hold = this.#state.heldBack] = this.#state.holds
     if (hold === undefined) return undefined
     const { claim } = hold.watchdog
     return {
@@ -132,7 +132,7 @@ export class LocalQueue {
 
   /** A hold ended by loss. */
   ended(hold: Hold): void {
-    queue.forget(this.#state, hold)
+    queue.removeHold(this.#state, hold)
     this.#pump()
   }
 
@@ -141,11 +141,11 @@ export class LocalQueue {
    * @param claim has the attempt of that hold; `wait` is a single attempt
    */
   async adopt(claim: Claim, token: number, terms: Terms, wait: Wait): Promise<Hold | undefined> {
-    const grant = await this.engine.awaited(this.engine.driver.acquire(claim, wait))
+    const grant = await this.engine.keepAliveDuring(this.engine.driver.acquire(claim, wait))
     if (grant === undefined) return undefined
     // The engine may have dropped this line meanwhile, because it was idle; close() releases what is in the line that
     // the engine knows.
-    return this.engine.line(this.name, this).#adopted(claim, grant, token, terms)
+    return this.engine.queue(this.name, this).#adopted(claim, grant, token, terms)
   }
 
   async #adopted(claim: Claim, grant: Grant, token: number, terms: Terms): Promise<Hold | undefined> {
@@ -168,87 +168,87 @@ export class LocalQueue {
   /** A hold ended by release. True: a local request has inherited it, or is about to; else the grant must go back to the store. */
   handOff(hold: Hold): boolean {
     const { grant } = hold.watchdog
-    if (this.#heir(hold) === undefined) {
-      queue.forget(this.#state, hold)
+    if (this.#nextEntry(hold) === undefined) {
+      queue.removeHold(this.#state, hold)
       return false
     }
     if (grant.nextReservedToken === undefined && grant.nextToken !== undefined)
-      return this.#passByRequest(hold, grant)
-    if (!this.#passing.tired) return this.#passNow(hold)
-    queue.rest(this.#state, hold)
-    this.engine.clock.soon(() => this.#rested(hold))
+      return this.#handOffWithMintedToken(hold, grant)
+    if (!this.#handoffLimit.mustYield) return this.#handOffNow(hold)
+    queue.holdBack(this.#state, hold)
+    this.engine.clock.soon(() => this.#afterYield(hold))
     return true
   }
 
   /** The store mints the next token. Nobody here holds the lock meanwhile, and it stays taken for others. */
-  #passByRequest(hold: Hold, grant: Grant): boolean {
+  #handOffWithMintedToken(hold: Hold, grant: Grant): boolean {
     const { watchdog } = hold
-    const token = this.#mayPass(hold) ? grant.nextToken?.() : undefined
+    const token = this.#canHandOff(hold) ? grant.nextToken?.() : undefined
     if (token === undefined) {
-      queue.forget(this.#state, hold)
+      queue.removeHold(this.#state, hold)
       return false
     }
-    queue.rest(this.#state, hold)
+    queue.holdBack(this.#state, hold)
     // Later than that, too little is left for the next holder.
-    const patience = watchdog.remaining - leastShareToPass * watchdog.worth
+    const timeout = watchdog.remaining - minTtlShare * watchdog.maxLeaseTtl
     const stopped = new Promise<undefined>((resolve) => {
       this.#stopMinting = () => resolve(undefined)
     })
-    void withTimeout(this.engine, patience, Promise.race([token, stopped]), (token) => {
-      if (this.#state.resting !== hold) return
-      const heir = this.#heir(hold)
-      if (token === undefined || heir === undefined || !isFit(watchdog)) {
-        queue.forget(this.#state, hold)
+    void withTimeout(this.engine, timeout, Promise.race([token, stopped]), (token) => {
+      if (this.#state.heldBack !== hold) return
+      const next = this.#nextEntry(hold)
+      if (token === undefined || next === undefined || !isFit(watchdog)) {
+        queue.removeHold(this.#state, hold)
         void watchdog.release()
-      } else this.#handOver(hold, heir, token)
+      } else this.#handOver(hold, next, token)
       this.#pump()
     })
     return true
   }
 
   /** It was lost after its release, while it is to be passed on: its heirs do not wait for the token. */
-  lostResting(hold: Hold): void {
-    if (this.#state.resting === hold) this.#stopMinting?.()
+  abandonHandoff(hold: Hold): void {
+    if (this.#state.heldBack === hold) this.#stopMinting?.()
   }
 
   /** The event loop has turned. The heir may have gone by now, and waiters in the store may have been reported. */
-  #rested(hold: Hold): void {
-    if (this.#state.resting !== hold) return
-    if (!this.#passNow(hold)) void hold.watchdog.release()
+  #afterYield(hold: Hold): void {
+    if (this.#state.heldBack !== hold) return
+    if (!this.#handOffNow(hold)) void hold.watchdog.release()
     this.#pump()
   }
 
   /** False: the grant must go back to the store. */
-  #passNow(hold: Hold): boolean {
-    const heir = this.#heir(hold)
-    const token = heir && this.#mayPass(hold) ? hold.watchdog.grant.nextReservedToken?.() : undefined
-    if (heir === undefined || token === undefined) {
-      queue.forget(this.#state, hold)
+  #handOffNow(hold: Hold): boolean {
+    const next = this.#nextEntry(hold)
+    const token = next && this.#canHandOff(hold) ? hold.watchdog.grant.nextReservedToken?.() : undefined
+    if (next === undefined || token === undefined) {
+      queue.removeHold(this.#state, hold)
       return false
     }
-    this.#handOver(hold, heir, token)
+    this.#handOver(hold, next, token)
     return true
   }
 
-  #mayPass({ watchdog }: Hold): boolean {
-    return this.#passing.allowed(watchdog.grant) && isFit(watchdog)
+  #canHandOff({ watchdog }: Hold): boolean {
+    return this.#handoffLimit.tryHandoff(watchdog.grant) && isFit(watchdog)
   }
 
-  #handOver(hold: Hold, heir: QueueEntry, token: number): void {
-    queue.handedOver(this.#state, hold, heir)
-    this.#deliver(heir, hold.watchdog, token, this.engine.clock.now(), true)
+  #handOver(hold: Hold, next: QueueEntry, token: number): void {
+    queue.handedOver(this.#state, hold, next)
+    this.#deliver(next, hold.watchdog, token, this.engine.clock.now(), true)
   }
 
   /** Queries the holder in the store, once for all waits that end together. */
-  lastLook(): Promise<LastLook> {
-    this.#looking ??= withTimeout(this.engine, longestLook, this.#look(), (seen) => {
-      this.#looking = undefined
+  inspectOnce(): Promise<FinalInspection> {
+    this.#inspection ??= withTimeout(this.engine, inspectTimeout, this.#inspect(), (seen) => {
+      this.#inspection = undefined
       return seen ?? { answered: false }
     })
-    return this.#looking
+    return this.#inspection
   }
 
-  async #look(): Promise<LastLook> {
+  async #inspect(): Promise<FinalInspection> {
     try {
       const { holders } = await this.engine.driver.inspect(this.name)
       return { answered: true, holder: holders.find(({ expiresIn }) => expiresIn > 0) }
@@ -266,7 +266,7 @@ export class LocalQueue {
   blocked(request: QueueEntry, by: WaitStatus): void {
     request.blocked(by)
     const { driver, events, clock } = this.engine
-    this.trouble = by.error
+    this.lastError = by.error
     this.lastStatus = by.error === undefined ? { by, at: clock.now() } : undefined
     const { mode, terms, acquisition } = request
     if (by.error !== undefined) events.storeFailed(driver.name, this.name, 'acquire', by.error)
@@ -288,13 +288,13 @@ export class LocalQueue {
   }
 
   async close(): Promise<void> {
-    const { queue: queued, asking, resting } = this.#state
+    const { queue: queued, asking, heldBack } = this.#state
     for (const request of [...queued]) request.deadline.end('closed')
     const sent = [...asking]
     for (const { owner } of sent) owner?.deadline.end('closed')
-    if (resting !== undefined) queue.forget(this.#state, resting)
+    if (heldBack !== undefined) queue.removeHold(this.#state, heldBack)
     this.#stopMinting?.()
-    if (resting !== undefined) void resting.watchdog.release()
+    if (heldBack !== undefined) void heldBack.watchdog.release()
     const holds = [...this.#state.holds].map((hold) => hold.close())
     await withTimeout(
       this.engine,
@@ -304,9 +304,10 @@ export class LocalQueue {
     )
   }
 
-  #pumpBeside(): void {
+  #pumpConcurrent(): void {
     if (this.engine.closed) return
-    for (let next = queue.pumpBeside(this.#state); next; next = queue.pumpBeside(this.#state)) this.#ask(next)
+    for (let next = queue.pumpConcurrent(this.#state); next; next = queue.pumpConcurrent(this.#state))
+      this.#ask(next)
   }
 
   #pump(): void {
@@ -317,19 +318,19 @@ export class LocalQueue {
 
   #ask(ask: queue.Ask<QueueEntry>): void {
     const { entry, once } = ask
-    const claim = claimOf(this.name, this.engine.env.id(), entry.mode, entry.terms)
+    const claim = createClaim(this.name, this.engine.env.id(), entry.mode, entry.terms)
     const request = new StoreRequest(this, claim, entry, once)
     // First: a driver may report at once what blocks the claim.
     queue.asked(this.#state, request, ask)
-    request.reply = this.#send(request, entry.party).then(
+    request.reply = this.#send(request, entry.batch).then(
       (grant) => this.#arrived(request, grant),
       (error) => this.#failed(request, error),
     )
   }
 
-  #send(request: StoreRequest, party: ClaimBatch | undefined): Promise<Grant | undefined> {
+  #send(request: StoreRequest, batch: ClaimBatch | undefined): Promise<Grant | undefined> {
     try {
-      return party?.add(request.claim, request) ?? this.engine.driver.acquire(request.claim, request)
+      return batch?.add(request.claim, request) ?? this.engine.driver.acquire(request.claim, request)
     } catch (error) {
       return Promise.reject(error)
     }
@@ -339,7 +340,7 @@ export class LocalQueue {
     const owner = queue.arrived(this.#state, request)
     if (this.#state.asking.size === 0) {
       this.lastStatus = undefined
-      this.trouble = undefined
+      this.lastError = undefined
     }
     return owner
   }
@@ -363,7 +364,7 @@ export class LocalQueue {
     const { owner } = request
     if (grant === undefined || owner === undefined || request.remaining() === 0)
       this.#conclude(request, grant)
-    else if (!isStale(grant, owner.terms, now)) this.#conclude(request, grant)
+    else if (!isShortened(grant, owner.terms, now)) this.#conclude(request, grant)
     // The request goes on meanwhile: the wait may end, or another caller of this process may take it over.
     else return renewed(this.engine, grant, request).then((kept) => this.#conclude(request, grant, kept))
   }
@@ -397,11 +398,11 @@ export class LocalQueue {
     now: number,
   ): void {
     if (outcome === 'deliver' && grant !== undefined) {
-      this.#passing.begin()
+      this.#handoffLimit.begin()
       this.#deliver(owner, new Watchdog(this.engine, claim, grant, owner.terms, now), grant.token, now, false)
     } else if (outcome === 'ask-again') this.#ask(queue.askAgain(this.#state, owner))
     else if (outcome === 'refuse') this.#refuse(owner)
-    else if (outcome === 'too-late') this.#tooLate(owner)
+    else if (outcome === 'too-late') this.#replyTooLate(owner)
     else if (outcome === 'time-out') owner.deadline.end('deadline')
   }
 
@@ -422,7 +423,7 @@ export class LocalQueue {
     entry.granted(undefined)
   }
 
-  #tooLate(owner: QueueEntry): void {
+  #replyTooLate(owner: QueueEntry): void {
     owner.deadline.done()
     const message = `its answer about ${quote(this.name)} took so long that hardly anything is left of ${owner.terms.ttl} ms; try again, or with a longer ttl`
     owner.failed(new BackendError(this.engine.driver.name, message))
@@ -457,19 +458,19 @@ export class LocalQueue {
   }
 
   /** The first who still waits, if this very grant is what it asks for. */
-  #heir(hold: Hold): QueueEntry | undefined {
+  #nextEntry(hold: Hold): QueueEntry | undefined {
     for (const { deadline } of this.#state.queue) if (deadline.isStillWaiting()) break
-    return queue.heirOf(this.#state, hold)
+    return queue.findSuccessor(this.#state, hold)
   }
 }
 
 /** Held, and with enough time left for another holder. */
 function isFit(watchdog: Watchdog): boolean {
-  return watchdog.settle() === 'held' && watchdog.remaining >= leastShareToPass * watchdog.worth
+  return watchdog.checkNow() === 'held' && watchdog.remaining >= minTtlShare * watchdog.maxLeaseTtl
 }
 
 /** With a lock-delay the core asks the store for more time than it gives the caller: see `watchdog.ts`. */
-export function claimOf(name: string, attempt: string, mode: Mode, terms: Terms): Claim {
+export function createClaim(name: string, attempt: string, mode: Mode, terms: Terms): Claim {
   const { fair, ttl, lockDelay, note } = terms
   const claim = { name, attempt, mode, fair, ttl: ttlWithDelay(ttl, lockDelay) }
   if (lockDelay === 0 && note === undefined) return claim

@@ -11,22 +11,22 @@
 export type Orders = readonly [now: readonly string[], before: readonly string[]]
 
 /** Beyond that the oldest names are forgotten: names like `order:12345` are used once. */
-const namesKept = 10_000
+const maxNames = 10_000
 /** So many pairs are reported; remembering more would grow without bound. */
-const mostTold = 10_000
+const maxReports = 10_000
 /** Locks known to be taken inside one name; beyond that the oldest is forgotten. */
-const insideKept = 100
+const maxInner = 100
 /** Beyond that many orders in all, the oldest name is forgotten with every lock taken inside it. */
-const ordersKept = 20_000
+const maxOrders = 20_000
 /** The search for a contradiction visits no more names than that. */
-const longestSearch = 1_000
+const maxSearch = 1_000
 /** The search for a contradiction goes no more steps than that. */
-const longestPath = 8
+const maxPath = 8
 
 export class LockOrder {
   readonly #after = new Map<string, Set<string>>()
   #orders = 0
-  readonly #told = new Set<string>()
+  readonly #reported = new Set<string>()
 
   /** @param held the names that enclose the context, the innermost first */
   note(held: readonly string[], wanted: string): Orders | undefined {
@@ -51,16 +51,16 @@ export class LockOrder {
     if (inside === undefined) this.#after.set(name, new Set([wanted]))
     else inside.add(wanted)
     this.#orders++
-    if (inside !== undefined && inside.size > insideKept) {
+    if (inside !== undefined && inside.size > maxInner) {
       for (const old of inside) {
-        if (inside.size <= insideKept / 2) break
+        if (inside.size <= maxInner / 2) break
         inside.delete(old)
         this.#orders--
       }
     }
-    if (this.#after.size <= namesKept && this.#orders <= ordersKept) return
+    if (this.#after.size <= maxNames && this.#orders <= maxOrders) return
     for (const [old, { size }] of this.#after) {
-      if (this.#after.size <= namesKept / 2 && this.#orders <= ordersKept / 2) break
+      if (this.#after.size <= maxNames / 2 && this.#orders <= maxOrders / 2) break
       this.#after.delete(old)
       this.#orders -= size
     }
@@ -70,8 +70,8 @@ export class LockOrder {
     const before = this.#path(wanted, held)
     if (before === undefined) return undefined
     const pair = JSON.stringify([held, wanted].sort())
-    if (this.#told.has(pair) || this.#told.size >= mostTold) return undefined
-    this.#told.add(pair)
+    if (this.#reported.has(pair) || this.#reported.size >= maxReports) return undefined
+    this.#reported.add(pair)
     return [[held, wanted], before]
   }
 
@@ -79,12 +79,12 @@ export class LockOrder {
   #path(from: string, to: string): readonly string[] | undefined {
     let paths: string[][] = [[from]]
     const seen = new Set([from])
-    for (let step = 0; step < longestPath && paths.length > 0; step++) {
+    for (let step = 0; step < maxPath && paths.length > 0; step++) {
       const longer: string[][] = []
       for (const path of paths) {
         for (const next of this.#after.get(path.at(-1) ?? '') ?? []) {
           if (next === to) return [...path, next]
-          if (seen.has(next) || seen.size > longestSearch) continue
+          if (seen.has(next) || seen.size > maxSearch) continue
           seen.add(next)
           longer.push([...path, next])
         }

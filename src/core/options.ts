@@ -164,7 +164,7 @@ export function resolveTerms(driver: string, traits: Traits, base: Terms, given:
     wait: duration('wait', given.wait ?? base.wait, 0, true),
     signal: checkSignal(given.signal),
     ttl: duration('ttl', given.ttl ?? base.ttl, traits.minTtl, false),
-    lockDelay: lockDelayOf(driver, traits, given.lockDelay ?? base.lockDelay),
+    lockDelay: parseLockDelay(driver, traits, given.lockDelay ?? base.lockDelay),
     autoRenew: flag('autoRenew', given.autoRenew ?? base.autoRenew),
     maxHold: duration('maxHold', given.maxHold ?? base.maxHold, 1, true),
     fair: flag('fair', given.fair ?? base.fair),
@@ -205,7 +205,7 @@ export function checkSingle(given: unknown): void {
   }
 }
 
-function lockDelayOf(driver: string, { maxLockDelay = 0 }: Traits, value: unknown): number {
+function parseLockDelay(driver: string, { maxLockDelay = 0 }: Traits, value: unknown): number {
   const delay = duration('lockDelay', value, 0, false)
   if (delay > 0 && maxLockDelay === 0)
     throw new UnsupportedError(

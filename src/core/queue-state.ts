@@ -28,7 +28,7 @@ export interface Entry {
   readonly mode: Mode
   readonly terms: Pick<Terms, 'fair' | 'ttl' | 'lockDelay' | 'autoRenew' | 'note'>
   /** The batch in which its claim goes to the store. */
-  readonly party?: { readonly waits: boolean } | undefined
+  readonly batch?: { readonly waits: boolean } | undefined
 }
 
 /** A claim that the store has not answered yet. */
@@ -54,7 +54,7 @@ export interface QueueState<E, R, H> {
   /** The exclusive one among the holds. */
   writer: H | undefined
   /** Released by its holder and not handed over yet: the event loop turns first, or the store mints a token. */
-  resting: H | undefined
+  heldBack: H | undefined
 }
 
 /** Send the claim of `entry`. Before anything else happens, the request made for it is `asked`. */
@@ -66,7 +66,7 @@ export interface Ask<E> {
 }
 
 /** Requests of one name on their way to the store at once, among those that can hold side by side. */
-export const mostAtOnce = 64
+export const maxConcurrentRequests = 64
 
 export function emptyQueue<E, R, H>(): QueueState<E, R, H> {
   return {
@@ -75,18 +75,18 @@ export function emptyQueue<E, R, H>(): QueueState<E, R, H> {
     turn: undefined,
     holds: new Set(),
     writer: undefined,
-    resting: undefined,
+    heldBack: undefined,
   }
 }
 
 /** Nobody in this process holds or waits. */
-export function isEmpty({ queue, asking, holds, resting }: QueueState<unknown, unknown, unknown>): boolean {
-  return queue.size === 0 && holds.size === 0 && asking.size === 0 && resting === undefined
+export function isEmpty({ queue, asking, holds, heldBack }: QueueState<unknown, unknown, unknown>): boolean {
+  return queue.size === 0 && holds.size === 0 && asking.size === 0 && heldBack === undefined
 }
 
 /** An exclusive hold is alive in this process. */
-export function isTaken({ writer, resting }: QueueState<unknown, unknown, unknown>): boolean {
-  return writer !== undefined || resting !== undefined
+export function isTaken({ writer, heldBack }: QueueState<unknown, unknown, unknown>): boolean {
+  return writer !== undefined || heldBack !== undefined
 }
 
 /**
@@ -101,7 +101,7 @@ export function isFull<E extends Entry>(
   if (count >= most) return true
   if (most === Number.POSITIVE_INFINITY) return false
   for (const { owner, once } of asking) {
-    if (owner !== undefined && (!once || owner.party?.waits === true)) count++
+    if (owner !== undefined && (!once || owner.batch?.waits === true)) count++
     if (count >= most) return true
   }
   return false
@@ -149,7 +149,7 @@ export function pump<E extends Entry, R extends Request<E>, H extends { readonly
   state: QueueState<E, R, H>,
 ): Ask<E> | undefined {
   if (state.turn !== undefined) return undefined
-  const beside = pumpBeside(state)
+  const beside = pumpConcurrent(state)
   if (beside !== undefined) return beside
   const [head] = state.queue
   if (head === undefined || isTaken(state)) return undefined
@@ -161,23 +161,23 @@ export function pump<E extends Entry, R extends Request<E>, H extends { readonly
  * The same, only beside the others. Readers, and takers of permits, do not wait for each other's replies: while one of
  * their kind holds in this process and none of them is blocked, the others send their own requests.
  */
-export function pumpBeside<E extends Entry, R extends Request<E>, H extends { readonly mode: Mode }>(
+export function pumpConcurrent<E extends Entry, R extends Request<E>, H extends { readonly mode: Mode }>(
   state: QueueState<E, R, H>,
 ): Ask<E> | undefined {
   const [head] = state.queue
-  if (head === undefined || !isRoomBeside(state, head.mode)) return undefined
+  if (head === undefined || !hasRoomFor(state, head.mode)) return undefined
   state.queue.delete(head)
   return { entry: head, once: false, turn: false }
 }
 
-function isRoomBeside<E, R extends Request<E>, H extends { readonly mode: Mode }>(
+function hasRoomFor<E, R extends Request<E>, H extends { readonly mode: Mode }>(
   state: QueueState<E, R, H>,
   mode: Mode,
 ): boolean {
   const { holds, asking } = state
   const [hold] = holds
   if (mode.kind === 'exclusive' || isTaken(state) || hold?.mode.kind !== mode.kind) return false
-  if (asking.size >= mostAtOnce) return false
+  if (asking.size >= maxConcurrentRequests) return false
   for (const request of asking) if (request.reported || request.claim.mode.kind !== mode.kind) return false
   if (mode.kind !== 'permits') return true
   let left = mode.of - mode.take
@@ -197,12 +197,12 @@ export function cancel<E extends Entry, R extends Request<E>>(
   if (state.queue.delete(entry)) return undefined
   for (const request of state.asking) {
     if (request.owner !== entry) continue
-    const [heir] = state.queue
+    const [next] = state.queue
     const isTurn = state.turn === request
     request.owner = undefined
-    if (isTurn && heir !== undefined && canTakeOver(heir, request.claim)) {
-      state.queue.delete(heir)
-      request.owner = heir
+    if (isTurn && next !== undefined && canTakeOver(next, request.claim)) {
+      state.queue.delete(next)
+      request.owner = next
       request.reassigned = true
     } else if (isTurn) state.turn = undefined
     return request
@@ -273,14 +273,14 @@ export function held<H extends { readonly mode: Mode }>(
 }
 
 /** The hold is over here: released, lost, or exported to another process. */
-export function forget<H>(state: QueueState<unknown, unknown, H>, hold: H): void {
+export function removeHold<H>(state: QueueState<unknown, unknown, H>, hold: H): void {
   state.holds.delete(hold)
   if (state.writer === hold) state.writer = undefined
-  if (state.resting === hold) state.resting = undefined
+  if (state.heldBack === hold) state.heldBack = undefined
 }
 
 /** The head of the queue, if this very grant is what it asks for. */
-export function heirOf<E extends Entry, H extends Handable>(
+export function findSuccessor<E extends Entry, H extends Handable>(
   { queue }: QueueState<E, unknown, H>,
   hold: H,
 ): E | undefined {
@@ -289,15 +289,15 @@ export function heirOf<E extends Entry, H extends Handable>(
 }
 
 /** Released, but it stays taken for others until it is handed over or forgotten. */
-export function rest<H>(state: QueueState<unknown, unknown, H>, hold: H): void {
-  forget(state, hold)
-  state.resting = hold
+export function holdBack<H>(state: QueueState<unknown, unknown, H>, hold: H): void {
+  removeHold(state, hold)
+  state.heldBack = hold
 }
 
 /** The grant of `hold` goes to `heir`, whose own hold is `held` before anything else happens. */
-export function handedOver<E, H>(state: QueueState<E, unknown, H>, hold: H, heir: E): void {
-  forget(state, hold)
-  state.queue.delete(heir)
+export function handedOver<E, H>(state: QueueState<E, unknown, H>, hold: H, next: E): void {
+  removeHold(state, hold)
+  state.queue.delete(next)
 }
 
 /** The writer has become a reader, in the store as well. */
@@ -309,10 +309,10 @@ const none: readonly never[] = []
 
 /** The holds, also one that is being handed over, beside which the store grants nothing of `mode`. */
 export function excludedBy<H extends { readonly mode: Mode }>(
-  { holds, resting }: QueueState<unknown, unknown, H>,
+  { holds, heldBack }: QueueState<unknown, unknown, H>,
   mode: Mode,
 ): readonly H[] {
-  if (holds.size === 0 && resting === undefined) return none
-  const all = resting === undefined ? [...holds] : [...holds, resting]
+  if (holds.size === 0 && heldBack === undefined) return none
+  const all = heldBack === undefined ? [...holds] : [...holds, heldBack]
   return all.filter((hold) => mode.kind === 'exclusive' || hold.mode.kind === 'exclusive')
 }

@@ -85,19 +85,19 @@ export function heldBy(engine: Engine, holding: Terms['holding'], name?: string)
   const inside = holdsOfContext(engine, name)
   if (holding === undefined) return inside
   const leases: unknown[] = Array.isArray(holding) ? holding : [holding]
-  const holds = leases.flatMap(holdsOf).filter((hold) => {
+  const holds = leases.flatMap(findHolds).filter((hold) => {
     return hold.engine === engine && !hold.over && (name === undefined || hold.name === name)
   })
   return [...new Set([...holds.toReversed(), ...inside])]
 }
 
 /** The holds of one lease, or of several as one. */
-function holdsOf(lease: unknown): Hold[] {
+function findHolds(lease: unknown): Hold[] {
   if (lease instanceof HeldLease) return [lease.hold]
   const { leases } = (lease ?? {}) as { readonly leases?: unknown }
   if (!Array.isArray(leases))
     throw new TypeError(`holding must be leases of this library, got ${describe(lease)}`)
-  return leases.flatMap(holdsOf)
+  return leases.flatMap(findHolds)
 }
 
 /** The holds that enclose this context, the innermost first; only those of `name`, if it is given. */

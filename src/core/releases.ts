@@ -17,9 +17,9 @@ export class Releases {
   readonly #engine: Engine
   readonly #underWay = new Map<Watchdog, Promise<ReleaseResult>>()
   /** Those under way that had no reply within the time of a release. */
-  readonly #silent = new Set<Watchdog>()
+  readonly #unanswered = new Set<Watchdog>()
   /** Releases that wait for their next attempt, each with the function that stops its timer. */
-  readonly #waiting = new Map<Watchdog, () => void>()
+  readonly #retryTimers = new Map<Watchdog, () => void>()
   #ended = false
 
   constructor(engine: Engine) {
@@ -31,12 +31,12 @@ export class Releases {
     const answer = watchdog.grant.release()
     this.#underWay.set(watchdog, answer)
     const failed = (error: unknown) => {
-      this.#tell(watchdog, error)
-      if (this.#settled(watchdog, answer)) this.#repeat(watchdog)
+      this.#emitError(watchdog, error)
+      if (this.#finish(watchdog, answer)) this.#scheduleRetry(watchdog)
     }
     const done = () => {
-      this.#settled(watchdog, answer)
-      if (this.#waiting.size > 0) this.#stop(watchdog)
+      this.#finish(watchdog, answer)
+      if (this.#retryTimers.size > 0) this.#cancelRetry(watchdog)
     }
     answer.then(done, failed)
     return answer
@@ -53,8 +53,8 @@ export class Releases {
   ): Promise<T> {
     return withTimeout(this.#engine, releaseTimeout(watchdog.ttl), release, (outcome) => {
       if (outcome === undefined && this.#underWay.has(watchdog)) {
-        this.#silent.add(watchdog)
-        this.#tell(watchdog, undefined)
+        this.#unanswered.add(watchdog)
+        this.#emitError(watchdog, undefined)
       }
       return then(outcome)
     })
@@ -64,63 +64,63 @@ export class Releases {
   async close(): Promise<void> {
     const tried = new Set<Watchdog>()
     for (;;) {
-      const left = [...this.#underWay.keys(), ...this.#waiting.keys()].filter((one) => !tried.has(one))
+      const left = [...this.#underWay.keys(), ...this.#retryTimers.keys()].filter((one) => !tried.has(one))
       if (left.length === 0) return
       for (const one of left) tried.add(one)
-      await Promise.all(left.map((one) => this.#last(one)))
+      await Promise.all(left.map((one) => this.#finalAttempt(one)))
     }
   }
 
   /** Sends nothing from now on. */
   end(): void {
     this.#ended = true
-    for (const stop of this.#waiting.values()) stop()
-    this.#waiting.clear()
+    for (const stop of this.#retryTimers.values()) stop()
+    this.#retryTimers.clear()
   }
 
   /** @param error undefined: no reply in time */
-  #tell({ claim, ttl }: Watchdog, error: unknown): void {
+  #emitError({ claim, ttl }: Watchdog, error: unknown): void {
     const { events, driver } = this.#engine
     if (!events.wants('storeError')) return
     const why = error ?? unavailable(driver.name, claim.name, releaseTimeout(ttl), undefined)
     events.storeFailed(driver.name, claim.name, 'release', why)
   }
 
-  async #last(watchdog: Watchdog): Promise<void> {
+  async #finalAttempt(watchdog: Watchdog): Promise<void> {
     const underWay = this.#underWay.get(watchdog)
-    if (underWay !== undefined && !this.#silent.has(watchdog))
+    if (underWay !== undefined && !this.#unanswered.has(watchdog))
       if ((await this.answered(watchdog, underWay, (outcome) => outcome)) !== undefined) return
-    this.#stop(watchdog)
-    if (!this.#ended && this.#blocks(watchdog))
+    this.#cancelRetry(watchdog)
+    if (!this.#ended && this.#mayBlock(watchdog))
       await this.answered(watchdog, this.send(watchdog), () => undefined)
   }
 
   /** False when it was sent again meanwhile: the newest attempt counts. */
-  #settled(watchdog: Watchdog, answer: Promise<ReleaseResult>): boolean {
+  #finish(watchdog: Watchdog, answer: Promise<ReleaseResult>): boolean {
     if (this.#underWay.get(watchdog) !== answer) return false
-    this.#silent.delete(watchdog)
+    this.#unanswered.delete(watchdog)
     return this.#underWay.delete(watchdog)
   }
 
-  #repeat(watchdog: Watchdog): void {
-    if (this.#ended || !this.#blocks(watchdog)) return
+  #scheduleRetry(watchdog: Watchdog): void {
+    if (this.#ended || !this.#mayBlock(watchdog)) return
     const { clock } = this.#engine
     const again = () => {
-      this.#waiting.delete(watchdog)
-      if (this.#blocks(watchdog)) void this.send(watchdog)
+      this.#retryTimers.delete(watchdog)
+      if (this.#mayBlock(watchdog)) void this.send(watchdog)
     }
-    this.#stop(watchdog)
-    this.#waiting.set(watchdog, clock.at(clock.now() + watchdog.ttl / 6, again, { ref: false }))
+    this.#cancelRetry(watchdog)
+    this.#retryTimers.set(watchdog, clock.at(clock.now() + watchdog.ttl / 6, again, { ref: false }))
   }
 
   /** Cancels the next attempt. */
-  #stop(watchdog: Watchdog): void {
-    this.#waiting.get(watchdog)?.()
-    this.#waiting.delete(watchdog)
+  #cancelRetry(watchdog: Watchdog): void {
+    this.#retryTimers.get(watchdog)?.()
+    this.#retryTimers.delete(watchdog)
   }
 
   /** May the store still keep others out because of this grant? */
-  #blocks({ grant }: Watchdog): boolean {
+  #mayBlock({ grant }: Watchdog): boolean {
     return this.#engine.clock.now() < grant.validUntil
   }
 }

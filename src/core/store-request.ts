@@ -15,11 +15,11 @@ export class StoreRequest implements Request<QueueEntry>, Wait {
   reported = false
   /** Settles, never rejects, once the store's reply has been dealt with. */
   reply: Promise<void> | undefined
-  readonly #line: LocalQueue
+  readonly #queue: LocalQueue
   #controller: AbortController | undefined
 
-  constructor(line: LocalQueue, claim: Claim, owner: QueueEntry, once: boolean) {
-    this.#line = line
+  constructor(queue: LocalQueue, claim: Claim, owner: QueueEntry, once: boolean) {
+    this.#queue = queue
     this.claim = claim
     this.owner = owner
     this.once = once
@@ -39,7 +39,7 @@ export class StoreRequest implements Request<QueueEntry>, Wait {
 
   report(by: WaitStatus): void {
     if (by.error === undefined) this.reported = true
-    if (this.owner !== undefined) this.#line.blocked(this.owner, by)
+    if (this.owner !== undefined) this.#queue.blocked(this.owner, by)
   }
 
   /** Nobody wants the grant any more. */

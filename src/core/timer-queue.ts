@@ -13,7 +13,7 @@ export interface Entry {
 }
 
 /** Fewer are not worth a pass over all slots. */
-const emptySlotsKept = 1_000
+const maxEmptySlots = 1_000
 
 /** Longest time spent on due entries before the event loop may turn, in ms. */
 const turn = 5
@@ -56,7 +56,7 @@ export class TimerQueue {
       if (left?.size === 0) this.#emptied++
     }
     entry.slot = slot
-    if (this.#emptied > emptySlotsKept && this.#emptied > this.#heap.length / 2) this.#tidy()
+    if (this.#emptied > maxEmptySlots && this.#emptied > this.#heap.length / 2) this.#compact()
     if (slot === undefined) return
     this.#size++
     const entries = this.#slots.get(slot)
@@ -88,7 +88,7 @@ export class TimerQueue {
   }
 
   /** Leases with a long ttl that were released early would otherwise leave their slots until that ttl has passed. */
-  #tidy(): void {
+  #compact(): void {
     this.#heap.length = 0
     this.#emptied = 0
     for (const [slot, entries] of [...this.#slots]) {

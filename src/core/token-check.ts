@@ -15,14 +15,14 @@ export async function isCurrent(
   if (typeof token !== 'number' || !Number.isSafeInteger(token) || token <= 0)
     throw new RangeError(`a token is a safe integer greater than 0, got ${describe(token)}`)
   const { holders } = await driver.inspect(name)
-  return holders.some((holder) => holder.expiresIn > 0 && isOf(token, holder))
+  return holders.some((holder) => holder.expiresIn > 0 && matches(token, holder))
 }
 
 /**
  * Local hand-overs use up the tokens reserved for the grant, and the store does not learn of them. No other grant has
  * one of these tokens: those of earlier grants are below, and those of later grants do not exist yet.
  */
-function isOf(token: number, holder: Holder): boolean {
+function matches(token: number, holder: Holder): boolean {
   if (holder.mode.kind !== 'exclusive') return token === holder.token
   return token >= holder.token && token < holder.token + tokenReserve
 }

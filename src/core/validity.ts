@@ -18,11 +18,11 @@
 import { deadline } from './clock.js'
 
 /** One renewal that was sent. */
-export interface Asked {
+export interface SentRenewal {
   readonly sent: number
   readonly ttl: number
   /** How many renewals were sent before it. */
-  readonly place: number
+  readonly order: number
   /** How many had been sent when its reply came; undefined: there is none yet. */
   answered?: number
   /** It will never be answered, but the store may have carried it out, or may yet do so. */
@@ -32,55 +32,58 @@ export interface Asked {
 export class Validity {
   /** Clock reading; Infinity until the first renewal: only the grant's own value counts then. */
   until: number = Number.POSITIVE_INFINITY
-  #places = 0
+  #sentCount = 0
   /** When the newest answered renewal was sent. */
-  #proven = Number.NEGATIVE_INFINITY
+  #newestAnswered = Number.NEGATIVE_INFINITY
   /** Any of these may be the last that the store carried out. */
-  #asked: Asked[] = []
+  #pending: SentRenewal[] = []
 
-  ask(sent: number, ttl: number): Asked {
-    const asked = { sent, ttl, place: this.#places++ }
-    this.#asked.push(asked)
-    this.#count()
-    return asked
+  sent(sent: number, ttl: number): SentRenewal {
+    const renewal = { sent, ttl, order: this.#sentCount++ }
+    this.#pending.push(renewal)
+    this.#recompute()
+    return renewal
   }
 
   /** The store has carried it out. */
-  answered(asked: Asked): void {
-    asked.answered = this.#places
-    this.#proven = Math.max(this.#proven, asked.sent)
-    this.#asked = this.#asked.filter(({ answered }) => answered === undefined || answered > asked.place)
-    this.#count()
+  answered(renewal: SentRenewal): void {
+    renewal.answered = this.#sentCount
+    this.#newestAnswered = Math.max(this.#newestAnswered, renewal.sent)
+    this.#pending = this.#pending.filter(({ answered }) => answered === undefined || answered > renewal.order)
+    this.#recompute()
   }
 
   /** It was never sent, and never will be. */
-  refused(asked: Asked): void {
-    this.#asked = this.#asked.filter((other) => other !== asked)
-    this.#count()
+  refused(renewal: SentRenewal): void {
+    this.#pending = this.#pending.filter((other) => other !== renewal)
+    this.#recompute()
   }
 
   /** It will never be answered. */
-  failed(asked: Asked): void {
-    asked.failed = true
-    const least = (other: Asked) =>
-      other === asked ||
+  failed(renewal: SentRenewal): void {
+    renewal.failed = true
+    const least = (other: SentRenewal) =>
+      other === renewal ||
       other.failed !== true ||
-      other.ttl < asked.ttl ||
-      this.#from(other) < this.#from(asked)
-    const covered = this.#asked.some(
+      other.ttl < renewal.ttl ||
+      this.#from(other) < this.#from(renewal)
+    const covered = this.#pending.some(
       (other) =>
-        other !== asked && other.failed && other.ttl <= asked.ttl && this.#from(other) <= this.#from(asked),
+        other !== renewal &&
+        other.failed &&
+        other.ttl <= renewal.ttl &&
+        this.#from(other) <= this.#from(renewal),
     )
-    this.#asked = covered ? this.#asked.filter((other) => other !== asked) : this.#asked.filter(least)
+    this.#pending = covered ? this.#pending.filter((other) => other !== renewal) : this.#pending.filter(least)
   }
 
-  #from({ sent }: Asked): number {
-    return Math.max(this.#proven, sent)
+  #from({ sent }: SentRenewal): number {
+    return Math.max(this.#newestAnswered, sent)
   }
 
-  #count(): void {
+  #recompute(): void {
     let until = Number.POSITIVE_INFINITY
-    for (const asked of this.#asked) until = Math.min(until, deadline(this.#from(asked), asked.ttl))
+    for (const renewal of this.#pending) until = Math.min(until, deadline(this.#from(renewal), renewal.ttl))
     this.until = until
   }
 }

@@ -34,7 +34,7 @@ import {
 } from './lease-plan.js'
 import type { Terms } from './options.js'
 import type { Entry } from './timer-queue.js'
-import { type Asked, Validity } from './validity.js'
+import { type SentRenewal, Validity } from './validity.js'
 import type { LazyTimer } from './wait-deadline.js'
 
 export interface WatchdogHooks {
@@ -54,7 +54,7 @@ export class Watchdog implements Entry, LazyTimer {
   ended: LossCause | 'released' | undefined
   readonly #engine: Engine
   readonly #lease: LeaseState
-  #armed = false
+  #isArmed = false
   /** Undefined until the first renewal is sent. */
   #validity: Validity | undefined
   /** The automatic renewal under way. */
@@ -62,9 +62,9 @@ export class Watchdog implements Entry, LazyTimer {
   #tryBegan = 0
   #tryEndsAt = 0
   /** The renewal under way, automatic or not; never rejects. */
-  #underWay: Promise<void> | undefined
+  #renewing: Promise<void> | undefined
   #lastError: unknown
-  #onNotice: (() => void) | undefined
+  #onStoreLoss: (() => void) | undefined
 
   constructor(
     engine: Engine,
@@ -82,13 +82,13 @@ export class Watchdog implements Entry, LazyTimer {
       until: this.#until,
       knownUntil: Number.POSITIVE_INFINITY,
       maxHoldAt: Number.POSITIVE_INFINITY,
-      worth: this.worth,
+      maxLeaseTtl: this.maxLeaseTtl,
       autoRenew,
       renewAt: 0,
       overdueAt: Number.POSITIVE_INFINITY,
       doubtReported: false,
       tryEndsAt: Number.POSITIVE_INFINITY,
-      underWay: false,
+      renewing: false,
       extending: 0,
       loss: undefined,
       ended: false,
@@ -104,9 +104,9 @@ export class Watchdog implements Entry, LazyTimer {
 
   /** Still held after the current microtasks: only now is the grant worth an entry in the timetable. */
   arm(): void {
-    this.#armed = true
+    this.#isArmed = true
     // Most grants are released before this point, and listening for a loss has a cost.
-    if (this.grant.lost !== undefined) this.#heed(this.grant.lost)
+    if (this.grant.lost !== undefined) this.#watchLoss(this.grant.lost)
     this.#schedule()
   }
 
@@ -124,14 +124,14 @@ export class Watchdog implements Entry, LazyTimer {
   }
 
   /** Clock reading until which the store keeps the grant. */
-  get #kept(): number {
+  get #storeDeadline(): number {
     const { validUntil } = this.grant
     return this.#validity === undefined ? validUntil : Math.min(validUntil, this.#validity.until)
   }
 
   /** Clock reading until which the holder may rely on it. */
   get #until(): number {
-    return this.#kept - this.lockDelay
+    return this.#storeDeadline - this.lockDelay
   }
 
   #rememberUntil(): void {
@@ -143,14 +143,14 @@ export class Watchdog implements Entry, LazyTimer {
   #facts(): LeaseState {
     const lease = this.#lease
     lease.until = this.#until
-    lease.worth = this.worth
+    lease.maxLeaseTtl = this.maxLeaseTtl
     lease.tryEndsAt = this.#trying === undefined ? Number.POSITIVE_INFINITY : this.#tryEndsAt
-    lease.underWay = this.#underWay !== undefined
+    lease.renewing = this.#renewing !== undefined
     return lease
   }
 
   /** The requested ttl, or what the store can give of it. */
-  get worth(): number {
+  get maxLeaseTtl(): number {
     const { maxTtl = Number.POSITIVE_INFINITY } = this.grant
     return Math.max(0, Math.min(this.ttl, maxTtl - this.lockDelay))
   }
@@ -168,12 +168,12 @@ export class Watchdog implements Entry, LazyTimer {
     const health = healthAt(lease, now)
     if (health !== 'lost') return health
     lease.loss = lossAt(lease, now)
-    if (this.#armed) this.#engine.timers.set(this, now)
+    if (this.#isArmed) this.#engine.timers.set(this, now)
     return health
   }
 
   /** The same after a check of the boot clock: a machine that has just woken up has lost what expired meanwhile. Reports a loss. */
-  settle(): LeaseHealth {
+  checkNow(): LeaseHealth {
     this.#engine.clock.noticeSleep()
     const health = this.check()
     const { loss } = this.#lease
@@ -191,7 +191,7 @@ export class Watchdog implements Entry, LazyTimer {
   limit(at: number): void {
     if (this.#lease.maxHoldAt === at) return
     this.#lease.maxHoldAt = at
-    if (this.#armed) this.#schedule()
+    if (this.#isArmed) this.#schedule()
   }
 
   onDue(): void {
@@ -205,7 +205,7 @@ export class Watchdog implements Entry, LazyTimer {
 
   /** After each of them the plan is another one. */
   #perform(action: LeaseAction): void {
-    if (action === 'lose') this.settle()
+    if (action === 'lose') this.checkNow()
     else if (action === 'give-up-renewal')
       this.#giveUpTry(this.#noAnswer(this.#engine.clock.now() - this.#tryBegan))
     else if (action === 'report-doubt') this.#reportDoubt()
@@ -220,13 +220,13 @@ export class Watchdog implements Entry, LazyTimer {
   async renewNow(ttl: number): Promise<boolean> {
     this.#lease.extending++
     try {
-      while (this.#underWay !== undefined) await this.#endOfTry()
-      if (this.settle() === 'lost') return false
+      while (this.#renewing !== undefined) await this.#endOfTry()
+      if (this.checkNow() === 'lost') return false
       const renewing = this.#renewOnce(ttl)
       const settled = () => {
-        this.#underWay = undefined
+        this.#renewing = undefined
       }
-      this.#underWay = renewing.then(settled, settled)
+      this.#renewing = renewing.then(settled, settled)
       await renewing
       return this.ended === undefined
     } finally {
@@ -241,7 +241,7 @@ export class Watchdog implements Entry, LazyTimer {
   /** The timetable ends a try, but does not keep the process alive for callers that await that. */
   async #endOfTry(): Promise<void> {
     const awake = this.#engine.clock.at(this.#tryEndsAt + safetyMargin, () => undefined)
-    await this.#underWay
+    await this.#renewing
     awake()
   }
 
@@ -270,7 +270,7 @@ export class Watchdog implements Entry, LazyTimer {
     if (why === 'taken' || why === 'revoked') giveBack()
     else {
       const late = ttlWithDelay(this.ttl, this.lockDelay) * maxClockDrift + safetyMargin
-      this.#engine.schedule(Math.max(this.#kept + late, this.#engine.clock.now()), giveBack)
+      this.#engine.schedule(Math.max(this.#storeDeadline + late, this.#engine.clock.now()), giveBack)
     }
   }
 
@@ -294,7 +294,7 @@ export class Watchdog implements Entry, LazyTimer {
     this.#lease.ended = true
     this.#trying?.abort()
     this.#trying = undefined
-    if (this.#onNotice !== undefined) this.grant.lost?.removeEventListener('abort', this.#onNotice)
+    if (this.#onStoreLoss !== undefined) this.grant.lost?.removeEventListener('abort', this.#onStoreLoss)
     this.#engine.timers.remove(this)
   }
 
@@ -309,16 +309,16 @@ export class Watchdog implements Entry, LazyTimer {
     const controller = new AbortController()
     this.#trying = controller
     this.#tryBegan = this.#engine.clock.now()
-    this.#tryEndsAt = this.#tryBegan + tryTime(this.worth)
+    this.#tryEndsAt = this.#tryBegan + tryTime(this.maxLeaseTtl)
     const settled = () => {
       if (this.#trying === controller) this.#trying = undefined
-      this.#underWay = undefined
+      this.#renewing = undefined
     }
     const failed = (error: unknown) => {
       if (this.#trying === controller) this.#giveUpTry(error)
       settled()
     }
-    this.#underWay = this.#renew(this.ttl, controller.signal, settled).then(settled, failed)
+    this.#renewing = this.#renew(this.ttl, controller.signal, settled).then(settled, failed)
   }
 
   /** One request. Rejects when it fails or is given up; a reply after that still counts. */
@@ -328,7 +328,7 @@ export class Watchdog implements Entry, LazyTimer {
     const validity = this.#validity
     const { clock, driver } = this.#engine
     const from = clock.now()
-    const asked = validity.ask(from, whole)
+    const asked = validity.sent(from, whole)
     const answer = this.grant.renew(whole, signal).then(
       (validUntil) => {
         if (!signal.aborted) renewed()
@@ -347,19 +347,19 @@ export class Watchdog implements Entry, LazyTimer {
         error instanceof BackendError && error.code === 'BACKEND'
           ? unavailable(driver.name, this.claim.name, clock.now() - from, error)
           : error
-      this.#tellFailed(why)
+      this.#emitRenewalFailed(why)
       throw why
     }
   }
 
-  #tellFailed(error: unknown): void {
+  #emitRenewalFailed(error: unknown): void {
     if (this.ended !== undefined || wasRefused(error)) return
     const { events, driver } = this.#engine
     events.storeFailed(driver.name, this.claim.name, 'renew', error)
   }
 
   /** A request refused before it was sent changes nothing. The store may have carried out any other. */
-  #unanswered(asked: Asked, error: unknown): void {
+  #unanswered(asked: SentRenewal, error: unknown): void {
     if (wasRefused(error)) this.#validity?.refused(asked)
     else this.#validity?.failed(asked)
   }
@@ -368,7 +368,7 @@ export class Watchdog implements Entry, LazyTimer {
     if (this.ended !== undefined) return
     if (validUntil === undefined) this.lose('taken')
     // The reply may have waited for a machine that slept: do not report a renewal that has already expired.
-    if (this.settle() === 'lost') return
+    if (this.checkNow() === 'lost') return
     this.#lastError = undefined
     const lease = this.#facts()
     lease.overdueAt = Number.POSITIVE_INFINITY
@@ -393,13 +393,13 @@ export class Watchdog implements Entry, LazyTimer {
     this.hooks?.onDoubtful(this.#lastError)
   }
 
-  #heed(notice: AbortSignal): void {
-    this.#onNotice = () => {
+  #watchLoss(notice: AbortSignal): void {
+    this.#onStoreLoss = () => {
       const why = lossAt(this.#facts(), this.#engine.clock.now()) ?? 'revoked'
       this.lose(why, why === 'revoked' ? notice.reason : this.#lastError)
     }
-    if (notice.aborted) return this.#onNotice()
-    notice.addEventListener('abort', this.#onNotice, { once: true })
+    if (notice.aborted) return this.#onStoreLoss()
+    notice.addEventListener('abort', this.#onStoreLoss, { once: true })
   }
 
   /** Sets the next moment to act: renew, give up a try, report doubtful, report lost. */

@@ -28,7 +28,7 @@ export interface Deadline {
   /** One read only. */
   readonly once: boolean
   /** Why the store could not serve the last request; the work goes on trying. */
-  trouble: BackendError | undefined
+  error: BackendError | undefined
   /** Has the store replied yet? */
   answered: boolean
 }
@@ -37,19 +37,19 @@ export interface Deadline {
 export class TimedOut {
   /** Milliseconds. */
   readonly waited: number
-  readonly trouble: BackendError | undefined
+  readonly error: BackendError | undefined
   /** Has the store replied at all? */
   readonly answered: boolean
 
-  constructor(waited: number, { trouble, answered }: Pick<Deadline, 'trouble' | 'answered'>) {
+  constructor(waited: number, { error, answered }: Pick<Deadline, 'answered' | 'error'>) {
     this.waited = waited
-    this.trouble = trouble
+    this.error = error
     this.answered = answered
   }
 
   /** The store is failing, or has not replied for `patience` ms: whatever the caller waited for may be there. */
-  isOutage(patience: number): boolean {
-    return this.trouble !== undefined || (!this.answered && this.waited >= patience)
+  isOutage(timeout: number): boolean {
+    return this.error !== undefined || (!this.answered && this.waited >= timeout)
   }
 }
 
@@ -82,7 +82,7 @@ export async function withDeadline<R>(
   const bounds: Deadline = {
     signal: controller.signal,
     once: wait === 0,
-    trouble: undefined,
+    error: undefined,
     answered: false,
   }
   const follow = (one: AbortSignal | undefined) => one && onAbort(one, () => controller.abort(one.reason))
@@ -108,7 +108,7 @@ export const restOfWait = 1_000
 
 /**
  * As `bounded`, for a wait for `name`.
- * @param patience ms of silence that count as an outage: `restOfWait` where the store has replied in this wait before
+ * @param timeout ms of silence that count as an outage: `restOfWait` where the store has replied in this wait before
  * @throws also BackendError with code `UNAVAILABLE` when the store could not serve the request
  */
 export async function answered<R>(
@@ -116,11 +116,11 @@ export async function answered<R>(
   name: string,
   options: Parameters<typeof withDeadline>[1],
   work: (bounds: Deadline) => Promise<R>,
-  patience = 0,
+  timeout = 0,
 ): Promise<R | TimedOut> {
   const found = await withDeadline(engine, options, work)
-  if (found instanceof TimedOut && found.isOutage(patience))
-    throw unavailable(engine.driver.name, name, found.waited, found.trouble)
+  if (found instanceof TimedOut && found.isOutage(timeout))
+    throw unavailable(engine.driver.name, name, found.waited, found.error)
   return found
 }
 
@@ -137,5 +137,5 @@ export async function readOnce<R>(
   const within = wait < readTimeout ? wait : 0
   const found = await answered(engine, name, { wait: within, ...(signal && { signal }) }, work)
   if (!(found instanceof TimedOut)) return found
-  throw unavailable(engine.driver.name, name, found.waited, found.trouble)
+  throw unavailable(engine.driver.name, name, found.waited, found.error)
 }

@@ -28,7 +28,7 @@ import {
   type WaitOptions,
   withDeadline,
 } from '../core/with-deadline.js'
-import { beginHold, createMembership, lookEvery, type Membership, whileWaiting } from './membership.js'
+import { beginHold, checkInterval, createMembership, type Membership, whileWaiting } from './membership.js'
 
 export type EnterOptions = Pick<AcquireOptions, 'wait' | 'signal' | 'ttl' | 'autoRenew' | 'maxHold' | 'note'>
 
@@ -66,14 +66,14 @@ interface State {
   readonly members: readonly string[]
 }
 
-const mostParties = 1000
+const maxParties = 1000
 /**
  * How long the store keeps the round of a barrier that everybody has left, in ms: a barrier made for a single task
  * leaves nothing behind.
  */
-const keptEmpty = 86_400_000
+const emptyCellTtl = 86_400_000
 /** How long a participant that did not get in tries to report it, in ms: after that the others find out from its lease. */
-const longestFarewell = 1_000
+const leaveTimeout = 1_000
 
 export function barrier(
   engine: Engine,
@@ -82,21 +82,25 @@ export function barrier(
   defaults?: ParticipantDefaults,
 ): Barrier {
   checkName(name)
-  if (!Number.isInteger(parties) || parties < 1 || parties > mostParties) {
+  if (!Number.isInteger(parties) || parties < 1 || parties > maxParties) {
     throw new RangeError(
-      `parties of barrier ${quote(name)} must be a whole number from 1 to ${mostParties}, got ${describe(parties)}`,
+      `parties of barrier ${quote(name)} must be a whole number from 1 to ${maxParties}, got ${describe(parties)}`,
     )
   }
-  const terms = engine.participantDefaultsOf('barrier()', defaults)
-  const box = new CellRef(engine, 'barrier', name)
-  const roll = createMembership(box, name, 'a barrier', terms)
-  return { name, parties, enter: (options) => enter(engine, box, roll, terms, { name, parties }, options) }
+  const terms = engine.resolveParticipantDefaults('barrier()', defaults)
+  const cellRef = new CellRef(engine, 'barrier', name)
+  const membership = createMembership(cellRef, name, 'a barrier', terms)
+  return {
+    name,
+    parties,
+    enter: (options) => enter(engine, cellRef, membership, terms, { name, parties }, options),
+  }
 }
 
 async function enter(
   engine: Engine,
-  box: CellRef,
-  roll: Membership,
+  cellRef: CellRef,
+  membership: Membership,
   terms: Terms,
   { name, parties }: Pick<Barrier, 'name' | 'parties'>,
   options: EnterOptions = {},
@@ -104,7 +108,7 @@ async function enter(
   const from = engine.clock.now()
   const own = resolveTerms(engine.driver.name, engine.traits, terms, options)
   const { wait } = own
-  const lease = await roll.lock.take({ ...options, ...whileWaiting }).catch((error: unknown) => {
+  const lease = await membership.lock.take({ ...options, ...whileWaiting }).catch((error: unknown) => {
     if (!(error instanceof AcquireTimeoutError)) throw error
     const trouble = error.cause instanceof BackendError ? { error: error.cause } : undefined
     throw new AcquireTimeoutError(name, error.waited, trouble, closed(name, 0, parties))
@@ -112,13 +116,13 @@ async function enter(
   const { attempt } = lease.hold.watchdog.claim
   let there = 0
   const come = async (bounds: Deadline) => {
-    const cell = await box.update(async (cell) => {
-      const state = stateIn(cell) ?? { parties, round: 1, open: false, members: [] }
-      const members = await roll.alive(state.members, bounds)
+    const cell = await cellRef.update(async (cell) => {
+      const state = parseState(cell) ?? { parties, round: 1, open: false, members: [] }
+      const members = await membership.alive(state.members, bounds)
       if (state.parties !== parties && members.length > 0) throw otherParties(name, state.parties, parties)
-      return kept(cell, entered({ ...state, parties, members }, attempt))
+      return cellTtl(cell, entered({ ...state, parties, members }, attempt))
     }, bounds)
-    const state = stateIn(cell)
+    const state = parseState(cell)
     there = state?.members.length ?? 0
     return state?.open && state.members.includes(attempt) ? state.round : undefined
   }
@@ -131,24 +135,24 @@ async function enter(
       name,
       bounds,
       (within) =>
-        box.waitUntil(
+        cellRef.waitUntil(
           () => {
             lease.assertHeld()
             return come(within)
           },
           within,
-          lookEvery,
+          checkInterval,
         ),
       restOfWait,
     )
     if (typeof round === 'number') {
       await beginHold(lease, own)
-      return insideOf(engine, box, roll, terms, lease, round)
+      return createEntry(engine, cellRef, membership, terms, lease, round)
     }
     throw new AcquireTimeoutError(name, engine.clock.now() - from, undefined, closed(name, there, parties))
   } catch (error) {
-    await withDeadline(engine, { wait: longestFarewell }, (bounds) =>
-      leaving(box, roll, attempt, bounds),
+    await withDeadline(engine, { wait: leaveTimeout }, (bounds) =>
+      leaveBarrier(cellRef, membership, attempt, bounds),
     ).catch(() => undefined)
     await lease.release()
     throw error
@@ -169,26 +173,31 @@ function entered(state: State, attempt: string): State {
 }
 
 /** Removes this participant and the dead; the last one begins the next round. */
-async function leaving(
-  box: CellRef,
-  roll: Membership,
+async function leaveBarrier(
+  cellRef: CellRef,
+  membership: Membership,
   attempt: string,
   bounds: Deadline,
 ): Promise<State | undefined> {
-  const cell = await box.update(async (cell) => {
-    const state = stateIn(cell)
+  const cell = await cellRef.update(async (cell) => {
+    const state = parseState(cell)
     if (state === undefined) return undefined
-    const members = (await roll.alive(state.members, bounds)).filter((one) => one !== attempt)
+    const members = (await membership.alive(state.members, bounds)).filter((one) => one !== attempt)
     const over = state.open && members.length === 0
-    return kept(cell, { ...state, round: state.round + (over ? 1 : 0), open: state.open && !over, members })
+    return cellTtl(cell, {
+      ...state,
+      round: state.round + (over ? 1 : 0),
+      open: state.open && !over,
+      members,
+    })
   }, bounds)
-  return stateIn(cell)
+  return parseState(cell)
 }
 
-function insideOf(
+function createEntry(
   engine: Engine,
-  box: CellRef,
-  roll: Membership,
+  cellRef: CellRef,
+  membership: Membership,
   terms: Terms,
   lease: HeldLease,
   round: number,
@@ -196,13 +205,13 @@ function insideOf(
   const { attempt } = lease.hold.watchdog.claim
   let left: Promise<unknown> | undefined
   const goOut = async (bounds: Deadline) => {
-    await leaving(box, roll, attempt, bounds)
+    await leaveBarrier(cellRef, membership, attempt, bounds)
     await lease.release()
   }
-  const farewell = async (options: WaitOptions) => {
-    const told = await withDeadline(engine, options, goOut)
-    if (!(told instanceof TimedOut)) return
-    throw unavailable(engine.driver.name, lease.name, told.waited, told.trouble)
+  const leaveWithin = async (options: WaitOptions) => {
+    const outcome = await withDeadline(engine, options, goOut)
+    if (!(outcome instanceof TimedOut)) return
+    throw unavailable(engine.driver.name, lease.name, outcome.waited, outcome.error)
   }
   return {
     lease,
@@ -213,7 +222,7 @@ function insideOf(
       const wait = duration('wait', options.wait ?? terms.wait, 0, true)
       // However short the wait, a participant that reports it has left must have left: the others would wait for it,
       // and so would the next round.
-      left ??= farewell({ ...options, wait: Math.max(wait, longestFarewell) }).catch((error: unknown) => {
+      left ??= leaveWithin({ ...options, wait: Math.max(wait, leaveTimeout) }).catch((error: unknown) => {
         left = undefined
         throw error
       })
@@ -224,37 +233,37 @@ function insideOf(
         lease.name,
         rest,
         (bounds) =>
-          box.waitUntil(
+          cellRef.waitUntil(
             async (cell) => {
-              const state = stateIn(cell)
+              const state = parseState(cell)
               if (state === undefined || state.round !== round) return true
-              if ((await roll.alive(state.members, bounds)).length > 0) return undefined
+              if ((await membership.alive(state.members, bounds)).length > 0) return undefined
               // The others have died. Ends the round, so that the store forgets the barrier in time.
-              await leaving(box, roll, attempt, bounds)
+              await leaveBarrier(cellRef, membership, attempt, bounds)
               return true
             },
             bounds,
-            lookEvery,
+            checkInterval,
           ),
         restOfWait,
       )
       return over === true
     },
     async [Symbol.asyncDispose]() {
-      left ??= withDeadline(engine, { wait: longestFarewell }, goOut).catch(() => undefined)
+      left ??= withDeadline(engine, { wait: leaveTimeout }, goOut).catch(() => undefined)
       await left
       await lease.release()
     },
   }
 }
 
-function kept(cell: Cell | undefined, state: State): { value: string; keep: number } | undefined {
+function cellTtl(cell: Cell | undefined, state: State): { value: string; keep: number } | undefined {
   const value = JSON.stringify(state)
-  const keep = state.members.length === 0 ? keptEmpty : Number.POSITIVE_INFINITY
+  const keep = state.members.length === 0 ? emptyCellTtl : Number.POSITIVE_INFINITY
   return value === cell?.value ? undefined : { value, keep }
 }
 
-function stateIn(cell: Cell | undefined): State | undefined {
+function parseState(cell: Cell | undefined): State | undefined {
   return cell === undefined ? undefined : (JSON.parse(cell.value) as State)
 }
 

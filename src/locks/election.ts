@@ -60,24 +60,24 @@ export interface Election {
 
 const maxCandidateBytes = 128
 /** How long the search for a preferred candidate may take, in ms: when the store does not reply, the granted candidate leads. */
-const longestLook = 2_000
+const checkTimeout = 2_000
 
 export function election(engine: Engine, name: string, defaults?: Defaults): Election {
   checkName(name)
-  const box = new CellRef(engine, 'leader', name)
+  const cellRef = new CellRef(engine, 'leader', name)
   const lock = new EngineLock(
     engine,
     name,
     'exclusive',
     noPermits('an election', exclusive),
-    engine.defaultsOf('election()', defaults),
+    engine.resolveDefaults('election()', defaults),
   )
   const terms = new Set<LeaderTerm>()
   const waiters = async (bounds: Deadline): Promise<readonly Waiter[]> =>
-    (await box.retrying(bounds, () => engine.driver.inspect(name))).waiters
+    (await cellRef.retrying(bounds, () => engine.driver.inspect(name))).waiters
   const campaigns = async (candidate: string) => {
     const found = await readOnce(engine, name, waiters)
-    return found.some(({ note }) => candidacyIn(note)?.candidate === candidate)
+    return found.some(({ note }) => parseCandidacy(note)?.candidate === candidate)
   }
 
   async function campaign(value: string, options: CampaignOptions = {}): Promise<Term> {
@@ -95,7 +95,7 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
     for (let rounds = 1; await preferred(candidate, priority); rounds++) {
       if (wait === 0 || !engine.traits.fair) await lease.release()
       if (wait === 0) throw new AcquireTimeoutError(name, 0, undefined)
-      if (engine.traits.fair) lease = await standBehind(lease, again())
+      if (engine.traits.fair) lease = await yieldToPriority(lease, again())
       else {
         // Without a FIFO queue the other candidate needs a moment to come first.
         await pause(engine, 20 * rounds * engine.random())
@@ -106,7 +106,7 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
   }
 
   /** Releases once it is queued at the end: the candidate granted next sees that it waits. */
-  async function standBehind(lease: HeldLease, options: AcquireOptions): Promise<HeldLease> {
+  async function yieldToPriority(lease: HeldLease, options: AcquireOptions): Promise<HeldLease> {
     let next = Promise.resolve(lease)
     await new Promise<void>((inLine) => {
       next = lock.take(options, ({ error }) => {
@@ -121,10 +121,10 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
 
   /** Is another candidate queued that should lead instead of this one? */
   async function preferred(candidate: string, priority: number): Promise<boolean> {
-    const found = await withDeadline(engine, { wait: longestLook }, async (bounds) => {
-      const rivals = (await waiters(bounds)).map(({ note }) => candidacyIn(note))
+    const found = await withDeadline(engine, { wait: checkTimeout }, async (bounds) => {
+      const rivals = (await waiters(bounds)).map(({ note }) => parseCandidacy(note))
       if (rivals.every((rival) => rival === undefined)) return false
-      const next = parseLeaderRecord(await box.read(bounds))?.next
+      const next = parseLeaderRecord(await cellRef.read(bounds))?.next
       if (next === candidate) return false
       if (rivals.some((rival) => rival?.candidate === next && next !== undefined)) return true
       return rivals.some((rival) => rival !== undefined && rival.priority > priority)
@@ -135,9 +135,9 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
   async function begin(lease: HeldLease, candidate: string, value: string): Promise<Term> {
     const { attempt } = lease.hold.watchdog.claim
     const office: LeaderRecord = { value, token: lease.token, candidate, by: engine.env.client, attempt }
-    const term = new LeaderTerm(lease, box, office, campaigns)
+    const term = new LeaderTerm(lease, cellRef, office, campaigns)
     try {
-      await term.takeOffice()
+      await term.publishRecord()
     } catch (error) {
       await lease.release()
       throw error
@@ -150,7 +150,7 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
   /** Undefined: there is no office, or its hold has ended. */
   async function leading(office: LeaderRecord | undefined, bounds: Deadline): Promise<Leader | undefined> {
     if (office === undefined) return undefined
-    const { holders } = await box.retrying(bounds, () => engine.driver.inspect(name))
+    const { holders } = await cellRef.retrying(bounds, () => engine.driver.inspect(name))
     if (!holders.some((holder) => holder.attempt === office.attempt && holder.expiresIn > 0)) return undefined
     const { value, token, candidate, by } = office
     return { value, token, candidate, client: by }
@@ -162,7 +162,7 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
     for (;;) {
       const within = { wait: Number.POSITIVE_INFINITY, ...(signal !== undefined && { signal }) }
       const leader = await withDeadline(engine, within, (bounds) =>
-        box.waitUntil(async (cell) => {
+        cellRef.waitUntil(async (cell) => {
           if (cell === undefined || cell.version === seen) return undefined
           const found = await leading(parseLeaderRecord(cell), bounds)
           if (found !== undefined) seen = cell.version
@@ -181,7 +181,7 @@ export function election(engine: Engine, name: string, defaults?: Defaults): Ele
     campaign,
     async leader() {
       const look = (bounds: Deadline) =>
-        box.read(bounds).then((cell) => leading(parseLeaderRecord(cell), bounds))
+        cellRef.read(bounds).then((cell) => leading(parseLeaderRecord(cell), bounds))
       return readOnce(engine, name, look)
     },
     observe,
@@ -194,7 +194,7 @@ interface Candidacy {
 }
 
 /** The note of a queued candidate gives its name and priority. */
-function candidacyIn(note: string | undefined): Candidacy | undefined {
+function parseCandidacy(note: string | undefined): Candidacy | undefined {
   const [, candidate, priority] = /^candidate (.*), priority (-?\d+)$/.exec(note ?? '') ?? []
   return candidate === undefined ? undefined : { candidate, priority: Number(priority) }
 }

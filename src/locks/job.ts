@@ -52,7 +52,7 @@ export function job(engine: Engine, name: string, options: JobOptions = {}): Job
   if (minHold > maxHold)
     throw new RangeError(`minHold (${minHold} ms) must not be longer than maxHold (${maxHold} ms)`)
   const lock = new EngineLock(engine, name, 'exclusive', noPermits('a job', exclusive))
-  const box = engine.driver.cells === undefined ? undefined : new CellRef(engine, 'job', name)
+  const cell = engine.driver.cells === undefined ? undefined : new CellRef(engine, 'job', name)
 
   async function run<R>(fn: (lease: Lease) => R | PromiseLike<R>): Promise<JobRun<R>> {
     if (typeof fn !== 'function') throw new TypeError(`a job runs a function, got ${describe(fn)}`)
@@ -61,7 +61,7 @@ export function job(engine: Engine, name: string, options: JobOptions = {}): Job
     if (lease === undefined) return { ran: false, why: 'held' }
     let began: boolean
     try {
-      began = box === undefined || (await begin(box, lease, minHold))
+      began = cell === undefined || (await begin(cell, lease, minHold))
       // The store may have been slow to reply.
       if (began) lease.assertHeld()
     } catch (error) {
@@ -89,7 +89,7 @@ export function job(engine: Engine, name: string, options: JobOptions = {}): Job
   /** Without cells the rest of `minHold` is held by this process. */
   async function leave(lease: HeldLease, from: number): Promise<void> {
     const until = from + minHold
-    if (box === undefined && engine.clock.now() < until && lease.isHeld && !engine.closed)
+    if (cell === undefined && engine.clock.now() < until && lease.isHeld && !engine.closed)
       engine.schedule(until, () => void lease.release())
     else await lease.release()
   }
@@ -98,13 +98,13 @@ export function job(engine: Engine, name: string, options: JobOptions = {}): Job
 }
 
 /** Records that a run has begun; false: another run began too recently. */
-async function begin(box: CellRef, lease: HeldLease, minHold: number): Promise<boolean> {
-  const { engine } = box
+async function begin(cell: CellRef, lease: HeldLease, minHold: number): Promise<boolean> {
+  const { engine } = cell
   if (minHold === 0)
-    return readOnce(engine, lease.name, async (bounds) => (await box.read(bounds)) === undefined)
+    return readOnce(engine, lease.name, async (bounds) => (await cell.read(bounds)) === undefined)
   const mine = String(lease.token)
   const done = await whileHeld(engine, lease, (bounds) =>
-    box.update((cell) => (cell === undefined ? { value: mine, keep: minHold } : undefined), bounds),
+    cell.update((cell) => (cell === undefined ? { value: mine, keep: minHold } : undefined), bounds),
   )
   return done?.value === mine
 }

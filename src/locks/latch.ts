@@ -23,7 +23,7 @@ import {
   readOnce,
   type WaitOptions,
 } from '../core/with-deadline.js'
-import { createMembership, lookEvery } from './membership.js'
+import { checkInterval, createMembership } from './membership.js'
 
 export interface LatchOptions {
   /**
@@ -85,31 +85,33 @@ interface State {
 type Decide = (state: State | undefined, bounds: Deadline) => Promise<State | undefined>
 
 const removed = { value: undefined, keep: 0 }
-const changesKnown = 64
+const maxChanges = 64
 const most = 1_000_000_000
 
 export function latch(engine: Engine, name: string, defaults?: ParticipantDefaults): Latch {
   checkName(name)
-  const terms = engine.participantDefaultsOf('latch()', defaults)
-  const box = new CellRef(engine, 'latch', name)
+  const terms = engine.resolveParticipantDefaults('latch()', defaults)
+  const cellRef = new CellRef(engine, 'latch', name)
   const update = async (decide: Decide, bounds: Deadline) => {
     const id = engine.env.id()
-    const cell = await box.update(async (cell) => {
-      const state = stateIn(cell)
+    const cell = await cellRef.update(async (cell) => {
+      const state = parseState(cell)
       if (state?.done.includes(id) === true) return undefined
       const next = await decide(state, bounds)
       if (next === undefined) return undefined
-      const value = JSON.stringify({ ...next, done: [...next.done, id].slice(-changesKnown) })
+      const value = JSON.stringify({ ...next, done: [...next.done, id].slice(-maxChanges) })
       return { value, keep: heldBy(next) === 0 ? next.keep : Number.POSITIVE_INFINITY }
     }, bounds)
-    return stateIn(cell)
+    return parseState(cell)
   }
   const change = (decide: Decide) => readOnce(engine, name, (bounds) => update(decide, bounds))
   // Only join() needs a shared mode.
-  const roll = () => createMembership(box, name, 'a latch', terms)
+  const membership = () => createMembership(cellRef, name, 'a latch', terms)
   /** The state without those who have died. */
   const alive = async (state: State, bounds: Deadline): Promise<State> =>
-    state.members.length === 0 ? state : { ...state, members: await roll().alive(state.members, bounds) }
+    state.members.length === 0
+      ? state
+      : { ...state, members: await membership().alive(state.members, bounds) }
   /**
    * Strikes out the dead. The result is certain: that nobody is left may be true of an older state only, because
    * another may have joined before the last one left; but then this one cannot be written.
@@ -121,7 +123,7 @@ export function latch(engine: Engine, name: string, defaults?: ParticipantDefaul
   }
 
   async function join(options?: JoinOptions): Promise<Lease> {
-    const lease: HeldLease = await roll().lock.take(options)
+    const lease: HeldLease = await membership().lock.take(options)
     const { attempt } = lease.hold.watchdog.claim
     try {
       const joined = await change(async (state, bounds) => {
@@ -194,15 +196,19 @@ export function latch(engine: Engine, name: string, defaults?: ParticipantDefaul
         return isOpen(await update(strike, bounds), bounds)
       }
       const found = await answered(engine, name, within, (bounds) =>
-        box.waitUntil(async (cell) => (await isOpen(stateIn(cell), bounds)) || undefined, bounds, lookEvery),
+        cellRef.waitUntil(
+          async (cell) => (await isOpen(parseState(cell), bounds)) || undefined,
+          bounds,
+          checkInterval,
+        ),
       )
       return found === true
     },
     async delete() {
       let first: State | undefined
       await readOnce(engine, name, (bounds) =>
-        box.update((cell) => {
-          const state = stateIn(cell)
+        cellRef.update((cell) => {
+          const state = parseState(cell)
           first ??= state
           const isFirst = state?.born === first?.born && state?.closings === first?.closings
           return state !== undefined && isFirst ? removed : undefined
@@ -213,7 +219,7 @@ export function latch(engine: Engine, name: string, defaults?: ParticipantDefaul
   }
 }
 
-function stateIn(cell: Cell | undefined): State | undefined {
+function parseState(cell: Cell | undefined): State | undefined {
   return cell === undefined ? undefined : (JSON.parse(cell.value) as State)
 }
 

@@ -60,27 +60,27 @@ export function parseLeaderRecord(cell: Cell | undefined): LeaderRecord | undefi
 
 export class LeaderTerm implements Term {
   readonly lease: HeldLease
-  readonly #box: CellRef
+  readonly #cellRef: CellRef
   readonly #campaigns: (candidate: string) => Promise<boolean>
-  #office: LeaderRecord
+  #record: LeaderRecord
   #resigned: Promise<ReleaseOutcome> | undefined
 
   /** @param campaigns is a candidate of that name queued? */
   constructor(
     lease: HeldLease,
-    box: CellRef,
+    cellRef: CellRef,
     office: LeaderRecord,
     campaigns: (candidate: string) => Promise<boolean>,
   ) {
     this.lease = lease
-    this.#box = box
-    this.#office = office
+    this.#cellRef = cellRef
+    this.#record = office
     this.#campaigns = campaigns
   }
 
   /** Publishes the office, once. @throws as `proclaim` */
-  async takeOffice(): Promise<void> {
-    await this.#publish(this.#office)
+  async publishRecord(): Promise<void> {
+    await this.#publish(this.#record)
   }
 
   get name(): string {
@@ -105,10 +105,10 @@ export class LeaderTerm implements Term {
     return this.lease.ttl
   }
   get candidate(): string {
-    return this.#office.candidate
+    return this.#record.candidate
   }
   get value(): string {
-    return this.#office.value
+    return this.#record.value
   }
   remaining(): number {
     return this.lease.remaining()
@@ -122,7 +122,7 @@ export class LeaderTerm implements Term {
 
   async proclaim(value: string): Promise<void> {
     if (typeof value !== 'string') throw new TypeError(`a leader proclaims a string, got ${typeof value}`)
-    await this.#publish({ ...this.#office, value })
+    await this.#publish({ ...this.#record, value })
   }
 
   release(): Promise<ReleaseOutcome> {
@@ -140,12 +140,12 @@ export class LeaderTerm implements Term {
     this.lease.assertHeld()
     if (this.#resigned !== undefined) throw this.lease.hold.lostError()
     if (!(await this.#campaigns(candidate))) return false
-    await this.#publish({ ...this.#office, next: candidate })
+    await this.#publish({ ...this.#record, next: candidate })
     this.#resigned = this.lease.release()
     await this.#resigned
     const wait = this.lease.hold.watchdog.ttl
-    const next = await withDeadline(this.#box.engine, { wait }, (bounds) =>
-      this.#box.waitUntil((cell) => {
+    const next = await withDeadline(this.#cellRef.engine, { wait }, (bounds) =>
+      this.#cellRef.waitUntil((cell) => {
         const office = parseLeaderRecord(cell)
         return office !== undefined && office.token > this.token ? office : undefined
       }, bounds),
@@ -162,8 +162,8 @@ export class LeaderTerm implements Term {
     if (wait > 1) {
       const mine = (cell: Cell | undefined) => parseLeaderRecord(cell)?.token === this.token
       const gone = { value: undefined, keep: 0 }
-      await withDeadline(this.#box.engine, { wait }, (bounds) =>
-        this.#box.update((cell) => (mine(cell) ? gone : undefined), bounds),
+      await withDeadline(this.#cellRef.engine, { wait }, (bounds) =>
+        this.#cellRef.update((cell) => (mine(cell) ? gone : undefined), bounds),
       ).catch(() => undefined)
     }
     return this.lease.release()
@@ -173,11 +173,11 @@ export class LeaderTerm implements Term {
     this.lease.assertHeld()
     const replacement = { value: JSON.stringify(office), keep: Number.POSITIVE_INFINITY }
     const newer = (cell: Cell | undefined) => (parseLeaderRecord(cell)?.token ?? 0) > this.token
-    const done = await whileHeld(this.#box.engine, this.lease, (bounds) =>
-      this.#box.update((cell) => (newer(cell) ? undefined : replacement), bounds),
+    const done = await whileHeld(this.#cellRef.engine, this.lease, (bounds) =>
+      this.#cellRef.update((cell) => (newer(cell) ? undefined : replacement), bounds),
     )
     if (parseLeaderRecord(done)?.token !== this.token)
       throw new LeaseLostError(this.name, this.token, 'taken')
-    this.#office = office
+    this.#record = office
   }
 }

@@ -18,17 +18,17 @@ export interface Membership {
 }
 
 /** How often to poll whether participants are alive, in ms, while somebody waits for them: a lease that ends changes no cell. */
-export const lookEvery = 500
+export const checkInterval = 500
 
 /** @throws UnsupportedError when the driver has no shared mode */
-export function createMembership(box: CellRef, name: string, what: string, terms: Terms): Membership {
-  const { engine } = box
+export function createMembership(cellRef: CellRef, name: string, what: string, terms: Terms): Membership {
+  const { engine } = cellRef
   const lock = new EngineLock(engine, name, 'shared', noPermits(what, shared), terms)
   return {
     lock,
     async alive(attempts, bounds) {
       if (attempts.length === 0) return attempts
-      const { holders, unlisted = 0 } = await box.retrying(bounds, () => engine.driver.inspect(name))
+      const { holders, unlisted = 0 } = await cellRef.retrying(bounds, () => engine.driver.inspect(name))
       // An unlisted one may live, and whoever is taken for dead loses what it holds to others.
       if (unlisted > 0) return attempts
       const alive = new Set(holders.filter(({ expiresIn }) => expiresIn > 0).map(({ attempt }) => attempt))

@@ -8,8 +8,8 @@ export interface MultiLease extends Lease {
   readonly leases: readonly Lease[]
 }
 
-const worse: Record<LeaseState, number> = { held: 0, doubtful: 1, released: 2, lost: 3 }
-const worseOutcome: Record<ReleaseOutcome, number> = {
+const stateSeverity: Record<LeaseState, number> = { held: 0, doubtful: 1, released: 2, lost: 3 }
+const outcomeSeverity: Record<ReleaseOutcome, number> = {
   'already-released': 0,
   released: 1,
   unknown: 2,
@@ -41,7 +41,9 @@ export class CompositeLease implements MultiLease {
   }
 
   get state(): LeaseState {
-    return this.held.map((lease) => lease.state).reduce((a, b) => (worse[b] > worse[a] ? b : a))
+    return this.held
+      .map((lease) => lease.state)
+      .reduce((a, b) => (stateSeverity[b] > stateSeverity[a] ? b : a))
   }
 
   /** Aborts with the reason of the first lost lease. */
@@ -75,7 +77,7 @@ export class CompositeLease implements MultiLease {
     if (this.#released !== undefined)
       return this.#released.then((first) => (first === 'lost' ? first : 'already-released'))
     this.#released = Promise.all(this.held.toReversed().map((lease) => lease.release())).then((outcomes) =>
-      outcomes.reduce((a, b) => (worseOutcome[b] > worseOutcome[a] ? b : a)),
+      outcomes.reduce((a, b) => (outcomeSeverity[b] > outcomeSeverity[a] ? b : a)),
     )
     return this.#released
   }

@@ -40,13 +40,13 @@ export function all(engine: Engine, locks: readonly Lock[], own?: { readonly wai
   engine.assertOpen()
   if (!Array.isArray(locks)) throw new TypeError(`all() takes an array of locks, got ${describe(locks)}`)
   if (locks.length === 0) throw new RangeError('all() needs at least one lock, got an empty array')
-  const parts = locks.map((lock, place) => {
+  const parts = locks.map((lock, index) => {
     if (!(lock instanceof EngineLock)) {
       throw new TypeError(
-        `all() takes mutexes, read or write sides and semaphores; item ${place} is ${describe(lock)}`,
+        `all() takes mutexes, read or write sides and semaphores; item ${index} is ${describe(lock)}`,
       )
     }
-    return { lock, place }
+    return { lock, index }
   })
   const keyOf = ({ lock }: Part) => `${lock.name}\n${lock.engine.driver.name}`
   if (own === undefined) parts.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : keyOf(a) > keyOf(b) ? 1 : 0))
@@ -66,7 +66,7 @@ export function all(engine: Engine, locks: readonly Lock[], own?: { readonly wai
 
 interface Part {
   readonly lock: EngineLock
-  readonly place: number
+  readonly index: number
 }
 
 class Multi implements MultiLock {
@@ -92,7 +92,7 @@ class Multi implements MultiLock {
     const atOnce = await this.#begin(options, wait)
     if (atOnce instanceof CompositeLease) return atOnce
     const held = options.holding ?? []
-    return this.#takeAll(async (lock, taken) => {
+    return this.#acquireInOrder(async (lock, taken) => {
       const left = Math.max(0, wait - (clock.now() - asked))
       try {
         return await lock.take({ ...options, wait: left, holding: [...[held].flat(), ...taken] })
@@ -117,9 +117,9 @@ class Multi implements MultiLock {
 
   async tryAcquire(options?: TryOptions): Promise<MultiLease | undefined> {
     checkSingle(options)
-    const atOnce = await this.#atOnce(options ?? {}, 0)
+    const atOnce = await this.#acquireTogether(options ?? {}, 0)
     if (atOnce !== 'one by one') return atOnce
-    return this.#takeAll(async (lock) => (await lock.tryAcquire(options)) as HeldLease | undefined)
+    return this.#acquireInOrder(async (lock) => (await lock.tryAcquire(options)) as HeldLease | undefined)
   }
 
   async run<R>(fn: (lease: MultiLease) => R | PromiseLike<R>, options?: AcquireOptions): Promise<R> {
@@ -151,16 +151,19 @@ class Multi implements MultiLock {
    * on a store error it leaves the wait, and the report, to the ordered way.
    */
   async #begin(options: AcquireOptions, wait: number): Promise<CompositeLease | undefined | 'one by one'> {
-    const quiet = this.#parts.every(({ lock }) => this.#engine.lines.get(lock.name)?.isUncontended !== false)
+    const quiet = this.#parts.every(({ lock }) => this.#engine.queues.get(lock.name)?.isUncontended !== false)
     if (!quiet) return 'one by one'
-    return this.#atOnce(options, wait).catch((error: unknown) => {
+    return this.#acquireTogether(options, wait).catch((error: unknown) => {
       if (error instanceof BackendError && error.code !== 'CLOSED') return 'one by one'
       throw error
     })
   }
 
   /** Acquires all in one step of the store. Undefined: one of them is not free. */
-  async #atOnce(options: AcquireOptions, wait: number): Promise<CompositeLease | undefined | 'one by one'> {
+  async #acquireTogether(
+    options: AcquireOptions,
+    wait: number,
+  ): Promise<CompositeLease | undefined | 'one by one'> {
     const { driver } = this.#engine
     const { maxBatch = Number.POSITIVE_INFINITY } = driver.traits
     const some = this.#parts.length > 1 && this.#parts.length <= maxBatch
@@ -175,7 +178,7 @@ class Multi implements MultiLock {
     const leases = answers.map((answer) => (answer.status === 'fulfilled' ? answer.value : undefined))
     const failed = answers.find((answer) => answer.status === 'rejected')
     if (failed === undefined && party.answered && !leases.includes(undefined))
-      return this.#checked(leases as HeldLease[])
+      return this.#checkLeases(leases as HeldLease[])
     for (const lease of leases.toReversed()) await lease?.release()
     if (failed !== undefined) throw failed.reason
     // Called off, because one is in use in this process; or because one is entered again, which needs no request to
@@ -184,7 +187,7 @@ class Multi implements MultiLock {
     return party.answered || party.size + entered < joining.length ? undefined : 'one by one'
   }
 
-  async #takeAll(
+  async #acquireInOrder(
     take: (lock: EngineLock, taken: readonly HeldLease[]) => Promise<HeldLease | undefined>,
   ): Promise<CompositeLease | undefined> {
     const taken: HeldLease[] = []
@@ -205,15 +208,15 @@ class Multi implements MultiLock {
       }
       taken.push(lease)
     }
-    return this.#checked(taken)
+    return this.#checkLeases(taken)
   }
 
   /** @param leases in the order of the parts */
-  async #checked(leases: readonly HeldLease[]): Promise<CompositeLease> {
-    const given = this.#parts.map(({ place }, i) => ({ place, lease: leases[i] as HeldLease }))
+  async #checkLeases(leases: readonly HeldLease[]): Promise<CompositeLease> {
+    const given = this.#parts.map(({ index }, i) => ({ index: index, lease: leases[i] as HeldLease }))
     const together = new CompositeLease(
       this.name,
-      given.sort((a, b) => a.place - b.place).map(({ lease }) => lease),
+      given.sort((a, b) => a.index - b.index).map(({ lease }) => lease),
     )
     if (together.state === 'lost') {
       // The first one may have expired during the wait for the last one.

@@ -8,6 +8,6 @@ import { noPermits } from './no-permits.js'
 /** One holder at a time. */
 export function mutex(engine: Engine, name: string, defaults?: Defaults): Lock {
   checkName(name)
-  const terms = engine.defaultsOf('mutex()', defaults)
+  const terms = engine.resolveDefaults('mutex()', defaults)
   return new EngineLock(engine, name, 'exclusive', noPermits('a mutex', exclusive), terms)
 }

@@ -40,21 +40,21 @@ export interface OnceOptions extends Omit<AcquireOptions, 'permits' | 'reentrant
 }
 
 /** The value of the cell, as JSON. */
-type Kept =
+type StoredResult =
   | { readonly token: number; readonly ok: true; readonly value?: unknown }
   /** `brief`: only for callers that were waiting when it was written. */
-  | { readonly token: number; readonly ok: false; readonly error: Told; readonly brief?: true }
+  | { readonly token: number; readonly ok: false; readonly error: StoredError; readonly brief?: true }
 
-interface Told {
+interface StoredError {
   readonly name: string
   readonly message: string
   readonly code?: string
 }
 
 /** How long a caller that has run tries to keep its result while the store is failing, in ms; never longer than its lease. */
-const longestKeeping = 10_000
+const maxKeep = 10_000
 /** How much of an error message of the run others get. */
-const longestMessage = 2_000
+const maxMessage = 2_000
 
 export async function once<R>(
   engine: Engine,
@@ -68,19 +68,19 @@ export async function once<R>(
   const { keep: ofResult = 60_000, keepError: ofError = ofResult, ...terms } = options
   const keep = duration('keep', ofResult, 0, true)
   const keepError = duration('keepError', ofError, 0, true)
-  const box = new CellRef(engine, 'once', key)
+  const cellRef = new CellRef(engine, 'once', key)
   const lock = new EngineLock(engine, key, 'exclusive', noPermits('once()', exclusive))
-  const found = await awaitTurn(engine, box, lock, terms)
-  if (found.kept !== undefined) return opened<R>(found.kept)
-  return run(box, found.lease, fn, { keep, keepError })
+  const found = await awaitResult(engine, cellRef, lock, terms)
+  if (found.kept !== undefined) return unwrapResult<R>(found.kept)
+  return run(cellRef, found.lease, fn, { keep, keepError })
 }
 
-type Found = { readonly kept: Kept } | { readonly kept: undefined; readonly lease: HeldLease }
+type Found = { readonly kept: StoredResult } | { readonly kept: undefined; readonly lease: HeldLease }
 
 /** Whichever comes first: another caller's result, or the lock while there is none. */
-async function awaitTurn(
+async function awaitResult(
   engine: Engine,
-  box: CellRef,
+  cellRef: CellRef,
   lock: EngineLock,
   terms: Omit<OnceOptions, 'keep' | 'keepError'>,
 ): Promise<Found> {
@@ -88,13 +88,13 @@ async function awaitTurn(
   const from = engine.clock.now()
   // Of the one wait for the two reads and the lock. No wait but 0 becomes a single attempt, which may take ten seconds.
   const left = (least: number) => (wait === 0 ? 0 : Math.max(least, wait - (engine.clock.now() - from)))
-  const read = (bounds: Deadline) => box.read(bounds).then(keptIn)
-  const found = await readOnce(engine, box.key, read, { signal: terms.signal, wait })
+  const read = (bounds: Deadline) => cellRef.read(bounds).then(parseStored)
+  const found = await readOnce(engine, cellRef.key, read, { signal: terms.signal, wait })
   const before = found?.ok === false && found.brief ? found.token : undefined
   if (found !== undefined && before === undefined) return { kept: found }
   // Not an error meant only for callers that waited before this one came.
-  const meant = (cell: Cell | undefined) => {
-    const kept = keptIn(cell)
+  const parseApplicable = (cell: Cell | undefined) => {
+    const kept = parseStored(cell)
     return kept?.token === before ? undefined : kept
   }
   terms.signal?.throwIfAborted()
@@ -102,11 +102,11 @@ async function awaitTurn(
   const { signal } = done
   const unlisten = terms.signal && onAbort(terms.signal, () => done.abort(terms.signal?.reason))
   const appeared = new Error('there is a result')
-  let kept: Kept | undefined
+  let kept: StoredResult | undefined
   // In the background; the lock decides when the wait is over. If the watch fails, nobody is worse off than with the
   // lock alone.
   const watching = withDeadline(engine, { wait: Number.POSITIVE_INFINITY, signal }, async (bounds) => {
-    kept = await box.waitUntil(meant, bounds)
+    kept = await cellRef.waitUntil(parseApplicable, bounds)
     done.abort(appeared)
   }).catch(() => undefined)
   let lease: HeldLease
@@ -120,19 +120,24 @@ async function awaitTurn(
     done.abort(new Error('no longer waiting'))
     await watching
   }
-  return granted(box, lease, meant, { signal: terms.signal, wait: left(restOfWait) })
+  return granted(cellRef, lease, parseApplicable, { signal: terms.signal, wait: left(restOfWait) })
 }
 
 /** The last check, with the lock: what was kept meanwhile stands. */
 async function granted(
-  box: CellRef,
+  cellRef: CellRef,
   lease: HeldLease,
-  meant: (cell: Cell | undefined) => Kept | undefined,
+  parseApplicable: (cell: Cell | undefined) => StoredResult | undefined,
   within: { readonly signal: AbortSignal | undefined; readonly wait: number },
 ): Promise<Found> {
-  let kept: Kept | undefined
+  let kept: StoredResult | undefined
   try {
-    kept = await readOnce(box.engine, box.key, (bounds) => box.read(bounds).then(meant), within)
+    kept = await readOnce(
+      cellRef.engine,
+      cellRef.key,
+      (bounds) => cellRef.read(bounds).then(parseApplicable),
+      within,
+    )
     // The store may have been slow to reply.
     if (kept === undefined) lease.assertHeld()
   } catch (error) {
@@ -145,50 +150,58 @@ async function granted(
 }
 
 async function run<R>(
-  box: CellRef,
+  cellRef: CellRef,
   lease: HeldLease,
   fn: (lease: Lease) => R | PromiseLike<R>,
   { keep, keepError }: { readonly keep: number; readonly keepError: number },
 ): Promise<R> {
   const { token } = lease
-  let kept: Kept
+  let kept: StoredResult
   let thrown: unknown
   let result: R | undefined
   try {
     result = await runInside(lease, () => fn(lease))
     kept = { token, ok: true, ...(result !== undefined && { value: result }) }
-    checkJson(box, kept)
+    checkJson(cellRef, kept)
   } catch (error) {
     thrown = error
-    kept = { token, ok: false, error: told(error), ...(keepError === 0 && { brief: true }) }
+    kept = { token, ok: false, error: toStoredError(error), ...(keepError === 0 && { brief: true }) }
   }
   const was = lease.isHeld
-  const replaced = was ? await put(box, lease, kept, kept.ok ? keep : keepError) : 'late'
+  const replaced = was ? await put(cellRef, lease, kept, kept.ok ? keep : keepError) : 'late'
   const outcome = await lease.release()
   if (!kept.ok) throw thrown
-  if (replaced === 'kept' && outcome !== 'lost') return opened<R>(kept)
+  if (replaced === 'kept' && outcome !== 'lost') return unwrapResult<R>(kept)
   const lost = lease.hold.lost ?? new LeaseLostError(lease.name, token, 'taken')
   lost.result = result
   throw lost
 }
 
 /** `late`: a later run has kept its own, or the lease ran out before the store replied. */
-async function put(box: CellRef, lease: HeldLease, kept: Kept, keep: number): Promise<'kept' | 'late'> {
-  const wait = Math.min(lease.remaining(), longestKeeping)
+async function put(
+  cellRef: CellRef,
+  lease: HeldLease,
+  kept: StoredResult,
+  keep: number,
+): Promise<'kept' | 'late'> {
+  const wait = Math.min(lease.remaining(), maxKeep)
   // Even an error that is not kept at all is delivered to those who watch.
   const replacement = { value: JSON.stringify(kept), keep: Math.max(keep, 1) }
-  const done = await withDeadline(box.engine, { wait: Math.max(wait, 1) }, (bounds: Deadline) =>
-    box.update((cell) => ((keptIn(cell)?.token ?? 0) >= lease.token ? undefined : replacement), bounds),
+  const done = await withDeadline(cellRef.engine, { wait: Math.max(wait, 1) }, (bounds: Deadline) =>
+    cellRef.update(
+      (cell) => ((parseStored(cell)?.token ?? 0) >= lease.token ? undefined : replacement),
+      bounds,
+    ),
   )
-  return !(done instanceof TimedOut) && keptIn(done)?.token === lease.token ? 'kept' : 'late'
+  return !(done instanceof TimedOut) && parseStored(done)?.token === lease.token ? 'kept' : 'late'
 }
 
-function keptIn(cell: Cell | undefined): Kept | undefined {
-  return cell === undefined ? undefined : (JSON.parse(cell.value) as Kept)
+function parseStored(cell: Cell | undefined): StoredResult | undefined {
+  return cell === undefined ? undefined : (JSON.parse(cell.value) as StoredResult)
 }
 
 /** What every caller gets, the one that ran it included: what JSON makes of it. */
-function opened<R>(kept: Kept): R {
+function unwrapResult<R>(kept: StoredResult): R {
   if (kept.ok) return (kept.value === undefined ? undefined : JSON.parse(JSON.stringify(kept.value))) as R
   const { name, message, code } = kept.error
   const error = new Error(message)
@@ -197,24 +210,24 @@ function opened<R>(kept: Kept): R {
 }
 
 /** @throws TypeError, RangeError for a result that cannot be kept */
-function checkJson(box: CellRef, kept: Kept): void {
+function checkJson(cellRef: CellRef, kept: StoredResult): void {
   let text: string
   try {
     text = JSON.stringify(kept)
   } catch (cause) {
-    throw new TypeError(`the result of once(${quote(box.key)}) is no JSON; return plain data`, { cause })
+    throw new TypeError(`the result of once(${quote(cellRef.key)}) is no JSON; return plain data`, { cause })
   }
   const bytes = Buffer.byteLength(text)
   if (bytes > 64 * 1024)
     throw new RangeError(
-      `the result of once(${quote(box.key)}) is ${bytes} bytes long, the limit is 65536; keep it elsewhere and return its place`,
+      `the result of once(${quote(cellRef.key)}) is ${bytes} bytes long, the limit is 65536; keep it elsewhere and return its place`,
     )
 }
 
-function told(error: unknown): Told {
-  if (!(error instanceof Error)) return { name: 'Error', message: String(error).slice(0, longestMessage) }
+function toStoredError(error: unknown): StoredError {
+  if (!(error instanceof Error)) return { name: 'Error', message: String(error).slice(0, maxMessage) }
   const { name, message } = error
   const { code } = error as { code?: unknown }
-  const text = message.slice(0, longestMessage)
+  const text = message.slice(0, maxMessage)
   return { name, message: text, ...(typeof code === 'string' && { code }) }
 }

@@ -36,7 +36,7 @@ import {
   type WaitOptions,
   withDeadline,
 } from '../core/with-deadline.js'
-import { beginHold, createMembership, lookEvery, type Membership, whileWaiting } from './membership.js'
+import { beginHold, checkInterval, createMembership, type Membership, whileWaiting } from './membership.js'
 
 /** Options left out come from `createLocks`. */
 export interface PoolOptions extends Defaults {
@@ -98,7 +98,7 @@ export interface Pool {
   holders(): Promise<readonly PermitHolder[]>
 }
 
-interface Place {
+interface PoolEntry {
   readonly attempt: string
   readonly take: number
   readonly in: boolean
@@ -107,32 +107,35 @@ interface Place {
 /** The value of the cell, as JSON. */
 interface State {
   readonly size: number
-  readonly line: readonly Place[]
+  readonly line: readonly PoolEntry[]
   readonly closed?: true
 }
 
-const mostPermits = 1_000_000
-const longestFarewell = 1_000
+const maxPermits = 1_000_000
+const leaveTimeout = 1_000
 /** How often `holders` looks at most, while others come and go. */
-const mostLooks = 5
+const maxReads = 5
 
 export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
   checkName(name)
   const { permits, ...given } = options ?? {}
   const first = whole(`permits of pool ${quote(name)}`, permits)
-  const defaults = engine.defaultsOf('pool()', given)
-  const box = new CellRef(engine, 'pool', name)
-  const roll = createMembership(box, name, 'a pool', { ...defaults, maxPending: Number.POSITIVE_INFINITY })
-  const living = async (line: readonly Place[], bounds: Deadline) => {
+  const defaults = engine.resolveDefaults('pool()', given)
+  const cellRef = new CellRef(engine, 'pool', name)
+  const membership = createMembership(cellRef, name, 'a pool', {
+    ...defaults,
+    maxPending: Number.POSITIVE_INFINITY,
+  })
+  const removeDead = async (line: readonly PoolEntry[], bounds: Deadline) => {
     const attempts = line.map(({ attempt }) => attempt)
-    const alive = new Set(await roll.alive(attempts, bounds))
+    const alive = new Set(await membership.alive(attempts, bounds))
     return line.filter(({ attempt }) => alive.has(attempt))
   }
   const change = (bounds: Deadline, act: (state: State, kept: boolean) => State | undefined) =>
-    box.update(async (cell) => {
-      const state = stateIn(cell) ?? { size: first, line: [] }
-      const next = act({ ...state, line: await living(state.line, bounds) }, cell !== undefined)
-      const value = next && JSON.stringify(served(next))
+    cellRef.update(async (cell) => {
+      const state = parseState(cell) ?? { size: first, line: [] }
+      const next = act({ ...state, line: await removeDead(state.line, bounds) }, cell !== undefined)
+      const value = next && JSON.stringify(grantFromHead(next))
       return value === undefined || value === cell?.value
         ? undefined
         : { value, keep: Number.POSITIVE_INFINITY }
@@ -154,10 +157,10 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
       if (mine(state) !== undefined) return state
       const next = { ...state, line: [...state.line, { attempt, take, in: false }] }
       // A single attempt does not stay to wait, and nobody queues for a closed pool.
-      const stays = state.closed !== true && (!bounds.once || mine(served(next))?.in === true)
+      const stays = state.closed !== true && (!bounds.once || mine(grantFromHead(next))?.in === true)
       return stays ? next : undefined
     })
-    const state = stateIn(cell)
+    const state = parseState(cell)
     if (mine(state)?.in) return true
     if (state?.closed) throw new PoolClosedError(name)
     return undefined
@@ -167,13 +170,13 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
    * Takes the shared lease that proves this member alive. While it waits, `autoRenew` and `maxHold` of its caller do not
    * apply: they do once it is served. Undefined: not granted in time, or a mutex of this name was in the way.
    */
-  async function seat(
+  async function join(
     { wait: _, ...terms }: PoolAcquireOptions,
     wait: number,
   ): Promise<HeldLease | undefined> {
-    if (wait === 0) return roll.lock.tryAcquire(terms)
+    if (wait === 0) return membership.lock.tryAcquire(terms)
     const waiting = { ...terms, wait, ...whileWaiting }
-    return roll.lock.take(waiting).catch((error: unknown) => {
+    return membership.lock.take(waiting).catch((error: unknown) => {
       if (!(error instanceof AcquireTimeoutError) || error.cause !== undefined) throw error
       return undefined
     })
@@ -186,7 +189,7 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
     const terms = resolveTerms(engine.driver.name, engine.traits, defaults, given)
     const { wait } = terms
     const most = checkMaxPending(maxPending ?? defaults.maxPending)
-    const leave = wait === 0 ? undefined : engine.pending.enter(box.key, name, most)
+    const leave = wait === 0 ? undefined : engine.pending.enter(cellRef.key, name, most)
     try {
       return await waitFor(permits, given, terms)
     } finally {
@@ -201,36 +204,36 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
   ): Promise<Lease | undefined> {
     const from = engine.clock.now()
     const { wait, signal } = terms
-    const lease = await seat(given, wait)
+    const lease = await join(given, wait)
     if (lease === undefined) return undefined
     const { attempt } = lease.hold.watchdog.claim
     try {
       const left = wait === 0 ? 0 : Math.max(1, wait - (engine.clock.now() - from))
       const within = { wait: left, ...(signal !== undefined && { signal }) }
       const looking = (bounds: Deadline) =>
-        box.waitUntil(() => serve(lease, permits, bounds), bounds, lookEvery)
+        cellRef.waitUntil(() => serve(lease, permits, bounds), bounds, checkInterval)
       const done = await answered(engine, name, within, looking, restOfWait)
       if (done === true) {
         if (wait > 0) await beginHold(lease, terms)
-        return leaving(lease, without(attempt))
+        return leaseWithLeave(lease, without(attempt))
       }
     } catch (error) {
-      await withDeadline(engine, { wait: longestFarewell }, without(attempt)).catch(() => undefined)
+      await withDeadline(engine, { wait: leaveTimeout }, without(attempt)).catch(() => undefined)
       await lease.release()
       throw error
     }
-    await withDeadline(engine, { wait: longestFarewell }, without(attempt)).catch(() => undefined)
+    await withDeadline(engine, { wait: leaveTimeout }, without(attempt)).catch(() => undefined)
     await lease.release()
     return undefined
   }
 
   /** The lease is released first: from then on nobody counts it. The change that follows wakes the waiters. */
-  function leaving(lease: HeldLease, leave: (bounds: Deadline) => Promise<unknown>): Lease {
+  function leaseWithLeave(lease: HeldLease, leave: (bounds: Deadline) => Promise<unknown>): Lease {
     const release = lease.release.bind(lease)
     lease.release = async () => {
       const outcome = await release()
       if (outcome !== 'already-released' && !engine.closed)
-        await withDeadline(engine, { wait: longestFarewell }, leave).catch(() => undefined)
+        await withDeadline(engine, { wait: leaveTimeout }, leave).catch(() => undefined)
       return outcome
     }
     return lease
@@ -261,11 +264,11 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
       await readOnce(engine, name, closing, { signal: options.signal })
       const rest = { ...options, wait: Math.max(0, wait - (engine.clock.now() - from)) }
       const ended = async (cell: Cell | undefined, bounds: Deadline) => {
-        const before = holdersIn(cell)
+        const before = parseHolders(cell)
         if (before === undefined || before.length === 0) return before === undefined ? 'opened' : 'drained'
-        if ((await living(before, bounds)).length > 0) return undefined
+        if ((await removeDead(before, bounds)).length > 0) return undefined
         // Others may have been served before the last of these left: strike these out of the state that stands.
-        const after = holdersIn(await change(bounds, (state, kept) => (kept ? state : undefined)))
+        const after = parseHolders(await change(bounds, (state, kept) => (kept ? state : undefined)))
         if (after === undefined) return 'opened'
         return after.length === 0 ? 'drained' : undefined
       }
@@ -273,7 +276,7 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
         engine,
         name,
         rest,
-        (bounds) => box.waitUntil((cell) => ended(cell, bounds), bounds, lookEvery),
+        (bounds) => cellRef.waitUntil((cell) => ended(cell, bounds), bounds, checkInterval),
         restOfWait,
       )
       return found === 'drained'
@@ -284,22 +287,23 @@ export function pool(engine: Engine, name: string, options: PoolOptions): Pool {
     async delete() {
       let inUse = false
       await readOnce(engine, name, (bounds) =>
-        box.update(async (cell) => {
-          const state = stateIn(cell)
+        cellRef.update(async (cell) => {
+          const state = parseState(cell)
           if (state === undefined) return undefined
-          inUse = (await living(state.line, bounds)).length > 0
+          inUse = (await removeDead(state.line, bounds)).length > 0
           return inUse ? undefined : { value: undefined, keep: 0 }
         }, bounds),
       )
       return !inUse
     },
-    size: () => readOnce(engine, name, async (bounds) => stateIn(await box.read(bounds))?.size ?? first),
-    holders: () => readOnce(engine, name, (bounds) => holdersOf(roll, box, bounds)),
+    size: () =>
+      readOnce(engine, name, async (bounds) => parseState(await cellRef.read(bounds))?.size ?? first),
+    holders: () => readOnce(engine, name, (bounds) => readHolders(membership, cellRef, bounds)),
   }
 }
 
 /** Admits from the head of the queue for as long as requests fit. */
-function served(state: State): State {
+function grantFromHead(state: State): State {
   const { size, line } = state
   let left = size
   for (const place of line) if (place.in) left -= place.take
@@ -313,17 +317,22 @@ function served(state: State): State {
   return { ...state, line: next }
 }
 
-async function holdersOf(roll: Membership, box: CellRef, bounds: Deadline): Promise<readonly PermitHolder[]> {
-  let cell = await box.read(bounds)
+async function readHolders(
+  membership: Membership,
+  cellRef: CellRef,
+  bounds: Deadline,
+): Promise<readonly PermitHolder[]> {
+  let cell = await cellRef.read(bounds)
   let holders: readonly Holder[] = []
-  for (let tries = 0; tries < mostLooks; tries++) {
-    holders = (await box.retrying(bounds, () => box.engine.driver.inspect(roll.lock.name))).holders
+  for (let tries = 0; tries < maxReads; tries++) {
+    holders = (await cellRef.retrying(bounds, () => cellRef.engine.driver.inspect(membership.lock.name)))
+      .holders
     // The permits of those who left in between may have gone to others, who would be missing.
-    const now = await box.read(bounds)
+    const now = await cellRef.read(bounds)
     if (now?.version === cell?.version) break
     cell = now
   }
-  const places = new Map(stateIn(cell)?.line.map((place) => [place.attempt, place]))
+  const places = new Map(parseState(cell)?.line.map((place) => [place.attempt, place]))
   return holders
     .filter(({ attempt, expiresIn }) => places.get(attempt)?.in === true && expiresIn > 0)
     .sort((a, b) => a.token - b.token)
@@ -337,18 +346,18 @@ async function holdersOf(roll: Membership, box: CellRef, bounds: Deadline): Prom
 }
 
 /** Those who hold permits of a closed pool; undefined: it is open. */
-function holdersIn(cell: Cell | undefined): readonly Place[] | undefined {
-  const state = stateIn(cell)
+function parseHolders(cell: Cell | undefined): readonly PoolEntry[] | undefined {
+  const state = parseState(cell)
   return state?.closed === true ? state.line.filter((place) => place.in) : undefined
 }
 
-function stateIn(cell: Cell | undefined): State | undefined {
+function parseState(cell: Cell | undefined): State | undefined {
   return cell === undefined ? undefined : (JSON.parse(cell.value) as State)
 }
 
 function whole(what: string, value: unknown): number {
   if (typeof value !== 'number') throw new TypeError(`${what} must be a number, got ${describe(value)}`)
-  if (!Number.isInteger(value) || value < 1 || value > mostPermits)
-    throw new RangeError(`${what} must be an integer from 1 to ${mostPermits}, got ${value}`)
+  if (!Number.isInteger(value) || value < 1 || value > maxPermits)
+    throw new RangeError(`${what} must be an integer from 1 to ${maxPermits}, got ${value}`)
   return value
 }

@@ -19,7 +19,7 @@ export interface ReadWriteLock {
 
 export function readWrite(engine: Engine, name: string, defaults?: Defaults): ReadWriteLock {
   checkName(name)
-  const terms = engine.defaultsOf('readWrite()', defaults)
+  const terms = engine.resolveDefaults('readWrite()', defaults)
   return {
     name,
     read: new EngineLock(engine, name, 'shared', noPermits('a read/write lock', shared), terms),

@@ -46,7 +46,7 @@ interface Request extends Omit<RevokeRequest, 'client'> {
 }
 
 /** How often to poll whether the holder has given way, in ms. */
-const lookEvery = 250
+const checkInterval = 250
 
 /** @throws UnsupportedError, TypeError, RangeError; BackendError when the store does not reply; the reason of `signal` */
 export async function revoke(
@@ -64,9 +64,9 @@ export async function revoke(
   const force = driver.forceRelease
   if (force === undefined)
     throw new UnsupportedError(driver.name, 'forced release', 'use the tools of the store itself')
-  const box = new CellRef(engine, 'revoke', name)
+  const cell = new CellRef(engine, 'revoke', name)
   const holding = async (bounds: Deadline) => {
-    const { holders } = await box.retrying(bounds, () => driver.inspect(name))
+    const { holders } = await cell.retrying(bounds, () => driver.inspect(name))
     return holders.filter(({ expiresIn }) => expiresIn > 0).map(({ attempt }) => attempt)
   }
   const attempts = await readOnce(engine, name, holding, { signal })
@@ -82,12 +82,16 @@ export async function revoke(
   await readOnce(
     engine,
     name,
-    (bounds) => box.update((cell) => (cell?.value === asked.value ? undefined : asked), bounds),
+    (bounds) => cell.update((cell) => (cell?.value === asked.value ? undefined : asked), bounds),
     { signal },
   )
   const until = { wait: Math.max(1, grace), ...(signal !== undefined && { signal }) }
   const gone = await withDeadline(engine, until, (bounds) =>
-    box.waitUntil(async () => (await held(holding, attempts, bounds)) === 0 || undefined, bounds, lookEvery),
+    cell.waitUntil(
+      async () => (await held(holding, attempts, bounds)) === 0 || undefined,
+      bounds,
+      checkInterval,
+    ),
   )
   if (!(gone instanceof TimedOut)) return 'released'
   // The last check before the force: a holder that came after the one that was asked is not meant.
@@ -115,7 +119,7 @@ export function onRevoke(engine: Engine, lease: Lease, listener: (asked: RevokeR
   if (!(lease instanceof HeldLease) || lease.hold.engine !== engine)
     throw new TypeError(`onRevoke takes a lease of a single lock of these locks, got ${describe(lease)}`)
   const { hold } = lease
-  const box = new CellRef(engine, 'revoke', hold.name)
+  const cell = new CellRef(engine, 'revoke', hold.name)
   const { attempt } = hold.watchdog.claim
   const controller = new AbortController()
   const { signal } = controller
@@ -131,7 +135,7 @@ export function onRevoke(engine: Engine, lease: Lease, listener: (asked: RevokeR
     for (;;) {
       const forEver = { wait: Number.POSITIVE_INFINITY, signal, ref: false }
       const request = await withDeadline(engine, forEver, (bounds) =>
-        box.waitUntil((cell) => {
+        cell.waitUntil((cell) => {
           const found = cell && (JSON.parse(cell.value) as Request)
           return found?.attempts.includes(attempt) && found.id !== last ? found : undefined
         }, bounds),

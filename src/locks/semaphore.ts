@@ -11,7 +11,7 @@ export interface SemaphoreOptions extends Defaults {
   readonly permits: number
 }
 
-const mostPermits = 1_000_000
+const maxPermits = 1_000_000
 
 /**
  * At most `permits` holders, or fewer that take more than one each (`acquire({ permits: 3 })`). Small requests do not
@@ -22,11 +22,17 @@ const mostPermits = 1_000_000
 export function semaphore(engine: Engine, name: string, options: SemaphoreOptions): Lock {
   checkName(name)
   const { permits, ...defaults } = options ?? {}
-  const of = count(`permits of semaphore ${quote(name)}`, permits, mostPermits)
-  const modeOf = (terms: Terms) =>
+  const of = count(`permits of semaphore ${quote(name)}`, permits, maxPermits)
+  const toMode = (terms: Terms) =>
     permitsMode(count(`permits asked of semaphore ${quote(name)}`, terms.permits ?? 1, of), of)
-  const lock = new EngineLock(engine, name, 'permits', modeOf, engine.defaultsOf('semaphore()', defaults))
-  const theirs = engine.limits.of(name)
+  const lock = new EngineLock(
+    engine,
+    name,
+    'permits',
+    toMode,
+    engine.resolveDefaults('semaphore()', defaults),
+  )
+  const theirs = engine.limits.get(name)
   if (theirs !== undefined && theirs !== of) throw permitLimitError(name, theirs, of)
   return lock
 }

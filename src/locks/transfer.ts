@@ -16,7 +16,7 @@ import type { Wait } from '../core/driver.js'
 import type { Engine } from '../core/engine.js'
 import { BackendError, LeaseLostError, UnsupportedError, unavailable } from '../core/errors.js'
 import { HeldLease, type Lease } from '../core/lease.js'
-import { claimOf } from '../core/local-queue.js'
+import { createClaim } from '../core/local-queue.js'
 import type { Mode } from '../core/mode.js'
 import { checkName, describe, quote } from '../core/name.js'
 import { type AcquireOptions, checkOptions, resolveTerms } from '../core/options.js'
@@ -37,8 +37,8 @@ interface Ticket {
   readonly note?: string
 }
 
-const offered = 'offered'
-const longestAttempt = 10_000
+const exported = 'offered'
+const maxAttempt = 10_000
 
 /** @throws LeaseLostError, TypeError, UnsupportedError, BackendError: the lease then goes on here */
 export async function exportLease(engine: Engine, lease: Lease): Promise<string> {
@@ -56,12 +56,12 @@ export async function exportLease(engine: Engine, lease: Lease): Promise<string>
   const { attempt, mode, note } = watchdog.claim
   const { ttl, lockDelay } = watchdog
   const id = engine.env.id()
-  const box = new CellRef(engine, 'hand', id)
-  const offer = { value: offered, keep: ttl }
+  const cellRef = new CellRef(engine, 'hand', id)
+  const offer = { value: exported, keep: ttl }
   // While the lease lasts there is time for another try.
-  await whileHeld(engine, lease, (bounds) => box.retrying(bounds, () => lease.extend(ttl)))
+  await whileHeld(engine, lease, (bounds) => cellRef.retrying(bounds, () => lease.extend(ttl)))
   await whileHeld(engine, lease, (bounds) =>
-    box.update((cell) => (cell === undefined ? offer : undefined), bounds),
+    cellRef.update((cell) => (cell === undefined ? offer : undefined), bounds),
   )
   hold.detach()
   const ticket: Ticket = {
@@ -83,24 +83,26 @@ export async function adoptLease(engine: Engine, text: string, options: AdoptOpt
   checkPortable(engine)
   engine.assertOpen()
   checkOptions(options, ['maxHold'])
-  const { id, name, attempt, mode, ttl, lockDelay = 0, token, note } = ticketIn(text)
+  const { id, name, attempt, mode, ttl, lockDelay = 0, token, note } = parseTicket(text)
   const terms = resolveTerms(engine.driver.name, engine.traits, engine.defaults, {
     ...options,
     ttl,
     lockDelay,
     ...(note !== undefined && { note }),
   })
-  const box = new CellRef(engine, 'hand', id)
+  const cellRef = new CellRef(engine, 'hand', id)
   const mine = engine.env.id()
   const taken = await readOnce(engine, name, (bounds) =>
-    box.update((cell) => (cell?.value === offered ? { value: mine, keep: ttl } : undefined), bounds),
+    cellRef.update((cell) => (cell?.value === exported ? { value: mine, keep: ttl } : undefined), bounds),
   )
   if (taken === undefined)
     throw new LeaseLostError(name, token, 'expired', new Error('the ticket has run out'))
   if (taken.value !== mine)
     throw new LeaseLostError(name, token, 'taken', new Error('the ticket was adopted before'))
-  const claim = claimOf(name, attempt, mode, { ...terms, fair: false })
-  const hold = await within(engine, name, (wait) => engine.line(name).adopt(claim, token, terms, wait))
+  const claim = createClaim(name, attempt, mode, { ...terms, fair: false })
+  const hold = await withTimeLimit(engine, name, (wait) =>
+    engine.queue(name).adopt(claim, token, terms, wait),
+  )
   if (hold === undefined) throw new LeaseLostError(name, token, 'expired')
   const lease = new HeldLease(hold, mode.kind)
   if (terms.leakWarning) engine.leaks?.watch(lease, engine.leaks.stack())
@@ -108,12 +110,12 @@ export async function adoptLease(engine: Engine, text: string, options: AdoptOpt
 }
 
 /** A single attempt; the driver may try for as long as a single attempt may take. */
-async function within<R>(engine: Engine, name: string, work: (wait: Wait) => Promise<R>): Promise<R> {
+async function withTimeLimit<R>(engine: Engine, name: string, work: (wait: Wait) => Promise<R>): Promise<R> {
   const controller = new AbortController()
   const { signal } = controller
   const { clock, driver } = engine
   const from = clock.now()
-  const stop = clock.at(from + longestAttempt, () => controller.abort())
+  const stop = clock.at(from + maxAttempt, () => controller.abort())
   let trouble: BackendError | undefined
   const silent = () => unavailable(driver.name, name, clock.now() - from, trouble)
   try {
@@ -148,7 +150,7 @@ function checkPortable({ driver }: Engine): void {
 }
 
 /** @throws TypeError */
-function ticketIn(text: string): Ticket {
+function parseTicket(text: string): Ticket {
   try {
     const ticket = JSON.parse(Buffer.from(text, 'base64url').toString()) as Ticket
     checkName(ticket.name)

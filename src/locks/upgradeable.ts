@@ -57,7 +57,7 @@ export interface UpgradeableLease extends Lease {
 /** @throws UnsupportedError when the driver has no shared mode; TypeError, RangeError for a bad name */
 export function upgradeable(engine: Engine, name: string, defaults?: Defaults): UpgradeableLock {
   checkName(name)
-  const terms = engine.defaultsOf('upgradeable()', defaults)
+  const terms = engine.resolveDefaults('upgradeable()', defaults)
   const pen = `pen of ${name}`
   checkName(pen, 'lock name with its pen')
   const what = 'an upgradeable lock'
@@ -92,14 +92,14 @@ export function upgradeable(engine: Engine, name: string, defaults?: Defaults): 
 }
 
 class Upgradeable extends CompositeLease implements UpgradeableLease {
-  readonly #sides: { readonly read: EngineLock; readonly write: EngineLock }
+  readonly #locks: { readonly read: EngineLock; readonly write: EngineLock }
   readonly #options: UpgradeableOptions
-  readonly #both: HeldLease[]
+  readonly #leases: HeldLease[]
   #mode: 'read' | 'write' = 'read'
   #signals: AbortController | undefined
-  #busy: Promise<unknown> = Promise.resolve()
+  #pending: Promise<unknown> = Promise.resolve()
   /** Aborts on release: a wait for the write side then ends. */
-  readonly #given = new AbortController()
+  readonly #released = new AbortController()
 
   constructor(
     sides: { readonly read: EngineLock; readonly write: EngineLock },
@@ -109,9 +109,9 @@ class Upgradeable extends CompositeLease implements UpgradeableLease {
   ) {
     const both = [pen, reading]
     super(sides.read.name, both)
-    this.#sides = sides
+    this.#locks = sides
     this.#options = options
-    this.#both = both
+    this.#leases = both
   }
 
   get mode(): 'read' | 'write' {
@@ -122,21 +122,21 @@ class Upgradeable extends CompositeLease implements UpgradeableLease {
   override get signal(): AbortSignal {
     if (this.#signals !== undefined) return this.#signals.signal
     this.#signals = new AbortController()
-    for (const lease of this.#both) this.#follow(lease)
+    for (const lease of this.#leases) this.#follow(lease)
     return this.#signals.signal
   }
 
   upgrade(options: Pick<AcquireOptions, 'wait' | 'signal'> = {}): Promise<boolean> {
-    return this.#inTurn(async () => {
+    return this.#serialize(async () => {
       this.assertHeld()
       if (this.#mode === 'write') return true
       try {
-        await this.#swap(this.#sides.write, { ...this.#options, ...options })
+        await this.#swap(this.#locks.write, { ...this.#options, ...options })
         this.#mode = 'write'
         return true
       } catch (error) {
-        this.#both[0]?.assertHeld()
-        await this.#take(this.#sides.read, this.#options)
+        this.#leases[0]?.assertHeld()
+        await this.#acquireSide(this.#locks.read, this.#options)
         if (error instanceof AcquireTimeoutError) return false
         throw error
       }
@@ -144,39 +144,39 @@ class Upgradeable extends CompositeLease implements UpgradeableLease {
   }
 
   downgrade(): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#serialize(async () => {
       this.assertHeld()
-      if (this.#mode === 'read' && this.#both.length > 1) return
-      await this.#swap(this.#sides.read, this.#options)
+      if (this.#mode === 'read' && this.#leases.length > 1) return
+      await this.#swap(this.#locks.read, this.#options)
     })
   }
 
   override release(): Promise<ReleaseOutcome> {
     const answer = super.release()
-    this.#given.abort(this.lostError())
+    this.#released.abort(this.lostError())
     return answer
   }
 
   /** In between, or if the second step fails, only the pen is held: the holder goes on reading, and nobody writes. */
   async #swap(to: EngineLock, options: UpgradeableOptions): Promise<void> {
     this.#mode = 'read'
-    const before = this.#both.length > 1 ? this.#both.pop() : undefined
+    const before = this.#leases.length > 1 ? this.#leases.pop() : undefined
     if ((await before?.release()) === 'lost') {
-      if (before !== undefined) this.#both[1] = before
+      if (before !== undefined) this.#leases[1] = before
       throw this.lostError()
     }
-    await this.#take(to, options)
+    await this.#acquireSide(to, options)
   }
 
-  async #take(side: EngineLock, options: UpgradeableOptions): Promise<void> {
-    const ends = [this.#given.signal, ...(options.signal === undefined ? [] : [options.signal])]
+  async #acquireSide(side: EngineLock, options: UpgradeableOptions): Promise<void> {
+    const ends = [this.#released.signal, ...(options.signal === undefined ? [] : [options.signal])]
     const lease = await side.take({ ...options, signal: AbortSignal.any(ends) })
     // The pen may have expired, or been released, during the wait for the other.
-    if (this.#both[0]?.isHeld !== true) {
+    if (this.#leases[0]?.isHeld !== true) {
       await lease.release()
       throw this.lostError()
     }
-    this.#both[1] = lease
+    this.#leases[1] = lease
     if (this.#signals !== undefined) this.#follow(lease)
   }
 
@@ -187,14 +187,14 @@ class Upgradeable extends CompositeLease implements UpgradeableLease {
     else signal.addEventListener('abort', lost, { once: true })
   }
 
-  #inTurn<R>(work: () => Promise<R>): Promise<R> {
-    const next = this.#busy.then(work)
-    this.#busy = next.catch(() => undefined)
+  #serialize<R>(work: () => Promise<R>): Promise<R> {
+    const next = this.#pending.then(work)
+    this.#pending = next.catch(() => undefined)
     return next
   }
 
   override lostError(): LeaseLostError {
-    const lost = this.#both.find((lease) => lease.state === 'lost') ?? this.#both[0]
+    const lost = this.#leases.find((lease) => lease.state === 'lost') ?? this.#leases[0]
     return lost?.hold.lostError() ?? new LeaseLostError(this.name, this.token, 'taken')
   }
 }

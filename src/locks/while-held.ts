@@ -20,12 +20,12 @@ export async function whileHeld<R>(
     bounds = given
     return work(given)
   }).catch((error: unknown) => {
-    const silent = bounds?.trouble !== undefined && error instanceof LeaseLostError && error.why === 'expired'
+    const silent = bounds?.error !== undefined && error instanceof LeaseLostError && error.why === 'expired'
     if (silent) return new TimedOut(engine.clock.now() - from, bounds as Deadline)
     throw error
   })
   if (!(done instanceof TimedOut)) return done
   const { lost } = lease.hold
   if (lost !== undefined && lost.why !== 'expired') throw lost
-  throw unavailable(engine.driver.name, lease.name, done.waited, done.trouble)
+  throw unavailable(engine.driver.name, lease.name, done.waited, done.error)
 }

@@ -24,13 +24,13 @@ function lease(parts: Partial<LeaseState> = {}): LeaseState {
     until: 12_000,
     knownUntil: 12_000,
     maxHoldAt: never,
-    worth: 12_000,
+    maxLeaseTtl: 12_000,
     autoRenew: true,
     renewAt: 4_000,
     overdueAt: 6_000,
     doubtReported: false,
     tryEndsAt: never,
-    underWay: false,
+    renewing: false,
     extending: 0,
     loss: undefined,
     ended: false,
@@ -48,7 +48,7 @@ const table: readonly (readonly [state: string, parts: Partial<LeaseState>, now:
   ['held, one under way', trying, 4_500, { health: 'held', action: undefined, nextAt: 6_000 }],
   [
     'held, an explicit renewal under way',
-    { underWay: true, extending: 1 },
+    { renewing: true, extending: 1 },
     4_500,
     { health: 'held', action: undefined, nextAt: 12_000 },
   ],
@@ -66,7 +66,7 @@ const table: readonly (readonly [state: string, parts: Partial<LeaseState>, now:
   ],
   [
     'given up, not yet ended: nothing is sent beside it',
-    { underWay: true, overdueAt: 5_000, doubtReported: true, renewAt: 6_500 },
+    { renewing: true, overdueAt: 5_000, doubtReported: true, renewAt: 6_500 },
     6_600,
     { health: 'doubtful', action: undefined, nextAt: 6_500 },
   ],
@@ -206,13 +206,13 @@ test('of all states: no loss is missed, nothing is sent for a lost lease, and ev
     const told = JSON.stringify(parts)
     assert.equal(health === 'lost', lost, told)
     assert.equal(healthAt(state, now), health, told)
-    if (action === 'renew') assert.ok(!lost && state.autoRenew && !state.underWay, told)
+    if (action === 'renew') assert.ok(!lost && state.autoRenew && !state.renewing, told)
     if (lost) assert.equal(action, state.ended ? undefined : 'lose', told)
     // Later than that, a loss would be reported late.
     assert.ok(state.ended || nextAt <= Math.min(state.until, state.maxHoldAt), told)
     assert.ok(actionsUntilQuiet(state, now) <= 4, told)
     const quiet = plan(state, now)
-    if (!state.ended && !state.underWay) assert.ok(quiet.nextAt > now, `a busy loop: ${told}`)
+    if (!state.ended && !state.renewing) assert.ok(quiet.nextAt > now, `a busy loop: ${told}`)
   }
   assert.equal(states, 3 * 2 * 2 * 2 * 2 * 2 * 2 * 2 * 2 * 2)
 })
@@ -250,8 +250,8 @@ function actionsUntilQuiet(state: LeaseState, now: number): number {
       planRetry(state, now, 0)
     }
     if (action === 'renew') {
-      state.underWay = true
-      state.tryEndsAt = now + tryTime(state.worth)
+      state.renewing = true
+      state.tryEndsAt = now + tryTime(state.maxLeaseTtl)
     }
   }
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { createLocks } from 'holdfast'
 import { memory } from 'holdfast/memory'
-import { passesWhileContended, passingTimeWhileContended } from '../../src/core/local-handoff.js'
+import { maxContendedHandoffs, maxContendedHandoffTime } from '../../src/core/local-handoff.js'
 import type { Lease } from '../../src/index.js'
 import { settle } from '../support/fake-clock.js'
 import { leakCheck } from '../support/leaks.js'
@@ -36,7 +36,7 @@ test('a thousand requests in one process cost the store one waiter', async () =>
   )
 })
 
-test(`while others wait in the store the lock is passed on at most ${passesWhileContended} times`, async () => {
+test(`while others wait in the store the lock is passed on at most ${maxContendedHandoffs} times`, async () => {
   const s = script()
   let contended = false
   let held = 0
@@ -49,14 +49,14 @@ test(`while others wait in the store the lock is passed on at most ${passesWhile
   const grant = s.asked[0]!.grant(passable(() => contended))
   await settle()
   assert.equal(grant.releases, 1)
-  assert.equal(held, 50 + passesWhileContended)
+  assert.equal(held, 50 + maxContendedHandoffs)
   assert.equal(s.asked.length, 2, 'the next local request stands in the line of the store')
   s.asked[1]!.grant(passable(() => false))
   await Promise.all(workers)
   assert.equal(held, 100)
 })
 
-test(`while others wait in the store the lock is passed on for at most ${passingTimeWhileContended} ms`, async () => {
+test(`while others wait in the store the lock is passed on for at most ${maxContendedHandoffTime} ms`, async () => {
   const s = script()
   const [first, second, third] = ['a', 'b', 'c'].map(() => s.locks.mutex('m').acquire())
   await settle()
@@ -64,7 +64,7 @@ test(`while others wait in the store the lock is passed on for at most ${passing
   const a = await first!
   await a.release()
   const b = await second!
-  await s.clock.advance(passingTimeWhileContended + 1)
+  await s.clock.advance(maxContendedHandoffTime + 1)
   await b.release()
   await settle()
   assert.equal(grant.releases, 1)
@@ -336,7 +336,7 @@ test('a failing store fails the one who asked, and the next one asks again', asy
   await settle()
   s.asked[1]!.grant()
   await (await second).release()
-  assert.equal(s.engine.lines.get('m')?.isEmpty, true)
+  assert.equal(s.engine.queues.get('m')?.isEmpty, true)
 })
 
 test('a release that gets no answer is unknown, and is tried again until the lease would have ended', async () => {
@@ -399,7 +399,7 @@ test('of names nobody uses any more only a few lines are kept', async () => {
     s.asked[i]!.grant()
     await (await acquiring).release()
   }
-  assert.ok(s.engine.lines.size <= 257, `${s.engine.lines.size} lines`)
+  assert.ok(s.engine.queues.size <= 257, `${s.engine.queues.size} lines`)
 })
 
 test('a loop that never leaves the microtasks piles nothing up', async () => {

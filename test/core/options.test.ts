@@ -49,7 +49,7 @@ for (const [option, value, message] of bad) {
     )
     assert.equal(s.asked.length, 0)
     assert.ok(
-      [...s.engine.lines.values()].every(({ isEmpty }) => isEmpty),
+      [...s.engine.queues.values()].every(({ isEmpty }) => isEmpty),
       'nothing is half taken',
     )
   })

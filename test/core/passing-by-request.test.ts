@@ -1,7 +1,7 @@
 // A store that mints every token itself: the grant is passed on inside the process with one request for the next token.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { passesWhileContended } from '../../src/core/local-handoff.js'
+import { maxContendedHandoffs } from '../../src/core/local-handoff.js'
 import { settle } from '../support/fake-clock.js'
 import { leakCheck } from '../support/leaks.js'
 import { type Script, type ScriptedGrant, script } from '../support/scripted-driver.js'
@@ -129,11 +129,11 @@ test('a grant that is lost during the request is handed to nobody', async () => 
   await (await second).release()
 })
 
-test(`it is passed on at most ${passesWhileContended} times while others may wait in the store`, async () => {
+test(`it is passed on at most ${maxContendedHandoffs} times while others may wait in the store`, async () => {
   const s = script()
   const { mints, grant, first, others } = await held(s, 20)
   let [lease, token] = [first, 100]
-  for (let i = 0; i < passesWhileContended; i++) {
+  for (let i = 0; i < maxContendedHandoffs; i++) {
     await lease.release()
     mints[i]!.give(++token)
     lease = await others[i]!
@@ -141,7 +141,7 @@ test(`it is passed on at most ${passesWhileContended} times while others may wai
   }
   await lease.release()
   await settle()
-  assert.deepEqual([mints.length, grant.releases, s.asked.length], [passesWhileContended, 1, 2])
+  assert.deepEqual([mints.length, grant.releases, s.asked.length], [maxContendedHandoffs, 1, 2])
   const ended = Promise.allSettled(others)
   const closed = s.locks.close()
   s.asked[1]!.nothing()

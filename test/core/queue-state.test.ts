@@ -54,7 +54,7 @@ class World {
     if (next !== 'queued') return this.#begin(next)
     this.lined.push(caller)
     for (;;) {
-      const beside = this.#rules.pumpBeside(this.state)
+      const beside = this.#rules.pumpConcurrent(this.state)
       if (beside === undefined) return
       this.#begin(beside)
     }
@@ -94,15 +94,15 @@ class World {
   }
 
   release(hold: Hold, how: 'now' | 'after a rest' | 'to the store'): void {
-    const heir = this.#rules.heirOf(this.state, hold)
+    const heir = this.#rules.findSuccessor(this.state, hold)
     if (heir === undefined || how === 'to the store') return this.#giveBack(hold)
     if (how === 'now') return this.#handOver(hold, heir)
-    this.#rules.rest(this.state, hold)
+    this.#rules.holdBack(this.state, hold)
   }
 
   rested(hold: Hold, pass: boolean): void {
-    if (this.state.resting !== hold) return
-    const heir = pass ? this.#rules.heirOf(this.state, hold) : undefined
+    if (this.state.heldBack !== hold) return
+    const heir = pass ? this.#rules.findSuccessor(this.state, hold) : undefined
     if (heir === undefined) return this.#giveBack(hold)
     this.#handOver(hold, heir)
     this.#pump()
@@ -113,7 +113,7 @@ class World {
   }
 
   #giveBack(hold: Hold): void {
-    this.#rules.forget(this.state, hold)
+    this.#rules.removeHold(this.state, hold)
     this.granted.delete(hold)
     this.#pump()
   }
@@ -174,11 +174,11 @@ class World {
   }
 
   violations(): string[] {
-    const { queue: queued, asking, turn, holds, writer, resting } = this.state
+    const { queue: queued, asking, turn, holds, writer, heldBack } = this.state
     const found = [...this.wrong]
     const modes = [...holds].map(({ mode }) => mode.kind)
     if (modes.includes('exclusive') && modes.length > 1) found.push('an exclusive hold is not alone')
-    if (resting !== undefined && holds.size > 0) found.push('somebody holds what is being handed over')
+    if (heldBack !== undefined && holds.size > 0) found.push('somebody holds what is being handed over')
     const exclusiveHold = [...holds].find(({ mode }) => mode.kind === 'exclusive')
     if (writer !== exclusiveHold) found.push('the writer is not the exclusive hold')
     if (turn !== undefined && !asking.has(turn)) found.push('the turn has been answered')
@@ -192,7 +192,8 @@ class World {
         found.push(`caller ${caller.id} is in ${places} places`)
     }
     for (const hold of this.granted.keys())
-      if (!holds.has(hold) && hold !== resting) found.push('a grant is held by nobody and was not given back')
+      if (!holds.has(hold) && hold !== heldBack)
+        found.push('a grant is held by nobody and was not given back')
     return found
   }
 
@@ -222,8 +223,8 @@ class World {
       for (const how of ['now', 'after a rest', 'to the store'] as const)
         found.push([`release ${i} ${how}`, (world) => world.release(hold(world), how)])
     }
-    const resting = (world: World) => world.state.resting as Hold
-    if (this.state.resting !== undefined)
+    const resting = (world: World) => world.state.heldBack as Hold
+    if (this.state.heldBack !== undefined)
       for (const pass of [true, false])
         found.push([`rested ${pass}`, (world) => world.rested(resting(world), pass)])
     return found
@@ -231,13 +232,13 @@ class World {
 
   /** Equal for states from which the same can happen. */
   key(): string {
-    const { queue: queued, asking, turn, holds, writer, resting } = this.state
+    const { queue: queued, asking, turn, holds, writer, heldBack } = this.state
     const requests = [...asking].map((one) => [
       ...[one.owner?.id, one.once, one.reassigned, one.reported, one.claim.mode.kind, one === turn],
     ])
     const held = [...holds].map((hold) => [hold.mode.kind, hold === writer])
     const callers = this.callers.map(({ mode, once, terms, ends }) => [mode.kind, once, terms.fair, ends])
-    return JSON.stringify([[...queued].map(({ id }) => id), requests, held, resting?.mode.kind, callers])
+    return JSON.stringify([[...queued].map(({ id }) => id), requests, held, heldBack?.mode.kind, callers])
   }
 }
 
@@ -280,7 +281,7 @@ function stuck(world: World): string[] {
     const { state } = world
     const hold = [...state.holds][0]
     const request = [...state.asking].find(({ claim }) => world.admits(claim.mode))
-    if (state.resting !== undefined) world.rested(state.resting, true)
+    if (state.heldBack !== undefined) world.rested(state.heldBack, true)
     else if (hold !== undefined) world.release(hold, 'now')
     else if (request !== undefined) world.reply(request, 'grant', request.owner !== undefined)
     else break
@@ -309,16 +310,17 @@ const mistakes: Readonly<Record<string, [complaint: RegExp, Partial<Rules>]>> = 
   'the last in the queue inherits': [
     /served before/,
     {
-      heirOf: ((state, hold) => queue.heirOf(state, hold) && [...state.queue].at(-1)) as Rules['heirOf'],
+      findSuccessor: ((state, hold) =>
+        queue.findSuccessor(state, hold) && [...state.queue].at(-1)) as Rules['findSuccessor'],
     },
   ],
   'an heir stays in the queue': [
     /ended as held and held/,
-    { handedOver: (state, hold) => queue.forget(state, hold) },
+    { handedOver: (state, hold) => queue.removeHold(state, hold) },
   ],
   'whoever waits first inherits, whatever it asked for': [
     /was granted exclusive/,
-    { heirOf: ((state) => [...state.queue][0]) as Rules['heirOf'] },
+    { findSuccessor: ((state) => [...state.queue][0]) as Rules['findSuccessor'] },
   ],
   'the grant is handed over twice': [
     /not alone|held by nobody/,
@@ -364,7 +366,7 @@ const mistakes: Readonly<Record<string, [complaint: RegExp, Partial<Rules>]>> = 
   ],
   'a turn begins beside a hold': [
     /while an exclusive hold is alive/,
-    { pump: ((state) => queue.pump({ ...state, writer: undefined, resting: undefined })) as Rules['pump'] },
+    { pump: ((state) => queue.pump({ ...state, writer: undefined, heldBack: undefined })) as Rules['pump'] },
   ],
   'nobody is sent after an answer': [/stands still/, { pump: () => undefined }],
   'the turn is kept after its answer': [
@@ -380,9 +382,12 @@ const mistakes: Readonly<Record<string, [complaint: RegExp, Partial<Rules>]>> = 
   ],
   'a hold that is over still keeps others out': [
     /writer is not/,
-    { forget: (state, hold) => void state.holds.delete(hold) },
+    { removeHold: (state, hold) => void state.holds.delete(hold) },
   ],
-  'a resting hold keeps nobody out': [/stands still/, { rest: (state, hold) => queue.forget(state, hold) }],
+  'a resting hold keeps nobody out': [
+    /stands still/,
+    { holdBack: (state, hold) => queue.removeHold(state, hold) },
+  ],
   'a late grant is delivered': [
     /ended as/,
     { conclude: (request, reply) => queue.conclude(request, { ...reply, waiting: true }) },

@@ -64,7 +64,7 @@ test('a caller that gives up because of such a loss leaves no grant behind', asy
   const grant = s.asked[1]!.grant({ token: 101 })
   await assert.rejects(second, { message: 'all or nothing' })
   await settle()
-  assert.deepEqual([grant.releases, s.engine.line('m').counts().held], [1, 0])
+  assert.deepEqual([grant.releases, s.engine.queue('m').counts().held], [1, 0])
 })
 
 test('a grant that arrives after a newer one is given to nobody, and the wait goes on', async () => {

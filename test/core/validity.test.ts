@@ -8,14 +8,14 @@ after(leakCheck)
 
 test('a shorter renewal counts from when it is sent, and its answer ends what was before', () => {
   const validity = new Validity()
-  const long = validity.ask(0, 30_000)
+  const long = validity.sent(0, 30_000)
   validity.answered(long)
   assert.equal(validity.until, deadline(0, 30_000))
-  const short = validity.ask(1_000, 1_000)
+  const short = validity.sent(1_000, 1_000)
   assert.equal(validity.until, deadline(1_000, 1_000))
   validity.answered(short)
   assert.equal(validity.until, deadline(1_000, 1_000))
-  const longer = validity.ask(1_500, 60_000)
+  const longer = validity.sent(1_500, 60_000)
   assert.equal(validity.until, deadline(1_000, 1_000), 'not answered yet')
   validity.answered(longer)
   assert.equal(validity.until, deadline(1_500, 60_000))
@@ -23,30 +23,30 @@ test('a shorter renewal counts from when it is sent, and its answer ends what wa
 
 test('of two that were on their way together either may have come last', () => {
   const validity = new Validity()
-  const [short, long] = [validity.ask(0, 1_000), validity.ask(10, 30_000)]
+  const [short, long] = [validity.sent(0, 1_000), validity.sent(10, 30_000)]
   validity.answered(long)
   validity.answered(short)
   assert.equal(validity.until, deadline(10, 1_000))
-  validity.answered(validity.ask(500, 30_000))
+  validity.answered(validity.sent(500, 30_000))
   assert.equal(validity.until, deadline(500, 30_000))
 })
 
 test('one without an answer bounds what later answers are worth, until it is answered', () => {
   const validity = new Validity()
-  const lost = validity.ask(0, 1_000)
+  const lost = validity.sent(0, 1_000)
   for (let sent = 300; sent < 3_000; sent += 300) {
-    validity.answered(validity.ask(sent, 30_000))
+    validity.answered(validity.sent(sent, 30_000))
     assert.equal(validity.until, deadline(sent, 1_000))
   }
   validity.answered(lost)
-  validity.answered(validity.ask(3_000, 30_000))
+  validity.answered(validity.sent(3_000, 30_000))
   assert.equal(validity.until, deadline(3_000, 30_000))
 })
 
 test('one that was refused changes nothing', () => {
   const validity = new Validity()
-  validity.answered(validity.ask(0, 30_000))
-  validity.refused(validity.ask(100, 10))
+  validity.answered(validity.sent(0, 30_000))
+  validity.refused(validity.sent(100, 10))
   assert.equal(validity.until, deadline(0, 30_000))
 })
 
@@ -65,7 +65,7 @@ test('the store never lets go before, whatever it carried out, in whatever order
     const open: {
       sent: number
       ttl: number
-      asked: ReturnType<Validity['ask']>
+      asked: ReturnType<Validity['sent']>
       ran: boolean
       failed: boolean
     }[] = []
@@ -76,7 +76,7 @@ test('the store never lets go before, whatever it carried out, in whatever order
       const what = random(4)
       if (one === undefined || what === 0) {
         const ttl = [300, 1_000, 4_000][random(3)] ?? 0
-        open.push({ sent: now, ttl, asked: validity.ask(now, ttl), ran: false, failed: false })
+        open.push({ sent: now, ttl, asked: validity.sent(now, ttl), ran: false, failed: false })
       } else if (what === 1 && !one.ran) {
         one.ran = true
         end = now + one.ttl
@@ -98,8 +98,8 @@ test('renewals that fail for ever cost no more and more', () => {
   const validity = new Validity()
   const began = performance.now()
   for (let sent = 0; sent < 100_000; sent++) {
-    validity.failed(validity.ask(sent, 1_000 + (sent % 3)))
-    if (sent % 50 === 0) validity.answered(validity.ask(sent, 1_000))
+    validity.failed(validity.sent(sent, 1_000 + (sent % 3)))
+    if (sent % 50 === 0) validity.answered(validity.sent(sent, 1_000))
   }
   assert.ok(performance.now() - began < 2_000)
 })
