@@ -45,7 +45,7 @@ export function isStoreName(text: string): boolean {
 export function findConfig(from: string | undefined = workingDirectory()): Config | undefined {
   const home = real(homedir())
   for (let folder = from; folder !== undefined; folder = above(folder, home)) {
-    const found = configIn(folder)
+    const found = readConfig(folder)
     if (found !== undefined) return found
   }
   return undefined
@@ -73,15 +73,15 @@ function above(folder: string, home: string): string | undefined {
   return folder === home || next === folder ? undefined : next
 }
 
-function configIn(folder: string): Config | undefined {
+function readConfig(folder: string): Config | undefined {
   const own = join(folder, 'holdfast.json')
-  const found = contentOf(own)
+  const found = readContent(own)
   if (found !== undefined) {
     refuseWritable(own, found.stats)
     return read(own, '', parsed(own, found.text))
   }
   const manifest = join(folder, 'package.json')
-  const other = contentOf(manifest)
+  const other = readContent(manifest)
   if (other === undefined || !other.text.includes('"holdfast"')) return undefined
   const whole = parsed(manifest, other.text)
   // Most manifests that mention holdfast only depend on it.
@@ -96,7 +96,7 @@ interface Content {
 }
 
 /** Undefined: no such file. */
-function contentOf(file: string): Content | undefined {
+function readContent(file: string): Content | undefined {
   try {
     lstatSync(file)
   } catch {

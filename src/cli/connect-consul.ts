@@ -10,12 +10,12 @@ import { readFileSync } from 'node:fs'
 import type { Opening } from './connect.js'
 import { parseDuration } from './duration.js'
 import { badInput } from './exit.js'
-import { keysOf, type Tls, tlsOf, tlsSettings } from './tls.js'
-import { addressesOf, decoded, hostPort, loginOf, partsOf, settingsOf } from './url.js'
+import { parseTls, readKeys, type Tls, tlsSettings } from './tls.js'
+import { decoded, hostPort, parseAddresses, parseLogin, parseParts, parseSettings } from './url.js'
 
 const known = ['prefix', 'datacenter', 'min-ttl', ...tlsSettings] as const
 
-export interface ConsulPlace {
+export interface ConsulAddress {
   /** `host:port` */
   readonly hosts: readonly string[]
   readonly tls: Tls | undefined
@@ -27,19 +27,19 @@ export interface ConsulPlace {
 }
 
 /** @throws CliError; `shown` is the URL without its password */
-export function consulPlace(rest: string, shown: string): ConsulPlace {
-  const parts = partsOf('consul', rest, 'consul://host:8500')
+export function parseConsulAddress(rest: string, shown: string): ConsulAddress {
+  const parts = parseParts('consul', rest, 'consul://host:8500')
   const path = decoded(parts.path, shown)
   if (path !== '')
     throw badInput(`'${shown}' has the path '/${path}'; write ?prefix=${path}/ for keys of their own`)
-  const { user, password } = loginOf(parts, shown)
+  const { user, password } = parseLogin(parts, shown)
   if (user !== undefined)
     throw badInput(`'${shown}' has a user; Consul knows tokens, write :token@ before the host`)
-  const query = settingsOf(parts, known, shown)
+  const query = parseSettings(parts, known, shown)
   const least = query.get('min-ttl')
   return {
-    hosts: addressesOf(parts.hosts, 8500, shown).map(hostPort),
-    tls: tlsOf(query, shown, tlsOfEnvironment()),
+    hosts: parseAddresses(parts.hosts, 8500, shown).map(hostPort),
+    tls: parseTls(query, shown, tlsFromEnvironment()),
     token: password,
     prefix: query.get('prefix'),
     datacenter: query.get('datacenter'),
@@ -47,7 +47,7 @@ export function consulPlace(rest: string, shown: string): ConsulPlace {
   }
 }
 
-function tlsOfEnvironment(): Tls | undefined {
+function tlsFromEnvironment(): Tls | undefined {
   const { CONSUL_HTTP_SSL, CONSUL_CACERT, CONSUL_CLIENT_CERT, CONSUL_CLIENT_KEY } = process.env
   if (!/^(1|t|true)$/i.test(CONSUL_HTTP_SSL ?? '')) return undefined
   return {
@@ -57,7 +57,7 @@ function tlsOfEnvironment(): Tls | undefined {
 }
 
 /** The token from the URL, or else from where Consul's own tools look. @throws CliError */
-export function consulToken({ token }: ConsulPlace): string | undefined {
+export function consulToken({ token }: ConsulAddress): string | undefined {
   const { CONSUL_HTTP_TOKEN, CONSUL_HTTP_TOKEN_FILE } = process.env
   if (token !== undefined || CONSUL_HTTP_TOKEN) return token ?? CONSUL_HTTP_TOKEN
   if (!CONSUL_HTTP_TOKEN_FILE) return undefined
@@ -71,20 +71,20 @@ export function consulToken({ token }: ConsulPlace): string | undefined {
 
 /** @throws CliError */
 export function consulTarget(rest: string, shown: string): Opening {
-  const place = consulPlace(rest, shown)
-  const { hosts, tls, prefix, datacenter, minTtl } = place
+  const address = parseConsulAddress(rest, shown)
+  const { hosts, tls, prefix, datacenter, minTtl } = address
   const connect = async () => {
     const { consul } = await import('holdfast/consul')
-    const token = consulToken(place)
+    const token = consulToken(address)
     const driver = consul({
       url: hosts.map((host) => `${tls === undefined ? 'http' : 'https'}://${host}`),
       ...(token !== undefined && { token }),
       ...(prefix !== undefined && { prefix }),
       ...(datacenter !== undefined && { datacenter }),
       ...(minTtl !== undefined && { minTtl }),
-      ...(tls !== undefined && { tls: keysOf(tls) }),
+      ...(tls !== undefined && { tls: readKeys(tls) }),
     })
     return { driver, close: async () => undefined }
   }
-  return { connect, tls: tls && keysOf(tls) }
+  return { connect, tls: tls && readKeys(tls) }
 }

@@ -10,10 +10,18 @@
  */
 import type { Opening } from './connect.js'
 import { badInput, CliError, exits } from './exit.js'
-import { flagIn, keysOf, type Tls, tlsOf, tlsSettings } from './tls.js'
-import { addressesOf, decoded, hostPort, type Login, loginOf, partsOf, settingsOf } from './url.js'
+import { parseFlag, parseTls, readKeys, type Tls, tlsSettings } from './tls.js'
+import {
+  decoded,
+  hostPort,
+  type Login,
+  parseAddresses,
+  parseLogin,
+  parseParts,
+  parseSettings,
+} from './url.js'
 
-export interface EtcdPlace {
+export interface EtcdAddress {
   /** `host:port` */
   readonly hosts: readonly string[]
   readonly tls: Tls | undefined
@@ -23,27 +31,27 @@ export interface EtcdPlace {
 }
 
 /** @throws CliError; `shown` is the URL without its password */
-export function etcdPlace(rest: string, shown: string): EtcdPlace {
-  const parts = partsOf('etcd', rest, 'etcd://host:2379')
+export function parseEtcdAddress(rest: string, shown: string): EtcdAddress {
+  const parts = parseParts('etcd', rest, 'etcd://host:2379')
   const path = decoded(parts.path, shown)
   if (path !== '')
     throw badInput(`'${shown}' has the path '/${path}'; write ?prefix=${path}/ for keys of their own`)
-  const own = loginOf(parts, shown)
-  const { user, password } = parts.login === undefined ? loginOfEnvironment() : own
+  const own = parseLogin(parts, shown)
+  const { user, password } = parts.login === undefined ? loginFromEnvironment() : own
   if ((user === undefined) !== (password === undefined)) {
     throw badInput(`'${shown}' has half a login; write user:password@ before the hosts`)
   }
-  const query = settingsOf(parts, ['prefix', 'grpc', ...tlsSettings], shown)
+  const query = parseSettings(parts, ['prefix', 'grpc', ...tlsSettings], shown)
   return {
-    hosts: addressesOf(parts.hosts, 2379, shown).map(hostPort),
-    tls: tlsOf(query, shown, undefined),
+    hosts: parseAddresses(parts.hosts, 2379, shown).map(hostPort),
+    tls: parseTls(query, shown, undefined),
     login: user === undefined || password === undefined ? undefined : { name: user, password },
     prefix: query.get('prefix'),
-    grpc: flagIn(query, 'grpc', shown) ?? false,
+    grpc: parseFlag(query, 'grpc', shown) ?? false,
   }
 }
 
-function loginOfEnvironment(): Login {
+function loginFromEnvironment(): Login {
   const { ETCDCTL_USER = '', ETCDCTL_PASSWORD } = process.env
   const [user = '', ...rest] = ETCDCTL_USER.split(':')
   const password = rest.length > 0 ? rest.join(':') : ETCDCTL_PASSWORD
@@ -53,19 +61,19 @@ function loginOfEnvironment(): Login {
 
 /** @throws CliError */
 export function etcdTarget(rest: string, shown: string): Opening {
-  const { hosts, tls, login, prefix, grpc } = etcdPlace(rest, shown)
+  const { hosts, tls, login, prefix, grpc } = parseEtcdAddress(rest, shown)
   const connect = async () => {
     const { etcd } = await import('holdfast/etcd')
     const driver = etcd({
       endpoints: hosts.map((host) => `${tls === undefined ? 'http' : 'https'}://${host}`),
       ...(login !== undefined && { username: login.name, password: login.password }),
       ...(prefix !== undefined && { prefix }),
-      ...(tls !== undefined && { tls: keysOf(tls) }),
+      ...(tls !== undefined && { tls: readKeys(tls) }),
       ...(grpc && { grpc: await grpcPackage() }),
     })
     return { driver, close: async () => undefined }
   }
-  return { connect, tls: tls && keysOf(tls) }
+  return { connect, tls: tls && readKeys(tls) }
 }
 
 async function grpcPackage() {

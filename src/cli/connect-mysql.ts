@@ -11,12 +11,12 @@ import { isIP } from 'node:net'
 import type { MysqlOptions } from 'holdfast/mysql'
 import type { Connection } from './connect.js'
 import { badInput, CliError, exits } from './exit.js'
-import { acceptsAnyCertificate, type Keys, keysOf, type Tls, tlsOf, tlsSettings } from './tls.js'
-import { addressesOf, decoded, loginOf, partsOf, settingsOf } from './url.js'
+import { acceptsAnyCertificate, type Keys, parseTls, readKeys, type Tls, tlsSettings } from './tls.js'
+import { decoded, parseAddresses, parseLogin, parseParts, parseSettings } from './url.js'
 
 type Settings = Pick<MysqlOptions, 'strategy' | 'wakeWithGetLock' | 'prefix' | 'create'>
 
-export interface MysqlPlace {
+export interface MysqlAddress {
   readonly host: string
   readonly port: number
   readonly user: string
@@ -54,21 +54,21 @@ export function mysqlTls(
   if (verify && isIP(host) !== 0) {
     throw badInput(`mysql2 cannot compare a certificate with the address ${host}; name the host to use TLS`)
   }
-  return { ...keysOf(tls), rejectUnauthorized: verify, verifyIdentity: verify }
+  return { ...readKeys(tls), rejectUnauthorized: verify, verifyIdentity: verify }
 }
 
 const example = 'mysql://user@host:3306/database'
 
 /** @throws CliError; `shown` is the URL without its password. */
-export function mysqlPlace(rest: string, shown: string): MysqlPlace {
-  const parts = partsOf('mysql', rest, example)
-  const [address, more] = addressesOf(parts.hosts, 3306, shown)
+export function parseMysqlAddress(rest: string, shown: string): MysqlAddress {
+  const parts = parseParts('mysql', rest, example)
+  const [address, more] = parseAddresses(parts.hosts, 3306, shown)
   if (address === undefined || more !== undefined)
     throw badInput(`'${shown}' names several hosts; write ${example}`)
   if (parts.path === '') throw badInput(`'${shown}' names no database; write ${example}`)
-  const { user, password } = loginOf(parts, shown)
-  const query = settingsOf(parts, [...Object.keys(settings), ...tlsSettings], shown)
-  const tls = tlsOf(query, shown, undefined)
+  const { user, password } = parseLogin(parts, shown)
+  const query = parseSettings(parts, [...Object.keys(settings), ...tlsSettings], shown)
+  const tls = parseTls(query, shown, undefined)
   // Refuse before any I/O.
   if (tls !== undefined) mysqlTls(tls, address.host)
   return {
@@ -77,11 +77,11 @@ export function mysqlPlace(rest: string, shown: string): MysqlPlace {
     password: password ?? (process.env['MYSQL_PWD'] || undefined),
     database: decoded(parts.path, shown),
     tls,
-    options: optionsOf(query, shown),
+    options: parseOptions(query, shown),
   }
 }
 
-function optionsOf(query: ReadonlyMap<string, string>, shown: string): Settings {
+function parseOptions(query: ReadonlyMap<string, string>, shown: string): Settings {
   let found: Settings = {}
   for (const [key, read] of Object.entries(settings)) {
     const text = query.get(key)
@@ -93,7 +93,7 @@ function optionsOf(query: ReadonlyMap<string, string>, shown: string): Settings 
   return found
 }
 
-export async function connectMysql(place: MysqlPlace): Promise<Connection> {
+export async function connectMysql(address: MysqlAddress): Promise<Connection> {
   const { createPool } = await import('mysql2/promise').catch((error: unknown) => {
     if ((error as { code?: unknown }).code !== 'ERR_MODULE_NOT_FOUND') throw error
     throw new CliError(
@@ -101,7 +101,7 @@ export async function connectMysql(place: MysqlPlace): Promise<Connection> {
       'a mysql: URL needs the client mysql2, which is not installed; npm install mysql2',
     )
   })
-  const { host, port, user, password, database, tls, options } = place
+  const { host, port, user, password, database, tls, options } = address
   const pool = createPool({
     ...{ host, port, user, database, connectionLimit: 4, connectTimeout: 5_000 },
     ...(password !== undefined && { password }),

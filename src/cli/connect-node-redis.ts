@@ -1,6 +1,6 @@
 /** Opens a Redis address with node-redis. */
-import type { Opened, RedisPlace } from './redis-place.js'
-import { keysOf } from './tls.js'
+import type { Opened, RedisAddress } from './redis-place.js'
+import { readKeys } from './tls.js'
 
 export async function withNodeRedis({
   is,
@@ -9,10 +9,10 @@ export async function withNodeRedis({
   login,
   database,
   master,
-}: RedisPlace): Promise<Opened> {
+}: RedisAddress): Promise<Opened> {
   const { createClient, createCluster, createSentinel } = await import('redis')
   const [first] = hosts
-  const secure = tls && ({ tls: true, ...keysOf(tls) } as const)
+  const secure = tls && ({ tls: true, ...readKeys(tls) } as const)
   const each = { ...login, ...(secure && { socket: secure }) }
   const client =
     is === 'cluster'

@@ -11,12 +11,12 @@ import type { ConnectionOptions } from 'node:tls'
 import type { PostgresOptions } from 'holdfast/postgres'
 import type { Connection } from './connect.js'
 import { badInput, CliError, exits } from './exit.js'
-import { keysOf, type Tls, tlsOf, tlsSettings } from './tls.js'
-import { addressesOf, decoded, loginOf, partsOf, settingsOf } from './url.js'
+import { parseTls, readKeys, type Tls, tlsSettings } from './tls.js'
+import { decoded, parseAddresses, parseLogin, parseParts, parseSettings } from './url.js'
 
 type Settings = Pick<PostgresOptions, 'strategy' | 'schema' | 'create' | 'listen'>
 
-export interface PostgresPlace {
+export interface PostgresAddress {
   readonly host: string
   readonly port: number
   readonly user: string
@@ -39,7 +39,7 @@ export async function postgresTls(tls: Tls, host: string): Promise<ConnectionOpt
   const { checkServerIdentity } = await import('node:tls')
   return {
     rejectUnauthorized: true,
-    ...keysOf(tls),
+    ...readKeys(tls),
     checkServerIdentity: (_name, certificate) => checkServerIdentity(host, certificate),
   }
 }
@@ -47,25 +47,25 @@ export async function postgresTls(tls: Tls, host: string): Promise<ConnectionOpt
 const example = 'postgres://user@host:5432/database'
 
 /** @throws CliError; `shown` is the URL without its password. */
-export function postgresPlace(rest: string, shown: string): PostgresPlace {
-  const parts = partsOf('postgres', rest, example)
-  const [address, more] = addressesOf(parts.hosts, 5432, shown)
+export function parsePostgresAddress(rest: string, shown: string): PostgresAddress {
+  const parts = parseParts('postgres', rest, example)
+  const [address, more] = parseAddresses(parts.hosts, 5432, shown)
   if (address === undefined || more !== undefined)
     throw badInput(`'${shown}' names several hosts; write ${example}`)
   if (parts.path === '') throw badInput(`'${shown}' names no database; write ${example}`)
-  const { user, password } = loginOf(parts, shown)
-  const query = settingsOf(parts, [...Object.keys(settings), ...tlsSettings], shown)
+  const { user, password } = parseLogin(parts, shown)
+  const query = parseSettings(parts, [...Object.keys(settings), ...tlsSettings], shown)
   return {
     ...address,
     user: user ?? 'postgres',
     password: password ?? (process.env['PGPASSWORD'] || undefined),
     database: decoded(parts.path, shown),
-    tls: tlsOf(query, shown, undefined),
-    options: optionsOf(query, shown),
+    tls: parseTls(query, shown, undefined),
+    options: parseOptions(query, shown),
   }
 }
 
-function optionsOf(query: ReadonlyMap<string, string>, shown: string): Settings {
+function parseOptions(query: ReadonlyMap<string, string>, shown: string): Settings {
   let found: Settings = {}
   for (const [key, read] of Object.entries(settings)) {
     const text = query.get(key)
@@ -77,7 +77,7 @@ function optionsOf(query: ReadonlyMap<string, string>, shown: string): Settings 
   return found
 }
 
-export async function connectPostgres(place: PostgresPlace): Promise<Connection> {
+export async function connectPostgres(address: PostgresAddress): Promise<Connection> {
   const { default: pg } = await import('pg').catch((error: unknown) => {
     if ((error as { code?: unknown }).code !== 'ERR_MODULE_NOT_FOUND') throw error
     throw new CliError(
@@ -85,7 +85,7 @@ export async function connectPostgres(place: PostgresPlace): Promise<Connection>
       'a postgres: URL needs the client pg, which is not installed; npm install pg',
     )
   })
-  const { host, port, user, password, database, tls, options } = place
+  const { host, port, user, password, database, tls, options } = address
   const pool = new pg.Pool({
     ...{ host, port, user, database, connectionTimeoutMillis: 5_000 },
     ...(password !== undefined && { password }),

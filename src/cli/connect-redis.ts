@@ -3,50 +3,51 @@ import type { DriverFactory } from 'holdfast'
 import type { RedisClient } from 'holdfast/redis'
 import type { Connection } from './connect.js'
 import { CliError, exits } from './exit.js'
-import type { Opened, RedisPlace, Settings } from './redis-place.js'
+import type { Opened, RedisAddress, Settings } from './redis-place.js'
 
 export type Library = 'ioredis' | 'redis'
 
 /** @param library the client to use; default: whichever is installed, ioredis first */
-export async function connectRedis(place: RedisPlace, library?: Library): Promise<Connection> {
-  const opened = await Promise.all(nodesOf(place).map((node) => clientOf(node, library)))
-  let trouble: string | undefined
+export async function connectRedis(address: RedisAddress, library?: Library): Promise<Connection> {
+  const opened = await Promise.all(splitNodes(address).map((node) => openClient(node, library)))
+  let lastError: string | undefined
   for (const { client } of opened) {
     client.on('error', (error) => {
-      trouble = String((error as Error | undefined)?.message || error)
+      lastError = String((error as Error | undefined)?.message || error)
     })
   }
   const clients = opened.map(({ client }) => client)
   return {
-    driver: await driverOf(place, clients),
-    trouble: () => trouble,
+    driver: await createDriver(address, clients),
+    lastError: () => lastError,
     close: async () => void (await Promise.all(opened.map(({ close }) => close()))),
   }
 }
 
 /** Redlock uses one client per server. */
-function nodesOf(place: RedisPlace): RedisPlace[] {
-  return place.is === 'redlock'
-    ? place.hosts.map((host) => ({ ...place, is: 'single', hosts: [host] }))
-    : [place]
+function splitNodes(address: RedisAddress): RedisAddress[] {
+  return address.is === 'redlock'
+    ? address.hosts.map((host) => ({ ...address, is: 'single', hosts: [host] }))
+    : [address]
 }
 
-async function driverOf(
-  { is, options }: RedisPlace,
+async function createDriver(
+  { is, options }: RedisAddress,
   clients: readonly RedisClient[],
 ): Promise<DriverFactory> {
   const [client] = clients
-  if (is === 'redlock') return (await import('holdfast/redlock')).redlock({ clients, ...prefixOf(options) })
+  if (is === 'redlock')
+    return (await import('holdfast/redlock')).redlock({ clients, ...prefixOption(options) })
   if (client === undefined) throw new TypeError('there is no client')
   return (await import('holdfast/redis')).redis({ client, ...options })
 }
 
-const prefixOf = ({ prefix }: Settings) => (prefix === undefined ? {} : { prefix })
+const prefixOption = ({ prefix }: Settings) => (prefix === undefined ? {} : { prefix })
 
-async function clientOf(place: RedisPlace, library: Library | undefined): Promise<Opened> {
+async function openClient(address: RedisAddress, library: Library | undefined): Promise<Opened> {
   const makers = {
-    ioredis: async () => (await import('./connect-ioredis.js')).withIoredis(place),
-    redis: async () => (await import('./connect-node-redis.js')).withNodeRedis(place),
+    ioredis: async () => (await import('./connect-ioredis.js')).withIoredis(address),
+    redis: async () => (await import('./connect-node-redis.js')).withNodeRedis(address),
   }
   const tried = library === undefined ? (['ioredis', 'redis'] as const) : [library]
   for (const name of tried) {

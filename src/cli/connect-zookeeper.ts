@@ -9,8 +9,8 @@
 import type { ZookeeperOptions } from 'holdfast/zookeeper'
 import type { Connection } from './connect.js'
 import { badInput } from './exit.js'
-import { type Keys, keysOf, tlsOf, tlsSettings } from './tls.js'
-import { addressesOf, decoded, partsOf, settingsOf } from './url.js'
+import { type Keys, parseTls, readKeys, tlsSettings } from './tls.js'
+import { decoded, parseAddresses, parseParts, parseSettings } from './url.js'
 
 type Settings = Pick<ZookeeperOptions, 'strategy' | 'names' | 'sessionTimeout' | 'tickTime' | 'acl'>
 
@@ -23,26 +23,26 @@ const settings: Readonly<Record<string, (text: string) => Settings | undefined>>
   acl: (acl) => (acl === 'open' || acl === 'creator' ? { acl } : undefined),
 }
 
-export type ZookeeperPlace = Omit<ZookeeperOptions, 'tls'> & { readonly tls?: Keys }
+export type ZookeeperAddress = Omit<ZookeeperOptions, 'tls'> & { readonly tls?: Keys }
 
 /** @throws CliError; `shown` is the URL without its password. */
-export function zookeeperPlace(rest: string, shown: string): ZookeeperPlace {
-  const parts = partsOf('zookeeper', rest, 'zookeeper://host:2181')
-  addressesOf(parts.hosts, 2181, shown)
-  const query = settingsOf(parts, [...Object.keys(settings), ...tlsSettings], shown)
-  const tls = tlsOf(query, shown, undefined)
+export function parseZookeeperAddress(rest: string, shown: string): ZookeeperAddress {
+  const parts = parseParts('zookeeper', rest, 'zookeeper://host:2181')
+  parseAddresses(parts.hosts, 2181, shown)
+  const query = parseSettings(parts, [...Object.keys(settings), ...tlsSettings], shown)
+  const tls = parseTls(query, shown, undefined)
   return {
     servers: parts.hosts,
     ...(parts.path !== '' && { chroot: decoded(`/${parts.path}`, shown) }),
     ...(parts.login !== undefined && {
       auth: { scheme: 'digest', credential: decoded(parts.login, shown) } as const,
     }),
-    ...optionsOf(query, shown),
-    ...(tls !== undefined && { tls: keysOf(tls) }),
+    ...parseOptions(query, shown),
+    ...(tls !== undefined && { tls: readKeys(tls) }),
   }
 }
 
-function optionsOf(query: ReadonlyMap<string, string>, shown: string): Settings {
+function parseOptions(query: ReadonlyMap<string, string>, shown: string): Settings {
   let all: Settings = {}
   for (const [key, read] of Object.entries(settings)) {
     const text = query.get(key)
@@ -54,7 +54,7 @@ function optionsOf(query: ReadonlyMap<string, string>, shown: string): Settings 
   return all
 }
 
-export async function connectZookeeper(options: ZookeeperPlace, shown: string): Promise<Connection> {
+export async function connectZookeeper(options: ZookeeperAddress, shown: string): Promise<Connection> {
   const { zookeeper } = await import('holdfast/zookeeper')
   try {
     return { driver: zookeeper(options), close: async () => undefined }

@@ -5,25 +5,25 @@
 import type { DriverFactory } from 'holdfast'
 import { consulTarget } from './connect-consul.js'
 import { etcdTarget } from './connect-etcd.js'
-import { connectMysql, mysqlPlace } from './connect-mysql.js'
-import { connectPostgres, postgresPlace } from './connect-postgres.js'
+import { connectMysql, parseMysqlAddress } from './connect-mysql.js'
+import { connectPostgres, parsePostgresAddress } from './connect-postgres.js'
 import { connectRedis } from './connect-redis.js'
-import { connectZookeeper, zookeeperPlace } from './connect-zookeeper.js'
+import { connectZookeeper, parseZookeeperAddress } from './connect-zookeeper.js'
 import { badInput } from './exit.js'
-import type { Door } from './knock.js'
+import type { Endpoints } from './knock.js'
 import { didYouMean } from './nearest.js'
-import { redisPlace } from './redis-place.js'
+import { parseRedisAddress } from './redis-place.js'
 import { type Chosen, naming, storeUrl } from './store-url.js'
-import { acceptAnyCertificate, type Keys, keysOf } from './tls.js'
+import { acceptAnyCertificate, type Keys, readKeys } from './tls.js'
 import type { TlsOptions } from './tls-options.js'
-import { hostsOf, shownUrl } from './url.js'
+import { displayUrl, parseHosts } from './url.js'
 
-export interface Target extends Door, Chosen, Pick<Opening, 'connect' | 'startsTls'> {}
+export interface StoreTarget extends Endpoints, Chosen, Pick<Opening, 'connect' | 'startsTls'> {}
 
 export interface Connection {
   readonly driver: DriverFactory
   /** The client's latest error, for messages. */
-  readonly trouble?: () => string | undefined
+  readonly lastError?: () => string | undefined
   /** Closes the client, if one was created for this URL. Call it after `locks.close()`. */
   readonly close: () => Promise<void>
 }
@@ -45,13 +45,13 @@ type Scheme = (rest: string, shown: string) => Opening
 const redis =
   (scheme: string): Scheme =>
   (rest, shown) => {
-    const place = redisPlace(scheme, rest, shown)
-    return { connect: () => connectRedis(place), tls: place.tls && keysOf(place.tls) }
+    const address = parseRedisAddress(scheme, rest, shown)
+    return { connect: () => connectRedis(address), tls: address.tls && readKeys(address.tls) }
   }
 
 const postgres: Scheme = (rest, shown) => {
-  const place = postgresPlace(rest, shown)
-  return { connect: () => connectPostgres(place), startsTls: place.tls !== undefined }
+  const address = parsePostgresAddress(rest, shown)
+  return { connect: () => connectPostgres(address), startsTls: address.tls !== undefined }
 }
 
 const schemes: Readonly<Record<string, Scheme>> = {
@@ -77,15 +77,15 @@ const schemes: Readonly<Record<string, Scheme>> = {
   redlock: redis('redlock'),
   etcd: etcdTarget,
   zookeeper: (rest, shown) => {
-    const place = zookeeperPlace(rest, shown)
-    return { connect: () => connectZookeeper(place, shown), tls: place.tls }
+    const address = parseZookeeperAddress(rest, shown)
+    return { connect: () => connectZookeeper(address, shown), tls: address.tls }
   },
   consul: consulTarget,
   postgres,
   postgresql: postgres,
   mysql: (rest, shown) => {
-    const place = mysqlPlace(rest, shown)
-    return { connect: () => connectMysql(place), startsTls: place.tls !== undefined }
+    const address = parseMysqlAddress(rest, shown)
+    return { connect: () => connectMysql(address), startsTls: address.tls !== undefined }
   },
 }
 
@@ -94,7 +94,7 @@ const schemes: Readonly<Record<string, Scheme>> = {
  * @param tls options of the command; `insecure` holds for all connections of this process from now on
  * @throws CliError for a scheme that is unknown or makes no sense here.
  */
-export function target(url: string | undefined, tls: TlsOptions = {}): Target {
+export function target(url: string | undefined, tls: TlsOptions = {}): StoreTarget {
   const chosen = storeUrl(url, tls)
   if (chosen.insecure) acceptAnyCertificate()
   const opened = naming(chosen.from, () => opening(chosen.url))
@@ -106,7 +106,7 @@ export function target(url: string | undefined, tls: TlsOptions = {}): Target {
   return { ...opened, ...chosen }
 }
 
-function opening(whole: string): Omit<Target, keyof Chosen> {
+function opening(whole: string): Omit<StoreTarget, keyof Chosen> {
   const [, scheme, rest = ''] = /^([a-z][a-z0-9+.-]*):(.*)$/is.exec(whole) ?? []
   if (scheme === undefined)
     throw badInput(
@@ -118,8 +118,8 @@ function opening(whole: string): Omit<Target, keyof Chosen> {
     throw badInput(
       `unknown scheme '${scheme}:'; known are ${known.join(', ')}${didYouMean(`${scheme}:`, known)}`,
     )
-  const shown = shownUrl(scheme, rest)
-  return { shown, tls: undefined, ...make(rest, shown), hosts: hostsOf(key, rest) }
+  const shown = displayUrl(scheme, rest)
+  return { shown, tls: undefined, ...make(rest, shown), hosts: parseHosts(key, rest) }
 }
 
 /** The schemes a command can use. `memory:` is excluded: its locks live inside one process. */

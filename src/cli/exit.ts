@@ -46,7 +46,7 @@ export function badInput(message: string): CliError {
 }
 
 /** Exit code for a library error: invalid arguments are the caller's fault, the rest is the store's or ours. */
-export function exitCodeOf(error: unknown): number {
+export function toExitCode(error: unknown): number {
   if (error instanceof CliError) return error.exitCode
   if (error instanceof TypeError || error instanceof RangeError) return exits.badInput
   const code = (error as { code?: unknown } | null)?.code

@@ -1,35 +1,35 @@
 /** Finds the cause behind a client's error: no server, a wrong login, TLS, a server of another kind. */
-import type { Target } from './connect.js'
-import { CliError, exitCodeOf, exits } from './exit.js'
+import type { StoreTarget } from './connect.js'
+import { CliError, exits, toExitCode } from './exit.js'
 import { refusals, unreachable } from './knock.js'
-import { OtherServer, otherServer, schemeOf } from './other-server.js'
+import { OtherServer, otherServer, parseScheme } from './other-server.js'
 import { brief, plain } from './print.js'
 
 /**
  * Adds the store's address, and what is known beyond the client's words. Errors that the store did not cause are returned as they are.
  *
- * @param trouble the client's latest error
+ * @param lastError the client's latest error
  */
-export async function explained(
+export async function explain(
   error: unknown,
-  store: Target,
-  trouble?: () => string | undefined,
+  store: StoreTarget,
+  lastError?: () => string | undefined,
 ): Promise<unknown> {
   if (error instanceof OtherServer) return unusable(error.message, store)
-  if (!(error instanceof Error) || exitCodeOf(error) !== exits.unavailable || error instanceof CliError)
+  if (!(error instanceof Error) || toExitCode(error) !== exits.unavailable || error instanceof CliError)
     return error
   const refused = await refusals(store)
   if (refused !== undefined) return unreachable(store.shown, refused, error)
   const why = brief(error.message)
   if (isLogin(error))
-    return unusable(`the login was refused: ${why}; ${howToLogIn(schemeOf(store.url))}`, store, error)
+    return unusable(`the login was refused: ${why}; ${loginHint(parseScheme(store.url))}`, store, error)
   const other = await otherServer(store)
   if (other !== undefined) return unusable(`${other} (the client says: ${why})`, store, error)
-  return unusable(plain(error.message), store, error, trouble?.())
+  return unusable(plain(error.message), store, error, lastError?.())
 }
 
-export function unusable(why: string, { shown }: Target, cause?: unknown, trouble?: string): CliError {
-  const more = trouble === undefined ? '' : `: ${plain(trouble)}`
+export function unusable(why: string, { shown }: StoreTarget, cause?: unknown, lastError?: string): CliError {
+  const more = lastError === undefined ? '' : `: ${plain(lastError)}`
   return new CliError(exits.unavailable, `${why} (${shown}${more})`, { cause })
 }
 
@@ -50,7 +50,7 @@ const variables: Readonly<Record<string, string>> = {
   consul: 'CONSUL_HTTP_TOKEN',
 }
 
-function howToLogIn(scheme: string): string {
+function loginHint(scheme: string): string {
   const form = scheme === 'consul' ? ':token@' : 'user:password@'
   return `give ${form} before the host, or ${variables[scheme] ?? 'REDISCLI_AUTH'}`
 }

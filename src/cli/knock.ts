@@ -6,9 +6,9 @@ import type { Keys } from './tls.js'
 import { type Address, hostPort } from './url.js'
 
 /** If a host neither accepts nor refuses within this time, the client decides. In ms. */
-const patience = 1_000
+const timeout = 1_000
 
-export interface Door {
+export interface Endpoints {
   /** The URL without its password. */
   readonly shown: string
   /** Addresses of its servers; empty: it has no servers. */
@@ -18,7 +18,7 @@ export interface Door {
 }
 
 /** Why no host accepts a connection; undefined: one does, or it is not known yet. */
-export async function refusals({ hosts, tls }: Door): Promise<string | undefined> {
+export async function refusals({ hosts, tls }: Endpoints): Promise<string | undefined> {
   if (hosts.length === 0) return undefined
   const reasons = await Promise.all(hosts.map((host) => refusal(host, tls)))
   if (reasons.includes(undefined)) return undefined
@@ -26,9 +26,9 @@ export async function refusals({ hosts, tls }: Door): Promise<string | undefined
 }
 
 /** @throws CliError if every host refuses. */
-export async function knock(door: Door): Promise<void> {
-  const refused = await refusals(door)
-  if (refused !== undefined) throw unreachable(door.shown, refused)
+export async function probe(endpoints: Endpoints): Promise<void> {
+  const refused = await refusals(endpoints)
+  if (refused !== undefined) throw unreachable(endpoints.shown, refused)
 }
 
 export function unreachable(shown: string, refused: string, cause?: unknown): CliError {
@@ -39,7 +39,7 @@ async function refusal({ host, port }: Address, keys: Keys | undefined): Promise
   // Loaded only where it is needed: that takes a while.
   const connectSecurely = keys && (await import('node:tls')).connect
   return await new Promise((resolve) => {
-    const at = { host, port, timeout: patience }
+    const at = { host, port, timeout: timeout }
     const name = isIP(host) === 0 ? { servername: host } : {}
     const socket = connectSecurely === undefined ? connect(at) : connectSecurely({ ...at, ...name, ...keys })
     const end = (why: string | undefined) => {
@@ -48,11 +48,11 @@ async function refusal({ host, port }: Address, keys: Keys | undefined): Promise
     }
     socket.on(keys === undefined ? 'connect' : 'secureConnect', () => end(undefined))
     socket.on('timeout', () => end(undefined))
-    socket.on('error', (error: NodeJS.ErrnoException) => end(codeOf(error)))
+    socket.on('error', (error: NodeJS.ErrnoException) => end(errorCode(error)))
   })
 }
 
 /** System errors have short codes; for TLS errors the message says more. */
-function codeOf({ code, message }: NodeJS.ErrnoException): string {
+function errorCode({ code, message }: NodeJS.ErrnoException): string {
   return code !== undefined && /^E[A-Z]+$/.test(code) ? code : plain(message)
 }

@@ -4,14 +4,14 @@ import { join, resolve } from 'node:path'
 
 /** @param given what follows `local:`; empty: HOLDFAST_DIR, or one directory for each user */
 export function localDirectory(given: string): string {
-  const told = given.replace(/^\/\/(?=\/)/, '') || process.env['HOLDFAST_DIR']
-  if (told) return resolve(told)
+  const configured = given.replace(/^\/\/(?=\/)/, '') || process.env['HOLDFAST_DIR']
+  if (configured) return resolve(configured)
   const uid = process.getuid?.()
   return uid === undefined ? join(tmpdir(), 'holdfast-user') : `/tmp/holdfast-${uid}`
 }
 
 /** The directory of a `local:` URL; undefined for the URL of any other store. */
-export function directoryOf(url: string): string | undefined {
+export function parseDirectory(url: string): string | undefined {
   const [, rest] = /^local:(.*)$/is.exec(url) ?? []
   return rest === undefined ? undefined : localDirectory(rest)
 }

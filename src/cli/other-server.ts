@@ -2,11 +2,11 @@
  * Does a server of another kind answer at the address of a URL? Its silence, or a reply in another protocol, keeps most clients busy until
  * their time limits end, so it is looked for as soon as a store has been silent for a moment.
  */
-import type { Target } from './connect.js'
+import type { StoreTarget } from './connect.js'
 import { hostPort } from './url.js'
 
 /** The silence after which to look for a server of another kind, in ms. */
-const silence = 500
+const silenceTimeout = 500
 
 /** A server of another kind answers. The message says which, and what to write. */
 export class OtherServer extends Error {
@@ -19,8 +19,8 @@ export class OtherServer extends Error {
  *
  * @param answered aborts when the store is known to have answered; default: when the work ends
  */
-export async function unlessOther<T>(
-  store: Target,
+export async function orOtherServer<T>(
+  store: StoreTarget,
   work: Promise<T>,
   answered: AbortSignal = new AbortController().signal,
 ): Promise<T> {
@@ -31,7 +31,7 @@ export async function unlessOther<T>(
       const found = await otherServer(store).catch(() => undefined)
       if (found !== undefined && !answered.aborted) reject(new OtherServer(found))
     }
-    timer = setTimeout(() => void look(), silence)
+    timer = setTimeout(() => void look(), silenceTimeout)
   })
   try {
     return await Promise.race([work, other])
@@ -41,12 +41,12 @@ export async function unlessOther<T>(
 }
 
 /** What is at the address, if not what the URL says; undefined: not known, or as the URL says. */
-export async function otherServer({ url, hosts, tls }: Target): Promise<string | undefined> {
+export async function otherServer({ url, hosts, tls }: StoreTarget): Promise<string | undefined> {
   const [host] = hosts
   if (host === undefined) return undefined
-  const { speaksTls, whoAnswers } = await import('./setup/who-answers.js')
-  const [scheme, at] = [schemeOf(url), hostPort(host)]
-  const kind = await whoAnswers(host, scheme)
+  const { speaksTls, identifyServer } = await import('./setup/who-answers.js')
+  const [scheme, at] = [parseScheme(url), hostPort(host)]
+  const kind = await identifyServer(host, scheme)
   if (kind === undefined) {
     const hint = `${at} speaks TLS: add ?tls=true, and ca=FILE for an authority of your own`
     return tls === undefined && (await speaksTls(host)) ? hint : undefined
@@ -57,6 +57,6 @@ export async function otherServer({ url, hosts, tls }: Target): Promise<string |
   return `${at} is ${kind.name}: write ${kind.schemes[0]}:// instead of ${scheme}://`
 }
 
-export function schemeOf(url: string): string {
+export function parseScheme(url: string): string {
   return /^[^:]*/.exec(url)?.[0]?.toLowerCase() ?? ''
 }

@@ -3,11 +3,11 @@ import type { Holder, Mode, Waiter } from 'holdfast'
 import { formatDuration } from './duration.js'
 
 /** Control, direction and line separator characters: those that a terminal or a log interprets. */
-const obeyed = /[\p{Cc}\p{Cf}\u2028\u2029]/gu
+const terminalControls = /[\p{Cc}\p{Cf}\u2028\u2029]/gu
 
 /** Escapes control characters: a note chosen by another process must not move the cursor here. */
 export function plain(text: string): string {
-  return text.replace(obeyed, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
+  return text.replace(terminalControls, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
 }
 
 /** Maximum length of a note or process name, in characters; longer ones are cut. */
@@ -35,7 +35,7 @@ export function modeText(mode: Mode): string {
 export function json(value: unknown): string {
   const text = JSON.stringify(value, (_key, item) => (item === Number.POSITIVE_INFINITY ? null : item))
   const unit = (code: string) => `\\u${code.charCodeAt(0).toString(16).padStart(4, '0')}`
-  return text.replace(obeyed, (char) => char.split('').map(unit).join(''))
+  return text.replace(terminalControls, (char) => char.split('').map(unit).join(''))
 }
 
 /** Aligned rows under headings, without a frame; empty columns are left out. */

@@ -2,10 +2,10 @@
 import { CommanderError } from 'commander'
 import { commandLine } from './command-line.js'
 import { withoutCommand } from './commands/run.js'
-import { endSoon, exitCodeOf, exits } from './exit.js'
+import { endSoon, exits, toExitCode } from './exit.js'
 import { dismissEarly } from './run/spawn-helpers.js'
 
-async function called(argv: readonly string[]): Promise<void> {
+async function findCommand(argv: readonly string[]): Promise<void> {
   // Everything after the first -- belongs to the user's command; commander would mix the two.
   const dashes = argv.indexOf('--')
   const own = dashes < 0 ? argv : argv.slice(0, dashes)
@@ -40,7 +40,7 @@ function watchOutput(): void {
 }
 
 export function main(argv: readonly string[]): Promise<void> {
-  return called(argv).then(finished, failed)
+  return findCommand(argv).then(finished, failed)
 }
 
 function finished(): void {
@@ -57,7 +57,7 @@ function failed(error: unknown): void {
     process.exitCode = error.exitCode === 0 ? 0 : exits.badInput
     return
   }
-  process.exitCode = exitCodeOf(error)
+  process.exitCode = toExitCode(error)
   const internal = process.exitCode === exits.internal && error instanceof Error
   console.error(
     `holdfast: ${internal ? error.stack : error instanceof Error ? error.message : String(error)}`,

@@ -13,19 +13,19 @@
  */
 import type { RedisClient, RedisOptions } from 'holdfast/redis'
 import { badInput } from './exit.js'
-import { type Tls, tlsOf, tlsSettings } from './tls.js'
+import { parseTls, type Tls, tlsSettings } from './tls.js'
 import {
   type Address,
-  addressesOf,
   decoded,
   hostPort,
   type Login,
-  loginOf,
-  partsOf,
-  settingsOf,
+  parseAddresses,
+  parseLogin,
+  parseParts,
+  parseSettings,
 } from './url.js'
 
-export interface RedisPlace {
+export interface RedisAddress {
   readonly is: 'single' | 'sentinel' | 'cluster' | 'redlock'
   readonly hosts: readonly Address[]
   readonly tls: Tls | undefined
@@ -36,7 +36,7 @@ export interface RedisPlace {
   readonly options: Pick<RedisOptions, 'prefix' | 'replicas' | 'quarantine' | 'maxTtl'>
 }
 
-export type Settings = RedisPlace['options']
+export type Settings = RedisAddress['options']
 
 /** Driver options a URL may contain. `undefined`: wrong format. */
 const settings: Readonly<Record<string, (text: string) => Settings | undefined>> = {
@@ -47,32 +47,32 @@ const settings: Readonly<Record<string, (text: string) => Settings | undefined>>
   maxTtl: (text) => (/^[1-9]\d{0,9}$/.test(text) ? { maxTtl: Number(text) } : undefined),
 }
 
-const kinds: Readonly<Record<string, RedisPlace['is']>> = {
+const kinds: Readonly<Record<string, RedisAddress['is']>> = {
   'redis+sentinel': 'sentinel',
   'redis+cluster': 'cluster',
   redlock: 'redlock',
 }
 
 /** @throws CliError; `shown` is the URL without its password. */
-export function redisPlace(scheme: string, rest: string, shown: string): RedisPlace {
+export function parseRedisAddress(scheme: string, rest: string, shown: string): RedisAddress {
   const is = kinds[scheme] ?? 'single'
-  const parts = partsOf(scheme, rest, `${scheme}://host:${is === 'sentinel' ? 26_379 : 6379}`)
+  const parts = parseParts(scheme, rest, `${scheme}://host:${is === 'sentinel' ? 26_379 : 6379}`)
   const own = is === 'redlock' ? ['prefix'] : Object.keys(settings)
-  const query = settingsOf(parts, [...own, ...tlsSettings], shown)
-  const place = {
+  const query = parseSettings(parts, [...own, ...tlsSettings], shown)
+  const address = {
     is,
-    hosts: addressesOf(parts.hosts, is === 'sentinel' ? 26_379 : 6379, shown),
-    tls: tlsOf(query, shown, scheme === 'rediss' ? {} : undefined),
-    login: redisLogin(loginOf(parts, shown)),
-    database: is === 'single' || is === 'redlock' ? databaseOf(parts.path, shown) : 0,
+    hosts: parseAddresses(parts.hosts, is === 'sentinel' ? 26_379 : 6379, shown),
+    tls: parseTls(query, shown, scheme === 'rediss' ? {} : undefined),
+    login: redisLogin(parseLogin(parts, shown)),
+    database: is === 'single' || is === 'redlock' ? parseDatabase(parts.path, shown) : 0,
     master: is === 'sentinel' ? decoded(parts.path, shown) : '',
-    options: optionsOf(query, shown),
+    options: parseOptions(query, shown),
   } as const
-  checkHosts(place, shown)
-  return place
+  checkHosts(address, shown)
+  return address
 }
 
-function checkHosts({ is, hosts, master }: RedisPlace, shown: string): void {
+function checkHosts({ is, hosts, master }: RedisAddress, shown: string): void {
   if (is === 'single' && hosts.length > 1) {
     throw badInput(`'${shown}' has several hosts; use redis+sentinel:, redis+cluster: or redlock: for them`)
   }
@@ -90,20 +90,20 @@ function checkHosts({ is, hosts, master }: RedisPlace, shown: string): void {
 function redisLogin({
   user,
   password = process.env['REDISCLI_AUTH'] || undefined,
-}: Login): RedisPlace['login'] {
+}: Login): RedisAddress['login'] {
   return {
     ...(user !== undefined && { username: user }),
     ...(password !== undefined && { password }),
   }
 }
 
-function databaseOf(path: string, shown: string): number {
+function parseDatabase(path: string, shown: string): number {
   if (path === '') return 0
   if (!/^\d+$/.test(path)) throw badInput(`'${shown}' has the database '${path}'; it must be a number`)
   return Number(path)
 }
 
-function optionsOf(query: ReadonlyMap<string, string>, shown: string): Settings {
+function parseOptions(query: ReadonlyMap<string, string>, shown: string): Settings {
   let found: Settings = {}
   for (const [key, read] of Object.entries(settings)) {
     const text = query.get(key)
@@ -121,4 +121,4 @@ export interface Opened {
 }
 
 /** The driver retries as long as there is time; retries by the client, too, would only delay the reply. */
-export const few = 2
+export const maxRetries = 2

@@ -2,12 +2,12 @@
 import { dirname, isAbsolute, resolve } from 'node:path'
 import { findConfig, isStoreName } from './config.js'
 import { badInput, CliError } from './exit.js'
-import { directoryOf } from './local-directory.js'
+import { parseDirectory } from './local-directory.js'
 import { didYouMean } from './nearest.js'
 import { json, plain } from './print.js'
 import { hasTlsOptions, type TlsOptions, withoutAuthority, withTlsOptions } from './tls-options.js'
 import { withToolsEnvironment } from './tools-environment.js'
-import { shownUrl } from './url.js'
+import { displayUrl } from './url.js'
 import { expanded } from './url-variables.js'
 
 export interface Chosen {
@@ -45,7 +45,7 @@ export function storeUrl(on: string | undefined = process.env.HOLDFAST_URL, tls:
   }
   const from = { store, file }
   return {
-    url: naming(from, () => completed(expanded(fromThere(url, file), process.env), tls)),
+    url: naming(from, () => completed(expanded(fromConfig(url, file), process.env), tls)),
     from,
     insecure,
   }
@@ -59,7 +59,7 @@ function completed(url: string, tls: TlsOptions): string {
 }
 
 /** Resolves a relative directory against the file. Resolved against the working directory, every folder of the project would have its own locks. */
-function fromThere(url: string, file: string): string {
+function fromConfig(url: string, file: string): string {
   const [, scheme, directory = ''] = /^(local:)(.+)$/is.exec(url) ?? []
   return scheme === undefined || isAbsolute(directory) ? url : `${scheme}${resolve(dirname(file), directory)}`
 }
@@ -75,14 +75,14 @@ export function naming<R>(from: Chosen['from'], read: () => R): R {
 }
 
 /** Reports the chosen store on stderr: with `--verbose`, and with `--json` if a file decided it. Warns of `--insecure`. */
-export function tellStore(
+export function reportStore(
   { url, from, insecure }: Chosen,
   told: { json?: boolean | undefined; verbose?: boolean | undefined; quiet?: boolean | undefined },
 ): void {
   if (insecure && told.quiet !== true) warnInsecure(told.json === true)
   const [, scheme = '', rest = ''] = /^([a-z][a-z0-9+.-]*):(.*)$/is.exec(url) ?? []
-  const shown = shownUrl(scheme, rest)
-  const [directory] = [directoryOf(url)].filter((path) => path !== undefined && !shown.endsWith(path))
+  const shown = displayUrl(scheme, rest)
+  const [directory] = [parseDirectory(url)].filter((path) => path !== undefined && !shown.endsWith(path))
   if (told.json === true) {
     if (from === undefined && told.verbose !== true) return
     const named = from && { store: from.store, config: from.file }

@@ -7,7 +7,7 @@ import { createRequire } from 'node:module'
 import { resolve } from 'node:path'
 import { badInput } from './exit.js'
 import { plain } from './print.js'
-import { keysOf } from './tls.js'
+import { readKeys } from './tls.js'
 
 export interface TlsOptions {
   /** Files in PEM form, as typed. */
@@ -31,27 +31,27 @@ export function hasTlsOptions(options: TlsOptions): boolean {
  */
 export function withTlsOptions(url: string, options: TlsOptions): string {
   if (!hasTlsOptions(options)) return url
-  checkTogether(options)
+  checkCombination(options)
   const given = files.flatMap((name) => {
     const file = options[name]
     return file === undefined ? [] : [[name, resolve(file)] as const]
   })
   if (/^local:/i.test(url))
     throw badInput(
-      `${namesOf(options)}: local: needs no TLS, its locks stay on this machine; leave that out, or name a store across a network with --on`,
+      `${optionNames(options)}: local: needs no TLS, its locks stay on this machine; leave that out, or name a store across a network with --on`,
     )
-  for (const name of namesOf(options).split(', ')) refuseTwice(url, name.slice(2))
+  for (const name of optionNames(options).split(', ')) refuseTwice(url, name.slice(2))
   checkFiles(Object.fromEntries(given))
   const settings = given.map(([name, file]) => `${name}=${encodeURIComponent(file).replaceAll('%2F', '/')}`)
   return settings.length === 0 ? url : `${url}${url.includes('?') ? '&' : '?'}${settings.join('&')}`
 }
 
-function namesOf(options: TlsOptions): string {
+function optionNames(options: TlsOptions): string {
   const named = files.filter((name) => options[name] !== undefined).map((name) => `--${name}`)
   return [...named, ...(options.insecure === true ? ['--insecure'] : [])].join(', ')
 }
 
-function checkTogether({ ca, cert, key, insecure }: TlsOptions): void {
+function checkCombination({ ca, cert, key, insecure }: TlsOptions): void {
   for (const [name, file] of Object.entries({ ca, cert, key }))
     if (file === '') throw badInput(`--${name} is empty; it takes a file in PEM form`)
   if (cert !== undefined && key === undefined)
@@ -80,12 +80,12 @@ function refuseTwice(url: string, name: string): void {
 
 /** Are they what they should be, and do certificate and key belong together? */
 function checkFiles(given: { readonly ca?: string; readonly cert?: string; readonly key?: string }): void {
-  const { ca, cert, key } = keysOf(given, '--')
+  const { ca, cert, key } = readKeys(given, '--')
   const about = (name: 'ca' | 'cert' | 'key') => `--${name} ${plain(given[name] ?? '')}`
-  if (ca !== undefined) read(about('ca'), 'a certificate', ca, certificateIn)
+  if (ca !== undefined) read(about('ca'), 'a certificate', ca, parseCertificate)
   if (cert === undefined || key === undefined) return
-  const certificate = read(about('cert'), 'a certificate', cert, certificateIn)
-  const secret = read(about('key'), 'a private key without a passphrase', key, keyIn)
+  const certificate = read(about('cert'), 'a certificate', cert, parseCertificate)
+  const secret = read(about('key'), 'a private key without a passphrase', key, parseKey)
   if (!certificate.checkPrivateKey(secret))
     throw badInput(`${about('key')} is not the key of ${about('cert')}; give the two files of one pair`)
 }
@@ -100,8 +100,8 @@ function read<R>(file: string, what: string, content: Buffer, parse: (content: B
 
 // Loaded only where it is needed: that takes a while.
 const crypto = (): typeof import('node:crypto') => createRequire(import.meta.url)('node:crypto')
-const certificateIn = (content: Buffer) => new (crypto().X509Certificate)(content)
-const keyIn = (content: Buffer) => crypto().createPrivateKey(content)
+const parseCertificate = (content: Buffer) => new (crypto().X509Certificate)(content)
+const parseKey = (content: Buffer) => crypto().createPrivateKey(content)
 
 /** For a URL completed from the environment: an authority named there is not asked, and must not look as if it were. */
 export function withoutAuthority(url: string): string {

@@ -4,7 +4,11 @@ import { badInput } from './exit.js'
 import { plain } from './print.js'
 
 /** A boolean setting: `?tls`, `?tls=true`, `?tls=false`. @throws CliError */
-export function flagIn(query: ReadonlyMap<string, string>, key: string, shown: string): boolean | undefined {
+export function parseFlag(
+  query: ReadonlyMap<string, string>,
+  key: string,
+  shown: string,
+): boolean | undefined {
   const text = query.get(key)
   if (text === undefined) return undefined
   if (text === 'false') return false
@@ -24,12 +28,12 @@ export interface Tls {
 export const tlsSettings = ['tls', 'ca', 'cert', 'key'] as const
 
 /** @param implied by the scheme or the context. @throws CliError */
-export function tlsOf(
+export function parseTls(
   query: ReadonlyMap<string, string>,
   shown: string,
   implied: Tls | undefined,
 ): Tls | undefined {
-  const flag = flagIn(query, 'tls', shown)
+  const flag = parseFlag(query, 'tls', shown)
   const [ca, cert, key] = (['ca', 'cert', 'key'] as const).map((name) => query.get(name))
   const files = {
     ...(ca !== undefined && { ca }),
@@ -74,8 +78,8 @@ export function acceptsAnyCertificate(): boolean {
  * @param dashes before the names in messages: for files that were given as options
  * @throws CliError if a file cannot be read.
  */
-export function keysOf({ ca, cert, key }: Tls, dashes: '' | '--' = ''): Keys {
-  const read = (what: string, path: string) => fileOf(dashes === '' ? `${what}=` : `--${what} `, path)
+export function readKeys({ ca, cert, key }: Tls, dashes: '' | '--' = ''): Keys {
+  const read = (what: string, path: string) => readFile(dashes === '' ? `${what}=` : `--${what} `, path)
   return {
     ...(ca !== undefined && { ca: read('ca', ca) }),
     ...(cert !== undefined && { cert: read('cert', cert) }),
@@ -84,7 +88,7 @@ export function keysOf({ ca, cert, key }: Tls, dashes: '' | '--' = ''): Keys {
   }
 }
 
-function fileOf(what: string, path: string): Buffer {
+function readFile(what: string, path: string): Buffer {
   try {
     return readFileSync(path)
   } catch (error) {

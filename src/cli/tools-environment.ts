@@ -47,7 +47,10 @@ export function withToolsEnvironment(url: string, env: Environment = process.env
 const fills: Readonly<Record<string, (parts: Loose, env: Environment) => Loose>> = {
   postgres: fillPostgres,
   postgresql: fillPostgres,
-  mysql: (parts, env) => ({ ...parts, hosts: hostIn(parts, env, 'MYSQL_HOST', 'MYSQL_TCP_PORT') }),
+  mysql: (parts, env) => ({
+    ...parts,
+    hosts: hostFromEnvironment(parts, env, 'MYSQL_HOST', 'MYSQL_TCP_PORT'),
+  }),
   etcd: fillEtcd,
   consul: fillConsul,
 }
@@ -62,7 +65,7 @@ function fillPostgres(parts: Loose, env: Environment): Loose {
   const ca = PGSSLROOTCERT === 'system' ? undefined : PGSSLROOTCERT
   return {
     login: parts.login ?? (PGUSER ? encodeURIComponent(PGUSER) : undefined),
-    hosts: hostIn(parts, env, 'PGHOST', 'PGPORT'),
+    hosts: hostFromEnvironment(parts, env, 'PGHOST', 'PGPORT'),
     path: parts.path || (PGDATABASE ? encodeURIComponent(PGDATABASE) : ''),
     search: withTls(parts.search, secure || undefined, { ca, cert: PGSSLCERT, key: PGSSLKEY }),
   }
@@ -88,7 +91,7 @@ function fillConsul(parts: Loose, env: Environment): Loose {
 }
 
 /** The only host, plus a port if the URL has none. */
-function hostIn({ hosts }: Loose, env: Environment, hostName: string, portName: string): string {
+function hostFromEnvironment({ hosts }: Loose, env: Environment, hostName: string, portName: string): string {
   const [host, port] = [env[hostName], env[portName]]
   if (hosts === '' && host !== undefined && host !== '' && !/^[^\s,/?#@[\]]+$/.test(host)) {
     throw badInput(
@@ -126,8 +129,8 @@ interface Files {
 
 /** A URL with any TLS setting takes none from the environment. `secure` is undefined if nothing decides for or against TLS. */
 function withTls(search: string, secure: boolean | undefined, { ca, cert, key }: Files): string {
-  const said = /(^|&)(tls|ca|cert|key)(=|&|$)/.test(search)
-  if (said || secure === undefined) return search
+  const reply = /(^|&)(tls|ca|cert|key)(=|&|$)/.test(search)
+  if (reply || secure === undefined) return search
   if (!secure) return joined(search, 'tls=false')
   const files = Object.entries({ ca, cert, key }).flatMap(([what, file]) =>
     file ? [`${what}=${encodeURIComponent(file)}`] : [],

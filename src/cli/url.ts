@@ -31,7 +31,7 @@ function parsed(rest: string): Parts | undefined {
 }
 
 /** @param example a valid URL, for the message. @throws CliError */
-export function partsOf(scheme: string, rest: string, example: string): Parts {
+export function parseParts(scheme: string, rest: string, example: string): Parts {
   const parts = parsed(rest)
   if (parts !== undefined) return parts
   if (rest.includes('@')) {
@@ -43,21 +43,21 @@ export function partsOf(scheme: string, rest: string, example: string): Parts {
 }
 
 /** The URL without its secrets, for messages and output. */
-export function shownUrl(scheme: string, rest: string): string {
+export function displayUrl(scheme: string, rest: string): string {
   if (scheme.toLowerCase() === 'local') return `${scheme}:${rest}`
   const parts = parsed(rest)
   if (parts === undefined) return `${scheme}:`
   const { login, hosts, path, search } = parts
   const [user, ...password] = login?.split(':') ?? []
   const who = login === undefined ? '' : `${user}${password.length > 0 ? ':***' : ''}@`
-  return `${scheme}://${who}${shownHosts(hosts)}${path === '' ? '' : `/${path}`}${shownSearch(search)}`
+  return `${scheme}://${who}${displayHosts(hosts)}${path === '' ? '' : `/${path}`}${displaySearch(search)}`
 }
 
 /** An invalid host may be a login whose `@host` was forgotten. */
-function shownHosts(hosts: string): string {
+function displayHosts(hosts: string): string {
   return hosts
     .split(',')
-    .map((text) => (addressIn(text, 0) === undefined ? '…' : text))
+    .map((text) => (parseAddress(text, 0) === undefined ? '…' : text))
     .join(',')
 }
 
@@ -68,7 +68,7 @@ const open = new Set(
   ),
 )
 
-function shownSearch(search: string): string {
+function displaySearch(search: string): string {
   if (search === '') return ''
   const shown = search
     .split('&')
@@ -77,7 +77,7 @@ function shownSearch(search: string): string {
   return `?${shown}`
 }
 
-function addressIn(text: string, usual: number): Address | undefined {
+function parseAddress(text: string, usual: number): Address | undefined {
   const [, bracketed, plain, port] = /^(?:\[([\da-fA-F:.%]+)\]|([^:[\]\s]+))(?::(\d{1,5}))?$/.exec(text) ?? []
   const host = bracketed ?? plain
   return host === undefined || Number(port ?? usual) > 65_535
@@ -86,9 +86,9 @@ function addressIn(text: string, usual: number): Address | undefined {
 }
 
 /** @throws CliError */
-export function addressesOf(hosts: string, usual: number, shown: string): Address[] {
+export function parseAddresses(hosts: string, usual: number, shown: string): Address[] {
   return hosts.split(',').map((text) => {
-    const address = addressIn(text, usual)
+    const address = parseAddress(text, usual)
     if (address === undefined) {
       throw badInput(`'${shown}' has a host that cannot be read; write host, host:port or [address]:port`)
     }
@@ -96,7 +96,7 @@ export function addressesOf(hosts: string, usual: number, shown: string): Addres
   })
 }
 
-const usualPorts: Readonly<Record<string, number>> = {
+const defaultPorts: Readonly<Record<string, number>> = {
   'redis+sentinel': 26_379,
   etcd: 2379,
   zookeeper: 2181,
@@ -107,9 +107,9 @@ const usualPorts: Readonly<Record<string, number>> = {
 }
 
 /** For a URL that was parsed before. */
-export function hostsOf(scheme: string, rest: string): Address[] {
+export function parseHosts(scheme: string, rest: string): Address[] {
   const hosts = parsed(rest)?.hosts.split(',') ?? []
-  return hosts.flatMap((text) => addressIn(text, usualPorts[scheme] ?? 6379) ?? [])
+  return hosts.flatMap((text) => parseAddress(text, defaultPorts[scheme] ?? 6379) ?? [])
 }
 
 /** `host:port`, with brackets around an IPv6 address. */
@@ -132,7 +132,7 @@ export interface Login {
 }
 
 /** `user`, `user:password`, `:password`. @throws CliError */
-export function loginOf({ login = '' }: Parts, shown: string): Login {
+export function parseLogin({ login = '' }: Parts, shown: string): Login {
   const [user = '', ...password] = login.split(':')
   return {
     user: user === '' ? undefined : decoded(user, shown),
@@ -141,7 +141,11 @@ export function loginOf({ login = '' }: Parts, shown: string): Login {
 }
 
 /** @throws CliError for an unknown setting. */
-export function settingsOf({ search }: Parts, known: readonly string[], shown: string): Map<string, string> {
+export function parseSettings(
+  { search }: Parts,
+  known: readonly string[],
+  shown: string,
+): Map<string, string> {
   const query = new Map(new URLSearchParams(search))
   for (const [key, value] of query) {
     if (known.includes(key)) continue

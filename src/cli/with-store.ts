@@ -1,15 +1,15 @@
 /** Opens a store for one use of it, and says what is wrong if it cannot be used. */
 import { createLocks, type Locks } from 'holdfast'
-import type { Connection, Target } from './connect.js'
-import { explained } from './explain.js'
-import { OtherServer, unlessOther } from './other-server.js'
+import type { Connection, StoreTarget } from './connect.js'
+import { explain } from './explain.js'
+import { OtherServer, orOtherServer } from './other-server.js'
 
 /**
  * @param use calls `answered` when the store has answered; a grant and a report of who holds the lock count without it
  * @throws CliError: the store cannot be used; any other error of the use as it is
  */
 export async function withStore<R>(
-  store: Target,
+  store: StoreTarget,
   use: (locks: Locks, answered: () => void) => Promise<R>,
 ): Promise<R> {
   const connection = await store.connect()
@@ -17,14 +17,14 @@ export async function withStore<R>(
   const answer = firstAnswer(locks)
   let reached = true
   try {
-    return await unlessOther(
+    return await orOtherServer(
       store,
       use(locks, () => answer.abort()),
       answer.signal,
     )
   } catch (error) {
     reached = !(error instanceof OtherServer)
-    throw await explained(error, store, connection.trouble)
+    throw await explain(error, store, connection.lastError)
   } finally {
     const closed = close(locks, connection)
     // A client that never reached a store has nothing to give back, and may try for many seconds.

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { createLocks } from 'holdfast'
 import { target } from '../../src/cli/connect.js'
-import { connectMysql, mysqlPlace } from '../../src/cli/connect-mysql.js'
+import { connectMysql, parseMysqlAddress } from '../../src/cli/connect-mysql.js'
 import { CliError } from '../../src/cli/exit.js'
 import { leakCheck } from '../support/leaks.js'
 import { startMysql } from '../support/servers/mysql.js'
 
-const place = (url: string) => mysqlPlace(url.slice('mysql:'.length), url)
+const place = (url: string) => parseMysqlAddress(url.slice('mysql:'.length), url)
 
 test('a URL says host, port, login, database and settings', () => {
   assert.deepEqual(

@@ -3,13 +3,13 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { createLocks } from 'holdfast'
 import { target } from '../../src/cli/connect.js'
-import { postgresPlace } from '../../src/cli/connect-postgres.js'
+import { parsePostgresAddress } from '../../src/cli/connect-postgres.js'
 import { CliError } from '../../src/cli/exit.js'
 import { leakCheck } from '../support/leaks.js'
 import { startPostgres } from '../support/servers/postgres.js'
 import { bench } from './support/cli.js'
 
-const place = (url: string) => postgresPlace(url.slice(url.indexOf(':') + 1), url)
+const place = (url: string) => parsePostgresAddress(url.slice(url.indexOf(':') + 1), url)
 
 test('a URL says host, port, login, database and settings', () => {
   const url =

@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test'
 import { createLocks } from 'holdfast'
 import { connectRedis } from '../../src/cli/connect-redis.js'
 import { CliError } from '../../src/cli/exit.js'
-import { redisPlace } from '../../src/cli/redis-place.js'
+import { parseRedisAddress } from '../../src/cli/redis-place.js'
 import { leakCheck } from '../support/leaks.js'
 import { type RedisServer, startMany, startRedis } from '../support/servers/redis.js'
 import { startSentinel } from '../support/servers/redis-sentinel.js'
@@ -14,7 +14,7 @@ import { bench, kill } from './support/cli.js'
 
 const place = (url: string) => {
   const [scheme = '', ...rest] = url.split(':')
-  return redisPlace(scheme, rest.join(':'), url)
+  return parseRedisAddress(scheme, rest.join(':'), url)
 }
 
 test('a URL says host, port, database, login and settings', () => {

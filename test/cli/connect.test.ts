@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { target } from '../../src/cli/connect.js'
-import { zookeeperPlace } from '../../src/cli/connect-zookeeper.js'
+import { parseZookeeperAddress } from '../../src/cli/connect-zookeeper.js'
 import { CliError } from '../../src/cli/exit.js'
 import { leakCheck } from '../support/leaks.js'
 
@@ -45,7 +45,7 @@ test('a URL of the embedded driver gives its factory', async () => {
 
 test('a ZooKeeper URL names servers, chroot, login and options', () => {
   assert.deepEqual(
-    zookeeperPlace('//me:s%3Aecret@h1,h2:2182/app/locks?names=kazoo&sessionTimeout=6000', ''),
+    parseZookeeperAddress('//me:s%3Aecret@h1,h2:2182/app/locks?names=kazoo&sessionTimeout=6000', ''),
     {
       servers: 'h1,h2:2182',
       chroot: '/app/locks',
@@ -54,7 +54,7 @@ test('a ZooKeeper URL names servers, chroot, login and options', () => {
       sessionTimeout: 6000,
     },
   )
-  assert.deepEqual(zookeeperPlace('//h1/', ''), { servers: 'h1' })
+  assert.deepEqual(parseZookeeperAddress('//h1/', ''), { servers: 'h1' })
 })
 
 test('a ZooKeeper URL with a path that cannot be is refused, without its password', async () => {

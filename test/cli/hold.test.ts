@@ -47,7 +47,7 @@ function processesOf(): { background: number | undefined; keeper: number | undef
     const line = lines.find((one) => one.includes(title))
     return line === undefined ? undefined : Number(line.split(':')[0])
   }
-  return { background: pidOf('holdfast hold'), keeper: pidOf('holdfast keeper') }
+  return { background: pidOf('holdfast hold'), keeper: pidOf('holdfast lock process') }
 }
 
 afterEach(async () => {

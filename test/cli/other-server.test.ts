@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
 import { memory } from 'holdfast/memory'
 import { target } from '../../src/cli/connect.js'
-import { otherServer, unlessOther } from '../../src/cli/other-server.js'
+import { orOtherServer, otherServer } from '../../src/cli/other-server.js'
 import { withStore } from '../../src/cli/with-store.js'
 import { leakCheck } from '../support/leaks.js'
 import { startConsul } from '../support/servers/consul.js'
@@ -69,7 +69,7 @@ describe('the scheme of another store', () => {
           const store = target(url(at))
           if (fits.includes(scheme)) assert.equal(await otherServer(store), undefined, scheme)
           else
-            await assert.rejects(unlessOther(store, never()), {
+            await assert.rejects(orOtherServer(store, never()), {
               name: 'OtherServer',
               message: `${at} is ${name}: write ${fits[0]}:// instead of ${scheme}://`,
             })

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { callersOf } from '../../src/cli/run/descriptors.js'
+import { callerDescriptors } from '../../src/cli/run/descriptors.js'
 import { leakCheck } from '../support/leaks.js'
 import { until } from '../support/until.js'
 import { bench, kill } from './support/cli.js'
@@ -109,7 +109,7 @@ test("Node's own descriptors are told from the caller's by their kinds", () => {
     [10, 'anon_inode:[eventfd]'],
     [11, 'socket:[5]'],
   ])
-  assert.deepEqual(callersOf(open, new Set(['pipe:[4]'])), [3, 7, 8, 9, 11])
+  assert.deepEqual(callerDescriptors(open, new Set(['pipe:[4]'])), [3, 7, 8, 9, 11])
 })
 
 after(close)

@@ -127,7 +127,7 @@ test('the keeper stands still: the front ends the command before the lease is ov
   assert.deepEqual(await found, [])
   const { code, stderr } = await first.ended
   assert.equal(code, 76)
-  assert.match(stderr, /the keeper of the lock does not react; ending the command with SIGKILL/)
+  assert.match(stderr, /the lock process does not respond; ending the command with SIGKILL/)
   assert.equal((await second.ended).code, 0)
   assertNeverTwo(history(), 2)
   await own.stop()
@@ -206,7 +206,7 @@ test('the keeper is killed: the front ends the command at once', async () => {
   kill(await keeperOf(first), 'SIGKILL')
   const { code, stderr } = await first.ended
   assert.equal(code, 76)
-  assert.match(stderr, /the keeper of the lock was killed/)
+  assert.match(stderr, /the lock process was killed/)
   const ended = history().end
   assert.equal((await cli('run', 'keeper-killed', '--no-wait', '--', 'true')).code, 0)
   await until(() => left().length <= 1)

@@ -96,11 +96,11 @@ async function held(start: () => Running): Promise<Seen> {
 const command = ['--', 'sh', '-c', 'echo inside; exec sleep 60']
 
 test('run with the password in the URL of HOLDFAST_URL', async () => {
-  clean(await held(() => b.start('run', 'x', ...command)), /keeper/, /sleep 60/)
+  clean(await held(() => b.start('run', 'x', ...command)), /lock process/, /sleep 60/)
 })
 
 test('run with the password in --on: only in the arguments that it was given', async () => {
-  clean(await held(() => b.start('run', 'x', '--on', b.url, ...command)), /keeper/, /sleep 60/)
+  clean(await held(() => b.start('run', 'x', '--on', b.url, ...command)), /lock process/, /sleep 60/)
 })
 
 test('run with the password in REDISCLI_AUTH, or in a variable that a configuration refers to', async () => {
@@ -116,7 +116,7 @@ test('run with the password in REDISCLI_AUTH, or in a variable that a configurat
   ] as const) {
     const run = () =>
       b.script(`exec "$node" "$main" run x --on '${on}' -- sh -c 'echo inside; exec sleep 60'`, env)
-    clean(await held(run), /keeper/, /sleep 60/)
+    clean(await held(run), /lock process/, /sleep 60/)
   }
 })
 
@@ -144,7 +144,7 @@ test('demo', async () => {
 
 test('verify: its own processes, those of the conformance suite, and each holdfast run', async () => {
   const verify = b.start('verify', '--minutes', '0.1', '--only', 'crash', '--json')
-  clean(await watch(verify), /worker\.js/, /main\.js run /, /keeper/)
+  clean(await watch(verify), /worker\.js/, /main\.js run /, /lock process/)
   assert.equal((await verify.ended).code, 0)
 })
 

@@ -21,10 +21,10 @@ export interface Answers {
 export interface Question<K extends keyof Answers> {
   readonly flag: string
   /** The values of the flag, for the help. */
-  readonly takes: string
+  readonly valueName: string
   readonly about: string
   /** The question, for the terminal. */
-  readonly ask: string
+  readonly text: string
   /** @throws CliError that names the flag, the value and the valid values */
   readonly read: (text: string) => Answers[K]
 }
@@ -33,44 +33,44 @@ const also: Readonly<Record<string, Store>> = { valkey: 'redis', postgresql: 'po
 
 export const questions: { readonly [K in keyof Answers]: Question<K> } = {
   machines: {
-    ...{ flag: '--machines', takes: '<one|many>' },
+    ...{ flag: '--machines', valueName: '<one|many>' },
     about: 'where the processes run that exclude each other',
-    ask: 'Do all processes that use the lock run on one machine? (one, many)',
-    read: (text) => oneOf('--machines', text, ['one', 'many']),
+    text: 'Do all processes that use the lock run on one machine? (one, many)',
+    read: (text) => parseChoice('--machines', text, ['one', 'many']),
   },
   run: {
-    ...{ flag: '--run', takes: '<stores>' },
+    ...{ flag: '--run', valueName: '<stores>' },
     about: `what you run already, between commas: ${stores.join(', ')}, none`,
-    ask: `Which of these do you run already? (${stores.join(', ')}, none; redlock: three or more independent Redis servers)`,
-    read: storesIn,
+    text: `Which of these do you run already? (${stores.join(', ')}, none; redlock: three or more independent Redis servers)`,
+    read: parseStores,
   },
   double: {
-    ...{ flag: '--double', takes: '<harmless|costly|never>' },
+    ...{ flag: '--double', valueName: '<harmless|costly|never>' },
     about: 'what it costs when two hold the lock at once for a moment',
-    ask: 'What if two hold the lock at once for a moment? (harmless: some work is done twice; costly: somebody repairs it; never: money or data is lost)',
-    read: (text) => oneOf('--double', text, ['harmless', 'costly', 'never']),
+    text: 'What if two hold the lock at once for a moment? (harmless: some work is done twice; costly: somebody repairs it; never: money or data is lost)',
+    read: (text) => parseChoice('--double', text, ['harmless', 'costly', 'never']),
   },
   section: {
-    ...{ flag: '--section', takes: '<duration>' },
+    ...{ flag: '--section', valueName: '<duration>' },
     about: 'how long the work under the lock takes, at most',
-    ask: 'How long does the work under the lock take, at most? (500ms, 30s, 5m)',
+    text: 'How long does the work under the lock take, at most? (500ms, 30s, 5m)',
     read: (text) => parseDuration('--section', text, { least: 1 }),
   },
   waiters: {
-    ...{ flag: '--waiters', takes: '<n>' },
+    ...{ flag: '--waiters', valueName: '<n>' },
     about: 'how many wait for one lock at the same time, at most',
-    ask: 'How many wait for one lock at the same time, at most? (a number)',
-    read: numberIn,
+    text: 'How many wait for one lock at the same time, at most? (a number)',
+    read: parseNumber,
   },
 }
 
-function oneOf<T extends string>(flag: string, text: string, all: readonly T[]): T {
+function parseChoice<T extends string>(flag: string, text: string, all: readonly T[]): T {
   const found = all.find((one) => one === text.trim().toLowerCase())
   if (found === undefined) throw badInput(`${flag} must be ${all.join(' or ')}, got '${text}'`)
   return found
 }
 
-function storesIn(text: string): Store[] {
+function parseStores(text: string): Store[] {
   const words = text
     .toLowerCase()
     .split(',')
@@ -88,7 +88,7 @@ function storesIn(text: string): Store[] {
 /** More than this is almost certainly a typo. */
 const most = 1_000_000
 
-function numberIn(text: string): number {
+function parseNumber(text: string): number {
   if (!/^\d{1,7}$/.test(text.trim()) || Number(text) > most)
     throw badInput(`--waiters must be a whole number from 0 to ${most}, got '${text}'`)
   return Number(text)

@@ -2,7 +2,7 @@
 import type { Answers } from './answers.js'
 import { codeFor } from './code.js'
 import { type DriverName, drivers } from './drivers.js'
-import { asText, lockOptions, type Option, optionsOf } from './options.js'
+import { driverOptions, formatTime, lockOptions, type Option } from './options.js'
 
 export interface Advice {
   readonly driver: DriverName
@@ -48,7 +48,7 @@ const isCrowd = (driver: DriverName, waiters: number): boolean =>
 export function decide(answers: Answers): Advice {
   const driver = driverFor(answers)
   const toStart = driver !== 'local' && !answers.run.includes(driver)
-  const options = optionsOf(driver, answers)
+  const options = driverOptions(driver, answers)
   const lock = lockOptions(driver, answers)
   return {
     ...{ driver, toStart, options, lock },
@@ -126,7 +126,7 @@ function weakPoints(driver: DriverName, { section, waiters, double }: Answers): 
       : []),
     ...(last > 3_600_000
       ? [
-          `The last of ${waiters} waits for about ${asText(last)}: use more names, a semaphore, or a queue of jobs.`,
+          `The last of ${waiters} waits for about ${formatTime(last)}: use more names, a semaphore, or a queue of jobs.`,
         ]
       : []),
     ...(single ? ['One server decides: while it is down no lock can be taken.'] : []),

@@ -12,7 +12,7 @@ export interface Option {
 const short = { section: 5_000, ttl: '10s', ttlMs: 10_000 } as const
 
 /** Driver options. */
-export function optionsOf(driver: DriverName, { section, waiters, double }: Answers): Option[] {
+export function driverOptions(driver: DriverName, { section, waiters, double }: Answers): Option[] {
   const options: Option[] = []
   if (driver === 'redis' && section <= short.section)
     options.push({
@@ -50,10 +50,10 @@ export function lockOptions(driver: DriverName, { section, waiters }: Answers): 
       value: short.ttl,
       why: 'a crashed holder blocks the others for that long; the lease is renewed while the section lasts',
     })
-  if (3 * section <= longest)
+  if (3 * section <= maxTime)
     options.push({
       name: 'maxHold',
-      value: asText(3 * section),
+      value: formatTime(3 * section),
       why: 'a section that hangs loses the lock after three times what it should take',
     })
   const last = section * waiters
@@ -62,8 +62,8 @@ export function lockOptions(driver: DriverName, { section, waiters }: Answers): 
   else if (last > 20_000)
     options.push({
       name: 'wait',
-      value: asText(Math.min(1.5 * last, longest)),
-      why: `the last of ${waiters} waits for about ${asText(last)}, longer than the default of 30s`,
+      value: formatTime(Math.min(1.5 * last, maxTime)),
+      why: `the last of ${waiters} waits for about ${formatTime(last)}, longer than the default of 30s`,
     })
   if (waiters >= line && !['mysql', 'redlock'].includes(driver))
     options.push({ name: 'fair', value: true, why: 'first come, first served across all processes' })
@@ -71,10 +71,10 @@ export function lockOptions(driver: DriverName, { section, waiters }: Answers): 
 }
 
 /** The library's maximum, in ms. */
-const longest = 366 * 86_400_000
+const maxTime = 366 * 86_400_000
 
 /** In the library's duration format. */
-export function asText(ms: number): string {
+export function formatTime(ms: number): string {
   const whole = Math.ceil(ms)
   const units = [
     ['h', 3_600_000],

@@ -2,14 +2,14 @@
 import type { Advice } from './decide.js'
 import type { Option } from './options.js'
 
-export function text(advice: Advice): string {
+export function formatAdvice(advice: Advice): string {
   const { driver, toStart, why, options, lock, guard, weak, instead, pages, code, check } = advice
   return [
     `Use the driver ${driver}${toStart ? ', on a store that you start for it' : ''}.`,
     ...section('Why', why),
     ...section('Options', [
-      ...options.map((one) => shown(`${driver}()`, one)),
-      ...lock.map((one) => shown('the lock', one)),
+      ...options.map((one) => formatOption(`${driver}()`, one)),
+      ...lock.map((one) => formatOption('the lock', one)),
     ]),
     ...section(`Guard: ${needed[guard.needed]}`, [guard.how, guard.why]),
     ...section('Weak points', weak),
@@ -23,7 +23,7 @@ export function text(advice: Advice): string {
 
 const needed = { no: 'not needed', advised: 'advised', required: 'required' } as const
 
-function shown(of: string, { name, value, why }: Option): string {
+function formatOption(of: string, { name, value, why }: Option): string {
   return `${name}: ${typeof value === 'string' ? `'${value}'` : value} for ${of}: ${why}`
 }
 

@@ -17,8 +17,8 @@ export function adviseCommandLine(program: Command): void {
         'Flags answer the questions without a terminal. Connects to nothing.',
     )
   for (const name of names) {
-    const { flag, takes, about } = questions[name]
-    command.option(`${flag} ${takes}`, about)
+    const { flag, valueName, about } = questions[name]
+    command.option(`${flag} ${valueName}`, about)
   }
   command.option('--json', 'print JSON').action(advise)
 }
@@ -27,19 +27,19 @@ async function advise(flags: Flags): Promise<void> {
   const given = names.filter((name) => flags[name] !== undefined)
   const known = given.map((name) => [name, questions[name].read(flags[name] ?? '')] as const)
   const missing = names.filter((name) => flags[name] === undefined)
-  const asked = missing.length === 0 ? [] : await asking(missing)
+  const asked = missing.length === 0 ? [] : await askMissing(missing)
   const answers = Object.fromEntries([...known, ...asked]) as unknown as Answers
-  const [{ decide }, { text }] = await Promise.all([
+  const [{ decide }, { formatAdvice }] = await Promise.all([
     import('../advise/decide.js'),
     import('../advise/report.js'),
   ])
   const advice = decide(answers)
-  console.log(flags.json === true ? json({ answers, ...advice }) : text(advice))
+  console.log(flags.json === true ? json({ answers, ...advice }) : formatAdvice(advice))
 }
 
-async function asking(missing: readonly (keyof Answers)[]): Promise<[keyof Answers, unknown][]> {
+async function askMissing(missing: readonly (keyof Answers)[]): Promise<[keyof Answers, unknown][]> {
   if (!(process.stdin.isTTY && process.stderr.isTTY)) {
-    const flags = missing.map((name) => `${questions[name].flag} ${questions[name].takes}`)
+    const flags = missing.map((name) => `${questions[name].flag} ${questions[name].valueName}`)
     throw badInput(`with no terminal to ask on, advise also needs ${flags.join(', ')}`)
   }
   const { createInterface } = await import('node:readline/promises')
@@ -62,10 +62,10 @@ type Prompt = { question(text: string): Promise<string> }
 
 /** Repeats the question until the answer is valid. */
 async function answer(prompt: Prompt, name: keyof Answers): Promise<unknown> {
-  const { ask, read } = questions[name]
+  const { text, read } = questions[name]
   for (;;) {
     try {
-      return read((await prompt.question(`${ask}\n> `)).trim())
+      return read((await prompt.question(`${text}\n> `)).trim())
     } catch (error) {
       if (!(error instanceof CliError)) throw error
       console.error(error.message)

@@ -1,13 +1,13 @@
 /** Common to `run` and `hold`: the options of an acquisition. */
 import type { Command } from 'commander'
-import { type Target, target } from '../connect.js'
+import { type StoreTarget, target } from '../connect.js'
 import { parseDuration } from '../duration.js'
 import { badInput, exits } from '../exit.js'
 import { plain } from '../print.js'
-import type { Asked, Claim } from '../run/messages.js'
-import { leastTtl, termsOf } from '../run/policy.js'
+import type { RequestedMode, RunRequest } from '../run/messages.js'
+import { minTtl, resolveLimits } from '../run/policy.js'
 import type { Report } from '../run/report.js'
-import { tellStore } from '../store-url.js'
+import { reportStore } from '../store-url.js'
 import type { TlsOptions } from '../tls-options.js'
 import { onText, tlsOptions, verboseText } from './options.js'
 
@@ -36,7 +36,7 @@ export interface Wording {
   readonly killAfter: string
 }
 
-const usualWait = 30_000
+const defaultWait = 30_000
 
 export function claimOptions(command: Command, { noWait, maxHold, killAfter }: Wording): Command {
   command
@@ -58,53 +58,53 @@ export function claimOptions(command: Command, { noWait, maxHold, killAfter }: W
 }
 
 /** Validates the request; sends nothing yet. @throws CliError */
-export async function claimOf(
+export async function createRequest(
   names: readonly string[],
   options: ClaimOptions,
-  holder: Claim['for'],
+  holder: RunRequest['for'],
 ): Promise<{
-  readonly claim: Claim
-  readonly store: Target
+  readonly claim: RunRequest
+  readonly store: StoreTarget
   readonly conflictExitCode: number
   readonly report: Report
 }> {
   const duration = (option: string, text: string | undefined, least = 0) =>
     text === undefined ? undefined : parseDuration(option, text, { least })
-  const terms = termsOf({
-    ttl: duration('--ttl', options.ttl, leastTtl),
+  const terms = resolveLimits({
+    ttl: duration('--ttl', options.ttl, minTtl),
     killAfter: duration('--kill-after', options.killAfter),
     minHold: duration('--min-hold', options.minHold),
     maxHold: duration('--max-hold', options.maxHold, 1),
   })
-  const asked = askedOf(options)
+  const requestedMode = parseMode(options)
   checkNames(names)
-  const wait = waitOf(options.wait)
+  const wait = parseWait(options.wait)
   const conflictExitCode = exitCode(options.conflictExitCode)
-  // Throws here what the keeper would throw later.
+  // Throws here what the lock process would throw later.
   const store = target(options.on, options)
-  const { report } = await import('../run/report.js')
-  const told = report({
+  const { createReport } = await import('../run/report.js')
+  const report = createReport({
     names,
     json: options.json === true,
     quiet: options.quiet === true,
     stream: process.stderr,
   })
-  tellStore(store, options)
-  const claim: Claim = {
+  reportStore(store, options)
+  const claim: RunRequest = {
     type: 'claim',
     ...terms,
     for: holder,
     on: store.url,
     insecure: store.insecure,
     names,
-    asked,
+    mode: requestedMode,
     wait,
     fair: options.fair === true,
-    killAfterAsked: options.killAfter !== undefined,
+    hasKillAfter: options.killAfter !== undefined,
     note: options.note,
     watched: process.stderr.isTTY && options.quiet !== true,
   }
-  return { claim, store, conflictExitCode, report: told }
+  return { claim, store, conflictExitCode, report }
 }
 
 /** The library reports an invalid name. */
@@ -113,12 +113,12 @@ function checkNames(names: readonly string[]): void {
   if (twice !== undefined) throw badInput(`the lock "${plain(twice)}" is named twice; name it once`)
 }
 
-function waitOf(wait: string | false | undefined): number {
+function parseWait(wait: string | false | undefined): number {
   if (typeof wait === 'string') return parseDuration('--wait', wait, { forever: true })
-  return wait === false ? 0 : usualWait
+  return wait === false ? 0 : defaultWait
 }
 
-function askedOf({ shared, permits }: ClaimOptions): Asked {
+function parseMode({ shared, permits }: ClaimOptions): RequestedMode {
   if (permits === undefined) return { kind: shared === true ? 'shared' : 'exclusive' }
   if (shared === true) throw badInput('--shared and --permits exclude each other; leave out one')
   const [, take, of] = /^(\d+)\/(\d+)$/.exec(permits) ?? []

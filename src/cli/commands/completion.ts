@@ -19,8 +19,8 @@ export function completionCommandLine(program: Command): void {
 async function print(program: Command, shell: string): Promise<void> {
   // The scripts call this while the user types: an error message would only get between the words.
   if (shell === 'stores') return void process.stdout.write(storeNames())
-  const { shells, wordsOf } = await import('../completion/words.js')
-  const commands = wordsOf(program)
+  const { shells, completionWords } = await import('../completion/words.js')
+  const commands = completionWords(program)
   switch (shell) {
     case 'bash':
       return void process.stdout.write((await import('../completion/bash.js')).bash(commands))

@@ -7,7 +7,7 @@ import type { Command } from 'commander'
 import { target } from '../connect.js'
 import { badInput, exits } from '../exit.js'
 import { json } from '../print.js'
-import { tellStore } from '../store-url.js'
+import { reportStore } from '../store-url.js'
 import type { TlsOptions } from '../tls-options.js'
 import { tlsOptions } from './options.js'
 
@@ -48,7 +48,7 @@ async function demo(options: DemoOptions): Promise<void> {
   const workers = Number(options.workers)
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-demo-'))
   const store = target(options.on ?? `local:${join(folder, 'locks')}`, options)
-  tellStore(store, { json: options.json })
+  reportStore(store, { json: options.json })
   const name = `points-${randomBytes(3).toString('hex')}`
   const say = (text: string) => options.json !== true && console.log(text)
   try {

@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import { target } from '../connect.js'
 import { endSoon, exits } from '../exit.js'
 import { json } from '../print.js'
-import { tellStore } from '../store-url.js'
+import { reportStore } from '../store-url.js'
 import type { TlsOptions } from '../tls-options.js'
 import { onText, tlsOptions, verboseText } from './options.js'
 
@@ -32,17 +32,19 @@ export function doctorCommandLine(program: Command): void {
 
 async function doctor(options: Options): Promise<void> {
   const store = target(options.on, options)
-  tellStore(store, options)
-  const [{ examine }, { diagnosisOf, text }, { default: colors }] = await Promise.all([
+  reportStore(store, options)
+  const [{ examine }, { diagnose, formatDiagnosis }, { default: colors }] = await Promise.all([
     import('../doctor/examine.js'),
     import('../doctor/report.js'),
     import('picocolors'),
   ])
   const checks = await examine(store).finally(endSoon)
-  const diagnosis = diagnosisOf(store.shown, checks)
+  const diagnosis = diagnose(store.shown, checks)
   const paints = { problem: colors.red, warning: colors.yellow, unknown: colors.dim, ok: colors.green }
   console.log(
-    options.json === true ? json(diagnosis) : text(diagnosis, (level, words) => paints[level](words)),
+    options.json === true
+      ? json(diagnosis)
+      : formatDiagnosis(diagnosis, (level, words) => paints[level](words)),
   )
   if (diagnosis.verdict === 'problems') process.exitCode = exits.failed
   else if (diagnosis.verdict === 'warnings' && options.strict === true) process.exitCode = exits.warned

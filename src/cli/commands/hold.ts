@@ -5,10 +5,10 @@ import type { Command } from 'commander'
 import { badInput, CliError, exits } from '../exit.js'
 import { checkFolder } from '../hold/handle.js'
 import type { HoldPlan, ToStarter } from '../hold/messages.js'
-import { ownerOf } from '../hold/owner.js'
+import { parseOwner } from '../hold/owner.js'
 import { withoutCallers } from '../run/descriptors.js'
 import type { Report } from '../run/report.js'
-import { type ClaimOptions, claimOf, claimOptions } from './claim.js'
+import { type ClaimOptions, claimOptions, createRequest } from './claim.js'
 
 interface HoldOptions extends ClaimOptions {
   readonly for?: string
@@ -32,9 +32,9 @@ export function holdCommandLine(program: Command): void {
   claimOptions(hold, wording).action(async (name: string, options: HoldOptions) => {
     if (options.for === undefined)
       throw badInput(`hold needs to know for which process: holdfast hold ${name} --for $$`)
-    const owner = ownerOf(options.for, name)
+    const owner = parseOwner(options.for, name)
     checkFolder()
-    const { claim, conflictExitCode, report } = await claimOf([name], options, 'owner')
+    const { claim, conflictExitCode, report } = await createRequest([name], options, 'owner')
     process.exitCode = await start({ type: 'hold', claim, conflictExitCode, owner }, report)
   })
 }
@@ -64,7 +64,7 @@ function start(plan: HoldPlan, report: Report): Promise<number> {
         case 'waited':
           return report.waited()
         case 'tell':
-          return report.tell(...message.args)
+          return report.write(...message.args)
         case 'over':
           background.off('disconnect', gone)
           return resolve(message.exitCode)

@@ -1,7 +1,7 @@
 /** `holdfast run NAME… -- command…`: runs a command while holding one lock, or several at once. */
 import type { Command } from 'commander'
 import { badInput } from '../exit.js'
-import { type ClaimOptions, claimOf, claimOptions } from './claim.js'
+import { type ClaimOptions, claimOptions, createRequest } from './claim.js'
 
 const wording = {
   noWait: 'try once; skip if held, or if run within --min-hold',
@@ -27,7 +27,7 @@ export function runCommandLine(program: Command, command: readonly string[] | un
     .action(async (names: string[], options: ClaimOptions) => {
       if (command === undefined) throw withoutCommand(names[0])
       const [{ claim, conflictExitCode, report }, { runCommand }] = await Promise.all([
-        claimOf(names, options, 'command'),
+        createRequest(names, options, 'command'),
         import('../run/supervisor.js'),
       ])
       process.exitCode = await runCommand({ claim, command, env: process.env, conflictExitCode }, report)

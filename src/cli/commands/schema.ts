@@ -1,10 +1,10 @@
 /** `schema`: prints the schema a database needs, for users who do not let programs create tables. Connects to nothing. */
 import type { Command } from 'commander'
-import { mysqlPlace } from '../connect-mysql.js'
-import { postgresPlace } from '../connect-postgres.js'
+import { parseMysqlAddress } from '../connect-mysql.js'
+import { parsePostgresAddress } from '../connect-postgres.js'
 import { badInput } from '../exit.js'
 import { storeUrl } from '../store-url.js'
-import { shownUrl } from '../url.js'
+import { displayUrl } from '../url.js'
 
 interface SchemaOptions {
   readonly on?: string
@@ -33,17 +33,17 @@ async function print({ on, role }: SchemaOptions): Promise<void> {
 
 async function migrationFor(url: string, role: string | undefined): Promise<string> {
   const [, scheme = '', rest = ''] = /^([a-z][a-z0-9+.-]*):(.*)$/is.exec(url) ?? []
-  const shown = shownUrl(scheme, rest)
+  const shown = displayUrl(scheme, rest)
   switch (scheme.toLowerCase()) {
     case 'postgres':
     case 'postgresql': {
       const { migration } = await import('holdfast/postgres')
-      const { schema } = postgresPlace(rest, shown).options
+      const { schema } = parsePostgresAddress(rest, shown).options
       return migration({ ...(schema !== undefined && { schema }), ...(role !== undefined && { role }) })
     }
     case 'mysql': {
       const { migration } = await import('holdfast/mysql')
-      const { prefix } = mysqlPlace(rest, shown).options
+      const { prefix } = parseMysqlAddress(rest, shown).options
       return migration({ ...(prefix !== undefined && { prefix }), ...(role !== undefined && { user: role }) })
     }
     default:

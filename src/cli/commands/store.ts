@@ -1,13 +1,13 @@
 /** `ls`, `inspect` and `release`: what operators ask a store. */
 import type { Command } from 'commander'
 import type { LockStatus, Locks } from 'holdfast'
-import { type Target, target } from '../connect.js'
+import { type StoreTarget, target } from '../connect.js'
 import { badInput, CliError, exits } from '../exit.js'
 import { forceSeen } from '../force-seen.js'
-import { knock } from '../knock.js'
-import { directoryOf } from '../local-directory.js'
+import { probe } from '../knock.js'
+import { parseDirectory } from '../local-directory.js'
 import { holderCells, holderHeadings, json, plain, table, waiterCells } from '../print.js'
-import { tellStore } from '../store-url.js'
+import { reportStore } from '../store-url.js'
 import type { TlsOptions } from '../tls-options.js'
 import { withStore } from '../with-store.js'
 import { onText, tlsOptions, verboseText } from './options.js'
@@ -26,16 +26,16 @@ export function storeCommandLines(program: Command): void {
   command(program, 'ls', 'list the locks that are held or waited for')
     .argument('[prefix]', 'only names that begin with it')
     .action(async (prefix: string | undefined, options: StoreOptions) => {
-      const store = storeOf(options)
-      const all = await using(store, (locks) => locks.list(prefix))
-      const directory = directoryOf(store.url)
+      const store = findStore(options)
+      const all = await withLocks(store, (locks) => locks.list(prefix))
+      const directory = parseDirectory(store.url)
       const data = { store: store.shown, ...(directory && { directory }), locks: all }
       await print(options, data, () => listing(all, prefix, directory))
     })
   command(program, 'inspect', 'who holds a lock, who waits, since when, with what note')
     .argument('<name>', 'the lock')
     .action(async (name: string, options: StoreOptions) => {
-      const standing = await using(storeOf(options), (locks) => locks.inspect(name))
+      const standing = await withLocks(findStore(options), (locks) => locks.inspect(name))
       await print(options, standing, () => story(standing))
     })
   command(program, 'release', 'take a lock from whoever holds it')
@@ -54,26 +54,26 @@ function command(program: Command, name: string, summary: string): Command {
   return tlsOptions(made).option('--json', 'print JSON').option('-v, --verbose', verboseText)
 }
 
-function storeOf(options: StoreOptions): Target {
+function findStore(options: StoreOptions): StoreTarget {
   const store = target(options.on, options)
-  tellStore(store, options)
+  reportStore(store, options)
   return store
 }
 
-async function using<R>(store: Target, use: (locks: Locks) => Promise<R>): Promise<R> {
+async function withLocks<R>(store: StoreTarget, use: (locks: Locks) => Promise<R>): Promise<R> {
   // Knock first: a client opened before a server is known to accept connections would have to be closed.
-  await knock(store)
+  await probe(store)
   return await withStore(store, (locks) => Promise.race([use(locks), noAnswer()]))
 }
 
 /** Some clients keep trying to reach a server for ever. In ms. */
-const patience = 10_000
+const timeout = 10_000
 
 function noAnswer(): Promise<never> {
   return new Promise((_, reject) => {
-    const seconds = patience / 1000
+    const seconds = timeout / 1000
     const late = () => reject(Object.assign(new Error(`no answer within ${seconds} s`), { code: 'BACKEND' }))
-    setTimeout(late, patience).unref()
+    setTimeout(late, timeout).unref()
   })
 }
 
@@ -122,8 +122,8 @@ async function release(name: string, options: ReleaseOptions): Promise<void> {
       `release takes "${name}" from its holder, who may still be at work; with no terminal to ask on, it needs --yes`,
     )
   }
-  const store = storeOf(options)
-  const standing = await using(store, (locks) => locks.inspect(name))
+  const store = findStore(options)
+  const standing = await withLocks(store, (locks) => locks.inspect(name))
   const held = standing.holders.length > 0
   if (held && options.yes !== true && !(await confirmed(await story(standing)))) {
     throw new CliError(exits.failed, 'nothing was released')
@@ -132,7 +132,7 @@ async function release(name: string, options: ReleaseOptions): Promise<void> {
   // With --yes nobody looked: whoever holds it is meant.
   const force = (locks: Locks) =>
     options.yes === true ? locks.forceRelease(name) : forceSeen(locks, name, seen)
-  const taken = held ? await using(store, force) : 0
+  const taken = held ? await withLocks(store, force) : 0
   if (taken === undefined)
     throw new CliError(
       exits.failed,
@@ -150,7 +150,11 @@ async function releaseHeld(name: string, text: string, options: ReleaseOptions):
   if (!/^\d{1,16}$/.test(text))
     throw badInput(`--token must be a number that holdfast hold printed, got '${plain(text)}'`)
   const { askForRelease } = await import('../hold/handle.js')
-  const { exitCode, messages } = await askForRelease({ url: storeOf(options).url, name, token: Number(text) })
+  const { exitCode, messages } = await askForRelease({
+    url: findStore(options).url,
+    name,
+    token: Number(text),
+  })
   for (const message of messages) console.error(`holdfast: ${message}`)
   await print(options, { name, released: exitCode === 0 ? 1 : 0 }, async () =>
     exitCode === 0 ? `released "${plain(name)}"` : `"${plain(name)}" was not held any more`,

@@ -5,9 +5,9 @@ import { target } from '../connect.js'
 import { formatDuration, parseDuration } from '../duration.js'
 import { badInput } from '../exit.js'
 import { forceSeen } from '../force-seen.js'
-import { knock } from '../knock.js'
+import { probe } from '../knock.js'
 import { brief, json, plain, table } from '../print.js'
-import { tellStore } from '../store-url.js'
+import { reportStore } from '../store-url.js'
 import type { TlsOptions } from '../tls-options.js'
 import { chosen, Rates, type Row, type Sort, sorts, totals } from '../top/model.js'
 import { withStore } from '../with-store.js'
@@ -23,7 +23,7 @@ interface TopOptions extends TlsOptions {
 }
 
 /** In ms: less would be a load for the store, and nobody reads so fast. */
-const shortest = 500
+const minInterval = 500
 
 export function topCommandLine(program: Command): void {
   const command = program
@@ -49,22 +49,22 @@ function sortOption(program: Command) {
 }
 
 async function top(prefix: string | undefined, options: TopOptions): Promise<void> {
-  const every = parseDuration('--every', options.every, { least: shortest })
+  const every = parseDuration('--every', options.every, { least: minInterval })
   const { once = false } = options
   if (options.json === true && !once) throw badInput('--json needs --once; the live view is for people')
   if (!once && !(process.stdin.isTTY && process.stdout.isTTY))
     throw badInput('top needs a terminal; --once prints one list, with --json as JSON')
   const store = target(options.on, options)
-  tellStore(store, options)
-  await knock(store)
+  reportStore(store, options)
+  await probe(store)
   const signal = await withStore(store, async (locks, answered) => {
-    const list = () => withinPatience(locks.list(prefix))
+    const list = () => withinTimeout(locks.list(prefix))
     // The first list decides whether the store can be used at all, before the terminal is taken over.
     const first = await list()
     answered()
     if (once) return await print(first, options)
     const { live } = await import('../top/live.js')
-    const force = (name: string, seen: readonly string[]) => withinPatience(forceSeen(locks, name, seen))
+    const force = (name: string, seen: readonly string[]) => withinTimeout(forceSeen(locks, name, seen))
     return await live({ store: store.shown, every, sort: options.sort, first, list, force })
   })
   // Its caller sees which signal ended it. Without this, Node aborts when it gives back a terminal that is gone.
@@ -72,7 +72,7 @@ async function top(prefix: string | undefined, options: TopOptions): Promise<voi
 }
 
 /** Some clients keep trying to reach a server for ever. */
-async function withinPatience<R>(work: Promise<R>): Promise<R> {
+async function withinTimeout<R>(work: Promise<R>): Promise<R> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
     const error = Object.assign(new Error('no answer within 10 s'), { code: 'BACKEND' })

@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import { target } from '../connect.js'
 import { badInput } from '../exit.js'
-import { tellStore } from '../store-url.js'
+import { reportStore } from '../store-url.js'
 import type { TlsOptions } from '../tls-options.js'
 import { tlsOptions, verboseText } from './options.js'
 
@@ -46,7 +46,7 @@ async function ui(options: Options): Promise<void> {
   if (!/^\d{1,5}$/.test(options.port) || port > 65_535)
     throw badInput(`--port must be between 0 and 65535, got '${options.port}'`)
   const stores = (options.on ?? [undefined]).map((url) => target(url, options))
-  for (const [i, store] of stores.entries()) tellStore(store, { ...options, quiet: i > 0 })
+  for (const [i, store] of stores.entries()) reportStore(store, { ...options, quiet: i > 0 })
   const { serve } = await import('../ui/serve.js')
   await serve(stores, { ...options, port })
 }

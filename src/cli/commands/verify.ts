@@ -2,10 +2,10 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from 'commander'
-import { type Target, target } from '../connect.js'
+import { type StoreTarget, target } from '../connect.js'
 import { badInput, exits } from '../exit.js'
 import { json } from '../print.js'
-import { tellStore } from '../store-url.js'
+import { reportStore } from '../store-url.js'
 import type { TlsOptions } from '../tls-options.js'
 import type { VerifyReport } from '../verify/report.js'
 import { onText, tlsOptions, verboseText } from './options.js'
@@ -46,12 +46,14 @@ async function verify(options: Options): Promise<void> {
   }
   const store = target(options.on, options)
   const { url } = store
-  tellStore(store, options)
+  reportStore(store, options)
   const tell = progress()
   // Clears the progress line, so that whatever comes next, or an error, starts on its own line.
-  const found = await examine({ url, store, minutes, only: options.only, tell }).finally(() => tell(''))
+  const found = await examine({ url, store, minutes, only: options.only, print: tell }).finally(() =>
+    tell(''),
+  )
   const { driver, setup, suite, faults } = found
-  const { markdown, verdictOf } = await import('../verify/report.js')
+  const { markdown, toVerdict } = await import('../verify/report.js')
   const { version } = JSON.parse(
     readFileSync(new URL('../../../../package.json', import.meta.url), 'utf8'),
   ) as {
@@ -61,7 +63,7 @@ async function verify(options: Options): Promise<void> {
     ...{ url: store.shown, driver, holdfast: version, node: process.version },
     ...{ at: new Date().toISOString(), setup, suite, faults },
   }
-  const verdict = verdictOf(report)
+  const verdict = toVerdict(report)
   if (options.out !== undefined) {
     mkdirSync(options.out, { recursive: true })
     writeFileSync(join(options.out, 'report.md'), markdown(report))
@@ -76,10 +78,10 @@ async function verify(options: Options): Promise<void> {
 
 interface Examination {
   readonly url: string
-  readonly store: Target
+  readonly store: StoreTarget
   readonly minutes: number
   readonly only: string | undefined
-  readonly tell: (line: string) => void
+  readonly print: (line: string) => void
 }
 
 async function examine({
@@ -87,21 +89,21 @@ async function examine({
   store,
   minutes,
   only,
-  tell,
+  print,
 }: Examination): Promise<Pick<VerifyReport, 'driver' | 'setup' | 'suite' | 'faults'>> {
-  const { lazily, sample } = await import('../verify/lazy-driver.js')
-  const like = await sample(store)
-  const [{ setupOf }, { runSuite }, { runFaults }] = await Promise.all([
+  const { lazyDriver, probe } = await import('../verify/lazy-driver.js')
+  const like = await probe(store)
+  const [{ checkSetup }, { runSuite }, { runFaults }] = await Promise.all([
     import('../setup/setup.js'),
     import('../verify/suite.js'),
     import('../verify/faults.js'),
   ])
-  tell('looking at the set-up')
-  const setup = await setupOf(url)
-  const suite = await runSuite(store, like, only?.split(',') ?? [], tell)
+  print('looking at the set-up')
+  const setup = await checkSetup(url)
+  const suite = await runSuite(store, like, only?.split(',') ?? [], print)
   const ttl = Math.max(1_000, 2 * like.traits.minTtl)
-  const direct = lazily(store.connect, like)
-  const faults = await runFaults({ url, insecure: store.insecure, seconds: 60 * minutes, ttl, direct, tell })
+  const direct = lazyDriver(store.connect, like)
+  const faults = await runFaults({ url, insecure: store.insecure, seconds: 60 * minutes, ttl, direct, print })
   return { driver: like.name, setup, suite, faults }
 }
 

@@ -29,13 +29,13 @@ export const beginnings: readonly string[] = known.map((scheme) =>
   scheme === 'local:' ? scheme : `${scheme}//`,
 )
 
-export function wordsOf(program: Command): CommandWords[] {
+export function completionWords(program: Command): CommandWords[] {
   const names = program.commands.map((command) => command.name())
   return program.commands.map((command) => ({
     name: command.name(),
     what: command.summary(),
     options: command.createHelp().visibleOptions(command).map(optionWords),
-    argument: argumentOf(command, names),
+    argument: findArgument(command, names),
   }))
 }
 
@@ -54,7 +54,7 @@ function kindOfValue(flags: string): Value {
   return /<(file|folder)>/.test(flags) ? 'file' : 'anything'
 }
 
-function argumentOf(command: Command, names: readonly string[]): Value | undefined {
+function findArgument(command: Command, names: readonly string[]): Value | undefined {
   if (command.registeredArguments.length === 0) return undefined
   if (command.name() === 'help') return names
   return command.name() === 'completion' ? shells : 'anything'

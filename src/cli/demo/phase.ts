@@ -39,15 +39,15 @@ export interface Outcome {
 }
 
 /** Timeout after which processes count as stuck, in ms. */
-const patience = 60_000
+const timeout = 60_000
 
 export async function runPhase(options: PhaseOptions): Promise<Outcome> {
   const { input, folder } = options
   mkdirSync(folder, { recursive: true })
   const ledger = join(folder, 'points.json')
   writeLedger(ledger, { revision: 0, balances: input.balances, applied: [] })
-  const tallies = await tallied(tasks(options, ledger))
-  return judged(input, tallies, ledger, readHistory(join(folder, 'history')))
+  const tallies = await sumTallies(tasks(options, ledger))
+  return evaluate(input, tallies, ledger, readHistory(join(folder, 'history')))
 }
 
 /** Deals the orders round-robin, so that the submissions of one order reach different workers at the same time. */
@@ -64,25 +64,25 @@ function tasks({ input, folder, workers, lock, name }: PhaseOptions, ledger: str
   }))
 }
 
-async function tallied(all: readonly Task[]): Promise<Tally[]> {
+async function sumTallies(all: readonly Task[]): Promise<Tally[]> {
   const workers = all.map(() =>
     fork(fileURLToPath(new URL('./worker.js', import.meta.url)), { execArgv: [] }),
   )
   try {
     for (const [i, worker] of workers.entries()) worker.send(all[i] as Task)
-    await Promise.all(workers.map((worker) => heard(worker, 'ready')))
-    const results = workers.map((worker) => heard(worker, 'done'))
+    await Promise.all(workers.map((worker) => waitForMessage(worker, 'ready')))
+    const results = workers.map((worker) => waitForMessage(worker, 'done'))
     for (const worker of workers) worker.send('go')
     const done = await Promise.all(results)
     for (const worker of workers) worker.send('end')
-    await Promise.all(workers.map(exited))
+    await Promise.all(workers.map(waitForExit))
     return done.map((message) => (message.type === 'done' ? message.tally : never()))
   } finally {
     for (const worker of workers) worker.kill('SIGKILL')
   }
 }
 
-function heard(worker: ChildProcess, type: FromWorker['type']): Promise<FromWorker> {
+function waitForMessage(worker: ChildProcess, type: FromWorker['type']): Promise<FromWorker> {
   return new Promise((resolve, reject) => {
     const off = () => {
       clearTimeout(timer)
@@ -100,19 +100,19 @@ function heard(worker: ChildProcess, type: FromWorker['type']): Promise<FromWork
     }
     const timer = setTimeout(() => {
       off()
-      reject(new Error(`a worker of the demo was not ${type} within ${patience / 1000} s`))
-    }, patience)
+      reject(new Error(`a worker of the demo was not ${type} within ${timeout / 1000} s`))
+    }, timeout)
     worker.on('message', onMessage)
     worker.on('exit', onExit)
   })
 }
 
-function exited(worker: ChildProcess): Promise<void> {
+function waitForExit(worker: ChildProcess): Promise<void> {
   if (worker.exitCode !== null || worker.signalCode !== null) return Promise.resolve()
   return new Promise((resolve) => worker.once('exit', () => resolve()))
 }
 
-function judged(input: Input, tallies: readonly Tally[], path: string, history: History): Outcome {
+function evaluate(input: Input, tallies: readonly Tally[], path: string, history: History): Outcome {
   const { balances, revision } = readLedger(path)
   const expected = expectedBalances(input)
   const applied = tallies.flatMap((tally) => tally.applied)

@@ -33,7 +33,7 @@ export type FromWorker = { readonly type: 'ready' } | { readonly type: 'done'; r
 /** Duration of the work between read and write, in ms: a call to a payment service, a template, a slow disk. */
 const work = { least: 2, spread: 6 }
 /** Pause between two orders, in ms. */
-const breath = 2
+const pauseBetweenOrders = 2
 
 /** Runs `fn` exclusively, or pretends to. */
 type Section = (fn: (lease: Lease | undefined, attempt: string) => Promise<void>) => Promise<void>
@@ -43,8 +43,8 @@ async function main(): Promise<void> {
   const notes = recorder(task.history, { label: task.label })
   const { section, close } = await (task.lock === undefined
     ? without(task.name, notes)
-    : within(task.lock, notes))
-  tell({ type: 'ready' })
+    : withLock(task.lock, notes))
+  send({ type: 'ready' })
   await message<'go'>()
   const tally = { applied: [] as string[], skipped: 0, refused: 0 }
   for (const order of task.orders) {
@@ -53,9 +53,9 @@ async function main(): Promise<void> {
       if (outcome === 'applied') tally.applied.push(order.order)
       else tally[outcome]++
     })
-    await pause(breath * Math.random())
+    await pause(pauseBetweenOrders * Math.random())
   }
-  tell({ type: 'done', tally })
+  send({ type: 'done', tally })
   // Workers exit together: with the embedded driver one of them is the broker, and a broker hand-over is not part of the demo.
   await message<'end'>()
   await close()
@@ -91,7 +91,10 @@ async function book(
   return 'applied'
 }
 
-async function within({ on, insecure, name }: NonNullable<Task['lock']>, notes: Recorder): Promise<Sections> {
+async function withLock(
+  { on, insecure, name }: NonNullable<Task['lock']>,
+  notes: Recorder,
+): Promise<Sections> {
   const connection = await target(on, { insecure }).connect()
   const locks = recordLocks(createLocks(connection.driver), notes)
   // Connects, so that all workers start with an open connection.
@@ -136,7 +139,7 @@ function message<M>(): Promise<M> {
   })
 }
 
-function tell(what: FromWorker): void {
+function send(what: FromWorker): void {
   process.send?.(what)
 }
 

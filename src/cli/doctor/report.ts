@@ -32,7 +32,7 @@ const levels: Readonly<Record<Check['verdict'], Level>> = {
 const order: readonly Level[] = ['problem', 'warning', 'unknown', 'ok']
 
 /** @param url without its password */
-export function diagnosisOf(url: string, checks: readonly Check[]): Diagnosis {
+export function diagnose(url: string, checks: readonly Check[]): Diagnosis {
   const findings = checks
     .map(({ verdict, ...rest }): Finding => ({ level: levels[verdict], ...rest }))
     .sort((a, b) => order.indexOf(a.level) - order.indexOf(b.level))
@@ -43,7 +43,7 @@ export function diagnosisOf(url: string, checks: readonly Check[]): Diagnosis {
 /** Formats text of a level for a terminal. */
 export type Paint = (level: Level, text: string) => string
 
-export function text({ url, verdict, findings }: Diagnosis, paint: Paint): string {
+export function formatDiagnosis({ url, verdict, findings }: Diagnosis, paint: Paint): string {
   const lines = findings.flatMap(({ level, what, found, means, remedy }) => [
     `${paint(level, level.padEnd(7))}  ${plain(`${what}: ${found}`)}`,
     ...(means === undefined ? [] : [`${indent}${plain(means)}`]),

@@ -4,7 +4,7 @@ import { badInput } from '../exit.js'
 import { didYouMean } from '../nearest.js'
 import { plain } from '../print.js'
 import { manual } from './manual.js'
-import { exitsOf, pages } from './pages.js'
+import { exitCodes, pages } from './pages.js'
 
 /** Call it after all commands have been added. */
 export function addHelp(program: Command): void {
@@ -14,12 +14,12 @@ export function addHelp(program: Command): void {
     .summary('tell all there is to know of a command')
     .description('Tells all there is to know of a command, like a page of man(1).')
     .argument('[command]', 'its name')
-    .action((name: string | undefined) => tell(program, name))
+    .action((name: string | undefined) => printHelp(program, name))
   program.addHelpText('after', `\n${overview()}`)
-  for (const command of program.commands) command.addHelpText('after', () => shortly(command.name()))
+  for (const command of program.commands) command.addHelpText('after', () => shortSummary(command.name()))
 }
 
-function tell(program: Command, name: string | undefined): void {
+function printHelp(program: Command, name: string | undefined): void {
   if (name === undefined) return program.outputHelp()
   const command = program.commands.find((one) => one.name() === name)
   if (command === undefined) {
@@ -34,13 +34,13 @@ function tell(program: Command, name: string | undefined): void {
 
 function overview(): string {
   const lines = ['run', 'ls', 'release'].flatMap((name) => pages[name]?.examples.slice(0, 1) ?? [])
-  return `Examples:\n${columns(lines)}\n\nExit codes of run:\n${columns(exitsOf('run'))}\n\nAll about a command: holdfast help run`
+  return `Examples:\n${columns(lines)}\n\nExit codes of run:\n${columns(exitCodes('run'))}\n\nAll about a command: holdfast help run`
 }
 
-function shortly(name: string): string {
+function shortSummary(name: string): string {
   const { examples = [] } = pages[name] ?? {}
   const lines = examples.length === 0 ? '' : `\nExamples:\n${columns(examples)}\n`
-  return `${lines}\nExit codes:\n${columns(exitsOf(name))}`
+  return `${lines}\nExit codes:\n${columns(exitCodes(name))}`
 }
 
 /** Two columns, indented. */

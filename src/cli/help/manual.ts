@@ -1,6 +1,6 @@
 /** A page about one command, in the order and form of man(1), built from the command line's own definitions. */
 import type { Command, Help } from 'commander'
-import { exitsOf, pages } from './pages.js'
+import { exitCodes, pages } from './pages.js'
 
 const widest = 100
 const indent = '       '
@@ -27,7 +27,7 @@ export function manual(command: Command, columns: number = process.stdout.column
       list(help.visibleOptions(command).map((one) => [help.optionTerm(one), help.optionDescription(one)])),
     ),
     section('ENVIRONMENT', list(environment)),
-    section('EXIT STATUS', list(exitsOf(command.name()))),
+    section('EXIT STATUS', list(exitCodes(command.name()))),
     section('EXAMPLES', list(examples)),
   ]
     .join('')

@@ -177,7 +177,7 @@ export const pages: Readonly<Record<string, Page>> = {
 }
 
 /** All codes of a command, in ascending order. */
-export function exitsOf(name: string): Rows {
+export function exitCodes(name: string): Rows {
   const codes = new Map([...everyExit, ...(pages[name]?.exits ?? [])])
   // The standard output of `run` belongs to its command; `hold` has its own code for this.
   if (name === 'run' || name === 'hold') codes.delete(`${exits.output}`)

@@ -7,34 +7,34 @@ import type { Server } from 'node:net'
 import type { Child, Ending } from '../run/child.js'
 import { endGroup } from '../run/group.js'
 import type { Report } from '../run/report.js'
-import { type FrontPlan, holdFor } from '../run/supervisor.js'
+import { holdFor, type SupervisorPlan } from '../run/supervisor.js'
 import { type Handle, listenFor, type Released } from './handle.js'
 import type { HoldPlan, ToBackground, ToStarter } from './messages.js'
 import { hasEnded, type Owner } from './owner.js'
 
 /** How often to check whether the owner has ended, in ms. */
-const lookEvery = 200
+const checkInterval = 200
 
 process.title = 'holdfast hold'
-const kept = new Promise<boolean>((resolve) => {
+const replyRetention = new Promise<boolean>((resolve) => {
   process.on('message', (message: ToBackground) => message.type === 'kept' && resolve(true))
   process.once('disconnect', () => resolve(false))
 })
 process.once('message', (plan: HoldPlan) => void serve(plan))
 
-function tell(message: ToStarter): void {
+function send(message: ToStarter): void {
   if (process.connected) process.send?.(message, () => undefined)
 }
 
 async function serve({ claim, conflictExitCode, owner }: HoldPlan): Promise<void> {
   const errors: string[] = []
   const report: Report = {
-    waiting: (...args) => tell({ type: 'waiting', args }),
-    waited: () => tell({ type: 'waited', args: [] }),
-    tell: (...args) => {
+    waiting: (...args) => send({ type: 'waiting', args }),
+    waited: () => send({ type: 'waited', args: [] }),
+    write: (...args) => {
       const [, , text, error] = args
       if (error === true && text !== undefined) errors.push(text)
-      tell({ type: 'tell', args })
+      send({ type: 'tell', args })
     },
   }
   let over: (released: Released) => void = () => undefined
@@ -42,7 +42,7 @@ async function serve({ claim, conflictExitCode, owner }: HoldPlan): Promise<void
     over = resolve
   })
   const [name = ''] = claim.names
-  const start: FrontPlan['start'] = async ([token = 0]) => {
+  const start: SupervisorPlan['start'] = async ([token = 0]) => {
     const child = await adopt(owner, { url: claim.on ?? '', name, token }, released)
     const open = () => {
       held = true
@@ -53,9 +53,9 @@ async function serve({ claim, conflictExitCode, owner }: HoldPlan): Promise<void
   // A disconnect ends the wait, as it does for a run; once the lock is held, `adopt` decides.
   let held = false
   process.once('disconnect', () => held || process.emit('SIGTERM', 'SIGTERM'))
-  const plan: FrontPlan = { claim, conflictExitCode, env: process.env, place: 'session', start }
+  const plan: SupervisorPlan = { claim, conflictExitCode, env: process.env, jobControl: 'session', start }
   const exitCode = await holdFor(plan, report)
-  tell({ type: 'over', exitCode })
+  send({ type: 'over', exitCode })
   over({ exitCode, messages: errors })
   if (process.connected) process.disconnect()
 }
@@ -77,15 +77,15 @@ async function adopt(owner: Owner, handle: Handle, released: Promise<Released>):
     finish()
     return released
   })
-  const look = setInterval(() => hasEnded(owner) && finish(), lookEvery)
+  const look = setInterval(() => hasEnded(owner) && finish(), checkInterval)
   void ended.then(() => clearInterval(look))
   void released.then(() => server.close())
   return {
     group: owner.pid,
     open: () => {
       opened = true
-      tell({ type: 'held', token: handle.token })
-      void kept.then((is) => is || finish())
+      send({ type: 'held', token: handle.token })
+      void replyRetention.then((is) => is || finish())
     },
     abandon: () => end({ code: 0 }),
     end: () => (opened && !isDone ? endGroup(owner.pid) : Promise.resolve()),

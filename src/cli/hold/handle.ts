@@ -24,7 +24,7 @@ export interface Handle {
 }
 
 /** Maximum length of a socket path, in bytes, on the most restrictive system. */
-const longestPath = 103
+const maxPath = 103
 const prefix = 'hold-'
 
 /** The directory of `local:` as well; HOLDFAST_DIR moves both. */
@@ -41,8 +41,7 @@ export function checkFolder(): void {
       `directory ${plain(path)} ${why}; give HOLDFAST_DIR a directory of your own`,
     )
   }
-  if (Buffer.byteLength(path) + prefix.length + 33 > longestPath)
-    refuse('has too long a name for a socket in it')
+  if (Buffer.byteLength(path) + prefix.length + 33 > maxPath) refuse('has too long a name for a socket in it')
   try {
     mkdirSync(path, { recursive: true, mode: 0o700 })
   } catch (error) {
@@ -56,7 +55,7 @@ export function checkFolder(): void {
   if ((mode & 0o022) !== 0) refuse('can be written by others')
 }
 
-function pathOf({ url, name, token }: Handle): string {
+function socketPath({ url, name, token }: Handle): string {
   const digest = createHash('sha256')
     .update(JSON.stringify([url, name, token]))
     .digest('hex')
@@ -74,7 +73,7 @@ export async function listenFor(handle: Handle, release: () => Promise<Released>
   })
   await new Promise<void>((done, failed) => {
     server.once('error', failed)
-    server.listen(pathOf(handle), done)
+    server.listen(socketPath(handle), done)
   })
   return server
 }
@@ -82,7 +81,7 @@ export async function listenFor(handle: Handle, release: () => Promise<Released>
 /** @throws CliError: this user holds no such lock on this machine */
 export async function askForRelease(handle: Handle): Promise<Released> {
   checkFolder()
-  const socket = await connect(pathOf(handle)).catch(() => undefined)
+  const socket = await connect(socketPath(handle)).catch(() => undefined)
   if (socket === undefined) {
     throw new CliError(
       exits.failed,
@@ -91,20 +90,20 @@ export async function askForRelease(handle: Handle): Promise<Released> {
   }
   socket.write('release\n')
   // If the holder is killed now, the connection may break.
-  const text = await textFrom(socket).catch(() => '')
+  const text = await readText(socket).catch(() => '')
   if (text === '')
     throw new CliError(exits.unavailable, 'the process that holds the lock ended without an answer')
   return JSON.parse(text) as Released
 }
 
-async function textFrom(socket: Socket): Promise<string> {
+async function readText(socket: Socket): Promise<string> {
   const parts: Buffer[] = []
   for await (const part of socket) parts.push(part as Buffer)
   return Buffer.concat(parts).toString()
 }
 
 /** A new socket may be bound and not listen yet. In ms. */
-const young = 60_000
+const minAge = 60_000
 
 /** Removes the sockets of processes that were killed. */
 async function sweep(): Promise<void> {
@@ -114,7 +113,7 @@ async function sweep(): Promise<void> {
 
 async function removeDead(path: string): Promise<void> {
   const made = statSync(path, { throwIfNoEntry: false })?.mtimeMs
-  if (made === undefined || Date.now() - made < young) return
+  if (made === undefined || Date.now() - made < minAge) return
   const socket = await connect(path).catch(() => undefined)
   if (socket === undefined) rmSync(path, { force: true })
   socket?.destroy()

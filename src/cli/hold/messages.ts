@@ -12,13 +12,13 @@
  * ```
  * If the first process ends before it has sent `kept`, nobody knows of the lock, and it is released.
  */
-import type { Claim } from '../run/messages.js'
+import type { RunRequest } from '../run/messages.js'
 import type { Report } from '../run/report.js'
 import type { Owner } from './owner.js'
 
 export interface HoldPlan {
   readonly type: 'hold'
-  readonly claim: Claim
+  readonly claim: RunRequest
   readonly conflictExitCode: number
   readonly owner: Owner
 }
@@ -28,6 +28,6 @@ export type ToBackground = HoldPlan | { readonly type: 'kept' }
 export type ToStarter =
   | { readonly type: 'waiting'; readonly args: Parameters<Report['waiting']> }
   | { readonly type: 'waited'; readonly args: [] }
-  | { readonly type: 'tell'; readonly args: Parameters<Report['tell']> }
+  | { readonly type: 'tell'; readonly args: Parameters<Report['write']> }
   | { readonly type: 'held'; readonly token: number }
   | { readonly type: 'over'; readonly exitCode: number }

@@ -13,14 +13,14 @@ export interface Owner {
   readonly start: string
 }
 
-interface Shown {
+interface ProcessState {
   readonly group: number
   readonly start: string
   readonly ended: boolean
 }
 
 /** @throws CliError: there is no such process, or it could not be ended together with everything it started */
-export function ownerOf(text: string, name: string): Owner {
+export function parseOwner(text: string, name: string): Owner {
   if (process.platform === 'win32')
     throw badInput('hold needs process groups, which Windows does not have; use holdfast run')
   const pid = Number(text)
@@ -31,7 +31,7 @@ export function ownerOf(text: string, name: string): Owner {
   }
   if (!/^\d+$/.test(text) || pid < 1 || pid > 2 ** 31 - 1)
     throw badInput(`--for must be the id of a process, as in --for $$, got '${text}'`)
-  const shown = show(pid)
+  const shown = readState(pid)
   if (shown === undefined || shown.ended) throw badInput(`--for ${pid}: there is no such process`)
   checkRight(pid)
   if (shown.group !== pid) {
@@ -55,15 +55,15 @@ function checkRight(pid: number): void {
 }
 
 export function hasEnded({ pid, start }: Owner): boolean {
-  const shown = show(pid)
+  const shown = readState(pid)
   return shown === undefined || shown.ended || shown.start !== start
 }
 
-function show(pid: number): Shown | undefined {
-  return process.platform === 'linux' ? showFromProc(pid) : showFromPs(pid)
+function readState(pid: number): ProcessState | undefined {
+  return process.platform === 'linux' ? readFromProc(pid) : readFromPs(pid)
 }
 
-function showFromProc(pid: number): Shown | undefined {
+function readFromProc(pid: number): ProcessState | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
     // After the name, which may contain spaces and brackets: state, parent, group, …, start (the 22nd field).
@@ -79,7 +79,7 @@ function showFromProc(pid: number): Shown | undefined {
   }
 }
 
-function showFromPs(pid: number): Shown | undefined {
+function readFromPs(pid: number): ProcessState | undefined {
   const { status, stdout } = spawnSync('ps', ['-o', 'pgid=,stat=,lstart=', '-p', `${pid}`], {
     encoding: 'utf8',
   })

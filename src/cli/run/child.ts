@@ -39,9 +39,9 @@ export interface Child {
  * `job`: a job of its own on the terminal. `session`: a session of its own. `background`: the same, and the command must not read the
  * terminal, where it would take input meant for the shell.
  */
-export type Place = 'job' | 'session' | 'background'
+export type JobControl = 'job' | 'session' | 'background'
 
-export function placeOfCommand(): Place {
+export function findJobControl(): JobControl {
   if (!process.stdin.isTTY) return 'session'
   if (!inForeground()) return 'background'
   // Other processes in our pipeline may need the terminal: take it only if no pipe is in sight.
@@ -49,8 +49,8 @@ export function placeOfCommand(): Place {
 }
 
 /** Number of `descriptors.ts` lines that starting the command takes. */
-export function linesOf(place: Place): number {
-  return place === 'job' ? 3 : 1
+export function lineCount(jobControl: JobControl): number {
+  return jobControl === 'job' ? 3 : 1
 }
 
 type Stdin = 'inherit' | 'ignore'
@@ -64,30 +64,30 @@ const sh = '/bin/sh'
 export async function startChild(
   command: readonly string[],
   env: NodeJS.ProcessEnv,
-  place: Place,
+  jobControl: JobControl,
   onStopped: () => void,
 ): Promise<Child> {
-  const stdin = place === 'background' ? 'ignore' : 'inherit'
-  if (process.platform === 'win32' || !existsSync(sh)) return startBare(command, env, stdin)
-  const started = place === 'job' ? await startJob(command, env, onStopped) : undefined
+  const stdin = jobControl === 'background' ? 'ignore' : 'inherit'
+  if (process.platform === 'win32' || !existsSync(sh)) return startUngated(command, env, stdin)
+  const started = jobControl === 'job' ? await startJob(command, env, onStopped) : undefined
   return started ?? (await startGated(command, env, stdin))
 }
 
 async function startGated(argv: readonly string[], env: NodeJS.ProcessEnv, stdin: Stdin): Promise<Child> {
   const { file, flags } = shellFor(env, sh)
-  const [line = 3] = linesFor(linesOf('session'))
+  const [line = 3] = linesFor(lineCount('session'))
   const child = spawn(file, [...flags, '-c', gate(line), 'sh', ...argv], {
     env,
     detached: true,
     stdio: withCallers(withLines([stdin, 'inherit', 'inherit'], line)),
   })
-  const group = await pidOf(child)
+  const group = await waitForPid(child)
   return {
     group,
-    ...gateOf(child, line),
+    ...createGate(child, line),
     end: () => endGroup(group),
     resume: () => undefined,
-    ended: endingOf(child),
+    ended: waitForEnding(child),
   }
 }
 
@@ -99,7 +99,7 @@ async function startJob(
 ): Promise<Child | undefined> {
   // dash and its relatives work best; bash as sh works, too.
   const { file, flags } = shellFor(env, existsSync('/bin/dash') ? '/bin/dash' : sh)
-  const [gateLine = 3, jobLine = 4, errors = 5] = linesFor(linesOf('job'))
+  const [gateLine = 3, jobLine = 4, errors = 5] = linesFor(lineCount('job'))
   const child = spawn(
     file,
     [...flags, '-c', job(gateLine, jobLine, errors), file, flags[0] ?? '+x', ...argv],
@@ -108,19 +108,19 @@ async function startJob(
       stdio: withCallers(withLines(['inherit', 'inherit', 'inherit'], gateLine, jobLine)),
     },
   )
-  const ended = endingOf(child)
-  const line = lineOf(child, jobLine)
+  const ended = waitForEnding(child)
+  const line = descriptorStream(child, jobLine)
   const group = await new Promise<number | undefined>((resolve, reject) => {
     createInterface({ input: line }).on('line', (text) => {
       if (text === 'stopped') onStopped()
       else resolve(text === 'no jobs' ? undefined : Number(text.replace(/^group /, '')))
     })
-    ended.then((ending) => reject(new EndedEarly(ending)), reject)
+    ended.then((ending) => reject(new EarlyExitError(ending)), reject)
   })
   if (group === undefined) return undefined
   return {
     group,
-    ...gateOf(child, gateLine),
+    ...createGate(child, gateLine),
     end: () => endGroup(group),
     resume: (how) => void line.write(`${how}\n`),
     ended,
@@ -128,7 +128,7 @@ async function startJob(
 }
 
 /** The shell that should start the command ended first; code 130: by ^C. */
-export class EndedEarly extends Error {
+export class EarlyExitError extends Error {
   override readonly name = 'EndedEarly'
   readonly ending: Ending
   constructor(ending: Ending) {
@@ -138,14 +138,18 @@ export class EndedEarly extends Error {
 }
 
 /** Without a gate the command runs at once: for a moment, only this process could end it. */
-async function startBare(command: readonly string[], env: NodeJS.ProcessEnv, stdin: Stdin): Promise<Child> {
+async function startUngated(
+  command: readonly string[],
+  env: NodeJS.ProcessEnv,
+  stdin: Stdin,
+): Promise<Child> {
   const [file = '', ...args] = command
   const child = spawn(file, args, {
     env,
     detached: process.platform !== 'win32',
     stdio: withCallers([stdin, 'inherit', 'inherit']),
   })
-  const group = await pidOf(child)
+  const group = await waitForPid(child)
   const nothing = () => undefined
   return {
     group,
@@ -153,30 +157,30 @@ async function startBare(command: readonly string[], env: NodeJS.ProcessEnv, std
     abandon: () => void child.kill('SIGKILL'),
     end: () => endGroup(group),
     resume: nothing,
-    ended: endingOf(child),
+    ended: waitForEnding(child),
   }
 }
 
-function gateOf(child: ChildProcess, fd: number): Pick<Child, 'open' | 'abandon'> {
-  const line = lineOf(child, fd)
+function createGate(child: ChildProcess, fd: number): Pick<Child, 'open' | 'abandon'> {
+  const line = descriptorStream(child, fd)
   return { open: () => void line.write('go\n'), abandon: () => void line.end() }
 }
 
-function lineOf(child: ChildProcess, fd: number): Duplex {
+function descriptorStream(child: ChildProcess, fd: number): Duplex {
   const line = child.stdio[fd] as Duplex
   // The command may be gone before a message reaches it; its end is reported anyway.
   line.on('error', () => undefined)
   return line
 }
 
-function pidOf(child: ChildProcess): Promise<number> {
+function waitForPid(child: ChildProcess): Promise<number> {
   return new Promise((resolve, reject) => {
     child.once('error', reject)
     if (child.pid !== undefined) resolve(child.pid)
   })
 }
 
-function endingOf(child: ChildProcess): Promise<Ending> {
+function waitForEnding(child: ChildProcess): Promise<Ending> {
   return new Promise((resolve, reject) => {
     child.once('error', reject)
     child.once('exit', (code, signal) => {
@@ -195,15 +199,16 @@ interface Shell {
  * in a command line, which every user of the machine may read. `-p`: functions in the environment are passed on but not defined.
  */
 function shellFor(env: NodeJS.ProcessEnv, usual: string): Shell {
-  const bash = oddNames(env).length > 0 && ['/bin/bash', '/usr/bin/bash'].find((file) => existsSync(file))
+  const bash =
+    nonPosixNames(env).length > 0 && ['/bin/bash', '/usr/bin/bash'].find((file) => existsSync(file))
   return bash ? { file: bash, flags: ['-p'] } : { file: usual, flags: [] }
 }
 
-const oddNames = (env: NodeJS.ProcessEnv) =>
+const nonPosixNames = (env: NodeJS.ProcessEnv) =>
   Object.keys(env).filter((name) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
 
 /** Names of variables that the command will not see. */
 export function lostNames(env: NodeJS.ProcessEnv): string[] {
   if (process.platform === 'win32' || !existsSync(sh)) return []
-  return shellFor(env, sh).file === sh ? oddNames(env) : []
+  return shellFor(env, sh).file === sh ? nonPosixNames(env) : []
 }

@@ -15,7 +15,7 @@ export function checkCommand([file]: readonly string[], env: NodeJS.ProcessEnv):
   const places = file.includes('/')
     ? [file]
     : (env.PATH ?? '/usr/local/bin:/usr/bin:/bin').split(delimiter).map((folder) => join(folder || '.', file))
-  const found = places.map(standing)
+  const found = places.map(statOrUndefined)
   if (found.includes('executable')) return
   if (found.includes('there'))
     throw new CliError(
@@ -25,7 +25,7 @@ export function checkCommand([file]: readonly string[], env: NodeJS.ProcessEnv):
   throw new CliError(exits.notFound, `command not found: ${plain(file)}`)
 }
 
-function standing(path: string): 'executable' | 'there' | 'absent' {
+function statOrUndefined(path: string): 'executable' | 'there' | 'absent' {
   try {
     if (!statSync(path).isFile()) return 'there'
     accessSync(path, constants.X_OK)

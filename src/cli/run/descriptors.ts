@@ -1,6 +1,6 @@
 /**
  * The file descriptors that the caller opened for the command, as in `exec 9>lock` or `3<file`. Node closes all descriptors it knows of in
- * every child. The command gets the caller's at the same numbers. The processes beside it do not: a keeper with such a descriptor open
+ * every child. The command gets the caller's at the same numbers. The processes beside it do not: a lock process with such a descriptor open
  * would keep a flock(1) of the caller, or a reader at the other end of a pipe, for as long as it lives.
  *
  * Which descriptors are the caller's is read from /proc, so this works on Linux only. Node's own are of kinds that shells do not pass on,
@@ -18,7 +18,7 @@ const own = /^anon_inode:\[(eventpoll|eventfd|io_uring)\]$/
  * @param parents what the parent's descriptors refer to
  * @returns the descriptors the caller opened, in ascending order, without standard input, output and error
  */
-export function callersOf(open: ReadonlyMap<number, string>, parents: ReadonlySet<string>): number[] {
+export function callerDescriptors(open: ReadonlyMap<number, string>, parents: ReadonlySet<string>): number[] {
   const all = [...open]
   const bothEnds = (what: string) =>
     what.startsWith('pipe:') && all.filter(([, it]) => it === what).length > 1
@@ -32,7 +32,7 @@ export function callersOf(open: ReadonlyMap<number, string>, parents: ReadonlySe
 function opened(process: number | 'self'): Map<number, string> {
   const folder = `/proc/${process}/fd`
   try {
-    return new Map(readdirSync(folder).flatMap((name) => linkOf(folder, name)))
+    return new Map(readdirSync(folder).flatMap((name) => readLink(folder, name)))
   } catch {
     // No /proc, or a process of another user.
     return new Map()
@@ -40,7 +40,7 @@ function opened(process: number | 'self'): Map<number, string> {
 }
 
 /** Empty: closed meanwhile, like the descriptor that read the folder. */
-function linkOf(folder: string, name: string): [number, string][] {
+function readLink(folder: string, name: string): [number, string][] {
   try {
     return [[Number(name), readlinkSync(`${folder}/${name}`)]]
   } catch {
@@ -52,7 +52,7 @@ let callers: readonly number[] | undefined
 
 /** Call it before this program opens anything; later calls return the first result. */
 export function callersDescriptors(): readonly number[] {
-  callers ??= callersOf(opened('self'), new Set(opened(process.ppid).values())).filter(
+  callers ??= callerDescriptors(opened('self'), new Set(opened(process.ppid).values())).filter(
     // The connection to the process that forked us.
     (fd) => fd !== (process.channel as { readonly fd?: number } | undefined)?.fd,
   )

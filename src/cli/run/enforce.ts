@@ -1,13 +1,13 @@
 /** Ends a process group when its lease ends, its time is up, or on request: before another process could get the lease. */
 import type { Lease } from 'holdfast'
 import { groupAlive, signalGroup } from './group.js'
-import type { StopCause, Terms } from './messages.js'
+import type { RunLimits, StopCause } from './messages.js'
 import { decide } from './policy.js'
 
 /** The longest interval between two clock checks, in ms: after a sleep of the machine, timers fire late. */
-const beat = 500
+const checkInterval = 500
 /** How often to check whether the group is gone, after TERM and after KILL. */
-const glances = { SIGTERM: 50, SIGKILL: 10 } as const
+const checksAfterKill = { SIGTERM: 50, SIGKILL: 10 } as const
 
 export interface Enforcer {
   /** Call it when the lease changed: decides again. */
@@ -26,7 +26,7 @@ export type Report = (why: StopCause, signal: NodeJS.Signals, detail: string) =>
 export function enforce(
   group: number,
   lease: Pick<Lease, 'remaining' | 'state'>,
-  terms: Terms,
+  terms: RunLimits,
   report: Report,
 ): Enforcer {
   const started = performance.now()
@@ -47,12 +47,12 @@ export function enforce(
   const send = (why: StopCause, signal: 'SIGTERM' | 'SIGKILL') => {
     const first = stopped === undefined
     stopped ??= why
-    const fate = signalGroup(group, signal)
-    if (first || fate === 'denied')
-      report(stopped, signal, fate === 'denied' ? 'it runs as another user' : '')
+    const outcome = signalGroup(group, signal)
+    if (first || outcome === 'denied')
+      report(stopped, signal, outcome === 'denied' ? 'it runs as another user' : '')
     if (signal === 'SIGTERM') termed = performance.now()
     // Nothing more can be done: the lease ends while a process we may not signal continues.
-    if (fate === 'denied' && lease.remaining() === 0) finish()
+    if (outcome === 'denied' && lease.remaining() === 0) finish()
   }
   const look = () => {
     if (over) return
@@ -66,8 +66,11 @@ export function enforce(
     })
     if (signal !== undefined) send(why, signal)
     if (over) return
-    const glance = glances[signal ?? 'SIGTERM']
-    timer = setTimeout(look, Math.min(again === 0 ? glance : again, stopped === undefined ? beat : glance))
+    const check = checksAfterKill[signal ?? 'SIGTERM']
+    timer = setTimeout(
+      look,
+      Math.min(again === 0 ? check : again, stopped === undefined ? checkInterval : check),
+    )
   }
 
   look()

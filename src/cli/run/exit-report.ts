@@ -5,24 +5,24 @@ import { exits } from '../exit.js'
 import { plain, quoted } from '../print.js'
 import type { Child, Ending } from './child.js'
 import { groupAlive } from './group.js'
-import { type Claim, notStarted, type ToFront } from './messages.js'
+import { notStarted, type RunRequest, type ToSupervisor } from './messages.js'
 import { holderText, type Report } from './report.js'
-import { signalNumber, type Taken } from './signals.js'
-import { heldAround } from './variables.js'
+import { type ForwardedSignal, signalNumber } from './signals.js'
+import { findOuterHolds } from './variables.js'
 
-type Message<T extends ToFront['type']> = Extract<ToFront, { type: T }>
+type Message<T extends ToSupervisor['type']> = Extract<ToSupervisor, { type: T }>
 
 export interface Run {
   /** The command's first instruction may have run. */
   readonly ran: boolean
   readonly ending: Ending | undefined
   /** The signal that ended the wait. */
-  readonly cancelled: Taken | undefined
-  /** The keeper's verdict on the lease, at the end of the command. */
+  readonly cancelled: ForwardedSignal | undefined
+  /** The lock process's verdict on the lease, at the end of the command. */
   readonly held: boolean | undefined
   /** Of the lease, in ms. */
   readonly ttl: number
-  readonly for: Claim['for']
+  readonly for: RunRequest['for']
 }
 
 /** The lock was released or lost, and the command is gone. */
@@ -36,36 +36,36 @@ export function exitCodeAfter(
   return ending?.code ?? exits.internal
 }
 
-export function tellDone(report: Report, done: Message<'done'>, run: Run): void {
+export function reportDone(report: Report, done: Message<'done'>, run: Run): void {
   const { outcome, stopped } = done
   const code = run.ending?.code ?? null
-  report.tell('ended', { code, ran: run.ran, outcome, ...(stopped !== undefined && { stopped }) }, undefined)
+  report.write('ended', { code, ran: run.ran, outcome, ...(stopped !== undefined && { stopped }) }, undefined)
   if (run.ran && outcome === 'lost' && stopped === undefined) {
-    report.tell('lost', { code }, `the command ended with code ${code}, but the lease was lost before`, true)
+    report.write('lost', { code }, `the command ended with code ${code}, but the lease was lost before`, true)
   }
   if (outcome === 'unknown') {
-    tellUnreleased(report, 'the store did not answer to the release', run)
+    reportUnreleased(report, 'the store did not answer to the release', run)
   }
 }
 
-function tellUnreleased(report: Report, why: string, { ttl }: Run): void {
-  report.tell('unreleased', {}, `${why}; the lock frees itself within ${formatDuration(ttl)}`, true)
+function reportUnreleased(report: Report, why: string, { ttl }: Run): void {
+  report.write('unreleased', {}, `${why}; the lock frees itself within ${formatDuration(ttl)}`, true)
 }
 
-export function tellBusy(
+export function reportBusy(
   report: Report,
   { name, blocked, waited, tooSoon }: Message<'busy'>,
-  claim: Claim,
+  claim: RunRequest,
   env: NodeJS.ProcessEnv,
 ): void {
   const { names } = claim
   const after = waited < 1 ? 'is not free' : `was not free within ${formatDuration(waited)}`
   const what = tooSoon ? 'was run less than its --min-hold ago' : `${after}${holderText(blocked.holder)}`
-  const around = heldAround(env, names)
+  const around = findOuterHolds(env, names)
   const it = names.length === 1 ? 'it' : `"${plain(around ?? '')}"`
   const own = around === undefined ? '' : `; this command itself runs under ${it}`
   const which = name === undefined ? `one of ${quoted(names)}` : `"${plain(name)}"`
-  report.tell(
+  report.write(
     'busy',
     {
       ...(name !== undefined && { name }),
@@ -77,15 +77,15 @@ export function tellBusy(
   )
 }
 
-export function tellStopping(
+export function reportStopping(
   report: Report,
   { why, signal, detail }: Message<'stopping'>,
-  { maxHold }: Claim,
+  { maxHold }: RunRequest,
 ): void {
   const losing = signal === 'SIGKILL' ? 'the lease is lost' : 'the lease is being lost'
   const reason = why === 'max-hold' ? `it ran longer than ${formatDuration(maxHold)}` : losing
   const more = detail === '' ? '' : ` (${detail})`
-  report.tell(
+  report.write(
     'stopping',
     { why, signal, ...(detail !== '' && { detail }) },
     `stopping the command with ${signal}: ${reason}${more}`,
@@ -93,8 +93,8 @@ export function tellStopping(
   )
 }
 
-export function tellDoubtful(report: Report, { stopIn }: Message<'doubtful'>): void {
-  report.tell(
+export function reportDoubtful(report: Report, { stopIn }: Message<'doubtful'>): void {
+  report.write(
     'doubtful',
     { stopIn: Math.round(stopIn) },
     `the store does not answer; the command will be stopped in ${formatDuration(stopIn)} unless it does`,
@@ -102,7 +102,7 @@ export function tellDoubtful(report: Report, { stopIn }: Message<'doubtful'>): v
 }
 
 /** Why the command could not be started, and the exit code a shell uses for that. */
-export function unstartable(error: unknown): { readonly code: number; readonly message: string } {
+export function startFailure(error: unknown): { readonly code: number; readonly message: string } {
   const why = error instanceof Error ? error.message : String(error)
   if ((error as NodeJS.ErrnoException | null)?.code !== 'E2BIG')
     return { code: exits.internal, message: `the command cannot be started: ${plain(why)}` }
@@ -115,32 +115,32 @@ export function unstartable(error: unknown): { readonly code: number; readonly m
 }
 
 /** Reports processes that the command left in the background: they run without the lock. */
-export function tellLeftovers(report: Report, child: Child | undefined): void {
+export function reportLeftovers(report: Report, child: Child | undefined): void {
   if (child === undefined || process.platform === 'win32' || !groupAlive(child.group)) return
   const { group } = child
-  report.tell(
+  report.write(
     'left-running',
     { group },
     `the command left processes running (group ${group}); they do not hold the lock`,
   )
 }
 
-/** The keeper is gone or not responding. @returns the exit code */
-export function tellTakeOver(report: Report, why: string, run: Run): number {
+/** The lock process is gone or not responding. @returns the exit code */
+export function reportTakeOver(report: Report, why: string, run: Run): number {
   const { ran, ending, held } = run
   if (ending !== undefined && held === true) {
-    tellUnreleased(report, `${why} before it had released the lock`, run)
+    reportUnreleased(report, `${why} before it had released the lock`, run)
     return ending.code
   }
   if (!ran) {
-    report.tell('failed', { message: why }, `${why}${notStarted(run)}`, true)
+    report.write('failed', { message: why }, `${why}${notStarted(run)}`, true)
     return exits.internal
   }
   const facts = { why: 'lost', signal: 'SIGKILL', detail: why }
-  if (ending === undefined) report.tell('stopping', facts, `${why}; ending the command with SIGKILL`, true)
+  if (ending === undefined) report.write('stopping', facts, `${why}; ending the command with SIGKILL`, true)
   else {
     const text = `${why}; it is not known whether the lock was held until the command ended, with code ${ending.code}`
-    report.tell('lost', { code: ending.code, detail: why }, text, true)
+    report.write('lost', { code: ending.code, detail: why }, text, true)
   }
   return exits.lost
 }

@@ -36,7 +36,7 @@ export function groupAlive(group: number): boolean {
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
-  return process.platform !== 'linux' || membersOf(group).length > 0
+  return process.platform !== 'linux' || listMembers(group).length > 0
 }
 
 /** Kills the group; resolves once it is gone. Waits, intentionally, for one that cannot be killed (stuck in the kernel). */
@@ -47,16 +47,16 @@ export async function endGroup(group: number): Promise<void> {
 }
 
 /** Process ids in the group, from /proc (Linux; elsewhere empty), without zombies. */
-export function membersOf(group: number): number[] {
+export function listMembers(group: number): number[] {
   const pids = process.platform === 'linux' ? readdirSync('/proc').filter((name) => /^\d+$/.test(name)) : []
   return pids.map(Number).filter((pid) => {
-    const [state, , itsGroup] = statOf(pid)
+    const [state, , itsGroup] = readStat(pid)
     return Number(itsGroup) === group && (state !== 'Z' || hasThreads(pid)) && state !== 'X'
   })
 }
 
 /** State, parent and group; empty if the process is gone. */
-function statOf(pid: number): string[] {
+function readStat(pid: number): string[] {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
     return stat.slice(stat.lastIndexOf(')') + 2).split(' ', 3)

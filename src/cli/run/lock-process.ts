@@ -1,94 +1,109 @@
 /**
- * The keeper: a separate process that holds the lock for one `holdfast run` (for the order of messages see `messages.ts`).
+ * The lock process: a separate process that holds the lock for one `holdfast run` (for the order of messages see `messages.ts`).
  *
- * Why a second process: whatever ends the front — a supervisor's kill -9, an out-of-memory kill — must not free the lock while the command
- * still runs. The keeper is in another session, so nothing done to the front's process group or terminal reaches it. When the front is
- * gone, the keeper first ends the command, then releases. It does nothing else, so renewals are never late, even while the front is stopped
+ * Why a second process: whatever ends the supervisor — a supervisor's kill -9, an out-of-memory kill — must not free the lock while the command
+ * still runs. The lock process is in another session, so nothing done to the supervisor's process group or terminal reaches it. When the supervisor is
+ * gone, the lock process first ends the command, then releases. It does nothing else, so renewals are never late, even while the supervisor is stopped
  * by ^Z.
  */
 import { writeSync } from 'node:fs'
 import type { Lease, LeaseLostError, Locks, MultiLease } from 'holdfast'
-import { type Target, target } from '../connect.js'
-import { CliError, endSoon, exitCodeOf, exits } from '../exit.js'
-import { knock } from '../knock.js'
+import { type StoreTarget, target } from '../connect.js'
+import { CliError, endSoon, exits, toExitCode } from '../exit.js'
+import { probe } from '../knock.js'
 import { withStore } from '../with-store.js'
-import { stand } from './acquire.js'
+import { acquireLock } from './acquire.js'
 import { type Enforcer, enforce } from './enforce.js'
 import { isJob, serveJob } from './job.js'
-import { type Claim, machineTime, notStarted, type Terms } from './messages.js'
-import { termsWithin, worth } from './policy.js'
+import { machineTime, notStarted, type RunLimits, type RunRequest } from './messages.js'
+import { limitsWithin, minLeaseShare } from './policy.js'
 import { reportRefusals } from './refusals.js'
-import { takeSignals } from './signals.js'
-import { type Front, listen } from './supervisor-channel.js'
+import { forwardSignals } from './signals.js'
+import { listen, type SupervisorChannel } from './supervisor-channel.js'
 
-/** A front that was stopped before it could start its command must not keep the lock for ever. In ms. */
-const startWithin = 10_000
+/** A supervisor that was stopped before it could start its command must not keep the lock for ever. In ms. */
+const startTimeout = 10_000
 /** fd of the watcher's pipe, see `supervisor.ts`. */
 const watcherLine = 4
-/** The lock has been granted, and the front was told so. */
+/** The lock has been granted, and the supervisor was told so. */
 let granted = false
 
 async function main(): Promise<void> {
-  process.title = 'holdfast keeper'
-  const front = listen()
-  takeSignals((signal) => front.tell({ type: 'signal', signal }))
-  const claim = await front.claim
+  process.title = 'holdfast lock process'
+  const supervisor = listen()
+  forwardSignals((signal) => supervisor.send({ type: 'signal', signal }))
+  const claim = await supervisor.claim
   if (claim === undefined) return
-  front.cancelled.addEventListener('abort', () => setImmediate(endUngranted, front))
+  supervisor.cancelled.addEventListener('abort', () => setImmediate(endBeforeGrant, supervisor))
   try {
     const store = target(claim.on, { insecure: claim.insecure })
     // A claim that waits can wait for the store, too.
-    if (claim.wait === 0) await knock(store)
-    await withStore(store, (locks) => serve(store, locks, claim, front))
+    if (claim.wait === 0) await probe(store)
+    await withStore(store, (locks) => serve(store, locks, claim, supervisor))
   } catch (error) {
-    front.tell({ type: 'failed', exitCode: exitCodeOf(error), message: messageOf(error) })
+    supervisor.send({ type: 'failed', exitCode: toExitCode(error), message: errorMessage(error) })
     endSoon()
   }
   if (process.connected) process.disconnect()
 }
 
-/** Cancelled before the grant, and the requests that withdraw the claim have left: the front waits for no answer of the store. */
-function endUngranted(front: Front): void {
-  if (!granted) front.tell({ type: 'done', outcome: 'already-released', stopped: undefined })
+/** Cancelled before the grant, and the requests that withdraw the claim have left: the supervisor waits for no answer of the store. */
+function endBeforeGrant(supervisor: SupervisorChannel): void {
+  if (!granted) supervisor.send({ type: 'done', outcome: 'already-released', stopped: undefined })
 }
 
-async function serve(store: Target, locks: Locks, claim: Claim, front: Front): Promise<void> {
-  if (claim.wait > 0) reportRefusals(store, locks, claim, front)
-  if (isJob(locks, claim)) return serveJob(locks, claim, front, hold)
-  const lease = await stand(locks, claim, front)
-  if (lease !== undefined) await hold(locks, lease, claim, front)
+async function serve(
+  store: StoreTarget,
+  locks: Locks,
+  claim: RunRequest,
+  supervisor: SupervisorChannel,
+): Promise<void> {
+  if (claim.wait > 0) reportRefusals(store, locks, claim, supervisor)
+  if (isJob(locks, claim)) return serveJob(locks, claim, supervisor, hold)
+  const lease = await acquireLock(locks, claim, supervisor)
+  if (lease !== undefined) await hold(locks, lease, claim, supervisor)
 }
 
-async function hold(locks: Locks, lease: Lease, claim: Claim, front: Front): Promise<void> {
-  const terms = await termsOfLease(locks, lease, claim)
+async function hold(
+  locks: Locks,
+  lease: Lease,
+  claim: RunRequest,
+  supervisor: SupervisorChannel,
+): Promise<void> {
+  const terms = await limitsForLease(locks, lease, claim)
   granted = true
-  front.tell({ type: 'granted', tokens: tokensOf(lease) })
-  const group = await Promise.race([front.started, settled(front.cancelled), later(startWithin)])
+  supervisor.send({ type: 'granted', tokens: listTokens(lease) })
+  const group = await Promise.race([
+    supervisor.started,
+    waitForAbort(supervisor.cancelled),
+    later(startTimeout),
+  ])
   if (typeof group !== 'number') {
     const outcome = await lease.release()
-    if (front.cancelled.aborted) return front.tell({ type: 'done', outcome, stopped: undefined })
+    if (supervisor.cancelled.aborted) return supervisor.send({ type: 'done', outcome, stopped: undefined })
     throw new CliError(exits.conflict, 'the lock was granted while holdfast was stopped, and given back')
   }
   const least = terms.killAfter + terms.margin
   if (lease.remaining() <= least) await renewed(lease)
-  if (lease.remaining() <= least) await giveBack(lease, claim)
-  await guard(locks, lease, group, terms, front)
+  if (lease.remaining() <= least) await releaseUnused(lease, claim)
+  await guard(locks, lease, group, terms, supervisor)
 }
 
 /** One token per lock: a resource compares only tokens of its own lock. */
-function tokensOf(lease: Lease | MultiLease): number[] {
+function listTokens(lease: Lease | MultiLease): number[] {
   return 'leases' in lease ? lease.leases.map(({ token }) => token) : [lease.token]
 }
 
 /** The terms this lease can keep: the store may cap it, and a grant may arrive with less time left than a renewal gives. */
-async function termsOfLease({ driver }: Locks, lease: Lease, claim: Claim): Promise<Terms> {
-  const { ttl, killAfter, margin, minHold, maxHold, killAfterAsked } = claim
+async function limitsForLease({ driver }: Locks, lease: Lease, claim: RunRequest): Promise<RunLimits> {
+  const { ttl, killAfter, margin, minHold, maxHold, hasKillAfter } = claim
   const terms = { ttl, killAfter, margin, minHold, maxHold }
-  if (lease.remaining() < worth * lease.ttl && !(await renewed(lease))) await giveBack(lease, claim)
+  if (lease.remaining() < minLeaseShare * lease.ttl && !(await renewed(lease)))
+    await releaseUnused(lease, claim)
   const remedy =
     driver.name === 'zookeeper' ? 'a longer session: ?sessionTimeout=… in the URL, in ms' : 'a longer --ttl'
   try {
-    return termsWithin(terms, lease.ttl, killAfterAsked, remedy)
+    return limitsWithin(terms, lease.ttl, hasKillAfter, remedy)
   } catch (error) {
     await lease.release()
     throw error
@@ -104,7 +119,7 @@ async function renewed(lease: Lease): Promise<boolean> {
   }
 }
 
-async function giveBack(lease: Lease, claim: Claim): Promise<never> {
+async function releaseUnused(lease: Lease, claim: RunRequest): Promise<never> {
   const lost = (await lease.release()) === 'lost'
   const why = lost ? 'the lease was lost' : 'the lease was nearly over and could not be renewed'
   const before = claim.for === 'command' ? ' before the command could start' : ' at once'
@@ -112,26 +127,32 @@ async function giveBack(lease: Lease, claim: Claim): Promise<never> {
 }
 
 /** From the grant to the release. */
-async function guard(locks: Locks, lease: Lease, group: number, terms: Terms, front: Front): Promise<void> {
+async function guard(
+  locks: Locks,
+  lease: Lease,
+  group: number,
+  terms: RunLimits,
+  supervisor: SupervisorChannel,
+): Promise<void> {
   const started = performance.now()
   const enforcer = enforce(group, lease, terms, (why, signal, detail) =>
-    front.tell({ type: 'stopping', why, signal, detail: detail || lostBecause(lease) }),
+    supervisor.send({ type: 'stopping', why, signal, detail: detail || lossReason(lease) }),
   )
   const heldUntil = () => machineTime() + lease.remaining()
   const stops = [
     locks.on('renewed', () => {
       enforcer.look()
-      front.tell({ type: 'proof', heldUntil: heldUntil() })
+      supervisor.send({ type: 'proof', heldUntil: heldUntil() })
     }),
     locks.on('doubtful', ({ remaining }) =>
-      front.tell({ type: 'doubtful', stopIn: Math.max(0, remaining - terms.killAfter - terms.margin) }),
+      supervisor.send({ type: 'doubtful', stopIn: Math.max(0, remaining - terms.killAfter - terms.margin) }),
     ),
     locks.on('lost', () => enforcer.look()),
   ]
-  front.gone.addEventListener('abort', () => enforcer.stop('front-gone'))
-  if (front.gone.aborted) enforcer.stop('front-gone')
-  front.tell({ type: 'go', heldUntil: heldUntil(), terms })
-  await finish(lease, started, enforcer, terms, front)
+  supervisor.gone.addEventListener('abort', () => enforcer.stop('supervisor-gone'))
+  if (supervisor.gone.aborted) enforcer.stop('supervisor-gone')
+  supervisor.send({ type: 'go', heldUntil: heldUntil(), terms })
+  await finish(lease, started, enforcer, terms, supervisor)
   for (const stop of stops) stop()
 }
 
@@ -139,22 +160,22 @@ async function finish(
   lease: Lease,
   started: number,
   enforcer: Enforcer,
-  { minHold }: Terms,
-  front: Front,
+  { minHold }: RunLimits,
+  supervisor: SupervisorChannel,
 ): Promise<void> {
-  // A front that is gone sends nothing more, and the enforcer is ending the group.
-  await Promise.race([front.ended, enforcer.gone])
+  // A supervisor that is gone sends nothing more, and the enforcer is ending the group.
+  await Promise.race([supervisor.ended, enforcer.gone])
   const proven = lease.isHeld
   enforcer.release()
   await enforcer.gone
-  front.tell({ type: 'judged', held: proven && enforcer.stopped === undefined })
-  if (enforcer.stopped === 'front-gone') dismissWatcher()
+  supervisor.send({ type: 'judged', held: proven && enforcer.stopped === undefined })
+  if (enforcer.stopped === 'supervisor-gone') dismissWatcher()
   const rest = started + minHold - performance.now()
   if (proven && enforcer.stopped === undefined && rest > 0) {
-    await Promise.race([later(rest), settled(front.cancelled)])
+    await Promise.race([later(rest), waitForAbort(supervisor.cancelled)])
   }
   const outcome = await lease.release()
-  front.tell({ type: 'done', outcome: proven ? outcome : 'lost', stopped: enforcer.stopped })
+  supervisor.send({ type: 'done', outcome: proven ? outcome : 'lost', stopped: enforcer.stopped })
 }
 
 function dismissWatcher(): void {
@@ -171,16 +192,16 @@ const losses: Record<string, string> = {
   revoked: 'the store ended it',
 }
 
-function lostBecause(lease: Lease): string {
+function lossReason(lease: Lease): string {
   return lease.signal.aborted ? (losses[(lease.signal.reason as LeaseLostError).why] ?? '') : ''
 }
 
-function messageOf(error: unknown): string {
+function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
 /** Resolves when it aborts. */
-function settled(signal: AbortSignal): Promise<undefined> {
+function waitForAbort(signal: AbortSignal): Promise<undefined> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve(undefined)
     else signal.addEventListener('abort', () => resolve(undefined), { once: true })
@@ -194,7 +215,7 @@ function later(ms: number): Promise<undefined> {
 }
 
 main().catch((error: unknown) => {
-  // The front ends the command as soon as we are gone, and reports it.
+  // The supervisor ends the command as soon as we are gone, and reports it.
   console.error(error)
   process.exitCode = exits.internal
 })

@@ -1,14 +1,14 @@
 /**
- * The messages between the two halves of `holdfast run`. The *front* is the process the user started: it owns terminal, signals and exit
- * code, and starts the command. The *keeper* holds the lock and decides when the command must end.
+ * The messages between the two halves of `holdfast run`. The *supervisor* is the process the user started: it owns terminal, signals and exit
+ * code, and starts the command. The *lock process* holds the lock and decides when the command must end.
  *
  * ```
- *   front                                keeper
+ *   supervisor                           lock process
  *     ── claim ───────────────────────────►  queues for the lock
  *     ◄────────────────────────── waiting ──  (repeatedly)
  *     ◄────────────────────────── granted ──
  *     starts the command behind a gate
- *     ── started (its process group) ─────►  from now on ends the group if the front dies or the lease ends
+ *     ── started (its process group) ─────►  from now on ends the group if the supervisor dies or the lease ends
  *     ◄─────────────────────────────── go ──
  *     opens the gate: the first instruction of the command runs
  *     ◄──────────── proof, doubtful, stopping
@@ -21,7 +21,7 @@
 import type { BackendError, ReleaseOutcome, WaitStatus } from 'holdfast'
 
 /** All durations in ms. */
-export interface Terms {
+export interface RunLimits {
   /** From one renewal to the end of the lease: as requested, or less if the store gives less. */
   readonly ttl: number
   /** From TERM to KILL. */
@@ -32,12 +32,12 @@ export interface Terms {
   readonly maxHold: number
 }
 
-export type Asked =
+export type RequestedMode =
   | { readonly kind: 'exclusive' }
   | { readonly kind: 'shared' }
   | { readonly kind: 'permits'; readonly take: number; readonly of: number }
 
-export interface Claim extends Terms {
+export interface RunRequest extends RunLimits {
   readonly type: 'claim'
   /** A command that starts once the lock is held, or an existing process (`hold`). */
   readonly for: 'command' | 'owner'
@@ -46,24 +46,24 @@ export interface Claim extends Terms {
   readonly insecure: boolean
   /** Names of the locks, each once, in the order given; at least one. */
   readonly names: readonly string[]
-  readonly asked: Asked
+  readonly mode: RequestedMode
   readonly wait: number
   readonly fair: boolean
   /** `--kill-after` was given, so it must not be shortened. */
-  readonly killAfterAsked: boolean
+  readonly hasKillAfter: boolean
   readonly note: string | undefined
   /** Poll the store while waiting: somebody is watching. */
   readonly watched: boolean
 }
 
-export type ToKeeper =
-  | Claim
+export type ToLockProcess =
+  | RunRequest
   /** Ends the wait, or the rest of --min-hold. */
   | { readonly type: 'cancel' }
   | { readonly type: 'started'; readonly group: number }
   | { readonly type: 'ended' }
 
-export type ToFront =
+export type ToSupervisor =
   | {
       readonly type: 'waiting'
       /** The lock currently waited for. */
@@ -90,7 +90,7 @@ export type ToFront =
     }
   | { readonly type: 'failed'; readonly exitCode: number; readonly message: string }
   /** `terms`: those of the claim, cut to what the granted lease can keep. */
-  | { readonly type: 'go'; readonly heldUntil: number; readonly terms: Terms }
+  | { readonly type: 'go'; readonly heldUntil: number; readonly terms: RunLimits }
   /** The command must be gone by `heldUntil` (see {@link machineTime}), unless a later proof extends it. */
   | { readonly type: 'proof'; readonly heldUntil: number }
   | { readonly type: 'doubtful'; readonly stopIn: number }
@@ -102,14 +102,14 @@ export type ToFront =
     }
   /** The command is gone; `held`: the lease was held until then. Next: the rest of --min-hold and the release. */
   | { readonly type: 'judged'; readonly held: boolean }
-  /** A signal was sent to the keeper, whose process id `holdfast ls` shows. */
+  /** A signal was sent to the lock process, whose process id `holdfast ls` shows. */
   | { readonly type: 'signal'; readonly signal: NodeJS.Signals }
   | { readonly type: 'done'; readonly outcome: ReleaseOutcome; readonly stopped: StopCause | undefined }
 
 /** A WaitStatus as data. */
 export type Blocked = Omit<WaitStatus, 'error'> & { readonly error?: StoreError }
 
-export function blockedBy({ error, ...blocked }: WaitStatus): Blocked {
+export function toBlocked({ error, ...blocked }: WaitStatus): Blocked {
   return { ...blocked, ...(error !== undefined && { error: storeError(error) }) }
 }
 
@@ -124,12 +124,12 @@ export function storeError({ code, message, reason, address }: BackendError): St
 }
 
 /** Suffix of a message that says why the lock is not held. */
-export function notStarted({ for: holder }: Pick<Claim, 'for'>): string {
+export function notStarted({ for: holder }: Pick<RunRequest, 'for'>): string {
   return holder === 'command' ? '; the command was not started' : ''
 }
 
-/** Why the keeper ended the command. */
-export type StopCause = 'lost' | 'max-hold' | 'front-gone'
+/** Why the lock process ended the command. */
+export type StopCause = 'lost' | 'max-hold' | 'supervisor-gone'
 
 /** Monotonic ms on a clock that all processes of the machine share. The library's own clock is private to a process. */
 export function machineTime(): number {

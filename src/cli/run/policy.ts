@@ -1,5 +1,5 @@
 /**
- * When a command must end, as pure decisions: the keeper decides again after every renewal and at every deadline.
+ * When a command must end, as pure decisions: the lock process decides again after every renewal and at every deadline.
  *
  * ```
  *   granted / renewed                                                          cannot be proven any more
@@ -11,17 +11,17 @@
  */
 import { formatDuration } from '../duration.js'
 import { badInput } from '../exit.js'
-import type { StopCause, Terms } from './messages.js'
+import type { RunLimits, StopCause } from './messages.js'
 
 /** A shorter lease leaves no time to stop a command between doubt and loss. */
-export const leastTtl = 1000
+export const minTtl = 1000
 /** The same, as measured. */
-const leastLease = 800
-const usualTtl = 30_000
-const usualKillAfter = 5000
+const minLease = 800
+const defaultTtl = 30_000
+const defaultKillAfter = 5000
 
 /** Requested on the command line, in ms; undefined: not given. */
-export interface AskedTerms {
+export interface RequestedLimits {
   readonly ttl: number | undefined
   readonly killAfter: number | undefined
   readonly minHold: number | undefined
@@ -29,13 +29,13 @@ export interface AskedTerms {
 }
 
 /** @throws CliError if the parts do not fit together. */
-export function termsOf({
-  ttl = usualTtl,
+export function resolveLimits({
+  ttl = defaultTtl,
   killAfter,
   minHold = 0,
   maxHold = Number.POSITIVE_INFINITY,
-}: AskedTerms): Terms {
-  const margin = marginOf(ttl)
+}: RequestedLimits): RunLimits {
+  const margin = marginFor(ttl)
   const most = Math.floor(ttl / 3) - margin
   if (killAfter !== undefined && killAfter > most) {
     const needed = 3 * (killAfter + margin)
@@ -49,13 +49,13 @@ export function termsOf({
       `--min-hold ${formatDuration(minHold)} is longer than --max-hold ${formatDuration(maxHold)}; make it shorter`,
     )
   }
-  return { ttl, killAfter: killAfter ?? Math.min(usualKillAfter, most), margin, minHold, maxHold }
+  return { ttl, killAfter: killAfter ?? Math.min(defaultKillAfter, most), margin, minHold, maxHold }
 }
 
 /** A lease just granted or renewed has this share of its ttl left, unless the store gives less. */
-export const worth = 0.9
+export const minLeaseShare = 0.9
 
-const marginOf = (ttl: number) => Math.min(1000, Math.max(150, Math.round(ttl / 20)))
+const marginFor = (ttl: number) => Math.min(1000, Math.max(150, Math.round(ttl / 20)))
 
 /**
  * The terms that the granted lease can keep: stores may give less than `--ttl` (a ZooKeeper session). A value not given on the command line
@@ -64,14 +64,19 @@ const marginOf = (ttl: number) => Math.min(1000, Math.max(150, Math.round(ttl / 
  * @param remedy how to get a longer lease from the store
  * @throws CliError before the command starts
  */
-export function termsWithin(terms: Terms, real: number, killAfterAsked: boolean, remedy: string): Terms {
-  if (real >= worth * terms.ttl) return terms
+export function limitsWithin(
+  terms: RunLimits,
+  real: number,
+  killAfterAsked: boolean,
+  remedy: string,
+): RunLimits {
+  if (real >= minLeaseShare * terms.ttl) return terms
   const ttl = Math.floor(real)
   const had = formatDuration(ttl)
-  if (ttl < leastLease) {
+  if (ttl < minLease) {
     throw badInput(`the store grants leases of ${had} only, too short to end a command in time; ${remedy}`)
   }
-  const margin = marginOf(ttl)
+  const margin = marginFor(ttl)
   const most = Math.floor(ttl / 3) - margin
   const { killAfter } = terms
   if (!killAfterAsked) return { ...terms, ttl, margin, killAfter: Math.min(killAfter, most) }
@@ -94,13 +99,13 @@ export interface Situation {
 export interface Decision {
   readonly signal: 'SIGTERM' | 'SIGKILL' | undefined
   /** Only with TERM, or with a KILL that was not preceded by TERM. */
-  readonly why: Exclude<StopCause, 'front-gone'>
+  readonly why: Exclude<StopCause, 'supervisor-gone'>
   /** Ms until the next decision, if nothing changes before. */
   readonly again: number
 }
 
 export function decide(
-  { killAfter, margin, maxHold }: Terms,
+  { killAfter, margin, maxHold }: RunLimits,
   { remaining, held, stopping }: Situation,
 ): Decision {
   const why = remaining <= killAfter + margin ? 'lost' : 'max-hold'
@@ -114,10 +119,10 @@ export function decide(
 }
 
 /**
- * When the front ends the command in the keeper's place. At `killAfter + margin` before the end, the keeper has either renewed or reported
+ * When the supervisor ends the command in the lock process's place. At `killAfter + margin` before the end, the lock process has either renewed or reported
  * that it is stopping the command. If it has reported nothing half of `killAfter` later, it does not react, and there is still time. If it
- * has reported a stop, the command has its time until KILL, and the front acts only if the keeper fails to.
+ * has reported a stop, the command has its time until KILL, and the supervisor acts only if the lock process fails to.
  */
-export function understudyAt({ killAfter, margin }: Terms, heldUntil: number, stopping: boolean): number {
+export function deadmanAt({ killAfter, margin }: RunLimits, heldUntil: number, stopping: boolean): number {
   return heldUntil - (stopping ? margin / 2 : margin + killAfter / 2)
 }

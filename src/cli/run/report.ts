@@ -3,7 +3,7 @@ import type { WaitStatus } from 'holdfast'
 import { formatDuration } from '../duration.js'
 import { brief, json, plain } from '../print.js'
 import { type StatusLine, statusLine } from '../tty.js'
-import { machineTime, type ToFront } from './messages.js'
+import { machineTime, type ToSupervisor } from './messages.js'
 
 export interface ReportOptions {
   /** Names of the requested locks. */
@@ -13,7 +13,7 @@ export interface ReportOptions {
   readonly stream: NodeJS.WriteStream
 }
 
-type Waiting = Omit<Extract<ToFront, { type: 'waiting' }>, 'type'>
+type Waiting = Omit<Extract<ToSupervisor, { type: 'waiting' }>, 'type'>
 
 export interface Report {
   /** Who blocks the claim, whenever that changes. */
@@ -21,34 +21,34 @@ export interface Report {
   /** The wait has ended, with or without the lock. */
   waited(): void
   /** A message to the user: `event` and `facts` for programs, `text` for people. Suppressed by --quiet, unless it is an error. */
-  tell(event: string, facts: object, text: string | undefined, error?: boolean): void
+  write(event: string, facts: object, text: string | undefined, error?: boolean): void
 }
 
 /** Off a terminal, waits shorter than this are not reported. In ms. */
-const quietWait = 1000
+const quietPeriod = 1000
 const redraw = 1000
 
-export function report(options: ReportOptions): Report {
+export function createReport(options: ReportOptions): Report {
   const { stream, quiet } = options
   // A closed terminal is no reason to abandon the command.
   stream.on('error', () => undefined)
   const [name, ...others] = options.names
   const about = others.length === 0 ? { name } : { names: options.names }
-  const tell: Report['tell'] = (event, facts, text, error = false) => {
+  const tell: Report['write'] = (event, facts, text, error = false) => {
     if (options.json) stream.write(`${json({ event, ...about, ...facts })}\n`)
     else if (text !== undefined && (error || !quiet)) stream.write(`holdfast: ${text}\n`)
   }
   const wait = waitReport(options, tell)
-  const pausing: Report['tell'] = (...told) => {
+  const pausing: Report['write'] = (...told) => {
     wait.pause()
     tell(...told)
   }
-  return { ...wait, tell: pausing }
+  return { ...wait, write: pausing }
 }
 
 function waitReport(
   options: ReportOptions,
-  tell: Report['tell'],
+  tell: Report['write'],
 ): Pick<Report, 'waiting' | 'waited'> & { pause(): void } {
   const begun = machineTime()
   const line: StatusLine | undefined =
@@ -56,7 +56,7 @@ function waitReport(
   let known: (Wait & { readonly name: string }) | undefined
   let told: 'nothing' | 'error' | 'wait' = 'nothing'
   let timer: NodeJS.Timeout | undefined
-  const isNews = newsFilter()
+  const isNews = createChangeFilter()
   const text = () =>
     known === undefined ? '' : waitingText(known.name, known, machineTime(), begun, options.names.length)
   const draw = () => line?.show(text())
@@ -90,7 +90,7 @@ function waitReport(
       } else if (atOnce && told === 'nothing') {
         clearTimeout(timer)
         say()
-      } else if (told !== (error === undefined ? 'wait' : 'error')) timer ??= setTimeout(say, quietWait)
+      } else if (told !== (error === undefined ? 'wait' : 'error')) timer ??= setTimeout(say, quietPeriod)
     },
     waited: () => {
       clearTimeout(timer)
@@ -102,7 +102,7 @@ function waitReport(
 }
 
 /** Lets a report pass that says something else than the one before, or comes a second after it. */
-function newsFilter(): (message: Waiting) => boolean {
+function createChangeFilter(): (message: Waiting) => boolean {
   let last = ''
   let at = Number.NEGATIVE_INFINITY
   return ({ name, blocked: { holder, position }, waiters, error }) => {
@@ -140,8 +140,8 @@ export interface Wait extends Omit<WaitStatus, 'error'> {
 export function waitingText(name: string, wait: Wait, now: number, begun: number, all = 1): string {
   const { holder, position, waiters, error } = wait
   const of = waiters !== undefined && position !== undefined && waiters > position ? ` of ${waiters}` : ''
-  const place = position === undefined ? '' : `, ${ordinal(position)}${of} in line`
-  return `waiting ${formatDuration(now - begun)} for "${plain(name)}"${all === 1 ? '' : ` (one of ${all})`}${place}${holderText(holder, now - wait.at)}${error === undefined ? '' : `; the store cannot be asked: ${plain(error)}`}`
+  const address = position === undefined ? '' : `, ${ordinal(position)}${of} in line`
+  return `waiting ${formatDuration(now - begun)} for "${plain(name)}"${all === 1 ? '' : ` (one of ${all})`}${address}${holderText(holder, now - wait.at)}${error === undefined ? '' : `; the store cannot be asked: ${plain(error)}`}`
 }
 
 /** `later`: ms since the store reported it. */

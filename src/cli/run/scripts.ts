@@ -4,9 +4,9 @@
  */
 
 /**
- * The gate. It keeps the command from its first instruction until the keeper knows the process group to end.
+ * The gate. It keeps the command from its first instruction until the lock process knows the process group to end.
  *
- * Arguments: the command. `line`, in: `go` opens the gate; end of input (the front died or changed its mind) ends the gate.
+ * Arguments: the command. `line`, in: `go` opens the gate; end of input (the supervisor died or changed its mind) ends the gate.
  * Result: the command's own, in the gate's process.
  *
  * @param line a descriptor from 3 to 9 that the command does not get from the caller
@@ -59,9 +59,9 @@ exit "$code"
 `
 
 /**
- * The last resort: ends the group if front and keeper are both gone without reporting the end of the run.
+ * The last resort: ends the group if supervisor and lock process are both gone without reporting the end of the run.
  *
- * stdin, held open by front and keeper: the process group, then anything once the run is over. End of input before that means KILL.
+ * stdin, held open by supervisor and lock process: the process group, then anything once the run is over. End of input before that means KILL.
  */
 export const watcher = `
 trap '' HUP INT TERM

@@ -5,14 +5,14 @@ import { constants } from 'node:os'
 export const ending = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT'] as const
 const others = ['SIGUSR1', 'SIGUSR2', 'SIGWINCH', 'SIGCONT', 'SIGTSTP'] as const
 
-export type Taken = (typeof ending)[number] | (typeof others)[number]
+export type ForwardedSignal = (typeof ending)[number] | (typeof others)[number]
 
 export function signalNumber(signal: NodeJS.Signals): number {
   return constants.signals[signal]
 }
 
 /** Calls `take` for each signal instead of its default action; returns a function that restores the default. */
-export function takeSignals(take: (signal: Taken) => void): () => void {
+export function forwardSignals(take: (signal: ForwardedSignal) => void): () => void {
   const known = [...ending, ...others].filter((signal) => signal in constants.signals)
   for (const signal of known) process.on(signal, take)
   return () => {
@@ -20,7 +20,7 @@ export function takeSignals(take: (signal: Taken) => void): () => void {
   }
 }
 
-export function endsWait(signal: Taken): boolean {
+export function endsWait(signal: ForwardedSignal): boolean {
   return (ending as readonly string[]).includes(signal)
 }
 

@@ -1,4 +1,4 @@
-/** Starts the helper processes of the front: keeper and watcher. */
+/** Starts the helper processes of the supervisor: lock process and watcher. */
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import type { Socket } from 'node:net'
@@ -6,8 +6,8 @@ import { fileURLToPath } from 'node:url'
 import { withoutCallers } from './descriptors.js'
 import { watcher } from './scripts.js'
 
-export interface Watcher {
-  /** The keeper holds it open, too. */
+export interface GroupWatcher {
+  /** The lock process holds it open, too. */
   readonly line: Socket
   /** From now on, `group` ends with us. */
   watch(group: number): void
@@ -15,8 +15,8 @@ export interface Watcher {
   dismiss(): void
 }
 
-/** The last resort (see `scripts.ts`): ends the command if both front and keeper were killed. `undefined` without /bin/sh. */
-function startWatcher(): Watcher | undefined {
+/** The last resort (see `scripts.ts`): ends the command if both supervisor and lock process were killed. `undefined` without /bin/sh. */
+function startWatcher(): GroupWatcher | undefined {
   if (process.platform === 'win32' || !existsSync('/bin/sh')) return undefined
   // Its working directory must not keep a file system from being unmounted; its name must not match `pkill -f holdfast`.
   const child = spawn('/bin/sh', ['-c', watcher], {
@@ -36,27 +36,27 @@ function startWatcher(): Watcher | undefined {
   }
 }
 
-export interface Beside {
-  readonly watcher: Watcher | undefined
-  readonly keeper: ChildProcess
+export interface HelperProcesses {
+  readonly watcher: GroupWatcher | undefined
+  readonly lockProcess: ChildProcess
 }
 
-/** Started before it is known whether there is anything to run: the keeper does nothing until it receives a claim. */
-let early: Beside | undefined
+/** Started before it is known whether there is anything to run: the lock process does nothing until it receives a claim. */
+let early: HelperProcesses | undefined
 
 export function startEarly(): void {
   early = start()
-  // startBeside() passes them to the front, which adds its own listener.
-  early.keeper.on('error', dismissEarly)
+  // startHelpers() passes them to the supervisor, which adds its own listener.
+  early.lockProcess.on('error', dismissEarly)
 }
 
 /** The helper processes of one run. */
-export function startBeside(): Beside {
+export function startHelpers(): HelperProcesses {
   const ready = early
   early = undefined
   if (ready === undefined) return start()
-  ready.keeper.off('error', dismissEarly)
-  if (ready.keeper.connected) return ready
+  ready.lockProcess.off('error', dismissEarly)
+  if (ready.lockProcess.connected) return ready
   dismiss(ready)
   return start()
 }
@@ -67,20 +67,20 @@ export function dismissEarly(): void {
   early = undefined
 }
 
-function dismiss({ watcher, keeper }: Beside): void {
+function dismiss({ watcher, lockProcess }: HelperProcesses): void {
   watcher?.dismiss()
-  if (keeper.connected) keeper.disconnect()
-  keeper.unref()
+  if (lockProcess.connected) lockProcess.disconnect()
+  lockProcess.unref()
 }
 
-function start(): Beside {
+function start(): HelperProcesses {
   const watcher = startWatcher()
-  return { watcher, keeper: startKeeper(watcher) }
+  return { watcher, lockProcess: startLockProcess(watcher) }
 }
 
-/** Runs in its own session: nothing done to the front's group or terminal reaches it. */
-function startKeeper(watcher: Watcher | undefined): ChildProcess {
-  // The keeper holds the watcher's pipe open as fd 4.
+/** Runs in its own session: nothing done to the supervisor's group or terminal reaches it. */
+function startLockProcess(watcher: GroupWatcher | undefined): ChildProcess {
+  // The lock process holds the watcher's pipe open as fd 4.
   return fork(fileURLToPath(new URL('./lock-process.js', import.meta.url)), [], {
     detached: true,
     serialization: 'advanced',

@@ -1,10 +1,10 @@
 /**
- * The front: the process the user started (for its messages to and from the keeper see `messages.ts`). It does everything about the command
+ * The supervisor: the process the user started (for its messages to and from the lock process see `messages.ts`). It does everything about the command
  * except decide when it must end: terminal, signals, exit code.
  *
- * It is also the keeper's understudy: if the keeper is killed or stopped, the front ends the command before the last proven moment of the lease.
+ * It is also the deadman timer of the lock process: if the lock process is killed or stopped, the supervisor ends the command before the last proven moment of the lease.
  *
- * Long because what the front does with signals, terminal and keeper belongs together: every message and every signal depends on the same
+ * Long because what the supervisor does with signals, terminal and lock process belongs together: every message and every signal depends on the same
  * few facts about one run.
  */
 import type { ChildProcess } from 'node:child_process'
@@ -13,38 +13,38 @@ import { plain } from '../print.js'
 import { inForeground } from '../tty.js'
 import {
   type Child,
-  EndedEarly,
+  EarlyExitError,
   type Ending,
-  linesOf,
+  findJobControl,
+  type JobControl,
+  lineCount,
   lostNames,
-  type Place,
-  placeOfCommand,
   startChild,
 } from './child.js'
 import { checkCommand } from './command.js'
-import { type Understudy, understudy } from './deadman-timer.js'
+import { createDeadmanTimer, type DeadmanTimer } from './deadman-timer.js'
 import { linesFor } from './descriptors.js'
 import {
   exitCodeAfter,
   type Run,
-  tellBusy,
-  tellDone,
-  tellDoubtful,
-  tellLeftovers,
-  tellStopping,
-  tellTakeOver,
-  unstartable,
+  reportBusy,
+  reportDone,
+  reportDoubtful,
+  reportLeftovers,
+  reportStopping,
+  reportTakeOver,
+  startFailure,
 } from './exit-report.js'
 import { signalGroup } from './group.js'
-import type { Claim, Terms, ToFront, ToKeeper } from './messages.js'
-import { understudyAt } from './policy.js'
+import type { RunLimits, RunRequest, ToLockProcess, ToSupervisor } from './messages.js'
+import { deadmanAt } from './policy.js'
 import type { Report } from './report.js'
-import { endsWait, stopSelf, type Taken, takeSignals } from './signals.js'
-import { startBeside, type Watcher } from './spawn-helpers.js'
-import { variablesOf } from './variables.js'
+import { endsWait, type ForwardedSignal, forwardSignals, stopSelf } from './signals.js'
+import { type GroupWatcher, startHelpers } from './spawn-helpers.js'
+import { lockVariables } from './variables.js'
 
 interface Plan {
-  readonly claim: Claim
+  readonly claim: RunRequest
   readonly env: NodeJS.ProcessEnv
   readonly conflictExitCode: number
 }
@@ -54,8 +54,8 @@ export interface CommandPlan extends Plan {
 }
 
 /** What the lock is held for: a command started behind a gate, or the owner of a `hold`, which was running before. */
-export interface FrontPlan extends Plan {
-  readonly place: Place
+export interface SupervisorPlan extends Plan {
+  readonly jobControl: JobControl
   start(tokens: readonly number[], onStopped: () => void): Promise<Child>
 }
 
@@ -63,31 +63,31 @@ export interface FrontPlan extends Plan {
 export async function runCommand(plan: CommandPlan, report: Report): Promise<number> {
   const { claim, command, env } = plan
   checkCommand(command, env)
-  const place = placeOfCommand()
-  linesFor(linesOf(place))
-  tellLostNames(report, env)
-  const start: FrontPlan['start'] = (tokens, onStopped) =>
-    startChild(command, { ...env, ...variablesOf(claim.names, tokens) }, place, onStopped)
-  return await new Front({ ...plan, place, start }, report).run()
+  const jobControl = findJobControl()
+  linesFor(lineCount(jobControl))
+  reportLostNames(report, env)
+  const start: SupervisorPlan['start'] = (tokens, onStopped) =>
+    startChild(command, { ...env, ...lockVariables(claim.names, tokens) }, jobControl, onStopped)
+  return await new Supervisor({ ...plan, jobControl, start }, report).run()
 }
 
 /** @returns the exit code. */
-export async function holdFor(plan: FrontPlan, report: Report): Promise<number> {
-  return await new Front(plan, report).run()
+export async function holdFor(plan: SupervisorPlan, report: Report): Promise<number> {
+  return await new Supervisor(plan, report).run()
 }
 
-function tellLostNames(report: Report, env: NodeJS.ProcessEnv): void {
+function reportLostNames(report: Report, env: NodeJS.ProcessEnv): void {
   const names = lostNames(env)
   if (names.length === 0) return
   const text = `/bin/sh hands no variables with such names on, and there is no bash: the command will not see ${names.map(plain).join(', ')}`
-  report.tell('variables', { names }, text)
+  report.write('variables', { names }, text)
 }
 
-class Front {
-  readonly #plan: FrontPlan
+class Supervisor {
+  readonly #plan: SupervisorPlan
   readonly #report: Report
-  readonly #watcher: Watcher | undefined
-  readonly #keeper: ChildProcess
+  readonly #watcher: GroupWatcher | undefined
+  readonly #lockProcess: ChildProcess
   readonly #result: Promise<number>
   #resolve: (code: number) => void = () => undefined
   #child: Child | undefined
@@ -95,65 +95,65 @@ class Front {
   /** The gate has been opened. */
   #running = false
   /** The signal that ended the wait. */
-  #cancelled: Taken | undefined
+  #cancelled: ForwardedSignal | undefined
   /** The exit code if the command could not be started. */
-  #unstarted: number | undefined
+  #startFailureCode: number | undefined
   /** This process received INT; if it came from the terminal, the processes around it received it, too. */
-  #hadInt = false
-  readonly #place: Place
-  readonly #understudy: Understudy
+  #receivedInterrupt = false
+  readonly #jobControl: JobControl
+  readonly #deadman: DeadmanTimer
   #heldUntil = Number.POSITIVE_INFINITY
-  /** The requested terms, until the keeper knows what the lease can keep. */
-  #terms: Terms
-  /** The keeper has reported that it is ending the command. */
+  /** The requested terms, until the lock process knows what the lease can keep. */
+  #terms: RunLimits
+  /** The lock process has reported that it is ending the command. */
   #stopping = false
-  #over = false
-  /** Was the lease held until the command ended? Undefined: the keeper has not reported it. */
+  #hasFinished = false
+  /** Was the lease held until the command ended? Undefined: the lock process has not reported it. */
   #held: boolean | undefined
 
-  constructor(plan: FrontPlan, report: Report) {
+  constructor(plan: SupervisorPlan, report: Report) {
     this.#plan = plan
-    this.#place = plan.place
+    this.#jobControl = plan.jobControl
     this.#terms = plan.claim
     this.#report = report
     this.#result = new Promise((resolve) => {
       this.#resolve = resolve
     })
-    this.#understudy = understudy(() => void this.#takeOver('the keeper of the lock does not react'))
-    const { watcher, keeper } = startBeside()
+    this.#deadman = createDeadmanTimer(() => void this.#takeOver('the lock process does not respond'))
+    const { watcher, lockProcess } = startHelpers()
     this.#watcher = watcher
-    this.#keeper = keeper
+    this.#lockProcess = lockProcess
   }
 
   async run(): Promise<number> {
-    const restore = takeSignals((signal) => this.#take(signal))
-    this.#keeper.on(
+    const restore = forwardSignals((signal) => this.#onSignal(signal))
+    this.#lockProcess.on(
       'message',
-      (message: ToFront) => void this.#hear(message).catch((error) => this.#fail(error)),
+      (message: ToSupervisor) => void this.#onMessage(message).catch((error) => this.#fail(error)),
     )
-    this.#keeper.once('error', (error) => this.#fail(error))
-    // Not 'exit', which may come before the keeper's last messages.
-    this.#keeper.once('disconnect', () => void this.#takeOver('the keeper of the lock was killed'))
-    this.#tell(this.#plan.claim)
+    this.#lockProcess.once('error', (error) => this.#fail(error))
+    // Not 'exit', which may come before the lock process's last messages.
+    this.#lockProcess.once('disconnect', () => void this.#takeOver('the lock process was killed'))
+    this.#send(this.#plan.claim)
     const code = await this.#result
-    this.#understudy.stop()
+    this.#deadman.stop()
     this.#report.waited()
     this.#watcher?.dismiss()
-    if (this.#keeper.connected) this.#keeper.disconnect()
-    // The keeper may have broker duties to hand over.
-    this.#keeper.unref()
+    if (this.#lockProcess.connected) this.#lockProcess.disconnect()
+    // The lock process may have broker duties to hand over.
+    this.#lockProcess.unref()
     restore()
     this.#passInterruptOn(code)
     return code
   }
 
-  #tell(message: ToKeeper): void {
-    // A keeper's end is noticed by its exit.
-    if (this.#keeper.connected) this.#keeper.send(message, () => undefined)
+  #send(message: ToLockProcess): void {
+    // A lock process's end is noticed by its exit.
+    if (this.#lockProcess.connected) this.#lockProcess.send(message, () => undefined)
   }
 
-  async #hear(message: ToFront): Promise<void> {
-    if (this.#over) return
+  async #onMessage(message: ToSupervisor): Promise<void> {
+    if (this.#hasFinished) return
     switch (message.type) {
       case 'waiting':
         return this.#report.waiting(message)
@@ -161,30 +161,30 @@ class Front {
         return await this.#granted(message.tokens)
       case 'busy':
         this.#report.waited()
-        tellBusy(this.#report, message, this.#plan.claim, this.#plan.env)
+        reportBusy(this.#report, message, this.#plan.claim, this.#plan.env)
         return this.#finish(this.#plan.conflictExitCode)
       case 'failed':
-        this.#report.tell('failed', { message: message.message }, message.message, true)
+        this.#report.write('failed', { message: message.message }, message.message, true)
         return await this.#endWith(message.exitCode)
       case 'go':
-        return this.#go(message)
+        return this.#onGo(message)
       case 'proof':
-        return this.#proven(message.heldUntil)
+        return this.#onProof(message.heldUntil)
       case 'doubtful':
-        return tellDoubtful(this.#report, message)
+        return reportDoubtful(this.#report, message)
       case 'stopping':
         this.#stopping = true
-        this.#proven(this.#heldUntil)
-        return tellStopping(this.#report, message, this.#plan.claim)
+        this.#onProof(this.#heldUntil)
+        return reportStopping(this.#report, message, this.#plan.claim)
       case 'judged':
-        // No command is left to end in the keeper's place.
-        this.#understudy.stop()
+        // No command is left to end in the lock process's place.
+        this.#deadman.stop()
         this.#held = message.held
         return
       case 'signal':
-        return this.#take(message.signal as Taken)
+        return this.#onSignal(message.signal as ForwardedSignal)
       case 'done':
-        return this.#done(message)
+        return this.#onDone(message)
     }
   }
 
@@ -194,7 +194,7 @@ class Front {
     const start = this.#plan.start(tokens, () => this.#stopped())
     const child = await start.catch((error: unknown) => {
       // ^C may end the shell that is about to start the command; it may or may not have reached us, too.
-      if (error instanceof EndedEarly && error.ending.code === 130 && this.#cancelled === undefined)
+      if (error instanceof EarlyExitError && error.ending.code === 130 && this.#cancelled === undefined)
         this.#cancel('SIGINT')
       if (this.#cancelled === undefined) this.#notStarted(error)
     })
@@ -204,41 +204,41 @@ class Front {
       (ending) => this.#ended(ending),
       (error) => this.#fail(error),
     )
-    if (this.#cancelled !== undefined || this.#over) return child.abandon()
+    if (this.#cancelled !== undefined || this.#hasFinished) return child.abandon()
     this.#watcher?.watch(child.group)
-    this.#tell({ type: 'started', group: child.group })
-    this.#report.tell(
+    this.#send({ type: 'started', group: child.group })
+    this.#report.write(
       'granted',
       { ...(tokens.length === 1 ? { token: tokens[0] } : { tokens }), group: child.group },
       undefined,
     )
   }
 
-  /** Nothing is running that needs the lock: the keeper releases it. */
+  /** Nothing is running that needs the lock: the lock process releases it. */
   #notStarted(error: unknown): void {
-    const { code, message } = unstartable(error)
-    this.#report.tell('failed', { message }, message, true)
-    this.#unstarted = code
-    this.#tell({ type: 'cancel' })
+    const { code, message } = startFailure(error)
+    this.#report.write('failed', { message }, message, true)
+    this.#startFailureCode = code
+    this.#send({ type: 'cancel' })
   }
 
-  #proven(heldUntil: number): void {
+  #onProof(heldUntil: number): void {
     this.#heldUntil = heldUntil
     if (this.#held !== undefined) return
-    this.#understudy.expect(understudyAt(this.#terms, heldUntil, this.#stopping))
+    this.#deadman.arm(deadmanAt(this.#terms, heldUntil, this.#stopping))
   }
 
-  #go({ heldUntil, terms }: Extract<ToFront, { type: 'go' }>): void {
+  #onGo({ heldUntil, terms }: Extract<ToSupervisor, { type: 'go' }>): void {
     if (this.#cancelled !== undefined || this.#child === undefined) return
     this.#running = true
     this.#terms = terms
-    this.#proven(heldUntil)
+    this.#onProof(heldUntil)
     this.#child.open()
   }
 
   #ended(ending: Ending): void {
     this.#ending = ending
-    this.#tell({ type: 'ended' })
+    this.#send({ type: 'ended' })
   }
 
   #run(): Run {
@@ -254,20 +254,20 @@ class Front {
     }
   }
 
-  #done(message: Extract<ToFront, { type: 'done' }>): void {
+  #onDone(message: Extract<ToSupervisor, { type: 'done' }>): void {
     const run = this.#run()
-    if (message.stopped === undefined) tellLeftovers(this.#report, this.#child)
-    tellDone(this.#report, message, run)
-    this.#finish(this.#unstarted ?? exitCodeAfter(message, run))
+    if (message.stopped === undefined) reportLeftovers(this.#report, this.#child)
+    reportDone(this.#report, message, run)
+    this.#finish(this.#startFailureCode ?? exitCodeAfter(message, run))
   }
 
-  #take(signal: Taken): void {
-    if (signal === 'SIGINT') this.#hadInt = true
-    if (!this.#running || this.#ending !== undefined) return this.#takeIdle(signal)
+  #onSignal(signal: ForwardedSignal): void {
+    if (signal === 'SIGINT') this.#receivedInterrupt = true
+    if (!this.#running || this.#ending !== undefined) return this.#onIdleSignal(signal)
     // The shell continues a stopped job, in its own time.
-    if (signal === 'SIGCONT' && this.#place === 'job') return
+    if (signal === 'SIGCONT' && this.#jobControl === 'job') return
     const group = this.#child?.group ?? 0
-    if (signal === 'SIGTSTP' && this.#place !== 'job') {
+    if (signal === 'SIGTSTP' && this.#jobControl !== 'job') {
       // The command's session has no terminal, so the kernel would ignore TSTP.
       signalGroup(group, 'SIGSTOP')
       return stopSelf(() => signalGroup(group, 'SIGCONT'))
@@ -276,16 +276,16 @@ class Front {
   }
 
   /** A signal before the command runs ends the wait; after the command has ended, it ends the rest of --min-hold. */
-  #takeIdle(signal: Taken): void {
+  #onIdleSignal(signal: ForwardedSignal): void {
     if (signal === 'SIGTSTP') return stopSelf(() => undefined)
     if (endsWait(signal)) this.#cancel(signal)
   }
 
-  #cancel(signal: Taken): void {
+  #cancel(signal: ForwardedSignal): void {
     if (this.#ending === undefined) this.#cancelled ??= signal
     this.#report.waited()
     this.#child?.abandon()
-    this.#tell({ type: 'cancel' })
+    this.#send({ type: 'cancel' })
   }
 
   /** ^Z stopped the job: stop this process, too, so that the shell takes over; then continue as the shell wants, in foreground or background. */
@@ -295,29 +295,29 @@ class Front {
 
   /** The lock is free or soon will be, and no other process ends the command. */
   async #takeOver(why: string): Promise<void> {
-    if (this.#over) return
-    await this.#endWith(tellTakeOver(this.#report, why, this.#run()))
+    if (this.#hasFinished) return
+    await this.#endWith(reportTakeOver(this.#report, why, this.#run()))
   }
 
   #finish(code: number): void {
-    this.#over = true
+    this.#hasFinished = true
     this.#resolve(code)
   }
 
-  /** The result is decided: the keeper and the gate end next, which needs no report. */
+  /** The result is decided: the lock process and the gate end next, which needs no report. */
   async #endWith(code: number): Promise<void> {
-    this.#over = true
+    this.#hasFinished = true
     this.#child?.abandon()
     await this.#child?.end()
-    // A stopped keeper would hold the lock for ever.
-    this.#keeper.kill('SIGKILL')
+    // A stopped lock process would hold the lock for ever.
+    this.#lockProcess.kill('SIGKILL')
     this.#resolve(code)
   }
 
   #fail(error: unknown): void {
-    if (this.#over) return
+    if (this.#hasFinished) return
     const message = error instanceof Error ? error.message : String(error)
-    this.#report.tell('failed', { message }, message, true)
+    this.#report.write('failed', { message }, message, true)
     void this.#endWith(exits.internal)
   }
 
@@ -326,7 +326,7 @@ class Front {
    * is a job of its own received ^C alone; so signal everybody around us now, as the terminal would have.
    */
   #passInterruptOn(code: number): void {
-    if (this.#place !== 'background' && process.stdin.isTTY && code === 130)
-      process.kill(this.#hadInt ? process.pid : 0, 'SIGINT')
+    if (this.#jobControl !== 'background' && process.stdin.isTTY && code === 130)
+      process.kill(this.#receivedInterrupt ? process.pid : 0, 'SIGINT')
   }
 }

@@ -5,7 +5,7 @@
  * `HOLDFAST_TOKEN`. Several locks have no single token: a resource compares the token of its own lock. The variables of an enclosing run
  * are removed.
  */
-export function variablesOf(names: readonly string[], tokens: readonly number[]): NodeJS.ProcessEnv {
+export function lockVariables(names: readonly string[], tokens: readonly number[]): NodeJS.ProcessEnv {
   const [name, ...others] = names
   const single = others.length === 0
   return {
@@ -17,7 +17,7 @@ export function variablesOf(names: readonly string[], tokens: readonly number[])
 }
 
 /** The first of `names` held by an enclosing run. */
-export function heldAround(env: NodeJS.ProcessEnv, names: readonly string[]): string | undefined {
+export function findOuterHolds(env: NodeJS.ProcessEnv, names: readonly string[]): string | undefined {
   const held = [env['HOLDFAST_NAME'], ...(env['HOLDFAST_NAMES']?.split('\n') ?? [])]
   return names.find((name) => held.includes(name))
 }

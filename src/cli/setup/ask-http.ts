@@ -17,7 +17,7 @@ export interface Question {
   readonly body?: string
   readonly keys?: { readonly ca?: Buffer; readonly cert?: Buffer; readonly key?: Buffer } | undefined
   /** Maximum silence of the server, in ms. Default 5000. */
-  readonly patience?: number
+  readonly timeout?: number
 }
 
 /** @throws Error if there is no reply in time */
@@ -28,7 +28,7 @@ export async function ask(url: string, question: Question): Promise<Answer> {
 
 function sent(
   url: string,
-  { method, headers = {}, body, keys, patience = 5_000 }: Question,
+  { method, headers = {}, body, keys, timeout = 5_000 }: Question,
 ): Promise<Omit<Answer, 'middle'>> {
   return new Promise((resolve, reject) => {
     const request = url.startsWith('https:') ? encrypted : plain
@@ -37,10 +37,10 @@ function sent(
       method,
       headers: { ...headers, ...length },
       agent: false,
-      timeout: patience,
+      timeout: timeout,
       ...keys,
     })
-    asked.on('timeout', () => asked.destroy(new Error(`no answer within ${patience} ms`)))
+    asked.on('timeout', () => asked.destroy(new Error(`no answer within ${timeout} ms`)))
     asked.on('error', reject)
     asked.on('response', (response) => {
       let text = ''
@@ -61,7 +61,7 @@ function sent(
 }
 
 /** The server's `Date` header, which counts whole seconds; undefined: none. */
-export function dateOf({ headers }: Answer): number | undefined {
+export function parseDate({ headers }: Answer): number | undefined {
   const at = Date.parse(String(headers['date'] ?? ''))
   return Number.isNaN(at) ? undefined : at + 500
 }

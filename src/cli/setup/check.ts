@@ -41,14 +41,14 @@ export function merged(servers: ReadonlyMap<string, readonly Check[]>): Check[] 
     }
   }
   return [...groups.values()]
-    .sort((a, b) => place(servers, a.check) - place(servers, b.check))
+    .sort((a, b) => address(servers, a.check) - address(servers, b.check))
     .map(({ check, of }) =>
       of.length === servers.size ? check : { ...check, what: `${check.what} of ${of.join(', ')}` },
     )
 }
 
 /** Position of this check on the first server that has it. */
-function place(servers: ReadonlyMap<string, readonly Check[]>, { what }: Check): number {
+function address(servers: ReadonlyMap<string, readonly Check[]>, { what }: Check): number {
   const at = [...servers.values()].map((checks) => checks.findIndex((check) => check.what === what))
   return Math.max(...at)
 }

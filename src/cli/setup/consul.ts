@@ -2,9 +2,9 @@
  * Consul: version, servers, leader, minimum session ttl, whether anything is kept, access, encryption, clock. Queries the agents named in
  * the URL; creates only one session, and destroys it.
  */
-import { type ConsulPlace, consulPlace, consulToken } from '../connect-consul.js'
-import { keysOf } from '../tls.js'
-import { type Answer, ask, dateOf } from './ask-http.js'
+import { type ConsulAddress, consulToken, parseConsulAddress } from '../connect-consul.js'
+import { readKeys } from '../tls.js'
+import { type Answer, ask, parseDate } from './ask-http.js'
 import { bad, type Check, ok, unchecked } from './check.js'
 import { clockCheck } from './clock.js'
 import { encryptionCheck } from './encryption.js'
@@ -19,10 +19,10 @@ interface Self {
 type Get = (path: string, how?: { readonly token?: false; readonly put?: object }) => Promise<Answer>
 
 export async function consulSetup(url: string, shown: string): Promise<Check[]> {
-  const place = consulPlace(url.slice(url.indexOf(':') + 1), shown)
-  const { hosts, tls } = place
-  const token = consulToken(place)
-  const keys = tls && keysOf(tls)
+  const address = parseConsulAddress(url.slice(url.indexOf(':') + 1), shown)
+  const { hosts, tls } = address
+  const token = consulToken(address)
+  const keys = tls && readKeys(tls)
   const from =
     (host: string): Get =>
     (path, { token: own, put } = {}) =>
@@ -32,7 +32,7 @@ export async function consulSetup(url: string, shown: string): Promise<Check[]> 
         ...(put !== undefined && { body: JSON.stringify(put) }),
         ...(token !== undefined && own !== false && { headers: { 'x-consul-token': token } }),
       })
-  const asked = await Promise.all(hosts.map(async (host) => leaderSaid(from(host)).catch(() => host)))
+  const asked = await Promise.all(hosts.map(async (host) => askLeader(from(host)).catch(() => host)))
   const silent = asked.filter((one) => typeof one === 'string')
   const at = asked.findIndex((one) => typeof one !== 'string')
   const leader = asked[at]
@@ -43,9 +43,9 @@ export async function consulSetup(url: string, shown: string): Promise<Check[]> 
   const own = await get('/v1/agent/self')
   if (own.status === 403 && /ACL not found/i.test(own.text))
     throw new Error('the token was refused: ACL not found')
-  const self = await jsonOf<Self>(own)
-  const peers = await jsonOf<readonly string[]>(get('/v1/status/peers'))
-  const now = dateOf(leader)
+  const self = await readJson<Self>(own)
+  const peers = await readJson<readonly string[]>(get('/v1/status/peers'))
+  const now = parseDate(leader)
   const version = self?.Config?.Version
   return [
     versionCheck('Consul', version === undefined ? [] : [version], '1.8'),
@@ -54,16 +54,16 @@ export async function consulSetup(url: string, shown: string): Promise<Check[]> 
     answersCheck(hosts, silent, 1),
     leaderCheck(leader),
     kept(self),
-    await leastTtl(get, place),
-    await rights(get, place),
-    accessCheck(await isOpen(get, place), 'ACLs, with a token for these locks'),
+    await minTtl(get, address),
+    await rights(get, address),
+    accessCheck(await isOpen(get, address), 'ACLs, with a token for these locks'),
     encryptionCheck({ hosts, secure: tls !== undefined, secret: token !== undefined }),
     ...(now === undefined ? [] : [clockCheck(now, leader.middle)]),
   ]
 }
 
 /** @throws Error if the server is not a Consul agent */
-async function leaderSaid(get: Get): Promise<Answer> {
+async function askLeader(get: Get): Promise<Answer> {
   const answer = await get('/v1/status/leader')
   // 500: it knows of no leader.
   const known = answer.status === 200 ? /^"[^"]*"$/.test(answer.text.trim()) : answer.status === 500
@@ -71,7 +71,7 @@ async function leaderSaid(get: Get): Promise<Answer> {
   return answer
 }
 
-async function jsonOf<T>(answer: Answer | Promise<Answer>): Promise<T | undefined> {
+async function readJson<T>(answer: Answer | Promise<Answer>): Promise<T | undefined> {
   const { status, text } = await answer
   return status === 200 ? (JSON.parse(text) as T) : undefined
 }
@@ -95,7 +95,7 @@ function kept(self: Self | undefined): Check {
 }
 
 /** Do the servers accept sessions as short as the driver's configured minimum? */
-async function leastTtl(get: Get, { minTtl = 10_000, datacenter }: ConsulPlace): Promise<Check> {
+async function minTtl(get: Get, { minTtl = 10_000, datacenter }: ConsulAddress): Promise<Check> {
   const what = 'session_ttl_min'
   const query = datacenter === undefined ? '' : `?dc=${encodeURIComponent(datacenter)}`
   const body = { TTL: `${minTtl}ms`, Behavior: 'delete', LockDelay: '0s', NodeChecks: [], Checks: [] }
@@ -116,7 +116,7 @@ async function leastTtl(get: Get, { minTtl = 10_000, datacenter }: ConsulPlace):
 }
 
 /** A write conditional on an index that no key has: the agent checks the rights and writes nothing. */
-async function rights(get: Get, { prefix = 'holdfast/', datacenter }: ConsulPlace): Promise<Check> {
+async function rights(get: Get, { prefix = 'holdfast/', datacenter }: ConsulAddress): Promise<Check> {
   const what = 'rights'
   const never = { Verb: 'cas', Key: `${prefix}-doctor`, Value: '', Index: 1 }
   const query = datacenter === undefined ? '' : `?dc=${encodeURIComponent(datacenter)}`
@@ -134,7 +134,7 @@ async function rights(get: Get, { prefix = 'holdfast/', datacenter }: ConsulPlac
 }
 
 /** Can a client without a token read the locks? */
-async function isOpen(get: Get, { prefix = 'holdfast/' }: ConsulPlace): Promise<boolean | undefined> {
+async function isOpen(get: Get, { prefix = 'holdfast/' }: ConsulAddress): Promise<boolean | undefined> {
   const path = prefix.split('/').map(encodeURIComponent).join('/')
   // A single key: for a client without rights, a list is merely shorter.
   const { status } = await get(`/v1/kv/${path}-`, { token: false })

@@ -2,9 +2,9 @@
  * etcd: version, members, leader, alarms, space in the database, minimum lease, access, encryption, clock. Queries the JSON gateway;
  * creates only one lease, and revokes it.
  */
-import { type EtcdPlace, etcdPlace } from '../connect-etcd.js'
-import { keysOf } from '../tls.js'
-import { type Answer, ask, dateOf } from './ask-http.js'
+import { type EtcdAddress, parseEtcdAddress } from '../connect-etcd.js'
+import { readKeys } from '../tls.js'
+import { type Answer, ask, parseDate } from './ask-http.js'
 import { bad, type Check, ok, unchecked, weak } from './check.js'
 import { clockCheck } from './clock.js'
 import { encryptionCheck } from './encryption.js'
@@ -21,9 +21,9 @@ interface Status {
 type Post = (path: string, body: object, token?: string) => Promise<Answer>
 
 export async function etcdSetup(url: string, shown: string): Promise<Check[]> {
-  const place = etcdPlace(url.slice(url.indexOf(':') + 1), shown)
-  const { hosts, tls, login } = place
-  const keys = tls && keysOf(tls)
+  const address = parseEtcdAddress(url.slice(url.indexOf(':') + 1), shown)
+  const { hosts, tls, login } = address
+  const keys = tls && readKeys(tls)
   const at = (host: string) => `${tls === undefined ? 'http' : 'https'}://${host}`
   const postTo =
     (host: string): Post =>
@@ -34,16 +34,16 @@ export async function etcdSetup(url: string, shown: string): Promise<Check[]> {
         keys,
         ...(token !== undefined && { headers: { authorization: token } }),
       })
-  const asked = await Promise.all(hosts.map(async (host) => statusOf(host, postTo(host)).catch(() => host)))
+  const asked = await Promise.all(hosts.map(async (host) => readStatus(host, postTo(host)).catch(() => host)))
   const statuses = asked.filter((one): one is Status => typeof one !== 'string')
   const silent = asked.filter((one) => typeof one === 'string')
   const [first] = statuses
   if (first === undefined) throw new Error(`no member answers: ${silent.join(', ')}`)
   const post = postTo(first.host)
-  const token = login === undefined ? undefined : await tokenOf(post, login)
-  const voters = await votersOf(post, token)
+  const token = login === undefined ? undefined : await requestToken(post, login)
+  const voters = await countVoters(post, token)
   const metrics = await ask(`${at(first.host)}/metrics`, { method: 'GET', keys }).catch(() => undefined)
-  const now = dateOf(first.answer)
+  const now = parseDate(first.answer)
   const versions = statuses.map(({ version }) => version)
   return [
     versionCheck('etcd', versions, '3.4'),
@@ -52,15 +52,15 @@ export async function etcdSetup(url: string, shown: string): Promise<Check[]> {
     leaderCheck(statuses),
     await alarms(post, token),
     room(metrics?.status === 200 ? metrics.text : ''),
-    await leastLease(post, token),
-    await rights(post, place, token),
-    accessCheck(await isOpen(post, place), 'etcdctl auth enable, with a user for these locks'),
+    await minLease(post, token),
+    await rights(post, address, token),
+    accessCheck(await isOpen(post, address), 'etcdctl auth enable, with a user for these locks'),
     encryptionCheck({ hosts, secure: tls !== undefined, secret: login !== undefined }),
     ...(now === undefined ? [] : [clockCheck(now, first.answer.middle)]),
   ]
 }
 
-async function statusOf(host: string, post: Post): Promise<Status> {
+async function readStatus(host: string, post: Post): Promise<Status> {
   const answer = await post('/v3/maintenance/status', {})
   const { version = '0', leader = '0' } = JSON.parse(answer.text) as { version?: string; leader?: string }
   if (answer.status !== 200) throw new Error(`${host} answers ${answer.status}`)
@@ -68,14 +68,14 @@ async function statusOf(host: string, post: Post): Promise<Status> {
 }
 
 /** @throws Error if the login is refused */
-async function tokenOf(post: Post, login: NonNullable<EtcdPlace['login']>): Promise<string> {
+async function requestToken(post: Post, login: NonNullable<EtcdAddress['login']>): Promise<string> {
   const { status, text } = await post('/v3/auth/authenticate', login)
   // With authentication disabled, everybody may do everything; another check reports that.
   if (status !== 200 && !/authentication is not enabled/.test(text)) throw new Error('the login was refused')
   return (JSON.parse(text) as { token?: string }).token ?? ''
 }
 
-async function votersOf(post: Post, token: string | undefined): Promise<number | undefined> {
+async function countVoters(post: Post, token: string | undefined): Promise<number | undefined> {
   const { status, text } = await post('/v3/cluster/member/list', {}, token)
   if (status !== 200) return undefined
   const { members = [] } = JSON.parse(text) as { members?: { isLearner?: boolean }[] }
@@ -119,7 +119,7 @@ function room(metrics: string): Check {
 /** A lease of up to this length, in s, needs no warning. */
 const longLease = 10
 
-async function leastLease(post: Post, token: string | undefined): Promise<Check> {
+async function minLease(post: Post, token: string | undefined): Promise<Check> {
   const what = 'least lease'
   const { status, text } = await post('/v3/lease/grant', { TTL: '1' }, token)
   if (status !== 200) {
@@ -144,7 +144,7 @@ const reason = (text: string): string => {
 /** The server checks the rights for the whole transaction, including branches it does not run; this one's comparison is never true. */
 async function rights(
   post: Post,
-  { prefix = 'holdfast/' }: EtcdPlace,
+  { prefix = 'holdfast/' }: EtcdAddress,
   login: string | undefined,
 ): Promise<Check> {
   const what = 'rights'
@@ -161,7 +161,7 @@ async function rights(
 }
 
 /** Can a client without a login read the locks? */
-async function isOpen(post: Post, { prefix }: EtcdPlace): Promise<boolean | undefined> {
+async function isOpen(post: Post, { prefix }: EtcdAddress): Promise<boolean | undefined> {
   const key = Buffer.from(prefix ?? 'holdfast/').toString('base64') || 'AA=='
   const { status, text } = await post('/v3/kv/range', { key, count_only: true })
   if (status === 200) return true

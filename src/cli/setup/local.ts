@@ -17,7 +17,7 @@ const shared: ReadonlyMap<number, string> = new Map([
 export async function localSetup(url: string): Promise<Check[]> {
   const directory = localDirectory(url.slice('local:'.length))
   const there = statSync(directory, { throwIfNoEntry: false })
-  const nearest = there === undefined ? parentOf(directory) : directory
+  const nearest = there === undefined ? existingParent(directory) : directory
   return [
     fileSystem(directory, nearest),
     there === undefined
@@ -39,11 +39,11 @@ function containers(): Check[] {
   return [unchecked('containers', found, remedy)]
 }
 
-function parentOf(directory: string): string {
+function existingParent(directory: string): string {
   const parent = dirname(directory)
   return parent === directory || statSync(parent, { throwIfNoEntry: false }) !== undefined
     ? parent
-    : parentOf(parent)
+    : existingParent(parent)
 }
 
 function fileSystem(directory: string, nearest: string): Check {

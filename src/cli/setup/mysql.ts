@@ -2,7 +2,7 @@
  * MySQL and MariaDB: proxies, replica or primary, durability, cluster, time-outs, tables and rights, free connections, clock. Reads
  * variables and explains statements over one connection; changes only the time-out of that connection.
  */
-import { type MysqlPlace, mysqlPlace, mysqlTls } from '../connect-mysql.js'
+import { type MysqlAddress, mysqlTls, parseMysqlAddress } from '../connect-mysql.js'
 import { bad, type Check, ok, unchecked, weak } from './check.js'
 import { clockCheck, midway } from './clock.js'
 import { encryptionCheck } from './encryption.js'
@@ -18,11 +18,11 @@ interface Connection {
 type Facts = ReadonlyMap<string, string>
 
 export async function mysqlSetup(url: string, shown: string): Promise<Check[]> {
-  const place = mysqlPlace(url.slice(url.indexOf(':') + 1), shown)
+  const address = parseMysqlAddress(url.slice(url.indexOf(':') + 1), shown)
   const client = await import('mysql2/promise').catch(() => undefined)
   if (client === undefined)
     return [unchecked('set-up', 'mysql2, which asks, is not installed', 'npm install mysql2')]
-  const { host, port, user, password, database, tls } = place
+  const { host, port, user, password, database, tls } = address
   const connection = await client.createConnection({
     ...{ host, port, user, database, connectTimeout: 5_000 },
     ...(password !== undefined && { password }),
@@ -30,13 +30,13 @@ export async function mysqlSetup(url: string, shown: string): Promise<Check[]> {
   })
   try {
     const way = { hosts: [host], secure: tls !== undefined, secret: password !== undefined }
-    return [...(await looked(connection as Connection, place)), encryptionCheck(way)]
+    return [...(await runChecks(connection as Connection, address)), encryptionCheck(way)]
   } finally {
     connection.destroy()
   }
 }
 
-async function looked(connection: Connection, { options, database }: MysqlPlace): Promise<Check[]> {
+async function runChecks(connection: Connection, { options, database }: MysqlAddress): Promise<Check[]> {
   const pairs = async (sql: string) => {
     const [rows] = (await connection.query({ sql, rowsAsArray: true })) as [unknown[][]]
     return new Map(rows.map(([name, value]) => [String(name).toLowerCase(), String(value)]))
@@ -64,10 +64,10 @@ async function looked(connection: Connection, { options, database }: MysqlPlace)
 }
 
 function version(variables: Facts): Check {
-  const said = variables.get('version') ?? 'unknown'
-  const [major = 0, minor = 0] = said.split('.').map((part) => Number.parseInt(part, 10))
-  const maria = /mariadb/i.test(said)
-  const found = `${maria ? 'MariaDB' : 'MySQL'} ${said.split('-')[0]}`
+  const reply = variables.get('version') ?? 'unknown'
+  const [major = 0, minor = 0] = reply.split('.').map((part) => Number.parseInt(part, 10))
+  const maria = /mariadb/i.test(reply)
+  const found = `${maria ? 'MariaDB' : 'MySQL'} ${reply.split('-')[0]}`
   const fit = maria ? major > 10 || (major === 10 && minor >= 6) : major >= 8
   if (fit) return ok('version', found)
   return bad(
@@ -120,7 +120,7 @@ function durability(variables: Facts): Check {
 }
 
 /** The driver's statement timeout, in ms. */
-const patience = 2_000
+const minIdleTimeout = 2_000
 
 function timeouts(variables: Facts): Check[] {
   const checks: Check[] = []
@@ -130,8 +130,13 @@ function timeouts(variables: Facts): Check[] {
   const [what, ms] = statement
   const found = ms === 0 ? 'none' : `${ms} ms`
   checks.push(
-    ms > 0 && ms < patience
-      ? weak(what, found, 'safe; requests are cut off under load', `${what} = 0, or at least ${patience} ms`)
+    ms > 0 && ms < minIdleTimeout
+      ? weak(
+          what,
+          found,
+          'safe; requests are cut off under load',
+          `${what} = 0, or at least ${minIdleTimeout} ms`,
+        )
       : ok(what, found),
   )
   if (!on(variables, 'autocommit')) {

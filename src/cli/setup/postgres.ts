@@ -2,7 +2,7 @@
  * PostgreSQL: poolers, standby or primary, durability, time-outs, tables and rights, free connections, clock. Reads settings and catalogues
  * over two connections of its own; changes nothing.
  */
-import { type PostgresPlace, postgresPlace, postgresTls } from '../connect-postgres.js'
+import { type PostgresAddress, parsePostgresAddress, postgresTls } from '../connect-postgres.js'
 import { bad, type Check, ok, unchecked, weak } from './check.js'
 import { clockCheck, midway } from './clock.js'
 import { encryptionCheck } from './encryption.js'
@@ -18,7 +18,7 @@ interface Client {
 type Facts = Readonly<Record<string, string>>
 
 /** Timeout of a connection attempt and of a reply, in ms. */
-const patience = 5_000
+const timeout = 5_000
 
 const facts = `select current_setting('server_version') as version, current_setting('server_version_num') as number,
   pg_is_in_recovery()::text as standby, current_setting('transaction_read_only') as read_only, current_setting('fsync') as fsync,
@@ -31,10 +31,10 @@ const facts = `select current_setting('server_version') as version, current_sett
   (extract(epoch from clock_timestamp()) * 1000)::text as now`
 
 export async function postgresSetup(url: string, shown: string): Promise<Check[]> {
-  const place = postgresPlace(url.slice(url.indexOf(':') + 1), shown)
+  const address = parsePostgresAddress(url.slice(url.indexOf(':') + 1), shown)
   const pg = await import('pg').catch(() => undefined)
   if (pg === undefined) return [unchecked('set-up', 'pg, which asks, is not installed', 'npm install pg')]
-  const { host, port, user, password, database, tls } = place
+  const { host, port, user, password, database, tls } = address
   const settings = {
     host,
     port,
@@ -42,22 +42,28 @@ export async function postgresSetup(url: string, shown: string): Promise<Check[]
     password,
     database,
     ssl: tls && (await postgresTls(tls, host)),
-    connectionTimeoutMillis: patience,
-    query_timeout: patience,
+    connectionTimeoutMillis: timeout,
+    query_timeout: timeout,
   }
   const clients = [new pg.default.Client(settings), new pg.default.Client(settings)] as const
   for (const client of clients) client.on('error', () => undefined)
   try {
     await Promise.all(clients.map((client) => client.connect()))
     const way = { hosts: [host], secure: tls !== undefined, secret: password !== undefined }
-    return [...(await looked(clients as unknown as readonly [Client, Client], place)), encryptionCheck(way)]
+    return [
+      ...(await runChecks(clients as unknown as readonly [Client, Client], address)),
+      encryptionCheck(way),
+    ]
   } finally {
     await Promise.all(clients.map((client) => client.end().catch(() => undefined)))
   }
 }
 
-async function looked([one, other]: readonly [Client, Client], place: PostgresPlace): Promise<Check[]> {
-  const way = await pooler(one, other, place)
+async function runChecks(
+  [one, other]: readonly [Client, Client],
+  address: PostgresAddress,
+): Promise<Check[]> {
+  const way = await pooler(one, other, address)
   const { answer, middle } = await midway(() => one.query(facts))
   const found = answer.rows[0] as unknown as Facts
   return [
@@ -66,8 +72,8 @@ async function looked([one, other]: readonly [Client, Client], place: PostgresPl
     primary(found),
     durability(found),
     ...standbys(found),
-    ...timeouts(found, place.options.strategy ?? 'row'),
-    await rightsCheck(one, place.options),
+    ...timeouts(found, address.options.strategy ?? 'row'),
+    await rightsCheck(one, address.options),
     room(found),
     clockCheck(Number(found['now']), middle),
   ]
@@ -80,7 +86,7 @@ function version({ version = '', number }: Facts): Check {
 }
 
 /** A pooler reports to its clients a process id other than the server's. */
-async function pooler(one: Client, other: Client, { options }: PostgresPlace): Promise<Check> {
+async function pooler(one: Client, other: Client, { options }: PostgresAddress): Promise<Check> {
   const what = 'pooler'
   const pids: number[] = []
   for (const client of [one, other]) {

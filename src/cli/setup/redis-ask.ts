@@ -1,7 +1,7 @@
 /** Facts one Redis server reports about itself and this account. */
-import type { RedisPlace } from '../redis-place.js'
+import type { RedisAddress } from '../redis-place.js'
 import { midway } from './clock.js'
-import { type Asker, isAnswer } from './redis-open.js'
+import { isAnswer, type RedisConnection } from './redis-open.js'
 import { deniedTo } from './redis-rights.js'
 import { type SlotMarker, slotMarkers } from './redis-slots.js'
 
@@ -23,7 +23,7 @@ export interface NodeFacts {
 /** As `src/drivers/redis/scripts/server-marker.ts` writes it. */
 export interface Marker {
   /** How long nothing is granted from now on, in ms. */
-  readonly barredFor: number
+  readonly quarantinedFor: number
   /** Starts with the beginning of the server's `run_id`. */
   readonly boot: string
   /** That server life lost nothing at its end. */
@@ -39,15 +39,15 @@ const settings = [
 ]
 
 /** @throws the client's error if the server does not answer or refuses the login; Error for a Sentinel, which stores no data */
-export async function askNode(asker: Asker, place: RedisPlace): Promise<NodeFacts> {
-  const prefix = place.options.prefix ?? 'hf:'
-  const said = await allowed(asker.call('INFO', 'everything'))
-  const info = said === undefined ? undefined : fieldsOf(String(said))
-  if (modeOf(info) === 'sentinel') throw new Error('a Sentinel has no data')
-  const { answer: time, middle } = await midway(() => allowed(asker.call('TIME')))
-  const config = await Promise.all(settings.map((name) => allowed(asker.call('CONFIG', 'GET', name))))
-  const now = timeOf(time) ?? middle
-  const ask = (command: string, ...args: string[]) => allowed(asker.call(command, ...args))
+export async function askNode(connection: RedisConnection, address: RedisAddress): Promise<NodeFacts> {
+  const prefix = address.options.prefix ?? 'hf:'
+  const reply = await allowed(connection.call('INFO', 'everything'))
+  const info = reply === undefined ? undefined : parseInfo(String(reply))
+  if (findMode(info) === 'sentinel') throw new Error('a Sentinel has no data')
+  const { answer: time, middle } = await midway(() => allowed(connection.call('TIME')))
+  const config = await Promise.all(settings.map((name) => allowed(connection.call('CONFIG', 'GET', name))))
+  const now = parseTime(time) ?? middle
+  const ask = (command: string, ...args: string[]) => allowed(connection.call(command, ...args))
   return {
     info,
     config: new Map(
@@ -56,9 +56,9 @@ export async function askNode(asker: Asker, place: RedisPlace): Promise<NodeFact
       ),
     ),
     ahead: now - middle,
-    denied: await deniedTo(asker, place, prefix),
-    marker: markerOf(await ask('GET', `${prefix}boot`), now),
-    slotMarkers: place.is === 'cluster' ? await slotMarkers(ask, prefix, now) : [],
+    denied: await deniedTo(connection, address, prefix),
+    marker: parseMarker(await ask('GET', `${prefix}boot`), now),
+    slotMarkers: address.is === 'cluster' ? await slotMarkers(ask, prefix, now) : [],
   }
 }
 
@@ -74,7 +74,7 @@ async function allowed(answer: Promise<unknown>): Promise<unknown> {
   }
 }
 
-function fieldsOf(info: string): ReadonlyMap<string, string> {
+function parseInfo(info: string): ReadonlyMap<string, string> {
   return new Map(
     info.split('\r\n').map((line) => {
       const at = line.indexOf(':')
@@ -84,20 +84,20 @@ function fieldsOf(info: string): ReadonlyMap<string, string> {
 }
 
 /** `standalone`, `cluster` or `sentinel`. */
-export function modeOf(info: ReadonlyMap<string, string> | undefined): string | undefined {
+export function findMode(info: ReadonlyMap<string, string> | undefined): string | undefined {
   return info?.get('redis_mode') ?? info?.get('server_mode')
 }
 
 /** In ms since 1970. */
-function timeOf(reply: unknown): number | undefined {
+function parseTime(reply: unknown): number | undefined {
   if (!Array.isArray(reply)) return undefined
   return Number(reply[0]) * 1_000 + Number(reply[1]) / 1_000
 }
 
-function markerOf(reply: unknown, now: number): NodeFacts['marker'] {
+function parseMarker(reply: unknown, now: number): NodeFacts['marker'] {
   if (reply === 'new') return 'new'
   const [, till, boot = '', sure] = /^(\d+) (\S+) \S+ \d+ (\d)$/.exec(String(reply ?? '')) ?? []
   if (till === undefined) return undefined
   // In µs.
-  return { barredFor: Math.max(0, Number(till) / 1_000 - now), boot, sure: sure === '1' }
+  return { quarantinedFor: Math.max(0, Number(till) / 1_000 - now), boot, sure: sure === '1' }
 }

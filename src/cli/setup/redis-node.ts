@@ -1,18 +1,18 @@
 /** What the facts of one Redis server mean for locks. */
 import { formatDuration } from '../duration.js'
-import type { RedisPlace } from '../redis-place.js'
+import type { RedisAddress } from '../redis-place.js'
 import { bad, type Check, ok, unchecked, weak } from './check.js'
-import { modeOf, type NodeFacts } from './redis-ask.js'
-import { maxTtlOf, quarantineChecks, quarantineOf } from './redis-quarantine.js'
+import { findMode, type NodeFacts } from './redis-ask.js'
+import { maxTtlFor, quarantineChecks, quarantineOf } from './redis-quarantine.js'
 import { rightsCheck } from './redis-rights.js'
 
 type Info = ReadonlyMap<string, string>
 
-export function checksOf(facts: NodeFacts, place: RedisPlace): Check[] {
+export function nodeChecks(facts: NodeFacts, address: RedisAddress): Check[] {
   const { info } = facts
   if (info === undefined) {
     const means =
-      quarantineOf(place) === 'off'
+      quarantineOf(address) === 'off'
         ? 'after a restart that forgets locks, a second process may hold one at once'
         : 'no lock can be taken: nothing else shows whether the server has forgotten locks'
     return [
@@ -22,24 +22,24 @@ export function checksOf(facts: NodeFacts, place: RedisPlace): Check[] {
   }
   return [
     version(info),
-    ...mode(info, place),
+    ...mode(info, address),
     eviction(info),
-    ...persistence(facts, info, place),
-    ...replicas(facts, info, place),
+    ...persistence(facts, info, address),
+    ...replicas(facts, info, address),
     rightsCheck(facts.denied),
   ]
 }
 
 function version(info: Info): Check {
-  const said = info.get('valkey_version') ?? info.get('redis_version') ?? 'unknown'
-  const found = `${info.has('valkey_version') ? 'Valkey' : 'Redis'} ${said}`
-  if (Number.parseInt(said, 10) < 7)
+  const reply = info.get('valkey_version') ?? info.get('redis_version') ?? 'unknown'
+  const found = `${info.has('valkey_version') ? 'Valkey' : 'Redis'} ${reply}`
+  if (Number.parseInt(reply, 10) < 7)
     return bad('version', found, 'the scripts of the driver do not run', 'Redis 7 or newer, or Valkey')
   return ok('version', found)
 }
 
-function mode(info: Info, { is }: RedisPlace): Check[] {
-  if (modeOf(info) !== 'cluster' || is === 'cluster') return []
+function mode(info: Info, { is }: RedisAddress): Check[] {
+  if (findMode(info) !== 'cluster' || is === 'cluster') return []
   const means = 'locks in the slots of other nodes fail'
   return [bad('cluster', 'this is a node of a Cluster', means, 'redis+cluster: instead of redis: in the URL')]
 }
@@ -59,12 +59,12 @@ function eviction(info: Info): Check {
   )
 }
 
-function persistence(facts: NodeFacts, info: Info, place: RedisPlace): Check[] {
-  const { options, is } = place
-  const quarantine = quarantineOf(place)
+function persistence(facts: NodeFacts, info: Info, address: RedisAddress): Check[] {
+  const { options, is } = address
+  const quarantine = quarantineOf(address)
   const { found, keepsAll, remedy } = kept(facts, info)
   const what = 'persistence'
-  const pause = formatDuration(maxTtlOf(place))
+  const pause = formatDuration(maxTtlFor(address))
   const safe =
     is === 'redlock'
       ? `safe; after a restart this server gives no vote for ${pause}`
@@ -76,7 +76,7 @@ function persistence(facts: NodeFacts, info: Info, place: RedisPlace): Check[] {
   const check = keepsAll
     ? ok(what, found, `a restart forgets nothing${kind}`)
     : weak(what, found, safe, remedy)
-  const now = quarantineChecks(facts, info, place, keepsAll)
+  const now = quarantineChecks(facts, info, address, keepsAll)
   if (keepsAll || quarantine === 'strict') return [check, ...now]
   const means =
     quarantine === 'off'
@@ -89,14 +89,14 @@ function persistence(facts: NodeFacts, info: Info, place: RedisPlace): Check[] {
   ]
 }
 
-interface Kept {
+interface Persistence {
   readonly found: string
   readonly keepsAll: boolean
   readonly remedy: string
 }
 
 /** `appendfsync always` syncs before the reply, unless a rewrite of the file may pause it. */
-function kept({ config }: NodeFacts, info: Info): Kept {
+function kept({ config }: NodeFacts, info: Info): Persistence {
   const sync = config.get('appendfsync')
   const always = 'appendonly yes, appendfsync always'
   if (info.get('aof_enabled') !== '1') {
@@ -118,8 +118,8 @@ function kept({ config }: NodeFacts, info: Info): Kept {
   }
 }
 
-function replicas({ config }: NodeFacts, info: Info, place: RedisPlace): Check[] {
-  const { is, options } = place
+function replicas({ config }: NodeFacts, info: Info, address: RedisAddress): Check[] {
+  const { is, options } = address
   const connected = Number(info.get('connected_slaves') ?? 0)
   const waited = options.replicas ?? 0
   const what = 'replicas'
@@ -147,24 +147,24 @@ function replicas({ config }: NodeFacts, info: Info, place: RedisPlace): Check[]
     const means = 'safe; no locks while the master is down: the Sentinels have nothing to put in its place'
     return [weak(what, 'none', means, 'a replica, and ?replicas=1 in the URL')]
   }
-  return [grants(connected, waited, place), oldMasters(config), ...forgottenPromotions(config, place)]
+  return [grants(connected, waited, address), oldMasters(config), ...forgottenPromotions(config, address)]
 }
 
 /** Without replicas a server gives up after this time that it was promoted. */
-function forgottenPromotions(config: ReadonlyMap<string, string>, place: RedisPlace): Check[] {
+function forgottenPromotions(config: ReadonlyMap<string, string>, address: RedisAddress): Check[] {
   const seconds = Number(config.get('repl-backlog-ttl') ?? 0)
-  if (seconds === 0 || seconds * 1_000 >= maxTtlOf(place) || quarantineOf(place) === 'off') return []
+  if (seconds === 0 || seconds * 1_000 >= maxTtlFor(address) || quarantineOf(address) === 'off') return []
   const means =
     'a promotion may be forgotten before the locks it lost have run out: two processes can hold one'
   return [bad('promotions', `repl-backlog-ttl ${seconds}`, means, 'repl-backlog-ttl 3600')]
 }
 
-function grants(connected: number, waited: number, place: RedisPlace): Check {
+function grants(connected: number, waited: number, address: RedisAddress): Check {
   const what = 'replicas'
   if (waited > 0) return ok(what, `${connected} connected, grants wait for ${waited}`)
   const found = `${connected} connected, grants do not wait for them`
   const remedy = '?replicas=1 in the URL'
-  if (quarantineOf(place) === 'off') {
+  if (quarantineOf(address) === 'off') {
     const means = 'a fail-over can lose a lock unnoticed: two processes can hold it until its ttl is over'
     return weak(what, found, means, remedy)
   }

@@ -1,51 +1,53 @@
 /** ioredis clients that give up soon: a set-up check finishes within seconds, or not at all. */
 import { clusterTls, eachNode } from '../ioredis-options.js'
-import type { RedisPlace } from '../redis-place.js'
+import type { RedisAddress } from '../redis-place.js'
 
 export type Ioredis = Pick<typeof import('ioredis'), 'Redis' | 'Cluster'>
 
 /** The used part of a client. */
-export interface Asker {
+export interface RedisConnection {
   /** @throws Error with the reason for the missing connection, if that is why it failed */
   call(command: string, ...args: string[]): Promise<unknown>
   close(): void
 }
 
 /** Timeout of a connection attempt and of a reply, in ms. */
-const patience = 3_000
+const timeout = 3_000
 
 /** One retry after a moment, then none. */
-const again = (times: number) => (times > 1 ? null : 100)
+const retryDelay = (times: number) => (times > 1 ? null : 100)
 
 /** Without `protocol`: replies have the form of the Redis 2 protocol. */
 type RedisOptions = Omit<import('ioredis').RedisOptions, 'protocol' | 'replyMapping'>
 
 /** @param options address and login */
-export function redisAt({ Redis }: Ioredis, options: RedisOptions): Asker {
+export function redisAt({ Redis }: Ioredis, options: RedisOptions): RedisConnection {
   const settings: RedisOptions = {
-    ...{ connectTimeout: patience, commandTimeout: patience, retryStrategy: again },
-    ...{ sentinelCommandTimeout: patience, sentinelRetryStrategy: again },
+    ...{ connectTimeout: timeout, commandTimeout: timeout, retryStrategy: retryDelay },
+    ...{ sentinelCommandTimeout: timeout, sentinelRetryStrategy: retryDelay },
     // If INFO is not allowed, this check would print a warning.
     enableReadyCheck: false,
   }
-  return askerOf(new Redis(Object.assign(settings, options)))
+  return toConnection(new Redis(Object.assign(settings, options)))
 }
 
 /** @returns the Cluster, and its masters once it has answered */
 export function clusterAt(
   { Cluster }: Ioredis,
-  place: RedisPlace,
-): Asker & { readonly masters: () => ReadonlyMap<string, Asker> } {
-  const redisOptions = { ...eachNode(place, 1), connectTimeout: patience, commandTimeout: patience }
-  const cluster = new Cluster([...place.hosts], {
-    ...{ redisOptions, slotsRefreshTimeout: patience, clusterRetryStrategy: again },
-    ...clusterTls(place),
+  address: RedisAddress,
+): RedisConnection & { readonly masters: () => ReadonlyMap<string, RedisConnection> } {
+  const redisOptions = { ...eachNode(address, 1), connectTimeout: timeout, commandTimeout: timeout }
+  const cluster = new Cluster([...address.hosts], {
+    ...{ redisOptions, slotsRefreshTimeout: timeout, clusterRetryStrategy: retryDelay },
+    ...clusterTls(address),
   })
   const masters = () =>
     new Map(
-      cluster.nodes('master').map((node) => [`${node.options.host}:${node.options.port}`, askerOf(node)]),
+      cluster
+        .nodes('master')
+        .map((node) => [`${node.options.host}:${node.options.port}`, toConnection(node)]),
     )
-  return { ...askerOf(cluster), masters }
+  return { ...toConnection(cluster), masters }
 }
 
 interface Client {
@@ -55,18 +57,18 @@ interface Client {
 }
 
 /** A command that fails for lack of a connection does not say why; the client's `error` event does. */
-function askerOf(client: Client): Asker {
-  let trouble: unknown
+function toConnection(client: Client): RedisConnection {
+  let lastError: unknown
   client.on('error', (error) => {
     // A Cluster's error says only that all nodes failed; the reason is in the last node's error.
-    trouble = (error as { lastNodeError?: unknown } | undefined)?.lastNodeError ?? error
+    lastError = (error as { lastNodeError?: unknown } | undefined)?.lastNodeError ?? error
   })
   return {
     call: async (command, ...args) => {
       try {
         return await client.call(command, ...args)
       } catch (error) {
-        throw isAnswer(error) || trouble === undefined ? error : trouble
+        throw isAnswer(error) || lastError === undefined ? error : lastError
       }
     },
     close: () => client.disconnect(),

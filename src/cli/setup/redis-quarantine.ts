@@ -1,6 +1,6 @@
 /** Does the driver currently grant free locks on this server? Not while the server may have forgotten locks. */
 import { formatDuration } from '../duration.js'
-import type { RedisPlace } from '../redis-place.js'
+import type { RedisAddress } from '../redis-place.js'
 import { type Check, weak } from './check.js'
 import type { NodeFacts } from './redis-ask.js'
 import { slotQuarantine } from './redis-slots.js'
@@ -8,12 +8,12 @@ import { slotQuarantine } from './redis-slots.js'
 type Info = ReadonlyMap<string, string>
 
 /** The drivers' default, in ms. */
-export function maxTtlOf({ is, options }: RedisPlace): number {
+export function maxTtlFor({ is, options }: RedisAddress): number {
   return options.maxTtl ?? (is === 'redlock' ? 60_000 : 30_000)
 }
 
 /** In a Cluster `detected` does nothing. */
-export function quarantineOf({ is, options }: RedisPlace): 'strict' | 'detected' | 'off' {
+export function quarantineOf({ is, options }: RedisAddress): 'strict' | 'detected' | 'off' {
   if (is === 'redlock') return 'strict'
   const { quarantine = 'strict' } = options
   return is === 'cluster' && quarantine === 'detected' ? 'off' : quarantine
@@ -23,14 +23,14 @@ export function quarantineOf({ is, options }: RedisPlace): 'strict' | 'detected'
 export function quarantineChecks(
   { marker, slotMarkers }: NodeFacts,
   info: Info,
-  place: RedisPlace,
+  address: RedisAddress,
   keepsAll: boolean,
 ): Check[] {
-  const { is, options } = place
-  if (is === 'redlock' || quarantineOf(place) === 'off' || marker === 'new') return []
+  const { is, options } = address
+  if (is === 'redlock' || quarantineOf(address) === 'off' || marker === 'new') return []
   const up = 1_000 * Number(info.get('uptime_in_seconds') ?? 0)
   // Plus one second: the server reports its uptime in whole seconds.
-  const whole = maxTtlOf(place) + 1_000
+  const whole = maxTtlFor(address) + 1_000
   if (is === 'cluster') return [slotQuarantine(info, slotMarkers, whole)]
   const left = standing({ marker, options, info, keepsAll, whole, young: Math.max(0, whole - up) })
   if (left <= 0) return []
@@ -42,7 +42,7 @@ export function quarantineChecks(
 
 interface Now {
   readonly marker: Exclude<NodeFacts['marker'], 'new'>
-  readonly options: RedisPlace['options']
+  readonly options: RedisAddress['options']
   readonly info: Info
   readonly keepsAll: boolean
   /** A whole quarantine, in ms. */
@@ -60,10 +60,11 @@ function standing({ marker, options, info, keepsAll, whole, young }: Now): numbe
   }
   const life = (info.get('run_id') ?? '').slice(0, 16)
   const history = (info.get('master_replid') ?? '').slice(0, 8)
-  if (promoted ? marker.boot === life + history : marker.boot.startsWith(life)) return marker.barredFor
+  if (promoted ? marker.boot === life + history : marker.boot.startsWith(life)) return marker.quarantinedFor
   // It may have been promoted, and not say so any more.
-  if (promoted || Number(info.get('master_repl_offset') ?? 0) > 0) return Math.max(whole, marker.barredFor)
-  return marker.sure && keepsAll ? marker.barredFor : Math.max(young, marker.barredFor)
+  if (promoted || Number(info.get('master_repl_offset') ?? 0) > 0)
+    return Math.max(whole, marker.quarantinedFor)
+  return marker.sure && keepsAll ? marker.quarantinedFor : Math.max(young, marker.quarantinedFor)
 }
 
 /** It was a replica at some point in this life, and says so. */

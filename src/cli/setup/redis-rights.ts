@@ -1,10 +1,10 @@
 /** Does this account have the rights the driver needs? */
-import type { RedisPlace } from '../redis-place.js'
+import type { RedisAddress } from '../redis-place.js'
 import { bad, type Check, ok, weak } from './check.js'
-import { type Asker, isAnswer } from './redis-open.js'
+import { isAnswer, type RedisConnection } from './redis-open.js'
 
 /** The commands of the scripts and the driver: one of each kind, with a key or channel named as the driver would. */
-const used = (key: string, channel: string, { options }: RedisPlace): string[][] => [
+const used = (key: string, channel: string, { options }: RedisAddress): string[][] => [
   ['get', key],
   ['set', key, '1'],
   ['del', key],
@@ -30,14 +30,14 @@ return denied`
 
 /** The driver's commands that this account may not run; undefined: it may not even run scripts. */
 export async function deniedTo(
-  asker: Asker,
-  place: RedisPlace,
+  connection: RedisConnection,
+  address: RedisAddress,
   prefix: string,
 ): Promise<readonly string[] | undefined> {
   const key = `${prefix}{doctor}`
-  const words = JSON.stringify(used(key, `${prefix}c:doctor`, place))
+  const words = JSON.stringify(used(key, `${prefix}c:doctor`, address))
   try {
-    const denied = await asker.call('EVAL', probe, '0', words)
+    const denied = await connection.call('EVAL', probe, '0', words)
     return Array.isArray(denied) ? denied.map(String) : []
   } catch (error) {
     if (isAnswer(error) && (error as Error).message.startsWith('NOPERM')) return undefined

@@ -1,20 +1,23 @@
 /** A master's Sentinels: how many there are, whether they could replace it, and how soon. */
 import { type Check, ok, weak } from './check.js'
-import type { Asker } from './redis-open.js'
+import type { RedisConnection } from './redis-open.js'
 
-interface Seen {
+interface MasterView {
   readonly fields: ReadonlyMap<string, string>
   /** What would prevent a fail-over; undefined: nothing. */
   readonly quorum: string | undefined
 }
 
 /** @param master its name in the Sentinels */
-export async function sentinelChecks(watchers: ReadonlyMap<string, Asker>, master: string): Promise<Check[]> {
+export async function sentinelChecks(
+  watchers: ReadonlyMap<string, RedisConnection>,
+  master: string,
+): Promise<Check[]> {
   const asked = await Promise.all(
-    [...watchers].map(([name, watcher]) => seenBy(watcher, master).catch(() => name)),
+    [...watchers].map(([name, watcher]) => readMasterView(watcher, master).catch(() => name)),
   )
   const silent = asked.filter((one) => typeof one === 'string')
-  const [first] = asked.filter((one): one is Seen => typeof one !== 'string')
+  const [first] = asked.filter((one): one is MasterView => typeof one !== 'string')
   if (first === undefined) return []
   const { fields } = first
   const all = 1 + Number(fields.get('num-other-sentinels') ?? 0)
@@ -26,7 +29,7 @@ export async function sentinelChecks(watchers: ReadonlyMap<string, Asker>, maste
   ]
 }
 
-async function seenBy(watcher: Asker, master: string): Promise<Seen> {
+async function readMasterView(watcher: RedisConnection, master: string): Promise<MasterView> {
   const reply = (await watcher.call('SENTINEL', 'MASTER', master)) as string[]
   const pairs = reply.flatMap((word, i) => (i % 2 === 0 ? [[word, reply[i + 1] ?? ''] as const] : []))
   const quorum = await watcher.call('SENTINEL', 'CKQUORUM', master).then(
@@ -66,18 +69,18 @@ function number(all: number): Check {
   return weak('Sentinels', found, means, 'three Sentinels, on machines of their own')
 }
 
-function failover({ quorum }: Seen, needed: string): Check {
+function failover({ quorum }: MasterView, needed: string): Check {
   if (quorum === undefined) return ok('quorum', `${needed} must agree, and enough are there`)
   const means = 'no fail-over can take place: no locks while the master is down'
   return weak('quorum', quorum, means, 'start the Sentinels that are down')
 }
 
 /** Half of the driver's `commandTimeout`, in ms: a shorter silence of the master raises no doubt. */
-const doubted = 1_000
+const suspectFlags = 1_000
 
 function soon(ms: number, master: string): Check {
   const [what, found] = ['fail-over', `down-after-milliseconds ${ms}`]
-  if (ms >= doubted) return ok(what, found)
+  if (ms >= suspectFlags) return ok(what, found)
   const means = 'a master may be replaced before the driver doubts it: two processes can hold one lock'
-  return weak(what, found, means, `SENTINEL SET ${master} down-after-milliseconds ${doubted}`)
+  return weak(what, found, means, `SENTINEL SET ${master} down-after-milliseconds ${suspectFlags}`)
 }

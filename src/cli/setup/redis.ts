@@ -3,65 +3,68 @@
  * allowed, CONFIG GET; a script that calls nothing checks the account's rights. Changes nothing.
  */
 import { eachNode, sentinelTls } from '../ioredis-options.js'
-import { type RedisPlace, redisPlace } from '../redis-place.js'
-import { keysOf } from '../tls.js'
+import { parseRedisAddress, type RedisAddress } from '../redis-place.js'
+import { readKeys } from '../tls.js'
 import { hostPort } from '../url.js'
 import { bad, type Check, merged, ok, unchecked, weak } from './check.js'
 import { clockCheck } from './clock.js'
 import { encryptionCheck } from './encryption.js'
 import { askNode, type NodeFacts } from './redis-ask.js'
-import { checksOf } from './redis-node.js'
-import { type Asker, clusterAt, type Ioredis, redisAt } from './redis-open.js'
+import { nodeChecks } from './redis-node.js'
+import { clusterAt, type Ioredis, type RedisConnection, redisAt } from './redis-open.js'
 import { sentinelChecks } from './redis-sentinel.js'
 
 export async function redisSetup(url: string, shown: string): Promise<Check[]> {
   const [, scheme = '', rest = ''] = /^([^:]+):(.*)$/s.exec(url) ?? []
-  const place = redisPlace(scheme.toLowerCase(), rest, shown)
+  const address = parseRedisAddress(scheme.toLowerCase(), rest, shown)
   const ioredis = await import('ioredis').catch(() => undefined)
   if (ioredis === undefined)
     return [unchecked('set-up', 'ioredis, which asks, is not installed', 'npm install ioredis')]
-  const { hosts, tls, login } = place
+  const { hosts, tls, login } = address
   const way = { hosts: hosts.map(hostPort), secure: tls !== undefined, secret: login.password !== undefined }
-  const found = await serversOf(ioredis, place)
+  const found = await serverChecks(ioredis, address)
   return [...found, encryptionCheck(way)]
 }
 
-function serversOf(ioredis: Ioredis, place: RedisPlace): Promise<Check[]> {
-  switch (place.is) {
+function serverChecks(ioredis: Ioredis, address: RedisAddress): Promise<Check[]> {
+  switch (address.is) {
     case 'cluster':
-      return ofCluster(ioredis, place)
+      return checkCluster(ioredis, address)
     case 'sentinel':
-      return ofSentinels(ioredis, place)
+      return checkSentinels(ioredis, address)
     default:
-      return ofServers(ioredis, place)
+      return checkServers(ioredis, address)
   }
 }
 
-async function ofServers(ioredis: Ioredis, place: RedisPlace): Promise<Check[]> {
-  const { hosts, is } = place
-  const askers = new Map(
-    hosts.map((host) => [hostPort(host), redisAt(ioredis, { ...host, ...eachNode(place, 1) })]),
+async function checkServers(ioredis: Ioredis, address: RedisAddress): Promise<Check[]> {
+  const { hosts, is } = address
+  const connections = new Map(
+    hosts.map((host) => [hostPort(host), redisAt(ioredis, { ...host, ...eachNode(address, 1) })]),
   )
-  return using([...askers.values()], async () => {
-    const { facts, silent } = await heard(askers, place)
+  return using([...connections.values()], async () => {
+    const { facts, silent } = await askAll(connections, address)
     const [failure] = silent.values()
     if (facts.size === 0 && failure !== undefined) throw failure
-    const checks = together(facts, place)
+    const checks = groupChecks(facts, address)
     return is === 'redlock' ? [majority(hosts.length, [...silent.keys()]), ...checks] : checks
   })
 }
 
-interface Heard {
+interface Replies {
   readonly facts: ReadonlyMap<string, NodeFacts>
   /** Why they do not answer. */
   readonly silent: ReadonlyMap<string, unknown>
 }
 
-async function heard(askers: ReadonlyMap<string, Asker>, place: RedisPlace): Promise<Heard> {
+async function askAll(
+  connections: ReadonlyMap<string, RedisConnection>,
+  address: RedisAddress,
+): Promise<Replies> {
   const facts = new Map<string, NodeFacts>()
   const silent = new Map<string, unknown>()
-  const all = [...askers].map(([name, asker]) =>
-    askNode(asker, place).then(
+  const all = [...connections].map(([name, connection]) =>
+    askNode(connection, address).then(
       (one) => facts.set(name, one),
       (error: unknown) => silent.set(name, error),
     ),
@@ -71,20 +74,20 @@ async function heard(askers: ReadonlyMap<string, Asker>, place: RedisPlace): Pro
 }
 
 /** The checks of each server, and one for all clocks. */
-function together(facts: ReadonlyMap<string, NodeFacts>, place: RedisPlace): Check[] {
+function groupChecks(facts: ReadonlyMap<string, NodeFacts>, address: RedisAddress): Check[] {
   const all = [...facts.values()]
   const worst = [...all].sort((a, b) => Math.abs(b.ahead) - Math.abs(a.ahead))[0]
   return [
-    ...merged(new Map([...facts].map(([server, one]) => [server, checksOf(one, place)]))),
+    ...merged(new Map([...facts].map(([server, one]) => [server, nodeChecks(one, address)]))),
     ...(worst === undefined ? [] : [clockCheck(worst.ahead, 0)]),
-    ...(place.is === 'redlock' ? [clocksApart(all.map(({ ahead }) => ahead))] : []),
+    ...(address.is === 'redlock' ? [clockDifferenceCheck(all.map(({ ahead }) => ahead))] : []),
   ]
 }
 
 /** A server whose clock is further ahead than this, in ms, often gets no vote in the first round. */
 const apart = 1_000
 
-function clocksApart(ahead: readonly number[]): Check {
+function clockDifferenceCheck(ahead: readonly number[]): Check {
   const most = Math.round(Math.max(...ahead) - Math.min(...ahead))
   const found = `at most ${most} ms between any two servers`
   if (most <= apart) return ok('clocks', found)
@@ -118,31 +121,31 @@ function majority(all: number, silent: readonly string[]): Check {
   )
 }
 
-async function ofSentinels(ioredis: Ioredis, place: RedisPlace): Promise<Check[]> {
-  const { hosts, tls, master } = place
-  const asker = redisAt(ioredis, {
+async function checkSentinels(ioredis: Ioredis, address: RedisAddress): Promise<Check[]> {
+  const { hosts, tls, master } = address
+  const connection = redisAt(ioredis, {
     ...{ sentinels: [...hosts], name: master },
-    ...{ ...eachNode(place, 1), ...sentinelTls(place) },
+    ...{ ...eachNode(address, 1), ...sentinelTls(address) },
   })
   const watchers = new Map(
     hosts.map((host) => [
       hostPort(host),
-      redisAt(ioredis, { ...host, maxRetriesPerRequest: 0, ...(tls && { tls: keysOf(tls) }) }),
+      redisAt(ioredis, { ...host, maxRetriesPerRequest: 0, ...(tls && { tls: readKeys(tls) }) }),
     ]),
   )
-  return using([asker, ...watchers.values()], async () => {
-    const facts = await askNode(asker, place)
-    const checks = together(new Map([['the master', facts]]), place)
+  return using([connection, ...watchers.values()], async () => {
+    const facts = await askNode(connection, address)
+    const checks = groupChecks(new Map([['the master', facts]]), address)
     return [...checks, ...(await sentinelChecks(watchers, master))]
   })
 }
 
-async function ofCluster(ioredis: Ioredis, place: RedisPlace): Promise<Check[]> {
-  const cluster = clusterAt(ioredis, place)
+async function checkCluster(ioredis: Ioredis, address: RedisAddress): Promise<Check[]> {
+  const cluster = clusterAt(ioredis, address)
   return using([cluster], async () => {
     const info = String(await cluster.call('CLUSTER', 'INFO'))
-    const { facts, silent } = await heard(cluster.masters(), place)
-    return [slots(info, facts.size, [...silent.keys()]), ...together(facts, place)]
+    const { facts, silent } = await askAll(cluster.masters(), address)
+    return [slots(info, facts.size, [...silent.keys()]), ...groupChecks(facts, address)]
   })
 }
 
@@ -160,10 +163,10 @@ function slots(info: string, masters: number, silent: readonly string[]): Check 
 }
 
 /** Closes the clients in any case. */
-async function using(askers: readonly Asker[], use: () => Promise<Check[]>): Promise<Check[]> {
+async function using(connections: readonly RedisConnection[], use: () => Promise<Check[]>): Promise<Check[]> {
   try {
     return await use()
   } finally {
-    for (const asker of askers) asker.close()
+    for (const connection of connections) connection.close()
   }
 }

@@ -24,7 +24,7 @@ const bySchema: Readonly<Record<string, (url: string, shown: string) => Promise<
   consul: consulSetup,
 }
 
-export async function setupOf(url: string): Promise<Check[]> {
+export async function checkSetup(url: string): Promise<Check[]> {
   const { shown } = target(url)
   const scheme = /^[^:]*/.exec(url)?.[0]?.toLowerCase() ?? ''
   const look = bySchema[scheme]

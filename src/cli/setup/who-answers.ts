@@ -37,9 +37,9 @@ type Probe = (at: Address) => Promise<Kind | undefined>
 const modes: Readonly<Record<string, Kind>> = { sentinel, cluster, standalone: redis }
 
 async function askRedis(at: Address): Promise<Kind | undefined> {
-  const heard = await reply(at, 'INFO server\r\n')
-  const [, mode = ''] = /^(?:redis|server)_mode:(\w+)/m.exec(heard) ?? []
-  const speaks = /^(?:\$\d+\r\n# Server|-(?:NOAUTH|NOPERM|DENIED|ERR|LOADING|MISCONF))/.test(heard)
+  const answer = await reply(at, 'INFO server\r\n')
+  const [, mode = ''] = /^(?:redis|server)_mode:(\w+)/m.exec(answer) ?? []
+  const speaks = /^(?:\$\d+\r\n# Server|-(?:NOAUTH|NOPERM|DENIED|ERR|LOADING|MISCONF))/.test(answer)
   return modes[mode] ?? (speaks ? anyRedis : undefined)
 }
 
@@ -53,8 +53,9 @@ const probes: readonly { readonly speaks: readonly Kind[]; readonly ask: Probe }
     // The MySQL greeting: three bytes of length, the number 0, protocol 10, and the version.
     speaks: [mysql],
     ask: async (at) => {
-      const heard = await reply(at, '')
-      const greets = heard.charCodeAt(3) === 0 && heard.charCodeAt(4) === 10 && /^[\d.]+/.test(heard.slice(5))
+      const answer = await reply(at, '')
+      const greets =
+        answer.charCodeAt(3) === 0 && answer.charCodeAt(4) === 10 && /^[\d.]+/.test(answer.slice(5))
       return greets ? mysql : undefined
     },
   },
@@ -77,7 +78,7 @@ const probes: readonly { readonly speaks: readonly Kind[]; readonly ask: Probe }
 ]
 
 /** @param expected scheme of the kind to ask for first. Undefined: no known kind, or not in time. */
-export async function whoAnswers(at: Address, expected: string): Promise<Kind | undefined> {
+export async function identifyServer(at: Address, expected: string): Promise<Kind | undefined> {
   const isExpected = ({ speaks }: (typeof probes)[number]) =>
     speaks.some(({ schemes }) => schemes.includes(expected))
   const asking = (some: typeof probes) => some.map(({ ask }) => found(ask(at)))
@@ -117,17 +118,17 @@ export function speaksTls({ host, port }: Address): Promise<boolean> {
 }
 
 function get(at: Address, path: string) {
-  return ask(`http://${hostPort(at)}${path}`, { method: 'GET', patience: timeLimit })
+  return ask(`http://${hostPort(at)}${path}`, { method: 'GET', timeout: timeLimit })
 }
 
 /** The first bytes of the reply, one character each; empty if there is none. */
 function reply({ host, port }: Address, words: string | Buffer): Promise<string> {
   return new Promise((resolve) => {
     const socket = connect({ host, port })
-    const end = (heard: string) => {
+    const end = (answer: string) => {
       clearTimeout(late)
       socket.destroy()
-      resolve(heard)
+      resolve(answer)
     }
     const late = setTimeout(() => end(''), timeLimit)
     socket.setEncoding('latin1').on('data', (text: string) => end(text))

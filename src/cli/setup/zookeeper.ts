@@ -6,14 +6,14 @@ import { connect } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { createLocks } from 'holdfast'
 import type { ZookeeperOptions } from 'holdfast/zookeeper'
-import { connectZookeeper, type ZookeeperPlace, zookeeperPlace } from '../connect-zookeeper.js'
+import { connectZookeeper, parseZookeeperAddress, type ZookeeperAddress } from '../connect-zookeeper.js'
 import { brief } from '../print.js'
 import { bad, type Check, ok, unchecked, weak } from './check.js'
 import { encryptionCheck } from './encryption.js'
 import { accessCheck, answersCheck, leaderlessCheck, quorumCheck, versionCheck } from './quorum.js'
 
 /** The replies of one server. */
-interface Said {
+interface ServerReplies {
   readonly server: string
   readonly srvr: string
   /** Empty: not allowed. */
@@ -21,23 +21,23 @@ interface Said {
 }
 
 export async function zookeeperSetup(url: string, shown: string): Promise<Check[]> {
-  const options = zookeeperPlace(url.slice(url.indexOf(':') + 1), shown)
+  const options = parseZookeeperAddress(url.slice(url.indexOf(':') + 1), shown)
   const servers = String(options.servers).split(',')
-  const asked = await Promise.all(servers.map((server) => heard(server, options.tls)))
-  const said = asked.filter((one): one is Said => typeof one !== 'string')
+  const asked = await Promise.all(servers.map((server) => askServer(server, options.tls)))
+  const reply = asked.filter((one): one is ServerReplies => typeof one !== 'string')
   const silent = asked.filter((one) => typeof one === 'string')
-  const [first] = said
+  const [first] = reply
   if (first === undefined) throw new Error(`no server answers to srvr: ${silent.join(', ')}`)
-  const versions = said.flatMap(({ srvr }) => /^Zookeeper version: ([\d.]+)/m.exec(srvr)?.[1] ?? [])
-  const voters = votersOf(said)
-  const leader = leaderCheck(said)
+  const versions = reply.flatMap(({ srvr }) => /^Zookeeper version: ([\d.]+)/m.exec(srvr)?.[1] ?? [])
+  const voters = countVoters(reply)
+  const leader = leaderCheck(reply)
   return [
     versionCheck('ZooKeeper', versions, '3.5'),
     voters === undefined ? unknown('servers') : quorumCheck(voters),
     answersCheck(servers, silent, voters ?? servers.length),
     leader,
     ...(leader.verdict === 'bad' ? [] : [await session(options, shown)]),
-    ...limits(said, options),
+    ...limits(reply, options),
     // The driver's nodes are open unless configured otherwise, whatever the server requires of others.
     accessCheck(options.acl !== 'creator', 'acl=creator in the URL, with a login'),
     encryptionCheck({
@@ -48,7 +48,7 @@ export async function zookeeperSetup(url: string, shown: string): Promise<Check[
 }
 
 /** Opens a session and reads: a server that answers srvr may still admit nobody. Creates no node. */
-async function session(options: ZookeeperPlace, shown: string): Promise<Check> {
+async function session(options: ZookeeperAddress, shown: string): Promise<Check> {
   const what = 'session'
   const { driver } = await connectZookeeper(options, shown)
   const locks = createLocks(driver)
@@ -67,7 +67,7 @@ const unknown = (what: string): Check =>
   unchecked(what, 'the servers do not answer to conf', '4lw.commands.whitelist=srvr,conf')
 
 /** Resolves with the server's address if it does not answer. */
-async function heard(server: string, tls: ZookeeperOptions['tls']): Promise<Said | string> {
+async function askServer(server: string, tls: ZookeeperOptions['tls']): Promise<ServerReplies | string> {
   try {
     const [srvr = '', conf = ''] = await Promise.all(['srvr', 'conf'].map((word) => ask(server, word, tls)))
     const allowed = (text: string) => (/not in the whitelist|not currently serving/.test(text) ? '' : text)
@@ -80,7 +80,7 @@ async function heard(server: string, tls: ZookeeperOptions['tls']): Promise<Said
 }
 
 /** Timeout of a server, in ms. */
-const patience = 5_000
+const timeout = 5_000
 
 function ask(server: string, word: string, tls: ZookeeperOptions['tls']): Promise<string> {
   const [, bracketed, host = bracketed ?? '', port = '2181'] =
@@ -88,56 +88,56 @@ function ask(server: string, word: string, tls: ZookeeperOptions['tls']): Promis
   return new Promise((resolve, reject) => {
     const at = { host, port: Number(port) }
     const socket = tls === undefined ? connect(at) : connectTls({ ...tls, ...at })
-    let said = ''
-    socket.setTimeout(patience, () => socket.destroy(new Error(`no answer to ${word}`)))
+    let reply = ''
+    socket.setTimeout(timeout, () => socket.destroy(new Error(`no answer to ${word}`)))
     socket.setEncoding('utf8').on('data', (text: string) => {
-      said += text
+      reply += text
     })
-    socket.on('error', reject).on('close', () => resolve(said))
+    socket.on('error', reject).on('close', () => resolve(reply))
     socket.write(word)
   })
 }
 
 /** Empty: it does not serve, because it has no leader. */
-const modeOf = ({ srvr }: Said): string => /^Mode: (\w+)/m.exec(srvr)?.[1] ?? ''
+const parseMode = ({ srvr }: ServerReplies): string => /^Mode: (\w+)/m.exec(srvr)?.[1] ?? ''
 
 /** Voting servers: the whole configuration except observers. */
-function votersOf(said: readonly Said[]): number | undefined {
-  if (said.some((one) => modeOf(one) === 'standalone')) return 1
-  const conf = said.find((one) => one.conf !== '')?.conf
+function countVoters(reply: readonly ServerReplies[]): number | undefined {
+  if (reply.some((one) => parseMode(one) === 'standalone')) return 1
+  const conf = reply.find((one) => one.conf !== '')?.conf
   if (conf === undefined) return undefined
   return [...conf.matchAll(/^server\.\d+=(.*)$/gm)].filter(([, text = '']) => !/:observer\b/.test(text))
     .length
 }
 
-function leaderCheck(said: readonly Said[]): Check {
+function leaderCheck(reply: readonly ServerReplies[]): Check {
   const what = 'leader'
-  const modes = said.map(modeOf)
+  const modes = reply.map(parseMode)
   if (modes.includes('standalone') && modes.length > 1) {
     const found = 'a server that stands alone is named beside others: they are not one ensemble'
     const means = 'two processes can hold one lock, each in an ensemble of its own'
     return bad(what, found, means, 'name the servers of one ensemble')
   }
-  const without = said.filter((one) => modeOf(one) === '').map(({ server }) => server)
+  const without = reply.filter((one) => parseMode(one) === '').map(({ server }) => server)
   if (without.length > 0) return leaderlessCheck(without)
-  const found = said.map((one) => `${one.server} ${modeOf(one)}`).join(', ')
+  const found = reply.map((one) => `${one.server} ${parseMode(one)}`).join(', ')
   return ok(what, found)
 }
 
-const numberIn = (text: string, name: string): number | undefined => {
+const parseNumber = (text: string, name: string): number | undefined => {
   const found = new RegExp(`^${name}[=\\s]+(-?\\d+)`, 'm').exec(text)?.[1]
   return found === undefined ? undefined : Number(found)
 }
 
 /** The driver's claims about a session depend on the servers' tick, which the protocol does not reveal. */
 function limits(
-  said: readonly Said[],
+  reply: readonly ServerReplies[],
   { sessionTimeout = 15_000, tickTime = 3_000 }: ZookeeperOptions,
 ): Check[] {
-  const conf = said.find((one) => one.conf !== '')?.conf
+  const conf = reply.find((one) => one.conf !== '')?.conf
   if (conf === undefined) return [unknown('tickTime'), unknown('session limits')]
   const [tick = 0, least = 0, most = 0] = ['tickTime', 'minSessionTimeout', 'maxSessionTimeout'].map((name) =>
-    numberIn(conf, name),
+    parseNumber(conf, name),
   )
   const ticks =
     tick <= tickTime

@@ -16,7 +16,7 @@ export interface Screen {
   readonly style: boolean
 }
 
-export interface Shown {
+export interface View {
   /** Where from, as shown to people. */
   readonly store: string
   /** As chosen and in order. */
@@ -46,16 +46,16 @@ interface Column {
 const frame = 4
 
 /** How many rows fit. */
-export function pageOf(screen: Screen): number {
+export function pageSize(screen: Screen): number {
   return Math.max(1, screen.lines - frame)
 }
 
-export function draw(shown: Shown, screen: Screen): string[] {
-  const { state } = shown
-  const body = { list, one, help }[state.view](shown, screen)
-  const lines = [title(shown), summary(shown), ...body].slice(0, screen.lines - 1)
+export function draw(displayed: View, screen: Screen): string[] {
+  const { state } = displayed
+  const body = { list, one, help }[state.view](displayed, screen)
+  const lines = [title(displayed), summary(displayed), ...body].slice(0, screen.lines - 1)
   while (lines.length < screen.lines - 1) lines.push(plainLine(''))
-  return [...lines, bottom(shown)].map((line) => finished(line, screen))
+  return [...lines, bottom(displayed)].map((line) => finished(line, screen))
 }
 
 interface Line {
@@ -72,12 +72,12 @@ function finished({ text, look }: Line, { columns, style }: Screen): string {
   return style && code !== undefined ? `\x1b[${code}m${fitted}\x1b[0m` : fitted.trimEnd()
 }
 
-function title({ store, state, age, every }: Shown): Line {
+function title({ store, state, age, every }: View): Line {
   const when = state.paused ? `PAUSED, ${formatDuration(age)} old` : `every ${formatDuration(every)}`
   return { text: `holdfast top  ${plain(store)}  ${when}`, look: 'bold' }
 }
 
-function summary({ all, rows, took, state, error }: Shown): Line {
+function summary({ all, rows, took, state, error }: View): Line {
   if (error !== undefined) return { text: plain(error), look: 'inverse' }
   const { names, held, waiting } = totals(all)
   const filter = state.filter === '' ? '' : `  filter "${plain(state.filter)}": ${rows.length}`
@@ -87,7 +87,7 @@ function summary({ all, rows, took, state, error }: Shown): Line {
   )
 }
 
-function columnsOf(width: number): Column[] {
+function columnsFor(width: number): Column[] {
   const fixed: Column[] = [
     { title: 'WAIT', width: 5, align: 'right', cell: ({ waiting }) => `${waiting}` },
     {
@@ -115,7 +115,7 @@ function columnsOf(width: number): Column[] {
   const used = fixed.reduce((sum, one) => sum + one.width + 1, 0)
   const left = Math.max(12, width - used)
   const note = width < 60 ? 0 : Math.floor(left / 3)
-  const noteOf = ({ holders }: Row) => brief(holders[0]?.note ?? '')
+  const shortNote = ({ holders }: Row) => brief(holders[0]?.note ?? '')
   return [
     {
       title: 'NAME',
@@ -124,14 +124,14 @@ function columnsOf(width: number): Column[] {
       cell: ({ name }) => plain(name),
     },
     ...fixed,
-    ...(note > 0 ? [{ title: 'NOTE', width: note, align: 'left' as const, cell: noteOf }] : []),
+    ...(note > 0 ? [{ title: 'NOTE', width: note, align: 'left' as const, cell: shortNote }] : []),
   ]
 }
 
-function list(shown: Shown, screen: Screen): Line[] {
-  const columns = columnsOf(screen.columns)
-  const { rows, state } = shown
-  const page = pageOf(screen)
+function list(displayed: View, screen: Screen): Line[] {
+  const columns = columnsFor(screen.columns)
+  const { rows, state } = displayed
+  const page = pageSize(screen)
   const at = Math.max(
     0,
     rows.findIndex(({ name }) => name === state.selected),
@@ -150,8 +150,8 @@ function list(shown: Shown, screen: Screen): Line[] {
 }
 
 /** Holders and waiters of one name. */
-function one(shown: Shown, screen: Screen): Line[] {
-  const { state, all } = shown
+function one(displayed: View, screen: Screen): Line[] {
+  const { state, all } = displayed
   const row = all.find(({ name }) => name === state.selected)
   const name = plain(state.selected ?? '')
   if (row === undefined) return [{ text: `"${name}" is free, and nobody waits for it`, look: 'bold' }]
@@ -173,7 +173,7 @@ function one(shown: Shown, screen: Screen): Line[] {
   const unlisted = row.waiting - row.waiters.length
   const more = unlisted > 0 ? [plainLine(`  and ${unlisted} more`)] : []
   const lines = [...holders, ...waiters, ...more]
-  const from = Math.min(state.scroll, Math.max(0, lines.length - pageOf(screen) + 1))
+  const from = Math.min(state.scroll, Math.max(0, lines.length - pageSize(screen) + 1))
   return [
     { text: `"${name}"`, look: 'bold' },
     { ...heading('', 'MODE', 'SINCE', 'ENDS IN', 'WHO', 'NOTE'), look: 'dim' },
@@ -182,15 +182,15 @@ function one(shown: Shown, screen: Screen): Line[] {
 }
 
 /** One line about a holder or waiter. */
-function heading(place: string, mode: string, since: string, ends: string, by: string, note: string): Line {
+function heading(address: string, mode: string, since: string, ends: string, by: string, note: string): Line {
   const times = `${fit(since, 9, 'right')} ${fit(ends, 9, 'right')}`
   return plainLine(
-    `  ${fit(place, 7, 'left')} ${fit(mode, 9, 'left')} ${times}  ${fit(by, 20, 'left')} ${note}`,
+    `  ${fit(address, 7, 'left')} ${fit(mode, 9, 'left')} ${times}  ${fit(by, 20, 'left')} ${note}`,
   )
 }
 
-function entry(place: string, mode: string, since: number, ends: string, by: string, note: string): Line {
-  return heading(place, mode, formatDuration(since), ends, brief(by), brief(note))
+function entry(address: string, mode: string, since: number, ends: string, by: string, note: string): Line {
+  return heading(address, mode, formatDuration(since), ends, brief(by), brief(note))
 }
 
 function help(): Line[] {
@@ -207,7 +207,7 @@ function help(): Line[] {
   ].map(plainLine)
 }
 
-function bottom({ state }: Shown): Line {
+function bottom({ state }: View): Line {
   if (state.asking === 'filter') return { text: `/${plain(state.filter)}▏`, look: 'inverse' }
   if (state.asking === 'force')
     return {
@@ -226,7 +226,7 @@ function bottom({ state }: Shown): Line {
 function fit(text: string, width: number, align: Align): string {
   let used = 0
   let kept = ''
-  const cells = [...text].map((char) => [char, widthOf(char)] as const)
+  const cells = [...text].map((char) => [char, charWidth(char)] as const)
   const total = cells.reduce((sum, [, wide]) => sum + wide, 0)
   const room = total > width ? width - 1 : width
   for (const [char, wide] of cells) {
@@ -243,7 +243,7 @@ function fit(text: string, width: number, align: Align): string {
 }
 
 /** East Asian wide characters and pictures take two columns, combining marks none. */
-function widthOf(char: string): number {
+function charWidth(char: string): number {
   const code = char.codePointAt(0) ?? 0
   if (/\p{M}/u.test(char)) return 0
   const wide =

@@ -1,10 +1,10 @@
 /** The loop of `top`: one list at a time, keys in between. */
 import type { LockStatus } from 'holdfast'
 import { plain } from '../print.js'
-import { draw, pageOf } from './draw.js'
+import { draw, pageSize } from './draw.js'
 import { chosen, Rates, type Row, type Sort } from './model.js'
 import { initial, type Key, press, type State } from './state.js'
-import { takeOver } from './terminal.js'
+import { openTerminal } from './terminal.js'
 
 export interface Source {
   /** As shown to people. */
@@ -34,7 +34,7 @@ export function live(source: Source): Promise<NodeJS.Signals | undefined> {
 class Live {
   readonly #source: Source
   readonly #done: (signal?: NodeJS.Signals) => void
-  readonly #terminal: ReturnType<typeof takeOver>
+  readonly #terminal: ReturnType<typeof openTerminal>
   readonly #rates = new Rates()
   #state: State
   #all: readonly Row[]
@@ -51,7 +51,7 @@ class Live {
     this.#done = done
     this.#state = { ...initial, sort: source.sort }
     this.#all = this.#rates.rows(source.first, this.#at)
-    this.#terminal = takeOver(process.stdin, process.stdout, {
+    this.#terminal = openTerminal(process.stdin, process.stdout, {
       key: (key) => this.#key(key),
       resized: () => this.#draw(),
       ended: (signal) => this.#end(signal),
@@ -91,7 +91,7 @@ class Live {
 
   #key(key: Key): void {
     const before = this.#state
-    const { state, action } = press(before, key, this.#rows, pageOf(this.#terminal.screen))
+    const { state, action } = press(before, key, this.#rows, pageSize(this.#terminal.screen))
     this.#state = state
     if (action === 'quit') return this.#end()
     if (action === 'refresh' || (before.paused && !state.paused)) void this.#list()
@@ -117,7 +117,7 @@ class Live {
 
   #draw(): void {
     if (this.#over) return
-    const shown = {
+    const displayed = {
       ...{ store: this.#source.store, rows: this.#rows, all: this.#all, state: this.#state },
       ...{
         took: this.#took,
@@ -126,7 +126,7 @@ class Live {
         error: this.#error,
       },
     }
-    this.#terminal.show(draw(shown, this.#terminal.screen))
+    this.#terminal.show(draw(displayed, this.#terminal.screen))
   }
 
   #end(signal?: NodeJS.Signals): void {

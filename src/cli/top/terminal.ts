@@ -20,13 +20,13 @@ export interface Listeners {
   ended(signal: NodeJS.Signals): void
 }
 
-export function takeOver(input: NodeJS.ReadStream, output: NodeJS.WriteStream, on: Listeners): Terminal {
-  let shown: readonly string[] = []
+export function openTerminal(input: NodeJS.ReadStream, output: NodeJS.WriteStream, on: Listeners): Terminal {
+  let displayed: readonly string[] = []
   let closed = false
   const keypress = (text: string | undefined, key: { name?: string; ctrl?: boolean } = {}) =>
     on.key({ name: key.name, ctrl: key.ctrl === true, text })
   const resize = () => {
-    shown = []
+    displayed = []
     output.write('\x1b[2J')
     on.resized()
   }
@@ -66,8 +66,10 @@ export function takeOver(input: NodeJS.ReadStream, output: NodeJS.WriteStream, o
     },
     show(lines) {
       if (closed) return
-      const changed = lines.flatMap((line, i) => (line === shown[i] ? [] : [`\x1b[${i + 1};1H${line}\x1b[K`]))
-      shown = lines
+      const changed = lines.flatMap((line, i) =>
+        line === displayed[i] ? [] : [`\x1b[${i + 1};1H${line}\x1b[K`],
+      )
+      displayed = lines
       if (changed.length > 0) output.write(changed.join(''))
     },
     close,

@@ -5,12 +5,12 @@ import { createServer, type Server } from 'node:http'
 import { type AddressInfo, isIPv6 } from 'node:net'
 import { createLocks } from 'holdfast'
 import { type LockPage, lockPage, type PageOptions, type StoreOptions } from 'holdfast/ui'
-import type { Connection, Target } from '../connect.js'
+import type { Connection, StoreTarget } from '../connect.js'
 import { examine } from '../doctor/examine.js'
-import { diagnosisOf } from '../doctor/report.js'
+import { diagnose } from '../doctor/report.js'
 import { badInput, CliError, exits } from '../exit.js'
-import { explained } from '../explain.js'
-import { unlessOther } from '../other-server.js'
+import { explain } from '../explain.js'
+import { orOtherServer } from '../other-server.js'
 import { brief, plain } from '../print.js'
 
 export interface ServeOptions {
@@ -24,7 +24,7 @@ export interface ServeOptions {
 const loopback = ['127.0.0.1', 'localhost', '::1']
 
 /** @throws CliError: no token where one is needed, or the address cannot be listened on */
-export async function serve(targets: readonly Target[], options: ServeOptions): Promise<void> {
+export async function serve(targets: readonly StoreTarget[], options: ServeOptions): Promise<void> {
   const token = tokenFor(options)
   for (const name of options.hostName)
     if (/[/\s*]|:\d+$/.test(name))
@@ -35,10 +35,10 @@ export async function serve(targets: readonly Target[], options: ServeOptions): 
   try {
     const { port } = await listening(server, options)
     console.log(
-      `${addressOf(options, port)}/${token === undefined ? '' : `?token=${encodeURIComponent(token)}`}`,
+      `${formatAddress(options, port)}/${token === undefined ? '' : `?token=${encodeURIComponent(token)}`}`,
     )
     console.error(`holdfast: showing ${targets.map(({ shown }) => plain(shown)).join(', ')}; end with Ctrl-C`)
-    await signalled()
+    await waitForSignal()
   } finally {
     await close(page, server)
     await Promise.all(opened.map((one) => one.close()))
@@ -51,7 +51,7 @@ interface Opened {
   readonly close: () => Promise<void>
 }
 
-async function open(target: Target, index: number, all: readonly Target[]): Promise<Opened> {
+async function open(target: StoreTarget, index: number, all: readonly StoreTarget[]): Promise<Opened> {
   const connection = await target.connect()
   const locks = createLocks(connection.driver)
   const { name } = locks.driver
@@ -62,10 +62,10 @@ async function open(target: Target, index: number, all: readonly Target[]): Prom
     store: {
       locks: {
         ...locks,
-        list: (prefix) => saying(locks.list(prefix), target, connection, answered),
+        list: (prefix) => explainErrors(locks.list(prefix), target, connection, answered),
       },
       description: target.shown,
-      doctor: async () => diagnosisOf(target.shown, await examine(target)).findings,
+      doctor: async () => diagnose(target.shown, await examine(target)).findings,
     },
     close: async () => {
       await locks.close()
@@ -75,18 +75,18 @@ async function open(target: Target, index: number, all: readonly Target[]): Prom
 }
 
 /** Rejects with what the command line says elsewhere: the address, and the client's latest error. */
-async function saying<T>(
+async function explainErrors<T>(
   work: Promise<T>,
-  target: Target,
-  { trouble }: Connection,
+  target: StoreTarget,
+  { lastError }: Connection,
   answered: AbortController,
 ): Promise<T> {
   try {
-    const found = await unlessOther(target, work, answered.signal)
+    const found = await orOtherServer(target, work, answered.signal)
     answered.abort()
     return found
   } catch (error) {
-    throw await explained(error, target, trouble)
+    throw await explain(error, target, lastError)
   }
 }
 
@@ -134,11 +134,11 @@ async function listening(server: Server, { listen, port }: ServeOptions): Promis
   return server.address() as AddressInfo
 }
 
-function addressOf({ listen }: ServeOptions, port: number): string {
+function formatAddress({ listen }: ServeOptions, port: number): string {
   return `http://${isIPv6(listen) ? `[${listen}]` : listen}:${port}`
 }
 
-async function signalled(): Promise<void> {
+async function waitForSignal(): Promise<void> {
   await Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')])
 }
 

@@ -2,6 +2,6 @@
 import type { DriverFactory } from 'holdfast'
 import { target } from '../connect.js'
 
-export async function connectIn(url: string, insecure: boolean): Promise<DriverFactory> {
+export async function connectInChild(url: string, insecure: boolean): Promise<DriverFactory> {
   return (await target(url, { insecure }).connect()).driver
 }

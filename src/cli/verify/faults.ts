@@ -34,7 +34,7 @@ export interface FaultOptions {
   readonly ttl: number
   /** For the final inspection. */
   readonly direct: DriverFactory
-  readonly tell: (line: string) => void
+  readonly print: (line: string) => void
 }
 
 const size = 4
@@ -45,7 +45,7 @@ const deadWaiter = 12_000
 const names = ['ledger', 'stock', 'page', 'seats']
 
 export async function runFaults(options: FaultOptions): Promise<FaultResult> {
-  const { url, insecure, seconds, ttl, tell } = options
+  const { url, insecure, seconds, ttl, print } = options
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-verify-'))
   const task: Task = {
     url,
@@ -56,16 +56,16 @@ export async function runFaults(options: FaultOptions): Promise<FaultResult> {
   }
   const journal = recorder(join(folder, 'nemesis.jsonl'), { label: 'nemesis' })
   const complaints: string[] = []
-  const start = () => spawned(task, journal, complaints)
+  const start = () => spawnWorker(task, journal, complaints)
   const workers = Array.from({ length: size }, start)
   const run = runClient(task, `${task.prefix}${names[0]}`, complaints)
   const faults: Record<string, number> = {}
   try {
-    tell('faults: starting')
-    await Promise.all([...workers.map(begun), soon(run.begun)])
+    print('faults: starting')
+    await Promise.all([...workers.map(waitForStart), soon(run.begun)])
     const ends = performance.now() + seconds * 1000
     while (performance.now() < ends) {
-      tell(`faults: ${Math.ceil((ends - performance.now()) / 1000)} s to go`)
+      print(`faults: ${Math.ceil((ends - performance.now()) / 1000)} s to go`)
       const kind =
         Math.random() < 1 / (size + 1)
           ? await harmRun(run, journal, ttl)
@@ -73,13 +73,13 @@ export async function runFaults(options: FaultOptions): Promise<FaultResult> {
       faults[kind] = (faults[kind] ?? 0) + 1
       await pause(100 + 400 * Math.random())
     }
-    tell('waiting for everybody to finish')
+    print('waiting for everybody to finish')
     const [commands] = await Promise.all([
       run.stop(),
-      ...workers.map((worker) => finished(worker, journal, complaints, 4 * ttl + startUp)),
+      ...workers.map((worker) => waitForEnd(worker, journal, complaints, 4 * ttl + startUp)),
     ])
-    await lookAround(options.direct, task.prefix, journal, 4 * ttl + deadWaiter)
-    return { seconds, faults, commands, complaints, ...judged(folder, ttl) }
+    await waitForHolders(options.direct, task.prefix, journal, 4 * ttl + deadWaiter)
+    return { seconds, faults, commands, complaints, ...checkJournals(folder, ttl) }
   } finally {
     for (const worker of workers) worker.kill('SIGKILL')
     // Its command ends with it.
@@ -90,19 +90,19 @@ export async function runFaults(options: FaultOptions): Promise<FaultResult> {
   }
 }
 
-function spawned(task: Task, journal: Recorder, complaints: string[]): ChildProcess {
+function spawnWorker(task: Task, journal: Recorder, complaints: string[]): ChildProcess {
   const file = fileURLToPath(new URL('./worker.js', import.meta.url))
   const child = fork(file, [], { execArgv: [], stdio: ['ignore', 'ignore', 'pipe', 'ipc'] })
   // Not as an argument: everybody on the machine can read arguments, and the URL may contain a password.
   child.send(task, () => undefined)
-  let said = ''
+  let reply = ''
   child.stderr?.on('data', (chunk) => {
-    said = (said + chunk).slice(-1_000)
+    reply = (reply + chunk).slice(-1_000)
   })
   child.on('exit', (code) => {
     if (code === 0 || code === null) return
     journal.fault('kill', child.pid)()
-    complaints.push(`a worker ended with ${code}: ${said}`)
+    complaints.push(`a worker ended with ${code}: ${reply}`)
   })
   return child
 }
@@ -112,7 +112,7 @@ function soon(event: Promise<void>): Promise<void> {
 }
 
 /** Resolves at the first grant, so that a slow machine is not judged by an empty run. */
-function begun(worker: ChildProcess): Promise<void> {
+function waitForStart(worker: ChildProcess): Promise<void> {
   return new Promise((resolve) => {
     const over = () => {
       clearTimeout(late)
@@ -125,7 +125,7 @@ function begun(worker: ChildProcess): Promise<void> {
 }
 
 /** @param within ms; must exceed the longest wait of a worker plus what it holds then, since a store may keep a dead process's lock that long */
-async function finished(
+async function waitForEnd(
   worker: ChildProcess,
   journal: Recorder,
   complaints: string[],
@@ -143,7 +143,7 @@ async function finished(
   clearTimeout(late)
 }
 
-async function lookAround(
+async function waitForHolders(
   direct: DriverFactory,
   prefix: string,
   journal: Recorder,
@@ -172,7 +172,7 @@ async function lookAround(
   }
 }
 
-function judged(folder: string, ttl: number) {
+function checkJournals(folder: string, ttl: number) {
   const history = readHistory(folder)
   const { acquisitions } = history
   // A waiter whose process was touched may lose its queue entry, and a fault may outlast a wait: conformance checks the order instead.

@@ -2,11 +2,11 @@
 import { randomBytes } from 'node:crypto'
 import type { DriverFactory, Locks } from 'holdfast'
 import type { Cells, Driver, Env } from 'holdfast/driver'
-import type { Connection, Target } from '../connect.js'
+import type { Connection, StoreTarget } from '../connect.js'
 import { withStore } from '../with-store.js'
 
 /** @param like a driver of the same store, for its traits */
-export function lazily(connect: () => Promise<Connection>, like: Driver): DriverFactory {
+export function lazyDriver(connect: () => Promise<Connection>, like: Driver): DriverFactory {
   return (env: Env) => {
     let opened: Promise<{ driver: Driver; connection: Connection }> | undefined
     const open = () => {
@@ -58,7 +58,7 @@ async function tryOnce(locks: Locks): Promise<void> {
 }
 
 /** Opens the store once, queries it and takes a lock of its own, so that an unusable store is reported before anything else. */
-export async function sample(store: Target): Promise<Driver> {
+export async function probe(store: StoreTarget): Promise<Driver> {
   let driver: Driver | undefined
   const connect = async () => {
     const connection = await store.connect()

@@ -16,7 +16,7 @@ export interface VerifyReport {
   readonly faults: FaultResult
 }
 
-export function verdictOf({ setup, suite, faults }: VerifyReport): 'sound' | 'weak' | 'unsound' {
+export function toVerdict({ setup, suite, faults }: VerifyReport): 'sound' | 'weak' | 'unsound' {
   const broken = suite.failed.length + faults.violations.length + faults.complaints.length > 0
   if (broken || setup.some(({ verdict }) => verdict === 'bad')) return 'unsound'
   return setup.some(({ verdict }) => verdict === 'weak') ? 'weak' : 'sound'
@@ -30,7 +30,7 @@ const meaning = {
 
 export function markdown(report: VerifyReport): string {
   const { url, driver, holdfast, node, at, setup, suite, faults } = report
-  const verdict = verdictOf(report)
+  const verdict = toVerdict(report)
   const lines = [
     `# Locks on ${url}: ${verdict}`,
     '',

@@ -37,10 +37,10 @@ export function runClient(task: Task, name: string, complaints: string[]): RunCl
     for (let n = 1; !stopping; n += 1) {
       const { ended, child } = started(task, journal, { name, attempt: `run:${n}` }, first)
       current = child
-      const { code, said, ran } = await ended
+      const { code, stderr, ran } = await ended
       if (ran) commands += 1
       first()
-      if (!expected.includes(code)) complaints.push(`holdfast run ended with ${code}: ${said}`)
+      if (!expected.includes(code)) complaints.push(`holdfast run ended with ${code}: ${stderr}`)
     }
     journal.close()
     return commands
@@ -60,7 +60,7 @@ export function runClient(task: Task, name: string, complaints: string[]): RunCl
 interface Ended {
   readonly code: number | null
   /** The end of its stderr. */
-  readonly said: string
+  readonly stderr: string
   /** Its command has begun. */
   readonly ran: boolean
 }
@@ -84,14 +84,14 @@ function started(
     env: { ...process.env, HOLDFAST_URL: url },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
-  let said = ''
+  let stderr = ''
   let ran = false
   child.stdout.on('data', () => {
     ran = true
     begun()
   })
   child.stderr.on('data', (chunk) => {
-    said = (said + chunk).slice(-1_000)
+    stderr = (stderr + chunk).slice(-1_000)
   })
   const ended = new Promise<Ended>((resolve, reject) => {
     child.on('error', reject)
@@ -100,7 +100,7 @@ function started(
       if (code === 0) journal.write({ op: 'release', phase: 'ok', ...about })
       else if (ran) journal.write({ op: 'lost', phase: 'ok', ...about })
       else journal.write({ op: 'acquire', phase: 'fail', kind: 'ended', ...about })
-      resolve({ code, said, ran })
+      resolve({ code, stderr, ran })
     })
   })
   return { child, ended }

@@ -1,8 +1,8 @@
 /** The conformance suite on a user's own store, one test after another, each with its own clients. */
 import { conformance, type Fixture, inProcess } from 'holdfast/conformance'
 import type { Driver } from 'holdfast/driver'
-import type { Target } from '../connect.js'
-import { lazily } from './lazy-driver.js'
+import type { StoreTarget } from '../connect.js'
+import { lazyDriver } from './lazy-driver.js'
 
 export interface SuiteResult {
   readonly passed: number
@@ -13,10 +13,10 @@ export interface SuiteResult {
 }
 
 export async function runSuite(
-  store: Target,
+  store: StoreTarget,
   like: Driver,
   only: readonly string[],
-  tell: (line: string) => void,
+  print: (line: string) => void,
 ): Promise<SuiteResult> {
   const tests: { readonly name: string; readonly fn: () => Promise<void> }[] = []
   const path: string[] = []
@@ -31,11 +31,11 @@ export async function runSuite(
       if (only.length === 0 || only.some((word) => whole.includes(word))) tests.push({ name: whole, fn })
     },
   }
-  conformance(runner, fixtureOf(store, like))
+  conformance(runner, createFixture(store, like))
   const failed: { test: string; why: string }[] = []
   const began = performance.now()
   for (const [i, { name, fn }] of tests.entries()) {
-    tell(`conformance ${i + 1} of ${tests.length}: ${name}`)
+    print(`conformance ${i + 1} of ${tests.length}: ${name}`)
     try {
       await fn()
     } catch (error) {
@@ -46,14 +46,14 @@ export async function runSuite(
 }
 
 /** Connections are cut on our side: nothing is done to the store itself. */
-function fixtureOf(store: Target, like: Driver): Fixture {
+function createFixture(store: StoreTarget, like: Driver): Fixture {
   return {
     name: store.shown,
     traits: like.traits,
-    ...inProcess(() => lazily(store.connect, like)),
+    ...inProcess(() => lazyDriver(store.connect, like)),
     childClient: {
       module: new URL('./child-driver.js', import.meta.url).href,
-      export: 'connectIn',
+      export: 'connectInChild',
       args: [store.url, store.insecure],
     },
     // A store across a network is slower than a local one.

@@ -34,7 +34,7 @@ const off = locks.on('granted', () => {
   process.send?.('granted')
 })
 process.on('disconnect', () => process.exit(0))
-void obey()
+void handleOrders()
 
 await Promise.all([lane(), lane(), lane()])
 await locks.close()
@@ -42,7 +42,7 @@ await connection.close()
 journal.close()
 process.disconnect()
 
-async function obey(): Promise<void> {
+async function handleOrders(): Promise<void> {
   for await (const [order] of messages as AsyncIterable<[Order]>) {
     if (order.do === 'stop') stopping = true
     else if (order.do === 'cut') void faults.cut(factory)
@@ -54,7 +54,7 @@ async function obey(): Promise<void> {
 
 async function lane(): Promise<void> {
   while (!stopping) {
-    const lease = await take(locks).catch(expected)
+    const lease = await acquireOnce(locks).catch(expected)
     if (lease === undefined) await pause(10 * Math.random())
     else {
       await pause(Math.random() < 0.1 ? task.ttl * Math.random() : 5 * Math.random())
@@ -63,7 +63,7 @@ async function lane(): Promise<void> {
   }
 }
 
-function take(locks: Locks): Promise<Lease | undefined> {
+function acquireOnce(locks: Locks): Promise<Lease | undefined> {
   const { modes, fair } = locks.driver.traits
   const kind = Math.random()
   if (kind < 0.2 && modes.includes('shared')) {

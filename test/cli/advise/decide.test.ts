@@ -8,7 +8,7 @@ import type { Answers, Store } from '../../../src/cli/advise/answers.js'
 import { questions, stores } from '../../../src/cli/advise/answers.js'
 import { type Advice, decide } from '../../../src/cli/advise/decide.js'
 import { drivers } from '../../../src/cli/advise/drivers.js'
-import { asText } from '../../../src/cli/advise/options.js'
+import { formatTime } from '../../../src/cli/advise/options.js'
 import { read } from '../../support/checkout.js'
 import { leakCheck } from '../../support/leaks.js'
 
@@ -183,7 +183,7 @@ describe('answers', () => {
   })
 
   it('durations are written as the library reads them', () => {
-    const texts = [1, 999, 1_500, 2_000, 90_000, 120_000, 3_600_000, 7_200_000].map(asText)
+    const texts = [1, 999, 1_500, 2_000, 90_000, 120_000, 3_600_000, 7_200_000].map(formatTime)
     assert.deepEqual(texts, ['1ms', '999ms', '1500ms', '2s', '90s', '2m', '60m', '2h'])
   })
 })

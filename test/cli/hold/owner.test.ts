@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { after, type TestContext, test } from 'node:test'
-import { hasEnded, ownerOf } from '../../../src/cli/hold/owner.js'
+import { hasEnded, parseOwner } from '../../../src/cli/hold/owner.js'
 import { leakCheck } from '../../support/leaks.js'
 import { until } from '../../support/until.js'
 
@@ -31,7 +31,7 @@ test('a process whose first thread has ended lives for as long as another thread
     syscall(${process.arch === 'arm64' ? 93 : 60}, 0);`
   const { pid } = leader(t, 'perl', '-e', endsFirstThread)
   await until(() => stateOf(pid) === 'Z')
-  const owner = ownerOf(String(pid), 'nightly')
+  const owner = parseOwner(String(pid), 'nightly')
   assert.equal(hasEnded(owner), false)
   process.kill(pid, 'SIGKILL')
   await until(() => hasEnded(owner))
@@ -41,7 +41,7 @@ test('a process that has ended, and that its parent has not waited for, has ende
   const { stdout } = leader(t, 'sh', '-c', 'setsid sleep 1000 & echo $!; exec sleep 1000')
   const pid = Number((await once(stdout!, 'data'))[0])
   await until(() => ownerOfGroup(pid))
-  const owner = ownerOf(String(pid), 'nightly')
+  const owner = parseOwner(String(pid), 'nightly')
   assert.equal(hasEnded(owner), false)
   process.kill(pid, 'SIGKILL')
   await until(() => stateOf(pid) === 'Z')

@@ -7,8 +7,8 @@ import { after, afterEach, test } from 'node:test'
 import { createLocks, type Lease } from 'holdfast'
 import { memory } from 'holdfast/memory'
 import { enforce } from '../../../src/cli/run/enforce.js'
-import { groupAlive, membersOf, signalGroup } from '../../../src/cli/run/group.js'
-import { termsOf } from '../../../src/cli/run/policy.js'
+import { groupAlive, listMembers, signalGroup } from '../../../src/cli/run/group.js'
+import { resolveLimits } from '../../../src/cli/run/policy.js'
 import { leakCheck } from '../../support/leaks.js'
 import { until } from '../../support/until.js'
 
@@ -31,7 +31,7 @@ const expiring = (name: string): Promise<Lease> =>
   locks.mutex(name).acquire({ ttl: none.ttl, autoRenew: false })
 
 /** As they are for a longer ttl: here a busy machine has time to carry out what is decided. */
-const roomy = { ...termsOf(none), killAfter: 1_200, margin: 1_000 }
+const roomy = { ...resolveLimits(none), killAfter: 1_200, margin: 1_000 }
 
 const stubborn = "trap '' TERM; sh -c \"trap '' TERM; echo ready; while :; do sleep 1; done\" & wait; wait"
 
@@ -43,7 +43,7 @@ test('a lease that runs out ends the command and what it started, though they ig
   await enforcer.gone
   const left = lease.remaining()
   assert.ok(left > 0, 'the lease was over before the group was gone')
-  assert.deepEqual(membersOf(group), [])
+  assert.deepEqual(listMembers(group), [])
   assert.equal(enforcer.stopped, 'lost')
   assert.deepEqual(told, ['lost SIGTERM'])
 })
@@ -61,7 +61,7 @@ test('a lease that is lost for certain kills at once', async () => {
   const lease = await locks.mutex('taken').acquire()
   const { group } = await command(stubborn)
   const told: string[] = []
-  const enforcer = enforce(group, lease, termsOf(none), (why, signal) => told.push(`${why} ${signal}`))
+  const enforcer = enforce(group, lease, resolveLimits(none), (why, signal) => told.push(`${why} ${signal}`))
   await locks.forceRelease('taken')
   await until(() => lease.state === 'lost')
   enforcer.look()
@@ -82,7 +82,7 @@ test('a stopped command is ended, too', async () => {
 test('--max-hold ends a command although its lease is well', async () => {
   const lease = await locks.mutex('long').acquire()
   const { group } = await command(stubborn)
-  const terms = termsOf({ ...none, maxHold: 100, killAfter: 100 })
+  const terms = resolveLimits({ ...none, maxHold: 100, killAfter: 100 })
   const enforcer = enforce(group, lease, terms, () => undefined)
   await enforcer.gone
   assert.equal(enforcer.stopped, 'max-hold')
@@ -92,7 +92,7 @@ test('--max-hold ends a command although its lease is well', async () => {
 test('a command that ended by itself is no longer enforced', async () => {
   const { group } = await command('echo ready; exec sleep 60')
   const lease = await expiring('ended')
-  const enforcer = enforce(group, lease, termsOf(none), () => assert.fail('nothing is to be ended'))
+  const enforcer = enforce(group, lease, resolveLimits(none), () => assert.fail('nothing is to be ended'))
   enforcer.release()
   await enforcer.gone
   await until(() => lease.state === 'lost')

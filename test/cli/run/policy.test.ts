@@ -2,11 +2,11 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
 import { CliError } from '../../../src/cli/exit.js'
-import { decide, leastTtl, termsOf, termsWithin, understudyAt } from '../../../src/cli/run/policy.js'
+import { deadmanAt, decide, limitsWithin, minTtl, resolveLimits } from '../../../src/cli/run/policy.js'
 import { leakCheck } from '../../support/leaks.js'
 
 const none = { ttl: undefined, killAfter: undefined, minHold: undefined, maxHold: undefined }
-const usual = termsOf(none)
+const usual = resolveLimits(none)
 
 test('a lease with plenty of time ends nothing', () => {
   const { signal, again } = decide(usual, { remaining: 20_000, held: 5, stopping: undefined })
@@ -38,7 +38,7 @@ test('a lease that is lost for certain is a KILL at once', () => {
 })
 
 test('--max-hold is a TERM, then a KILL, also with a healthy lease', () => {
-  const terms = termsOf({ ...none, maxHold: 60_000 })
+  const terms = resolveLimits({ ...none, maxHold: 60_000 })
   assert.equal(decide(terms, { remaining: 20_000, held: 59_999, stopping: undefined }).again, 1)
   assert.deepEqual(decide(terms, { remaining: 20_000, held: 60_000, stopping: undefined }), {
     signal: 'SIGTERM',
@@ -49,26 +49,26 @@ test('--max-hold is a TERM, then a KILL, also with a healthy lease', () => {
 })
 
 test('a lease that is worth less than its ttl cuts what was not asked for, and refuses what was', () => {
-  assert.equal(termsWithin(usual, 29_000, false, ''), usual)
-  const cut = termsWithin(usual, 7_900, false, '')
+  assert.equal(limitsWithin(usual, 29_000, false, ''), usual)
+  const cut = limitsWithin(usual, 7_900, false, '')
   assert.deepEqual([cut.ttl, cut.margin, cut.killAfter], [7_900, 395, 2_238])
-  const asked = termsOf({ ...none, killAfter: 3_000 })
-  assert.equal(termsWithin(asked, 7_900, true, '').killAfter, 3_000)
+  const asked = resolveLimits({ ...none, killAfter: 3_000 })
+  assert.equal(limitsWithin(asked, 7_900, true, '').killAfter, 3_000)
   const refused = (error: unknown) =>
     error instanceof CliError && error.exitCode === 64 && /use at most 1s, or longer/.test(error.message)
-  assert.throws(() => termsWithin(asked, 4_500, true, 'longer'), refused)
-  assert.throws(() => termsWithin(usual, 500, false, 'longer'), /grants leases of 500ms only/)
+  assert.throws(() => limitsWithin(asked, 4_500, true, 'longer'), refused)
+  assert.throws(() => limitsWithin(usual, 500, false, 'longer'), /grants leases of 500ms only/)
 })
 
 test('whatever the terms, renewals get three tries before the TERM, and KILL keeps its margin', () => {
   fc.assert(
     fc.property(
-      fc.integer({ min: leastTtl, max: 10_000_000 }),
+      fc.integer({ min: minTtl, max: 10_000_000 }),
       fc.option(fc.nat(10_000_000), { nil: undefined }),
       (ttl, killAfter) => {
-        let terms: ReturnType<typeof termsOf>
+        let terms: ReturnType<typeof resolveLimits>
         try {
-          terms = termsOf({ ...none, ttl, killAfter })
+          terms = resolveLimits({ ...none, ttl, killAfter })
         } catch (error) {
           assert.ok(error instanceof CliError && killAfter !== undefined)
           return
@@ -83,26 +83,26 @@ test('whatever the terms, renewals get three tries before the TERM, and KILL kee
 
 test('a --kill-after that does not fit is refused, and both remedies would do', () => {
   assert.throws(
-    () => termsOf({ ...none, killAfter: 20_000 }),
+    () => resolveLimits({ ...none, killAfter: 20_000 }),
     /^CliError: --kill-after 20s does not fit into --ttl 30s: .*use at most 9s, or --ttl 1m 3s$/,
   )
-  assert.equal(termsOf({ ...none, killAfter: 9000 }).killAfter, 9000)
-  assert.equal(termsOf({ ...none, killAfter: 20_000, ttl: 63_000 }).killAfter, 20_000)
+  assert.equal(resolveLimits({ ...none, killAfter: 9000 }).killAfter, 9000)
+  assert.equal(resolveLimits({ ...none, killAfter: 20_000, ttl: 63_000 }).killAfter, 20_000)
 })
 
 test('a --min-hold beyond --max-hold is refused', () => {
   assert.throws(
-    () => termsOf({ ...none, minHold: 2000, maxHold: 1000 }),
+    () => resolveLimits({ ...none, minHold: 2000, maxHold: 1000 }),
     /--min-hold 2s is longer than --max-hold 1s/,
   )
 })
 
 test('the front waits for the keeper to speak, then leaves it all the time it needs', () => {
   const end = 100_000
-  const silent = understudyAt(usual, end, false)
+  const silent = deadmanAt(usual, end, false)
   assert.ok(silent > end - usual.killAfter - usual.margin, 'the keeper comes first')
   assert.ok(silent < end - usual.margin, 'earlier than the last moment for KILL')
-  const speaking = understudyAt(usual, end, true)
+  const speaking = deadmanAt(usual, end, true)
   assert.ok(speaking > end - usual.margin && speaking < end)
 })
 

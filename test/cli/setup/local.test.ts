@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import type { Check } from '../../../src/cli/setup/check.js'
-import { setupOf } from '../../../src/cli/setup/setup.js'
+import { checkSetup } from '../../../src/cli/setup/setup.js'
 import { leakCheck } from '../../support/leaks.js'
 
 let folder: string
@@ -15,7 +15,7 @@ before(() => {
 after(() => rmSync(folder, { recursive: true }))
 
 async function told(path: string, what: string): Promise<Check> {
-  const checks = await setupOf(`local:${path}`)
+  const checks = await checkSetup(`local:${path}`)
   const check = checks.find((one) => one.what === what)
   assert.ok(check !== undefined, `nothing was said of ${what}`)
   return check

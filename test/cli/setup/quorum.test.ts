@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
 import type { Check } from '../../../src/cli/setup/check.js'
-import { setupOf } from '../../../src/cli/setup/setup.js'
+import { checkSetup } from '../../../src/cli/setup/setup.js'
 import { leakCheck } from '../../support/leaks.js'
 import { startConsul, startConsulCluster } from '../../support/servers/consul.js'
 import { startEtcd, startEtcdCluster } from '../../support/servers/etcd.js'
@@ -14,7 +14,7 @@ import { until } from '../../support/until.js'
 type Told = (what: string) => Check
 
 async function look(url: string): Promise<{ readonly told: Told; readonly doubts: readonly string[] }> {
-  const checks = await setupOf(url)
+  const checks = await checkSetup(url)
   const told: Told = (what) => {
     const check = checks.find((one) => one.what === what)
     assert.ok(check !== undefined, `nothing was said of ${what}: ${checks.map((one) => one.what)}`)

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { Cluster } from 'ioredis'
 import type { Check } from '../../../src/cli/setup/check.js'
-import { setupOf } from '../../../src/cli/setup/setup.js'
+import { checkSetup } from '../../../src/cli/setup/setup.js'
 import { createLocks } from '../../../src/create-locks.js'
 import { redis } from '../../../src/drivers/redis/index.js'
 import { leakCheck } from '../../support/leaks.js'
@@ -17,7 +17,7 @@ import { until } from '../../support/until.js'
 type Told = (what: string) => Check
 
 async function look(url: string): Promise<{ readonly told: Told; readonly doubts: readonly string[] }> {
-  const checks = await setupOf(url)
+  const checks = await checkSetup(url)
   const told: Told = (what) => {
     const check = checks.find((one) => one.what === what)
     assert.ok(check !== undefined, `nothing was said of ${what}: ${checks.map((one) => one.what)}`)
@@ -169,10 +169,10 @@ describe('the set-up of other forms of Redis', () => {
     await using setup = await startCluster({ persistence: 'aof-always', replicas: 1, nodeTimeout: 60_000 })
     const url = `${setup.url}?maxTtl=8000`
     const quarantine = async (query = '') => {
-      const checks = await setupOf(url + query)
+      const checks = await checkSetup(url + query)
       return checks.filter(({ what }) => what.startsWith('quarantine'))
     }
-    const young = (await setupOf(`${setup.url}?maxTtl=600000`)).filter(({ what }) =>
+    const young = (await checkSetup(`${setup.url}?maxTtl=600000`)).filter(({ what }) =>
       what.startsWith('quarantine'),
     )
     for (const check of young)

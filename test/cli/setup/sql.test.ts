@@ -5,21 +5,21 @@ import { after, before, describe, it } from 'node:test'
 import { migration as mysqlMigration } from 'holdfast/mysql'
 import { migration as postgresMigration } from 'holdfast/postgres'
 import type { Check } from '../../../src/cli/setup/check.js'
-import { setupOf } from '../../../src/cli/setup/setup.js'
+import { checkSetup } from '../../../src/cli/setup/setup.js'
 import { leakCheck } from '../../support/leaks.js'
 import { type MysqlServer, startMysql } from '../../support/servers/mysql.js'
 import { startPgBouncer } from '../../support/servers/pgbouncer.js'
 import { type PostgresServer, startPostgres } from '../../support/servers/postgres.js'
 
 async function told(url: string, what: string): Promise<Check> {
-  const checks = await setupOf(url)
+  const checks = await checkSetup(url)
   const check = checks.find((one) => one.what === what)
   assert.ok(check !== undefined, `nothing was said of ${what}: ${checks.map((one) => one.what)}`)
   return check
 }
 
 async function verdicts(url: string): Promise<string[]> {
-  return (await setupOf(url)).filter(({ verdict }) => verdict !== 'ok').map(({ what }) => what)
+  return (await checkSetup(url)).filter(({ verdict }) => verdict !== 'ok').map(({ what }) => what)
 }
 
 describe('the set-up of PostgreSQL', { concurrency: false }, () => {

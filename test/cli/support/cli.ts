@@ -80,7 +80,9 @@ export function bench(on?: string): Bench {
     script,
     cli: (...args) => start(...args).ended,
     keeperOf: (front) =>
-      until(() => childrenOf(front.pid).find((pid) => textOf(pid, 'cmdline').startsWith('holdfast keeper'))),
+      until(() =>
+        childrenOf(front.pid).find((pid) => textOf(pid, 'cmdline').startsWith('holdfast lock process')),
+      ),
     left,
     close: () => {
       for (const pid of left()) kill(pid, 'SIGKILL')

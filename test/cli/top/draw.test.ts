@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
 import type { Holder, LockStatus, Waiter } from 'holdfast'
-import { draw, type Screen, type Shown } from '../../../src/cli/top/draw.js'
+import { draw, type Screen, type View } from '../../../src/cli/top/draw.js'
 import { pauseAfter } from '../../../src/cli/top/live.js'
 import { chosen, Rates } from '../../../src/cli/top/model.js'
 import { initial, type State } from '../../../src/cli/top/state.js'
@@ -24,7 +24,7 @@ const standing = (name: string, holders: Holder[], waiters: Waiter[] = []): Lock
 
 const screen: Screen = { columns: 80, lines: 24, style: false }
 
-function shownOf(list: readonly LockStatus[], state: Partial<State> = {}): Shown {
+function shownOf(list: readonly LockStatus[], state: Partial<State> = {}): View {
   const all = new Rates().rows(list, 0)
   const whole = { ...initial, ...state }
   const rows = chosen(all, whole.filter, whole.sort)
